@@ -1,0 +1,1 @@
+"""The µGraph dialects: ``kn``, ``tb``, ``sched`` and the layout algebra ``cute``."""

@@ -1,0 +1,1 @@
+"""CuTe layout algebra in plain Python."""

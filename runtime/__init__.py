@@ -1,0 +1,1 @@
+"""What runs a µGraph: the CUDA headers, the compiler driver and the numpy interpreter."""

@@ -1,0 +1,1 @@
+"""Execution of ``kn``, ``tb`` and ``sched`` on numpy."""

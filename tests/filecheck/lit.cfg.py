@@ -1,0 +1,24 @@
+"""How lit runs the FileCheck tests: with the tools of the Python that runs lit, and no others."""
+
+import os
+import sys
+from typing import Any
+
+import lit.formats
+
+config: Any = globals()["config"]
+
+config.name = "mugraph"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".mlir", ".test"]
+config.excludes = ["Inputs"]
+config.test_source_root = os.path.dirname(__file__)
+config.test_exec_root = os.path.join(os.path.dirname(__file__), "Output")
+
+binaries = os.path.dirname(sys.executable)
+config.environment["PATH"] = os.pathsep.join((binaries, config.environment["PATH"]))
+# A test must not see the user's caches or headers.
+for variable in ("MUGRAPH_CUTLASS_INCLUDE", "MUGRAPH_TRACEBACK"):
+    config.environment.pop(variable, None)
+
+config.substitutions.append(("%examples", os.path.join(config.test_source_root, "../../examples")))

@@ -1,0 +1,43 @@
+// Every error is one message on stderr and exit code 1; nothing is printed on stdout.
+
+// RUN: not mg-opt %t.missing.mlir 2>&1 | filecheck %s --check-prefix MISSING
+// MISSING: mg-opt: error: {{.*}}.missing.mlir: No such file or directory
+// MISSING-NOT: {{.}}
+
+// RUN: not mg-opt %S 2>&1 | filecheck %s --check-prefix EXTENSION
+// EXTENSION: mg-opt: error: {{.*}} is a folder, not a file.
+// EXTENSION-NOT: {{.}}
+
+// RUN: printf 'func.func @f() {\n  "test" oops\n}' > %t.broken.mlir
+// RUN: not mg-opt %t.broken.mlir 2>&1 >/dev/null | filecheck %s --check-prefix PARSE
+// PARSE:      mg-opt: {{.*}}.broken.mlir:2:10: error: {{.*}}
+// PARSE-NEXT:   "test" oops
+// PARSE-NEXT: {{^ +\^\^\^\^$}}
+// PARSE-NOT: {{.}}
+
+// RUN: printf 'func.func @f(%%%%x: f16) {\n  func.return %%%%x : f16\n}' > %t.invalid.mlir
+// RUN: not mg-opt %t.invalid.mlir 2>&1 >/dev/null | filecheck %s --check-prefix VERIFY
+// VERIFY:      mg-opt: error: Expected arguments to have the same types as the function output types
+// VERIFY-NEXT:   in: "func.return"(%x) : (f16) -> ()
+// VERIFY-NOT: {{.}}
+
+// RUN: not mg-opt --canonicalise %s 2>&1 | filecheck %s --check-prefix NAME
+// NAME: mg-opt: error: unknown pass or option '--canonicalise' (is '--canonicalize' meant?); mg-opt --help lists them.
+
+// RUN: not mg-opt -p resolve-layuot %s 2>&1 | filecheck %s --check-prefix PIPELINE
+// PIPELINE: mg-opt: error: unknown pass 'resolve-layuot' (is 'resolve-layout' meant?); mg-opt --help lists them.
+
+// RUN: not mg-opt --canonicalize="no-such-option=1" %s 2>&1 | filecheck %s --check-prefix OPTION
+// OPTION: mg-opt: error: --canonicalize has no option 'no-such-option'. Its options: none.
+
+// RUN: not mg-opt --canonicalize="=1" %s 2>&1 | filecheck %s --check-prefix SYNTAX
+// SYNTAX: mg-opt: error: --canonicalize: cannot read the option '=1'; options are written --canonicalize="name=value other-name=value".
+
+// RUN: not mg-opt -p 'cse{' %s 2>&1 | filecheck %s --check-prefix BRACE
+// BRACE: mg-opt: error: Error parsing pass pipeline specification:
+// BRACE-NOT: Traceback
+
+// RUN: printf '\377\376' > %t.binary.mlir
+// RUN: not mg-opt %t.binary.mlir 2>&1 | filecheck %s --check-prefix BINARY
+// BINARY: mg-opt: error: {{.*}}.binary.mlir is not UTF-8 text:
+// BINARY-NOT: Traceback

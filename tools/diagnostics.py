@@ -1,0 +1,144 @@
+"""How the command-line tools talk to their user: one message on stderr, and whole files or none."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import IO, cast
+
+from xdsl.utils.exceptions import (
+    ArgSpecParseError,
+    DiagnosticException,
+    MultipleSpansParseError,
+    ParseError,
+)
+
+TRACEBACK_VARIABLE = "MUGRAPH_TRACEBACK"
+"""An environment variable: when set, an unforeseen error shows its Python traceback."""
+
+_LONGEST_OPERATION = 200
+"""Characters of an operation's text that a message quotes."""
+
+
+class ToolError(Exception):
+    """An error that the user can mend; its text is a sentence that says how."""
+
+
+def run_tool(tool: str, main: Callable[[], int]) -> int:
+    """Run ``main`` and return its exit code; an error becomes one message on stderr and 1.
+
+    ``BrokenPipeError`` (the reader of our output left) also gives 1, silently, and an interrupt
+    gives 130, as shells expect.
+    """
+    try:
+        code = main()
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # What is still in the buffer has no reader; without this the interpreter complains at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except (Exception, ArgSpecParseError) as error:
+        print(f"{tool}: {describe_error(error)}", file=sys.stderr)
+        if os.environ.get(TRACEBACK_VARIABLE):
+            traceback.print_exc()
+        return 1
+
+
+def describe_error(error: BaseException) -> str:
+    """The message for ``error``, with ``file:line:column`` or the operation where it is known."""
+    match error:
+        case ToolError():
+            return f"error: {error}"
+        case ParseError():
+            return _describe_parse_error(error)
+        case DiagnosticException():
+            operation = _operation_of(error)
+            where = "" if operation is None else f"\n  in: {operation}"
+            return f"error: {error}{where}"
+        case ArgSpecParseError():
+            return f"error: {str(error).rstrip()}"
+        case UnicodeDecodeError():
+            return f"error: the input is not UTF-8 text: {error}"
+        case OSError() if error.filename is not None:
+            return f"error: {os.fspath(error.filename)}: {error.strerror}"
+        case RecursionError():
+            return "error: the input is nested too deeply."
+        case _:
+            return (
+                f"internal error: {type(error).__name__}: {error}\n"
+                f"This is a defect of mugraph; {TRACEBACK_VARIABLE}=1 shows where it happened."
+            )
+
+
+def _describe_parse_error(error: ParseError) -> str:
+    """``file:line:column: error: what``, the line it is in, and a caret under the column."""
+    span = error.span
+    location = span.get_location()
+    source = span.input
+    start = source.get_start_of_line(span.start)
+    end = source.get_end_of_line(span.start)
+    line = _text(source.content[start:end])
+    before = _text(source.content[start : span.start])
+    length = max(1, min(len(_text(span.content)), len(line) - len(before)))
+    caret = " " * len(before) + "^" * length
+    message = f"{location}: error: {error.msg}\n{line}\n{caret}"
+    if isinstance(error, MultipleSpansParseError):
+        for reference, note in error.refs:
+            message += f"\n{reference.get_location()}: note: {note or error.ref_text or ''}"
+    return message
+
+
+def _text(content: str | bytes) -> str:
+    return content.decode(errors="replace") if isinstance(content, bytes) else content
+
+
+def _operation_of(error: DiagnosticException) -> str | None:
+    """The text of the operation that does not verify, from the note that xDSL adds to the error.
+
+    The note is the whole module in the generic form, with a row of ``^^^---`` under that operation.
+    """
+    for note in getattr(error, "__notes__", ()):
+        previous = ""
+        for line in cast(str, note).splitlines():
+            stripped = line.strip()
+            if stripped.startswith("^^") and not stripped.strip("^-"):
+                if len(previous) > _LONGEST_OPERATION:
+                    return previous[:_LONGEST_OPERATION] + " …"
+                return previous
+            previous = stripped
+    return None
+
+
+@contextmanager
+def atomic_output(path: str) -> Generator[IO[str]]:
+    """A text file that appears at ``path`` when the block ends, and not at all if it raises.
+
+    The text goes to a temporary file in the same folder, which is renamed.  Something at ``path``
+    that is no regular file (``/dev/stdout``, a pipe) is written to directly.
+    """
+    target = os.path.realpath(path)
+    if os.path.isdir(target):
+        raise ToolError(f"cannot write to {path}: it is a folder.")
+    if os.path.exists(target) and not os.path.isfile(target):
+        with open(target, "w", encoding="utf-8") as stream:
+            yield stream
+        return
+    folder, name = os.path.split(target)
+    temporary = os.path.join(folder, f".{name}.{os.getpid()}.tmp")
+    try:
+        stream = open(temporary, "w", encoding="utf-8")  # noqa: SIM115
+    except OSError as error:
+        raise ToolError(f"cannot write to {path}: {error.strerror}.") from error
+    try:
+        with stream:
+            yield stream
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(temporary)
+        raise

@@ -1,0 +1,53 @@
+"""What mugraph adds to xDSL: the table behind the ``xdsl.universe`` entry point.
+
+Each entry is a name and where its object lives, written ``module:object``.  Nothing is imported
+until xDSL asks for that very dialect, pass or target, so that starting ``xdsl-opt`` or ``mg-opt``
+costs the same whether they are used or not.  To add one, add a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from xdsl.universe import Universe
+
+DIALECTS = {
+    "cute": "mugraph.dialects.cute.dialect:Cute",
+    "kn": "mugraph.dialects.kn:Kn",
+    "tb": "mugraph.dialects.tb:Tb",
+    "sched": "mugraph.dialects.sched:Sched",
+}
+
+# In the order in which `--transpile` runs them, `transpile` itself last.
+PASSES = {
+    "fuse-threadblock": "mugraph.passes.fuse_threadblock:FuseThreadblockPass",
+    "resolve-layout": "mugraph.passes.resolve_layout:ResolveLayoutPass",
+    "plan-dtensor-memory": "mugraph.passes.plan_dtensor_memory:PlanDTensorMemoryPass",
+    "schedule-threadblock": "mugraph.passes.schedule_threadblock:ScheduleThreadblockPass",
+    "plan-swizzle": "mugraph.passes.plan_swizzle:PlanSwizzlePass",
+    "plan-stensor-memory": "mugraph.passes.plan_stensor_memory:PlanSTensorMemoryPass",
+    "transpile": "mugraph.passes.transpile:TranspilePass",
+}
+
+TARGETS = {
+    "cuda": "mugraph.codegen.cuda:CudaTarget",
+}
+
+
+def _lazily(place: str) -> Callable[[], Any]:
+    """A function of no arguments that imports and returns the object at ``module:object``."""
+    module, _, name = place.partition(":")
+
+    def load() -> Any:
+        return getattr(import_module(module), name)
+
+    return load
+
+
+MUGRAPH_UNIVERSE = Universe(
+    all_dialects={name: _lazily(place) for name, place in DIALECTS.items()},
+    all_passes={name: _lazily(place) for name, place in PASSES.items()},
+    all_targets={name: _lazily(place) for name, place in TARGETS.items()},
+)

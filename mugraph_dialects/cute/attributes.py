@@ -1,0 +1,193 @@
+"""Layouts and tiled MMAs as xDSL attributes, written in CuTe's own notation.
+
+::
+
+    #cute.layout<(16,4096):(4096,1)>
+    #cute.layout<S<3,3,3> o (8,64):(64,1)>
+    #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,2,1)>
+
+``parse_layout_parameter`` and ``print_layout_parameter`` are for layouts inside other attributes
+and types, such as ``!tb.stensor<16x128xf16, S<3,3,4> o (16,128):(128,1)>``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
+
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
+from xdsl.ir import Attribute, Data, ParametrizedAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.cute.basis import ScaledBasis
+from mugraph.dialects.cute.errors import LayoutError
+from mugraph.dialects.cute.int_tuple import Nested
+from mugraph.dialects.cute.layout import Layout
+from mugraph.dialects.cute.swizzle import AnyLayout, ComposedLayout, Swizzle
+
+T = TypeVar("T")
+
+
+def _parse_nested(parser: AttrParser, leaf: Callable[[], T], what: str) -> Nested[T]:
+    if parser.parse_optional_punctuation("(") is None:
+        return leaf()
+    items: list[Nested[T]] = []
+    if parser.parse_optional_punctuation(")") is not None:
+        return ()
+    while True:
+        items.append(_parse_nested(parser, leaf, what))
+        if parser.parse_optional_punctuation(",") is None:
+            parser.parse_punctuation(")", f" or ',' in a {what}")
+            return tuple(items)
+
+
+def _parse_swizzle_parameters(parser: AttrParser) -> Swizzle:
+    """``<bits,base,shift>``: what follows the ``S``."""
+    start = parser.pos
+    numbers: list[int] = []
+    parser.parse_punctuation("<", " after 'S'")
+    for name in ("number of bits", "base", "shift"):
+        if numbers:
+            parser.parse_punctuation(",", " in a swizzle")
+        numbers.append(parser.parse_integer(context_msg=f" for the {name} of a swizzle"))
+    end = parser.pos
+    parser.parse_punctuation(">", " at the end of a swizzle")
+    try:
+        return Swizzle(*numbers)
+    except LayoutError as error:
+        parser.raise_error(str(error), start, end)
+
+
+def _parse_plain_layout(parser: AttrParser, first: int | None = None) -> Layout[int]:
+    """``shape:stride``; ``first`` is the shape if it was a plain integer, already read."""
+    start = parser.pos
+
+    def extent() -> int:
+        at = parser.pos
+        value = parser.parse_integer(allow_boolean=False, context_msg=" for an extent of a layout")
+        if value < 1:
+            parser.raise_error(f"an extent must be at least 1, not {value}", at, parser.pos)
+        return value
+
+    def stride() -> int:
+        return parser.parse_integer(allow_boolean=False, context_msg=" for a stride of a layout")
+
+    shape = first if first is not None else _parse_nested(parser, extent, "shape")
+    parser.parse_punctuation(":", " between the shape and the strides of a layout")
+    strides = _parse_nested(parser, stride, "stride")
+    try:
+        return Layout(shape, strides)
+    except LayoutError as error:
+        parser.raise_error(str(error), start, parser.pos)
+
+
+def parse_layout_parameter(parser: AttrParser) -> AnyLayout:
+    """Parse a layout in CuTe's notation, swizzled or not, at the parser's position.
+
+    Reports errors at their place through ``parser.raise_error``.
+    """
+    start = parser.pos
+    if parser.parse_optional_keyword("S") is None:
+        return _parse_plain_layout(parser)
+    swizzle = _parse_swizzle_parameters(parser)
+    parser.parse_keyword("o", " between a swizzle and its layout")
+    number = parser.parse_optional_integer(allow_boolean=False)
+    offset = 0
+    if number is not None and parser.parse_optional_keyword("o") is not None:
+        offset, number = number, None
+    try:
+        return ComposedLayout(swizzle, offset, _parse_plain_layout(parser, number))
+    except LayoutError as error:
+        parser.raise_error(str(error), start, parser.pos)
+
+
+def print_layout_parameter(printer: Printer, layout: AnyLayout) -> None:
+    """Print a layout as :func:`parse_layout_parameter` reads it."""
+    printer.print_string(str(layout))
+
+
+@irdl_attr_definition
+class LayoutAttr(Data[AnyLayout]):
+    """A CuTe layout: ``#cute.layout<(4,8):(8,1)>``, or swizzled.
+
+    As a tensor's encoding it is the layout of the tensor's elements in units of elements; the
+    ops that use it check it against the tensor's shape.
+    """
+
+    name = "cute.layout"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> AnyLayout:
+        with parser.in_angle_brackets():
+            return parse_layout_parameter(parser)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            print_layout_parameter(printer, self.data)
+
+    def verify(self) -> None:
+        inner: Any = self.data.layout if isinstance(self.data, ComposedLayout) else self.data
+        for step in cast("Layout[Any]", inner).flat_stride:
+            if isinstance(step, ScaledBasis):
+                raise VerifyException(
+                    f"{self.data} maps to coordinates; a layout attribute holds integer strides"
+                )
+
+
+@irdl_attr_definition
+class TiledMmaAttr(ParametrizedAttribute):
+    """An MMA atom repeated over warps: ``#cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,2,1)>``.
+
+    The tuple says how many atoms (each with its own threads) lie side by side along M, N and K,
+    in column-major order of their threads.
+    """
+
+    name = "cute.tiled_mma"
+
+    atom_name: StringAttr
+    thr_layout_mnk: ArrayAttr[IntAttr]
+
+    def __init__(self, atom: str, thr_layout: tuple[int, int, int] = (1, 1, 1)):
+        super().__init__(StringAttr(atom), ArrayAttr([IntAttr(extent) for extent in thr_layout]))
+
+    @property
+    def atom(self) -> str:
+        """The atom's name, a key of the atom table."""
+        return self.atom_name.data
+
+    @property
+    def thr_layout(self) -> tuple[int, int, int]:
+        """The number of atoms side by side along M, N and K."""
+        m, n, k = (extent.data for extent in self.thr_layout_mnk)
+        return (m, n, k)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            atom = parser.parse_identifier(" for the name of an MMA atom")
+            extents = [1, 1, 1]
+            if parser.parse_optional_punctuation(",") is not None:
+                parser.parse_punctuation("(", " of the atoms along M, N and K")
+                for mode, axis in enumerate("MNK"):
+                    if mode:
+                        parser.parse_punctuation(",", " between the atoms along M, N and K")
+                    extents[mode] = parser.parse_integer(
+                        allow_boolean=False, context_msg=f" for the number of atoms along {axis}"
+                    )
+                parser.parse_punctuation(")", " after the atoms along M, N and K")
+        return (StringAttr(atom), ArrayAttr([IntAttr(extent) for extent in extents]))
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            m, n, k = self.thr_layout
+            printer.print_string(f"{self.atom}, ({m},{n},{k})")
+
+    def verify(self) -> None:
+        if len(self.thr_layout_mnk) != 3 or any(e.data < 1 for e in self.thr_layout_mnk):
+            raise VerifyException(
+                f"the atoms along M, N and K must be three integers of at least 1, not "
+                f"{tuple(extent.data for extent in self.thr_layout_mnk)}"
+            )

@@ -1,0 +1,378 @@
+"""Hierarchical integer tuples: the shapes and coordinates of layouts.
+
+An *IntTuple* is an integer or a tuple of IntTuples.  A *shape* is an IntTuple of extents.
+
+Coordinates
+    A shape ``S`` has ``size(S)`` elements, and each has several names.  For ``(4,(2,2))`` the
+    element ``7`` (1-D) is also ``(3,1)`` (2-D) and ``(3,(1,0))`` (hierarchical).  They are related
+    by the colexicographic order (the leftmost mode varies fastest)::
+
+        idx2crd(i, (s0, s1, ...)) = (i % s0, (i // s0) % s1, ..., i // (s0 * s1 * ...))
+
+    The last mode takes no remainder, so an index past the end runs on along it.  Negative indices
+    divide towards zero, as in C: ``idx2crd(-i, S) == -idx2crd(i, S)``.
+
+Order
+    ``compatible(A, B)`` (written A ⪯ B on slide "Layout Compatibility"): every coordinate of A is
+    a coordinate of B.  It is a partial order whose minimal elements are the integers and whose
+    maximal elements are the shapes of primes.
+
+Source: seed 004, slides "Types and Concepts", "Layout Mappings", "Layout Compatibility".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import prod
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from mugraph.dialects.cute.errors import LayoutError
+
+T = TypeVar("T")
+
+Nested: TypeAlias = "T | tuple[Nested[T], ...]"
+"""A ``T`` or a tuple of nested ``T``."""
+
+IntTuple: TypeAlias = "int | tuple[IntTuple, ...]"
+"""An integer or a tuple of IntTuples: shapes, coordinates without ``_``, integer strides."""
+
+
+class Underscore:
+    """The type of ``_``: in a coordinate, the whole of a mode."""
+
+    _instance: Underscore | None = None
+
+    def __new__(cls) -> Underscore:
+        if cls._instance is None:
+            cls._instance = super().__new__(cls)
+        return cls._instance
+
+    def __repr__(self) -> str:
+        return "_"
+
+    def __reduce__(self) -> tuple[type[Underscore], tuple[()]]:
+        return (Underscore, ())
+
+
+_ = Underscore()
+
+Coord: TypeAlias = "int | Underscore | tuple[Coord, ...]"
+"""A coordinate in which ``_`` may stand for a mode: what slices."""
+
+if TYPE_CHECKING:
+    from mugraph.dialects.cute.layout import Layout
+
+Tiler: TypeAlias = "int | Layout[Any] | Underscore | tuple[Tiler, ...]"
+"""What tiles a layout by mode: an extent, a layout, ``_`` (leave the mode alone), or a tuple."""
+
+
+def is_tuple(value: object) -> bool:
+    """Whether ``value`` is a tuple (and not a leaf)."""
+    return isinstance(value, tuple)
+
+
+def flatten(value: Nested[T]) -> tuple[T, ...]:
+    """The leaves of a nested tuple from left to right; a leaf gives a tuple of one."""
+    if not isinstance(value, tuple):
+        return (value,)
+    leaves: list[Any] = []
+    for item in value:
+        if isinstance(item, tuple):
+            leaves.extend(flatten(item))  # pyright: ignore[reportUnknownArgumentType]
+        else:
+            leaves.append(item)
+    return tuple(leaves)
+
+
+def unflatten(leaves: tuple[T, ...], profile: Nested[Any]) -> Nested[T]:
+    """The nested tuple with the profile of ``profile`` and these leaves: ``flatten`` undone.
+
+    Raises LayoutError if the number of leaves is not the profile's.
+    """
+    supply = iter(leaves)
+
+    def build(part: Nested[Any]) -> Nested[T]:
+        if isinstance(part, tuple):
+            return tuple(build(item) for item in part)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        return next(supply)
+
+    expected = len(flatten(profile))
+    if expected != len(leaves):
+        raise LayoutError(
+            f"unflatten: {len(leaves)} leaves do not fill the profile {to_text(profile)}, "
+            f"which has {expected}."
+        )
+    return build(profile)
+
+
+def map_leaves(function: Callable[[Any], Any], value: Nested[Any]) -> Any:
+    """``value`` with ``function`` applied to every leaf."""
+    if isinstance(value, tuple):
+        return tuple(map_leaves(function, item) for item in value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return function(value)
+
+
+def rank(value: Nested[Any]) -> int:
+    """The number of modes; 1 for a leaf."""
+    return len(value) if isinstance(value, tuple) else 1  # pyright: ignore[reportUnknownArgumentType]
+
+
+def depth(value: Nested[Any]) -> int:
+    """The number of levels of nesting: 0 for a leaf, 1 for ``(4,8)``, 2 for ``(4,(2,4))``."""
+    if not isinstance(value, tuple):
+        return 0
+    return 1 + max((depth(item) for item in value), default=0)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+
+def size(value: IntTuple) -> int:
+    """The product of the leaves: the number of elements of a shape."""
+    if isinstance(value, tuple):
+        return prod(flatten(value))
+    return value
+
+
+def product_each(value: IntTuple) -> tuple[int, ...]:
+    """The size of every mode: ``(4,(2,2))`` gives ``(4,4)``."""
+    if isinstance(value, tuple):
+        return tuple(size(item) for item in value)
+    return (value,)
+
+
+def to_text(value: Nested[Any]) -> str:
+    """CuTe's notation: no spaces, and a tuple of one without a comma: ``(4,(2,2))``, ``(4)``."""
+    if isinstance(value, tuple):
+        return "(" + ",".join([to_text(item) for item in value]) + ")"  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return str(value)
+
+
+def congruent(a: Nested[Any], b: Nested[Any]) -> bool:
+    """Whether ``a`` and ``b`` have the same profile (the same nesting of tuples)."""
+    if isinstance(a, tuple):
+        return (
+            isinstance(b, tuple)
+            and len(a) == len(b)  # pyright: ignore[reportUnknownArgumentType]
+            and all(congruent(x, y) for x, y in zip(a, b, strict=True))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        )
+    return not isinstance(b, tuple)
+
+
+def weakly_congruent(a: Nested[Any], b: Nested[Any]) -> bool:
+    """Whether ``b``'s profile refines ``a``'s: a leaf of ``a`` may be a tuple in ``b``."""
+    if isinstance(a, tuple):
+        return (
+            isinstance(b, tuple)
+            and len(a) == len(b)  # pyright: ignore[reportUnknownArgumentType]
+            and all(weakly_congruent(x, y) for x, y in zip(a, b, strict=True))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        )
+    return True
+
+
+def compatible(a: IntTuple, b: IntTuple) -> bool:
+    """Whether A ⪯ B: every coordinate of shape ``a`` is a coordinate of shape ``b``.
+
+    Holds when ``a`` is an integer equal to ``size(b)``, or both are tuples of the same rank whose
+    modes are compatible one by one.
+    """
+    if isinstance(a, tuple):
+        return (
+            isinstance(b, tuple)
+            and len(a) == len(b)
+            and all(compatible(x, y) for x, y in zip(a, b, strict=True))
+        )
+    return a == size(b)
+
+
+def weakly_compatible(a: IntTuple, b: IntTuple) -> bool:
+    """As :func:`compatible`, but a leaf of ``a`` need only divide the size of its mode of ``b``."""
+    if isinstance(a, tuple):
+        return (
+            isinstance(b, tuple)
+            and len(a) == len(b)
+            and all(weakly_compatible(x, y) for x, y in zip(a, b, strict=True))
+        )
+    return size(b) % a == 0
+
+
+def compact_col_major(shape: IntTuple, current: int = 1) -> IntTuple:
+    """The strides of the dense layout whose leftmost mode varies fastest (CuTe's LayoutLeft).
+
+    An extent of 1 gets stride 0, as in CuTe.
+    """
+    if not isinstance(shape, tuple):
+        return 0 if shape == 1 else current
+    strides: list[IntTuple] = []
+    for item in shape:
+        strides.append(compact_col_major(item, current))
+        current *= size(item)
+    return tuple(strides)
+
+
+def compact_row_major(shape: IntTuple, current: int = 1) -> IntTuple:
+    """The strides of the dense layout whose rightmost mode varies fastest (CuTe's LayoutRight)."""
+    if not isinstance(shape, tuple):
+        return 0 if shape == 1 else current
+    strides: list[IntTuple] = []
+    for item in reversed(shape):
+        strides.append(compact_row_major(item, current))
+        current *= size(item)
+    return tuple(reversed(strides))
+
+
+def compact_order(shape: IntTuple, order: IntTuple) -> IntTuple:
+    """The strides of the dense layout whose modes are laid down in the given order.
+
+    ``order`` has the profile of ``shape`` or a coarser one; its smallest leaf varies fastest.
+    ``compact_order((4,8,2), (1,0,2))`` is ``(8,1,32)``.
+    """
+    if not weakly_congruent(order, shape):
+        raise LayoutError(
+            f"compact_order: the order {to_text(order)} does not fit the shape {to_text(shape)}; "
+            "give one number for each mode."
+        )
+
+    def sizes(part: IntTuple, ranks: IntTuple) -> list[tuple[int, int]]:
+        if isinstance(ranks, tuple):
+            assert isinstance(part, tuple)
+            return [pair for p, r in zip(part, ranks, strict=True) for pair in sizes(p, r)]
+        return [(ranks, size(part))]
+
+    extents = sizes(shape, order)
+
+    def strides(part: IntTuple, ranks: IntTuple) -> IntTuple:
+        if isinstance(ranks, tuple):
+            assert isinstance(part, tuple)
+            return tuple(strides(p, r) for p, r in zip(part, ranks, strict=True))
+        return compact_col_major(part, prod(extent for r, extent in extents if r < ranks))
+
+    return strides(shape, order)
+
+
+def _divmod_towards_zero(a: int, b: int) -> tuple[int, int]:
+    """Quotient and remainder of C: ``a == q * b + r`` and ``r`` has the sign of ``a``."""
+    if a >= 0:
+        return divmod(a, b)
+    quotient, remainder = divmod(-a, b)
+    return -quotient, -remainder
+
+
+def idx2crd(index: IntTuple, shape: IntTuple) -> IntTuple:
+    """The coordinate congruent to ``shape`` of the 1-D (or partly hierarchical) ``index``."""
+    if isinstance(index, tuple):
+        if not isinstance(shape, tuple) or len(index) != len(shape):
+            raise LayoutError(
+                f"idx2crd: the coordinate {to_text(index)} does not fit the shape {to_text(shape)}."
+            )
+        return tuple(idx2crd(i, s) for i, s in zip(index, shape, strict=True))
+    if not isinstance(shape, tuple):
+        return index
+    parts: list[IntTuple] = []
+    last = len(shape) - 1
+    for mode, extent in enumerate(shape):
+        if mode == last:
+            parts.append(idx2crd(index, extent))
+        else:
+            index, remainder = _divmod_towards_zero(index, size(extent))
+            parts.append(idx2crd(remainder, extent))
+    return tuple(parts)
+
+
+def crd2idx(coord: IntTuple, shape: IntTuple) -> int:
+    """The 1-D coordinate of any coordinate of ``shape``: ``idx2crd`` undone.
+
+    Raises LayoutError where the profile of ``coord`` does not fit.
+    """
+    if not isinstance(coord, tuple):
+        return coord
+    if not isinstance(shape, tuple) or len(coord) != len(shape):
+        raise LayoutError(
+            f"crd2idx: the coordinate {to_text(coord)} does not fit the shape {to_text(shape)}."
+        )
+    index, step = 0, 1
+    for part, extent in zip(coord, shape, strict=True):
+        index += crd2idx(part, extent) * step
+        step *= size(extent)
+    return index
+
+
+def crd2crd(coord: IntTuple, source: IntTuple, target: IntTuple) -> IntTuple:
+    """The coordinate of ``target`` that names the element ``coord`` names in ``source``."""
+    return idx2crd(crd2idx(coord, source), target)
+
+
+def coordinates(shape: IntTuple) -> Iterator[IntTuple]:
+    """All coordinates congruent to ``shape``, in colexicographic order."""
+    for index in range(size(shape)):
+        yield idx2crd(index, shape)
+
+
+def ceil_div(a: int, b: int) -> int:
+    """``a / b`` rounded up, for positive ``b``."""
+    return -(-a // b)
+
+
+def shape_div(a: IntTuple, b: IntTuple) -> IntTuple:
+    """CuTe's division of shapes.
+
+    Tuple by tuple is by mode; tuple by integer divides from the left
+    (``shape_div((4,5,6), 40) == (1,1,3)``); an integer by a tuple divides by its size.
+    Raises LayoutError where neither of two extents divides the other.
+    """
+    if isinstance(a, tuple):
+        if isinstance(b, tuple):
+            if len(a) != len(b):
+                raise LayoutError(f"shape_div: {to_text(a)} and {to_text(b)} differ in rank.")
+            return tuple(shape_div(x, y) for x, y in zip(a, b, strict=True))
+        result: list[IntTuple] = []
+        for item in a:
+            result.append(shape_div(item, b))
+            rest = shape_div(b, size(item))
+            assert isinstance(rest, int)
+            b = rest
+        return tuple(result)
+    if isinstance(b, tuple):
+        b = size(b)
+    if a % b and b % a:
+        raise LayoutError(f"shape_div: neither of {a} and {b} divides the other.")
+    return ceil_div(a, b)
+
+
+def has_underscore(coord: Coord) -> bool:
+    """Whether ``_`` occurs anywhere in the coordinate."""
+    if isinstance(coord, tuple):
+        return any(has_underscore(item) for item in coord)
+    return coord is _
+
+
+def _kept_by(coord: Coord, value: Nested[T], keep_underscore: bool) -> tuple[Nested[T], ...]:
+    if isinstance(coord, tuple):
+        if not isinstance(value, tuple) or len(coord) != len(value):  # pyright: ignore[reportUnknownArgumentType]
+            raise LayoutError(
+                f"The coordinate {to_text(coord)} does not fit {to_text(value)}: "
+                "it needs one entry for each mode."
+            )
+        return tuple(
+            kept
+            for part, item in zip(coord, value, strict=True)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+            for kept in _kept_by(part, item, keep_underscore)  # pyright: ignore[reportUnknownArgumentType]
+        )
+    return (value,) if (coord is _) == keep_underscore else ()
+
+
+def _slice_or_dice(coord: Coord, value: Nested[T], keep_underscore: bool) -> Nested[T]:
+    kept = _kept_by(coord, value, keep_underscore)
+    if not isinstance(coord, tuple):
+        return kept[0] if kept else ()
+    return kept
+
+
+def slice_tuple(coord: Coord, value: Nested[T]) -> Nested[T]:
+    """What ``_`` in ``coord`` stands for: ``slice_tuple((3,(_,1)), (4,(2,5))) == (2,)``.
+
+    The kept modes are gathered in one flat list, as CuTe's ``slice``.
+    """
+    return _slice_or_dice(coord, value, keep_underscore=True)
+
+
+def dice_tuple(coord: Coord, value: Nested[T]) -> Nested[T]:
+    """What integers in ``coord`` stand for: the counterpart of :func:`slice_tuple`."""
+    return _slice_or_dice(coord, value, keep_underscore=False)

@@ -1,0 +1,350 @@
+"""Layouts: functions from coordinates to indices, given by a shape and strides.
+
+A layout ``shape:stride`` is a pair of congruent hierarchical tuples.  It maps a coordinate ``c``
+(1-D, n-D or hierarchical; see :mod:`int_tuple`) to the inner product of the hierarchical
+coordinate with the strides::
+
+    (4,(2,2)):(2,(1,8))     (i, (j0, j1))  ->  2*i + 1*j0 + 8*j1
+
+Two numbers describe its range: ``size`` is the number of coordinates, ``cosize`` is one more than
+the largest index (of the layout with the strides' absolute values).
+
+Source: seed 004, slides "Types and Concepts", "Layout Mappings".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import TYPE_CHECKING, Any, Generic, cast, overload
+
+from mugraph.dialects.cute.basis import ScaledBasis, add_coordinates, make_basis_like
+from mugraph.dialects.cute.errors import LayoutError
+from mugraph.dialects.cute.int_tuple import (
+    Coord,
+    IntTuple,
+    Nested,
+    compact_col_major,
+    compact_order,
+    compact_row_major,
+    congruent,
+    crd2idx,
+    depth,
+    dice_tuple,
+    flatten,
+    idx2crd,
+    slice_tuple,
+    to_text,
+    unflatten,
+)
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    D = TypeVar("D", bound=int | ScaledBasis, default=int)
+else:
+    from typing import TypeVar
+
+    D = TypeVar("D")
+
+
+class Layout(Generic[D]):
+    """An immutable function from coordinates of ``shape`` to indices, linear by mode.
+
+    Without strides the layout is the dense column-major one, as in CuTe:
+    ``Layout((4, 8))`` is ``(4,8):(1,4)``.  Strides may be integers of any sign or scaled basis
+    vectors (``Layout[ScaledBasis]``, whose indices are coordinates).
+
+    Raises LayoutError if the strides are not congruent to the shape or an extent is below 1.
+    """
+
+    __slots__ = ("_flat_shape", "_flat_stride", "shape", "stride")
+
+    shape: IntTuple
+    stride: Nested[D]
+    _flat_shape: tuple[int, ...]
+    _flat_stride: tuple[D, ...]
+
+    def __init__(self, shape: IntTuple, stride: Nested[D] | None = None):
+        flat_shape = flatten(shape)
+        for extent in flat_shape:
+            if not isinstance(extent, int) or extent < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise LayoutError(
+                    f"The shape {to_text(shape)} has the extent {extent}; "
+                    "extents are integers of at least 1."
+                )
+        if stride is None:
+            stride = cast("Nested[D]", compact_col_major(shape))
+        elif not congruent(shape, stride):
+            raise LayoutError(
+                f"The strides {to_text(stride)} are not nested like the shape {to_text(shape)}."
+            )
+        _set(self, "shape", shape)
+        _set(self, "stride", stride)
+        _set(self, "_flat_shape", flat_shape)
+        _set(self, "_flat_stride", flatten(stride))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"Layout is immutable; {name} cannot be set.")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"Layout is immutable; {name} cannot be deleted.")
+
+    @property
+    def flat_shape(self) -> tuple[int, ...]:
+        """The extents of the leaves, from left to right."""
+        return self._flat_shape
+
+    @property
+    def flat_stride(self) -> tuple[D, ...]:
+        """The strides of the leaves, from left to right."""
+        return self._flat_stride
+
+    @property
+    def rank(self) -> int:
+        """The number of top-level modes."""
+        return len(self.shape) if isinstance(self.shape, tuple) else 1
+
+    @property
+    def depth(self) -> int:
+        """The number of levels of nesting: 0 for ``4:1``, 1 for ``(4,8):(8,1)``."""
+        return depth(self.shape)
+
+    def size(self) -> int:
+        """The number of coordinates: the product of the extents."""
+        return prod(self._flat_shape)
+
+    def cosize(self) -> int:
+        """One more than the largest index of the layout with the absolute values of the strides.
+
+        For basis strides: the size of the box of coordinates.
+        """
+        total = 1
+        box: IntTuple = 0
+        for extent, step in zip(self._flat_shape, self._flat_stride, strict=True):
+            if isinstance(step, ScaledBasis):
+                reach = ScaledBasis(abs(step.value) * (extent - 1), step.modes)
+                box = add_coordinates(box, reach.as_coordinate())
+            else:
+                total += (extent - 1) * abs(step)
+        return total * prod(reach + 1 for reach in flatten(box))
+
+    @overload
+    def __call__(self: Layout[int], *coord: IntTuple) -> int: ...
+    @overload
+    def __call__(self: Layout[ScaledBasis], *coord: IntTuple) -> IntTuple: ...
+    @overload
+    def __call__(self, *coord: IntTuple) -> IntTuple: ...
+
+    def __call__(self, *coord: IntTuple) -> IntTuple:
+        """The index of a coordinate: ``layout(7)``, ``layout(3, 1)`` or ``layout(3, (1, 0))``.
+
+        An index past the end runs on along the last mode.
+        Raises LayoutError if the coordinate's nesting does not fit the shape.
+        """
+        point: IntTuple = coord[0] if len(coord) == 1 else coord
+        if isinstance(point, tuple):
+            point = crd2idx_exact(point, self.shape)
+            if isinstance(point, tuple):
+                return _inner_product(point, self._flat_stride)
+        if point < 0:
+            index = self._call_flat(-point)
+            return -index if isinstance(index, int) else _negated(index)
+        return self._call_flat(point)
+
+    def _call_flat(self, point: int) -> IntTuple:
+        """The index of a non-negative 1-D coordinate."""
+        shape = self._flat_shape
+        stride = self._flat_stride
+        last = len(shape) - 1
+        index: Any = 0
+        for mode in range(last):
+            extent = shape[mode]
+            step = stride[mode]
+            digit = point % extent
+            point //= extent
+            if isinstance(step, ScaledBasis):
+                index = add_coordinates(index, (step * digit).as_coordinate())
+            else:
+                index += digit * step
+        if last >= 0:
+            step = stride[last]
+            if isinstance(step, ScaledBasis):
+                return add_coordinates(index, (step * point).as_coordinate())
+            index += point * step
+        return index
+
+    def __getitem__(self, mode: int) -> Layout[D]:
+        """The layout of one top-level mode."""
+        if not isinstance(self.shape, tuple):
+            if mode in (0, -1):
+                return self
+            raise IndexError(f"{self} has one mode; there is no mode {mode}.")
+        stride = cast("tuple[Nested[D], ...]", self.stride)
+        try:
+            return make_unchecked(self.shape[mode], stride[mode])
+        except IndexError:
+            raise IndexError(f"{self} has {self.rank} modes; there is no mode {mode}.") from None
+
+    def __len__(self) -> int:
+        return self.rank
+
+    def __iter__(self) -> Iterator[Layout[D]]:
+        """The layouts of the top-level modes."""
+        return (self[mode] for mode in range(self.rank))
+
+    def get(self, *path: int) -> Layout[D]:
+        """The layout of a nested mode: ``layout.get(1, 0)``."""
+        result = self
+        for mode in path:
+            result = result[mode]
+        return result
+
+    def slice(self, *coord: Coord) -> Layout[D]:
+        """The layout of the modes at which ``coord`` has ``_``."""
+        return self.slice_and_offset(*coord)[0]
+
+    @overload
+    def slice_and_offset(self: Layout[int], *coord: Coord) -> tuple[Layout[int], int]: ...
+    @overload
+    def slice_and_offset(self, *coord: Coord) -> tuple[Layout[D], IntTuple]: ...
+
+    def slice_and_offset(self, *coord: Coord) -> tuple[Layout[D], IntTuple]:
+        """The sublayout of the ``_`` modes and the index of the others' coordinate.
+
+        ``(8,(2,2)):(2,(1,16))`` at ``(3,_)`` is ``((2,2)):((1,16))`` at offset 6.
+        """
+        point: Coord = coord[0] if len(coord) == 1 else coord
+        kept = make_unchecked(
+            slice_tuple(point, self.shape), cast("Nested[D]", slice_tuple(point, self.stride))
+        )
+        fixed = make_unchecked(
+            dice_tuple(point, self.shape), cast("Nested[D]", dice_tuple(point, self.stride))
+        )
+        offset_coord = cast("IntTuple", dice_tuple(point, cast("Nested[Any]", point)))
+        return kept, fixed(offset_coord) if offset_coord != () else 0
+
+    def indices(self) -> list[IntTuple]:
+        """The indices of all coordinates, in colexicographic order."""
+        return [self._call_flat(point) for point in range(self.size())]
+
+    def coordinate(self, index: int) -> IntTuple:
+        """The hierarchical coordinate of the 1-D coordinate ``index``."""
+        return idx2crd(index, self.shape)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Layout)
+            and self.shape == cast("Layout[Any]", other).shape
+            and self.stride == cast("Layout[Any]", other).stride
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.stride))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (make_unchecked, (self.shape, self.stride))
+
+    def __str__(self) -> str:
+        return f"{to_text(self.shape)}:{to_text(self.stride)}"
+
+    def __repr__(self) -> str:
+        return f"Layout({self.shape!r}, {self.stride!r})"
+
+
+_set = object.__setattr__
+_new = object.__new__
+
+
+def make_unchecked(shape: IntTuple, stride: Nested[D]) -> Layout[D]:
+    """A layout of a shape and strides already known to be congruent and positive."""
+    layout: Layout[D] = _new(Layout)
+    _set(layout, "shape", shape)
+    _set(layout, "stride", stride)
+    _set(layout, "_flat_shape", flatten(shape))
+    _set(layout, "_flat_stride", flatten(stride))
+    return layout
+
+
+def make_flat(shape: tuple[int, ...], stride: tuple[D, ...]) -> Layout[D]:
+    """A layout of depth 1 (or 0, when there is one mode) of checked leaves."""
+    layout: Layout[D] = _new(Layout)
+    if len(shape) == 1:
+        _set(layout, "shape", shape[0])
+        _set(layout, "stride", stride[0])
+    else:
+        _set(layout, "shape", shape)
+        _set(layout, "stride", stride)
+    _set(layout, "_flat_shape", shape)
+    _set(layout, "_flat_stride", stride)
+    return layout
+
+
+def _negated(value: IntTuple) -> IntTuple:
+    if isinstance(value, tuple):
+        return tuple(_negated(item) for item in value)
+    return -value
+
+
+def _inner_product(coord: tuple[int, ...], stride: tuple[Any, ...]) -> IntTuple:
+    index: Any = 0
+    for part, step in zip(coord, stride, strict=True):
+        if isinstance(step, ScaledBasis):
+            index = add_coordinates(index, (step * part).as_coordinate())
+        else:
+            index += part * step
+    return index
+
+
+def crd2idx_exact(coord: IntTuple, shape: IntTuple) -> IntTuple:
+    """The flat hierarchical coordinate of ``coord``; LayoutError where the nesting does not fit."""
+    return flatten(idx2crd(coord, shape))
+
+
+def make_layout(*layouts: Layout[D]) -> Layout[D]:
+    """The concatenation: a layout whose modes are the given layouts."""
+    return make_unchecked(
+        tuple(layout.shape for layout in layouts), tuple(layout.stride for layout in layouts)
+    )
+
+
+def make_row_major_layout(shape: IntTuple) -> Layout[int]:
+    """The dense layout whose rightmost mode varies fastest (LayoutRight)."""
+    return Layout(shape, compact_row_major(shape))
+
+
+def make_ordered_layout(shape: IntTuple, order: IntTuple) -> Layout[int]:
+    """The dense layout whose modes are laid down in ``order``, smallest first."""
+    return Layout(shape, compact_order(shape, order))
+
+
+def make_identity_layout(shape: IntTuple) -> Layout[ScaledBasis]:
+    """The layout that maps every coordinate of ``shape`` to itself.
+
+    Raises LayoutError for an integer shape, whose identity is the ordinary ``Layout(shape)``.
+    """
+    if not isinstance(shape, tuple):
+        raise LayoutError(
+            f"make_identity_layout: give a tuple, ({shape},); for a plain extent the identity "
+            f"is the layout {shape}:1."
+        )
+    return cast("Layout[ScaledBasis]", Layout(shape, make_basis_like(shape)))
+
+
+def is_identity_coordinate(layout: Layout[Any]) -> bool:
+    """Whether any stride is a basis vector, so that indices are coordinates."""
+    return any(isinstance(step, ScaledBasis) for step in layout.flat_stride)
+
+
+__all__ = [
+    "Layout",
+    "crd2idx",
+    "is_identity_coordinate",
+    "make_flat",
+    "make_identity_layout",
+    "make_layout",
+    "make_ordered_layout",
+    "make_row_major_layout",
+    "make_unchecked",
+    "unflatten",
+]

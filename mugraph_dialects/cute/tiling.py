@@ -1,0 +1,248 @@
+"""Divides and products: tilings of layouts.
+
+``logical_divide(A, B) = A ∘ (B, B*)`` groups A's elements into tiles: the first mode runs over a
+tile, the second over the tiles.  ``logical_product(A, B) = (A, A* ∘ B)`` repeats A at the places
+of B.  Both take a tuple as tiler, and then work by mode; the other forms only regroup the result:
+
+=========  ===========================================================
+logical    ((TileM,RestM), (TileN,RestN), L, ...)
+zipped     ((TileM,TileN), (RestM,RestN,L,...))
+tiled      ((TileM,TileN), RestM, RestN, L, ...)
+flat       (TileM, TileN, RestM, RestN, L, ...)
+=========  ===========================================================
+
+Source: seed 004, slide "CuTe in a Slide"; NVIDIA's CuTe for the forms of the results.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from mugraph.dialects.cute.algebra import L, complement, composition
+from mugraph.dialects.cute.errors import LayoutError
+from mugraph.dialects.cute.int_tuple import (
+    IntTuple,
+    Tiler,
+    Underscore,
+    ceil_div,
+    compact_order,
+    product_each,
+    rank,
+    to_text,
+)
+from mugraph.dialects.cute.layout import Layout, make_layout, make_unchecked
+from mugraph.dialects.cute.swizzle import ComposedLayout
+
+
+def tiler_to_text(tiler: Any) -> str:
+    """A tiler in CuTe's notation: ``<4:1,_>`` for a tuple, the layout for a layout."""
+    if isinstance(tiler, tuple):
+        return "<" + ",".join(tiler_to_text(item) for item in cast("tuple[Any, ...]", tiler)) + ">"
+    return str(tiler)
+
+
+def _by_tiler(operation: Any, name: str, layout: Any, tiler: Any) -> Any:
+    """``operation(layout, tiler)`` where the tiler has a leaf; modes beyond the tiler stay."""
+    if isinstance(tiler, Underscore):
+        return layout
+    if isinstance(tiler, tuple):
+        tilers = cast("tuple[Any, ...]", tiler)
+        if len(tilers) > layout.rank:
+            raise LayoutError(
+                f"{name}: the tiler {tiler_to_text(tilers)} has {len(tilers)} modes, the layout "
+                f"{layout} only {layout.rank}."
+            )
+        modes = list(layout)
+        for mode, part in enumerate(tilers):
+            modes[mode] = _by_tiler(operation, name, modes[mode], part)
+        return make_layout(*modes)
+    return operation(layout, Layout(tiler) if isinstance(tiler, int) else tiler)
+
+
+def _zip_by_tiler(value: Any, tiler: Any) -> tuple[Any, Any]:
+    """The tile parts and the rest parts of a divided shape or stride, nested like the tiler."""
+    if not isinstance(tiler, tuple):
+        return value[0], value[1]
+    tilers = cast("tuple[Any, ...]", tiler)
+    pairs = [_zip_by_tiler(value[mode], part) for mode, part in enumerate(tilers)]
+    tiles = tuple(pair[0] for pair in pairs)
+    rests = tuple(pair[1] for pair in pairs)
+    return tiles, rests + value[len(tilers) :]
+
+
+def _without_underscores(layout: Any, tiler: Any) -> Any:
+    """The tiler with ``_`` replaced by the whole of its mode, which zipping needs."""
+    if isinstance(tiler, Underscore):
+        return Layout(layout.size())
+    if isinstance(tiler, tuple):
+        tilers = cast("tuple[Any, ...]", tiler)
+        if len(tilers) > layout.rank:
+            return tilers
+        return tuple(_without_underscores(layout[m], part) for m, part in enumerate(tilers))
+    return tiler
+
+
+def _zipped(layout: Layout[Any], tiler: Any) -> Layout[Any]:
+    return make_unchecked(
+        _zip_by_tiler(layout.shape, tiler), cast("Any", _zip_by_tiler(layout.stride, tiler))
+    )
+
+
+def _unpacked(layout: Layout[Any], first: bool) -> Layout[Any]:
+    """The rank-2 ``layout`` with its second mode's modes at the top, and its first's if asked."""
+    modes = list(layout[0]) if first and isinstance(layout[0].shape, tuple) else [layout[0]]
+    rest = layout[1]
+    modes += list(rest) if isinstance(rest.shape, tuple) else [rest]
+    return make_layout(*modes)
+
+
+def _inside(layout: ComposedLayout, inner: Layout[int]) -> Any:
+    return ComposedLayout(layout.swizzle, layout.offset, inner)
+
+
+def _divide_one(layout: Layout[Any], tiler: Layout[int]) -> Layout[Any]:
+    return composition(layout, make_layout(tiler, complement(tiler, layout.size())))
+
+
+def logical_divide(layout: L, tiler: Tiler) -> L:
+    """``A ∘ (B, B*)``: mode 0 a tile, mode 1 the tiles; by mode for a tuple of tilers.
+
+    ``logical_divide(12:1, 4:3)`` is ``(4,3):(3,1)``.
+    Raises LayoutError where the composition is not admissible.
+    """
+    if isinstance(layout, ComposedLayout):
+        return _inside(layout, logical_divide(layout.layout, tiler))
+    return _by_tiler(_divide_one, "logical_divide", layout, tiler)
+
+
+def zipped_divide(layout: L, tiler: Tiler) -> L:
+    """``((TileM,TileN,...),(RestM,RestN,...))``: mode 0 a tile, mode 1 the tiles."""
+    if isinstance(layout, ComposedLayout):
+        return _inside(layout, zipped_divide(layout.layout, tiler))
+    plain = cast("Layout[Any]", layout)
+    whole = _without_underscores(plain, tiler)
+    return cast("L", _zipped(logical_divide(plain, whole), whole))
+
+
+def tiled_divide(layout: L, tiler: Tiler) -> L:
+    """``((TileM,TileN,...),RestM,RestN,...)``: zipped_divide with the rest unpacked."""
+    if isinstance(layout, ComposedLayout):
+        return _inside(layout, tiled_divide(layout.layout, tiler))
+    return cast("L", _unpacked(cast("Layout[Any]", zipped_divide(layout, tiler)), first=False))
+
+
+def flat_divide(layout: L, tiler: Tiler) -> L:
+    """``(TileM,TileN,...,RestM,RestN,...)``: zipped_divide with both modes unpacked."""
+    if isinstance(layout, ComposedLayout):
+        return _inside(layout, flat_divide(layout.layout, tiler))
+    return cast("L", _unpacked(cast("Layout[Any]", zipped_divide(layout, tiler)), first=True))
+
+
+def _product_one(block: Layout[Any], tiler: Layout[int]) -> Layout[Any]:
+    rest = complement(block, block.size() * tiler.cosize())
+    return make_layout(block, composition(rest, tiler))
+
+
+def logical_product(block: L, tiler: Tiler) -> L:
+    """``(A, A* ∘ B)``: A repeated at the places of B; by mode for a tuple of tilers.
+
+    Raises LayoutError where A has no complement or the composition is not admissible.
+    """
+    if isinstance(block, ComposedLayout):
+        return _inside(block, logical_product(block.layout, tiler))
+    return _by_tiler(_product_one, "logical_product", block, tiler)
+
+
+def zipped_product(block: L, tiler: Tiler) -> L:
+    """``((BlockM,BlockN,...),(CopiesM,CopiesN,...))``."""
+    if isinstance(block, ComposedLayout):
+        return _inside(block, zipped_product(block.layout, tiler))
+    plain = cast("Layout[Any]", block)
+    product = logical_product(plain, tiler)
+    return cast("L", _zipped(product, tiler))
+
+
+def tiled_product(block: L, tiler: Tiler) -> L:
+    """``((BlockM,BlockN,...),CopiesM,CopiesN,...)``."""
+    if isinstance(block, ComposedLayout):
+        return _inside(block, tiled_product(block.layout, tiler))
+    return cast("L", _unpacked(cast("Layout[Any]", zipped_product(block, tiler)), first=False))
+
+
+def flat_product(block: L, tiler: Tiler) -> L:
+    """``(BlockM,BlockN,...,CopiesM,CopiesN,...)``."""
+    if isinstance(block, ComposedLayout):
+        return _inside(block, flat_product(block.layout, tiler))
+    return cast("L", _unpacked(cast("Layout[Any]", zipped_product(block, tiler)), first=True))
+
+
+def _padded(layout: Layout[Any], modes: int) -> Layout[Any]:
+    """The layout with modes ``1:0`` appended up to the given number."""
+    parts = list(layout) if isinstance(layout.shape, tuple) else [layout]
+    if len(parts) >= modes:
+        return layout
+    return make_layout(*parts, *([Layout(1, 0)] * (modes - len(parts))))
+
+
+def _product_by_mode(block: Layout[Any], tiler: Layout[int], block_first: bool) -> Layout[Any]:
+    modes = max(block.rank, tiler.rank)
+    padded = _padded(block, modes)
+    product = _product_one(padded, _padded(tiler, modes))
+    if not isinstance(padded.shape, tuple):
+        first, second = (product[0], product[1]) if block_first else (product[1], product[0])
+        return make_layout(first, second)
+    pairs = zip(product[0], product[1], strict=True)
+    return make_layout(*(make_layout(b, t) if block_first else make_layout(t, b) for b, t in pairs))
+
+
+def blocked_product(block: L, tiler: Layout[int]) -> L:
+    """Every element of ``tiler`` becomes a block: ``((BlockM,TilerM),(BlockN,TilerN),...)``."""
+    if isinstance(block, ComposedLayout):
+        return _inside(block, blocked_product(block.layout, tiler))
+    return cast("L", _product_by_mode(cast("Layout[Any]", block), tiler, block_first=True))
+
+
+def raked_product(block: L, tiler: Layout[int]) -> L:
+    """As blocked_product with the blocks interleaved: ``((TilerM,BlockM),(TilerN,BlockN),...)``."""
+    if isinstance(block, ComposedLayout):
+        return _inside(block, raked_product(block.layout, tiler))
+    return cast("L", _product_by_mode(cast("Layout[Any]", block), tiler, block_first=False))
+
+
+def tile_to_shape(block: L, shape: IntTuple, order: IntTuple | None = None) -> L:
+    """The block repeated until the result has the given shape, by mode.
+
+    ``order`` says along which mode to repeat first (smallest number first); by default the
+    leftmost.  The block's modes must divide the shape's.
+    Raises LayoutError naming the mode that does not divide.
+    """
+    if isinstance(block, ComposedLayout):
+        return _inside(block, tile_to_shape(block.layout, shape, order))
+    plain = cast("Layout[Any]", block)
+    modes = rank(shape)
+    if plain.rank > modes:
+        raise LayoutError(
+            f"tile_to_shape: the block {plain} has {plain.rank} modes, the shape {to_text(shape)} "
+            f"only {modes}."
+        )
+    padded = _padded(plain, modes)
+    block_extents = product_each(padded.shape)
+    extents = product_each(shape)
+    for mode, (small, large) in enumerate(zip(block_extents, extents, strict=True)):
+        if large % small:
+            raise LayoutError(
+                f"tile_to_shape: in mode {mode} the block's extent {small} does not divide the "
+                f"shape's {large}."
+            )
+    copies = tuple(ceil_div(large, s) for s, large in zip(block_extents, extents, strict=True))
+    if not isinstance(shape, tuple):
+        return cast("L", blocked_product(padded, Layout(copies[0])))
+    strides = compact_order(copies, tuple(range(modes)) if order is None else order)
+    return cast("L", blocked_product(padded, Layout(copies, strides)))
+
+
+def zip_layouts(first: Layout[Any], second: Layout[Any]) -> Layout[Any]:
+    """``((A0,B0),(A1,B1),...)`` of two layouts of equal rank."""
+    if first.rank != second.rank:
+        raise LayoutError(f"zip: {first} and {second} differ in rank.")
+    return make_layout(*(make_layout(a, b) for a, b in zip(first, second, strict=True)))

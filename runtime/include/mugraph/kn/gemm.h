@@ -1,0 +1,125 @@
+// Batched matrix products of whole tensors, by cuBLAS. Host only.
+//
+// C[b, m, n] = sum over k of A[b, m, k] B[b, k, n], each operand given by the strides of its dimensions in elements.
+// One of the last two dimensions of each operand must be contiguous. `Compute` says what products are added up in:
+// CUBLAS_COMPUTE_16F in fp16, CUBLAS_COMPUTE_32F in fp32; results are rounded to T.
+#pragma once
+
+#include <cublas_v2.h>
+#include <cute/numeric/numeric_types.hpp>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+
+#include "../check.h"
+
+namespace mugraph {
+namespace kn {
+
+inline void check(cublasStatus_t status, char const* what) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw std::runtime_error(std::string("mugraph: ") + what + " failed: " + cublasGetStatusString(status) + ".");
+}
+
+template <class T>
+struct CublasType;
+template <>
+struct CublasType<cutlass::half_t> {
+  static constexpr cudaDataType_t value = CUDA_R_16F;
+};
+template <>
+struct CublasType<cutlass::bfloat16_t> {
+  static constexpr cudaDataType_t value = CUDA_R_16BF;
+};
+template <>
+struct CublasType<float> {
+  static constexpr cudaDataType_t value = CUDA_R_32F;
+};
+
+// One handle a device, made at its first use and kept until the process ends (its device memory goes with the
+// context). A handle serves one host thread at a time: hold the lock while using it.
+struct CublasHandles {
+  std::mutex lock;
+  std::map<int, cublasHandle_t> by_device;
+
+  static CublasHandles& get() {
+    static CublasHandles* const handles = new CublasHandles();
+    return *handles;
+  }
+
+  cublasHandle_t current() {
+    int device = 0;
+    mugraph::check(cudaGetDevice(&device), "asking for the current device");
+    const auto found = by_device.find(device);
+    if (found != by_device.end()) return found->second;
+    cublasHandle_t handle = nullptr;
+    check(cublasCreate(&handle), "making a cuBLAS handle");
+    by_device.emplace(device, handle);
+    return handle;
+  }
+};
+
+// A matrix as cuBLAS sees it: column-major with a leading dimension, perhaps transposed.
+struct ColumnMajor {
+  cublasOperation_t operation;
+  int leading;
+};
+
+// The matrix of `rows` x `columns` with these strides. Throws where neither dimension is contiguous.
+inline ColumnMajor column_major(char const* name, int rows, int columns, int row_stride, int column_stride) {
+  // A dimension of extent 1 may have any stride, so it never decides.
+  const bool rows_contiguous = row_stride == 1 || rows == 1;
+  const bool columns_contiguous = column_stride == 1 || columns == 1;
+  const int column_leading = columns == 1 ? std::max(rows, column_stride) : column_stride;
+  const int row_leading = rows == 1 ? std::max(columns, row_stride) : row_stride;
+  if (rows_contiguous && column_leading >= std::max(rows, 1)) return {CUBLAS_OP_N, column_leading};
+  if (columns_contiguous && row_leading >= std::max(columns, 1)) return {CUBLAS_OP_T, row_leading};
+  throw std::runtime_error(std::string("mugraph: kn::gemm cannot pass operand ") + name + " (" + std::to_string(rows) +
+                           " x " + std::to_string(columns) + ", strides " + std::to_string(row_stride) + " and " +
+                           std::to_string(column_stride) +
+                           ") to cuBLAS: one of its last two dimensions must have stride 1, and the other a stride "
+                           "of at least that dimension's extent.");
+}
+
+// Enqueues the product on `stream`, with the cuBLAS handle of the current device. Strides and batch strides count
+// elements. Throws std::runtime_error where cuBLAS or the layout refuses.
+template <cublasComputeType_t Compute, class T>
+void gemm(cudaStream_t stream, T* c, T const* a, T const* b, int m, int n, int k, int a_stride_m, int a_stride_k,
+          int b_stride_k, int b_stride_n, int c_stride_m, int c_stride_n, int batch, long long a_batch,
+          long long b_batch, long long c_batch) {
+  static_assert(Compute == CUBLAS_COMPUTE_16F || Compute == CUBLAS_COMPUTE_32F ||
+                    Compute == CUBLAS_COMPUTE_32F_FAST_TF32,
+                "kn::gemm computes in CUBLAS_COMPUTE_16F, CUBLAS_COMPUTE_32F or CUBLAS_COMPUTE_32F_FAST_TF32");
+  using Scale = std::conditional_t<Compute == CUBLAS_COMPUTE_16F, cutlass::half_t, float>;
+  const Scale alpha(1.0f);
+  const Scale beta(0.0f);
+  const ColumnMajor c_matrix = column_major("C", m, n, c_stride_m, c_stride_n);
+  CublasHandles& handles = CublasHandles::get();
+  const std::lock_guard<std::mutex> guard(handles.lock);
+  cublasHandle_t handle = handles.current();
+  check(cublasSetStream(handle, stream), "setting the stream of cuBLAS");
+  const cudaDataType_t type = CublasType<T>::value;
+  cublasStatus_t status;
+  if (c_matrix.operation == CUBLAS_OP_N) {
+    const ColumnMajor a_matrix = column_major("A", m, k, a_stride_m, a_stride_k);
+    const ColumnMajor b_matrix = column_major("B", k, n, b_stride_k, b_stride_n);
+    status = cublasGemmStridedBatchedEx(handle, a_matrix.operation, b_matrix.operation, m, n, k, &alpha, a, type,
+                                        a_matrix.leading, a_batch, b, type, b_matrix.leading, b_batch, &beta, c, type,
+                                        c_matrix.leading, c_batch, batch, Compute, CUBLAS_GEMM_DEFAULT);
+  } else {
+    // cuBLAS writes column-major results only: C is row-major, so compute its transpose, B^T A^T.
+    const ColumnMajor a_matrix = column_major("A", k, m, a_stride_k, a_stride_m);
+    const ColumnMajor b_matrix = column_major("B", n, k, b_stride_n, b_stride_k);
+    status = cublasGemmStridedBatchedEx(handle, b_matrix.operation, a_matrix.operation, n, m, k, &alpha, b, type,
+                                        b_matrix.leading, b_batch, a, type, a_matrix.leading, a_batch, &beta, c, type,
+                                        c_matrix.leading, c_batch, batch, Compute, CUBLAS_GEMM_DEFAULT);
+  }
+  check(status, "cublasGemmStridedBatchedEx");
+}
+
+}  // namespace kn
+}  // namespace mugraph

@@ -1,0 +1,48 @@
+// The mugraph runtime: what generated CUDA files include.
+//
+// A generated file says
+//     #include "runtime.h"
+//     using namespace cute;
+// and is compiled with this folder and CUTLASS's `include` on the include path, as C++17, for sm_80 or newer.
+// Everything is in namespace mugraph; `kn` (whole-GPU operations called from the host), `tb` (operations of one
+// thread block, called from inside a kernel) and `ops` (scalar functions) are visible at global scope as well.
+//
+// The headers take every policy as a template parameter, allocate nothing and choose nothing that changes a result.
+// Layouts are static CuTe layouts of ELEMENT offsets: Layout<Shape, Stride>, or ComposedLayout<Swizzle<B, M, S>,
+// Int<offset>, Layout<Shape, Stride>>. Linear indices are CuTe's: mode 0 runs fastest.
+#pragma once
+
+#if !defined(__CUDACC_RTC__)
+#include <cstdint>
+#include <vector>
+#endif
+
+#include "arch/async_copy.h"
+#include "arch/tensor_core.h"
+#include "layout.h"
+#include "ops.h"
+#include "tb/copy.h"
+#include "tb/elementwise.h"
+#include "tb/fill.h"
+#include "tb/linear_fragment.h"
+#include "tb/matmul.h"
+#include "tb/mma_fragment.h"
+#include "tb/reduce_sum.h"
+#include "vector_access.h"
+
+#if !defined(__CUDACC_RTC__)
+#include "check.h"
+#include "kn/elementwise.h"
+#include "launch.h"
+#if __has_include(<cublas_v2.h>)
+#include "kn/gemm.h"
+#endif
+#endif
+
+namespace mugraph {
+namespace kn {}
+}  // namespace mugraph
+
+namespace kn = mugraph::kn;
+namespace tb = mugraph::tb;
+namespace ops = mugraph::ops;

@@ -122,6 +122,26 @@ struct LayoutParts<cute::ComposedLayout<cute::Swizzle<kBits, kBase, kShift>, Off
 template <class Layout>
 inline constexpr int size_of = Mode<typename LayoutParts<Layout>::Linear>::kSize;
 
+// An element offset in two parts. Added to a pointer one after the other, the constant becomes the immediate operand
+// of the memory instruction, and the thread's part one address register shared by many accesses.
+struct SplitOffset {
+  uint32_t of_thread;
+  uint32_t constant;
+  __host__ __device__ constexpr uint32_t value() const { return of_thread + constant; }
+};
+
+template <class T>
+__host__ __device__ constexpr T* operator+(T* base, SplitOffset offset) {
+  return base + offset.of_thread + offset.constant;
+}
+
+// The swizzled offset start + moved of a layout: `moved` stays outside the swizzle where that makes no difference.
+template <class Parts>
+__host__ __device__ constexpr SplitOffset swizzled(uint32_t start, uint32_t moved) {
+  if (moved % Parts::kPeriod == 0) return {Parts::swizzle(start), moved};
+  return {Parts::swizzle(start + moved), 0};
+}
+
 // How a vector of kVector consecutive linear indices lies in memory.
 enum class Access {
   kContiguous,  // at kVector consecutive, aligned elements
@@ -157,14 +177,12 @@ class VectorOffsets {
       : thread_(static_cast<uint32_t>(thread)),
         start_(Parts::kOffset + addend + (kSplits ? Whole::at(static_cast<uint32_t>(thread) * kVector) : 0u)) {}
 
-  __host__ __device__ constexpr uint32_t operator()(int round, int element = 0) const {
+  __host__ __device__ constexpr SplitOffset operator()(int round, int element = 0) const {
     if constexpr (kSplits) {
-      const uint32_t moved = Whole::at(static_cast<uint32_t>(round) * kStep) + element * Whole::kFirstStride;
-      if (moved % Parts::kPeriod == 0) return Parts::swizzle(start_) + moved;
-      return Parts::swizzle(start_ + moved);
+      return swizzled<Parts>(start_, Whole::at(static_cast<uint32_t>(round) * kStep) + element * Whole::kFirstStride);
     } else {
       const uint32_t vector = thread_ + static_cast<uint32_t>(round) * kThreads;
-      return Parts::swizzle(start_ + Whole::at(vector * kVector + element));
+      return {Parts::swizzle(start_ + Whole::at(vector * kVector + element)), 0};
     }
   }
 

@@ -112,12 +112,12 @@ __device__ __forceinline__ void load_vector(T const* source, Offsets const& offs
     words.load(source + offsets(round));
     words.to_floats(values);
   } else if constexpr (kAccess == Access::kBroadcast) {
-    const float value = to_float(source[offsets(round)]);
+    const float value = to_float(*(source + offsets(round)));
 #pragma unroll
     for (int i = 0; i < kVector; ++i) values[i] = value;
   } else {
 #pragma unroll
-    for (int i = 0; i < kVector; ++i) values[i] = to_float(source[offsets(round, i)]);
+    for (int i = 0; i < kVector; ++i) values[i] = to_float(*(source + offsets(round, i)));
   }
 }
 
@@ -132,7 +132,7 @@ __device__ __forceinline__ void store_vector(T* target, Offsets const& offsets, 
     words.store(target + offsets(round));
   } else {
 #pragma unroll
-    for (int i = 0; i < kVector; ++i) target[offsets(round, i)] = from_float<T>(values[i]);
+    for (int i = 0; i < kVector; ++i) *(target + offsets(round, i)) = from_float<T>(values[i]);
   }
 }
 

@@ -30,8 +30,8 @@ struct Copy {
     for (int first = 0; first < Partition::kRounds; first += kBatch) {
       if constexpr (std::is_same<D, S>::value && kVector == 1) {
         D values[kBatch];
-        each_owned(thread, first, [&](int i) { values[i] = src[src_offsets(first + i)]; });
-        each_owned(thread, first, [&](int i) { dst[dst_offsets(first + i)] = values[i]; });
+        each_owned(thread, first, [&](int i) { values[i] = *(src + src_offsets(first + i)); });
+        each_owned(thread, first, [&](int i) { *(dst + dst_offsets(first + i)) = values[i]; });
       } else if constexpr (std::is_same<D, S>::value && kIsContiguous) {
         Words<D, kVector> words[kBatch];
         each_owned(thread, first, [&](int i) { words[i].load(src + src_offsets(first + i)); });

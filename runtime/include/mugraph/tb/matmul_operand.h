@@ -75,18 +75,23 @@ struct MatmulOperand {
 
     // For tile (and, for B, tile + 1) and the k step; kIsTail for the step with fewer than 16 elements.
     template <bool kIsTail>
-    __host__ __device__ constexpr uint32_t offset(int tile, int step) const {
+    __host__ __device__ constexpr SplitOffset offset(int tile, int step) const {
       const bool rows_exist = (tile + kTilesPerLoad) * kRowStep <= kRows;
       if (kIsLinear && !kIsTail && rows_exist) {
         const uint32_t along_rows = Rows::at(tile * kRowStep);
-        const uint32_t at_step = start_ + Depth::at(step * kAtomK);
-        if (along_rows % Parts::kPeriod == 0) return Parts::swizzle(at_step) + along_rows;
-        return Parts::swizzle(at_step + along_rows);
+        const uint32_t along_k = Depth::at(step * kAtomK);
+        if constexpr (Depth::at(kAtomK) % Parts::kPeriod == 0) {
+          const SplitOffset first_step = swizzled<Parts>(start_, along_rows);
+          return {first_step.of_thread, first_step.constant + along_k};
+        } else {
+          return swizzled<Parts>(start_ + along_k, along_rows);
+        }
       }
       const int row = row_ + tile * kRowStep;
       const int k = k_ + step * kAtomK;
-      return Parts::swizzle(Parts::kOffset + Rows::at(rows_exist || row < last_line_row() ? row : last_line_row()) +
-                            Depth::at(!kIsTail || k < last_line_k() ? k : last_line_k()));
+      return {Parts::swizzle(Parts::kOffset + Rows::at(rows_exist || row < last_line_row() ? row : last_line_row()) +
+                             Depth::at(!kIsTail || k < last_line_k() ? k : last_line_k())),
+              0};
     }
   };
 

@@ -65,16 +65,16 @@ struct MmaFragment {
                                       Parts::kGranule % 2 == 0;
 
     __host__ __device__ constexpr explicit Offsets(int thread)
-        : thread_(thread), start_(Parts::kOffset + Rows::at(row_of(thread, 0, 0)) + Columns::at(column_of(thread, 0, 0))) {}
+        : thread_(thread),
+          start_(Parts::kOffset + Rows::at(row_of(thread, 0, 0)) + Columns::at(column_of(thread, 0, 0))) {}
 
-    __host__ __device__ constexpr uint32_t operator()(int i, int j, int c) const {
+    __host__ __device__ constexpr SplitOffset operator()(int i, int j, int c) const {
       if constexpr (kIsLinear) {
-        const uint32_t moved =
-            Rows::at(i * kWarpsM * kAtomM + 8 * (c / 2)) + Columns::at(j * kWarpsN * kAtomN + c % 2);
-        if (moved % Parts::kPeriod == 0) return Parts::swizzle(start_) + moved;
-        return Parts::swizzle(start_ + moved);
+        const uint32_t down = Rows::at(i * kWarpsM * kAtomM + 8 * (c / 2));
+        return swizzled<Parts>(start_, down + Columns::at(j * kWarpsN * kAtomN + c % 2));
       } else {
-        return Parts::swizzle(Parts::kOffset + Rows::at(row_of(thread_, i, c)) + Columns::at(column_of(thread_, j, c)));
+        const uint32_t row = Rows::at(row_of(thread_, i, c));
+        return {Parts::swizzle(Parts::kOffset + row + Columns::at(column_of(thread_, j, c))), 0};
       }
     }
   };
@@ -100,7 +100,7 @@ struct MmaFragment {
 #pragma unroll
             for (int e = 0; e < 2; ++e) {
               if (has_row && has_column(thread, j, c + e)) {
-                D& target = dst[offsets(i, j, c + e)];
+                D& target = *(dst + offsets(i, j, c + e));
                 const float result = Epilogue::apply(values[e]);
                 target = from_float<D>(kUpdate ? to_float(target) + result : result);
               }

@@ -110,9 +110,9 @@ struct ReduceSum {
         sum += __shfl_xor_sync(mask, sum, distance);
       }
       if (is_active && lane == 0) {
-        const uint32_t target = dst_offsets(output);
+        D& target = *(dst + dst_offsets(output));
         const float result = Epilogue::apply(sum);
-        dst[target] = from_float<D>(kUpdate ? to_float(dst[target]) + result : result);
+        target = from_float<D>(kUpdate ? to_float(target) + result : result);
       }
     }
   }

@@ -16,6 +16,8 @@ from xdsl.utils.exceptions import (
     ParseError,
 )
 
+from mugraph.runtime.errors import UserError
+
 TRACEBACK_VARIABLE = "MUGRAPH_TRACEBACK"
 """An environment variable: when set, an unforeseen error shows its Python traceback."""
 
@@ -23,8 +25,8 @@ _LONGEST_OPERATION = 200
 """Characters of an operation's text that a message quotes."""
 
 
-class ToolError(Exception):
-    """An error that the user can mend; its text is a sentence that says how."""
+class ToolError(UserError):
+    """A command line or an input that a tool cannot do anything with."""
 
 
 def run_tool(tool: str, main: Callable[[], int]) -> int:
@@ -53,7 +55,7 @@ def run_tool(tool: str, main: Callable[[], int]) -> int:
 def describe_error(error: BaseException) -> str:
     """The message for ``error``, with ``file:line:column`` or the operation where it is known."""
     match error:
-        case ToolError():
+        case UserError():
             return f"error: {error}"
         case ParseError():
             return _describe_parse_error(error)

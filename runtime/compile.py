@@ -1,0 +1,177 @@
+"""From generated CUDA text to a file that can be loaded, kept in a cache.
+
+The cache is keyed by all that the result depends on: the text, mugraph's headers, the flags, nvcc's
+version and where CUTLASS is.  An entry appears whole or not at all, so several processes may share
+it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from mugraph.runtime.errors import UserError
+from mugraph.runtime.toolchain import (
+    Toolchain,
+    ToolchainError,
+    cache_directory,
+    find_toolchain,
+    runtime_include_paths,
+)
+
+SOURCE_NAME = "kernel.cu"
+"""The generated text's name inside its cache entry; diagnostics and profilers show it."""
+
+LOG_NAME = "nvcc.log"
+"""What nvcc said (warnings, for instance), inside the same entry."""
+
+_SHOWN_LINES = 20
+"""Lines of nvcc's output that an error quotes."""
+
+
+class CompileError(UserError):
+    """nvcc refused the generated code; the text has nvcc's own words."""
+
+
+def compile_kernel(
+    source: str,
+    arch: str = "sm_90a",
+    *,
+    flags: Sequence[str] = (),
+    toolchain: Toolchain | None = None,
+) -> Path:
+    """Compile a generated file and the launcher around it; returns the shared object.
+
+    ``arch`` is an architecture as nvcc names it, ``flags`` are further options for nvcc.  Raises
+    ``ToolchainError`` when something to compile with is missing, ``CompileError`` when nvcc fails.
+    """
+    toolchain = toolchain or find_toolchain()
+    arguments = [str(_launcher()), "-shared", "-Xcompiler", "-fPIC"]
+    arguments.append(f'-DMUGRAPH_GENERATED="{SOURCE_NAME}"')
+    arguments += [f"-L{path}" for path in toolchain.library_paths]
+    if calls_cublas(source):
+        arguments += _cublas_arguments(toolchain)
+        library = _require_cublas(toolchain).library
+        # By its file name: the index's package has only libcublas.so.13, with no plain .so.
+        arguments += [f"-L{library.parent}", f"-l:{library.name}"]
+        arguments += ["-Xlinker", f"-rpath={library.parent}"]
+    return _compile(source, arch, [*arguments, *flags], "module.so", toolchain)
+
+
+def compile_cubin(
+    source: str,
+    arch: str = "sm_90a",
+    *,
+    flags: Sequence[str] = (),
+    toolchain: Toolchain | None = None,
+) -> Path:
+    """Compile a generated file alone to a cubin; returns it.  Raises as ``compile_kernel``."""
+    toolchain = toolchain or find_toolchain()
+    arguments = [SOURCE_NAME, "-cubin", *flags]
+    if calls_cublas(source):
+        arguments += _cublas_arguments(toolchain)
+    return _compile(source, arch, arguments, "module.cubin", toolchain)
+
+
+def compile_log(compiled: Path) -> str:
+    """What nvcc said when it made this file of the cache; empty when it had no warnings."""
+    return (compiled.parent / LOG_NAME).read_text(encoding="utf-8")
+
+
+def calls_cublas(source: str) -> bool:
+    """Whether generated code calls cuBLAS, which is for its kernel-level matrix products."""
+    return re.search(r"\bkn::gemm\b", source) is not None
+
+
+def _launcher() -> Path:
+    return Path(__file__).resolve().parent / "launcher.cu"
+
+
+def _require_cublas(toolchain: Toolchain):
+    if toolchain.cublas is None:
+        raise ToolchainError(
+            "this µGraph has a kernel-level matmul, which calls cuBLAS, and cuBLAS's headers and "
+            "library are not on this machine: install them with `pip install 'mugraph[cuda]'`."
+        )
+    return toolchain.cublas
+
+
+def _cublas_arguments(toolchain: Toolchain) -> list[str]:
+    include = _require_cublas(toolchain).include_path
+    if include == toolchain.cuda_root / "include":
+        return []
+    # After the toolkit's own headers: the package may stand beside another release's.
+    return ["-isystem", str(include)]
+
+
+def _compile(
+    source: str, arch: str, arguments: Sequence[str], result_name: str, toolchain: Toolchain
+) -> Path:
+    match = re.fullmatch(r"sm_(\d+[af]?)", arch)
+    if match is None:
+        raise CompileError(f"{arch!r} is no architecture; expected one such as sm_80 or sm_90a.")
+    command = [
+        "-std=c++17",
+        "-O3",
+        "--expt-relaxed-constexpr",
+        "-gencode",
+        f"arch=compute_{match.group(1)},code={arch}",
+        *(f"-I{path}" for path in toolchain.include_paths),
+        *arguments,
+    ]
+    key = _key(source, command, toolchain)
+    entry = cache_directory() / "kernels" / key
+    result = entry / result_name
+    if result.is_file():
+        return result
+    entry.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=entry.parent, prefix=".compiling-") as temporary:
+        # A folder inside, for the temporary one must stay in place to be cleaned up.
+        folder = Path(temporary) / "entry"
+        folder.mkdir()
+        (folder / SOURCE_NAME).write_text(source, encoding="utf-8")
+        full = [str(toolchain.nvcc), *command, "-I.", "-o", result_name]
+        done = subprocess.run(full, cwd=folder, capture_output=True, text=True)
+        log = done.stdout + done.stderr
+        if done.returncode != 0:
+            kept = entry.parent / f"failed-{key}.cu"
+            kept.write_text(source, encoding="utf-8")
+            lines = log.strip().splitlines()
+            more = f"\n… and {len(lines) - _SHOWN_LINES} lines more" * (len(lines) > _SHOWN_LINES)
+            raise CompileError(
+                f"nvcc cannot compile the generated code for {arch} (kept as {kept}):\n"
+                + "\n".join(lines[:_SHOWN_LINES])
+                + more
+            )
+        (folder / LOG_NAME).write_text(log, encoding="utf-8")
+        try:
+            folder.rename(entry)
+        except OSError:
+            # Another process made the same entry meanwhile; the two are equal.
+            if not result.is_file():
+                raise
+    return result
+
+
+def _key(source: str, command: Sequence[str], toolchain: Toolchain) -> str:
+    digest = hashlib.sha256()
+    for part in (source, toolchain.version, *command, _headers_digest()):
+        digest.update(part.encode())
+        digest.update(b"\0")
+    return digest.hexdigest()[:32]
+
+
+@cache
+def _headers_digest() -> str:
+    """A digest of mugraph's headers and launcher, which every compiled file includes."""
+    include = runtime_include_paths()[0]
+    digest = hashlib.sha256(_launcher().read_bytes())
+    for path in sorted(path for path in include.rglob("*") if path.is_file()):
+        digest.update(str(path.relative_to(include)).encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()

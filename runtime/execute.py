@@ -1,0 +1,289 @@
+"""Running and timing a compiled µGraph on a GPU, with numpy arrays in and out.
+
+Tensors cross in their *physical* form, the flat memory that a CuTe layout describes.  What no
+element maps to (padding) is filled with NaN, as are outputs and workspace before a run, so that a
+kernel that reads or leaves what it should not gives NaN.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from mugraph.dialects.cute import Layout
+from mugraph.runtime.errors import UserError
+
+Array = npt.NDArray[Any]
+
+POISON = 0xFF
+"""The byte that memory is filled with: NaN in every floating-point type."""
+
+GUARD_BYTES = 256
+"""Poisoned bytes after each output and the workspace, which no kernel may change."""
+
+TIMED_BYTES = 200 * 2**20
+"""What the copies of the tensors add up to when timing, so that the L2 holds none of the next."""
+
+MOST_COPIES = 1024
+FEWEST_CALLS = 16
+"""Calls in the CUDA graph that is timed, at least."""
+
+SAMPLE_MICROSECONDS = 1000
+"""How long one timed sample lasts, at least."""
+
+
+class DeviceError(UserError):
+    """The GPU, or the driver, reported an error; the text has CUDA's name for it."""
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """A tensor as the generated code sees it: extents, element type, layout in elements."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    layout: Layout[int]
+
+    @property
+    def physical_bytes(self) -> int:
+        """The bytes that the layout spans."""
+        return self.layout.cosize() * self.dtype.itemsize
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a generated ``_execute_mugraph`` takes: its tensors in order, and its workspace."""
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    workspace_bytes: int
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Microseconds of one call, over the samples."""
+
+    samples: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """The median over the samples."""
+        return float(np.median(self.samples))
+
+
+def to_physical(array: Array, layout: Layout[int]) -> Array:
+    """The flat memory of ``layout`` with the array's elements in it, padding poisoned."""
+    memory = np.full(layout.cosize() * array.itemsize, POISON, np.uint8).view(array.dtype)
+    view = _view_of(memory, layout)
+    view[...] = array.reshape(view.shape)
+    return memory
+
+
+def from_physical(memory: Array, layout: Layout[int], shape: Sequence[int]) -> Array:
+    """The array of extents ``shape`` whose elements ``layout`` finds in the flat memory."""
+    return np.ascontiguousarray(_view_of(memory, layout)).reshape(tuple(shape))
+
+
+def _view_of(memory: Array, layout: Layout[int]) -> Array:
+    """A strided view with one axis a leaf of the layout, in the order of a row-major array.
+
+    A nested mode counts its leftmost leaf fastest, so its leaves are reversed.
+    """
+    extents: list[int] = []
+    strides: list[int] = []
+    for mode in layout:
+        extents += reversed(mode.flat_shape)
+        strides += reversed(mode.flat_stride)
+    if any(stride < 0 for stride in strides):
+        raise ValueError(f"the layout {layout} has a negative stride, which no tensor has")
+    steps = [stride * memory.itemsize for stride in strides]
+    return np.lib.stride_tricks.as_strided(memory, extents, steps)
+
+
+_POINTER = ctypes.c_void_p
+_POINTERS = ctypes.POINTER(ctypes.c_void_p)
+_TENSORS = [_POINTERS, ctypes.c_int, _POINTERS, ctypes.c_int]
+_ARGUMENT_TYPES: dict[str, list[Any]] = {
+    "initialize": [ctypes.c_int],
+    "allocate": [_POINTERS, ctypes.c_size_t],
+    "free": [_POINTER],
+    "upload": [_POINTER, _POINTER, ctypes.c_size_t],
+    "download": [_POINTER, _POINTER, ctypes.c_size_t],
+    "copy_on_device": [_POINTER, _POINTER, ctypes.c_size_t],
+    "fill": [_POINTER, ctypes.c_int, ctypes.c_size_t],
+    "execute": [*_TENSORS, _POINTER],
+    "time": [
+        *_TENSORS,
+        *(ctypes.c_int, _POINTER, ctypes.c_int, ctypes.c_int, ctypes.c_int),
+        ctypes.POINTER(ctypes.c_float),
+    ],
+}
+
+
+class _Launcher:
+    """The functions of ``launcher.cu`` in one shared object; errors become ``DeviceError``."""
+
+    def __init__(self, path: Path):
+        self._library = ctypes.CDLL(str(path))
+        self._library.mugraph_last_error.restype = ctypes.c_char_p
+        for name, types in _ARGUMENT_TYPES.items():
+            getattr(self._library, f"mugraph_{name}").argtypes = types
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Call ``mugraph_<name>``; raises ``DeviceError`` with its message if it fails."""
+        if getattr(self._library, f"mugraph_{name}")(*arguments) != 0:
+            message = cast(bytes, self._library.mugraph_last_error())
+            raise DeviceError(f"{message.decode(errors='replace')}.")
+
+
+class _DeviceMemory:
+    """Allocations on the GPU, freed together."""
+
+    def __init__(self, launcher: _Launcher):
+        self._launcher = launcher
+        self._pointers: list[int] = []
+
+    def _allocate(self, size: int) -> int:
+        pointer = ctypes.c_void_p()
+        self._launcher.call("allocate", ctypes.byref(pointer), size)
+        address = cast(int, pointer.value)
+        self._pointers.append(address)
+        return address
+
+    def of(self, array: Array) -> int:
+        """The array's bytes on the GPU."""
+        pointer = self._allocate(max(array.nbytes, 1))
+        self._launcher.call("upload", pointer, array.ctypes.data, array.nbytes)
+        return pointer
+
+    def copy_of(self, source: int, size: int) -> int:
+        """A copy of what is on the GPU."""
+        pointer = self._allocate(max(size, 1))
+        self._launcher.call("copy_on_device", pointer, source, size)
+        return pointer
+
+    def poisoned(self, size: int) -> int:
+        """So many poisoned bytes, and a guard behind them."""
+        pointer = self._allocate(size + GUARD_BYTES)
+        self._launcher.call("fill", pointer, POISON, size + GUARD_BYTES)
+        return pointer
+
+    def read(self, pointer: int, size: int, what: str) -> npt.NDArray[np.uint8]:
+        """The bytes of a ``poisoned`` allocation; ``DeviceError`` if its guard was written."""
+        memory = np.empty(size + GUARD_BYTES, np.uint8)
+        self._launcher.call("download", memory.ctypes.data, pointer, memory.nbytes)
+        if (memory[size:] != POISON).any():
+            raise DeviceError(f"the generated code wrote behind the end of {what}.")
+        return memory[:size]
+
+    def free(self) -> None:
+        """Free everything."""
+        while self._pointers:
+            self._launcher.call("free", self._pointers.pop())
+
+
+class CudaModule:
+    """A compiled µGraph, loaded into this process.
+
+    Raises ``DeviceError`` where there is no usable GPU.
+    """
+
+    def __init__(self, path: Path, signature: Signature, device: int = 0):
+        self.signature = signature
+        self._launcher = _Launcher(path)
+        self._launcher.call("initialize", device)
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """Run once on arrays of the signature's extents; returns the outputs.
+
+        Raises ``DeviceError`` on any CUDA error, and when bytes behind an output or behind the
+        workspace were written.
+        """
+        signature = self.signature
+        arrays = self._physical_inputs(inputs)
+        with self._memory() as memory:
+            sources = [memory.of(array) for array in arrays]
+            targets = [memory.poisoned(spec.physical_bytes) for spec in signature.outputs]
+            workspace = memory.poisoned(signature.workspace_bytes)
+            self._launcher.call(
+                "execute",
+                *(_pointers(sources), len(sources)),
+                *(_pointers(targets), len(targets)),
+                workspace,
+            )
+            outputs: list[Array] = []
+            for index, (spec, target) in enumerate(zip(signature.outputs, targets, strict=True)):
+                raw = memory.read(target, spec.physical_bytes, f"output {index}")
+                outputs.append(from_physical(raw.view(spec.dtype), spec.layout, spec.shape))
+            memory.read(workspace, signature.workspace_bytes, "the workspace")
+        return outputs
+
+    def time(self, inputs: Sequence[Array], sample_count: int = 41) -> Timing:
+        """Time one call with its tensors out of the L2 cache.
+
+        A CUDA graph of at least 16 calls goes round copies of all inputs and outputs that add up
+        to ``TIMED_BYTES`` (or ``MOST_COPIES`` of them, if the tensors are small).
+        """
+        signature = self.signature
+        arrays = self._physical_inputs(inputs)
+        size = sum(spec.physical_bytes for spec in (*signature.inputs, *signature.outputs))
+        copies = max(1, min(MOST_COPIES, math.ceil(TIMED_BYTES / max(size, 1))))
+        calls = math.ceil(FEWEST_CALLS / copies) * copies
+        with self._memory() as memory:
+            first = [memory.of(array) for array in arrays]
+            sources = first + [
+                memory.copy_of(source, array.nbytes)
+                for _ in range(copies - 1)
+                for source, array in zip(first, arrays, strict=True)
+            ]
+            targets = [
+                memory.poisoned(spec.physical_bytes)
+                for _ in range(copies)
+                for spec in signature.outputs
+            ]
+            workspace = memory.poisoned(signature.workspace_bytes)
+
+            def sample(replays: int, count: int) -> list[float]:
+                microseconds = (ctypes.c_float * count)()
+                self._launcher.call(
+                    "time",
+                    *(_pointers(sources), len(signature.inputs)),
+                    *(_pointers(targets), len(signature.outputs)),
+                    *(copies, workspace, calls, replays, count, microseconds),
+                )
+                return list(microseconds)
+
+            estimate = max(sample(1, 3))
+            replays = max(1, math.ceil(SAMPLE_MICROSECONDS / max(estimate * calls, 1.0)))
+            return Timing(tuple(sample(replays, sample_count)))
+
+    def _physical_inputs(self, inputs: Sequence[Array]) -> list[Array]:
+        specs = self.signature.inputs
+        shapes = [array.shape for array in inputs]
+        if shapes != [spec.shape for spec in specs]:
+            expected = ", ".join(str(spec.shape) for spec in specs)
+            raise ValueError(f"inputs of shapes {shapes} were given; the kernel takes {expected}")
+        return [
+            to_physical(np.asarray(array, spec.dtype), spec.layout)
+            for array, spec in zip(inputs, specs, strict=True)
+        ]
+
+    @contextmanager
+    def _memory(self) -> Generator[_DeviceMemory]:
+        memory = _DeviceMemory(self._launcher)
+        try:
+            yield memory
+        finally:
+            memory.free()
+
+
+def _pointers(addresses: Sequence[int]) -> Any:
+    return (ctypes.c_void_p * len(addresses))(*addresses)

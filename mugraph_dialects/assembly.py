@@ -1,0 +1,101 @@
+"""Pieces of assembly formats that the dialects share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, NoneAttr
+from xdsl.ir import Attribute
+from xdsl.irdl import IRDLOperation
+from xdsl.irdl.declarative_assembly_format import (
+    AttributeVariable,
+    CustomDirective,
+    ParsingState,
+    PrintingState,
+    irdl_custom_directive,
+)
+from xdsl.parser import AttrParser, Parser
+from xdsl.printer import Printer
+
+from mugraph.dialects.cute.attributes import (
+    LayoutAttr,
+    parse_layout_parameter,
+    print_layout_parameter,
+)
+from mugraph.dialects.elementwise import (
+    EpilogueAttr,
+    ScalarFunctionAttr,
+    parse_epilogue,
+    parse_scalar_function,
+)
+
+
+@irdl_custom_directive
+class ThenEpilogue(CustomDirective):
+    """``then [exp, accum]``, or nothing where the operator has no epilogue."""
+
+    epilogue: AttributeVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        """Parses the clause if it is there."""
+        if parser.parse_optional_keyword("then"):
+            self.epilogue.set(state, EpilogueAttr(parse_epilogue(parser)))
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        """Prints the clause if the operator has an epilogue."""
+        epilogue = self.epilogue.get(op)
+        if isinstance(epilogue, EpilogueAttr):
+            state.print_whitespace(printer)
+            printer.print_string(f"then {epilogue.data}")
+
+
+@irdl_custom_directive
+class NamedFunction(CustomDirective):
+    """A scalar function by its name: ``exp``, ``mul_scalar(0.5)``."""
+
+    function: AttributeVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        """Parses the function."""
+        self.function.set(state, ScalarFunctionAttr(parse_scalar_function(parser)))
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        """Prints the function."""
+        function = self.function.get(op)
+        if isinstance(function, ScalarFunctionAttr):
+            state.print_whitespace(printer)
+            printer.print_string(str(function.data))
+
+
+def parse_shaped_type_parameters(
+    parser: AttrParser, parse_extra: Callable[[AttrParser], Attribute]
+) -> Sequence[Attribute]:
+    """Parses ``<16x128xf16>`` or ``<16x128xf16, extra>`` as shape, element type, extra."""
+    with parser.in_angle_brackets():
+        shape, element_type = parser.parse_ranked_shape()
+        extra: Attribute = NoneAttr()
+        if parser.parse_optional_punctuation(","):
+            extra = parse_extra(parser)
+    return ArrayAttr([IntAttr(extent) for extent in shape]), element_type, extra
+
+
+def parse_layout_attribute(parser: AttrParser) -> Attribute:
+    """Parses a layout in CuTe's notation, without the ``#cute.layout`` around it."""
+    return LayoutAttr(parse_layout_parameter(parser))
+
+
+def print_shaped_type_parameters(
+    printer: Printer, shape: Sequence[int], element_type: Attribute, extra: Attribute
+) -> None:
+    """Prints what :func:`parse_shaped_type_parameters` parses."""
+    with printer.in_angle_brackets():
+        printer.print_dimension_list(shape)
+        printer.print_string("x")
+        printer.print_attribute(element_type)
+        if isinstance(extra, NoneAttr):
+            return
+        printer.print_string(", ")
+        if isinstance(extra, LayoutAttr):
+            print_layout_parameter(printer, extra.data)
+        else:
+            printer.print_attribute(extra)

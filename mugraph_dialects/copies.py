@@ -1,0 +1,86 @@
+"""How wide a copy between a DTensor and its tile in shared memory may be.
+
+Source: seed 000, "How to Check Whether or Not We Can Use Chunked Copy".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mugraph.dialects.maps import block_coordinate_factors
+from mugraph.dialects.partition import VECTOR_BYTES, PartitionedOperand, vector_fits
+from mugraph.dialects.tensor_types import innermost_dimension
+
+
+@dataclass(frozen=True)
+class TileCopy:
+    """A copy between the tile of a DTensor and an STensor; strides are in elements.
+
+    ``map_`` and ``fordim`` slice the DTensor as in :mod:`mugraph.dialects.maps`.
+    """
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    tile: tuple[int, ...]
+    tile_strides: tuple[int, ...]
+    map_: tuple[int, ...]
+    fordim: int
+    grid: tuple[int, ...]
+    element_bytes: int
+
+    def block_strides(self) -> tuple[int, ...]:
+        """How far the tile's start moves with each block index, in elements."""
+        factors = block_coordinate_factors(self.shape, self.map_, self.grid)
+        return tuple(
+            sum(factor * stride for factor, stride in zip(row, self.strides, strict=True))
+            for row in factors
+        )
+
+    def iteration_stride(self) -> int:
+        """How far the tile's start moves from one iteration to the next, in elements."""
+        if self.fordim < 0:
+            return 0
+        return self.tile[self.fordim] * self.strides[self.fordim]
+
+
+def global_innermost(copy: TileCopy) -> int:
+    """The dimension along which threads should walk so that device memory is coalesced.
+
+    The real innermost dimension of the tile in the DTensor; where no dimension has stride 1, the
+    one of least stride.
+    """
+    wide = [dim for dim, extent in enumerate(copy.tile) if extent > 1]
+    if not wide:
+        return len(copy.tile) - 1
+    inner = innermost_dimension(copy.tile, copy.strides)
+    if inner is not None:
+        return inner
+    return min(wide, key=lambda dim: copy.strides[dim])
+
+
+def copy_vector(copy: TileCopy) -> int:
+    """The widest vector, in elements, that the copy may move along its innermost dimension.
+
+    It must be contiguous and aligned on both sides for every block and iteration; bases of
+    tensors are taken to be aligned to 16 bytes.
+    """
+    inner = global_innermost(copy)
+    if innermost_dimension(copy.tile, copy.tile_strides) != inner or copy.strides[inner] != 1:
+        return 1
+    sides = (
+        PartitionedOperand(copy.tile, copy.strides, copy.element_bytes),
+        PartitionedOperand(copy.tile, copy.tile_strides, copy.element_bytes),
+    )
+    starts: Sequence[int] = (*copy.block_strides(), copy.iteration_stride())
+    vector = 1
+    for width in (2, 4, 8, 16):
+        aligned = all(start % width == 0 for start in starts)
+        if aligned and all(vector_fits(side, copy.tile, inner, width) for side in sides):
+            vector = width
+    return vector
+
+
+def can_use_chunked_copy(copy: TileCopy) -> bool:
+    """Whether the copy may move 16 bytes at a time."""
+    return copy_vector(copy) * copy.element_bytes == VECTOR_BYTES

@@ -1,0 +1,183 @@
+"""Scalar functions, and the epilogues made of them.
+
+A scalar function maps one or two numbers to one number, in fp32.  The element-wise operators of
+``kn`` and ``tb``, the epilogues of fused operators and ``sched.elementwise`` all name their
+function from the tables below; what a function computes on numpy is in
+``mugraph.runtime.interpreter``, its CUDA twin in ``runtime/include/mugraph/ops.h``.
+
+An *epilogue* (seed 000, "Threadblock Level Data Reuse") is the chain of functions that an operator
+applies to every element of its result before it stores it, or adds it to an accumulator.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from xdsl.ir import Data
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser, Parser
+from xdsl.printer import Printer
+
+UNARY_FUNCTIONS: dict[str, int] = {
+    "exp": 0,
+    "silu": 0,
+    "square": 0,
+    "sqrt": 0,
+    "mul_scalar": 1,
+}
+"""Functions of one number, with the count of constants each takes in parentheses."""
+
+BINARY_FUNCTIONS: tuple[str, ...] = ("add", "sub", "mul", "div")
+"""Functions of two numbers."""
+
+ACCUMULATE = "accum"
+"""The last step of an epilogue that adds to its destination where others overwrite it."""
+
+
+@dataclass(frozen=True)
+class ScalarFunction:
+    """A function of :data:`UNARY_FUNCTIONS` or :data:`BINARY_FUNCTIONS` with its constants.
+
+    Constants are fp32 numbers.  Raises ``ValueError`` for an unknown name or a wrong count.
+    """
+
+    name: str
+    constants: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.name not in UNARY_FUNCTIONS and self.name not in BINARY_FUNCTIONS:
+            known = ", ".join((*UNARY_FUNCTIONS, *BINARY_FUNCTIONS))
+            raise ValueError(f"unknown scalar function '{self.name}'; known are {known}")
+        expected = UNARY_FUNCTIONS.get(self.name, 0)
+        if len(self.constants) != expected:
+            raise ValueError(
+                f"scalar function '{self.name}' takes {expected} constants, "
+                f"got {len(self.constants)}"
+            )
+
+    @property
+    def arity(self) -> int:
+        """How many numbers the function takes, constants not counted."""
+        return 1 if self.name in UNARY_FUNCTIONS else 2
+
+    def __str__(self) -> str:
+        if not self.constants:
+            return self.name
+        return f"{self.name}({', '.join(repr(constant) for constant in self.constants)})"
+
+
+def round_to_fp32(value: float) -> float:
+    """The fp32 number nearest to ``value``; what a constant of a scalar function means."""
+    return float(struct.unpack("<f", struct.pack("<f", value))[0])
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """Unary functions applied in order, then a store or (``accumulates``) an addition."""
+
+    functions: tuple[ScalarFunction, ...] = ()
+    accumulates: bool = False
+
+    def then(self, function: ScalarFunction) -> Epilogue:
+        """This epilogue followed by one more function; only before an accumulation."""
+        if self.accumulates:
+            raise ValueError("nothing can follow the accumulation that ends an epilogue")
+        return Epilogue((*self.functions, function))
+
+    def then_accumulate(self) -> Epilogue:
+        """This epilogue with its store turned into an addition to the destination."""
+        if self.accumulates:
+            raise ValueError("an epilogue accumulates at most once")
+        return Epilogue(self.functions, accumulates=True)
+
+    def __bool__(self) -> bool:
+        return bool(self.functions) or self.accumulates
+
+    def __str__(self) -> str:
+        steps = [str(function) for function in self.functions]
+        if self.accumulates:
+            steps.append(ACCUMULATE)
+        return f"[{', '.join(steps)}]"
+
+
+def _parse_constants(parser: AttrParser | Parser) -> tuple[float, ...]:
+    if parser.parse_optional_punctuation("(") is None:
+        return ()
+    constants = [round_to_fp32(float(parser.parse_number()))]
+    while parser.parse_optional_punctuation(","):
+        constants.append(round_to_fp32(float(parser.parse_number())))
+    parser.parse_punctuation(")")
+    return tuple(constants)
+
+
+def parse_scalar_function(parser: AttrParser | Parser) -> ScalarFunction:
+    """Parses ``exp`` or ``mul_scalar(0.5)``."""
+    position = parser.pos
+    name = parser.parse_identifier(" naming a scalar function")
+    constants = _parse_constants(parser)
+    try:
+        return ScalarFunction(name, constants)
+    except ValueError as error:
+        parser.raise_error(str(error), position, parser.pos)
+
+
+def parse_epilogue(parser: AttrParser | Parser) -> Epilogue:
+    """Parses ``[exp, mul_scalar(0.5), accum]``; ``accum`` may stand at the end only."""
+    functions: list[ScalarFunction] = []
+    accumulates = False
+    parser.parse_punctuation("[")
+    while parser.parse_optional_punctuation("]") is None:
+        if functions or accumulates:
+            parser.parse_punctuation(",")
+        position = parser.pos
+        if accumulates:
+            parser.raise_error(f"'{ACCUMULATE}' must be the last step of an epilogue", position)
+        if parser.parse_optional_keyword(ACCUMULATE):
+            accumulates = True
+            continue
+        function = parse_scalar_function(parser)
+        if function.arity != 1:
+            parser.raise_error(
+                f"'{function.name}' takes two numbers; an epilogue is made of unary functions",
+                position,
+                parser.pos,
+            )
+        functions.append(function)
+    return Epilogue(tuple(functions), accumulates)
+
+
+@irdl_attr_definition
+class ScalarFunctionAttr(Data[ScalarFunction]):
+    """A scalar function as an attribute: ``#tb.function<mul_scalar(0.5)>``."""
+
+    name = "tb.function"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> ScalarFunction:
+        """Parses the part in angle brackets."""
+        with parser.in_angle_brackets():
+            return parse_scalar_function(parser)
+
+    def print_parameter(self, printer: Printer) -> None:
+        """Prints the part in angle brackets."""
+        with printer.in_angle_brackets():
+            printer.print_string(str(self.data))
+
+
+@irdl_attr_definition
+class EpilogueAttr(Data[Epilogue]):
+    """An epilogue as an attribute: ``#tb.epilogue<[exp, accum]>``; ``then [exp, accum]`` in ops."""
+
+    name = "tb.epilogue"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Epilogue:
+        """Parses the part in angle brackets."""
+        with parser.in_angle_brackets():
+            return parse_epilogue(parser)
+
+    def print_parameter(self, printer: Printer) -> None:
+        """Prints the part in angle brackets."""
+        with printer.in_angle_brackets():
+            printer.print_string(str(self.data))

@@ -1,0 +1,64 @@
+"""What passes ask of operators.
+
+Each interface is an abstract base class that an operator inherits; a pass finds it by
+``isinstance`` and never lists operators.  An operator of another dialect takes part in layout
+resolution or swizzle planning by implementing them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from xdsl.ir import Operation, SSAValue
+
+if TYPE_CHECKING:
+    from mugraph.dialects.layout_problem import LayoutProblem
+
+
+class HasLayoutConstraints(Operation, ABC):
+    """An operator that restricts, or pays for, the layouts of the tensors it touches."""
+
+    @abstractmethod
+    def add_layout_constraints(self, problem: LayoutProblem) -> None:
+        """Adds the operator's hard constraints and soft costs to ``problem``."""
+
+
+@dataclass(frozen=True)
+class SharedAccess:
+    """How an operator touches one shared-memory tensor, as far as swizzling must know.
+
+    ``walk`` is the dimension along which neighbouring threads (or the rows of one ``ldmatrix``)
+    step.  ``chunk`` is the number of elements along the innermost dimension that must stay
+    contiguous and in order.
+    """
+
+    value: SSAValue
+    walk: int
+    chunk: int
+
+
+class HasSharedAccesses(Operation, ABC):
+    """An operator that reads or writes tensors in shared memory."""
+
+    @abstractmethod
+    def shared_accesses(self) -> Sequence[SharedAccess]:
+        """The operator's accesses; layouts of all its tensors must have been resolved."""
+
+
+class HasWorkspace(Operation, ABC):
+    """An operator that writes tensors to device memory.
+
+    Its ``workspace`` property holds a byte offset a result; -1 for a result that lives in an
+    output of the function instead.
+    """
+
+    @abstractmethod
+    def workspace_offsets(self) -> Sequence[int] | None:
+        """The planned offsets in bytes, one a result, or ``None`` before planning."""
+
+    @abstractmethod
+    def set_workspace_offsets(self, offsets: Sequence[int]) -> None:
+        """Records the plan."""

@@ -1,0 +1,182 @@
+"""The custom kernel: a threadblock graph, run by every block of a grid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, i64
+from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.irdl import (
+    irdl_op_definition,
+    prop_def,
+    region_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.traits import IsolatedFromAbove, NoTerminator, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.kn.workspace import WorkspaceOp
+from mugraph.dialects.tb import AccumulatorOp, InputOp, OutputOp, STensorType, epilogue_of
+from mugraph.dialects.tensor_types import op_label, value_label
+
+MAX_THREADS = 1024
+"""Threads in a block, on every target."""
+MAX_GRID = (2**31 - 1, 65535, 65535)
+"""Blocks along x, y, z, on every target."""
+
+
+@irdl_op_definition
+class CustomizedOp(WorkspaceOp):
+    """Runs a threadblock graph in every block of ``grid``, with ``forloop`` iterations.
+
+    The body's arguments are the operands; the i-th ``tb.output`` of the body is the i-th result.
+    """
+
+    name = "kn.customized"
+
+    inputs = var_operand_def(TensorType)
+    outputs = var_result_def(TensorType)
+    grid = prop_def(DenseArrayBase.constr(i64))
+    block = prop_def(DenseArrayBase.constr(i64))
+    forloop = prop_def(IntegerAttr.constr(type=i64))
+    body = region_def("single_block")
+
+    traits = traits_def(IsolatedFromAbove(), NoTerminator(), Pure())
+
+    assembly_format = (
+        "$inputs `grid` $grid `block` $block `forloop` $forloop (`workspace` $workspace^)? $body "
+        "attr-dict `:` functional-type(operands, results)"
+    )
+
+    def __init__(
+        self,
+        inputs: Sequence[SSAValue],
+        result_types: Sequence[Attribute],
+        grid: Sequence[int],
+        block: Sequence[int],
+        forloop: int,
+        body: Region | Block,
+    ) -> None:
+        super().__init__(
+            operands=[inputs],
+            result_types=[result_types],
+            properties={
+                "grid": DenseArrayBase.from_list(i64, list(grid)),
+                "block": DenseArrayBase.from_list(i64, list(block)),
+                "forloop": IntegerAttr(forloop, i64),
+            },
+            regions=[Region(body) if isinstance(body, Block) else body],
+        )
+
+    @property
+    def grid_dim(self) -> tuple[int, ...]:
+        """Blocks along x, y, z."""
+        return tuple(cast(Sequence[int], self.grid.get_values()))
+
+    @property
+    def block_dim(self) -> tuple[int, ...]:
+        """Threads along x, y, z."""
+        return tuple(cast(Sequence[int], self.block.get_values()))
+
+    @property
+    def threads(self) -> int:
+        """Threads in a block."""
+        x, y, z = self.block_dim
+        return x * y * z
+
+    @property
+    def forloop_range(self) -> int:
+        """Iterations of the for-loop; 1 means that there is none."""
+        return self.forloop.value.data
+
+    def verify_(self) -> None:
+        """Checks launch extents, bindings, and what stands before and after the accumulators."""
+        super().verify_()
+        self._verify_extents()
+        block = self.body.block
+        if [argument.type for argument in block.args] != [value.type for value in self.inputs]:
+            raise VerifyException(
+                f"{op_label(self)}: the body's arguments must have the operands' types, one each"
+            )
+        stored = [op for op in block.ops if isinstance(op, OutputOp)]
+        if len(stored) != len(self.outputs):
+            raise VerifyException(
+                f"{op_label(self)} has {len(self.outputs)} results but its body has {len(stored)} "
+                "'tb.output'; the i-th of them is the i-th result"
+            )
+        for index, (output, result) in enumerate(zip(stored, self.outputs, strict=True)):
+            if output.dtensor_type != result.type:
+                raise VerifyException(
+                    f"{op_label(self)}: result {index} has type {result.type} but its 'tb.output' "
+                    f"stores {output.dtensor_type}"
+                )
+        self._verify_phases(block)
+
+    def _verify_extents(self) -> None:
+        for name, extents in (("grid", self.grid_dim), ("block", self.block_dim)):
+            if len(extents) != 3 or any(extent < 1 for extent in extents):
+                raise VerifyException(
+                    f"{op_label(self)}: {name} {list(extents)} must have three extents of at "
+                    "least 1, for x, y and z"
+                )
+        if self.threads > MAX_THREADS:
+            raise VerifyException(
+                f"{op_label(self)}: a block of {self.threads} threads exceeds the hardware's "
+                f"{MAX_THREADS}"
+            )
+        for axis, extent, limit in zip("xyz", self.grid_dim, MAX_GRID, strict=True):
+            if extent > limit:
+                raise VerifyException(
+                    f"{op_label(self)}: grid axis {axis} has {extent} blocks, the hardware allows "
+                    f"{limit}"
+                )
+        if self.forloop_range < 1:
+            raise VerifyException(
+                f"{op_label(self)}: forloop {self.forloop_range} must be at least 1"
+            )
+
+    def _verify_phases(self, block: Block) -> None:
+        """Values of the loop body and values after the loop must not mix."""
+        after: set[SSAValue] = set()
+        for op in block.ops:
+            if isinstance(op, InputOp):
+                continue
+            operands = [value for value in op.operands if isinstance(value.type, STensorType)]
+            late = [value for value in operands if value in after]
+            early = [
+                value
+                for value in operands
+                if value not in after and not is_loop_invariant_input(value)
+            ]
+            if isinstance(op, AccumulatorOp) or epilogue_of(op).accumulates:
+                if late:
+                    raise VerifyException(
+                        f"{op_label(op)} accumulates {value_label(late[0])}, which exists only "
+                        "after the loop; accumulate values of the loop body"
+                    )
+                after.update(op.results)
+                continue
+            if late and early:
+                raise VerifyException(
+                    f"{op_label(op)} mixes {value_label(late[0])}, which exists after the loop, "
+                    f"with {value_label(early[0])} of the loop body; accumulate the latter first"
+                )
+            if isinstance(op, OutputOp) and not late and not self._stores_without_loop(op):
+                raise VerifyException(
+                    f"{op_label(op)} stores a value of the loop body, which differs from "
+                    "iteration to iteration; accumulate it first"
+                )
+            if late:
+                after.update(op.results)
+
+    def _stores_without_loop(self, op: OutputOp) -> bool:
+        return is_loop_invariant_input(op.stensor)
+
+
+def is_loop_invariant_input(value: SSAValue) -> bool:
+    """Whether a value is a tile that is loaded once, before the loop, and kept."""
+    owner = value.owner
+    return isinstance(owner, InputOp) and owner.loop_dim < 0

@@ -1,0 +1,42 @@
+"""Operators whose results live in device memory, and where."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import DenseArrayBase, i64
+from xdsl.irdl import IRDLOperation, opt_prop_def
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.interfaces import HasWorkspace
+from mugraph.dialects.tensor_types import op_label
+
+NOT_IN_WORKSPACE = -1
+"""The offset of a result that lives in an output of the function."""
+
+
+class WorkspaceOp(IRDLOperation, HasWorkspace, ABC):
+    """An operator at kernel level: ``workspace [0, -1]`` says where its results live."""
+
+    workspace = opt_prop_def(DenseArrayBase.constr(i64))
+
+    def workspace_offsets(self) -> Sequence[int] | None:
+        """Byte offsets, one a result, or ``None`` before ``--plan-dtensor-memory``."""
+        if self.workspace is None:
+            return None
+        return cast(Sequence[int], self.workspace.get_values())
+
+    def set_workspace_offsets(self, offsets: Sequence[int]) -> None:
+        """Records the plan."""
+        self.workspace = DenseArrayBase.from_list(i64, list(offsets))
+
+    def verify_(self) -> None:
+        """Checks that there is one offset a result."""
+        offsets = self.workspace_offsets()
+        if offsets is not None and len(offsets) != len(self.results):
+            raise VerifyException(
+                f"{op_label(self)}: workspace has {len(offsets)} offsets for "
+                f"{len(self.results)} results"
+            )

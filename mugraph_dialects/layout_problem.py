@@ -1,0 +1,136 @@
+"""The layout problem, in a form that no solver owns.
+
+Boolean variables say which dimension of a tensor is innermost (stride 1), which dimension of a
+shared tensor is swizzled, and along which dimension an operator iterates.  Hard constraints are
+clauses (a disjunction of literals); soft costs are paid when all literals of a conjunction hold.
+``mugraph.passes.resolve_layout`` builds the problem by asking the operators, and solves it with
+Z3 or by exhaustive enumeration.
+
+Source: seed 000 "Layout Resolution"; the cost constants are those of seed 002 section 3.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from xdsl.ir import Operation, SSAValue
+
+
+class Role(Enum):
+    """What a variable of the layout problem says."""
+
+    INNERMOST = "innermost"
+    SWIZZLED = "swizzled"
+    ITERATES = "iterates"
+
+
+class Variable(NamedTuple):
+    """``role`` of dimension ``dim`` of tensor number (or operator number) ``owner``."""
+
+    owner: int
+    role: Role
+    dim: int
+
+
+class Literal(NamedTuple):
+    """A variable, or its negation."""
+
+    variable: Variable
+    positive: bool = True
+
+    def negated(self) -> Literal:
+        """The opposite literal."""
+        return Literal(self.variable, not self.positive)
+
+
+class SoftCost(NamedTuple):
+    """``weight`` is paid when every literal of ``when`` holds; ``reason`` is for people."""
+
+    weight: int
+    when: tuple[Literal, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class CostModel:
+    """Costs of layout choices, without unit; seed 002 section 3.3."""
+
+    kernel_reduction_innermost: int = 4000
+    input_without_wide_copy: int = 4000
+    output_without_wide_copy: int = 4000
+    matmul_without_ldmatrix: int = 10000
+    input_without_async_copy: int = 20000
+    swizzled_dimension: int = 1000
+    shared_memory_byte: int = 1
+
+
+@dataclass
+class LayoutProblem:
+    """Variables, clauses and costs of one function; filled by the operators.
+
+    ``tensors`` numbers the SSA values that need a layout: values that must share one layout (an
+    operand of ``kn.customized`` and the block argument it binds) share a number.
+    """
+
+    costs: CostModel = field(default_factory=CostModel)
+    clauses: list[tuple[Literal, ...]] = field(default_factory=list[tuple[Literal, ...]])
+    soft: list[SoftCost] = field(default_factory=list[SoftCost])
+    one_hot: list[tuple[Variable, ...]] = field(default_factory=list[tuple[Variable, ...]])
+    variables: dict[Variable, None] = field(default_factory=dict[Variable, None])
+    fixed_strides: dict[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
+    _numbers: dict[SSAValue | Operation, int] = field(
+        default_factory=dict[SSAValue | Operation, int]
+    )
+    _next_number: int = 0
+
+    def number_of(self, owner: SSAValue | Operation) -> int:
+        """The number of a tensor or operator; a new one for an owner not seen before."""
+        if owner not in self._numbers:
+            self._numbers[owner] = self._next_number
+            self._next_number += 1
+        return self._numbers[owner]
+
+    def identify(self, value: SSAValue, with_value: SSAValue) -> None:
+        """Says that ``value`` has the same layout as ``with_value``; before either is used."""
+        self._numbers[value] = self.number_of(with_value)
+
+    def innermost(self, value: SSAValue, dim: int) -> Literal:
+        """``dim`` is the dimension of ``value`` with stride 1."""
+        return self._literal(self.number_of(value), Role.INNERMOST, dim)
+
+    def swizzled(self, value: SSAValue, dim: int) -> Literal:
+        """Threads walk along ``dim`` of shared tensor ``value``, which is not its innermost."""
+        return self._literal(self.number_of(value), Role.SWIZZLED, dim)
+
+    def iterates(self, op: Operation, dim: int) -> Literal:
+        """Neighbouring threads of ``op`` walk along ``dim``."""
+        return self._literal(self.number_of(op), Role.ITERATES, dim)
+
+    def require_any(self, *literals: Literal) -> None:
+        """Hard: at least one of the literals holds."""
+        self.clauses.append(literals)
+
+    def require_one(self, literals: Sequence[Literal]) -> None:
+        """Hard: exactly one of these positive literals holds."""
+        self.one_hot.append(tuple(literal.variable for literal in literals))
+
+    def charge(self, weight: int, *when: Literal, reason: str) -> None:
+        """Soft: pay ``weight`` if all of ``when`` hold."""
+        if weight:
+            self.soft.append(SoftCost(weight, when, reason))
+
+    def fix_strides(self, value: SSAValue, strides: Sequence[int]) -> None:
+        """The user fixed the strides, in elements, of ``value``."""
+        self.fixed_strides[self.number_of(value)] = tuple(strides)
+
+    def strides_fixed_for(self, value: SSAValue) -> tuple[int, ...] | None:
+        """The strides a user fixed for ``value``, in elements, or ``None``."""
+        return self.fixed_strides.get(self.number_of(value))
+
+    def _literal(self, owner: int, role: Role, dim: int) -> Literal:
+        variable = Variable(owner, role, dim)
+        self.variables.setdefault(variable)
+        return Literal(variable)

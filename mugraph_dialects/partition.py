@@ -1,0 +1,115 @@
+"""Which thread handles which element of an element-wise operation or a copy.
+
+A linear partition walks the iteration domain, a tensor's extents, in a given order of dimensions,
+the first one fastest, and deals out vectors of neighbouring elements to the threads in turn:
+thread ``t`` owns vectors ``t``, ``t + threads``, ``t + 2 * threads`` and so on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+VECTOR_BYTES = 16
+"""The widest access of one thread, in bytes."""
+
+
+@dataclass(frozen=True)
+class LinearPartition:
+    """``threads`` in turn take ``vector`` elements along ``order[0]``, then ``order[1]`` ..."""
+
+    threads: int
+    vector: int
+    order: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if self.threads < 1 or self.vector < 1:
+            raise ValueError("a linear partition needs at least one thread and one element")
+        if sorted(self.order) != list(range(len(self.order))):
+            raise ValueError(f"order {list(self.order)} is not a permutation of the dimensions")
+
+    @property
+    def inner(self) -> int:
+        """The dimension along which neighbouring threads walk."""
+        return self.order[0]
+
+    def values_per_thread(self, shape: Sequence[int]) -> int:
+        """How many elements of a tensor of this shape a thread holds, perhaps idle."""
+        vectors = math.ceil(math.prod(shape) / self.vector)
+        return math.ceil(vectors / self.threads) * self.vector
+
+
+@dataclass(frozen=True)
+class PartitionedOperand:
+    """What the choice of a partition must know of one operand."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    element_bytes: int
+
+    def innermost(self) -> int | None:
+        """The dimension of extent over 1 and stride 1."""
+        for dim, (extent, stride) in enumerate(zip(self.shape, self.strides, strict=True)):
+            if extent > 1 and stride == 1:
+                return dim
+        return None
+
+
+def iteration_order(shape: Sequence[int], inner: int) -> tuple[int, ...]:
+    """``inner`` first, then the other dimensions from the last to the first."""
+    return (inner, *(dim for dim in reversed(range(len(shape))) if dim != inner))
+
+
+def vector_fits(operand: PartitionedOperand, shape: Sequence[int], inner: int, vector: int) -> bool:
+    """Whether vectors of ``vector`` elements along ``inner`` are contiguous and aligned.
+
+    An operand that is broadcast along ``inner`` is read once a vector and always fits.
+    """
+    if vector == 1:
+        return True
+    if vector * operand.element_bytes > VECTOR_BYTES or shape[inner] % vector:
+        return False
+    if operand.shape[inner] == 1:
+        return True
+    if operand.strides[inner] != 1:
+        return False
+    return all(
+        stride % vector == 0
+        for dim, (extent, stride) in enumerate(zip(operand.shape, operand.strides, strict=True))
+        if dim != inner and extent > 1
+    )
+
+
+def choose_partition(
+    shape: Sequence[int],
+    operands: Sequence[PartitionedOperand],
+    threads: int,
+    preferred_inner: int | None = None,
+) -> LinearPartition:
+    """The order and vector width for an operation over ``shape`` on ``operands``.
+
+    Walks along the dimension that is innermost in most operands (the first operand wins a tie,
+    so pass the destination first), or along ``preferred_inner``; then takes the widest vector,
+    up to 16 bytes, that every operand allows and that still leaves work for all threads.
+    """
+    inner = preferred_inner if preferred_inner is not None else _most_common_inner(shape, operands)
+    elements = math.prod(shape)
+    vector = 1
+    for width in (2, 4, 8, 16):
+        enough = elements >= width * threads
+        if enough and all(vector_fits(operand, shape, inner, width) for operand in operands):
+            vector = width
+    return LinearPartition(threads, vector, iteration_order(shape, inner))
+
+
+def _most_common_inner(shape: Sequence[int], operands: Sequence[PartitionedOperand]) -> int:
+    votes: dict[int, int] = {}
+    for operand in operands:
+        inner = operand.innermost()
+        if inner is not None:
+            votes[inner] = votes.get(inner, 0) + 1
+    if not votes:
+        return len(shape) - 1
+    best = max(votes.values())
+    return next(inner for inner, count in votes.items() if count == best)

@@ -1,0 +1,389 @@
+"""What a block computes, on buffers and fragments, in destination-passing style.
+
+Every operator computes in fp32, applies its epilogue, and rounds once to the element type of its
+destination; an epilogue that ends in ``accum`` adds to the destination where others overwrite it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import BoolAttr, Float32Type, FloatAttr, IntegerAttr, f32, i64
+from xdsl.ir import EnumAttribute, SpacedOpaqueSyntaxAttribute, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    var_operand_def,
+)
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.str_enum import StrEnum
+
+from mugraph.dialects.assembly import NamedFunction, ThenEpilogue
+from mugraph.dialects.elementwise import (
+    Epilogue,
+    EpilogueAttr,
+    ScalarFunction,
+    ScalarFunctionAttr,
+)
+from mugraph.dialects.interfaces import HasSharedAccesses, SharedAccess
+from mugraph.dialects.partition import LinearPartition
+from mugraph.dialects.sched.types import FragmentType, LinearPartitionAttr, SharedType
+from mugraph.dialects.shapes import ShapeError, broadcast_shape, matmul_shape
+from mugraph.dialects.tb.compute import (
+    Groups,
+    contiguous_groups,
+    epilogue_of,
+    matrix_access,
+    strided_groups,
+)
+from mugraph.dialects.tensor_types import dims, op_label, shape_of
+
+Destination = SharedType | FragmentType
+
+
+def _epilogue_attribute(epilogue: Epilogue) -> EpilogueAttr | None:
+    return EpilogueAttr(epilogue) if epilogue else None
+
+
+@irdl_op_definition
+class FillOp(IRDLOperation):
+    """Sets every element of a buffer or fragment to a constant, padding included."""
+
+    name = "sched.fill"
+
+    destination = operand_def(Destination)
+    value = prop_def(FloatAttr[Float32Type])
+    assembly_format = "$destination `with` $value attr-dict `:` type($destination)"
+
+    def __init__(self, destination: SSAValue, value: float) -> None:
+        super().__init__(operands=[destination], properties={"value": FloatAttr(value, f32)})
+
+
+@irdl_op_definition
+class ElementwiseOp(IRDLOperation, HasSharedAccesses):
+    """Applies a scalar function element by element; an operand's extent of 1 is broadcast.
+
+    ``sched.elementwise div %a, %b to %d by <128, vector 8, order [1, 0]> : ...``
+    """
+
+    name = "sched.elementwise"
+
+    function = prop_def(ScalarFunctionAttr)
+    sources = var_operand_def(SharedType)
+    destination = operand_def(Destination)
+    epilogue = opt_prop_def(EpilogueAttr)
+    partition = prop_def(LinearPartitionAttr)
+
+    assembly_format = (
+        "custom<NamedFunction>($function) $sources `to` $destination "
+        "custom<ThenEpilogue>($epilogue) `by` $partition attr-dict "
+        "`:` type($sources) `to` type($destination)"
+    )
+    custom_directives = (NamedFunction, ThenEpilogue)
+
+    def __init__(
+        self,
+        function: ScalarFunction,
+        sources: Sequence[SSAValue],
+        destination: SSAValue,
+        epilogue: Epilogue,
+        partition: LinearPartition,
+    ) -> None:
+        super().__init__(
+            operands=[sources, destination],
+            properties={
+                "function": ScalarFunctionAttr(function),
+                "epilogue": _epilogue_attribute(epilogue),
+                "partition": LinearPartitionAttr(partition),
+            },
+        )
+
+    def verify_(self) -> None:
+        """Checks arity, extents and the destination's partition."""
+        function = self.function.data
+        if len(self.sources) != function.arity:
+            raise VerifyException(
+                f"{op_label(self)}: {function} takes {function.arity} operands, got "
+                f"{len(self.sources)}"
+            )
+        try:
+            expected = broadcast_shape([shape_of(source.type) for source in self.sources])
+        except ShapeError as error:
+            raise VerifyException(f"{op_label(self)}: {error}") from error
+        if shape_of(self.destination.type) != expected:
+            raise VerifyException(
+                f"{op_label(self)}: the destination has "
+                f"{dims(shape_of(self.destination.type))}, expected {dims(expected)}"
+            )
+        destination = self.destination.type
+        if isinstance(destination, FragmentType) and destination.layout != self.partition:
+            raise VerifyException(
+                f"{op_label(self)} is dealt out as {self.partition} but its fragment as "
+                f"{destination.layout}; they must agree"
+            )
+
+    def shared_accesses(self) -> Sequence[SharedAccess]:
+        """Along the partition's first dimension, in its vectors."""
+        partition = self.partition.data
+        return [
+            SharedAccess(
+                value,
+                partition.inner,
+                1 if shape_of(value.type)[partition.inner] == 1 else partition.vector,
+            )
+            for value in (self.destination, *self.sources)
+            if isinstance(value.type, SharedType)
+        ]
+
+
+class Grouping(StrEnum):
+    """Which elements of the reduced dimension each result of a reduction sums."""
+
+    STRIDED = "strided"
+    CONTIGUOUS = "contiguous"
+
+
+@irdl_attr_definition
+class GroupingAttr(EnumAttribute[Grouping], SpacedOpaqueSyntaxAttribute):
+    """``#sched<grouping strided>``."""
+
+    name = "sched.grouping"
+
+
+@irdl_op_definition
+class ReduceOp(IRDLOperation, HasSharedAccesses):
+    """Sums groups of elements along one dimension; ``lanes`` neighbouring threads share a sum.
+
+    Result j of n sums elements j, j + n ... (``strided``) or the j-th run of extent / n
+    neighbours (``contiguous``).  The order of additions is fixed.
+    """
+
+    name = "sched.reduce"
+
+    source = operand_def(SharedType)
+    destination = operand_def(SharedType)
+    dim = prop_def(IntegerAttr.constr(type=i64))
+    grouping = prop_def(GroupingAttr)
+    lanes = prop_def(IntegerAttr.constr(type=i64))
+    epilogue = opt_prop_def(EpilogueAttr)
+
+    assembly_format = (
+        "$source `to` $destination custom<ThenEpilogue>($epilogue) `dim` $dim $grouping "
+        "`lanes` $lanes attr-dict `:` type($source) `to` type($destination)"
+    )
+    custom_directives = (ThenEpilogue,)
+
+    def __init__(
+        self,
+        source: SSAValue,
+        destination: SSAValue,
+        dim: int,
+        grouping: Grouping,
+        lanes: int,
+        epilogue: Epilogue,
+    ) -> None:
+        super().__init__(
+            operands=[source, destination],
+            properties={
+                "dim": IntegerAttr(dim, i64),
+                "grouping": GroupingAttr(grouping),
+                "lanes": IntegerAttr(lanes, i64),
+                "epilogue": _epilogue_attribute(epilogue),
+            },
+        )
+
+    @property
+    def reduced_dim(self) -> int:
+        """The dimension summed over."""
+        return self.dim.value.data
+
+    @property
+    def lane_count(self) -> int:
+        """How many neighbouring threads share one sum."""
+        return self.lanes.value.data
+
+    def groups(self) -> Groups:
+        """Which elements each result sums."""
+        extent = shape_of(self.source.type)[self.reduced_dim]
+        results = shape_of(self.destination.type)[self.reduced_dim]
+        if self.grouping.data is Grouping.STRIDED:
+            return strided_groups(extent, results)
+        return contiguous_groups(extent, results)
+
+    def verify_(self) -> None:
+        """Checks extents and lanes."""
+        source, result = shape_of(self.source.type), shape_of(self.destination.type)
+        dim = self.reduced_dim
+        same = len(source) == len(result) and all(
+            source[other] == result[other] for other in range(len(source)) if other != dim
+        )
+        if not 0 <= dim < len(source) or not same or source[dim] % result[dim]:
+            raise VerifyException(
+                f"{op_label(self)}: {dims(source)} does not reduce to {dims(result)} along "
+                f"dimension {dim}"
+            )
+        lanes = self.lane_count
+        if lanes not in (1, 2, 4, 8, 16, 32):
+            raise VerifyException(
+                f"{op_label(self)}: {lanes} lanes cannot share a sum; expected a power of two up "
+                "to 32"
+            )
+
+    def shared_accesses(self) -> Sequence[SharedAccess]:
+        """Lanes walk along the reduced dimension; results are single elements."""
+        return [
+            SharedAccess(self.source, self.reduced_dim, 1),
+            SharedAccess(self.destination, self.reduced_dim, 1),
+        ]
+
+
+@irdl_op_definition
+class MmaOp(IRDLOperation, HasSharedAccesses):
+    """Adds the product of two shared matrices to an accumulator fragment, on tensor cores.
+
+    The fragment's ``#cute.tiled_mma`` names the instruction and the warps along m and n.
+    ``ldmatrix [true, true]`` says which operands are loaded with ``ldmatrix``; others element by
+    element.
+    """
+
+    name = "sched.mma"
+
+    lhs = operand_def(SharedType)
+    rhs = operand_def(SharedType)
+    accumulator = operand_def(FragmentType)
+    ldmatrix_lhs = prop_def(BoolAttr)
+    ldmatrix_rhs = prop_def(BoolAttr)
+
+    assembly_format = (
+        "$lhs `,` $rhs `to` $accumulator `ldmatrix` `[` $ldmatrix_lhs `,` $ldmatrix_rhs `]` "
+        "attr-dict `:` type($lhs) `,` type($rhs) `to` type($accumulator)"
+    )
+
+    def __init__(
+        self, lhs: SSAValue, rhs: SSAValue, accumulator: SSAValue, ldmatrix: tuple[bool, bool]
+    ) -> None:
+        super().__init__(
+            operands=[lhs, rhs, accumulator],
+            properties={
+                "ldmatrix_lhs": BoolAttr.from_bool(ldmatrix[0]),
+                "ldmatrix_rhs": BoolAttr.from_bool(ldmatrix[1]),
+            },
+        )
+
+    @property
+    def ldmatrix(self) -> tuple[bool, bool]:
+        """Whether each operand is loaded with ``ldmatrix``."""
+        return bool(self.ldmatrix_lhs.value.data), bool(self.ldmatrix_rhs.value.data)
+
+    def verify_(self) -> None:
+        """Checks extents and the accumulator."""
+        try:
+            expected = matmul_shape(shape_of(self.lhs.type), shape_of(self.rhs.type))
+        except ShapeError as error:
+            raise VerifyException(f"{op_label(self)}: {error}") from error
+        accumulator = self.accumulator.type
+        if shape_of(accumulator) != expected:
+            raise VerifyException(
+                f"{op_label(self)}: the accumulator has {dims(shape_of(accumulator))}, expected "
+                f"{dims(expected)}"
+            )
+        if not isinstance(accumulator, FragmentType) or accumulator.tiled_mma is None:
+            raise VerifyException(
+                f"{op_label(self)}: the accumulator must be a fragment with a #cute.tiled_mma"
+            )
+
+    def shared_accesses(self) -> Sequence[SharedAccess]:
+        """Rows of 16 bytes, one below the other, of both operands."""
+        return [matrix_access(self.lhs), matrix_access(self.rhs)]
+
+
+class _FromFragmentOp(IRDLOperation):
+    """An operator that moves a fragment somewhere, element by element."""
+
+    epilogue = opt_prop_def(EpilogueAttr)
+
+    def __init__(self, source: SSAValue, destination: SSAValue, epilogue: Epilogue) -> None:
+        super().__init__(
+            operands=[source, destination],
+            properties={"epilogue": _epilogue_attribute(epilogue)},
+        )
+
+    def verify_(self) -> None:
+        """Checks that both sides have the same extents."""
+        source, destination = self.operands
+        if shape_of(source.type) != shape_of(destination.type):
+            raise VerifyException(
+                f"{op_label(self)}: source has {dims(shape_of(source.type))}, destination "
+                f"{dims(shape_of(destination.type))}"
+            )
+
+
+@irdl_op_definition
+class StoreOp(_FromFragmentOp, HasSharedAccesses):
+    """Writes a fragment to shared memory through an epilogue."""
+
+    name = "sched.store"
+
+    source = operand_def(FragmentType)
+    destination = operand_def(SharedType)
+
+    assembly_format = (
+        "$source `to` $destination custom<ThenEpilogue>($epilogue) attr-dict "
+        "`:` type($source) `to` type($destination)"
+    )
+    custom_directives = (ThenEpilogue,)
+
+    def shared_accesses(self) -> Sequence[SharedAccess]:
+        """As the partition of the fragment walks."""
+        source = self.source.type
+        if isinstance(source, FragmentType) and source.partition is not None:
+            inner = source.partition.inner
+            return [SharedAccess(self.destination, inner, source.partition.vector)]
+        return [matrix_access(self.destination)]
+
+
+@irdl_op_definition
+class AccumulateOp(_FromFragmentOp):
+    """Adds a fragment, through an epilogue, to another of the same partition."""
+
+    name = "sched.accumulate"
+
+    source = operand_def(FragmentType)
+    destination = operand_def(FragmentType)
+
+    assembly_format = (
+        "$source `to` $destination custom<ThenEpilogue>($epilogue) attr-dict "
+        "`:` type($source) `to` type($destination)"
+    )
+    custom_directives = (ThenEpilogue,)
+
+    def verify_(self) -> None:
+        """Checks extents and partitions."""
+        super().verify_()
+        source, destination = self.source.type, self.destination.type
+        if (
+            isinstance(source, FragmentType)
+            and isinstance(destination, FragmentType)
+            and source.layout != destination.layout
+        ):
+            raise VerifyException(
+                f"{op_label(self)}: {source.layout} and {destination.layout} hold elements in "
+                "different threads"
+            )
+
+
+__all__ = [
+    "AccumulateOp",
+    "ElementwiseOp",
+    "FillOp",
+    "Grouping",
+    "GroupingAttr",
+    "MmaOp",
+    "ReduceOp",
+    "StoreOp",
+    "epilogue_of",
+]

@@ -1,0 +1,194 @@
+"""Copies between memory spaces, and the synchronisation that makes them visible."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i64
+from xdsl.ir import SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+)
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.interfaces import HasSharedAccesses, SharedAccess
+from mugraph.dialects.partition import VECTOR_BYTES, LinearPartition
+from mugraph.dialects.sched.structure import (
+    AllocOp,
+    PrologueOp,
+    enclosing_kernel,
+    enclosing_loop,
+)
+from mugraph.dialects.sched.types import (
+    GlobalType,
+    LinearPartitionAttr,
+    SharedType,
+    crosses_device_memory,
+)
+from mugraph.dialects.tensor_types import (
+    dims,
+    element_bytes_of,
+    element_type_of,
+    op_label,
+    shape_of,
+)
+
+ASYNC_BYTES = (4, 8, 16)
+"""The sizes, in bytes, that one ``cp.async`` can move."""
+
+
+@irdl_op_definition
+class CopyOp(IRDLOperation, HasSharedAccesses):
+    """Copies a tile between device memory and shared memory.
+
+    ``by`` says which thread moves what.  ``async`` uses ``cp.async``: the data may be read only
+    after a ``sched.wait`` that covers the copy's group, and by other threads only after a barrier.
+    In the loop, ``ahead n`` loads the tile of iteration ``it + n`` into its stage and does nothing
+    past the last iteration; in the prologue, ``iteration n`` names the iteration.
+    """
+
+    name = "sched.copy"
+
+    source = operand_def(GlobalType | SharedType)
+    destination = operand_def(GlobalType | SharedType)
+    partition = prop_def(LinearPartitionAttr)
+    asynchronous = opt_prop_def(UnitAttr)
+    ahead = opt_prop_def(IntegerAttr.constr(type=i64))
+    iteration = opt_prop_def(IntegerAttr.constr(type=i64))
+
+    assembly_format = (
+        "(`async` $asynchronous^)? $source `to` $destination `by` $partition "
+        "(`ahead` $ahead^)? (`iteration` $iteration^)? attr-dict "
+        "`:` type($source) `to` type($destination)"
+    )
+
+    def __init__(
+        self,
+        source: SSAValue,
+        destination: SSAValue,
+        partition: LinearPartition,
+        *,
+        asynchronous: bool = False,
+        ahead: int = 0,
+        iteration: int | None = None,
+    ) -> None:
+        super().__init__(
+            operands=[source, destination],
+            properties={
+                "partition": LinearPartitionAttr(partition),
+                "asynchronous": UnitAttr() if asynchronous else None,
+                "ahead": IntegerAttr(ahead, i64) if ahead else None,
+                "iteration": None if iteration is None else IntegerAttr(iteration, i64),
+            },
+        )
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the copy lands only when waited for."""
+        return self.asynchronous is not None
+
+    @property
+    def ahead_of(self) -> int:
+        """How many iterations ahead of the current one the copied tile is used."""
+        return 0 if self.ahead is None else self.ahead.value.data
+
+    @property
+    def fixed_iteration(self) -> int | None:
+        """The iteration whose tile is copied, outside the loop."""
+        return None if self.iteration is None else self.iteration.value.data
+
+    def verify_(self) -> None:
+        """Checks spaces, extents, threads, vector width, and where ahead/iteration may stand."""
+        if shape_of(self.source.type) != shape_of(self.destination.type):
+            raise VerifyException(
+                f"{op_label(self)}: source has {dims(shape_of(self.source.type))}, destination "
+                f"{dims(shape_of(self.destination.type))}"
+            )
+        if not crosses_device_memory(self.source, self.destination):
+            raise VerifyException(
+                f"{op_label(self)} moves data between device memory and shared memory; its "
+                "operands are in the same space"
+            )
+        threads = enclosing_kernel(self).threads
+        if self.partition.data.threads > threads:
+            raise VerifyException(
+                f"{op_label(self)} is dealt to {self.partition.data.threads} threads, the block "
+                f"has {threads}"
+            )
+        width = self.partition.data.vector * element_bytes_of(self.destination.type)
+        if width > VECTOR_BYTES:
+            raise VerifyException(
+                f"{op_label(self)}: {width} bytes exceed a thread's widest access"
+            )
+        if self.is_async:
+            self._verify_async(width)
+        if self.ahead is not None and enclosing_loop(self) is None:
+            raise VerifyException(f"{op_label(self)}: 'ahead' has a meaning only in the loop")
+        if self.iteration is not None and not isinstance(self.parent_op(), PrologueOp):
+            raise VerifyException(
+                f"{op_label(self)}: 'iteration' has a meaning only before the loop"
+            )
+
+    def _verify_async(self, width: int) -> None:
+        if not isinstance(self.destination.type, SharedType):
+            raise VerifyException(f"{op_label(self)}: only copies to shared memory can be async")
+        if width not in ASYNC_BYTES:
+            raise VerifyException(
+                f"{op_label(self)}: cp.async moves 4, 8 or 16 bytes, not {width}; copy "
+                "synchronously"
+            )
+        if element_type_of(self.source.type) != element_type_of(self.destination.type):
+            raise VerifyException(f"{op_label(self)}: an async copy cannot convert elements")
+        owner = self.destination.owner
+        if isinstance(owner, AllocOp) and self.ahead_of >= owner.stage_count:
+            raise VerifyException(
+                f"{op_label(self)}: ahead {self.ahead_of} would overwrite a stage still in use; "
+                f"the buffer has {owner.stage_count} stages"
+            )
+
+    def shared_accesses(self) -> Sequence[SharedAccess]:
+        """The shared side, in vectors along the partition's first dimension."""
+        partition = self.partition.data
+        return [
+            SharedAccess(value, partition.inner, partition.vector)
+            for value in (self.source, self.destination)
+            if isinstance(value.type, SharedType)
+        ]
+
+
+@irdl_op_definition
+class CommitOp(IRDLOperation):
+    """Closes a group of the ``sched.copy async`` since the last commit (every thread its own)."""
+
+    name = "sched.commit"
+    assembly_format = "attr-dict"
+
+
+@irdl_op_definition
+class WaitOp(IRDLOperation):
+    """Waits until at most ``pending`` of this thread's newest groups are still in flight."""
+
+    name = "sched.wait"
+
+    pending = prop_def(IntegerAttr.constr(type=i64))
+    assembly_format = "`pending` $pending attr-dict"
+
+    def __init__(self, pending: int) -> None:
+        super().__init__(properties={"pending": IntegerAttr(pending, i64)})
+
+    @property
+    def pending_groups(self) -> int:
+        """How many groups may still be in flight."""
+        return self.pending.value.data
+
+
+@irdl_op_definition
+class BarrierOp(IRDLOperation):
+    """All threads of the block arrive before any goes on; their writes are then visible."""
+
+    name = "sched.barrier"
+    assembly_format = "attr-dict"

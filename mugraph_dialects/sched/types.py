@@ -1,0 +1,180 @@
+"""Types of the linear schedule: buffers in each memory space, and who holds what in registers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import AnyFloat, ArrayAttr, IntAttr
+from xdsl.ir import Attribute, Data, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.assembly import (
+    parse_layout_attribute,
+    parse_shaped_type_parameters,
+    print_shaped_type_parameters,
+)
+from mugraph.dialects.cute.attributes import LayoutAttr, TiledMmaAttr
+from mugraph.dialects.partition import LinearPartition
+from mugraph.dialects.tensor_types import verify_layout_fits
+
+
+@irdl_attr_definition
+class LinearPartitionAttr(Data[LinearPartition]):
+    """A linear partition: ``#sched.linear<128, vector 8, order [1, 0]>``.
+
+    128 threads take vectors of 8 neighbours along dimension 1, then dimension 0, in turn.
+    """
+
+    name = "sched.linear"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> LinearPartition:
+        """Parses the part in angle brackets."""
+        position = parser.pos
+        with parser.in_angle_brackets():
+            threads = parser.parse_integer()
+            parser.parse_punctuation(",")
+            parser.parse_keyword("vector")
+            vector = parser.parse_integer()
+            parser.parse_punctuation(",")
+            parser.parse_keyword("order")
+            order = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+        try:
+            return LinearPartition(threads, vector, tuple(order))
+        except ValueError as error:
+            parser.raise_error(str(error), position, parser.pos)
+
+    def print_parameter(self, printer: Printer) -> None:
+        """Prints the part in angle brackets."""
+        partition = self.data
+        with printer.in_angle_brackets():
+            printer.print_string(
+                f"{partition.threads}, vector {partition.vector}, order {list(partition.order)}"
+            )
+
+
+class BufferType(ParametrizedAttribute, TypeAttribute, ABC):
+    """A buffer of a memory space: extents, element type, and a layout in elements."""
+
+    shape: ArrayAttr[IntAttr]
+    element_type: Attribute
+    layout: Attribute
+
+    def __init__(self, shape: Sequence[int], element_type: Attribute, layout: Attribute) -> None:
+        super().__init__(ArrayAttr([IntAttr(extent) for extent in shape]), element_type, layout)
+
+    def get_shape(self) -> tuple[int, ...]:
+        """The extents."""
+        return tuple(extent.data for extent in self.shape.data)
+
+    def get_element_type(self) -> Attribute:
+        """The type in which elements are stored."""
+        return self.element_type
+
+    def verify(self) -> None:
+        """Checks extents, element type and layout."""
+        if not self.shape.data or any(extent.data < 1 for extent in self.shape.data):
+            raise VerifyException(f"!{self.name}: every extent must be at least 1")
+        if not isinstance(self.element_type, AnyFloat):
+            raise VerifyException(
+                f"!{self.name}: element type {self.element_type} is not a floating-point type"
+            )
+        self._verify_layout()
+
+    @abstractmethod
+    def _verify_layout(self) -> None:
+        """Checks the third parameter."""
+
+    def print_parameters(self, printer: Printer) -> None:
+        """Prints what ``parse_parameters`` parses."""
+        print_shaped_type_parameters(printer, self.get_shape(), self.element_type, self.layout)
+
+
+class AddressedType(BufferType, ABC):
+    """A buffer whose layout maps coordinates to element offsets."""
+
+    def with_layout(self, layout: LayoutAttr) -> AddressedType:
+        """The same buffer with another layout."""
+        return type(self)(self.get_shape(), self.element_type, layout)
+
+    def _verify_layout(self) -> None:
+        if not isinstance(self.layout, LayoutAttr):
+            raise VerifyException(
+                f"!{self.name}: a layout is missing; write it as "
+                f"!{self.name}<16x128xf16, (16,128):(128,1)>"
+            )
+        verify_layout_fits(f"!{self.name}", self.get_shape(), self.layout.data)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        """Parses ``<16x128xf16, (16,128):(128,1)>``."""
+        return parse_shaped_type_parameters(parser, parse_layout_attribute)
+
+
+@irdl_attr_definition
+class GlobalType(AddressedType):
+    """A tensor, or a tile of one, in device memory."""
+
+    name = "sched.global"
+
+
+@irdl_attr_definition
+class SharedType(AddressedType):
+    """A buffer in the block's shared memory."""
+
+    name = "sched.shared"
+
+
+@irdl_attr_definition
+class TensorMemoryType(AddressedType):
+    """A buffer in tensor memory (sm_100a): the layout maps to column and lane offsets."""
+
+    name = "sched.tmem"
+
+
+@irdl_attr_definition
+class FragmentType(BufferType):
+    """Values in registers; the third parameter says which thread holds which.
+
+    - ``#cute.tiled_mma<...>``: the accumulator of a tensor-core product.
+    - ``#sched.linear<...>``: the accumulator of an element-wise operation.
+    """
+
+    name = "sched.fragment"
+
+    @property
+    def partition(self) -> LinearPartition | None:
+        """The linear partition, if it is one."""
+        return self.layout.data if isinstance(self.layout, LinearPartitionAttr) else None
+
+    @property
+    def tiled_mma(self) -> TiledMmaAttr | None:
+        """The tensor-core partition, if it is one."""
+        return self.layout if isinstance(self.layout, TiledMmaAttr) else None
+
+    def _verify_layout(self) -> None:
+        if not isinstance(self.layout, LinearPartitionAttr | TiledMmaAttr):
+            raise VerifyException(
+                f"!{self.name}: {self.layout} does not say which thread holds which value; "
+                "expected #cute.tiled_mma<...> or #sched.linear<...>"
+            )
+        rank = len(self.get_shape())
+        if isinstance(self.layout, LinearPartitionAttr) and len(self.layout.data.order) != rank:
+            raise VerifyException(
+                f"!{self.name}: the partition orders {len(self.layout.data.order)} dimensions, "
+                f"the fragment has {rank}"
+            )
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        """Parses ``<16x64xf32, #cute.tiled_mma<...>>``."""
+        return parse_shaped_type_parameters(parser, lambda inner: inner.parse_attribute())
+
+
+def crosses_device_memory(source: SSAValue, destination: SSAValue) -> bool:
+    """Whether exactly one of the two buffers is in device memory."""
+    return isinstance(source.type, GlobalType) != isinstance(destination.type, GlobalType)

@@ -1,0 +1,183 @@
+"""Accumulators: what a value becomes when the for-loop has run over it.
+
+An accumulator takes a value of the loop body and gives a value after the loop.  ``x_it`` below is
+the operand's value in iteration ``it``.  Source: ``spec/mugraph-semantics.md`` C.2.3.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from xdsl.ir import Attribute, EnumAttribute, SpacedOpaqueSyntaxAttribute, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.str_enum import StrEnum
+
+from mugraph.dialects.interfaces import HasLayoutConstraints, HasSharedAccesses, SharedAccess
+from mugraph.dialects.layout_problem import LayoutProblem
+from mugraph.dialects.tb.compute import (
+    Groups,
+    contiguous_groups,
+    expect_shape,
+    strided_groups,
+)
+from mugraph.dialects.tb.layouts import add_iteration_constraints, elementwise_accesses
+from mugraph.dialects.tb.memory import enclosing_graph
+from mugraph.dialects.tb.types import STensorType
+from mugraph.dialects.tensor_types import dims, op_label, shape_of
+
+
+class AccumulatorOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, ABC):
+    """Any accumulator: one value of the loop body in, one value after the loop out."""
+
+    input = operand_def(STensorType)
+    result = result_def(STensorType)
+    traits = traits_def(Pure())
+
+    @abstractmethod
+    def result_shape(self) -> tuple[int, ...]:
+        """The extents the result must have; raises ``VerifyException`` where none fit."""
+
+    def verify_(self) -> None:
+        """Checks the result's extents."""
+        expect_shape(self, self.result_shape(), self.result)
+
+    def add_layout_constraints(self, problem: LayoutProblem) -> None:
+        """Each of its tensors is innermost or swizzled along the dimension the threads walk."""
+        rank = len(shape_of(self.input.type))
+        add_iteration_constraints(problem, self, [self.input, self.result], range(rank))
+
+    def shared_accesses(self) -> Sequence[SharedAccess]:
+        """As an element-wise operator on its operand; reduced results are single elements."""
+        _, block, _ = enclosing_graph(self)
+        threads = block[0] * block[1] * block[2]
+        if shape_of(self.result.type) == shape_of(self.input.type):
+            return elementwise_accesses(self.result, [self.input], threads)
+        last = len(shape_of(self.input.type)) - 1
+        return [
+            *elementwise_accesses(self.input, [], threads),
+            SharedAccess(self.result, last, 1),
+        ]
+
+
+class AccumulatorKind(StrEnum):
+    """What ``tb.forloop_accum`` keeps of the last dimension."""
+
+    NONE = "none"
+    SUM = "sum"
+    RMS = "rms"
+
+
+@irdl_attr_definition
+class AccumulatorKindAttr(EnumAttribute[AccumulatorKind], SpacedOpaqueSyntaxAttribute):
+    """``#tb<accumulator rms>``: which of the accumulators a ``tb.forloop_accum`` is."""
+
+    name = "tb.accumulator"
+
+
+@irdl_op_definition
+class ForloopAccumOp(AccumulatorOp):
+    """Sums its operand over the iterations of the for-loop.
+
+    - ``none``: sum over it of x_it; same extents.
+    - ``sum``: the same, then summed over the last dimension, whose extent becomes 1.
+    - ``rms``: sqrt(sum over it and the last dimension of x_it² / (last extent * iterations)); the
+      last extent becomes 1.
+
+    ``%ar = tb.forloop_accum rms %sx : !tb.stensor<16x128xf16> -> !tb.stensor<16x1xf16>``
+    """
+
+    name = "tb.forloop_accum"
+
+    kind = prop_def(AccumulatorKindAttr)
+
+    assembly_format = "$kind $input attr-dict `:` type($input) `->` type($result)"
+
+    def __init__(self, kind: AccumulatorKind, operand: SSAValue, result_type: Attribute) -> None:
+        super().__init__(
+            operands=[operand],
+            result_types=[result_type],
+            properties={"kind": AccumulatorKindAttr(kind)},
+        )
+
+    def result_shape(self) -> tuple[int, ...]:
+        """The operand's extents; the last one 1 for ``sum`` and ``rms``."""
+        shape = shape_of(self.input.type)
+        return shape if self.kind.data is AccumulatorKind.NONE else (*shape[:-1], 1)
+
+
+class ForloopAccumSumToDimxOp(AccumulatorOp, ABC):
+    """Sums over the iterations, then over groups of the last dimension; dimx results remain."""
+
+    assembly_format = "$input attr-dict `:` type($input) `->` type($result)"
+
+    def __init__(self, operand: SSAValue, result_type: Attribute) -> None:
+        super().__init__(operands=[operand], result_types=[result_type])
+
+    @property
+    def dimx(self) -> int:
+        """The extent of the result's last dimension."""
+        return shape_of(self.result.type)[-1]
+
+    @abstractmethod
+    def groups(self) -> Groups:
+        """Which elements of the last dimension each result sums."""
+
+    def result_shape(self) -> tuple[int, ...]:
+        """The operand's extents, the last one dimx, which must divide it."""
+        shape = shape_of(self.input.type)
+        if shape[-1] % self.dimx:
+            raise VerifyException(
+                f"{op_label(self)}: the last extent of {dims(shape)} does not fall into "
+                f"{self.dimx} equal groups"
+            )
+        return (*shape[:-1], self.dimx)
+
+
+@irdl_op_definition
+class ForloopAccumSumToDimxStridedOp(ForloopAccumSumToDimxOp):
+    """With s the sum over the iterations: out[j] = sum over k of s[j + k * dimx].
+
+    What Mirage's search and its saved µGraphs mean by "sum to dimx".
+    """
+
+    name = "tb.forloop_accum_sum_to_dimx_strided"
+
+    def groups(self) -> Groups:
+        """Elements dimx apart."""
+        return strided_groups(shape_of(self.input.type)[-1], self.dimx)
+
+
+@irdl_op_definition
+class ForloopAccumSumToDimxContiguousOp(ForloopAccumSumToDimxOp):
+    """With s the sum over the iterations: out[j] = sum over k < n of s[j * n + k], n = last / dimx.
+
+    What Mirage's runtime and its published table mean by "sum to dimx".
+    """
+
+    name = "tb.forloop_accum_sum_to_dimx_contiguous"
+
+    def groups(self) -> Groups:
+        """Runs of neighbours."""
+        return contiguous_groups(shape_of(self.input.type)[-1], self.dimx)
+
+
+__all__ = [
+    "AccumulatorKind",
+    "AccumulatorKindAttr",
+    "AccumulatorOp",
+    "ForloopAccumOp",
+    "ForloopAccumSumToDimxContiguousOp",
+    "ForloopAccumSumToDimxOp",
+    "ForloopAccumSumToDimxStridedOp",
+]

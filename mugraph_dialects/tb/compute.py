@@ -1,0 +1,465 @@
+"""Operators that compute on tiles in shared memory.
+
+Every operator computes in fp32 and rounds once, to the element type of its result.  An operator
+with an epilogue applies it to each element before that rounding.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects.builtin import Float32Type, FloatAttr, IntegerAttr, f32, i64
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.assembly import ThenEpilogue
+from mugraph.dialects.elementwise import (
+    Epilogue,
+    EpilogueAttr,
+    ScalarFunction,
+    round_to_fp32,
+)
+from mugraph.dialects.interfaces import HasLayoutConstraints, HasSharedAccesses, SharedAccess
+from mugraph.dialects.layout_problem import LayoutProblem
+from mugraph.dialects.shapes import ShapeError, broadcast_shape, matmul_shape
+from mugraph.dialects.tb.layouts import (
+    add_iteration_constraints,
+    elementwise_accesses,
+    require_swizzled_unless_innermost,
+)
+from mugraph.dialects.tb.memory import enclosing_graph
+from mugraph.dialects.tb.types import STensorType
+from mugraph.dialects.tensor_types import dims, element_bytes_of, op_label, shape_of
+
+MATRIX_CHUNK_BYTES = 16
+"""One row of an ``ldmatrix`` tile: what a matrix operand must keep contiguous."""
+
+
+def epilogue_of(op: Operation) -> Epilogue:
+    """The epilogue of an operator; empty where it has none."""
+    attribute = op.properties.get("epilogue")
+    return attribute.data if isinstance(attribute, EpilogueAttr) else Epilogue()
+
+
+def expect_shape(op: Operation, expected: Sequence[int], result: SSAValue) -> None:
+    """Raises ``VerifyException`` unless ``result`` has the expected extents."""
+    if shape_of(result.type) != tuple(expected):
+        raise VerifyException(
+            f"{op_label(op)}: the result has {dims(shape_of(result.type))}, expected "
+            f"{dims(expected)}"
+        )
+
+
+class ElementwiseOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, ABC):
+    """An operator that computes each element from the elements at the same place."""
+
+    result = result_def(STensorType)
+    epilogue = opt_prop_def(EpilogueAttr)
+    traits = traits_def(Pure())
+
+    @property
+    @abstractmethod
+    def function(self) -> ScalarFunction:
+        """What is computed of each element."""
+
+    def verify_(self) -> None:
+        """Checks the result against the operands' extents."""
+        try:
+            expected = broadcast_shape([shape_of(operand.type) for operand in self.operands])
+        except ShapeError as error:
+            raise VerifyException(f"{op_label(self)}: {error}") from error
+        expect_shape(self, expected, self.result)
+
+    def add_layout_constraints(self, problem: LayoutProblem) -> None:
+        """All tensors are innermost or swizzled along the dimension the threads walk."""
+        values = [*self.operands, self.result]
+        add_iteration_constraints(problem, self, values, range(len(shape_of(self.result.type))))
+
+    def shared_accesses(self) -> Sequence[SharedAccess]:
+        """Reads and the write, along the dimension that scheduling will choose."""
+        _, block, _ = enclosing_graph(self)
+        threads = block[0] * block[1] * block[2]
+        return elementwise_accesses(self.result, self.operands, threads)
+
+
+class UnaryOp(ElementwiseOp, ABC):
+    """A function of one tensor."""
+
+    input = operand_def(STensorType)
+    FUNCTION: ClassVar[str]
+
+    assembly_format = (
+        "$input custom<ThenEpilogue>($epilogue) attr-dict `:` type($input) `->` type($result)"
+    )
+    custom_directives = (ThenEpilogue,)
+
+    def __init__(self, operand: SSAValue, result_type: Attribute | None = None) -> None:
+        super().__init__(operands=[operand], result_types=[result_type or operand.type])
+
+    @property
+    def function(self) -> ScalarFunction:
+        """The scalar function of this operator."""
+        return ScalarFunction(self.FUNCTION)
+
+
+@irdl_op_definition
+class ExpOp(UnaryOp):
+    """e to the power of each element."""
+
+    name = "tb.exp"
+    FUNCTION: ClassVar[str] = "exp"
+
+
+@irdl_op_definition
+class SiluOp(UnaryOp):
+    """x / (1 + exp(-x)) of each element."""
+
+    name = "tb.silu"
+    FUNCTION: ClassVar[str] = "silu"
+
+
+@irdl_op_definition
+class SquareOp(UnaryOp):
+    """The square of each element."""
+
+    name = "tb.square"
+    FUNCTION: ClassVar[str] = "square"
+
+
+@irdl_op_definition
+class SqrtOp(UnaryOp):
+    """The square root of each element."""
+
+    name = "tb.sqrt"
+    FUNCTION: ClassVar[str] = "sqrt"
+
+
+@irdl_op_definition
+class MulScalarOp(UnaryOp):
+    """Each element times a constant, an fp32 number: ``tb.mul_scalar %x by 0.5``."""
+
+    name = "tb.mul_scalar"
+    FUNCTION: ClassVar[str] = "mul_scalar"
+
+    scalar = prop_def(FloatAttr[Float32Type])
+
+    assembly_format = (
+        "$input `by` $scalar custom<ThenEpilogue>($epilogue) attr-dict "
+        "`:` type($input) `->` type($result)"
+    )
+
+    def __init__(
+        self, operand: SSAValue, scalar: float, result_type: Attribute | None = None
+    ) -> None:
+        IRDLOperation.__init__(
+            self,
+            operands=[operand],
+            result_types=[result_type or operand.type],
+            properties={"scalar": FloatAttr(round_to_fp32(scalar), f32)},
+        )
+
+    @property
+    def function(self) -> ScalarFunction:
+        """Multiplication by the constant."""
+        return ScalarFunction("mul_scalar", (self.scalar.value.data,))
+
+
+class BinaryOp(ElementwiseOp, ABC):
+    """A function of two tensors of equal rank; an extent of 1 is broadcast."""
+
+    lhs = operand_def(STensorType)
+    rhs = operand_def(STensorType)
+    FUNCTION: ClassVar[str]
+
+    assembly_format = (
+        "$lhs `,` $rhs custom<ThenEpilogue>($epilogue) attr-dict "
+        "`:` `(` type($lhs) `,` type($rhs) `)` `->` type($result)"
+    )
+    custom_directives = (ThenEpilogue,)
+
+    def __init__(self, lhs: SSAValue, rhs: SSAValue, result_type: Attribute) -> None:
+        super().__init__(operands=[lhs, rhs], result_types=[result_type])
+
+    @property
+    def function(self) -> ScalarFunction:
+        """The scalar function of this operator."""
+        return ScalarFunction(self.FUNCTION)
+
+
+@irdl_op_definition
+class AddOp(BinaryOp):
+    """The sum, element by element."""
+
+    name = "tb.add"
+    FUNCTION: ClassVar[str] = "add"
+
+
+@irdl_op_definition
+class SubOp(BinaryOp):
+    """The difference, element by element."""
+
+    name = "tb.sub"
+    FUNCTION: ClassVar[str] = "sub"
+
+
+@irdl_op_definition
+class MulOp(BinaryOp):
+    """The product, element by element."""
+
+    name = "tb.mul"
+    FUNCTION: ClassVar[str] = "mul"
+
+
+@irdl_op_definition
+class DivOp(BinaryOp):
+    """The quotient, element by element."""
+
+    name = "tb.div"
+    FUNCTION: ClassVar[str] = "div"
+
+
+@irdl_op_definition
+class MatmulOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
+    """The matrix product of [..., M, K] and [..., K, N]; leading extents are 1.
+
+    ``%m = tb.matmul %a, %b then [exp] : (...) -> ...`` applies an epilogue to each element.
+    """
+
+    name = "tb.matmul"
+
+    lhs = operand_def(STensorType)
+    rhs = operand_def(STensorType)
+    result = result_def(STensorType)
+    epilogue = opt_prop_def(EpilogueAttr)
+    traits = traits_def(Pure())
+
+    assembly_format = (
+        "$lhs `,` $rhs custom<ThenEpilogue>($epilogue) attr-dict "
+        "`:` `(` type($lhs) `,` type($rhs) `)` `->` type($result)"
+    )
+    custom_directives = (ThenEpilogue,)
+
+    def __init__(self, lhs: SSAValue, rhs: SSAValue, result_type: Attribute) -> None:
+        super().__init__(operands=[lhs, rhs], result_types=[result_type])
+
+    def verify_(self) -> None:
+        """Checks ranks, the contracted extent, leading extents and the result."""
+        lhs, rhs = shape_of(self.lhs.type), shape_of(self.rhs.type)
+        try:
+            expected = matmul_shape(lhs, rhs)
+        except ShapeError as error:
+            raise VerifyException(f"{op_label(self)}: {error}") from error
+        if any(extent != 1 for extent in expected[:-2]):
+            raise VerifyException(
+                f"{op_label(self)}: leading extents {dims(expected[:-2])} must be 1 in a block; "
+                "split them over the grid"
+            )
+        expect_shape(self, expected, self.result)
+
+    def add_layout_constraints(self, problem: LayoutProblem) -> None:
+        """Both matrix dimensions are innermost or swizzled; operands suit ``ldmatrix``."""
+        for value in (self.lhs, self.rhs, self.result):
+            rank = len(shape_of(value.type))
+            for dim in (rank - 2, rank - 1):
+                require_swizzled_unless_innermost(problem, value, dim)
+        for value in (self.lhs, self.rhs):
+            for dim in range(len(shape_of(value.type)) - 2):
+                problem.charge(
+                    problem.costs.matmul_without_ldmatrix,
+                    problem.innermost(value, dim),
+                    reason="a matrix operand whose innermost dimension is not one of its last two",
+                )
+
+    def shared_accesses(self) -> Sequence[SharedAccess]:
+        """Rows of 16 bytes, one below the other, of both operands and of the result."""
+        return [matrix_access(value) for value in (self.lhs, self.rhs, self.result)]
+
+
+def matrix_access(value: SSAValue) -> SharedAccess:
+    """How a matrix product touches an operand or its result: down the rows of 16 bytes."""
+    from mugraph.dialects.tensor_types import innermost_of
+
+    rank = len(shape_of(value.type))
+    walk = rank - 2 if innermost_of(value) == rank - 1 else rank - 1
+    return SharedAccess(value, walk, MATRIX_CHUNK_BYTES // element_bytes_of(value.type))
+
+
+@irdl_op_definition
+class RmsNormOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
+    """x / sqrt(mean of x² over the last dimension) of the tile, with no epsilon and no weight.
+
+    It is the norm of the whole tensor only where the last dimension is not split.
+    """
+
+    name = "tb.rms_norm"
+
+    input = operand_def(STensorType)
+    result = result_def(STensorType)
+    traits = traits_def(Pure())
+
+    assembly_format = "$input attr-dict `:` type($input) `->` type($result)"
+
+    def __init__(self, operand: SSAValue, result_type: Attribute | None = None) -> None:
+        super().__init__(operands=[operand], result_types=[result_type or operand.type])
+
+    def verify_(self) -> None:
+        """Checks that the result has the operand's extents."""
+        expect_shape(self, shape_of(self.input.type), self.result)
+
+    def add_layout_constraints(self, problem: LayoutProblem) -> None:
+        """As an element-wise operator."""
+        rank = len(shape_of(self.result.type))
+        add_iteration_constraints(problem, self, [self.input, self.result], range(rank))
+
+    def shared_accesses(self) -> Sequence[SharedAccess]:
+        """As an element-wise operator."""
+        _, block, _ = enclosing_graph(self)
+        return elementwise_accesses(self.result, [self.input], block[0] * block[1] * block[2])
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Which elements along a dimension one result sums: ``count`` of them, ``step`` apart.
+
+    Result ``j`` sums elements ``j * start_step + k * step`` for ``k < count``.
+    """
+
+    count: int
+    step: int
+    start_step: int
+
+
+def strided_groups(extent: int, results: int) -> Groups:
+    """Result j sums elements j, j + results, j + 2 * results ...; the meaning of saved µGraphs."""
+    return Groups(extent // results, results, 1)
+
+
+def contiguous_groups(extent: int, results: int) -> Groups:
+    """Result j sums the elements from j * (extent / results) on."""
+    return Groups(extent // results, 1, extent // results)
+
+
+class AnyReductionOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, ABC):
+    """A sum over groups of elements along one dimension."""
+
+    input = operand_def(STensorType)
+    dim = prop_def(IntegerAttr.constr(type=i64))
+    result = result_def(STensorType)
+    epilogue = opt_prop_def(EpilogueAttr)
+    traits = traits_def(Pure())
+
+    assembly_format = (
+        "$input `dim` $dim custom<ThenEpilogue>($epilogue) attr-dict "
+        "`:` type($input) `->` type($result)"
+    )
+    custom_directives = (ThenEpilogue,)
+
+    def __init__(self, operand: SSAValue, dim: int, result_type: Attribute) -> None:
+        super().__init__(
+            operands=[operand],
+            result_types=[result_type],
+            properties={"dim": IntegerAttr(dim, i64)},
+        )
+
+    @property
+    def reduced_dim(self) -> int:
+        """The dimension that is summed over."""
+        return self.dim.value.data
+
+    @abstractmethod
+    def groups(self) -> Groups:
+        """Which elements each result sums."""
+
+    def verify_(self) -> None:
+        """Checks the dimension, and that the result's extent divides the operand's."""
+        shape, result = shape_of(self.input.type), shape_of(self.result.type)
+        if not 0 <= self.reduced_dim < len(shape):
+            raise VerifyException(
+                f"{op_label(self)}: dimension {self.reduced_dim} does not exist in "
+                f"{dims(shape)}: expected 0 to {len(shape) - 1}"
+            )
+        if len(result) != len(shape) or any(
+            result[dim] != shape[dim] for dim in range(len(shape)) if dim != self.reduced_dim
+        ):
+            raise VerifyException(
+                f"{op_label(self)}: the result has {dims(result)}; it must equal the operand's "
+                f"{dims(shape)} but for dimension {self.reduced_dim}"
+            )
+        if shape[self.reduced_dim] % result[self.reduced_dim]:
+            raise VerifyException(
+                f"{op_label(self)}: {shape[self.reduced_dim]} elements along dimension "
+                f"{self.reduced_dim} do not fall into {result[self.reduced_dim]} equal groups"
+            )
+
+    def add_layout_constraints(self, problem: LayoutProblem) -> None:
+        """The operand is innermost or swizzled along the dimension the threads walk.
+
+        Neighbouring lanes share a sum, so that may be the reduced dimension.
+        """
+        rank = len(shape_of(self.input.type))
+        add_iteration_constraints(problem, self, [self.input], range(rank))
+
+    def shared_accesses(self) -> Sequence[SharedAccess]:
+        """Lanes walk along the reduced dimension of the operand; results are single elements."""
+        return [
+            SharedAccess(self.input, self.reduced_dim, 1),
+            SharedAccess(self.result, self.reduced_dim, 1),
+        ]
+
+
+@irdl_op_definition
+class ReductionOp(AnyReductionOp):
+    """The sum over one dimension, whose extent becomes 1: ``tb.reduction %x dim 1``."""
+
+    name = "tb.reduction"
+
+    def groups(self) -> Groups:
+        """All elements along the dimension."""
+        return Groups(shape_of(self.input.type)[self.reduced_dim], 1, 0)
+
+    def verify_(self) -> None:
+        """As any reduction; the extent becomes 1."""
+        super().verify_()
+        if shape_of(self.result.type)[self.reduced_dim] != 1:
+            raise VerifyException(
+                f"{op_label(self)}: dimension {self.reduced_dim} of the result has extent "
+                f"{shape_of(self.result.type)[self.reduced_dim]}, expected 1; for groups use "
+                "tb.reduction_to_dimx_strided or tb.reduction_to_dimx_contiguous"
+            )
+
+
+@irdl_op_definition
+class ReductionToDimxStridedOp(AnyReductionOp):
+    """Result j of dimx sums elements j, j + dimx, j + 2 * dimx ... along one dimension."""
+
+    name = "tb.reduction_to_dimx_strided"
+
+    def groups(self) -> Groups:
+        """Elements dimx apart."""
+        dim = self.reduced_dim
+        return strided_groups(shape_of(self.input.type)[dim], shape_of(self.result.type)[dim])
+
+
+@irdl_op_definition
+class ReductionToDimxContiguousOp(AnyReductionOp):
+    """Result j of dimx sums the j-th run of extent / dimx neighbours along one dimension."""
+
+    name = "tb.reduction_to_dimx_contiguous"
+
+    def groups(self) -> Groups:
+        """Runs of neighbours."""
+        dim = self.reduced_dim
+        return contiguous_groups(shape_of(self.input.type)[dim], shape_of(self.result.type)[dim])

@@ -1,0 +1,113 @@
+"""What threadblock operators say about layouts, where several of them say the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.ir import Operation, SSAValue
+
+from mugraph.dialects.copies import (
+    TileCopy,
+    can_use_chunked_copy,
+    copy_vector,
+    global_innermost,
+)
+from mugraph.dialects.interfaces import SharedAccess
+from mugraph.dialects.layout_problem import LayoutProblem
+from mugraph.dialects.partition import PartitionedOperand, choose_partition
+from mugraph.dialects.tensor_types import (
+    element_bytes_of,
+    padded_strides,
+    resolved_layout_of,
+    shape_of,
+    strides_of,
+)
+
+
+def candidate_strides(problem: LayoutProblem, value: SSAValue, innermost: int) -> tuple[int, ...]:
+    """The strides of ``value`` if ``innermost`` were chosen; a user's own where they are fixed."""
+    fixed = problem.strides_fixed_for(value)
+    if fixed is not None:
+        return fixed
+    return padded_strides(shape_of(value.type), innermost, element_bytes_of(value.type))[0]
+
+
+def charge_narrow_copies(
+    problem: LayoutProblem,
+    dtensor: SSAValue,
+    stensor: SSAValue,
+    make_copy: Callable[[Sequence[int], Sequence[int]], TileCopy],
+    weight: int,
+) -> None:
+    """Charges ``weight`` for every pair of innermost dimensions that rules out 16-byte copies."""
+    rank = len(shape_of(stensor.type))
+    for global_dim in range(rank):
+        for shared_dim in range(rank):
+            copy = make_copy(
+                candidate_strides(problem, dtensor, global_dim),
+                candidate_strides(problem, stensor, shared_dim),
+            )
+            if not can_use_chunked_copy(copy):
+                problem.charge(
+                    weight,
+                    problem.innermost(dtensor, global_dim),
+                    problem.innermost(stensor, shared_dim),
+                    reason="the tile cannot be copied 16 bytes at a time",
+                )
+
+
+def require_swizzled_unless_innermost(problem: LayoutProblem, value: SSAValue, dim: int) -> None:
+    """Hard: ``dim`` of a shared tensor is its innermost dimension or is swizzled."""
+    problem.require_any(problem.innermost(value, dim), problem.swizzled(value, dim))
+
+
+def add_iteration_constraints(
+    problem: LayoutProblem,
+    op: Operation,
+    values: Sequence[SSAValue],
+    candidates: Sequence[int],
+) -> None:
+    """Hard: ``op`` walks along one of ``candidates``; its tensors are innermost or swizzled there.
+
+    A tensor of extent 1 along that dimension is broadcast and not restricted.
+    """
+    walks = {dim: problem.iterates(op, dim) for dim in candidates}
+    problem.require_one(list(walks.values()))
+    for dim, walk in walks.items():
+        for value in values:
+            if shape_of(value.type)[dim] > 1:
+                problem.require_any(
+                    walk.negated(), problem.innermost(value, dim), problem.swizzled(value, dim)
+                )
+
+
+def copy_access(stensor: SSAValue, copy: TileCopy) -> SharedAccess:
+    """How a copy touches its shared side."""
+    return SharedAccess(stensor, global_innermost(copy), copy_vector(copy))
+
+
+def partitioned_operand(value: SSAValue) -> PartitionedOperand:
+    """A resolved shared tensor, as the choice of a partition sees it."""
+    return PartitionedOperand(
+        shape_of(value.type),
+        strides_of(resolved_layout_of(value)),
+        element_bytes_of(value.type),
+    )
+
+
+def elementwise_accesses(
+    result: SSAValue, operands: Sequence[SSAValue], threads: int
+) -> list[SharedAccess]:
+    """Accesses of an element-wise operation; the same partition that scheduling will choose."""
+    values = (result, *operands)
+    partition = choose_partition(
+        shape_of(result.type), [partitioned_operand(value) for value in values], threads
+    )
+    return [
+        SharedAccess(
+            value,
+            partition.inner,
+            1 if shape_of(value.type)[partition.inner] == 1 else partition.vector,
+        )
+        for value in values
+    ]

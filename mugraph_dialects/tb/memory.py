@@ -1,0 +1,252 @@
+"""Operators that move tiles between device memory and the block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, i64
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.copies import TileCopy
+from mugraph.dialects.interfaces import HasLayoutConstraints, HasSharedAccesses, SharedAccess
+from mugraph.dialects.layout_problem import LayoutProblem
+from mugraph.dialects.maps import PartitionError, tile_shape, verify_map
+from mugraph.dialects.tb.layouts import charge_narrow_copies, copy_access
+from mugraph.dialects.tb.types import STensorType
+from mugraph.dialects.tensor_types import (
+    dims,
+    element_bytes_of,
+    element_type_of,
+    op_label,
+    resolved_layout_of,
+    shape_of,
+    strides_of,
+)
+
+NOT_SPLIT = -1
+"""The fordim of a tile that the for-loop does not move."""
+
+
+def enclosing_graph(op: Operation) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    """Grid, block and for-loop range of the ``kn.customized`` around a threadblock operator.
+
+    Raises ``VerifyException`` outside of one.
+    """
+    from mugraph.dialects.kn import CustomizedOp
+
+    parent = op.parent_op()
+    if not isinstance(parent, CustomizedOp):
+        raise VerifyException(f"{op_label(op)} must stand in the body of a 'kn.customized'")
+    return parent.grid_dim, parent.block_dim, parent.forloop_range
+
+
+def _map_of(attribute: DenseArrayBase) -> tuple[int, ...]:
+    return tuple(cast(Sequence[int], attribute.get_values()))
+
+
+@irdl_op_definition
+class InputOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
+    """Loads a tile of a DTensor into shared memory.
+
+    ``imap`` says which dimension each grid axis splits, ``fordim`` which one the for-loop splits.
+    Without ``fordim`` the tile is the same in every iteration: it is loaded once, before the loop,
+    and may be used after the loop as well.
+
+    ``%sx = tb.input %dx imap [-1, -1, -1] fordim 1 : tensor<16x64xf16> -> !tb.stensor<16x8xf16>``
+    """
+
+    name = "tb.input"
+
+    dtensor = operand_def(TensorType)
+    imap = prop_def(DenseArrayBase.constr(i64))
+    fordim = opt_prop_def(IntegerAttr.constr(type=i64))
+    result = result_def(STensorType)
+
+    traits = traits_def(Pure())
+
+    assembly_format = (
+        "$dtensor `imap` $imap (`fordim` $fordim^)? attr-dict `:` type($dtensor) `->` type($result)"
+    )
+
+    def __init__(
+        self,
+        dtensor: SSAValue,
+        imap: Sequence[int],
+        fordim: int,
+        result_type: Attribute,
+    ) -> None:
+        super().__init__(
+            operands=[dtensor],
+            result_types=[result_type],
+            properties={
+                "imap": DenseArrayBase.from_list(i64, list(imap)),
+                "fordim": None if fordim == NOT_SPLIT else IntegerAttr(fordim, i64),
+            },
+        )
+
+    @property
+    def map_(self) -> tuple[int, ...]:
+        """The dimension that each of x, y, z splits, or -1."""
+        return _map_of(self.imap)
+
+    @property
+    def loop_dim(self) -> int:
+        """The dimension that the for-loop splits, or -1."""
+        return NOT_SPLIT if self.fordim is None else self.fordim.value.data
+
+    def verify_(self) -> None:
+        """Checks the tile's extents against the maps, the grid and the loop."""
+        grid, _, forloop_range = enclosing_graph(self)
+        try:
+            tile = tile_shape(
+                shape_of(self.dtensor.type), self.map_, self.loop_dim, grid, forloop_range
+            )
+        except PartitionError as error:
+            raise VerifyException(f"{op_label(self)}: {error}") from error
+        if tile != shape_of(self.result.type):
+            raise VerifyException(
+                f"{op_label(self)}: the maps cut a tile of {dims(tile)} from the tensor, but the "
+                f"result has {dims(shape_of(self.result.type))}"
+            )
+        if element_type_of(self.dtensor.type) != element_type_of(self.result.type):
+            raise VerifyException(
+                f"{op_label(self)}: the tile's element type "
+                f"{element_type_of(self.result.type)} differs from the tensor's "
+                f"{element_type_of(self.dtensor.type)}"
+            )
+
+    def tile_copy(self, strides: Sequence[int], tile_strides: Sequence[int]) -> TileCopy:
+        """The copy for given strides of the DTensor and of the tile."""
+        return TileCopy(
+            shape_of(self.dtensor.type),
+            tuple(strides),
+            shape_of(self.result.type),
+            tuple(tile_strides),
+            self.map_,
+            self.loop_dim,
+            enclosing_graph(self)[0],
+            element_bytes_of(self.result.type),
+        )
+
+    def resolved_copy(self) -> TileCopy:
+        """The copy for the layouts in the types."""
+        return self.tile_copy(
+            strides_of(resolved_layout_of(self.dtensor)),
+            strides_of(resolved_layout_of(self.result)),
+        )
+
+    def add_layout_constraints(self, problem: LayoutProblem) -> None:
+        """Charges layouts that rule out 16-byte copies, asynchronous ones above all."""
+        weight = problem.costs.input_without_wide_copy
+        if self.loop_dim != NOT_SPLIT:
+            weight += problem.costs.input_without_async_copy
+        charge_narrow_copies(problem, self.dtensor, self.result, self.tile_copy, weight)
+
+    def shared_accesses(self) -> Sequence[SharedAccess]:
+        """One write: along the copy's innermost dimension, in its vectors."""
+        return [copy_access(self.result, self.resolved_copy())]
+
+
+@irdl_op_definition
+class OutputOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
+    """Stores a tile into a result of the enclosing ``kn.customized``, once, after the loop.
+
+    Every grid axis of extent over 1 must be mapped: blocks do not reduce over each other.  The
+    i-th ``tb.output`` is the i-th result.
+
+    ``tb.output %d omap [1, -1, -1] : !tb.stensor<16x64xf16> -> tensor<16x6144xf16>``
+    """
+
+    name = "tb.output"
+
+    stensor = operand_def(STensorType)
+    omap = prop_def(DenseArrayBase.constr(i64))
+    dtensor_type = prop_def(TensorType)
+
+    assembly_format = "$stensor `omap` $omap attr-dict `:` type($stensor) `->` $dtensor_type"
+
+    def __init__(self, stensor: SSAValue, omap: Sequence[int], dtensor_type: Attribute) -> None:
+        super().__init__(
+            operands=[stensor],
+            properties={
+                "omap": DenseArrayBase.from_list(i64, list(omap)),
+                "dtensor_type": dtensor_type,
+            },
+        )
+
+    @property
+    def map_(self) -> tuple[int, ...]:
+        """The dimension that each of x, y, z splits, or -1."""
+        return _map_of(self.omap)
+
+    @property
+    def dtensor(self) -> SSAValue:
+        """The result of the enclosing operator that this one writes."""
+        parent = self.parent_op()
+        block = self.parent_block()
+        if parent is None or block is None:
+            raise VerifyException(f"{op_label(self)} must stand in the body of a 'kn.customized'")
+        outputs = [op for op in block.ops if isinstance(op, OutputOp)]
+        return parent.results[outputs.index(self)]
+
+    def verify_(self) -> None:
+        """Checks the map, and the tile's extents against the tensor's."""
+        grid, _, _ = enclosing_graph(self)
+        shape = shape_of(self.dtensor_type)
+        try:
+            verify_map("omap", self.map_, NOT_SPLIT, len(shape), grid)
+            for axis, name in enumerate("xyz"):
+                if grid[axis] > 1 and self.map_[axis] < 0:
+                    raise PartitionError(
+                        f"grid axis {name} has {grid[axis]} blocks but omap does not map it; "
+                        "blocks would overwrite each other: map it to a dimension"
+                    )
+            tile = tile_shape(shape, self.map_, NOT_SPLIT, grid, 1, name="omap")
+        except PartitionError as error:
+            raise VerifyException(f"{op_label(self)}: {error}") from error
+        if tile != shape_of(self.stensor.type):
+            raise VerifyException(
+                f"{op_label(self)}: a tensor of {dims(shape)} has tiles of {dims(tile)} under "
+                f"this omap, but the operand has {dims(shape_of(self.stensor.type))}"
+            )
+
+    def tile_copy(self, strides: Sequence[int], tile_strides: Sequence[int]) -> TileCopy:
+        """The copy for given strides of the DTensor and of the tile."""
+        return TileCopy(
+            shape_of(self.dtensor_type),
+            tuple(strides),
+            shape_of(self.stensor.type),
+            tuple(tile_strides),
+            self.map_,
+            NOT_SPLIT,
+            enclosing_graph(self)[0],
+            element_bytes_of(self.dtensor_type),
+        )
+
+    def resolved_copy(self) -> TileCopy:
+        """The copy for the layouts in the types."""
+        return self.tile_copy(
+            strides_of(resolved_layout_of(self.dtensor)),
+            strides_of(resolved_layout_of(self.stensor)),
+        )
+
+    def add_layout_constraints(self, problem: LayoutProblem) -> None:
+        """Charges layouts that rule out 16-byte stores."""
+        weight = problem.costs.output_without_wide_copy
+        charge_narrow_copies(problem, self.dtensor, self.stensor, self.tile_copy, weight)
+
+    def shared_accesses(self) -> Sequence[SharedAccess]:
+        """One read: along the copy's innermost dimension, in its vectors."""
+        return [copy_access(self.stensor, self.resolved_copy())]

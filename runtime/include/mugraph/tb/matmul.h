@@ -19,9 +19,16 @@ struct Matmul {
   static_assert(A::kK == B::kK, "A (M, K) and B (N, K) must have the same K");
   using Fragment = MmaFragment<kWarpsM, kWarpsN, A::kRows, B::kRows>;
   static constexpr int kValues = Fragment::kValues;
+
+  // The operands of some k steps ahead are loaded while one step multiplies, as far as kAheadRegisters hold them; a
+  // step with many products hides its own loads.
+  static constexpr int kStepRegisters = 4 * (A::kTiles + ceil_div(B::kTiles, 2));
+  static constexpr int kAheadRegisters = kValues > 128 ? 32 : 64;
+  static constexpr int kBuffers = 4 * kStepRegisters <= kAheadRegisters ? 4 : (2 * kStepRegisters <= 64 ? 2 : 1);
   // Unrolling is bounded so that a long K neither compiles slowly nor overflows the instruction cache.
   static constexpr int kMmaPerStep = A::kTiles * B::kTiles;
-  static constexpr int kUnroll = kMmaPerStep >= 64 ? 1 : (kMmaPerStep >= 16 ? 4 : 8);
+  static constexpr int kUnrolledSteps = kMmaPerStep >= 64 ? 2 : (kMmaPerStep >= 16 ? 4 : 8);
+  static constexpr int kUnroll = ceil_div(kUnrolledSteps, kBuffers);
 
   static __device__ __forceinline__ void clear(float (&acc)[kValues]) { Fragment::clear(acc); }
 
@@ -31,34 +38,53 @@ struct Matmul {
     if (warp >= kWarpsM * kWarpsN) return;
     const A a_operand(thread % 32, warp % kWarpsM);
     const B b_operand(thread % 32, warp / kWarpsM);
+    Operands buffers[kBuffers];
+#pragma unroll
+    for (int step = 0; step + 1 < kBuffers && step < A::kSteps; ++step) {
+      buffers[step].template load<false>(a_operand, b_operand, a, b, step);
+    }
 #pragma unroll kUnroll
-    for (int step = 0; step < A::kSteps; ++step) multiply<false>(acc, a_operand, b_operand, a, b, step);
-    if constexpr (A::kTail != 0) multiply<true>(acc, a_operand, b_operand, a, b, A::kSteps);
+    for (int first = 0; first < A::kSteps; first += kBuffers) {
+#pragma unroll
+      for (int i = 0; i < kBuffers; ++i) {
+        const int ahead = first + i + kBuffers - 1;
+        if (ahead < A::kSteps) {
+          buffers[(i + kBuffers - 1) % kBuffers].template load<false>(a_operand, b_operand, a, b, ahead);
+        }
+        if (first + i < A::kSteps) buffers[i].multiply(acc);
+      }
+    }
+    if constexpr (A::kTail != 0) {
+      buffers[0].template load<true>(a_operand, b_operand, a, b, A::kSteps);
+      buffers[0].multiply(acc);
+    }
   }
 
  private:
-  template <bool kIsTail, class TA, class TB>
-  static __device__ __forceinline__ void multiply(float (&acc)[kValues], A const& a_operand, B const& b_operand,
-                                                  TA const* a, TB const* b, int step) {
-    uint32_t a_registers[A::kTiles][4];
+  // The registers of both operands for one k step.
+  struct Operands {
+    uint32_t a_tiles[A::kTiles][4];
+    uint32_t b_tile_pairs[ceil_div(B::kTiles, 2)][4];
+
+    template <bool kIsTail, class TA, class TB>
+    __device__ __forceinline__ void load(A const& a_operand, B const& b_operand, TA const* a, TB const* b, int step) {
 #pragma unroll
-    for (int i = 0; i < A::kTiles; ++i) a_operand.template load<kIsTail>(a_registers[i], a, i, step);
+      for (int i = 0; i < A::kTiles; ++i) a_operand.template load<kIsTail>(a_tiles[i], a, i, step);
 #pragma unroll
-    for (int j = 0; j < B::kTiles; j += 2) {
-      uint32_t b_registers[4];
-      b_operand.template load<kIsTail>(b_registers, b, j, step);
+      for (int j = 0; j < B::kTiles; j += 2) b_operand.template load<kIsTail>(b_tile_pairs[j / 2], b, j, step);
+    }
+
+    __device__ __forceinline__ void multiply(float (&acc)[kValues]) const {
 #pragma unroll
-      for (int i = 0; i < A::kTiles; ++i) {
-        mma_16x8x16(&acc[(i * B::kTiles + j) * 4], a_registers[i], b_registers[0], b_registers[1]);
-      }
-      if (j + 1 < B::kTiles) {
+      for (int j = 0; j < B::kTiles; ++j) {
+        uint32_t const* b_tile = &b_tile_pairs[j / 2][j % 2 * 2];
 #pragma unroll
         for (int i = 0; i < A::kTiles; ++i) {
-          mma_16x8x16(&acc[(i * B::kTiles + j + 1) * 4], a_registers[i], b_registers[2], b_registers[3]);
+          mma_16x8x16(&acc[(i * B::kTiles + j) * 4], a_tiles[i], b_tile[0], b_tile[1]);
         }
       }
     }
-  }
+  };
 };
 
 }  // namespace tb

@@ -17,8 +17,8 @@ composition
     - *stride divisibility*: if the leaf steps over mode k (``d >= nk``), ``nk`` divides ``d``;
     - *shape divisibility*: if it runs out of mode k into the next, ``d`` divides ``nk``, and
       ``nk / d`` divides ``s``;
-    - *no carry*: the leaves of B together never reach past the end of any mode of A but the last.
-      Without this the sum of two leaves' indices would carry into A's next mode, and A is not
+    - *no carry*: the leaves of B together never reach past the end of any mode of A but the last,
+      and B's strides are all of one sign if A has several modes.  Without this the sum of two leaves' indices would carry into A's next mode, and A is not
       linear there.  (CuTe does not check it, and returns a layout that is not the composition.)
 
     Then the result is exact, for every coordinate; A is continued along its last mode, so an index
@@ -48,8 +48,16 @@ from typing import Any, TypeVar, cast, overload
 from mugraph.dialects.cute.basis import ScaledBasis
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.f2 import bit_images
-from mugraph.dialects.cute.int_tuple import IntTuple, Nested, Tiler, Underscore, size, to_text
-from mugraph.dialects.cute.layout import Layout, make_flat, make_layout, make_unchecked
+from mugraph.dialects.cute.int_tuple import (
+    IntTuple,
+    Nested,
+    Tiler,
+    Underscore,
+    is_tuple,
+    size,
+    to_text,
+)
+from mugraph.dialects.cute.layout import Layout, is_layout, make_flat, make_layout, make_unchecked
 from mugraph.dialects.cute.swizzle import ComposedLayout, Swizzle, make_swizzle
 
 L = TypeVar("L", bound="Layout[Any] | ComposedLayout")
@@ -143,7 +151,7 @@ class _Modes:
     The last mode keeps its stride even at extent 1, because indices past the end run along it.
     """
 
-    __slots__ = ("down", "extents", "last", "owner", "steps", "up")
+    __slots__ = ("down", "extents", "falls", "last", "owner", "rises", "steps", "up")
 
     def __init__(self, layout: Layout[Any]):
         shape, stride = layout.flat_shape, layout.flat_stride
@@ -156,6 +164,7 @@ class _Modes:
         self.last = len(self.extents) - 1
         self.up: list[int] = [0] * self.last
         self.down: list[int] = [0] * self.last
+        self.rises = self.falls = False
 
     def compose_leaf(self, extent: int, step: int, right: Layout[Any]) -> tuple[Any, Any]:
         """The shape and stride of ``owner ∘ extent:step``, ``right`` being named in errors."""
@@ -166,8 +175,13 @@ class _Modes:
             return extent, 0
         if extent == 1:
             return 1, 0
-        sign, rest_step, rest = (1, step, extent) if step > 0 else (-1, -step, extent)
-        reach = self.up if step > 0 else self.down
+        rest = extent
+        if step > 0:
+            sign, rest_step, reach = 1, step, self.up
+            self.rises = True
+        else:
+            sign, rest_step, reach = -1, -step, self.down
+            self.falls = True
         shapes: list[int] = []
         strides: list[Any] = []
         for mode in range(last):
@@ -200,14 +214,20 @@ class _Modes:
 
     def check_no_carry(self, right: Layout[Any]) -> None:
         """Raise LayoutError if indices of the right operand would carry from mode to mode."""
+        if self.last and self.rises and self.falls:
+            raise LayoutError(
+                f"composition({self.owner}, {right}): strides of both signs would borrow from mode "
+                f"to mode of the left layout, coalesced {make_flat(self.extents, self.steps)}. "
+                "Compose with a left layout of one mode, or split the right one."
+            )
         for mode in range(self.last):
             reach = max(self.up[mode], self.down[mode])
             if reach >= self.extents[mode]:
                 raise LayoutError(
                     f"composition({self.owner}, {right}): together the modes of {right} reach "
-                    f"{reach} in mode {mode} of the left layout, whose extent is "
-                    f"{self.extents[mode]} ({self._described(mode)}); the sum would carry into "
-                    "the next mode. Compose the modes one at a time, or use disjoint strides."
+                    f"{reach} in {self._described(mode)}, whose extent is {self.extents[mode]}; "
+                    "their sum would carry into the next mode. Compose the modes one at a time, or "
+                    "use strides that do not overlap."
                 )
 
     def _described(self, mode: int) -> str:
@@ -240,7 +260,6 @@ class _Modes:
 def _compose_layouts(left: Layout[Any], right: Layout[Any]) -> Layout[Any]:
     whole: _Modes | None = None
     parts: dict[tuple[int, ...], _Modes] = {}
-    signs: set[bool] = set()
     leaves_shape: list[Any] = []
     leaves_stride: list[Any] = []
     for extent, step in zip(right.flat_shape, right.flat_stride, strict=True):
@@ -253,14 +272,10 @@ def _compose_layouts(left: Layout[Any], right: Layout[Any]) -> Layout[Any]:
             if whole is None:
                 whole = _Modes(left)
             modes = whole
-        if extent > 1 and step:
-            signs.add(step > 0)
         leaf_shape, leaf_stride = modes.compose_leaf(extent, step, right)
         leaves_shape.append(leaf_shape)
         leaves_stride.append(leaf_stride)
-    if whole is not None and whole.last:
-        if len(signs) == 2:
-            _check_one_sign(whole, right)
+    if whole is not None:
         whole.check_no_carry(right)
     for modes in parts.values():
         modes.check_no_carry(right)
@@ -278,14 +293,6 @@ def _refill(profile: IntTuple, leaves: Any) -> Any:
     if isinstance(profile, tuple):
         return tuple([_refill(item, leaves) for item in profile])
     return next(leaves)
-
-
-def _check_one_sign(modes: _Modes, right: Layout[Any]) -> None:
-    raise LayoutError(
-        f"composition({modes.owner}, {right}): strides of both signs borrow from mode to mode of "
-        f"the left layout, coalesced {make_flat(modes.extents, modes.steps)}. Compose with a left "
-        "layout of one mode, or split the right one."
-    )
 
 
 @overload
@@ -308,26 +315,26 @@ def composition(left: Any, right: Any) -> Any:
 
     Raises LayoutError naming the modes where the pair is not admissible (see the module's text).
     """
-    if isinstance(left, Layout):
-        plain = cast("Layout[Any]", left)
-        if isinstance(right, Layout):
-            return _compose_layouts(plain, cast("Layout[Any]", right))
+    return _compose(left, right)
+
+
+def _compose(left: Any, right: Any) -> Any:
+    if is_layout(left):
+        if is_layout(right):
+            return _compose_layouts(left, right)
         if isinstance(right, ComposedLayout):
-            return _compose_swizzled(plain, right)
+            return _compose_swizzled(left, right)
         if isinstance(right, Underscore):
-            return plain
+            return left
         if isinstance(right, int):
-            return _compose_layouts(plain, Layout(right, 1))
-        if isinstance(right, tuple):
-            tilers = cast("tuple[Any, ...]", right)
-            if len(tilers) > plain.rank:
+            return _compose_layouts(left, Layout(right, 1))
+        if is_tuple(right):
+            if len(right) > left.rank:
                 raise LayoutError(
-                    f"composition: a tiler of {len(tilers)} modes does not fit the layout {plain} "
-                    f"of {plain.rank}."
+                    f"composition: a tiler of {len(right)} modes does not fit the layout {left} "
+                    f"of {left.rank}."
                 )
-            return make_layout(
-                *(composition(plain[mode], tiler) for mode, tiler in enumerate(tilers))
-            )
+            return make_layout(*[_compose(left[m], tiler) for m, tiler in enumerate(right)])
     elif isinstance(left, ComposedLayout):
         if isinstance(right, ComposedLayout):
             moved = _compose_swizzled(left.layout, right)
@@ -337,15 +344,15 @@ def composition(left: Any, right: Any) -> Any:
                     "swizzles, which cannot be merged."
                 )
             return composition(left.swizzle, moved)
-        return _inside(left, composition(left.layout, right))
+        return _inside(left, _compose(left.layout, right))
     elif isinstance(left, Swizzle):
         if isinstance(right, Swizzle):
             return merge_swizzles(left, right)
         if isinstance(right, ComposedLayout):
             merged = merge_swizzles(left, right.swizzle)
             return ComposedLayout(merged, right.offset, right.layout)
-        if isinstance(right, Layout):
-            return ComposedLayout(left, 0, cast("Layout[int]", right))
+        if is_layout(right):
+            return ComposedLayout(left, 0, right)
     raise TypeError(
         f"composition: cannot compose {type(left).__name__} with {type(right).__name__}."
     )
@@ -427,11 +434,11 @@ def _compose_swizzled(left: Layout[int], right: ComposedLayout) -> ComposedLayou
 # --- complement and inverses ---
 
 
-def _require_integers(layout: Layout[Any], operation: str) -> None:
+def _require_integers(layout: Layout[Any], operation: str, negative: bool = False) -> None:
     for step in layout.flat_stride:
         if not isinstance(step, int):
             raise LayoutError(f"{operation}({layout}): a layout of coordinates has none.")
-        if step < 0:
+        if step < 0 and not negative:
             raise LayoutError(
                 f"{operation}({layout}): the stride {step} is negative; there is none of this form."
             )
@@ -505,7 +512,7 @@ def right_inverse(layout: L) -> L:
     """
     if isinstance(layout, ComposedLayout):
         return cast("L", _inverse_of_swizzled(layout, right_inverse(layout.layout)))
-    _require_integer_strides(layout, "right_inverse")
+    _require_integers(layout, "right_inverse", negative=True)
     extents: list[int] = []
     steps: list[int] = []
     covered = 1
@@ -516,12 +523,6 @@ def right_inverse(layout: L) -> L:
             steps.append(before)
             covered *= extent
     return cast("L", _coalesce_flat(tuple(extents), tuple(steps)))
-
-
-def _require_integer_strides(layout: Layout[Any], operation: str) -> None:
-    for step in layout.flat_stride:
-        if not isinstance(step, int):
-            raise LayoutError(f"{operation}({layout}): a layout of coordinates has none.")
 
 
 def left_inverse(layout: L) -> L:

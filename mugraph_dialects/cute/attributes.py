@@ -121,14 +121,17 @@ class LayoutAttr(Data[AnyLayout]):
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> AnyLayout:
+        """Parse ``<layout>``."""
         with parser.in_angle_brackets():
             return parse_layout_parameter(parser)
 
     def print_parameter(self, printer: Printer) -> None:
+        """Print ``<layout>``."""
         with printer.in_angle_brackets():
             print_layout_parameter(printer, self.data)
 
     def verify(self) -> None:
+        """Reject strides that are not integers."""
         inner: Any = self.data.layout if isinstance(self.data, ComposedLayout) else self.data
         for step in cast("Layout[Any]", inner).flat_stride:
             if isinstance(step, ScaledBasis):
@@ -166,6 +169,7 @@ class TiledMmaAttr(ParametrizedAttribute):
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        """Parse ``<atom, (m,n,k)>``; the tuple may be left out where it is ``(1,1,1)``."""
         with parser.in_angle_brackets():
             atom = parser.parse_identifier(" for the name of an MMA atom")
             extents = [1, 1, 1]
@@ -181,11 +185,13 @@ class TiledMmaAttr(ParametrizedAttribute):
         return (StringAttr(atom), ArrayAttr([IntAttr(extent) for extent in extents]))
 
     def print_parameters(self, printer: Printer) -> None:
+        """Print ``<atom, (m,n,k)>``."""
         with printer.in_angle_brackets():
             m, n, k = self.thr_layout
             printer.print_string(f"{self.atom}, ({m},{n},{k})")
 
     def verify(self) -> None:
+        """Check the numbers of atoms."""
         if len(self.thr_layout_mnk) != 3 or any(e.data < 1 for e in self.thr_layout_mnk):
             raise VerifyException(
                 f"the atoms along M, N and K must be three integers of at least 1, not "

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar, cast
 
 from mugraph.dialects.cute.errors import LayoutError
 
@@ -43,6 +43,7 @@ class Underscore:
     _instance: Underscore | None = None
 
     def __new__(cls) -> Underscore:
+        """The one value of this type."""
         if cls._instance is None:
             cls._instance = super().__new__(cls)
         return cls._instance
@@ -66,7 +67,7 @@ Tiler: TypeAlias = "int | Layout[Any] | Underscore | tuple[Tiler, ...]"
 """What tiles a layout by mode: an extent, a layout, ``_`` (leave the mode alone), or a tuple."""
 
 
-def is_tuple(value: object) -> bool:
+def is_tuple(value: object) -> TypeGuard[tuple[Any, ...]]:
     """Whether ``value`` is a tuple (and not a leaf)."""
     return isinstance(value, tuple)
 
@@ -75,10 +76,10 @@ def flatten(value: Nested[T]) -> tuple[T, ...]:
     """The leaves of a nested tuple from left to right; a leaf gives a tuple of one."""
     if not isinstance(value, tuple):
         return (value,)
-    leaves: list[Any] = []
-    for item in value:
+    leaves: list[T] = []
+    for item in cast("tuple[Nested[T], ...]", value):
         if isinstance(item, tuple):
-            leaves.extend(flatten(item))  # pyright: ignore[reportUnknownArgumentType]
+            leaves.extend(flatten(cast("Nested[T]", item)))
         else:
             leaves.append(item)
     return tuple(leaves)
@@ -89,39 +90,38 @@ def unflatten(leaves: tuple[T, ...], profile: Nested[Any]) -> Nested[T]:
 
     Raises LayoutError if the number of leaves is not the profile's.
     """
-    supply = iter(leaves)
-
-    def build(part: Nested[Any]) -> Nested[T]:
-        if isinstance(part, tuple):
-            return tuple(build(item) for item in part)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-        return next(supply)
-
     expected = len(flatten(profile))
     if expected != len(leaves):
         raise LayoutError(
             f"unflatten: {len(leaves)} leaves do not fill the profile {to_text(profile)}, "
             f"which has {expected}."
         )
-    return build(profile)
+    return _filled(profile, iter(leaves))
+
+
+def _filled(profile: Any, leaves: Iterator[Any]) -> Any:
+    if is_tuple(profile):
+        return tuple([_filled(item, leaves) for item in profile])
+    return next(leaves)
 
 
 def map_leaves(function: Callable[[Any], Any], value: Nested[Any]) -> Any:
     """``value`` with ``function`` applied to every leaf."""
-    if isinstance(value, tuple):
-        return tuple(map_leaves(function, item) for item in value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    if is_tuple(value):
+        return tuple([map_leaves(function, item) for item in value])
     return function(value)
 
 
 def rank(value: Nested[Any]) -> int:
     """The number of modes; 1 for a leaf."""
-    return len(value) if isinstance(value, tuple) else 1  # pyright: ignore[reportUnknownArgumentType]
+    return len(value) if is_tuple(value) else 1
 
 
 def depth(value: Nested[Any]) -> int:
     """The number of levels of nesting: 0 for a leaf, 1 for ``(4,8)``, 2 for ``(4,(2,4))``."""
-    if not isinstance(value, tuple):
+    if not is_tuple(value):
         return 0
-    return 1 + max((depth(item) for item in value), default=0)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return 1 + max([depth(item) for item in value], default=0)
 
 
 def size(value: IntTuple) -> int:
@@ -140,29 +140,29 @@ def product_each(value: IntTuple) -> tuple[int, ...]:
 
 def to_text(value: Nested[Any]) -> str:
     """CuTe's notation: no spaces, and a tuple of one without a comma: ``(4,(2,2))``, ``(4)``."""
-    if isinstance(value, tuple):
-        return "(" + ",".join([to_text(item) for item in value]) + ")"  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    if is_tuple(value):
+        return "(" + ",".join([to_text(item) for item in value]) + ")"
     return str(value)
 
 
 def congruent(a: Nested[Any], b: Nested[Any]) -> bool:
     """Whether ``a`` and ``b`` have the same profile (the same nesting of tuples)."""
-    if isinstance(a, tuple):
+    if is_tuple(a):
         return (
-            isinstance(b, tuple)
-            and len(a) == len(b)  # pyright: ignore[reportUnknownArgumentType]
-            and all(congruent(x, y) for x, y in zip(a, b, strict=True))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+            is_tuple(b)
+            and len(a) == len(b)
+            and all(congruent(x, y) for x, y in zip(a, b, strict=True))
         )
-    return not isinstance(b, tuple)
+    return not is_tuple(b)
 
 
 def weakly_congruent(a: Nested[Any], b: Nested[Any]) -> bool:
     """Whether ``b``'s profile refines ``a``'s: a leaf of ``a`` may be a tuple in ``b``."""
-    if isinstance(a, tuple):
+    if is_tuple(a):
         return (
-            isinstance(b, tuple)
-            and len(a) == len(b)  # pyright: ignore[reportUnknownArgumentType]
-            and all(weakly_congruent(x, y) for x, y in zip(a, b, strict=True))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+            is_tuple(b)
+            and len(a) == len(b)
+            and all(weakly_congruent(x, y) for x, y in zip(a, b, strict=True))
         )
     return True
 
@@ -343,22 +343,24 @@ def has_underscore(coord: Coord) -> bool:
     return coord is _
 
 
-def _kept_by(coord: Coord, value: Nested[T], keep_underscore: bool) -> tuple[Nested[T], ...]:
+def _kept_by(coord: Coord, value: Any, keep_underscore: bool) -> tuple[Any, ...]:
     if isinstance(coord, tuple):
-        if not isinstance(value, tuple) or len(coord) != len(value):  # pyright: ignore[reportUnknownArgumentType]
+        if not is_tuple(value) or len(coord) != len(value):
             raise LayoutError(
                 f"The coordinate {to_text(coord)} does not fit {to_text(value)}: "
                 "it needs one entry for each mode."
             )
         return tuple(
-            kept
-            for part, item in zip(coord, value, strict=True)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-            for kept in _kept_by(part, item, keep_underscore)  # pyright: ignore[reportUnknownArgumentType]
+            [
+                kept
+                for part, item in zip(coord, value, strict=True)
+                for kept in _kept_by(part, item, keep_underscore)
+            ]
         )
     return (value,) if (coord is _) == keep_underscore else ()
 
 
-def _slice_or_dice(coord: Coord, value: Nested[T], keep_underscore: bool) -> Nested[T]:
+def _slice_or_dice(coord: Coord, value: Any, keep_underscore: bool) -> Any:
     kept = _kept_by(coord, value, keep_underscore)
     if not isinstance(coord, tuple):
         return kept[0] if kept else ()

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod
-from typing import TYPE_CHECKING, Any, Generic, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeGuard, cast, overload
 
 from mugraph.dialects.cute.basis import ScaledBasis, add_coordinates, make_basis_like
 from mugraph.dialects.cute.errors import LayoutError
@@ -144,9 +144,7 @@ class Layout(Generic[D]):
         """
         point: IntTuple = coord[0] if len(coord) == 1 else coord
         if isinstance(point, tuple):
-            point = crd2idx_exact(point, self.shape)
-            if isinstance(point, tuple):
-                return _inner_product(point, self._flat_stride)
+            return _inner_product(flat_coordinate(point, self.shape), self._flat_stride)
         if point < 0:
             index = self._call_flat(-point)
             return -index if isinstance(index, int) else _negated(index)
@@ -207,22 +205,22 @@ class Layout(Generic[D]):
     @overload
     def slice_and_offset(self: Layout[int], *coord: Coord) -> tuple[Layout[int], int]: ...
     @overload
-    def slice_and_offset(self, *coord: Coord) -> tuple[Layout[D], IntTuple]: ...
+    def slice_and_offset(
+        self: Layout[ScaledBasis], *coord: Coord
+    ) -> tuple[Layout[D], IntTuple]: ...
+    @overload
+    def slice_and_offset(self, *coord: Coord) -> tuple[Layout[D], Any]: ...
 
-    def slice_and_offset(self, *coord: Coord) -> tuple[Layout[D], IntTuple]:
+    def slice_and_offset(self, *coord: Coord) -> Any:
         """The sublayout of the ``_`` modes and the index of the others' coordinate.
 
         ``(8,(2,2)):(2,(1,16))`` at ``(3,_)`` is ``((2,2)):((1,16))`` at offset 6.
         """
         point: Coord = coord[0] if len(coord) == 1 else coord
-        kept = make_unchecked(
-            slice_tuple(point, self.shape), cast("Nested[D]", slice_tuple(point, self.stride))
-        )
-        fixed = make_unchecked(
-            dice_tuple(point, self.shape), cast("Nested[D]", dice_tuple(point, self.stride))
-        )
-        offset_coord = cast("IntTuple", dice_tuple(point, cast("Nested[Any]", point)))
-        return kept, fixed(offset_coord) if offset_coord != () else 0
+        kept = make_unchecked(slice_tuple(point, self.shape), slice_tuple(point, self.stride))
+        fixed = make_unchecked(dice_tuple(point, self.shape), dice_tuple(point, self.stride))
+        fixed_coord: Any = dice_tuple(point, cast("Nested[Any]", point))
+        return kept, fixed(fixed_coord) if fixed_coord != () else 0
 
     def indices(self) -> list[IntTuple]:
         """The indices of all coordinates, in colexicographic order."""
@@ -231,6 +229,24 @@ class Layout(Generic[D]):
     def coordinate(self, index: int) -> IntTuple:
         """The hierarchical coordinate of the 1-D coordinate ``index``."""
         return idx2crd(index, self.shape)
+
+    def get_hier_coord(self: Layout[int], index: int) -> IntTuple:
+        """The coordinate of an *index* of a compact layout: ``(index // stride) % extent`` by mode.
+
+        Undoes the layout where it is a bijection; modes of stride 0 get 0.
+        """
+        digits = [
+            0 if extent == 1 or step == 0 else (index // step) % extent
+            for extent, step in zip(self._flat_shape, self._flat_stride, strict=True)
+        ]
+        return unflatten(tuple(digits), self.shape)
+
+    def get_flat_coord(self: Layout[int], index: int) -> tuple[int, ...]:
+        """As :meth:`get_hier_coord`, with one 1-D coordinate for each top-level mode."""
+        coord = self.get_hier_coord(index)
+        if not isinstance(coord, tuple) or not isinstance(self.shape, tuple):
+            return (crd2idx(coord, self.shape),)
+        return tuple(crd2idx(c, s) for c, s in zip(coord, self.shape, strict=True))
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -252,13 +268,18 @@ class Layout(Generic[D]):
         return f"Layout({self.shape!r}, {self.stride!r})"
 
 
+def is_layout(value: object) -> TypeGuard[Layout[Any]]:
+    """Whether ``value`` is a plain layout (not a swizzled one)."""
+    return isinstance(value, Layout)
+
+
 _set = object.__setattr__
 _new = object.__new__
 
 
 def make_unchecked(shape: IntTuple, stride: Nested[D]) -> Layout[D]:
     """A layout of a shape and strides already known to be congruent and positive."""
-    layout: Layout[D] = _new(Layout)
+    layout: Layout[D] = _new(cast("type[Layout[D]]", Layout))
     _set(layout, "shape", shape)
     _set(layout, "stride", stride)
     _set(layout, "_flat_shape", flatten(shape))
@@ -268,7 +289,7 @@ def make_unchecked(shape: IntTuple, stride: Nested[D]) -> Layout[D]:
 
 def make_flat(shape: tuple[int, ...], stride: tuple[D, ...]) -> Layout[D]:
     """A layout of depth 1 (or 0, when there is one mode) of checked leaves."""
-    layout: Layout[D] = _new(Layout)
+    layout: Layout[D] = _new(cast("type[Layout[D]]", Layout))
     if len(shape) == 1:
         _set(layout, "shape", shape[0])
         _set(layout, "stride", stride[0])
@@ -296,9 +317,9 @@ def _inner_product(coord: tuple[int, ...], stride: tuple[Any, ...]) -> IntTuple:
     return index
 
 
-def crd2idx_exact(coord: IntTuple, shape: IntTuple) -> IntTuple:
+def flat_coordinate(coord: IntTuple, shape: IntTuple) -> tuple[int, ...]:
     """The flat hierarchical coordinate of ``coord``; LayoutError where the nesting does not fit."""
-    return flatten(idx2crd(coord, shape))
+    return flatten(cast("Nested[int]", idx2crd(coord, shape)))
 
 
 def make_layout(*layouts: Layout[D]) -> Layout[D]:
@@ -334,17 +355,3 @@ def make_identity_layout(shape: IntTuple) -> Layout[ScaledBasis]:
 def is_identity_coordinate(layout: Layout[Any]) -> bool:
     """Whether any stride is a basis vector, so that indices are coordinates."""
     return any(isinstance(step, ScaledBasis) for step in layout.flat_stride)
-
-
-__all__ = [
-    "Layout",
-    "crd2idx",
-    "is_identity_coordinate",
-    "make_flat",
-    "make_identity_layout",
-    "make_layout",
-    "make_ordered_layout",
-    "make_row_major_layout",
-    "make_unchecked",
-    "unflatten",
-]

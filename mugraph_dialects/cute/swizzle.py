@@ -10,7 +10,8 @@ It is its own inverse, a permutation of every aligned block of ``2**(M + B + |S|
 linear over F2: ``S(x ^ y) == S(x) ^ S(y)``, and ``S(x + y) == S(x) + S(y)`` where x has no y or z
 bits and shares no bits with y.
 
-A :class:`ComposedLayout` is ``c -> swizzle(offset + layout(c))``, printed ``S<3,3,3> o (8,64):(64,1)``.
+A :class:`ComposedLayout` is ``c -> swizzle(offset + layout(c))``, printed as in
+``S<3,3,3> o (8,64):(64,1)``.
 The offset stays inside, because a swizzle is not linear over the integers.
 
 Source: seed 004, slide "Wild Indexing".

@@ -26,6 +26,7 @@ from mugraph.dialects.cute.int_tuple import (
     Underscore,
     ceil_div,
     compact_order,
+    is_tuple,
     product_each,
     rank,
     to_text,
@@ -62,24 +63,17 @@ def _by_tiler(operation: Any, name: str, layout: Any, tiler: Any) -> Any:
 def _zip_by_tiler(value: Any, tiler: Any) -> tuple[Any, Any]:
     """The tile parts and the rest parts of a divided shape or stride, nested like the tiler."""
     if not isinstance(tiler, tuple):
+        if not is_tuple(value) or len(value) != 2:
+            raise LayoutError(
+                "A tiler with '_' zips a mode that is already a pair (tile, rest), not "
+                f"{to_text(value)}; give the mode's extent instead of '_'."
+            )
         return value[0], value[1]
     tilers = cast("tuple[Any, ...]", tiler)
     pairs = [_zip_by_tiler(value[mode], part) for mode, part in enumerate(tilers)]
-    tiles = tuple(pair[0] for pair in pairs)
-    rests = tuple(pair[1] for pair in pairs)
+    tiles = tuple([pair[0] for pair in pairs])
+    rests = tuple([pair[1] for pair in pairs])
     return tiles, rests + value[len(tilers) :]
-
-
-def _without_underscores(layout: Any, tiler: Any) -> Any:
-    """The tiler with ``_`` replaced by the whole of its mode, which zipping needs."""
-    if isinstance(tiler, Underscore):
-        return Layout(layout.size())
-    if isinstance(tiler, tuple):
-        tilers = cast("tuple[Any, ...]", tiler)
-        if len(tilers) > layout.rank:
-            return tilers
-        return tuple(_without_underscores(layout[m], part) for m, part in enumerate(tilers))
-    return tiler
 
 
 def _zipped(layout: Layout[Any], tiler: Any) -> Layout[Any]:
@@ -116,12 +110,13 @@ def logical_divide(layout: L, tiler: Tiler) -> L:
 
 
 def zipped_divide(layout: L, tiler: Tiler) -> L:
-    """``((TileM,TileN,...),(RestM,RestN,...))``: mode 0 a tile, mode 1 the tiles."""
+    """``((TileM,TileN,...),(RestM,RestN,...))``: mode 0 a tile, mode 1 the tiles.
+
+    A ``_`` in the tiler takes a mode that is a pair (tile, rest) as it is.
+    """
     if isinstance(layout, ComposedLayout):
         return _inside(layout, zipped_divide(layout.layout, tiler))
-    plain = cast("Layout[Any]", layout)
-    whole = _without_underscores(plain, tiler)
-    return cast("L", _zipped(logical_divide(plain, whole), whole))
+    return cast("L", _zipped(logical_divide(cast("Layout[Any]", layout), tiler), tiler))
 
 
 def tiled_divide(layout: L, tiler: Tiler) -> L:
@@ -157,9 +152,7 @@ def zipped_product(block: L, tiler: Tiler) -> L:
     """``((BlockM,BlockN,...),(CopiesM,CopiesN,...))``."""
     if isinstance(block, ComposedLayout):
         return _inside(block, zipped_product(block.layout, tiler))
-    plain = cast("Layout[Any]", block)
-    product = logical_product(plain, tiler)
-    return cast("L", _zipped(product, tiler))
+    return cast("L", _zipped(logical_product(cast("Layout[Any]", block), tiler), tiler))
 
 
 def tiled_product(block: L, tiler: Tiler) -> L:

@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import IRDLOperation, opt_prop_def
+
+from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
 
 if TYPE_CHECKING:
     from mugraph.dialects.layout_problem import LayoutProblem
@@ -46,6 +49,20 @@ class HasSharedAccesses(Operation, ABC):
     @abstractmethod
     def shared_accesses(self) -> Sequence[SharedAccess]:
         """The operator's accesses; layouts of all its tensors must have been resolved."""
+
+
+class HasEpilogue(IRDLOperation):
+    """An operator that can apply an epilogue to every element of its first result."""
+
+    epilogue = opt_prop_def(EpilogueAttr)
+
+
+class FusesWithProducer(Operation, ABC):
+    """An operator that can become a step of the epilogue of the operator before it."""
+
+    @abstractmethod
+    def fused_onto(self, epilogue: Epilogue) -> Epilogue | None:
+        """``epilogue`` followed by this operator; ``None`` where it cannot be a step."""
 
 
 class HasWorkspace(Operation, ABC):

@@ -22,6 +22,7 @@ DIALECTS = {
 
 # In the order in which `--transpile` runs them, `transpile` itself last.
 PASSES = {
+    "decompose-threadblock": "mugraph.passes.decompose_threadblock:DecomposeThreadblockPass",
     "fuse-threadblock": "mugraph.passes.fuse_threadblock:FuseThreadblockPass",
     "resolve-layout": "mugraph.passes.resolve_layout:ResolveLayoutPass",
     "plan-dtensor-memory": "mugraph.passes.plan_dtensor_memory:PlanDTensorMemoryPass",

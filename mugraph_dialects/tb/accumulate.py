@@ -23,7 +23,13 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
-from mugraph.dialects.interfaces import HasLayoutConstraints, HasSharedAccesses, SharedAccess
+from mugraph.dialects.elementwise import Epilogue
+from mugraph.dialects.interfaces import (
+    FusesWithProducer,
+    HasLayoutConstraints,
+    HasSharedAccesses,
+    SharedAccess,
+)
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.tb.compute import (
     Groups,
@@ -86,7 +92,7 @@ class AccumulatorKindAttr(EnumAttribute[AccumulatorKind], SpacedOpaqueSyntaxAttr
 
 
 @irdl_op_definition
-class ForloopAccumOp(AccumulatorOp):
+class ForloopAccumOp(AccumulatorOp, FusesWithProducer):
     """Sums its operand over the iterations of the for-loop.
 
     - ``none``: sum over it of x_it; same extents.
@@ -114,6 +120,10 @@ class ForloopAccumOp(AccumulatorOp):
         """The operand's extents; the last one 1 for ``sum`` and ``rms``."""
         shape = shape_of(self.input.type)
         return shape if self.kind.data is AccumulatorKind.NONE else (*shape[:-1], 1)
+
+    def fused_onto(self, epilogue: Epilogue) -> Epilogue | None:
+        """The epilogue followed by the accumulation; only where nothing is reduced."""
+        return epilogue.then_accumulate() if self.kind.data is AccumulatorKind.NONE else None
 
 
 class ForloopAccumSumToDimxOp(AccumulatorOp, ABC):

@@ -17,7 +17,6 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
-    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -32,7 +31,13 @@ from mugraph.dialects.elementwise import (
     ScalarFunction,
     round_to_fp32,
 )
-from mugraph.dialects.interfaces import HasLayoutConstraints, HasSharedAccesses, SharedAccess
+from mugraph.dialects.interfaces import (
+    FusesWithProducer,
+    HasEpilogue,
+    HasLayoutConstraints,
+    HasSharedAccesses,
+    SharedAccess,
+)
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.shapes import ShapeError, broadcast_shape, matmul_shape
 from mugraph.dialects.tb.layouts import (
@@ -63,11 +68,10 @@ def expect_shape(op: Operation, expected: Sequence[int], result: SSAValue) -> No
         )
 
 
-class ElementwiseOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, ABC):
+class ElementwiseOp(HasEpilogue, HasLayoutConstraints, HasSharedAccesses, ABC):
     """An operator that computes each element from the elements at the same place."""
 
     result = result_def(STensorType)
-    epilogue = opt_prop_def(EpilogueAttr)
     traits = traits_def(Pure())
 
     @property
@@ -95,7 +99,7 @@ class ElementwiseOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, ABC)
         return elementwise_accesses(self.result, self.operands, threads)
 
 
-class UnaryOp(ElementwiseOp, ABC):
+class UnaryOp(ElementwiseOp, FusesWithProducer, ABC):
     """A function of one tensor."""
 
     input = operand_def(STensorType)
@@ -113,6 +117,14 @@ class UnaryOp(ElementwiseOp, ABC):
     def function(self) -> ScalarFunction:
         """The scalar function of this operator."""
         return ScalarFunction(self.FUNCTION)
+
+    def fused_onto(self, epilogue: Epilogue) -> Epilogue | None:
+        """The epilogue followed by the operator's function and its own epilogue."""
+        fused = epilogue.then(self.function)
+        own = epilogue_of(self)
+        for function in own.functions:
+            fused = fused.then(function)
+        return fused.then_accumulate() if own.accumulates else fused
 
 
 @irdl_op_definition
@@ -232,7 +244,7 @@ class DivOp(BinaryOp):
 
 
 @irdl_op_definition
-class MatmulOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
+class MatmulOp(HasEpilogue, HasLayoutConstraints, HasSharedAccesses):
     """The matrix product of [..., M, K] and [..., K, N]; leading extents are 1.
 
     ``%m = tb.matmul %a, %b then [exp] : (...) -> ...`` applies an epilogue to each element.
@@ -243,7 +255,6 @@ class MatmulOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
     lhs = operand_def(STensorType)
     rhs = operand_def(STensorType)
     result = result_def(STensorType)
-    epilogue = opt_prop_def(EpilogueAttr)
     traits = traits_def(Pure())
 
     assembly_format = (
@@ -352,13 +363,12 @@ def contiguous_groups(extent: int, results: int) -> Groups:
     return Groups(extent // results, 1, extent // results)
 
 
-class AnyReductionOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, ABC):
+class AnyReductionOp(HasEpilogue, HasLayoutConstraints, HasSharedAccesses, ABC):
     """A sum over groups of elements along one dimension."""
 
     input = operand_def(STensorType)
     dim = prop_def(IntegerAttr.constr(type=i64))
     result = result_def(STensorType)
-    epilogue = opt_prop_def(EpilogueAttr)
     traits = traits_def(Pure())
 
     assembly_format = (

@@ -1,0 +1,131 @@
+"""``--decompose-threadblock``: composite operators become the operators they are made of.
+
+Source: ``spec/mirage-inventory.md`` A.4; intermediate sums are kept in fp32, where Mirage keeps
+them in the storage type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, f32
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from mugraph.dialects import tb
+from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.tensor_types import shape_of
+
+
+def _fp32_tile(shape: Sequence[int]) -> tb.STensorType:
+    return tb.STensorType(shape, f32)
+
+
+def _last(value: SSAValue) -> int:
+    return len(shape_of(value.type)) - 1
+
+
+def _mean_square_root(
+    sum_of_squares: SSAValue, count: int, result_type: tb.STensorType
+) -> list[Operation]:
+    """sqrt(sum over the last dimension / count) of a tile of sums of squares."""
+    dim = _last(sum_of_squares)
+    shape = (*shape_of(sum_of_squares.type)[:dim], 1)
+    total = tb.ReductionOp(sum_of_squares, dim, _fp32_tile(shape))
+    mean = tb.MulScalarOp(total.result, 1.0 / count, _fp32_tile(shape))
+    root = tb.SqrtOp(mean.result, result_type)
+    return [total, mean, root]
+
+
+def decompose_rms_norm(op: tb.RmsNormOp, iterations: int) -> list[Operation]:
+    """x / sqrt(mean of x² over the last dimension)."""
+    shape = shape_of(op.input.type)
+    square = tb.SquareOp(op.input, _fp32_tile(shape))
+    norm = _mean_square_root(square.result, shape[-1], _fp32_tile((*shape[:-1], 1)))
+    quotient = tb.DivOp(op.input, norm[-1].results[0], op.result.type)
+    return [square, *norm, quotient]
+
+
+def decompose_forloop_accum(op: tb.ForloopAccumOp, iterations: int) -> list[Operation]:
+    """A plain accumulator, and what reduces its sum after the loop."""
+    shape = shape_of(op.input.type)
+    dim = _last(op.input)
+    if op.kind.data is tb.AccumulatorKind.NONE:
+        return []
+    if op.kind.data is tb.AccumulatorKind.SUM:
+        total = tb.ForloopAccumOp(tb.AccumulatorKind.NONE, op.input, _fp32_tile(shape))
+        return [total, tb.ReductionOp(total.result, dim, op.result.type)]
+    square = tb.SquareOp(op.input, _fp32_tile(shape))
+    total = tb.ForloopAccumOp(tb.AccumulatorKind.NONE, square.result, _fp32_tile(shape))
+    norm = _mean_square_root(total.result, shape[-1] * iterations, op.result.type)
+    return [square, total, *norm]
+
+
+def decompose_sum_to_dimx_strided(
+    op: tb.ForloopAccumSumToDimxStridedOp, iterations: int
+) -> list[Operation]:
+    """A plain accumulator and a strided reduction after the loop."""
+    tile = _fp32_tile(shape_of(op.input.type))
+    total = tb.ForloopAccumOp(tb.AccumulatorKind.NONE, op.input, tile)
+    return [total, tb.ReductionToDimxStridedOp(total.result, _last(op.input), op.result.type)]
+
+
+def decompose_sum_to_dimx_contiguous(
+    op: tb.ForloopAccumSumToDimxContiguousOp, iterations: int
+) -> list[Operation]:
+    """A plain accumulator and a contiguous reduction after the loop."""
+    tile = _fp32_tile(shape_of(op.input.type))
+    total = tb.ForloopAccumOp(tb.AccumulatorKind.NONE, op.input, tile)
+    return [total, tb.ReductionToDimxContiguousOp(total.result, _last(op.input), op.result.type)]
+
+
+DECOMPOSITIONS: dict[type[Operation], Callable[..., list[Operation]]] = {
+    tb.RmsNormOp: decompose_rms_norm,
+    tb.ForloopAccumOp: decompose_forloop_accum,
+    tb.ForloopAccumSumToDimxStridedOp: decompose_sum_to_dimx_strided,
+    tb.ForloopAccumSumToDimxContiguousOp: decompose_sum_to_dimx_contiguous,
+}
+"""How each composite operator is written with others; no operators where it stays as it is."""
+
+
+def decompose_threadblock(graph: CustomizedOp) -> None:
+    """Replaces every composite operator of a threadblock graph."""
+    for op in tuple(graph.body.block.ops):
+        decompose = DECOMPOSITIONS.get(type(op))
+        parts = [] if decompose is None else decompose(op, graph.forloop_range)
+        if parts:
+            hint = op.results[0].name_hint
+            Rewriter.replace_op(op, parts, [parts[-1].results[0]])
+            parts[-1].results[0].name_hint = hint
+
+
+@dataclass(frozen=True)
+class DecomposeThreadblockPass(ModulePass):
+    """Writes norms and reducing accumulators with squares, sums and plain accumulators.
+
+    Sums between the parts are fp32.  A reduction over the last dimension moves behind the loop, so
+    that iterations need no communication between threads.
+
+    Before::
+
+        %r = tb.forloop_accum rms %x : !tb.stensor<16x128xf16> -> !tb.stensor<16x1xf16>
+
+    After, for 32 iterations::
+
+        %0 = tb.square %x : !tb.stensor<16x128xf16> -> !tb.stensor<16x128xf32>
+        %1 = tb.forloop_accum none %0 : ...
+        %2 = tb.reduction %1 dim 1 : ...
+        %3 = tb.mul_scalar %2 by 2.44140625e-04 : ...
+        %r = tb.sqrt %3 : !tb.stensor<16x1xf32> -> !tb.stensor<16x1xf16>
+    """
+
+    name = "decompose-threadblock"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Decomposes in every threadblock graph of the module."""
+        for graph in op.walk():
+            if isinstance(graph, CustomizedOp):
+                decompose_threadblock(graph)

@@ -1,0 +1,94 @@
+"""``--fuse-threadblock``: unary operators become epilogues of the operator before them.
+
+Source: seed 000 "Threadblock Level Data Reuse"; the rule is that of ``spec/mirage-inventory.md``
+A.5, which holds where the prose of the seeds differs from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
+from mugraph.dialects.interfaces import FusesWithProducer, HasEpilogue
+from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.tb import epilogue_of
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """``tail`` becomes the last step of the epilogue of ``lead``."""
+
+    lead: HasEpilogue
+    tail: FusesWithProducer
+    epilogue: Epilogue
+
+
+def find_fusion(tail: Operation) -> Fusion | None:
+    """The fusion of an operator with the producer of its operand, where the rule allows it.
+
+    The producer must have no other consumer, must be able to lead a chain (inputs and reducing
+    accumulators cannot), and must not accumulate itself: what follows an accumulation runs after
+    the loop, its steps before it.
+    """
+    if not isinstance(tail, FusesWithProducer):
+        return None
+    operand = tail.operands[0]
+    lead = operand.owner
+    if not isinstance(lead, HasEpilogue) or not operand.has_one_use():
+        return None
+    if epilogue_of(lead).accumulates:
+        return None
+    epilogue = tail.fused_onto(epilogue_of(lead))
+    return None if epilogue is None else Fusion(lead, tail, epilogue)
+
+
+def apply_fusion(fusion: Fusion) -> None:
+    """Moves the tail into the lead's epilogue; the lead takes over the tail's result."""
+    lead, tail = fusion.lead, fusion.tail
+    lead.epilogue = EpilogueAttr(fusion.epilogue)
+    result = Rewriter.replace_value_with_new_type(lead.results[0], tail.results[0].type)
+    result.name_hint = tail.results[0].name_hint or result.name_hint
+    tail.results[0].replace_all_uses_with(result)
+    Rewriter.erase_op(tail)
+
+
+def fuse_threadblock(graph: CustomizedOp) -> None:
+    """Fuses every unary operator and every plain accumulator of a threadblock graph it can."""
+    for op in tuple(graph.body.block.ops):
+        fusion = find_fusion(op)
+        if fusion is not None:
+            apply_fusion(fusion)
+
+
+@dataclass(frozen=True)
+class FuseThreadblockPass(ModulePass):
+    """Makes unary operators and plain accumulators epilogues of the operator before them.
+
+    A chain is a leading operator and the steps of its epilogue; a binary operator may lead one
+    but is never fused into one.  The values between the steps are no longer rounded to their
+    storage type.
+
+    Before::
+
+        %m = tb.matmul %a, %b : ...
+        %e = tb.exp %m : ...
+        %s = tb.forloop_accum none %e : ...
+
+    After::
+
+        %s = tb.matmul %a, %b then [exp, accum] : ...
+    """
+
+    name = "fuse-threadblock"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Fuses in every threadblock graph of the module."""
+        for graph in op.walk():
+            if isinstance(graph, CustomizedOp):
+                fuse_threadblock(graph)

@@ -20,6 +20,7 @@ from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 
 UNARY_FUNCTIONS: dict[str, int] = {
+    "identity": 0,
     "exp": 0,
     "silu": 0,
     "square": 0,

@@ -14,7 +14,7 @@ from typing import Any
 from xdsl.universe import Universe
 
 DIALECTS = {
-    "cute": "mugraph.dialects.cute.dialect:Cute",
+    "cute": "mugraph.dialects.cute.dialect:CuteDialect",
     "kn": "mugraph.dialects.kn:Kn",
     "tb": "mugraph.dialects.tb:Tb",
     "sched": "mugraph.dialects.sched:Sched",

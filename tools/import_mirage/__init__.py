@@ -1,0 +1,11 @@
+"""Reads Mirage's µGraph JSON, of any of its three generations, into ``kn`` and ``tb``.
+
+Nothing is guessed: what the format does not hold (the scalar of a ``mul_scalar``), what mugraph has
+no operator for, and what contradicts itself is an error that names the operator and the field.
+Format: ``spec/mirage-inventory.md``, A.9.
+"""
+
+from mugraph.tools.import_mirage.document import MirageImportError
+from mugraph.tools.import_mirage.importer import import_mirage
+
+__all__ = ["MirageImportError", "import_mirage"]

@@ -1,0 +1,91 @@
+"""``mg-translate``: reads other programs' formats and prints them as µGraph IR."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import mugraph
+from mugraph.tools.diagnostics import ToolError, atomic_output, run_tool
+
+
+class ArgumentParser(argparse.ArgumentParser):
+    """Raises ``ToolError`` for wrong arguments, in place of printing the usage and exiting."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise it."""
+        raise ToolError(f"{message}; {self.prog} --help explains the arguments.")
+
+
+def read_text(path: str) -> str:
+    """The text of a file, or of stdin for ``-``; bytes that are no text raise ``ToolError``."""
+    try:
+        if path == "-":
+            return sys.stdin.read()
+        with open(path, encoding="utf-8") as stream:
+            return stream.read()
+    except UnicodeDecodeError as error:
+        raise ToolError(f"{path} is not UTF-8 text: {error}.") from error
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = ArgumentParser(
+        prog="mg-translate",
+        description="Reads another program's format and prints it as µGraph IR.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--import-mirage",
+        metavar="FILE",
+        help="read a Mirage µGraph or a list of them, as JSON (- is stdin)",
+    )
+    parser.add_argument(
+        "--index", type=int, metavar="N", help="which graph of a list, counted from 0"
+    )
+    parser.add_argument(
+        "--generation",
+        type=int,
+        choices=(1, 2, 3),
+        help="the file's generation, where its data types do not tell: 1 was written until "
+        "February 2025, 2 until June 2025, 3 since",
+    )
+    parser.add_argument("-o", "--output-file", metavar="FILE", help="write here, not to stdout")
+    parser.add_argument("--version", action="version", version=f"mugraph {mugraph.__version__}")
+    return parser
+
+
+def _main(arguments: Sequence[str]) -> int:
+    options = _parser().parse_args(arguments)
+    path: str | None = options.import_mirage
+    if path is None:
+        raise ToolError("nothing to translate: give --import-mirage FILE.")
+
+    # After the arguments are known to be right: the dialects take a while to load.
+    from mugraph.tools.import_mirage import import_mirage
+
+    name = "<stdin>" if path == "-" else path
+    symbol = "mugraph" if path == "-" else os.path.splitext(os.path.basename(path))[0]
+    text = read_text(path)
+    module, notes = import_mirage(
+        text, options.index, options.generation, file_name=name, symbol=symbol
+    )
+    for note in notes:
+        print(f"mg-translate: note: {note}", file=sys.stderr)
+    if options.output_file in (None, "-"):
+        print(module)
+    else:
+        with atomic_output(options.output_file) as stream:
+            print(module, file=stream)
+    return 0
+
+
+def main() -> int:
+    """The ``mg-translate`` command; returns its exit code."""
+    return run_tool("mg-translate", lambda: _main(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -51,6 +51,18 @@ class HasSharedAccesses(Operation, ABC):
         """The operator's accesses; layouts of all its tensors must have been resolved."""
 
 
+class HasBufferEffects(Operation, ABC):
+    """An operator of a schedule: which of its buffers it reads and which it overwrites."""
+
+    @abstractmethod
+    def buffers_read(self) -> Sequence[SSAValue]:
+        """Buffers and fragments whose old contents matter."""
+
+    @abstractmethod
+    def buffers_written(self) -> Sequence[SSAValue]:
+        """Buffers and fragments that change; those not read as well are written whole."""
+
+
 class HasEpilogue(IRDLOperation):
     """An operator that can apply an epilogue to every element of its first result."""
 

@@ -103,6 +103,23 @@ def choose_partition(
     return LinearPartition(threads, vector, iteration_order(shape, inner))
 
 
+def choose_lanes(results: int, group: int, threads: int) -> int:
+    """How many neighbouring threads share a sum of ``group`` elements, a power of two up to 32.
+
+    As many as there are threads for ``results`` sums, but no more than elements to share.
+    """
+    lanes = 1
+    while lanes < 32 and lanes * 2 * results <= threads and lanes * 2 <= group:
+        lanes *= 2
+    return lanes
+
+
+def result_order(operand: PartitionedOperand) -> tuple[int, ...]:
+    """The order in which threads take the results of a reduction: innermost dimension first."""
+    inner = operand.innermost()
+    return iteration_order(operand.shape, len(operand.shape) - 1 if inner is None else inner)
+
+
 def _most_common_inner(shape: Sequence[int], operands: Sequence[PartitionedOperand]) -> int:
     votes: dict[int, int] = {}
     for operand in operands:

@@ -29,7 +29,7 @@ from mugraph.dialects.elementwise import (
     ScalarFunction,
     ScalarFunctionAttr,
 )
-from mugraph.dialects.interfaces import HasSharedAccesses, SharedAccess
+from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.sched.types import FragmentType, LinearPartitionAttr, SharedType
 from mugraph.dialects.shapes import ShapeError, broadcast_shape, matmul_shape
@@ -40,6 +40,7 @@ from mugraph.dialects.tb.compute import (
     matrix_access,
     strided_groups,
 )
+from mugraph.dialects.tb.layouts import reduction_accesses
 from mugraph.dialects.tensor_types import dims, op_label, shape_of
 
 Destination = SharedType | FragmentType
@@ -49,8 +50,12 @@ def _epilogue_attribute(epilogue: Epilogue) -> EpilogueAttr | None:
     return EpilogueAttr(epilogue) if epilogue else None
 
 
+def _accumulated(op: IRDLOperation, destination: SSAValue) -> Sequence[SSAValue]:
+    return [destination] if epilogue_of(op).accumulates else []
+
+
 @irdl_op_definition
-class FillOp(IRDLOperation):
+class FillOp(IRDLOperation, HasBufferEffects):
     """Sets every element of a buffer or fragment to a constant, padding included."""
 
     name = "sched.fill"
@@ -62,9 +67,17 @@ class FillOp(IRDLOperation):
     def __init__(self, destination: SSAValue, value: float) -> None:
         super().__init__(operands=[destination], properties={"value": FloatAttr(value, f32)})
 
+    def buffers_read(self) -> Sequence[SSAValue]:
+        """Nothing."""
+        return []
+
+    def buffers_written(self) -> Sequence[SSAValue]:
+        """The destination, padding included."""
+        return [self.destination]
+
 
 @irdl_op_definition
-class ElementwiseOp(IRDLOperation, HasSharedAccesses):
+class ElementwiseOp(IRDLOperation, HasSharedAccesses, HasBufferEffects):
     """Applies a scalar function element by element; an operand's extent of 1 is broadcast.
 
     ``sched.elementwise div %a, %b to %d by <128, vector 8, order [1, 0]> : ...``
@@ -101,6 +114,14 @@ class ElementwiseOp(IRDLOperation, HasSharedAccesses):
                 "partition": LinearPartitionAttr(partition),
             },
         )
+
+    def buffers_read(self) -> Sequence[SSAValue]:
+        """The sources; the destination too where the epilogue accumulates."""
+        return [*self.sources, *_accumulated(self, self.destination)]
+
+    def buffers_written(self) -> Sequence[SSAValue]:
+        """The destination."""
+        return [self.destination]
 
     def verify_(self) -> None:
         """Checks arity, extents and the destination's partition."""
@@ -155,9 +176,10 @@ class GroupingAttr(EnumAttribute[Grouping], SpacedOpaqueSyntaxAttribute):
 
 
 @irdl_op_definition
-class ReduceOp(IRDLOperation, HasSharedAccesses):
+class ReduceOp(IRDLOperation, HasSharedAccesses, HasBufferEffects):
     """Sums groups of elements along one dimension; ``lanes`` neighbouring threads share a sum.
 
+    ``by`` deals the results out to the groups of lanes.
     Result j of n sums elements j, j + n ... (``strided``) or the j-th run of extent / n
     neighbours (``contiguous``).  The order of additions is fixed.
     """
@@ -169,11 +191,12 @@ class ReduceOp(IRDLOperation, HasSharedAccesses):
     dim = prop_def(IntegerAttr.constr(type=i64))
     grouping = prop_def(GroupingAttr)
     lanes = prop_def(IntegerAttr.constr(type=i64))
+    partition = prop_def(LinearPartitionAttr)
     epilogue = opt_prop_def(EpilogueAttr)
 
     assembly_format = (
         "$source `to` $destination custom<ThenEpilogue>($epilogue) `dim` $dim $grouping "
-        "`lanes` $lanes attr-dict `:` type($source) `to` type($destination)"
+        "`lanes` $lanes `by` $partition attr-dict `:` type($source) `to` type($destination)"
     )
     custom_directives = (ThenEpilogue,)
 
@@ -184,6 +207,7 @@ class ReduceOp(IRDLOperation, HasSharedAccesses):
         dim: int,
         grouping: Grouping,
         lanes: int,
+        partition: LinearPartition,
         epilogue: Epilogue,
     ) -> None:
         super().__init__(
@@ -192,6 +216,7 @@ class ReduceOp(IRDLOperation, HasSharedAccesses):
                 "dim": IntegerAttr(dim, i64),
                 "grouping": GroupingAttr(grouping),
                 "lanes": IntegerAttr(lanes, i64),
+                "partition": LinearPartitionAttr(partition),
                 "epilogue": _epilogue_attribute(epilogue),
             },
         )
@@ -214,6 +239,14 @@ class ReduceOp(IRDLOperation, HasSharedAccesses):
             return strided_groups(extent, results)
         return contiguous_groups(extent, results)
 
+    def buffers_read(self) -> Sequence[SSAValue]:
+        """The source; the destination too where the epilogue accumulates."""
+        return [self.source, *_accumulated(self, self.destination)]
+
+    def buffers_written(self) -> Sequence[SSAValue]:
+        """The destination."""
+        return [self.destination]
+
     def verify_(self) -> None:
         """Checks extents and lanes."""
         source, result = shape_of(self.source.type), shape_of(self.destination.type)
@@ -234,15 +267,18 @@ class ReduceOp(IRDLOperation, HasSharedAccesses):
             )
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
-        """Lanes walk along the reduced dimension; results are single elements."""
-        return [
-            SharedAccess(self.source, self.reduced_dim, 1),
-            SharedAccess(self.destination, self.reduced_dim, 1),
-        ]
+        """Lanes walk along the reduced dimension, groups of lanes along the results."""
+        return reduction_accesses(
+            self.source,
+            self.destination,
+            self.reduced_dim,
+            self.lane_count,
+            self.partition.data.order,
+        )
 
 
 @irdl_op_definition
-class MmaOp(IRDLOperation, HasSharedAccesses):
+class MmaOp(IRDLOperation, HasSharedAccesses, HasBufferEffects):
     """Adds the product of two shared matrices to an accumulator fragment, on tensor cores.
 
     The fragment's ``#cute.tiled_mma`` names the instruction and the warps along m and n.
@@ -279,6 +315,14 @@ class MmaOp(IRDLOperation, HasSharedAccesses):
         """Whether each operand is loaded with ``ldmatrix``."""
         return bool(self.ldmatrix_lhs.value.data), bool(self.ldmatrix_rhs.value.data)
 
+    def buffers_read(self) -> Sequence[SSAValue]:
+        """Both matrices and the accumulator."""
+        return [self.lhs, self.rhs, self.accumulator]
+
+    def buffers_written(self) -> Sequence[SSAValue]:
+        """The accumulator."""
+        return [self.accumulator]
+
     def verify_(self) -> None:
         """Checks extents and the accumulator."""
         try:
@@ -301,7 +345,7 @@ class MmaOp(IRDLOperation, HasSharedAccesses):
         return [matrix_access(self.lhs), matrix_access(self.rhs)]
 
 
-class _FromFragmentOp(IRDLOperation):
+class _FromFragmentOp(IRDLOperation, HasBufferEffects):
     """An operator that moves a fragment somewhere, element by element."""
 
     epilogue = opt_prop_def(EpilogueAttr)
@@ -311,6 +355,14 @@ class _FromFragmentOp(IRDLOperation):
             operands=[source, destination],
             properties={"epilogue": _epilogue_attribute(epilogue)},
         )
+
+    def buffers_read(self) -> Sequence[SSAValue]:
+        """The source; the destination too where the epilogue accumulates."""
+        return [self.operands[0], *_accumulated(self, self.operands[1])]
+
+    def buffers_written(self) -> Sequence[SSAValue]:
+        """The destination."""
+        return [self.operands[1]]
 
     def verify_(self) -> None:
         """Checks that both sides have the same extents."""
@@ -360,6 +412,10 @@ class AccumulateOp(_FromFragmentOp):
         "`:` type($source) `to` type($destination)"
     )
     custom_directives = (ThenEpilogue,)
+
+    def buffers_read(self) -> Sequence[SSAValue]:
+        """Both fragments: the destination is always added to."""
+        return [self.source, self.destination]
 
     def verify_(self) -> None:
         """Checks extents and partitions."""

@@ -15,7 +15,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.interfaces import HasSharedAccesses, SharedAccess
+from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.partition import VECTOR_BYTES, LinearPartition
 from mugraph.dialects.sched.structure import (
     AllocOp,
@@ -42,7 +42,7 @@ ASYNC_BYTES = (4, 8, 16)
 
 
 @irdl_op_definition
-class CopyOp(IRDLOperation, HasSharedAccesses):
+class CopyOp(IRDLOperation, HasSharedAccesses, HasBufferEffects):
     """Copies a tile between device memory and shared memory.
 
     ``by`` says which thread moves what.  ``async`` uses ``cp.async``: the data may be read only
@@ -149,6 +149,14 @@ class CopyOp(IRDLOperation, HasSharedAccesses):
                 f"{op_label(self)}: ahead {self.ahead_of} would overwrite a stage still in use; "
                 f"the buffer has {owner.stage_count} stages"
             )
+
+    def buffers_read(self) -> Sequence[SSAValue]:
+        """The source."""
+        return [self.source]
+
+    def buffers_written(self) -> Sequence[SSAValue]:
+        """The destination, or that stage of it."""
+        return [self.destination]
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
         """The shared side, in vectors along the partition's first dimension."""

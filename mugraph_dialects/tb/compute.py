@@ -6,6 +6,7 @@ with an epilogue applies it to each element before that rounding.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,10 +40,13 @@ from mugraph.dialects.interfaces import (
     SharedAccess,
 )
 from mugraph.dialects.layout_problem import LayoutProblem
+from mugraph.dialects.partition import choose_lanes, result_order
 from mugraph.dialects.shapes import ShapeError, broadcast_shape, matmul_shape
 from mugraph.dialects.tb.layouts import (
     add_iteration_constraints,
     elementwise_accesses,
+    partitioned_operand,
+    reduction_accesses,
     require_swizzled_unless_innermost,
 )
 from mugraph.dialects.tb.memory import enclosing_graph
@@ -285,7 +289,7 @@ class MatmulOp(HasEpilogue, HasLayoutConstraints, HasSharedAccesses):
         for value in (self.lhs, self.rhs, self.result):
             rank = len(shape_of(value.type))
             for dim in (rank - 2, rank - 1):
-                require_swizzled_unless_innermost(problem, value, dim)
+                require_swizzled_unless_innermost(problem, self, value, dim)
         for value in (self.lhs, self.rhs):
             for dim in range(len(shape_of(value.type)) - 2):
                 problem.charge(
@@ -423,11 +427,16 @@ class AnyReductionOp(HasEpilogue, HasLayoutConstraints, HasSharedAccesses, ABC):
         add_iteration_constraints(problem, self, [self.input], range(rank))
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
-        """Lanes walk along the reduced dimension of the operand; results are single elements."""
-        return [
-            SharedAccess(self.input, self.reduced_dim, 1),
-            SharedAccess(self.result, self.reduced_dim, 1),
-        ]
+        """Lanes and results as scheduling will choose them."""
+        _, block, _ = enclosing_graph(self)
+        lanes, order = self.work_sharing(block[0] * block[1] * block[2])
+        return reduction_accesses(self.input, self.result, self.reduced_dim, lanes, order)
+
+    def work_sharing(self, threads: int) -> tuple[int, tuple[int, ...]]:
+        """How many lanes share a sum, and the order in which threads take the results."""
+        results = math.prod(shape_of(self.result.type))
+        lanes = choose_lanes(results, self.groups().count, threads)
+        return lanes, result_order(partitioned_operand(self.result))
 
 
 @irdl_op_definition

@@ -17,10 +17,12 @@ from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.partition import PartitionedOperand, choose_partition
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
+    op_label,
     padded_strides,
     resolved_layout_of,
     shape_of,
     strides_of,
+    value_label,
 )
 
 
@@ -56,9 +58,22 @@ def charge_narrow_copies(
                 )
 
 
-def require_swizzled_unless_innermost(problem: LayoutProblem, value: SSAValue, dim: int) -> None:
-    """Hard: ``dim`` of a shared tensor is its innermost dimension or is swizzled."""
-    problem.require_any(problem.innermost(value, dim), problem.swizzled(value, dim))
+def require_swizzled_unless_innermost(
+    problem: LayoutProblem, op: Operation, value: SSAValue, dim: int
+) -> None:
+    """Hard: ``dim`` of a shared tensor that ``op`` walks along is its innermost or is swizzled.
+
+    A single row or column has nothing to walk along and is not restricted.
+    """
+    if shape_of(value.type)[dim] > 1:
+        problem.require_any(
+            problem.innermost(value, dim),
+            problem.swizzled(value, dim),
+            reason=(
+                f"{op_label(op)} walks along dimension {dim} of {value_label(value)}, which must "
+                "be innermost or swizzled"
+            ),
+        )
 
 
 def add_iteration_constraints(
@@ -69,15 +84,24 @@ def add_iteration_constraints(
 ) -> None:
     """Hard: ``op`` walks along one of ``candidates``; its tensors are innermost or swizzled there.
 
-    A tensor of extent 1 along that dimension is broadcast and not restricted.
+    A tensor of extent 1 along that dimension is broadcast and not restricted.  A dimension along
+    which all have extent 1 is no candidate: walking there would be no walk.
     """
-    walks = {dim: problem.iterates(op, dim) for dim in candidates}
-    problem.require_one(list(walks.values()))
-    for dim, walk in walks.items():
+    wide = [dim for dim in candidates if any(shape_of(value.type)[dim] > 1 for value in values)]
+    if not wide:
+        return
+    problem.require_one([problem.iterates(op, dim) for dim in wide])
+    for dim in wide:
         for value in values:
             if shape_of(value.type)[dim] > 1:
                 problem.require_any(
-                    walk.negated(), problem.innermost(value, dim), problem.swizzled(value, dim)
+                    problem.iterates(op, dim).negated(),
+                    problem.innermost(value, dim),
+                    problem.swizzled(value, dim),
+                    reason=(
+                        f"{op_label(op)} walks along one dimension, which must be innermost or "
+                        f"swizzled in {value_label(value)}"
+                    ),
                 )
 
 
@@ -93,6 +117,21 @@ def partitioned_operand(value: SSAValue) -> PartitionedOperand:
         strides_of(resolved_layout_of(value)),
         element_bytes_of(value.type),
     )
+
+
+def reduction_accesses(
+    source: SSAValue, result: SSAValue, reduced_dim: int, lanes: int, order: Sequence[int]
+) -> list[SharedAccess]:
+    """Accesses of a reduction.
+
+    Lanes that share a sum walk along the reduced dimension, groups of lanes along the results.
+    """
+    accesses = [SharedAccess(result, order[0], 1)]
+    if lanes > 1:
+        accesses.append(SharedAccess(source, reduced_dim, 1))
+    if lanes < 32:
+        accesses.append(SharedAccess(source, order[0], 1))
+    return accesses
 
 
 def elementwise_accesses(

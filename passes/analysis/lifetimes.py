@@ -1,0 +1,97 @@
+"""When the buffers of a scheduled kernel are alive.
+
+Time is counted in *regions*: what lies between two barriers, in the order of the text.  Threads
+pass through a region at their own pace, so two buffers that are both used in one region, even one
+after the other, must not share bytes; bytes are free again after the next barrier that all readers
+pass.  Source: figure "tensor-lifecycle" of seed 000, with the safe model of freed bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.ir import Operation, SSAValue
+
+from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.sched import AllocOp, BarrierOp, CopyOp, ForloopOp, KernelOp
+
+
+@dataclass(frozen=True)
+class Lifetime:
+    """A buffer is alive from region ``first`` to region ``last``, both included."""
+
+    first: int
+    last: int
+
+    def overlaps(self, other: Lifetime) -> bool:
+        """Whether the two buffers must not share bytes."""
+        return self.first <= other.last and other.first <= self.last
+
+
+@dataclass(frozen=True)
+class _Access:
+    region: int
+    in_loop: bool
+    reads: bool
+    writes_whole: bool
+
+
+def _ordered_operations(kernel: KernelOp) -> Iterator[tuple[Operation, bool]]:
+    """Every operator of the kernel in the order of the text, and whether it is in the loop."""
+    for op in kernel.body.walk():
+        parent = op.parent_op()
+        while parent is not None and parent is not kernel and not isinstance(parent, ForloopOp):
+            parent = parent.parent_op()
+        yield op, isinstance(parent, ForloopOp)
+
+
+def buffer_lifetimes(kernel: KernelOp) -> dict[AllocOp, Lifetime]:
+    """The lifetime of every shared buffer of a kernel; never-used buffers have none.
+
+    A buffer that each iteration writes before it reads, and that nothing outside the loop touches,
+    lives from its first to its last use inside an iteration.  Any other buffer that the loop
+    touches lives for the whole loop.
+    """
+    accesses: dict[AllocOp, list[_Access]] = {}
+    region = 0
+    loop_regions: list[int] = []
+    unfenced_loop_start = False
+    for op, in_loop in _ordered_operations(kernel):
+        if isinstance(op, BarrierOp):
+            region += 1
+        if in_loop:
+            if not loop_regions and not isinstance(op, BarrierOp):
+                unfenced_loop_start = True
+            loop_regions.append(region)
+        if isinstance(op, HasBufferEffects):
+            for value in {*op.buffers_read(), *op.buffers_written()}:
+                if isinstance(value.owner, AllocOp):
+                    access = _access(op, value, region, in_loop)
+                    accesses.setdefault(value.owner, []).append(access)
+    whole_loop = Lifetime(min(loop_regions), max(loop_regions)) if loop_regions else None
+    return {
+        buffer: _lifetime(uses, whole_loop, unfenced_loop_start)
+        for buffer, uses in accesses.items()
+    }
+
+
+def _access(op: HasBufferEffects, value: SSAValue, region: int, in_loop: bool) -> _Access:
+    reads = value in op.buffers_read()
+    runs_ahead = isinstance(op, CopyOp) and op.ahead_of > 0
+    writes_whole = value in op.buffers_written() and not reads and not runs_ahead
+    return _Access(region, in_loop, reads, writes_whole)
+
+
+def _lifetime(
+    uses: list[_Access], whole_loop: Lifetime | None, unfenced_loop_start: bool
+) -> Lifetime:
+    first = min(use.region for use in uses)
+    last = max(use.region for use in uses)
+    looped = [use for use in uses if use.in_loop]
+    if whole_loop is None or not looped:
+        return Lifetime(first, last)
+    within_iteration = len(looped) == len(uses) and looped[0].writes_whole
+    if within_iteration and not unfenced_loop_start:
+        return Lifetime(first, last)
+    return Lifetime(min(first, whole_loop.first), max(last, whole_loop.last))

@@ -1,0 +1,100 @@
+"""``--plan-stensor-memory``: shared buffers of a scheduled kernel get offsets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import PassFailedException
+
+from mugraph.dialects.sched import AllocOp, KernelOp
+from mugraph.dialects.tensor_types import dims, op_label, shape_of, value_label
+from mugraph.passes.analysis.lifetimes import buffer_lifetimes
+from mugraph.passes.plan_stensor_memory.allocate import Fit, Plan, Request, allocate, best_plan
+from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+
+ALIGNMENT = 128
+"""Buffers start at multiples of a line of shared memory, so that swizzles meet the banks."""
+BEST_FIT_OF_ALL = "best-of-all"
+
+
+def memory_requests(kernel: KernelOp) -> dict[AllocOp, Request]:
+    """Size and lifetime of every buffer that the kernel uses."""
+    lifetimes = buffer_lifetimes(kernel)
+    return {buffer: Request(buffer.total_bytes(), life) for buffer, life in lifetimes.items()}
+
+
+def choose_plan(requests: list[Request], fit: str) -> Plan:
+    """The plan of one heuristic by name, or the best of all of them."""
+    if fit == BEST_FIT_OF_ALL:
+        return best_plan(requests, ALIGNMENT)
+    names = {member.value: member for member in Fit}
+    if fit not in names:
+        raise PassFailedException(
+            f"--plan-stensor-memory: unknown fit '{fit}'; expected {', '.join(names)} or "
+            f"{BEST_FIT_OF_ALL}"
+        )
+    return allocate(requests, names[fit], ALIGNMENT)
+
+
+def overflow_message(
+    kernel: KernelOp, requests: dict[AllocOp, Request], peak: int, target: Target
+) -> str:
+    """Which buffers a kernel that does not fit has, how big they are, and what would fit."""
+    limit = target.shared_memory_per_block
+    rows = [
+        f"  {value_label(buffer.result)}: {dims(shape_of(buffer.result.type))} "
+        f"x {buffer.stage_count} stages, {request.size} bytes, "
+        f"live in regions {request.lifetime.first} to {request.lifetime.last}"
+        for buffer, request in sorted(requests.items(), key=lambda item: -item[1].size)
+    ]
+    factor = -(-peak // limit)
+    return "\n".join(
+        [
+            f"--plan-stensor-memory: {op_label(kernel)} needs {peak} bytes of shared memory, a "
+            f"block of {target.name} has {limit}:",
+            *rows,
+            f"Tiles about {factor} times smaller would fit: raise 'forloop' or the grid by that "
+            "factor.",
+        ]
+    )
+
+
+def plan_stensor_memory(kernel: KernelOp, target: Target, fit: str = BEST_FIT_OF_ALL) -> None:
+    """Writes offsets into the kernel's buffers and the bytes needed into the kernel.
+
+    Raises ``PassFailedException`` where the block's shared memory does not suffice.
+    """
+    requests = memory_requests(kernel)
+    plan = choose_plan(list(requests.values()), fit)
+    if plan.peak > target.shared_memory_per_block:
+        raise PassFailedException(overflow_message(kernel, requests, plan.peak, target))
+    for buffer, offset in zip(requests, plan.offsets, strict=True):
+        buffer.offset = IntegerAttr(offset, i64)
+    kernel.smem = IntegerAttr(plan.peak, i64)
+
+
+@dataclass(frozen=True)
+class PlanSTensorMemoryPass(ModulePass):
+    """Gives every shared buffer of a scheduled kernel an offset in the block's memory.
+
+    Buffers share bytes where their lifetimes allow; freed bytes are used again only after the next
+    barrier.  ``fit`` is ``first``, ``best``, ``last``, ``worst`` or ``best-of-all``.
+    Pre-condition: ``--schedule-threadblock``; run ``--plan-swizzle`` before, as it changes sizes.
+
+    After: ``sched.alloc stages 3 offset 4096 : ...`` and ``smem 61440`` on the kernel.
+    """
+
+    name = "plan-stensor-memory"
+
+    arch: str = DEFAULT_TARGET
+    fit: str = BEST_FIT_OF_ALL
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Plans every kernel of the module."""
+        target = target_named(self.arch)
+        for kernel in op.walk():
+            if isinstance(kernel, KernelOp):
+                plan_stensor_memory(kernel, target, self.fit)

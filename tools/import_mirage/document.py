@@ -13,6 +13,9 @@ class MirageImportError(ToolError):
     """A µGraph file that cannot be imported; the text names the operator and the field."""
 
 
+_INTEGER_LIMIT = 2**63
+
+
 @dataclass(frozen=True)
 class Node:
     """A value of the document and the way to it, as the user would say it."""
@@ -47,6 +50,8 @@ class Node:
             raise self.error(f"expected an integer, found {_kind(self.value)}.")
         if least is not None and self.value < least:
             raise self.error(f"{self.value} is too small; expected at least {least}.")
+        if abs(self.value) >= _INTEGER_LIMIT:
+            raise self.error(f"{self.value} is too large for a 64-bit integer.")
         return self.value
 
     def text(self) -> str:

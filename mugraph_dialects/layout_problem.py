@@ -2,7 +2,10 @@
 
 Boolean variables say which dimension of a tensor is innermost (stride 1), which dimension of a
 shared tensor is swizzled, and along which dimension an operator iterates.  Hard constraints are
-clauses (a disjunction of literals); soft costs are paid when all literals of a conjunction hold.
+clauses (a disjunction of literals) and groups (exactly or at most one variable holds).  A
+preference is a clause that is broken only where the hard constraints leave no other way; a soft
+cost is paid when all literals of a conjunction hold.  A solution breaks the fewest preferences
+and, among those that do, pays the least.
 ``mugraph.passes.resolve_layout`` builds the problem by asking the operators, and solves it with
 Z3 or by exhaustive enumeration.
 
@@ -46,6 +49,13 @@ class Literal(NamedTuple):
         return Literal(self.variable, not self.positive)
 
 
+class Clause(NamedTuple):
+    """At least one of ``literals`` holds; ``reason`` tells a user who asks for that, and why."""
+
+    literals: tuple[Literal, ...]
+    reason: str
+
+
 class SoftCost(NamedTuple):
     """``weight`` is paid when every literal of ``when`` holds; ``reason`` is for people."""
 
@@ -69,17 +79,20 @@ class CostModel:
 
 @dataclass
 class LayoutProblem:
-    """Variables, clauses and costs of one function; filled by the operators.
+    """Variables, constraints and costs of one function; filled by the operators.
 
-    ``tensors`` numbers the SSA values that need a layout: values that must share one layout (an
-    operand of ``kn.customized`` and the block argument it binds) share a number.
+    Tensors and operators are numbered in the order in which they are first mentioned.  Values that
+    must share one layout (an operand of ``kn.customized`` and the block argument it binds) share a
+    number.
     """
 
     costs: CostModel = field(default_factory=CostModel)
-    clauses: list[tuple[Literal, ...]] = field(default_factory=list[tuple[Literal, ...]])
-    soft: list[SoftCost] = field(default_factory=list[SoftCost])
-    one_hot: list[tuple[Variable, ...]] = field(default_factory=list[tuple[Variable, ...]])
     variables: dict[Variable, None] = field(default_factory=dict[Variable, None])
+    clauses: list[Clause] = field(default_factory=list[Clause])
+    exactly_one: list[tuple[Variable, ...]] = field(default_factory=list[tuple[Variable, ...]])
+    at_most_one: list[tuple[Variable, ...]] = field(default_factory=list[tuple[Variable, ...]])
+    preferences: list[Clause] = field(default_factory=list[Clause])
+    soft: list[SoftCost] = field(default_factory=list[SoftCost])
     fixed_strides: dict[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
     _numbers: dict[SSAValue | Operation, int] = field(
         default_factory=dict[SSAValue | Operation, int]
@@ -94,8 +107,10 @@ class LayoutProblem:
         return self._numbers[owner]
 
     def identify(self, value: SSAValue, with_value: SSAValue) -> None:
-        """Says that ``value`` has the same layout as ``with_value``; before either is used."""
-        self._numbers[value] = self.number_of(with_value)
+        """Says that ``value`` has the same layout as ``with_value``; before ``value`` is used."""
+        number = self.number_of(with_value)
+        if self._numbers.setdefault(value, number) != number:
+            raise ValueError("a value that already has a number cannot take that of another")
 
     def innermost(self, value: SSAValue, dim: int) -> Literal:
         """``dim`` is the dimension of ``value`` with stride 1."""
@@ -109,28 +124,49 @@ class LayoutProblem:
         """Neighbouring threads of ``op`` walk along ``dim``."""
         return self._literal(self.number_of(op), Role.ITERATES, dim)
 
-    def require_any(self, *literals: Literal) -> None:
-        """Hard: at least one of the literals holds."""
-        self.clauses.append(literals)
+    def require_any(self, *literals: Literal, reason: str) -> None:
+        """Hard: at least one of the literals holds.  None at all cannot be satisfied.
+
+        ``reason`` is half a sentence for the user whose layouts contradict it: which operator
+        needs what of which operand.
+        """
+        self._mention(literals)
+        self.clauses.append(Clause(literals, reason))
 
     def require_one(self, literals: Sequence[Literal]) -> None:
         """Hard: exactly one of these positive literals holds."""
-        self.one_hot.append(tuple(literal.variable for literal in literals))
+        self._mention(literals)
+        self.exactly_one.append(tuple(literal.variable for literal in literals))
+
+    def require_at_most_one(self, literals: Sequence[Literal]) -> None:
+        """Hard: at most one of these positive literals holds."""
+        self._mention(literals)
+        self.at_most_one.append(tuple(literal.variable for literal in literals))
+
+    def prefer_any(self, *literals: Literal, reason: str) -> None:
+        """At least one of the literals holds wherever the hard constraints leave a choice."""
+        self._mention(literals)
+        self.preferences.append(Clause(literals, reason))
 
     def charge(self, weight: int, *when: Literal, reason: str) -> None:
-        """Soft: pay ``weight`` if all of ``when`` hold."""
+        """Soft: pay ``weight``, which is not negative, if all of ``when`` hold."""
+        if weight < 0:
+            raise ValueError(f"the cost {weight} ({reason}) is negative")
         if weight:
+            self._mention(when)
             self.soft.append(SoftCost(weight, when, reason))
 
     def fix_strides(self, value: SSAValue, strides: Sequence[int]) -> None:
-        """The user fixed the strides, in elements, of ``value``."""
+        """The strides of ``value``, in elements, are given and not to be chosen."""
         self.fixed_strides[self.number_of(value)] = tuple(strides)
 
     def strides_fixed_for(self, value: SSAValue) -> tuple[int, ...] | None:
-        """The strides a user fixed for ``value``, in elements, or ``None``."""
+        """The strides given for ``value``, in elements, or ``None`` where they are to be chosen."""
         return self.fixed_strides.get(self.number_of(value))
 
     def _literal(self, owner: int, role: Role, dim: int) -> Literal:
-        variable = Variable(owner, role, dim)
-        self.variables.setdefault(variable)
-        return Literal(variable)
+        return Literal(Variable(owner, role, dim))
+
+    def _mention(self, literals: Sequence[Literal]) -> None:
+        for literal in literals:
+            self.variables.setdefault(literal.variable)

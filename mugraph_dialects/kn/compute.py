@@ -26,7 +26,7 @@ from mugraph.dialects.interfaces import HasLayoutConstraints
 from mugraph.dialects.kn.workspace import WorkspaceOp
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.shapes import ShapeError, broadcast_shape, matmul_shape
-from mugraph.dialects.tensor_types import dims, op_label, shape_of
+from mugraph.dialects.tensor_types import dims, op_label, shape_of, value_label
 
 
 class KernelOp(WorkspaceOp, HasLayoutConstraints, ABC):
@@ -108,11 +108,26 @@ class MatmulOp(KernelOp):
         return matmul_shape(shape_of(self.lhs.type), shape_of(self.rhs.type))
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
-        """Hard: the innermost dimension of every tensor is one of its last two (cuBLAS)."""
+        """Hard: one of the last two dimensions of every tensor has stride 1 (cuBLAS).
+
+        A single row or column is a matrix of any row stride, so a given layout of one always fits.
+        """
         for value in (self.lhs, self.rhs, self.result):
-            rank = len(shape_of(value.type))
+            shape, fixed = shape_of(value.type), problem.strides_fixed_for(value)
+            rank = len(shape)
+            wide = [dim for dim in (rank - 1, rank - 2) if shape[dim] > 1]
+            if not wide or (fixed is not None and len(wide) == 1):
+                continue
             problem.require_any(
-                problem.innermost(value, rank - 1), problem.innermost(value, rank - 2)
+                *(
+                    problem.innermost(value, dim)
+                    for dim in wide
+                    if fixed is None or fixed[dim] == 1
+                ),
+                reason=(
+                    f"{op_label(self)} calls cuBLAS, which needs stride 1 along one of the last "
+                    f"two dimensions of {value_label(value)}"
+                ),
             )
 
 
@@ -125,18 +140,21 @@ class ElementwiseOp(KernelOp, ABC):
         """What is computed of each element."""
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
-        """Hard: operands and result share their innermost dimension.
+        """Operands and result share their innermost dimension, unless a user fixed them otherwise.
 
-        A tensor that is broadcast along a dimension is not restricted there.
+        A tensor that is broadcast along a dimension is not restricted there.  The kernel reads any
+        layout, so layouts that a user fixed differently are slower but no error.
         """
-        shape = shape_of(self.result.type)
         for operand in self.operands:
-            extents = shape_of(operand.type)
-            for dim in range(len(shape)):
-                if extents[dim] > 1 and problem.strides_fixed_for(operand) is None:
-                    problem.require_any(
+            for dim, extent in enumerate(shape_of(operand.type)):
+                if extent > 1:
+                    problem.prefer_any(
                         problem.innermost(self.result, dim).negated(),
                         problem.innermost(operand, dim),
+                        reason=(
+                            f"{op_label(self)} is fastest where {value_label(operand)} and the "
+                            "result have the same innermost dimension"
+                        ),
                     )
 
 

@@ -1,0 +1,233 @@
+"""The analysis: what layouts a function's tensors may have, and what they would cost.
+
+Source: seed 000 "Layout Resolution", seed 002 section 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import NoneAttr, TensorType
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.utils.exceptions import PassFailedException, VerifyException
+
+from mugraph.dialects.cute import ComposedLayout
+from mugraph.dialects.interfaces import HasLayoutConstraints
+from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.layout_problem import CostModel, LayoutProblem
+from mugraph.dialects.tb import STensorType
+from mugraph.dialects.tensor_types import (
+    dims,
+    element_bytes_of,
+    innermost_dimension,
+    layout_of,
+    op_label,
+    padded_strides,
+    row_major_strides,
+    shape_of,
+    strides_of,
+    value_label,
+    verify_layout_fits,
+)
+
+
+def has_layouts(type_: Attribute) -> bool:
+    """Whether values of this type are DTensors or STensors, which layouts are resolved for."""
+    return isinstance(type_, (TensorType, STensorType))
+
+
+def is_mugraph(function: FuncOp) -> bool:
+    """Whether a function computes with operators that know of layouts."""
+    return any(isinstance(op, (CustomizedOp, HasLayoutConstraints)) for op in function.walk())
+
+
+def tensors_of(function: FuncOp) -> Iterator[SSAValue]:
+    """Every DTensor and STensor of a function, block arguments before the block's operators.
+
+    An operator's results come before the values of its regions.
+    """
+    yield from _tensors_of_block(function.body.block)
+
+
+def _tensors_of_block(block: Block) -> Iterator[SSAValue]:
+    yield from (argument for argument in block.args if has_layouts(argument.type))
+    for op in block.ops:
+        yield from (result for result in op.results if has_layouts(result.type))
+        for region in op.regions:
+            for inner in region.blocks:
+                yield from _tensors_of_block(inner)
+
+
+def build_layout_problem(function: FuncOp, costs: CostModel | None = None) -> LayoutProblem:
+    """The layout problem of one function.
+
+    Layouts that stand in the types stay; inputs without one are row-major and contiguous.  Raises
+    ``PassFailedException`` for tensors that cannot have a layout, or whose layout does not fit,
+    and for operators that touch tensors but say nothing of layouts.
+    """
+    problem = LayoutProblem(costs or CostModel())
+    _bind_block_arguments(problem, function)
+    declared: set[int] = set()
+    for value in tensors_of(function):
+        number = problem.number_of(value)
+        if number not in declared:
+            declared.add(number)
+            _declare_tensor(problem, function, value)
+    for op in function.walk():
+        if isinstance(op, HasLayoutConstraints):
+            op.add_layout_constraints(problem)
+        elif not isinstance(op, (FuncOp, ReturnOp, CustomizedOp)):
+            _reject_foreign_tensors(function, op)
+    return problem
+
+
+def _bind_block_arguments(problem: LayoutProblem, function: FuncOp) -> None:
+    """An operand of ``kn.customized`` and the block argument that it binds are one tensor."""
+    # Numbers follow the order of the text: those of the operands first.
+    for value in tensors_of(function):
+        owner = value.owner
+        if isinstance(owner, Block) and isinstance(graph := owner.parent_op(), CustomizedOp):
+            position = owner.args.index(value)
+            problem.identify(value, graph.inputs[position])
+        else:
+            problem.number_of(value)
+
+
+def _declare_tensor(problem: LayoutProblem, function: FuncOp, value: SSAValue) -> None:
+    """What holds for every tensor, whoever uses it."""
+    type_, label = value.type, f"{value_label(value)} of @{function.sym_name.data}"
+    shape = _static_shape(label, type_)
+    rank = len(shape)
+    innermost = [problem.innermost(value, dim) for dim in range(rank)]
+    problem.require_one(innermost)
+
+    fixed = _fixed_strides(label, function, value)
+    if fixed is not None:
+        problem.fix_strides(value, fixed)
+        real = real_innermost(shape, fixed)
+        candidates = [real]
+        problem.require_any(
+            innermost[real],
+            reason=f"{label} has the strides {_tuple_text(fixed)}, given or contiguous",
+        )
+    else:
+        candidates = innermost_candidates_of(shape)
+        for dim in range(rank):
+            if dim not in candidates:
+                problem.require_any(
+                    innermost[dim].negated(),
+                    reason=f"dimension {dim} of {label} has extent 1 and is never innermost",
+                )
+    if isinstance(type_, STensorType):
+        _declare_shared(problem, value, candidates, fixed is not None)
+
+
+def _declare_shared(
+    problem: LayoutProblem, value: SSAValue, candidates: Sequence[int], is_fixed: bool
+) -> None:
+    """What holds for every STensor: how it may be swizzled, and the bytes it takes."""
+    shape, element_bytes = shape_of(value.type), element_bytes_of(value.type)
+    swizzled = [problem.swizzled(value, dim) for dim in range(len(shape))]
+    for literal in swizzled:
+        problem.charge(problem.costs.swizzled_dimension, literal, reason="a dimension is swizzled")
+    if is_fixed:
+        # It keeps its layout, whichever dimensions its users walk along.
+        return
+    problem.require_at_most_one(swizzled)
+    for dim, literal in enumerate(swizzled):
+        problem.require_any(
+            problem.innermost(value, dim).negated(),
+            literal.negated(),
+            reason=f"the innermost dimension of {value_label(value)} is not swizzled",
+        )
+    for dim in candidates:
+        _, span = padded_strides(shape, dim, element_bytes)
+        problem.charge(
+            span * element_bytes * problem.costs.shared_memory_byte,
+            problem.innermost(value, dim),
+            reason="shared memory, padding included",
+        )
+
+
+def innermost_candidates_of(shape: Sequence[int]) -> list[int]:
+    """The dimensions that may be innermost: those of extent over 1, or the last where none is.
+
+    Where an extent is 1, the layout with that dimension innermost differs in nothing from another.
+    """
+    wide = [dim for dim, extent in enumerate(shape) if extent > 1]
+    return wide or [len(shape) - 1]
+
+
+def real_innermost(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """The dimension of stride 1 or, where there is none, of the least stride.
+
+    Dimensions of extent 1 do not count unless all are.
+    """
+    innermost = innermost_dimension(shape, strides)
+    if innermost is not None:
+        return innermost
+    return min(innermost_candidates_of(shape), key=lambda dim: strides[dim])
+
+
+def _static_shape(label: str, type_: Attribute) -> tuple[int, ...]:
+    shape = shape_of(type_)
+    if not shape:
+        raise PassFailedException(
+            f"--resolve-layout: {label} has rank 0; give it one dimension of extent 1"
+        )
+    if any(extent < 1 for extent in shape):
+        raise PassFailedException(
+            f"--resolve-layout: {label} has type {type_}; every extent must be known and at least 1"
+        )
+    try:
+        element_bytes_of(type_)
+    except VerifyException as error:
+        raise PassFailedException(f"--resolve-layout: {label}: {error}") from error
+    return shape
+
+
+def _fixed_strides(label: str, function: FuncOp, value: SSAValue) -> tuple[int, ...] | None:
+    """The strides that the type gives, or those of an input; ``None`` where they are free."""
+    type_ = value.type
+    shape = shape_of(type_)
+    layout = layout_of(type_)
+    if layout is None:
+        if isinstance(type_, TensorType):
+            encoding = cast(TensorType[Attribute], type_).encoding
+            if not isinstance(encoding, NoneAttr):
+                raise PassFailedException(
+                    f"--resolve-layout: {label} has the encoding {encoding}; expected none, or a "
+                    "#cute.layout"
+                )
+        return row_major_strides(shape) if value.owner is function.body.block else None
+    try:
+        verify_layout_fits(label, shape, layout)
+        strides = strides_of(layout)
+    except VerifyException as error:
+        raise PassFailedException(f"--resolve-layout: {error}") from error
+    if isinstance(type_, TensorType) and isinstance(layout, ComposedLayout):
+        raise PassFailedException(
+            f"--resolve-layout: {label} has the swizzled layout {layout}; only tensors in shared "
+            "memory can be swizzled"
+        )
+    if any(stride < 0 for stride in strides):
+        raise PassFailedException(
+            f"--resolve-layout: {label} has the layout {layout}; strides must not be negative"
+        )
+    return strides
+
+
+def _reject_foreign_tensors(function: FuncOp, op: Operation) -> None:
+    for value in (*op.operands, *op.results):
+        if has_layouts(value.type):
+            raise PassFailedException(
+                f"--resolve-layout: {op_label(op)} in @{function.sym_name.data} touches "
+                f"{value_label(value)} ({dims(shape_of(value.type))}) but says nothing of layouts; "
+                "implement HasLayoutConstraints for it, or move it to a function of its own"
+            )
+
+
+def _tuple_text(numbers: Sequence[int]) -> str:
+    return "(" + ",".join(map(str, numbers)) + ")"

@@ -83,7 +83,7 @@ struct ReduceSum {
     constexpr int kVector = vector_length<static_cast<int>(sizeof(S))>();
     using Partition = LinearPartition<kLanes, kVector, Reduced::kSize>;
     using SliceLayout = typename Slice<SrcLayout>::type;
-    constexpr int kUnroll = ceil_div(16, kVector);
+    [[maybe_unused]] constexpr int kUnroll = ceil_div(16, kVector);
     const int group = thread / kLanes;
     const int lane = thread % kLanes;
     const unsigned mask = warp_mask(thread);

@@ -1,0 +1,74 @@
+// Stands in for the part of cuBLAS that kn::gemm calls when kernels are emulated on the CPU.
+#pragma once
+
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <cmath>
+
+enum cublasStatus_t { CUBLAS_STATUS_SUCCESS = 0, CUBLAS_STATUS_INVALID_VALUE = 7 };
+enum cublasOperation_t { CUBLAS_OP_N = 0, CUBLAS_OP_T = 1 };
+enum cublasComputeType_t { CUBLAS_COMPUTE_16F = 64, CUBLAS_COMPUTE_32F = 68, CUBLAS_COMPUTE_32F_FAST_TF32 = 77 };
+enum cublasGemmAlgo_t { CUBLAS_GEMM_DEFAULT = -1 };
+struct cublasContext {
+  cudaStream_t stream;
+};
+using cublasHandle_t = cublasContext*;
+
+inline cublasStatus_t cublasCreate(cublasHandle_t* handle) {
+  *handle = new cublasContext{};
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+inline cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream) {
+  handle->stream = stream;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+inline char const* cublasGetStatusString(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_SUCCESS ? "the operation completed successfully" : "an invalid value was passed";
+}
+
+namespace emulator {
+
+inline double gemm_element(void const* matrix, cudaDataType_t type, long long index) {
+  if (type == CUDA_R_16F) return static_cast<double>(__half2float(static_cast<__half const*>(matrix)[index]));
+  return static_cast<double>(static_cast<float const*>(matrix)[index]);
+}
+
+}  // namespace emulator
+
+// Column-major, as cuBLAS: op(A) is m x k, op(B) is k x n, C is m x n. alpha must be 1 and beta 0.
+inline cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t, cublasOperation_t op_a, cublasOperation_t op_b, int m,
+                                                 int n, int k, void const* alpha, void const* a, cudaDataType_t a_type,
+                                                 int lda, long long a_batch, void const* b, cudaDataType_t b_type,
+                                                 int ldb, long long b_batch, void const* beta, void* c,
+                                                 cudaDataType_t c_type, int ldc, long long c_batch, int batch,
+                                                 cublasComputeType_t compute, cublasGemmAlgo_t) {
+  const cudaDataType_t scale_type = compute == CUBLAS_COMPUTE_16F ? CUDA_R_16F : CUDA_R_32F;
+  const bool fits = lda >= (op_a == CUBLAS_OP_N ? m : k) && ldb >= (op_b == CUBLAS_OP_N ? k : n) && ldc >= m;
+  if (!fits || emulator::gemm_element(alpha, scale_type, 0) != 1.0 ||
+      emulator::gemm_element(beta, scale_type, 0) != 0.0) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  for (int i = 0; i < batch; ++i) {
+    for (int column = 0; column < n; ++column) {
+      for (int row = 0; row < m; ++row) {
+        double sum = 0.0;
+        for (int p = 0; p < k; ++p) {
+          const long long a_index = i * a_batch + (op_a == CUBLAS_OP_N ? row + 1LL * p * lda : p + 1LL * row * lda);
+          const long long b_index =
+              i * b_batch + (op_b == CUBLAS_OP_N ? p + 1LL * column * ldb : column + 1LL * p * ldb);
+          sum += emulator::gemm_element(a, a_type, a_index) * emulator::gemm_element(b, b_type, b_index);
+        }
+        const long long c_index = i * c_batch + row + 1LL * column * ldc;
+        if (c_type == CUDA_R_16F) {
+          static_cast<__half*>(c)[c_index] = __float2half_rn(static_cast<float>(sum));
+        } else {
+          static_cast<float*>(c)[c_index] = static_cast<float>(sum);
+        }
+      }
+    }
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}

@@ -1,0 +1,288 @@
+// Runs CUDA kernels on the CPU, one at a time, so that the runtime's headers can be tested without a GPU.
+//
+// Compile a .cu file as C++17 with `g++ -x c++ -include emulator.h -I <this folder> ...` and CUDA's and CUTLASS's
+// headers on the include path; kernels are started with cudaLaunchKernel (mugraph::launch does so). Every GPU thread
+// is a fiber; fibers change at barriers and at warp-wide instructions only, so data races are not found, but their
+// order is reversed at every other launch. What is emulated faithfully: who holds what in ldmatrix and mma, cp.async
+// copies that land no sooner than they are waited for, shared memory that starts as NaN, and faults for accesses past
+// the end of a cudaMalloc and for ldmatrix lines outside shared memory or not aligned. Device code declares its
+// dynamic shared memory as `extern __shared__ ... unsigned char shared_memory[]`.
+#pragma once
+
+#include <cuda_runtime.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#undef __launch_bounds__
+#define __launch_bounds__(...)
+
+inline uint3 threadIdx;
+inline uint3 blockIdx;
+inline dim3 blockDim;
+inline dim3 gridDim;
+alignas(1024) inline unsigned char shared_memory[232448];
+
+namespace emulator {
+
+[[noreturn]] inline void fail(char const* message) {
+  std::fprintf(stderr, "emulator: %s (block %u, thread %u)\n", message, blockIdx.x, threadIdx.x);
+  std::exit(3);
+}
+
+struct Barrier {
+  int arrived = 0;
+  unsigned generation = 0;
+};
+
+struct Transfer {
+  void* target;
+  void const* source;
+  std::size_t bytes;
+};
+
+struct Fiber {
+  ucontext_t context;
+  std::unique_ptr<char[]> stack;
+  uint3 index{};
+  int thread = 0;
+  bool is_done = false;
+  std::vector<std::vector<Transfer>> groups = std::vector<std::vector<Transfer>>(1);
+};
+
+struct Warp {
+  std::array<std::array<unsigned char, 64>, 32> slots{};
+  std::map<unsigned, Barrier> barriers;
+};
+
+struct Block {
+  std::vector<Fiber> fibers;
+  std::vector<Warp> warps;
+  Barrier barrier;
+  ucontext_t scheduler{};
+  Fiber* current = nullptr;
+  unsigned events = 0;
+  std::size_t shared_bytes = 0;
+  std::function<void()> body;
+};
+
+inline Block* block = nullptr;
+inline unsigned launches = 0;
+
+inline void wait(Barrier& barrier, int expected) {
+  ++block->events;
+  const unsigned generation = barrier.generation;
+  if (++barrier.arrived == expected) {
+    barrier.arrived = 0;
+    ++barrier.generation;
+    return;
+  }
+  Fiber* const self = block->current;
+  while (barrier.generation == generation) swapcontext(&self->context, &block->scheduler);
+}
+
+inline void sync_block() { wait(block->barrier, static_cast<int>(block->fibers.size())); }
+
+// What each lane of `mask` passed in; all of them must call.
+template <class T>
+std::array<T, 32> exchange(unsigned mask, T const& value) {
+  static_assert(sizeof(T) <= 64);
+  const int thread = block->current->thread;
+  if ((mask >> (thread % 32) & 1u) == 0) fail("a thread calls a warp instruction that its mask leaves out");
+  Warp& warp = block->warps[thread / 32];
+  std::memcpy(warp.slots[thread % 32].data(), &value, sizeof(T));
+  Barrier& barrier = warp.barriers[mask];
+  wait(barrier, __builtin_popcount(mask));
+  std::array<T, 32> values{};
+  for (int lane = 0; lane < 32; ++lane) {
+    if (mask >> lane & 1u) std::memcpy(&values[lane], warp.slots[lane].data(), sizeof(T));
+  }
+  wait(barrier, __builtin_popcount(mask));
+  return values;
+}
+
+template <class T>
+std::array<T, 32> exchange_warp(T const& value) {
+  if (block->current->thread / 32 * 32 + 32 > static_cast<int>(block->fibers.size())) {
+    fail("a tensor-core instruction is executed by a warp of fewer than 32 threads");
+  }
+  return exchange(0xffffffffu, value);
+}
+
+// ldmatrix of kCount matrices; see arch/tensor_core.h for who gets what.
+template <int kCount, bool kTransposed>
+void ldmatrix(void const* line, uint32_t* registers) {
+  const int lane = block->current->thread % 32;
+  const std::array<void const*, 32> lines = exchange_warp(line);
+  for (int q = 0; q < kCount; ++q) {
+    uint16_t elements[2];
+    for (int e = 0; e < 2; ++e) {
+      const int row = kTransposed ? 2 * (lane % 4) + e : lane / 4;
+      const int column = kTransposed ? lane / 4 : 2 * (lane % 4) + e;
+      unsigned char const* address = static_cast<unsigned char const*>(lines[8 * q + row]);
+      if (reinterpret_cast<std::uintptr_t>(address) % 16 != 0) fail("an ldmatrix line is not aligned to 16 bytes");
+      if (address < shared_memory || address + 16 > shared_memory + block->shared_bytes) {
+        fail("an ldmatrix line is outside shared memory");
+      }
+      std::memcpy(&elements[e], address + 2 * column, 2);
+    }
+    registers[q] = elements[0] | static_cast<uint32_t>(elements[1]) << 16;
+  }
+}
+
+inline void async_copy(void* target, void const* source, std::size_t bytes) {
+  if (reinterpret_cast<std::uintptr_t>(target) % bytes != 0 || reinterpret_cast<std::uintptr_t>(source) % bytes != 0) {
+    fail("an address of cp.async is not a multiple of its size");
+  }
+  block->current->groups.back().push_back({target, source, bytes});
+}
+
+inline void async_commit() { block->current->groups.emplace_back(); }
+
+// Lets the copies of all but the newest `in_flight` committed groups land.
+inline void async_wait(int in_flight) {
+  auto& groups = block->current->groups;
+  while (static_cast<int>(groups.size()) - 1 > in_flight) {
+    for (Transfer const& transfer : groups.front()) std::memcpy(transfer.target, transfer.source, transfer.bytes);
+    groups.erase(groups.begin());
+  }
+}
+
+inline void enter() {
+  block->body();
+  block->current->is_done = true;
+  ++block->events;
+  swapcontext(&block->current->context, &block->scheduler);
+}
+
+inline void run_block(dim3 size) {
+  constexpr std::size_t kStack = 256 * 1024;
+  const int threads = static_cast<int>(size.x * size.y * size.z);
+  block->fibers.resize(threads);
+  block->warps.resize((threads + 31) / 32);
+  std::memset(shared_memory, 0xff, sizeof(shared_memory));
+  for (int thread = 0; thread < threads; ++thread) {
+    Fiber& fiber = block->fibers[thread];
+    fiber.thread = thread;
+    fiber.index = {thread % size.x, thread / size.x % size.y, thread / (size.x * size.y)};
+    fiber.stack.reset(new char[kStack]);
+    getcontext(&fiber.context);
+    fiber.context.uc_stack.ss_sp = fiber.stack.get();
+    fiber.context.uc_stack.ss_size = kStack;
+    fiber.context.uc_link = nullptr;
+    makecontext(&fiber.context, enter, 0);
+  }
+  for (int running = threads; running > 0;) {
+    const unsigned events = block->events;
+    for (int i = 0; i < threads; ++i) {
+      Fiber& fiber = block->fibers[launches % 2 == 0 ? i : threads - 1 - i];
+      if (fiber.is_done) continue;
+      block->current = &fiber;
+      threadIdx = fiber.index;
+      swapcontext(&block->scheduler, &fiber.context);
+      if (fiber.is_done) --running;
+    }
+    if (running > 0 && events == block->events) fail("deadlock: threads wait for others that never come");
+  }
+}
+
+template <class... Parameters, std::size_t... I>
+std::tuple<Parameters...> read_parameters(void** arguments, std::index_sequence<I...>) {
+  return {*static_cast<Parameters*>(arguments[I])...};
+}
+
+}  // namespace emulator
+
+template <class... Parameters>
+cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 grid, dim3 size, void** arguments,
+                             std::size_t shared_bytes, cudaStream_t) {
+  const std::size_t threads = std::size_t{size.x} * size.y * size.z;
+  if (threads == 0 || threads > 1024 || grid.x == 0 || shared_bytes > sizeof(shared_memory)) {
+    return cudaErrorInvalidConfiguration;
+  }
+  const auto parameters = emulator::read_parameters<Parameters...>(arguments, std::index_sequence_for<Parameters...>{});
+  gridDim = grid;
+  blockDim = size;
+  for (unsigned z = 0; z < grid.z; ++z) {
+    for (unsigned y = 0; y < grid.y; ++y) {
+      for (unsigned x = 0; x < grid.x; ++x) {
+        blockIdx = {x, y, z};
+        emulator::Block state;
+        state.shared_bytes = shared_bytes;
+        state.body = [&] { std::apply(kernel, parameters); };
+        emulator::block = &state;
+        emulator::run_block(size);
+      }
+    }
+  }
+  ++emulator::launches;
+  return cudaSuccess;
+}
+
+template <class... Parameters>
+cudaError_t cudaFuncSetAttribute(void (*)(Parameters...), cudaFuncAttribute, int value) {
+  return value <= static_cast<int>(sizeof(shared_memory)) ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+extern "C" {
+// Allocations end at a page that must not be touched, so reading past the end faults.
+inline cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
+  constexpr std::size_t kPage = 4096;
+  const std::size_t rounded = (bytes + 15) / 16 * 16;
+  const std::size_t pages = (rounded + kPage - 1) / kPage * kPage;
+  void* const memory = mmap(nullptr, pages + kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return cudaErrorMemoryAllocation;
+  mprotect(static_cast<char*>(memory) + pages, kPage, PROT_NONE);
+  *pointer = static_cast<char*>(memory) + pages - rounded;
+  return cudaSuccess;
+}
+inline cudaError_t cudaFree(void*) { return cudaSuccess; }  // tests are short: memory goes with the process
+inline cudaError_t cudaMemcpy(void* target, void const* source, std::size_t bytes, cudaMemcpyKind) {
+  std::memcpy(target, source, bytes);
+  return cudaSuccess;
+}
+inline cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+inline cudaError_t cudaGetLastError() { return cudaSuccess; }
+inline cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+inline char const* cudaGetErrorString(cudaError_t status) {
+  return status == cudaErrorInvalidConfiguration ? "invalid configuration argument" : "emulated error";
+}
+inline char const* cudaGetErrorName(cudaError_t status) {
+  return status == cudaErrorInvalidConfiguration ? "cudaErrorInvalidConfiguration" : "cudaErrorEmulated";
+}
+}
+
+inline void __syncthreads() { emulator::sync_block(); }
+
+template <class T>
+T __shfl_xor_sync(unsigned mask, T value, int distance) {
+  const int lane = emulator::block->current->thread % 32;
+  return emulator::exchange(mask, value)[lane ^ distance];
+}
+
+inline float __uint_as_float(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+inline uint32_t __float_as_uint(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+inline float __fdividef(float x, float y) { return x / y; }

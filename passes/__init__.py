@@ -1,1 +1,1 @@
-"""The passes of mugraph: one module or folder a pass; ``analysis`` holds what several of them ask."""
+"""The passes of mugraph: one module or folder a pass, ``analysis`` what several ask."""

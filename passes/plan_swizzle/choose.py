@@ -74,9 +74,7 @@ def _row_stride(demand: SwizzleDemand, inner: int | None) -> int | None:
     return min(rows) if rows else None
 
 
-def _xor_swizzle(
-    plain: Layout, chunk: int, chunks_in_row: int, chunks_in_line: int
-) -> AnyLayout:
+def _xor_swizzle(plain: Layout, chunk: int, chunks_in_row: int, chunks_in_line: int) -> AnyLayout:
     if chunks_in_row == 1:
         return plain
     permuted = min(chunks_in_row, chunks_in_line)

@@ -1,0 +1,192 @@
+"""``--schedule-threadblock``: threadblock graphs become linear schedules."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+from xdsl.utils.exceptions import PassFailedException
+
+from mugraph.dialects import sched, tb
+from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.partition import choose_partition
+from mugraph.dialects.tb.layouts import partitioned_operand
+from mugraph.dialects.tensor_types import (
+    element_bytes_of,
+    layout_of,
+    op_label,
+    shape_of,
+    value_label,
+)
+from mugraph.passes.plan_stensor_memory import choose_plan, memory_requests
+from mugraph.passes.plan_stensor_memory.allocate import Request
+from mugraph.passes.plan_swizzle import collect_accesses, demand_of
+from mugraph.passes.plan_swizzle.choose import choose_swizzle
+from mugraph.passes.schedule_threadblock.build import build_kernel
+from mugraph.passes.schedule_threadblock.builder import Choices
+from mugraph.passes.schedule_threadblock.choose import (
+    ACCUMULATOR_REGISTERS,
+    WarpLayout,
+    choose_stages,
+    choose_warp_layout,
+)
+from mugraph.passes.schedule_threadblock.levels import Levels, accumulates, find_levels
+from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+
+__all__ = ["ScheduleThreadblockPass", "schedule_threadblock"]
+
+
+def choose_warp_layouts(graph: CustomizedOp, target: Target) -> dict[tb.MatmulOp, WarpLayout]:
+    """How the block's warps share each matrix product."""
+    warps = graph.threads // target.warp_size
+    layouts: dict[tb.MatmulOp, WarpLayout] = {}
+    for op in graph.body.block.ops:
+        if not isinstance(op, tb.MatmulOp):
+            continue
+        if warps == 0:
+            raise PassFailedException(
+                f"--schedule-threadblock: {op_label(op)} needs a whole warp of "
+                f"{target.warp_size} threads, the block has {graph.threads}; enlarge 'block'"
+            )
+        *_, rows, columns = shape_of(op.result.type)
+        layouts[op] = choose_warp_layout(rows, columns, shape_of(op.lhs.type)[-1], warps)
+    return layouts
+
+
+def accumulator_registers(
+    op: Operation, graph: CustomizedOp, warp_layouts: dict[tb.MatmulOp, WarpLayout]
+) -> int | None:
+    """fp32 registers a thread needs to keep an accumulator; ``None`` where it cannot keep it.
+
+    The sums of a reduction are shared between lanes and stay in shared memory.
+    """
+    if isinstance(op, tb.MatmulOp):
+        *_, rows, columns = shape_of(op.result.type)
+        return warp_layouts[op].accumulators_per_thread(rows, columns)
+    if isinstance(op, tb.AnyReductionOp):
+        return None
+    shape = shape_of(op.results[0].type)
+    operands = [partitioned_operand(value) for value in (op.results[0], *op.operands)]
+    return choose_partition(shape, operands, graph.threads).values_per_thread(shape)
+
+
+def choose_register_accumulators(
+    graph: CustomizedOp, levels: Levels, warp_layouts: dict[tb.MatmulOp, WarpLayout]
+) -> frozenset[Operation]:
+    """Accumulators to keep in registers: in order, while their sum stays within 192 a thread."""
+    chosen: list[Operation] = []
+    used = 0
+    for op in (op for level in levels.body for op in level if accumulates(op)):
+        needed = accumulator_registers(op, graph, warp_layouts)
+        if needed is not None and used + needed <= ACCUMULATOR_REGISTERS:
+            chosen.append(op)
+            used += needed
+    return frozenset(chosen)
+
+
+def shared_memory_peak(kernel: sched.KernelOp) -> int:
+    """The bytes a block of this kernel will need, with the layouts that swizzling will give it."""
+    accesses = collect_accesses(kernel)
+    requests: list[Request] = []
+    for buffer, request in memory_requests(kernel).items():
+        layout = choose_swizzle(demand_of(buffer.result, accesses[buffer.result]))
+        size = layout.cosize() * element_bytes_of(buffer.result.type)
+        stage = math.ceil(size / 16) * 16
+        requests.append(replace(request, size=stage * buffer.stage_count))
+    return choose_plan(requests, "best-of-all").peak
+
+
+def _bytes_loaded_an_iteration(levels: Levels) -> int:
+    return sum(
+        math.prod(shape_of(op.result.type)) * element_bytes_of(op.result.type)
+        for op in levels.inputs
+        if op.loop_dim >= 0
+    )
+
+
+def schedule_graph(graph: CustomizedOp, target: Target, symbol: str) -> sched.KernelOp:
+    """The schedule of one graph, with the most stages wanted that fit the block's memory."""
+    levels = find_levels(graph)
+    warp_layouts = choose_warp_layouts(graph, target)
+    registers = choose_register_accumulators(graph, levels, warp_layouts)
+
+    def kernel_with(stages: int) -> sched.KernelOp:
+        choices = Choices(stages, warp_layouts, registers)
+        return build_kernel(graph, levels, choices, symbol)
+
+    kernel = kernel_with(1)
+    stages = choose_stages(
+        _bytes_loaded_an_iteration(levels),
+        math.prod(graph.grid_dim),
+        graph.forloop_range,
+        shared_memory_peak(kernel),
+        target,
+    )
+    for count in range(stages, 1, -1):
+        candidate = kernel_with(count)
+        if shared_memory_peak(candidate) <= target.shared_memory_per_block:
+            return candidate
+    return kernel
+
+
+def require_layouts(graph: CustomizedOp) -> None:
+    """Raises ``PassFailedException`` naming a tensor of the graph that has no layout yet."""
+    tiles = [result for op in graph.body.block.ops for result in op.results]
+    for value in (*graph.inputs, *graph.results, *tiles):
+        if layout_of(value.type) is None:
+            raise PassFailedException(
+                f"--schedule-threadblock: {value_label(value)} in {op_label(graph)} has no layout "
+                "yet; run --resolve-layout first"
+            )
+
+
+def schedule_threadblock(function: FuncOp, target: Target) -> Sequence[sched.KernelOp]:
+    """Replaces every custom kernel of a function by the launch of its schedule."""
+    kernels: list[sched.KernelOp] = []
+    graphs = [op for op in function.walk() if isinstance(op, CustomizedOp)]
+    for index, graph in enumerate(graphs):
+        require_layouts(graph)
+        symbol = f"{function.sym_name.data}_custom{index}"
+        kernel = schedule_graph(graph, target, symbol)
+        kernels.append(kernel)
+        launch = sched.LaunchOp(symbol, graph.inputs, [value.type for value in graph.results])
+        offsets = graph.workspace_offsets()
+        if offsets is not None:
+            launch.set_workspace_offsets(offsets)
+        hints = [result.name_hint for result in graph.results]
+        Rewriter.replace_op(graph, launch)
+        for result, hint in zip(launch.results, hints, strict=True):
+            result.name_hint = hint
+    return kernels
+
+
+@dataclass(frozen=True)
+class ScheduleThreadblockPass(ModulePass):
+    """Turns threadblock graphs into linear schedules: ``kn.customized`` into ``sched.kernel``.
+
+    Orders operators by depth with one barrier between successive depths, pipelines the loop with
+    the fewest stages that cover the latency of device memory, keeps accumulators in registers
+    while they fit, and chooses the tensor-core instruction, the warps' arrangement and the vector
+    width of every access; all of it stands in the result.  Pre-conditions: ``--resolve-layout``,
+    and ``--decompose-threadblock`` where the graph has composite operators.
+    """
+
+    name = "schedule-threadblock"
+
+    arch: str = DEFAULT_TARGET
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Schedules every function of the module; kernels stand before the function."""
+        target = target_named(self.arch)
+        for function in tuple(op.body.block.ops):
+            if isinstance(function, FuncOp):
+                kernels = schedule_threadblock(function, target)
+                for kernel in kernels:
+                    op.body.block.insert_op_before(kernel, function)

@@ -1,0 +1,130 @@
+"""What the rewrite of one threadblock graph keeps at hand while it writes the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import f32
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from mugraph.dialects import sched, tb
+from mugraph.dialects.copies import TileCopy, copy_vector, global_innermost
+from mugraph.dialects.cute import Layout
+from mugraph.dialects.cute.attributes import LayoutAttr, TiledMmaAttr
+from mugraph.dialects.elementwise import Epilogue
+from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.partition import (
+    VECTOR_BYTES,
+    LinearPartition,
+    choose_partition,
+    iteration_order,
+)
+from mugraph.dialects.tb.layouts import partitioned_operand
+from mugraph.dialects.tensor_types import element_type_of, resolved_layout_of, shape_of
+from mugraph.passes.schedule_threadblock.choose import MMA_ATOM, WarpLayout
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What was decided for one graph before it is rewritten."""
+
+    stages: int
+    warp_layouts: dict[tb.MatmulOp, WarpLayout]
+    register_accumulators: frozenset[Operation]
+
+
+@dataclass
+class KernelBuilder:
+    """Builds one kernel; ``here`` collects the operators of the phase being written."""
+
+    graph: CustomizedOp
+    choices: Choices
+    top: list[Operation] = field(default_factory=list[Operation])
+    prologue: list[Operation] = field(default_factory=list[Operation])
+    write_back: list[Operation] = field(default_factory=list[Operation])
+    here: list[Operation] = field(default_factory=list[Operation])
+    buffers: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+
+    outputs: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+
+    @property
+    def threads(self) -> int:
+        """Threads in a block."""
+        return self.graph.threads
+
+    def shared_type(self, value: SSAValue, element_type: Attribute | None = None) -> Attribute:
+        """The type of the buffer of an STensor."""
+        return sched.SharedType(
+            shape_of(value.type),
+            element_type or element_type_of(value.type),
+            LayoutAttr(resolved_layout_of(value)),
+        )
+
+    def allocate(
+        self, value: SSAValue, stages: int = 1, element_type: Attribute | None = None
+    ) -> SSAValue:
+        """A new buffer for an STensor, of which later operators of the graph read."""
+        alloc = sched.AllocOp(self.shared_type(value, element_type), stages)
+        alloc.result.name_hint = value.name_hint
+        self.top.append(alloc)
+        self.buffers[value] = alloc.result
+        return alloc.result
+
+    def fragment(self, type_: Attribute, hint: str | None) -> SSAValue:
+        """New registers, set to zero before the loop by whoever accumulates in them."""
+        op = sched.FragmentOp(type_)
+        op.result.name_hint = hint
+        self.top.append(op)
+        return op.result
+
+    def buffer(self, value: SSAValue) -> SSAValue:
+        """The buffer that holds an STensor."""
+        return self.buffers[value]
+
+    def partition(self, destination: SSAValue, sources: Sequence[SSAValue]) -> LinearPartition:
+        """Who computes what of an element-wise operator on these tensors or buffers."""
+        return choose_partition(
+            shape_of(destination.type),
+            [partitioned_operand(value) for value in (destination, *sources)],
+            self.threads,
+        )
+
+    def mma_fragment_type(self, op: tb.MatmulOp) -> sched.FragmentType:
+        """The accumulator fragment of a matrix product."""
+        warps = self.choices.warp_layouts[op]
+        return sched.FragmentType(
+            shape_of(op.result.type), f32, TiledMmaAttr(MMA_ATOM, (warps.m, warps.n, 1))
+        )
+
+    def register_accumulator(self, op: Operation, type_: sched.FragmentType) -> SSAValue:
+        """Registers for an operator's sum, zero before the loop, stored to its buffer after it."""
+        result = op.results[0]
+        total = self.fragment(type_, result.name_hint)
+        self.prologue.append(sched.FillOp(total, 0.0))
+        self.write_back.append(sched.StoreOp(total, self.allocate(result), Epilogue()))
+        return total
+
+    def shared_accumulator(self, op: Operation) -> SSAValue:
+        """An fp32 buffer for an operator's sum, zero before the loop."""
+        total = self.allocate(op.results[0], element_type=f32)
+        self.prologue.append(sched.FillOp(total, 0.0))
+        return total
+
+    def tile(self, argument: SSAValue, copy: TileCopy) -> SSAValue:
+        """The view of a device tensor that a copy touches."""
+        type_ = sched.GlobalType(
+            copy.tile, element_type_of(argument.type), LayoutAttr(Layout(copy.tile, copy.strides))
+        )
+        op = sched.TileOp(argument, copy.map_, copy.fordim, type_)
+        op.result.name_hint = f"{argument.name_hint}_tile" if argument.name_hint else None
+        self.top.append(op)
+        return op.result
+
+    def copy_partition(self, copy: TileCopy, other_element_bytes: int) -> LinearPartition:
+        """Who moves what of a copy; vectors are at most 16 bytes on either side."""
+        vector = copy_vector(copy)
+        while vector * max(copy.element_bytes, other_element_bytes) > VECTOR_BYTES:
+            vector //= 2
+        order = iteration_order(copy.tile, global_innermost(copy))
+        return LinearPartition(self.threads, vector, order)

@@ -1,0 +1,146 @@
+"""How each threadblock operator is written in a schedule: one function an operator.
+
+An operator of another dialect takes part by registering a function of its own with
+:func:`schedule_operator`.
+"""
+
+from __future__ import annotations
+
+from functools import singledispatch
+
+from xdsl.dialects.builtin import f32
+from xdsl.ir import Operation, SSAValue
+from xdsl.utils.exceptions import PassFailedException
+
+from mugraph.dialects import sched, tb
+from mugraph.dialects.elementwise import Epilogue, ScalarFunction
+from mugraph.dialects.partition import LinearPartition
+from mugraph.dialects.sched import Grouping, LinearPartitionAttr
+from mugraph.dialects.tensor_types import (
+    element_bytes_of,
+    innermost_of,
+    op_label,
+    shape_of,
+)
+from mugraph.passes.schedule_threadblock.builder import KernelBuilder
+
+LDMATRIX_ELEMENT_BYTES = 2
+"""``ldmatrix`` moves elements of 16 bits."""
+
+
+@singledispatch
+def schedule_operator(op: Operation, builder: KernelBuilder) -> None:
+    """Appends the schedule of one operator to the phase that ``builder`` is writing."""
+    raise PassFailedException(
+        f"--schedule-threadblock: {op_label(op)} cannot be scheduled as it is; composite operators "
+        "need --decompose-threadblock first"
+    )
+
+
+def write_elementwise(
+    op: Operation, function: ScalarFunction, epilogue: Epilogue, builder: KernelBuilder
+) -> None:
+    """An element-wise operation into a buffer or an accumulator."""
+    result = op.results[0]
+    sources = [builder.buffer(value) for value in op.operands]
+    if op in builder.choices.register_accumulators:
+        partition = builder.partition(result, sources)
+        layout = LinearPartitionAttr(partition)
+        type_ = sched.FragmentType(shape_of(result.type), f32, layout)
+        destination = builder.register_accumulator(op, type_)
+    elif epilogue.accumulates:
+        destination = builder.shared_accumulator(op)
+        partition = builder.partition(destination, sources)
+    else:
+        destination = builder.allocate(result)
+        partition = builder.partition(destination, sources)
+    builder.here.append(sched.ElementwiseOp(function, sources, destination, epilogue, partition))
+
+
+@schedule_operator.register
+def _(op: tb.ElementwiseOp, builder: KernelBuilder) -> None:
+    write_elementwise(op, op.function, tb.epilogue_of(op), builder)
+
+
+@schedule_operator.register
+def _(op: tb.ForloopAccumOp, builder: KernelBuilder) -> None:
+    if op.kind.data is not tb.AccumulatorKind.NONE:
+        raise PassFailedException(
+            f"--schedule-threadblock: {op_label(op)} reduces; run --decompose-threadblock first"
+        )
+    write_elementwise(op, ScalarFunction("identity"), Epilogue(accumulates=True), builder)
+
+
+@schedule_operator.register
+def _(op: tb.AnyReductionOp, builder: KernelBuilder) -> None:
+    epilogue = tb.epilogue_of(op)
+    if epilogue.accumulates:
+        destination = builder.shared_accumulator(op)
+    else:
+        destination = builder.allocate(op.result)
+    lanes, order = op.work_sharing(builder.threads)
+    groups = op.groups()
+    strided = groups.start_step == 1 and groups.step > 1
+    builder.here.append(
+        sched.ReduceOp(
+            builder.buffer(op.input),
+            destination,
+            op.reduced_dim,
+            Grouping.STRIDED if strided else Grouping.CONTIGUOUS,
+            lanes,
+            LinearPartition(builder.threads, 1, order),
+            epilogue,
+        )
+    )
+
+
+def suits_ldmatrix(buffer: SSAValue) -> bool:
+    """Whether ``ldmatrix`` can load a matrix: 16-bit elements, a matrix dimension innermost."""
+    innermost = innermost_of(buffer)
+    rank = len(shape_of(buffer.type))
+    return (
+        element_bytes_of(buffer.type) == LDMATRIX_ELEMENT_BYTES
+        and innermost is not None
+        and innermost >= rank - 2
+    )
+
+
+@schedule_operator.register
+def _(op: tb.MatmulOp, builder: KernelBuilder) -> None:
+    epilogue = tb.epilogue_of(op)
+    functions = Epilogue(epilogue.functions)
+    type_ = builder.mma_fragment_type(op)
+    lhs, rhs = builder.buffer(op.lhs), builder.buffer(op.rhs)
+    ldmatrix = (suits_ldmatrix(lhs), suits_ldmatrix(rhs))
+    in_registers = op in builder.choices.register_accumulators
+    if in_registers and not functions:
+        total = builder.register_accumulator(op, type_)
+        builder.here.append(sched.MmaOp(lhs, rhs, total, ldmatrix))
+        return
+    product = sched.FragmentOp(type_)
+    product.result.name_hint = op.result.name_hint
+    builder.here.extend(
+        [
+            product,
+            sched.FillOp(product.result, 0.0),
+            sched.MmaOp(lhs, rhs, product.result, ldmatrix),
+        ]
+    )
+    if in_registers:
+        total = builder.register_accumulator(op, type_)
+        builder.here.append(sched.AccumulateOp(product.result, total, functions))
+    elif epilogue.accumulates:
+        total = builder.shared_accumulator(op)
+        builder.here.append(sched.StoreOp(product.result, total, epilogue))
+    else:
+        destination = builder.allocate(op.result)
+        builder.here.append(sched.StoreOp(product.result, destination, epilogue))
+
+
+@schedule_operator.register
+def _(op: tb.OutputOp, builder: KernelBuilder) -> None:
+    source = builder.buffer(op.stensor)
+    copy = op.resolved_copy()
+    tile = builder.tile(builder.outputs[op.dtensor], copy)
+    partition = builder.copy_partition(copy, element_bytes_of(source.type))
+    builder.here.append(sched.CopyOp(source, tile, partition))

@@ -1,0 +1,34 @@
+"""xDSL's interpreter, set up so that an operator it cannot run is named to the user."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues
+from xdsl.ir import Operation
+
+from mugraph.dialects.tensor_types import op_label
+from mugraph.runtime.interpreter.errors import ExecutionError
+
+
+class RefuseUnknown(Interpreter.Listener):
+    """Raises ``ExecutionError`` at an operator that has no implementation."""
+
+    def __init__(self, functions: tuple[InterpreterFunctions, ...]):
+        self._known = {
+            op_type
+            for implementations in functions
+            for op_type, _ in implementations._impls()  # pyright: ignore[reportPrivateUsage]
+        }
+
+    def will_interpret_op(self, op: Operation, args: PythonValues) -> None:
+        """Checks the operator that is about to run."""
+        if type(op) not in self._known:
+            raise ExecutionError(f"{op_label(op)} cannot be executed by the interpreter yet")
+
+
+def make_interpreter(module: ModuleOp, *functions: InterpreterFunctions) -> Interpreter:
+    """An interpreter of the operators that ``functions`` implement, and no others."""
+    interpreter = Interpreter(module, listeners=(RefuseUnknown(functions),))
+    for implementations in functions:
+        interpreter.register_implementations(implementations)
+    return interpreter

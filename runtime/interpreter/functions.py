@@ -1,0 +1,79 @@
+"""What scalar functions, reductions and norms compute on numpy.
+
+Arrays are of the computing type and nothing rounds to a storage type here.  Special numbers follow
+IEEE 754: x / 0 is an infinity, 0 / 0 and the root of a negative number are NaN, the root of -0 is
+-0, silu(-infinity) is NaN as in the CUDA header, and a NaN that is summed makes the sum NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mugraph.dialects.elementwise import ScalarFunction
+from mugraph.dialects.tb import Groups
+from mugraph.runtime.interpreter.arithmetic import Array
+
+
+def silu(x: Array) -> Array:
+    """x / (1 + exp(-x))."""
+    return x / (1 + np.exp(-x))
+
+
+def mul_scalar(x: Array, constant: float) -> Array:
+    """x times an fp32 constant."""
+    return x * constant
+
+
+SCALAR_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "exp": np.exp,
+    "silu": silu,
+    "square": np.square,
+    "sqrt": np.sqrt,
+    "mul_scalar": mul_scalar,
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+}
+"""What each function of :mod:`mugraph.dialects.elementwise` computes: operands, then constants."""
+
+
+def apply_function(function: ScalarFunction, *operands: Array) -> Array:
+    """The function of each element; extents of 1 are broadcast."""
+    return SCALAR_FUNCTIONS[function.name](*operands, *function.constants)
+
+
+def apply_chain(functions: Sequence[ScalarFunction], value: Array) -> Array:
+    """Unary functions in order, as an epilogue applies them."""
+    for function in functions:
+        value = apply_function(function, value)
+    return value
+
+
+def sum_groups(value: Array, axis: int, groups: Groups, results: int) -> Array:
+    """Sums groups of elements along ``axis``, whose extent becomes ``results``.
+
+    Result ``j`` is the sum of elements ``j * start_step + k * step`` for ``k < count``.
+    """
+    moved = np.moveaxis(value, axis, -1)
+    step = moved.strides[-1]
+    grouped = np.lib.stride_tricks.as_strided(
+        moved,
+        (*moved.shape[:-1], results, groups.count),
+        (*moved.strides[:-1], groups.start_step * step, groups.step * step),
+        writeable=False,
+    )
+    return np.moveaxis(grouped.sum(axis=-1), -1, axis)
+
+
+def sum_last(value: Array) -> Array:
+    """The sum over the last axis, whose extent becomes 1."""
+    return value.sum(axis=-1, keepdims=True)
+
+
+def rms_norm(value: Array) -> Array:
+    """x / sqrt(mean of x² over the last axis)."""
+    return value / np.sqrt(np.square(value).mean(axis=-1, keepdims=True))

@@ -1,0 +1,70 @@
+"""Execution of kernel-level operators: ``kn``, and launches of ``sched`` kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.interpreter import (
+    Interpreter,
+    InterpreterFunctions,
+    PythonValues,
+    impl,
+    register_impls,
+)
+
+from mugraph.dialects import kn
+from mugraph.dialects.sched import LaunchOp
+from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array
+from mugraph.runtime.interpreter.functions import apply_function
+from mugraph.runtime.interpreter.schedule import run_kernel
+from mugraph.runtime.interpreter.threadblock import run_threadblock_graph
+
+
+@register_impls
+class KernelFunctions(InterpreterFunctions):
+    """One implementation an operator; values are tensors in device memory, of logical extents."""
+
+    def __init__(self, arithmetic: Arithmetic):
+        self.arithmetic = arithmetic
+
+    def _loaded(self, args: PythonValues) -> list[Array]:
+        return [self.arithmetic.load(arg) for arg in args]
+
+    def _stored(self, op: kn.KernelOp, value: Array) -> tuple[Array]:
+        return (self.arithmetic.store(value, op.result.type),)
+
+    @impl(kn.MatmulOp)
+    def run_matmul(
+        self, interpreter: Interpreter, op: kn.MatmulOp, args: PythonValues
+    ) -> PythonValues:
+        """The batched matrix product, summed in the computing type whatever ``compute`` says."""
+        lhs, rhs = self._loaded(args)
+        return self._stored(op, np.matmul(lhs, rhs))
+
+    def run_elementwise(
+        self, interpreter: Interpreter, op: kn.ElementwiseOp, args: PythonValues
+    ) -> PythonValues:
+        """The operator's scalar function of each element."""
+        return self._stored(op, apply_function(op.function, *self._loaded(args)))
+
+    run_exp = impl(kn.ExpOp)(run_elementwise)
+    run_silu = impl(kn.SiluOp)(run_elementwise)
+    run_square = impl(kn.SquareOp)(run_elementwise)
+    run_sqrt = impl(kn.SqrtOp)(run_elementwise)
+    run_mul_scalar = impl(kn.MulScalarOp)(run_elementwise)
+    run_add = impl(kn.AddOp)(run_elementwise)
+    run_mul = impl(kn.MulOp)(run_elementwise)
+    run_div = impl(kn.DivOp)(run_elementwise)
+
+    @impl(kn.CustomizedOp)
+    def run_customized(
+        self, interpreter: Interpreter, op: kn.CustomizedOp, args: PythonValues
+    ) -> PythonValues:
+        """The threadblock graph in every block."""
+        return run_threadblock_graph(op, args, self.arithmetic, interpreter.module)
+
+    @impl(LaunchOp)
+    def run_launch(
+        self, interpreter: Interpreter, op: LaunchOp, args: PythonValues
+    ) -> PythonValues:
+        """The kernel's schedule in every block."""
+        return run_kernel(op, args, self.arithmetic, interpreter.module)

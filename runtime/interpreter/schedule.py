@@ -1,0 +1,282 @@
+"""Execution of ``sched`` kernels at the level of logical values.
+
+Buffers and fragments are logical arrays, one a stage; their layouts do not matter here.  Copies
+take effect at once, and commits, waits and barriers do nothing: a schedule that lacks one, or a
+memory plan that overlaps buffers, still gives the right values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.interpreter import (
+    Interpreter,
+    InterpreterFunctions,
+    PythonValues,
+    impl,
+    register_impls,
+)
+from xdsl.ir import Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects import sched
+from mugraph.dialects.elementwise import Epilogue
+from mugraph.dialects.maps import AXES
+from mugraph.dialects.tb import NOT_SPLIT, epilogue_of
+from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
+from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array
+from mugraph.runtime.interpreter.blocks import (
+    GRID_AXES,
+    Frame,
+    boxes,
+    broadcast_bytes,
+    constant_tile,
+)
+from mugraph.runtime.interpreter.dispatch import make_interpreter
+from mugraph.runtime.interpreter.errors import ExecutionError
+from mugraph.runtime.interpreter.functions import apply_chain, apply_function, sum_groups
+
+WHOLE = (NOT_SPLIT,) * len(AXES)
+"""The map of a tensor that no grid axis splits."""
+
+
+@dataclass(frozen=True)
+class DeviceTile:
+    """A tensor in device memory, and the tile of it that each block and iteration means."""
+
+    tensor: Array
+    map_: tuple[int, ...] = WHOLE
+    fordim: int = NOT_SPLIT
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A buffer or fragment: an array for each stage, ``None`` until one is written."""
+
+    stages: list[Array | None]
+
+
+@register_impls
+class ScheduleFunctions(InterpreterFunctions):
+    """One implementation an operator of ``sched`` that stands in a kernel."""
+
+    def __init__(self, frame: Frame):
+        self.frame = frame
+
+    def read(self, operand: SSAValue, buffer: Buffer) -> Array:
+        """What a buffer holds for the current iteration."""
+        value = buffer.stages[self.frame.iteration % len(buffer.stages)]
+        if value is None:
+            raise ExecutionError(
+                f"{value_label(operand)} is read in iteration {self.frame.iteration} before "
+                "anything was written to it"
+            )
+        return value
+
+    def write(
+        self,
+        destination: SSAValue,
+        buffer: Buffer,
+        value: Array,
+        epilogue: Epilogue | None = None,
+        iteration: int | None = None,
+    ) -> None:
+        """Applies an epilogue, rounds, and writes to the stage of an iteration."""
+        if epilogue is not None:
+            value = apply_chain(epilogue.functions, value)
+            if epilogue.accumulates:
+                value = self.read(destination, buffer) + value
+        at = self.frame.iteration if iteration is None else iteration
+        element_type = element_type_of(destination.type)
+        buffer.stages[at % len(buffer.stages)] = self.frame.arithmetic.round(value, element_type)
+
+    @impl(sched.AllocOp)
+    def run_alloc(
+        self, interpreter: Interpreter, op: sched.AllocOp, args: PythonValues
+    ) -> PythonValues:
+        """A buffer with nothing in it."""
+        return (Buffer([None] * op.stage_count),)
+
+    @impl(sched.FragmentOp)
+    def run_fragment(
+        self, interpreter: Interpreter, op: sched.FragmentOp, args: PythonValues
+    ) -> PythonValues:
+        """Registers with nothing in them."""
+        return (Buffer([None]),)
+
+    @impl(sched.TileOp)
+    def run_tile(
+        self, interpreter: Interpreter, op: sched.TileOp, args: PythonValues
+    ) -> PythonValues:
+        """A tile of a whole tensor."""
+        source: DeviceTile = args[0]
+        if source.map_ != WHOLE or source.fordim != NOT_SPLIT:
+            raise ExecutionError(
+                f"{op_label(op)} is a tile of a tile; the interpreter cuts whole tensors only"
+            )
+        return (DeviceTile(source.tensor, op.map_, op.loop_dim),)
+
+    def run_phase(
+        self, interpreter: Interpreter, op: sched.PhaseOp, args: PythonValues
+    ) -> PythonValues:
+        """The operators of the phase, in order."""
+        return interpreter.run_ssacfg_region(op.body, (), op.name)
+
+    run_prologue = impl(sched.PrologueOp)(run_phase)
+    run_epilogue = impl(sched.EpilogueOp)(run_phase)
+
+    @impl(sched.ForloopOp)
+    def run_forloop(
+        self, interpreter: Interpreter, op: sched.ForloopOp, args: PythonValues
+    ) -> PythonValues:
+        """The body, once an iteration."""
+        for iteration in range(op.iterations):
+            self.frame.iteration = iteration
+            interpreter.run_ssacfg_region(op.body, (), op.name)
+        self.frame.iteration = 0
+        return ()
+
+    @impl(sched.CopyOp)
+    def run_copy(
+        self, interpreter: Interpreter, op: sched.CopyOp, args: PythonValues
+    ) -> PythonValues:
+        """Moves a tile at once, asynchronous or not."""
+        source, destination = cast(tuple[DeviceTile | Buffer, DeviceTile | Buffer], args)
+        iteration = self.frame.iteration + op.ahead_of
+        if op.ahead_of and iteration >= self.frame.iterations:
+            return ()
+        if op.fixed_iteration is not None:
+            iteration = op.fixed_iteration
+        if isinstance(source, DeviceTile) and isinstance(destination, Buffer):
+            loaded = self.frame.arithmetic.load(self.tiles(op, source, iteration))
+            self.write(op.destination, destination, loaded, iteration=iteration)
+        elif isinstance(source, Buffer) and isinstance(destination, DeviceTile):
+            self.tiles(op, destination, iteration)[...] = self.read(op.source, source)
+        return ()
+
+    def tiles(self, op: sched.CopyOp, tile: DeviceTile, iteration: int) -> Array:
+        """The tiles of the running blocks in device memory, a view."""
+        if tile.fordim != NOT_SPLIT and iteration >= self.frame.iterations:
+            raise ExecutionError(
+                f"{op_label(op)} copies the tile of iteration {iteration}, but the loop has "
+                f"{self.frame.iterations}"
+            )
+        return self.frame.tiles_of(tile.tensor, tile.map_, tile.fordim, iteration)
+
+    def run_nothing(
+        self, interpreter: Interpreter, op: Operation, args: PythonValues
+    ) -> PythonValues:
+        """Synchronisation, which has nothing to do where every write is seen at once."""
+        return ()
+
+    run_commit = impl(sched.CommitOp)(run_nothing)
+    run_wait = impl(sched.WaitOp)(run_nothing)
+    run_barrier = impl(sched.BarrierOp)(run_nothing)
+
+    @impl(sched.FillOp)
+    def run_fill(
+        self, interpreter: Interpreter, op: sched.FillOp, args: PythonValues
+    ) -> PythonValues:
+        """One value everywhere."""
+        shape = shape_of(op.destination.type)
+        value = constant_tile(self.frame.arithmetic, shape, op.value.value.data)
+        self.write(op.destination, args[0], value)
+        return ()
+
+    @impl(sched.ElementwiseOp)
+    def run_elementwise(
+        self, interpreter: Interpreter, op: sched.ElementwiseOp, args: PythonValues
+    ) -> PythonValues:
+        """The scalar function of each element."""
+        *buffers, destination = args
+        sources = [
+            self.read(operand, buffer) for operand, buffer in zip(op.sources, buffers, strict=True)
+        ]
+        value = apply_function(op.function.data, *sources)
+        self.write(op.destination, destination, value, epilogue_of(op))
+        return ()
+
+    @impl(sched.ReduceOp)
+    def run_reduce(
+        self, interpreter: Interpreter, op: sched.ReduceOp, args: PythonValues
+    ) -> PythonValues:
+        """Sums of groups along one dimension."""
+        dim = op.reduced_dim
+        results = shape_of(op.destination.type)[dim]
+        source = self.read(op.source, args[0])
+        value = sum_groups(source, GRID_AXES + dim, op.groups(), results)
+        self.write(op.destination, args[1], value, epilogue_of(op))
+        return ()
+
+    @impl(sched.MmaOp)
+    def run_mma(
+        self, interpreter: Interpreter, op: sched.MmaOp, args: PythonValues
+    ) -> PythonValues:
+        """Adds the product to the accumulator."""
+        lhs, rhs, accumulator = args
+        product = np.matmul(self.read(op.lhs, lhs), self.read(op.rhs, rhs))
+        self.write(op.accumulator, accumulator, product, Epilogue(accumulates=True))
+        return ()
+
+    @impl(sched.StoreOp)
+    def run_store(
+        self, interpreter: Interpreter, op: sched.StoreOp, args: PythonValues
+    ) -> PythonValues:
+        """Writes a fragment to a buffer through its epilogue."""
+        value = self.read(op.source, args[0])
+        self.write(op.destination, args[1], value, epilogue_of(op))
+        return ()
+
+    @impl(sched.AccumulateOp)
+    def run_accumulate(
+        self, interpreter: Interpreter, op: sched.AccumulateOp, args: PythonValues
+    ) -> PythonValues:
+        """Adds a fragment to another through its epilogue, whether that says ``accum`` or not."""
+        value = self.read(op.source, args[0])
+        epilogue = Epilogue(epilogue_of(op).functions, accumulates=True)
+        self.write(op.destination, args[1], value, epilogue)
+        return ()
+
+
+def _buffer_bytes(kernel: sched.KernelOp, arithmetic: Arithmetic, box: Sequence[int]) -> int:
+    """What all stages of all buffers take, were they different in every block."""
+    axes = set(range(len(box)))
+    total = 0
+    for op in kernel.body.walk():
+        if isinstance(op, sched.AllocOp | sched.FragmentOp):
+            stages = op.stage_count if isinstance(op, sched.AllocOp) else 1
+            total += stages * broadcast_bytes(arithmetic, box, axes, shape_of(op.result.type))
+    return total
+
+
+def _iterations(kernel: sched.KernelOp) -> int:
+    """How often the loop that moves the kernel's tiles runs; 1 where there is none."""
+    loops = [op for op in kernel.body.block.ops if isinstance(op, sched.ForloopOp)]
+    return loops[0].iterations if loops else 1
+
+
+def run_kernel(
+    launch: sched.LaunchOp, inputs: Sequence[Array], arithmetic: Arithmetic, module: ModuleOp
+) -> tuple[Array, ...]:
+    """The results of a ``sched.launch`` on tensors in device memory."""
+    try:
+        kernel = launch.resolve()
+    except VerifyException as error:
+        raise ExecutionError(str(error)) from error
+    results = tuple(arithmetic.empty(output.type) for output in launch.outputs)
+    tensors = [DeviceTile(tensor) for tensor in (*inputs, *results)]
+    if len(inputs) != kernel.input_count or len(tensors) != len(kernel.body.block.args):
+        raise ExecutionError(
+            f"{op_label(launch)} passes {len(inputs)} tensors and takes {len(results)} results; "
+            f"{op_label(kernel)} reads {kernel.input_count} and writes "
+            f"{len(kernel.body.block.args) - kernel.input_count}"
+        )
+    for box in boxes(kernel.grid_dim, lambda extents: _buffer_bytes(kernel, arithmetic, extents)):
+        frame = Frame(arithmetic, kernel.grid_dim, _iterations(kernel), box)
+        interpreter = make_interpreter(module, ScheduleFunctions(frame))
+        interpreter.run_ssacfg_region(kernel.body, tuple(tensors), "kernel")
+    return results

@@ -1,0 +1,268 @@
+"""Execution of threadblock graphs, ``kn.customized``.
+
+Operators of the loop body run once an iteration, accumulators add up what the iterations give
+them, operators after the loop run once.  All blocks of a box run together (see
+:mod:`mugraph.runtime.interpreter.blocks`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.interpreter import (
+    Interpreter,
+    InterpreterFunctions,
+    PythonValues,
+    impl,
+    register_impls,
+)
+from xdsl.ir import Operation, SSAValue
+
+from mugraph.dialects import tb
+from mugraph.dialects.kn import CustomizedOp, is_loop_invariant_input
+from mugraph.dialects.maps import mapped_axes
+from mugraph.dialects.tensor_types import element_type_of, shape_of
+from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array
+from mugraph.runtime.interpreter.blocks import (
+    GRID_AXES,
+    Frame,
+    boxes,
+    broadcast_bytes,
+)
+from mugraph.runtime.interpreter.dispatch import make_interpreter
+from mugraph.runtime.interpreter.functions import (
+    apply_chain,
+    apply_function,
+    rms_norm,
+    sum_groups,
+    sum_last,
+)
+
+
+def _unchanged(total: Array) -> Array:
+    return total
+
+
+@dataclass(frozen=True)
+class Addend:
+    """What one iteration adds to an accumulator, and what the sum becomes after the loop.
+
+    An implementation returns it in place of an array where its operator accumulates.
+    """
+
+    value: Array
+    finish: Callable[[Array], Array] = _unchanged
+
+
+@register_impls
+class ThreadblockFunctions(InterpreterFunctions):
+    """One implementation an operator of ``tb``.
+
+    Operands and results are arrays of the computing type with the grid's axes first.  An
+    implementation returns its rounded result, or an :class:`Addend`.
+    """
+
+    def __init__(self, frame: Frame, outputs: dict[Operation, Array]):
+        self.frame = frame
+        self.outputs = outputs
+
+    def finish(self, op: Operation, value: Array) -> tuple[Array | Addend]:
+        """Applies the operator's epilogue, then rounds, or leaves that until after the loop."""
+        epilogue = tb.epilogue_of(op)
+        value = apply_chain(epilogue.functions, value)
+        if epilogue.accumulates:
+            return (Addend(value),)
+        return (self.round(op, value),)
+
+    def round(self, op: Operation, value: Array) -> Array:
+        """``value`` in the element type of the operator's result."""
+        return self.frame.arithmetic.round(value, element_type_of(op.results[0].type))
+
+    @impl(tb.InputOp)
+    def run_input(
+        self, interpreter: Interpreter, op: tb.InputOp, args: PythonValues
+    ) -> PythonValues:
+        """The tile of the current iteration."""
+        tiles = self.frame.tiles_of(args[0], op.map_, op.loop_dim)
+        return (self.frame.arithmetic.load(tiles),)
+
+    @impl(tb.OutputOp)
+    def run_output(
+        self, interpreter: Interpreter, op: tb.OutputOp, args: PythonValues
+    ) -> PythonValues:
+        """Writes the tiles into the result."""
+        self.frame.tiles_of(self.outputs[op], op.map_, tb.NOT_SPLIT)[...] = args[0]
+        return ()
+
+    @impl(tb.MatmulOp)
+    def run_matmul(
+        self, interpreter: Interpreter, op: tb.MatmulOp, args: PythonValues
+    ) -> PythonValues:
+        """The matrix product of the tiles."""
+        return self.finish(op, np.matmul(args[0], args[1]))
+
+    def run_elementwise(
+        self, interpreter: Interpreter, op: tb.ElementwiseOp, args: PythonValues
+    ) -> PythonValues:
+        """The operator's scalar function of each element."""
+        return self.finish(op, apply_function(op.function, *args))
+
+    run_exp = impl(tb.ExpOp)(run_elementwise)
+    run_silu = impl(tb.SiluOp)(run_elementwise)
+    run_square = impl(tb.SquareOp)(run_elementwise)
+    run_sqrt = impl(tb.SqrtOp)(run_elementwise)
+    run_mul_scalar = impl(tb.MulScalarOp)(run_elementwise)
+    run_add = impl(tb.AddOp)(run_elementwise)
+    run_sub = impl(tb.SubOp)(run_elementwise)
+    run_mul = impl(tb.MulOp)(run_elementwise)
+    run_div = impl(tb.DivOp)(run_elementwise)
+
+    @impl(tb.RmsNormOp)
+    def run_rms_norm(
+        self, interpreter: Interpreter, op: tb.RmsNormOp, args: PythonValues
+    ) -> PythonValues:
+        """The norm over the tile's last dimension."""
+        return self.finish(op, rms_norm(args[0]))
+
+    def run_any_reduction(
+        self, interpreter: Interpreter, op: tb.AnyReductionOp, args: PythonValues
+    ) -> PythonValues:
+        """Sums of groups along one dimension."""
+        dim = op.reduced_dim
+        results = shape_of(op.result.type)[dim]
+        return self.finish(op, sum_groups(args[0], GRID_AXES + dim, op.groups(), results))
+
+    run_reduction = impl(tb.ReductionOp)(run_any_reduction)
+    run_reduction_strided = impl(tb.ReductionToDimxStridedOp)(run_any_reduction)
+    run_reduction_contiguous = impl(tb.ReductionToDimxContiguousOp)(run_any_reduction)
+
+    @impl(tb.ForloopAccumOp)
+    def run_forloop_accum(
+        self, interpreter: Interpreter, op: tb.ForloopAccumOp, args: PythonValues
+    ) -> PythonValues:
+        """The sum, the sum over the last dimension, or its root mean square."""
+        value: Array = args[0]
+        match op.kind.data:
+            case tb.AccumulatorKind.NONE:
+                return (Addend(value),)
+            case tb.AccumulatorKind.SUM:
+                return (Addend(sum_last(value)),)
+            case tb.AccumulatorKind.RMS:
+                count = value.shape[-1] * self.frame.iterations
+                return (Addend(sum_last(np.square(value)), lambda total: np.sqrt(total / count)),)
+
+    def run_any_sum_to_dimx(
+        self, interpreter: Interpreter, op: tb.ForloopAccumSumToDimxOp, args: PythonValues
+    ) -> PythonValues:
+        """Sums of groups along the last dimension."""
+        return (Addend(sum_groups(args[0], args[0].ndim - 1, op.groups(), op.dimx)),)
+
+    run_sum_to_dimx_strided = impl(tb.ForloopAccumSumToDimxStridedOp)(run_any_sum_to_dimx)
+    run_sum_to_dimx_contiguous = impl(tb.ForloopAccumSumToDimxContiguousOp)(run_any_sum_to_dimx)
+
+
+@dataclass
+class Phases:
+    """The operators of a threadblock graph by when they run, each in order."""
+
+    before: list[Operation] = field(default_factory=list[Operation])
+    loop: list[Operation] = field(default_factory=list[Operation])
+    after: list[Operation] = field(default_factory=list[Operation])
+
+
+def phases_of(graph: CustomizedOp) -> Phases:
+    """Loads of tiles that the loop does not move; the loop's body; what follows the loop.
+
+    An operator follows the loop if an operand does; accumulators end the loop's body, and outputs
+    follow it.
+    """
+    phases = Phases()
+    late: set[SSAValue] = set()
+    for op in graph.body.block.ops:
+        if isinstance(op, tb.AccumulatorOp) or tb.epilogue_of(op).accumulates:
+            phases.loop.append(op)
+            late.update(op.results)
+        elif isinstance(op, tb.OutputOp) or any(value in late for value in op.operands):
+            phases.after.append(op)
+            late.update(op.results)
+        elif op.results and is_loop_invariant_input(op.results[0]):
+            phases.before.append(op)
+        else:
+            phases.loop.append(op)
+    return phases
+
+
+def _tile_bytes(graph: CustomizedOp, arithmetic: Arithmetic, box: Sequence[int]) -> int:
+    """What all tiles of a threadblock graph take together, one iteration's of each."""
+    axes_of: dict[SSAValue, set[int]] = {}
+    total = 0
+    for op in graph.body.block.ops:
+        if isinstance(op, tb.InputOp):
+            rank = len(shape_of(op.result.type))
+            axes = {
+                axis for dim in range(rank) for axis in mapped_axes(op.map_, graph.grid_dim, dim)
+            }
+        else:
+            axes = set[int]().union(*(axes_of.get(value, set()) for value in op.operands))
+        for result in op.results:
+            axes_of[result] = axes
+            total += broadcast_bytes(arithmetic, box, axes, shape_of(result.type))
+    return total
+
+
+def _run(interpreter: Interpreter, ops: Sequence[Operation]) -> dict[Operation, Addend]:
+    """Runs operators in order; binds their results, and returns those that accumulate."""
+    addends: dict[Operation, Addend] = {}
+    for op in ops:
+        values = interpreter.run_op(op, interpreter.get_values(op.operands))
+        if values and isinstance(values[0], Addend):
+            addends[op] = values[0]
+        else:
+            interpreter.set_values(zip(op.results, values, strict=True))
+    return addends
+
+
+def _run_box(
+    graph: CustomizedOp,
+    phases: Phases,
+    inputs: Sequence[Array],
+    outputs: dict[Operation, Array],
+    frame: Frame,
+    module: ModuleOp,
+) -> None:
+    functions = ThreadblockFunctions(frame, outputs)
+    interpreter = make_interpreter(module, functions)
+    interpreter.set_values(zip(graph.body.block.args, inputs, strict=True))
+    _run(interpreter, phases.before)
+    totals: dict[Operation, Array] = {}
+    finishes: dict[Operation, Callable[[Array], Array]] = {}
+    for iteration in range(frame.iterations):
+        frame.iteration = iteration
+        interpreter.push_scope("iteration")
+        for op, addend in _run(interpreter, phases.loop).items():
+            # Sums start at +0, as a cleared accumulator does.
+            totals[op] = np.add(totals.get(op, 0), addend.value)
+            finishes[op] = addend.finish
+        interpreter.pop_scope()
+    for op, total in totals.items():
+        result: Any = functions.round(op, finishes[op](total))
+        interpreter.set_values([(op.results[0], result)])
+    _run(interpreter, phases.after)
+
+
+def run_threadblock_graph(
+    graph: CustomizedOp, inputs: Sequence[Array], arithmetic: Arithmetic, module: ModuleOp
+) -> tuple[Array, ...]:
+    """The results of a ``kn.customized`` on tensors in device memory."""
+    results = tuple(arithmetic.empty(output.type) for output in graph.outputs)
+    stores = [op for op in graph.body.block.ops if isinstance(op, tb.OutputOp)]
+    outputs: dict[Operation, Array] = dict(zip(stores, results, strict=True))
+    phases = phases_of(graph)
+    for box in boxes(graph.grid_dim, lambda extents: _tile_bytes(graph, arithmetic, extents)):
+        frame = Frame(arithmetic, graph.grid_dim, graph.forloop_range, box)
+        _run_box(graph, phases, inputs, outputs, frame, module)
+    return results

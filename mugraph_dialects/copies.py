@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from mugraph.dialects.maps import block_coordinate_factors
 from mugraph.dialects.partition import VECTOR_BYTES, PartitionedOperand, vector_fits
 from mugraph.dialects.tensor_types import innermost_dimension
+
+ASYNC_BYTES = (4, 8, 16)
+"""The sizes, in bytes, that one ``cp.async`` can move."""
 
 
 @dataclass(frozen=True)
@@ -84,3 +88,16 @@ def copy_vector(copy: TileCopy) -> int:
 def can_use_chunked_copy(copy: TileCopy) -> bool:
     """Whether the copy may move 16 bytes at a time."""
     return copy_vector(copy) * copy.element_bytes == VECTOR_BYTES
+
+
+def can_use_async_copy(copy: TileCopy) -> bool:
+    """Whether ``cp.async`` may move the tile, in vectors of any of its sizes."""
+    return copy_vector(copy) * copy.element_bytes in ASYNC_BYTES
+
+
+def excess_of_copies(copy: TileCopy) -> Fraction:
+    """How many more copies than of 16 bytes the tile needs: 0 for those, 1 element by element."""
+    widest = VECTOR_BYTES // copy.element_bytes
+    if widest <= 1:
+        return Fraction(0)
+    return (Fraction(widest, copy_vector(copy)) - 1) / (widest - 1)

@@ -15,6 +15,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.copies import ASYNC_BYTES
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.partition import VECTOR_BYTES, LinearPartition
 from mugraph.dialects.sched.structure import (
@@ -36,9 +37,6 @@ from mugraph.dialects.tensor_types import (
     op_label,
     shape_of,
 )
-
-ASYNC_BYTES = (4, 8, 16)
-"""The sizes, in bytes, that one ``cp.async`` can move."""
 
 
 @irdl_op_definition

@@ -8,8 +8,9 @@ from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects.copies import (
     TileCopy,
-    can_use_chunked_copy,
+    can_use_async_copy,
     copy_vector,
+    excess_of_copies,
     global_innermost,
 )
 from mugraph.dialects.interfaces import SharedAccess
@@ -39,9 +40,15 @@ def charge_narrow_copies(
     dtensor: SSAValue,
     stensor: SSAValue,
     make_copy: Callable[[Sequence[int], Sequence[int]], TileCopy],
-    weight: int,
+    without_wide_copy: int,
+    without_async_copy: int = 0,
 ) -> None:
-    """Charges ``weight`` for every pair of innermost dimensions that rules out 16-byte copies."""
+    """Charges every pair of innermost dimensions that rules out wide or asynchronous copies.
+
+    ``without_wide_copy`` is paid in full where the tile is copied element by element, and for
+    vectors in between by their excess of copies over 16-byte ones; ``without_async_copy`` is paid
+    where ``cp.async`` cannot copy the tile.
+    """
     rank = len(shape_of(stensor.type))
     for global_dim in range(rank):
         for shared_dim in range(rank):
@@ -49,12 +56,15 @@ def charge_narrow_copies(
                 candidate_strides(problem, dtensor, global_dim),
                 candidate_strides(problem, stensor, shared_dim),
             )
-            if not can_use_chunked_copy(copy):
+            pair = (problem.innermost(dtensor, global_dim), problem.innermost(stensor, shared_dim))
+            problem.charge(
+                int(without_wide_copy * excess_of_copies(copy)),
+                *pair,
+                reason="the tile cannot be copied 16 bytes at a time",
+            )
+            if not can_use_async_copy(copy):
                 problem.charge(
-                    weight,
-                    problem.innermost(dtensor, global_dim),
-                    problem.innermost(stensor, shared_dim),
-                    reason="the tile cannot be copied 16 bytes at a time",
+                    without_async_copy, *pair, reason="the tile cannot be copied by cp.async"
                 )
 
 

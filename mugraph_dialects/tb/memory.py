@@ -148,11 +148,15 @@ class InputOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
         )
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
-        """Charges layouts that rule out 16-byte copies, asynchronous ones above all."""
-        weight = problem.costs.input_without_wide_copy
-        if self.loop_dim != NOT_SPLIT:
-            weight += problem.costs.input_without_async_copy
-        charge_narrow_copies(problem, self.dtensor, self.result, self.tile_copy, weight)
+        """Charges layouts that rule out 16-byte copies and, in the loop, asynchronous ones."""
+        charge_narrow_copies(
+            problem,
+            self.dtensor,
+            self.result,
+            self.tile_copy,
+            problem.costs.input_without_wide_copy,
+            0 if self.loop_dim == NOT_SPLIT else problem.costs.input_without_async_copy,
+        )
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
         """One write: along the copy's innermost dimension, in its vectors."""

@@ -67,6 +67,11 @@ def build_layout_problem(function: FuncOp, costs: CostModel | None = None) -> La
     ``PassFailedException`` for tensors that cannot have a layout, or whose layout does not fit,
     and for operators that touch tensors but say nothing of layouts.
     """
+    if len(function.body.blocks) != 1:
+        raise PassFailedException(
+            f"--resolve-layout: @{function.sym_name.data} has {len(function.body.blocks)} blocks; "
+            "a µGraph is straight-line: one block"
+        )
     problem = LayoutProblem(costs or CostModel())
     _bind_block_arguments(problem, function)
     declared: set[int] = set()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import cast
+
+from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.rewriter import Rewriter
 
 from mugraph.dialects.cute import Layout
@@ -42,5 +45,5 @@ def apply_layouts(function: FuncOp, problem: LayoutProblem, solution: Solution) 
             Rewriter.replace_value_with_new_type(value, with_layout(value.type, layout))
     for op in function.walk():
         if isinstance(op, OutputOp):
-            op.dtensor_type = op.dtensor.type
+            op.dtensor_type = cast(TensorType[Attribute], op.dtensor.type)
     function.update_function_type()

@@ -7,6 +7,7 @@ headers (CuTe among them) from ``MUGRAPH_CUTLASS_INCLUDE``, else from the cache 
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import re
@@ -28,6 +29,9 @@ CUTLASS_VERSION = "4.2.0"
 CUTLASS_WHEEL = "nvidia-cutlass==4.2.0.0"
 CUTLASS_WHEEL_SHA256 = "f9599ada45c7bcb6bf53f7d3f0a7d154183e53451c01bfa59eecd37dd4a693f6"
 _CUTLASS_HEADERS_IN_WHEEL = "cutlass_library/source/include/"
+
+# CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR of the driver's interface.
+_COMPUTE_CAPABILITY_ATTRIBUTES = (75, 76)
 
 CUTLASS_INCLUDE_VARIABLE = "MUGRAPH_CUTLASS_INCLUDE"
 
@@ -147,17 +151,23 @@ def device_architecture() -> str | None:
     """The first GPU's architecture as nvcc names it (``sm_90a``), or None where there is none.
 
     From Hopper on, the name with the ``a``: the instructions that are of that architecture alone.
+    The driver is asked, so ``CUDA_VISIBLE_DEVICES`` counts.
     """
-    query = ("nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader")
     try:
-        answer = subprocess.run(query, capture_output=True, text=True, timeout=30)
-    except (OSError, subprocess.TimeoutExpired):
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
         return None
-    match = re.match(r"\s*(\d+)\.(\d+)\s*$", answer.stdout.partition("\n")[0])
-    if answer.returncode != 0 or match is None:
+    device = ctypes.c_int()
+    if driver.cuInit(0) != 0 or driver.cuDeviceGet(ctypes.byref(device), 0) != 0:
         return None
-    major, minor = match.groups()
-    return f"sm_{major}{minor}{'a' if int(major) >= 9 else ''}"
+    versions: list[int] = []
+    for attribute in _COMPUTE_CAPABILITY_ATTRIBUTES:
+        version = ctypes.c_int()
+        if driver.cuDeviceGetAttribute(ctypes.byref(version), attribute, device) != 0:
+            return None
+        versions.append(version.value)
+    major, minor = versions
+    return f"sm_{major}{minor}{'a' if major >= 9 else ''}"
 
 
 def fetch_cutlass() -> Path:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import traceback
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import IO, cast
+from typing import IO, NoReturn, cast
 
 from xdsl.utils.exceptions import (
     ArgSpecParseError,
@@ -27,6 +28,14 @@ _LONGEST_OPERATION = 200
 
 class ToolError(UserError):
     """A command line or an input that a tool cannot do anything with."""
+
+
+class ArgumentParser(argparse.ArgumentParser):
+    """Raises ``ToolError`` for wrong arguments, in place of printing the usage and exiting."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise it."""
+        raise ToolError(f"{message}; {self.prog} --help explains the arguments.")
 
 
 def run_tool(tool: str, main: Callable[[], int]) -> int:
@@ -118,29 +127,35 @@ def _operation_of(error: DiagnosticException) -> str | None:
 
 
 @contextmanager
-def atomic_output(path: str) -> Generator[IO[str]]:
-    """A text file that appears at ``path`` when the block ends, and not at all if it raises.
+def atomic_path(path: str) -> Generator[str]:
+    """The path of a file to write, which becomes ``path`` when the block ends without an error.
 
-    The text goes to a temporary file in the same folder, which is renamed.  Something at ``path``
-    that is no regular file (``/dev/stdout``, a pipe) is written to directly.
+    It is a temporary file in the same folder, which is renamed.  Where something is at ``path``
+    that is no regular file (``/dev/stdout``, a pipe), it is that itself.
     """
     target = os.path.realpath(path)
     if os.path.isdir(target):
         raise ToolError(f"cannot write to {path}: it is a folder.")
     if os.path.exists(target) and not os.path.isfile(target):
-        with open(target, "w", encoding="utf-8") as stream:
-            yield stream
+        yield target
         return
     folder, name = os.path.split(target)
     temporary = os.path.join(folder, f".{name}.{os.getpid()}.tmp")
     try:
-        stream = open(temporary, "w", encoding="utf-8")  # noqa: SIM115
+        with open(temporary, "wb"):
+            pass
     except OSError as error:
         raise ToolError(f"cannot write to {path}: {error.strerror}.") from error
     try:
-        with stream:
-            yield stream
+        yield temporary
         os.replace(temporary, target)
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+@contextmanager
+def atomic_output(path: str) -> Generator[IO[str]]:
+    """A text file that appears at ``path`` when the block ends, and not at all if it raises."""
+    with atomic_path(path) as temporary, open(temporary, "w", encoding="utf-8") as stream:
+        yield stream

@@ -16,12 +16,10 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Sequence
-from functools import cache
 from typing import IO, ClassVar, NoReturn, cast
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
-from xdsl.universe import Universe
 from xdsl.utils.arg_spec import ArgSpec, ArgSpecConvertible, parse_pipeline, parse_spec
 from xdsl.utils.hints import type_repr
 from xdsl.utils.target import Target
@@ -29,6 +27,7 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 
 import mugraph
 from mugraph.tools.diagnostics import ToolError, atomic_output, run_tool
+from mugraph.tools.modules import multiverse
 from mugraph.tools.universe import PASSES
 
 _FLAGS_WITH_VALUE = {"-t": "--target", "-o": "--output-file", "-f": "--frontend"}
@@ -174,12 +173,6 @@ def check_options(what: str, spec: ArgSpec, kind: type[ArgSpecConvertible]) -> N
 def _suggestion(name: str, known: Collection[str]) -> str:
     close = difflib.get_close_matches(name, known, 1)
     return f" (is {close[0]!r} meant?)" if close else ""
-
-
-@cache
-def multiverse() -> Universe:
-    """xDSL's universe and those of all installed packages, looked up once."""
-    return Universe.get_multiverse()
 
 
 def _summary(load: Callable[[], type[ModulePass]]) -> tuple[str, list[str]]:

@@ -6,29 +6,10 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
 
 import mugraph
-from mugraph.tools.diagnostics import ToolError, atomic_output, run_tool
-
-
-class ArgumentParser(argparse.ArgumentParser):
-    """Raises ``ToolError`` for wrong arguments, in place of printing the usage and exiting."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise it."""
-        raise ToolError(f"{message}; {self.prog} --help explains the arguments.")
-
-
-def read_text(path: str) -> str:
-    """The text of a file, or of stdin for ``-``; bytes that are no text raise ``ToolError``."""
-    try:
-        if path == "-":
-            return sys.stdin.read()
-        with open(path, encoding="utf-8") as stream:
-            return stream.read()
-    except UnicodeDecodeError as error:
-        raise ToolError(f"{path} is not UTF-8 text: {error}.") from error
+from mugraph.tools.diagnostics import ArgumentParser, ToolError, atomic_output, run_tool
+from mugraph.tools.modules import read_text
 
 
 def _parser() -> argparse.ArgumentParser:

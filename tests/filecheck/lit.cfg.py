@@ -21,4 +21,5 @@ config.environment["PATH"] = os.pathsep.join((binaries, config.environment["PATH
 for variable in ("MUGRAPH_CUTLASS_INCLUDE", "MUGRAPH_TRACEBACK"):
     config.environment.pop(variable, None)
 
+config.substitutions.append(("%python", sys.executable))
 config.substitutions.append(("%examples", os.path.join(config.test_source_root, "../../examples")))

@@ -1,0 +1,55 @@
+"""How far results are from a reference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+TOLERANCE = 2e-3
+"""The largest relative error that counts as equal, for fp16 results of fp32 accumulation."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One output against its reference."""
+
+    relative_error: float
+    """The Frobenius norm of the difference over that of the reference; NaN counts as infinite."""
+    missing: int
+    """Elements that are not finite, which is what elements that were never written are."""
+    reference_missing: int
+    """Elements of the reference that are not finite."""
+
+    def holds(self, tolerance: float) -> bool:
+        """Whether every element is finite and the error within the tolerance."""
+        return not self.missing and not self.reference_missing and self.relative_error <= tolerance
+
+
+def compare(outputs: Sequence[Array], reference: Sequence[Array]) -> list[Comparison]:
+    """Compare each output with the float64 array at the same place.
+
+    Raises ``ValueError`` where counts or shapes differ.
+    """
+    return [_compare(one, other) for one, other in zip(outputs, reference, strict=True)]
+
+
+def _compare(output: Array, reference: Array) -> Comparison:
+    if output.shape != reference.shape:
+        raise ValueError(f"an output of shape {output.shape} for one of shape {reference.shape}")
+    wide = output.astype(np.float64)
+    expected = reference.astype(np.float64)
+    missing = int(np.count_nonzero(~np.isfinite(wide)))
+    reference_missing = int(np.count_nonzero(~np.isfinite(expected)))
+    error = np.inf
+    if not missing and not reference_missing:
+        norm = float(np.linalg.norm(expected))
+        distance = float(np.linalg.norm(wide - expected))
+        # Against a reference of zeros the error is absolute.
+        error = distance / norm if norm > 0 else distance
+    return Comparison(error, missing, reference_missing)

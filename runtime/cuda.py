@@ -1,0 +1,88 @@
+"""From a µGraph to something that runs on a GPU: the passes, the printer, nvcc and the loader."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
+from xdsl.passes import PassPipeline
+
+from mugraph.dialects.cute import Layout
+from mugraph.dialects.tensor_types import element_type_of, layout_of, row_major_strides, shape_of
+from mugraph.runtime.compile import compile_kernel
+from mugraph.runtime.errors import UserError
+from mugraph.runtime.execute import CudaModule, Signature, TensorSpec
+from mugraph.runtime.interpreter.arithmetic import storage_dtype
+
+
+@dataclass(frozen=True)
+class CudaProgram:
+    """Generated CUDA for one function, and what it takes."""
+
+    source: str
+    signature: Signature
+    arch: str
+
+    def compile(self) -> Path:
+        """The shared object, from the cache where it is there; raises as ``compile_kernel``."""
+        return compile_kernel(self.source, self.arch)
+
+    def load(self) -> CudaModule:
+        """Compiled and loaded into this process; raises ``DeviceError`` where there is no GPU."""
+        return CudaModule(self.compile(), self.signature)
+
+
+def generate_cuda(module: ModuleOp, context: Context, arch: str) -> CudaProgram:
+    """The CUDA of a module that defines one function; the module is changed on the way.
+
+    A µGraph goes through ``--transpile`` first; a module with kernels of ``sched`` is printed as it
+    is.  Raises what the passes and the printer raise.
+    """
+    from mugraph.codegen.cuda import CudaTarget
+
+    from mugraph.passes.transpile import TranspilePass
+
+    if not any(op.dialect_name() == "sched" for op in module.walk()):
+        PassPipeline((TranspilePass(arch=arch),)).apply(context, module)
+        module.verify()
+    text = StringIO()
+    CudaTarget().emit(context, module, text)
+    return CudaProgram(text.getvalue(), signature_of(only_function(module)), arch)
+
+
+def only_function(module: ModuleOp) -> FuncOp:
+    """The function that the module defines; ``UserError`` unless it is one."""
+    functions = [op for op in module.ops if isinstance(op, FuncOp) and not op.is_declaration]
+    if len(functions) != 1:
+        names = ", ".join(f"@{function.sym_name.data}" for function in functions) or "none"
+        raise UserError(
+            f"the module must define one function to be run on a GPU; it defines {names}."
+        )
+    return functions[0]
+
+
+def signature_of(function: FuncOp) -> Signature:
+    """The tensors and the workspace of a function whose layouts and memory have been planned."""
+    from mugraph.passes.plan_dtensor_memory import WORKSPACE_BYTES
+
+    workspace = function.attributes.get(WORKSPACE_BYTES)
+    return Signature(
+        tuple(_tensor_spec(type_) for type_ in function.function_type.inputs),
+        tuple(_tensor_spec(type_) for type_ in function.function_type.outputs),
+        workspace.value.data if isinstance(workspace, IntegerAttr) else 0,
+    )
+
+
+def _tensor_spec(type_: Attribute) -> TensorSpec:
+    shape = shape_of(type_)
+    layout = layout_of(type_)
+    if layout is None:
+        layout = Layout(shape, row_major_strides(shape))
+    if not isinstance(layout, Layout):
+        raise UserError(f"the device tensor {type_} is swizzled, which none of the kernels reads.")
+    return TensorSpec(shape, storage_dtype(element_type_of(type_)), layout)

@@ -1,0 +1,271 @@
+"""``mg-run``: runs a µGraph on numpy or on a GPU, checks it and times it."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+
+import mugraph
+from mugraph.dialects.tensor_types import dims, element_type_of, shape_of
+from mugraph.runtime.compare import TOLERANCE, compare
+from mugraph.runtime.cuda import generate_cuda, only_function
+from mugraph.runtime.execute import CudaModule, DeviceError
+from mugraph.runtime.interpreter import run_function
+from mugraph.runtime.interpreter.arithmetic import storage_dtype
+from mugraph.runtime.toolchain import device_architecture, find_toolchain
+from mugraph.tools.diagnostics import ArgumentParser, ToolError, atomic_path, run_tool
+from mugraph.tools.modules import make_context, read_module
+
+Array = npt.NDArray[Any]
+
+REPEATS = 3
+"""How often the GPU runs; the results must be the same to the bit."""
+
+
+def random_inputs(function: FuncOp, scales: Sequence[float], seed: int) -> list[Array]:
+    """Normal random numbers for each argument, times its scale, in the argument's element type.
+
+    One scale is for all arguments, otherwise there must be one each (``ToolError``).
+    """
+    types = function.function_type.inputs.data
+    if len(scales) not in (1, len(types)):
+        raise ToolError(
+            f"--scale has {len(scales)} values; expected one, or one for each of the {len(types)} "
+            "inputs."
+        )
+    per_input = list(scales) * len(types) if len(scales) == 1 else scales
+    generator = np.random.default_rng(seed)
+    return [
+        (generator.standard_normal(shape_of(type_), np.float32) * scale).astype(
+            storage_dtype(element_type_of(type_))
+        )
+        for type_, scale in zip(types, per_input, strict=True)
+    ]
+
+
+def read_inputs(function: FuncOp, paths: Sequence[str]) -> list[Array]:
+    """The arrays of .npy files, one an argument; ``ToolError`` where they do not fit."""
+    types = function.function_type.inputs.data
+    if len(paths) != len(types):
+        raise ToolError(
+            f"--inputs has {len(paths)} files, but @{function.sym_name.data} takes {len(types)} "
+            "tensors."
+        )
+    arrays: list[Array] = []
+    for path, type_ in zip(paths, types, strict=True):
+        try:
+            array: Array = np.load(path, allow_pickle=False)
+        except (ValueError, EOFError) as error:
+            raise ToolError(f"{path} is no .npy file of numbers.") from error
+        shape = shape_of(type_)
+        if array.shape != shape:
+            raise ToolError(
+                f"{path} holds an array of {dims(array.shape) or 'no dimensions'}; expected "
+                f"{dims(shape)}."
+            )
+        if array.dtype.kind != "f":
+            raise ToolError(f"{path} holds {array.dtype}; expected floating-point numbers.")
+        arrays.append(array.astype(storage_dtype(element_type_of(type_))))
+    return arrays
+
+
+def write_outputs(paths: Sequence[str], outputs: Sequence[Array]) -> None:
+    """Write one .npy file an output; each appears whole or not at all."""
+    for path, output in zip(paths, outputs, strict=True):
+        with atomic_path(path) as temporary, open(temporary, "wb") as stream:
+            np.save(stream, output)
+
+
+def choose_architecture(device: str, known: Sequence[str]) -> str:
+    """The architecture to compile for: the device's own, or one whose code it runs.
+
+    That is one of the same major number and a lower minor one, unless its name ends in a letter.
+    Raises ``ToolError`` where mugraph compiles for none that fits.
+    """
+    if device in known:
+        return device
+    number = int("".join(filter(str.isdigit, device)))
+    fitting = [
+        (int(name[3:]), name)
+        for name in known
+        if name[3:].isdigit() and int(name[3:]) // 10 == number // 10 and int(name[3:]) <= number
+    ]
+    if not fitting:
+        raise ToolError(
+            f"this GPU is of architecture {device}; mugraph compiles for {', '.join(known)}."
+        )
+    return max(fitting)[1]
+
+
+def _load_on_gpu(module: ModuleOp, context: Context, arch: str | None) -> tuple[CudaModule, str]:
+    """The module, compiled and loaded, and the architecture that it was compiled for."""
+    from mugraph.passes.targets import TARGETS
+
+    device = device_architecture()
+    if device is None:
+        raise DeviceError(
+            "--backend=cuda needs an NVIDIA GPU and its driver, and there is none here; "
+            "--backend=interpreter runs on the CPU."
+        )
+    find_toolchain()  # what is missing is said before the passes run
+    chosen = arch or choose_architecture(device, list(TARGETS))
+    return generate_cuda(module, context, chosen).load(), chosen
+
+
+def _run_repeatedly(module: CudaModule, inputs: Sequence[Array]) -> tuple[list[Array], str]:
+    """The outputs of the first of three runs, and what differs in the others ('' if nothing)."""
+    first = module.run(inputs)
+    for repeat in range(1, REPEATS):
+        again = module.run(inputs)
+        for index, (one, other) in enumerate(zip(first, again, strict=True)):
+            bits = np.dtype(f"u{one.itemsize}")
+            different = int(np.count_nonzero(one.view(bits) != other.view(bits)))
+            if different:
+                return first, (
+                    f"run {repeat + 1} differs from run 1 in {different} of {one.size} elements of "
+                    f"output {index}"
+                )
+    return first, ""
+
+
+def _check(outputs: Sequence[Array], reference: Sequence[Array], tolerance: float) -> bool:
+    """Print how far each output is from the reference; whether all are within the tolerance."""
+    succeeded = True
+    for index, comparison in enumerate(compare(outputs, reference)):
+        label = f"output {index}, {dims(outputs[index].shape)} {outputs[index].dtype}"
+        if comparison.reference_missing:
+            verdict = (
+                f"FAILED: {comparison.reference_missing} elements of the float64 reference are not "
+                "finite; use smaller inputs (--scale)"
+            )
+        elif comparison.missing:
+            verdict = (
+                f"FAILED: {comparison.missing} elements are not finite (overflown, or never "
+                "written)"
+            )
+        else:
+            holds = comparison.holds(tolerance)
+            verdict = f"relative error {comparison.relative_error:.2e} against float64, " + (
+                f"within {tolerance:g}" if holds else f"FAILED: over {tolerance:g}"
+            )
+        succeeded = succeeded and comparison.holds(tolerance)
+        print(f"check: {label}: {verdict}")
+    return succeeded
+
+
+def _scales(text: str) -> list[float]:
+    try:
+        scales = [float(part) for part in text.split(",")]
+    except ValueError:
+        scales = [math.nan]
+    if not all(math.isfinite(scale) for scale in scales):
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of numbers, such as 0.25,1")
+    return scales
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = ArgumentParser(
+        prog="mg-run",
+        description="Runs a µGraph, at any stage of compilation, on numpy or on a GPU.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("input_file", nargs="?", default="-", help="IR text (- is stdin)")
+    parser.add_argument(
+        "--backend",
+        choices=("interpreter", "cuda"),
+        default="interpreter",
+        help="numpy on the CPU (default), or generated CUDA on a GPU",
+    )
+    parser.add_argument("--inputs", nargs="+", metavar="X.npy", help="one file an argument")
+    parser.add_argument("--outputs", nargs="+", metavar="Y.npy", help="one file a result")
+    parser.add_argument("--seed", type=int, default=0, help="of random inputs (default 0)")
+    parser.add_argument(
+        "--scale",
+        type=_scales,
+        default=[1.0],
+        metavar="S[,S...]",
+        help="standard deviation of random inputs, for all or one an input (default 1)",
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="compare with the µGraph evaluated in float64, and on a GPU also three runs with each "
+        "other; exit code 1 if they differ",
+    )
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        default=TOLERANCE,
+        help=f"largest relative error, in the Frobenius norm (default {TOLERANCE:g})",
+    )
+    parser.add_argument("--time", action="store_true", help="print how long one call takes")
+    parser.add_argument("--arch", help="compile for this architecture (default: this GPU's)")
+    parser.add_argument("--version", action="version", version=f"mugraph {mugraph.__version__}")
+    return parser
+
+
+def _main(arguments: Sequence[str]) -> int:
+    options = _parser().parse_args(arguments)
+    context = make_context()
+    module = read_module(options.input_file, context)
+    function = only_function(module)
+    result_count = len(function.function_type.outputs)
+    if options.outputs is not None and len(options.outputs) != result_count:
+        raise ToolError(
+            f"--outputs has {len(options.outputs)} files, but @{function.sym_name.data} has "
+            f"{result_count} results."
+        )
+    if options.inputs is not None:
+        inputs = read_inputs(function, options.inputs)
+    else:
+        inputs = random_inputs(function, options.scale, options.seed)
+
+    succeeded = True
+    if options.backend == "cuda":
+        # The passes change the module, and the check is against what the user wrote.
+        loaded, arch = _load_on_gpu(module.clone(), context, options.arch)
+        outputs, difference = _run_repeatedly(loaded, inputs)
+        if options.check:
+            succeeded = not difference
+            print(f"check: {REPEATS} runs: {difference or 'the same bits'}")
+        if options.time:
+            timing = loaded.time(inputs)
+            print(
+                f"time: {timing.median:.2f} µs a call on {arch} (median of {len(timing.samples)} "
+                f"samples from {min(timing.samples):.2f} to {max(timing.samples):.2f}; tensors not "
+                "in the L2 cache)"
+            )
+    else:
+        start = time.perf_counter()
+        outputs = run_function(module, None, inputs)
+        if options.time:
+            print(f"time: {time.perf_counter() - start:.3f} s in the interpreter")
+
+    if options.check:
+        reference = run_function(module, None, inputs, precision="float64")
+        succeeded = _check(outputs, reference, options.tolerance) and succeeded
+    if options.outputs is not None:
+        write_outputs(options.outputs, outputs)
+    elif not (options.check or options.time):
+        for index, output in enumerate(outputs):
+            print(f"output {index}, {dims(output.shape)} {output.dtype}:\n{output}")
+    return 0 if succeeded else 1
+
+
+def main() -> int:
+    """The ``mg-run`` command; returns its exit code."""
+    return run_tool("mg-run", lambda: _main(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -16,7 +16,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.interfaces import HasWorkspace
-from mugraph.dialects.kn import NOT_IN_WORKSPACE
+from mugraph.dialects.kn.workspace import NOT_IN_WORKSPACE, WORKSPACE_BYTES
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
     layout_of,
@@ -26,8 +26,6 @@ from mugraph.dialects.tensor_types import (
 
 ALIGNMENT = 128
 """Every tensor of the workspace starts at a multiple of this many bytes."""
-WORKSPACE_BYTES = "kn.workspace_bytes"
-"""The attribute of a function that holds the size of its workspace in bytes."""
 
 
 def workspace_values(function: FuncOp) -> list[SSAValue]:

@@ -15,6 +15,8 @@ from mugraph.dialects.tensor_types import op_label
 
 NOT_IN_WORKSPACE = -1
 """The offset of a result that lives in an output of the function."""
+WORKSPACE_BYTES = "kn.workspace_bytes"
+"""The attribute of a function that holds the size of its workspace in bytes."""
 
 
 class WorkspaceOp(IRDLOperation, HasWorkspace, ABC):

@@ -54,6 +54,9 @@ from mugraph.dialects.tensor_types import (
     strides_of,
 )
 
+LINE_BYTES = 128
+"""One access to all banks of shared memory; swizzles repeat with it, so buffers start at one."""
+
 
 @irdl_op_definition
 class KernelOp(IRDLOperation):
@@ -178,6 +181,11 @@ class LaunchOp(WorkspaceOp):
         return kernel
 
 
+def whole_lines(size: int) -> int:
+    """``size`` in bytes rounded up to lines of shared memory."""
+    return (size + LINE_BYTES - 1) // LINE_BYTES * LINE_BYTES
+
+
 def enclosing_kernel(op: Operation) -> KernelOp:
     """The kernel around an operator; raises ``VerifyException`` outside of one."""
     parent = op.parent_op()
@@ -282,10 +290,10 @@ class AllocOp(IRDLOperation):
         return None if self.offset is None else self.offset.value.data
 
     def stage_bytes(self) -> int:
-        """The size of one copy, its padding included, a multiple of 16."""
-        elements = physical_elements(resolved_layout_of(self.result))
-        size = elements * element_bytes_of(self.result.type)
-        return (size + 15) // 16 * 16
+        """The size of one copy, its padding included, in whole lines of shared memory."""
+        return whole_lines(
+            physical_elements(resolved_layout_of(self.result)) * element_bytes_of(self.result.type)
+        )
 
     def total_bytes(self) -> int:
         """The size of all copies."""

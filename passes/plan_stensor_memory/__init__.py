@@ -10,13 +10,12 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.sched import AllocOp, KernelOp
+from mugraph.dialects.sched.structure import LINE_BYTES
 from mugraph.dialects.tensor_types import dims, op_label, shape_of, value_label
 from mugraph.passes.analysis.lifetimes import buffer_lifetimes
 from mugraph.passes.plan_stensor_memory.allocate import Fit, Plan, Request, allocate, best_plan
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
-ALIGNMENT = 128
-"""Buffers start at multiples of a line of shared memory, so that swizzles meet the banks."""
 BEST_FIT_OF_ALL = "best-of-all"
 
 
@@ -29,14 +28,14 @@ def memory_requests(kernel: KernelOp) -> dict[AllocOp, Request]:
 def choose_plan(requests: list[Request], fit: str) -> Plan:
     """The plan of one heuristic by name, or the best of all of them."""
     if fit == BEST_FIT_OF_ALL:
-        return best_plan(requests, ALIGNMENT)
+        return best_plan(requests, LINE_BYTES)
     names = {member.value: member for member in Fit}
     if fit not in names:
         raise PassFailedException(
             f"--plan-stensor-memory: unknown fit '{fit}'; expected {', '.join(names)} or "
             f"{BEST_FIT_OF_ALL}"
         )
-    return allocate(requests, names[fit], ALIGNMENT)
+    return allocate(requests, names[fit], LINE_BYTES)
 
 
 def overflow_message(

@@ -17,6 +17,7 @@ from xdsl.utils.exceptions import PassFailedException
 from mugraph.dialects import sched, tb
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.partition import choose_partition
+from mugraph.dialects.sched.structure import whole_lines
 from mugraph.dialects.tb.layouts import partitioned_operand
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
@@ -98,8 +99,7 @@ def shared_memory_peak(kernel: sched.KernelOp) -> int:
     for buffer, request in memory_requests(kernel).items():
         layout = choose_swizzle(demand_of(buffer.result, accesses[buffer.result]))
         size = layout.cosize() * element_bytes_of(buffer.result.type)
-        stage = math.ceil(size / 16) * 16
-        requests.append(replace(request, size=stage * buffer.stage_count))
+        requests.append(replace(request, size=whole_lines(size) * buffer.stage_count))
     return choose_plan(requests, "best-of-all").peak
 
 

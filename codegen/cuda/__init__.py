@@ -1,0 +1,83 @@
+"""The CUDA target: ``-t cuda`` prints a scheduled module as one CUDA C++ file.
+
+The file has the shape of seed 000's listing: the headers of ``mugraph.runtime``, a ``__global__``
+function a custom kernel, and ``_execute_mugraph``.  The printer decides nothing; what it prints
+stands in the IR.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import IO
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.utils.target import Target
+
+from mugraph.codegen.cuda.cpp import CodegenError, Writer
+from mugraph.codegen.cuda.host import print_execute, workspace_bytes
+from mugraph.codegen.cuda.kernel import print_kernel
+from mugraph.codegen.cuda.names import Names
+from mugraph.dialects.sched import KernelOp, LaunchOp
+
+__all__ = ["CodegenError", "CudaTarget", "find_function", "print_module", "workspace_bytes"]
+
+
+def find_function(module: ModuleOp, name: str | None = None) -> FuncOp:
+    """The function to print: the one of that name, or the only one.
+
+    Raises :class:`CodegenError` naming those there are.
+    """
+    functions = [op for op in module.body.block.ops if isinstance(op, FuncOp)]
+    listed = ", ".join(f"@{function.sym_name.data}" for function in functions) or "none"
+    if name is None:
+        if len(functions) != 1:
+            raise CodegenError(
+                f"the module has {len(functions)} functions ({listed}); the CUDA target prints "
+                "one, say which with -t 'cuda{function=NAME}'"
+            )
+        return functions[0]
+    for function in functions:
+        if function.sym_name.data == name:
+            return function
+    raise CodegenError(f"the module has no function @{name}; it has {listed}")
+
+
+def print_module(module: ModuleOp, function: str | None = None) -> str:
+    """The CUDA C++ text of a scheduled and planned module; ends with a newline."""
+    func = find_function(module, function)
+    writer = Writer()
+    writer.lines(
+        [
+            "#define NUM_GPUS 1",
+            "#define USE_NVSHMEM 0",
+            '#include "runtime.h"',
+            "using namespace cute;",
+            "",
+        ]
+    )
+    names = Names()
+    kernel_names: dict[str, str] = {}
+    for launch in func.walk():
+        if isinstance(launch, LaunchOp):
+            kernel: KernelOp = launch.resolve()
+            symbol = kernel.sym_name.data
+            if symbol not in kernel_names:
+                kernel_names[symbol] = names.fresh(symbol)
+                print_kernel(kernel, kernel_names[symbol], writer)
+    print_execute(func, kernel_names, writer)
+    return writer.text()
+
+
+@dataclass(frozen=True)
+class CudaTarget(Target):
+    """CUDA C++ against the headers of ``mugraph.runtime``; ``function`` picks one of several."""
+
+    name = "cuda"
+
+    function: str | None = None
+
+    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        """Prints the module."""
+        output.write(print_module(module, self.function))

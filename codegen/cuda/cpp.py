@@ -1,0 +1,127 @@
+"""Spelling of types, layouts and constants in C++."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
+from xdsl.ir import Attribute
+from xdsl.utils.exceptions import DiagnosticException
+
+from mugraph.dialects.cute import ComposedLayout
+from mugraph.dialects.elementwise import Epilogue, ScalarFunction
+from mugraph.dialects.tensor_types import AnyLayout, strides_of
+
+Nested = int | tuple["Nested", ...]
+"""An extent or stride, or a tuple of them."""
+
+
+class CodegenError(DiagnosticException):
+    """The IR cannot be printed as CUDA; the message says what to do."""
+
+
+_ELEMENT_TYPES: dict[type[Attribute], str] = {
+    Float16Type: "half_t",
+    BFloat16Type: "bfloat16_t",
+    Float32Type: "float",
+}
+
+
+def element_type(type_: Attribute) -> str:
+    """The C++ type of an element."""
+    if type(type_) not in _ELEMENT_TYPES:
+        raise CodegenError(f"the CUDA target cannot store elements of type {type_} yet")
+    return _ELEMENT_TYPES[type(type_)]
+
+
+def _nested(kind: str, value: Nested) -> str:
+    if isinstance(value, int):
+        return f"Int<{value}>"
+    return f"{kind}<{', '.join(_nested(kind, part) for part in value)}>"
+
+
+def layout_type(shape: Nested, stride: Nested, like: AnyLayout | None = None) -> str:
+    """A static CuTe layout; with the swizzle of ``like`` if it has one."""
+    as_tuple = (shape,) if isinstance(shape, int) else shape
+    stride_tuple = (stride,) if isinstance(stride, int) else stride
+    text = f"Layout<{_nested('Shape', as_tuple)}, {_nested('Stride', stride_tuple)}>"
+    if isinstance(like, ComposedLayout):
+        bits, base, shift = like.swizzle.bits, like.swizzle.base, like.swizzle.shift
+        return f"ComposedLayout<Swizzle<{bits}, {base}, {shift}>, Int<0>, {text}>"
+    return text
+
+
+def iteration_layout(
+    layout: AnyLayout, extents: Sequence[int], domain: Sequence[int], order: Sequence[int]
+) -> str:
+    """A layout over an iteration domain: modes in the order of iteration, stride 0 to broadcast."""
+    strides = strides_of(layout)
+    return layout_type(
+        tuple(domain[dim] for dim in order),
+        tuple(0 if extents[dim] == 1 else strides[dim] for dim in order),
+        layout,
+    )
+
+
+def fp32_bits(value: float) -> str:
+    """An fp32 constant by its bits, exact."""
+    return f"0x{struct.unpack('<I', struct.pack('<f', value))[0]:08x}u"
+
+
+_FUNCTIONS: dict[str, str] = {
+    "identity": "ops::Chain<>",
+    "exp": "ops::Exp",
+    "silu": "ops::Silu",
+    "square": "ops::Square",
+    "sqrt": "ops::Sqrt",
+    "mul_scalar": "ops::MulScalar",
+    "add": "ops::Add",
+    "sub": "ops::Sub",
+    "mul": "ops::Mul",
+    "div": "ops::Div",
+}
+
+
+def function_type(function: ScalarFunction) -> str:
+    """The functor of ``runtime/include/mugraph/ops.h`` for a scalar function."""
+    name = _FUNCTIONS[function.name]
+    if not function.constants:
+        return name
+    return f"{name}<{', '.join(fp32_bits(constant) for constant in function.constants)}>"
+
+
+def epilogue_type(epilogue: Epilogue) -> str:
+    """The functor chain of an epilogue; whether it accumulates is said by the method called."""
+    return f"ops::Chain<{', '.join(function_type(step) for step in epilogue.functions)}>"
+
+
+class Writer:
+    """Lines of C++ with indentation."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._depth = 0
+
+    def line(self, text: str = "") -> None:
+        """Writes one line at the current depth."""
+        self._lines.append(f"{'  ' * self._depth}{text}" if text else "")
+
+    def lines(self, texts: Iterable[str]) -> None:
+        """Writes several lines."""
+        for text in texts:
+            self.line(text)
+
+    def open(self, text: str) -> None:
+        """Writes a line that opens a brace and indents what follows."""
+        self.line(text)
+        self._depth += 1
+
+    def close(self, text: str = "}") -> None:
+        """Closes the innermost brace."""
+        self._depth -= 1
+        self.line(text)
+
+    def text(self) -> str:
+        """Everything written so far."""
+        return "\n".join(self._lines) + "\n"

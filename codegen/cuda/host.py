@@ -1,0 +1,205 @@
+"""The host side of a generated file: ``_execute_mugraph``, one block an operator in order."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import singledispatch
+from itertools import pairwise
+
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from mugraph.codegen.cuda.cpp import (
+    CodegenError,
+    Writer,
+    element_type,
+    function_type,
+    iteration_layout,
+)
+from mugraph.codegen.cuda.names import Names
+from mugraph.dialects import kn, sched
+from mugraph.dialects.interfaces import HasWorkspace
+from mugraph.dialects.kn.workspace import WORKSPACE_BYTES
+from mugraph.dialects.partition import PartitionedOperand, choose_partition
+from mugraph.dialects.tensor_types import (
+    element_bytes_of,
+    element_type_of,
+    layout_of,
+    op_label,
+    shape_of,
+    strides_of,
+    value_label,
+)
+
+
+@dataclass
+class HostPrinter:
+    """What printing a kernel-level operator needs."""
+
+    writer: Writer
+    names: Names
+    kernel_names: dict[str, str]
+    places: dict[SSAValue, str]
+
+    def declare(self, value: SSAValue) -> str:
+        """Declares the pointer of a DTensor in the current block; returns its name."""
+        type_ = element_type(element_type_of(value.type))
+        name = self.names.of(value)
+        self.writer.line(f"{type_} *{name} = ({type_}*){self.places[value]};")
+        return name
+
+
+def workspace_bytes(function: FuncOp) -> int:
+    """The bytes of device memory that the function needs for intermediates."""
+    attribute = function.attributes.get(WORKSPACE_BYTES)
+    if not isinstance(attribute, IntegerAttr):
+        raise CodegenError(
+            f"{op_label(function)} has no plan for its intermediates; run --plan-dtensor-memory "
+            "first"
+        )
+    return attribute.value.data
+
+
+def find_places(function: FuncOp) -> dict[SSAValue, str]:
+    """Where each DTensor lives: an input, an output or an offset of the workspace."""
+    places: dict[SSAValue, str] = {
+        argument: f"input_tensors.at({argument.index})" for argument in function.body.block.args
+    }
+    returns = [op for op in function.walk() if isinstance(op, ReturnOp)]
+    for index, value in enumerate(returns[0].operands if returns else ()):
+        if isinstance(value, BlockArgument):
+            raise CodegenError(
+                f"result {index} of {op_label(function)} is its argument {value_label(value)}; no "
+                "kernel writes it: return the result of an operator"
+            )
+        if value in places:
+            raise CodegenError(
+                f"result {index} of {op_label(function)} repeats an earlier result "
+                f"({value_label(value)}); return each value once"
+            )
+        places[value] = f"output_tensors.at({index})"
+    for op in function.walk():
+        if not isinstance(op, HasWorkspace):
+            continue
+        for result, offset in zip(op.results, op.workspace_offsets() or (), strict=False):
+            if offset != kn.NOT_IN_WORKSPACE:
+                places[result] = f"((char*)buf + {offset})"
+    return places
+
+
+@singledispatch
+def print_host_operation(op: Operation, printer: HostPrinter) -> None:
+    """Prints the launch of one kernel-level operator."""
+    raise CodegenError(
+        f"the CUDA target cannot print {op_label(op)}; print a module that --transpile made"
+    )
+
+
+@print_host_operation.register
+def _(op: sched.LaunchOp, printer: HostPrinter) -> None:
+    kernel = op.resolve()
+    name = printer.kernel_names[kernel.sym_name.data]
+    pointers = [printer.declare(value) for value in (*op.arguments, *op.outputs)]
+    grid = ", ".join(str(extent) for extent in kernel.grid_dim)
+    block = ", ".join(str(extent) for extent in kernel.block_dim)
+    printer.writer.line(
+        f'mugraph::launch("{name}", {name}, dim3({grid}), dim3({block}), {kernel.smem_bytes}, '
+        f"stream, {', '.join(pointers)});"
+    )
+
+
+def batch_of(value: SSAValue) -> tuple[int, int]:
+    """How many matrices a batched operand holds and how far apart they are, in elements.
+
+    Raises :class:`CodegenError` where the leading dimensions do not merge into one.
+    """
+    shape, strides = shape_of(value.type)[:-2], _strides(value)[:-2]
+    wide = [(extent, stride) for extent, stride in zip(shape, strides, strict=True) if extent > 1]
+    if not wide:
+        return 1, strides[-1] if strides else 0
+    for (_, outer), (extent, inner) in pairwise(wide):
+        if outer != extent * inner:
+            raise CodegenError(
+                f"{value_label(value)}: its leading dimensions are not evenly spaced, as a batched "
+                "cuBLAS call needs; choose strides in which they merge into one"
+            )
+    return math.prod(extent for extent, _ in wide), wide[-1][1]
+
+
+def _strides(value: SSAValue) -> tuple[int, ...]:
+    layout = layout_of(value.type)
+    if layout is None:
+        raise CodegenError(f"{value_label(value)} has no layout; run --resolve-layout first")
+    return strides_of(layout)
+
+
+@print_host_operation.register
+def _(op: kn.MatmulOp, printer: HostPrinter) -> None:
+    a, b, c = op.lhs, op.rhs, op.result
+    pointers = [printer.declare(value) for value in (a, b, c)]
+    *_, m, k = shape_of(a.type)
+    n = shape_of(b.type)[-1]
+    batches = [batch_of(value) for value in (a, b, c)]
+    matrices = ", ".join(
+        f"{strides[-2]},{strides[-1]}" for strides in (_strides(value) for value in (a, b, c))
+    )
+    spacing = ",".join(str(stride) for _, stride in batches)
+    compute = "CUBLAS_COMPUTE_16F" if op.computation is kn.Computation.F16 else "CUBLAS_COMPUTE_32F"
+    operands = f"stream, {pointers[2]},{pointers[0]},{pointers[1]}"
+    printer.writer.line(
+        f"kn::gemm<{compute}>({operands}, {m},{n},{k}, {matrices}, {batches[2][0]}, {spacing});"
+    )
+
+
+@print_host_operation.register
+def _(op: kn.ElementwiseOp, printer: HostPrinter) -> None:
+    domain = shape_of(op.result.type)
+    values = (op.result, *op.operands)
+    partition = choose_partition(
+        domain,
+        [
+            PartitionedOperand(shape_of(value.type), _strides(value), element_bytes_of(value.type))
+            for value in values
+        ],
+        threads=1,
+    )
+    pointers = [printer.declare(value) for value in op.operands]
+    result = printer.declare(op.result)
+    names: list[str] = []
+    for index, value in enumerate(values):
+        layout = layout_of(value.type)
+        if layout is None:
+            raise CodegenError(f"{value_label(value)} has no layout; run --resolve-layout first")
+        names.append("Target" if index == 0 else f"Source{index - 1}")
+        text = iteration_layout(layout, shape_of(value.type), domain, partition.order)
+        printer.writer.line(f"using {names[-1]} = {text};")
+    printer.writer.line(
+        f"kn::Elementwise<{function_type(op.function)}, {', '.join(names)}>::run(stream, {result}, "
+        f"{', '.join(pointers)});"
+    )
+
+
+def print_execute(function: FuncOp, kernel_names: dict[str, str], writer: Writer) -> None:
+    """Prints ``_init`` and ``_execute_mugraph`` of a function."""
+    needed = workspace_bytes(function)
+    printer = HostPrinter(writer, Names(), kernel_names, find_places(function))
+    writer.open("[[maybe_unused]] static void _init() {")
+    writer.close()
+    writer.line()
+    writer.line(f"// buf: {needed} bytes of device memory for intermediates.")
+    writer.open(
+        "[[maybe_unused]] static void _execute_mugraph(std::vector<void const *> input_tensors, "
+        "std::vector<void*> output_tensors, void* buf, cudaStream_t stream) {"
+    )
+    for op in function.body.block.ops:
+        if isinstance(op, ReturnOp):
+            continue
+        writer.open("{")
+        writer.line(f"// OP type: {op.name}")
+        print_host_operation(op, printer)
+        writer.close()
+    if needed == 0:
+        writer.line("(void)buf;")
+    writer.close()

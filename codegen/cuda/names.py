@@ -1,0 +1,62 @@
+"""C++ identifiers for symbols and values of the IR.
+
+Nothing of the input reaches C++ as it is: names keep letters, digits and single underscores only.
+"""
+
+from __future__ import annotations
+
+import re
+
+from xdsl.ir import SSAValue
+
+_KEYWORDS = frozenset(
+    """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t
+    char32_t class compl concept const consteval constexpr constinit const_cast continue co_await
+    co_return co_yield decltype default delete do double dynamic_cast else enum explicit export
+    extern false float for friend goto if inline int long mutable namespace new noexcept not
+    not_eq nullptr operator or or_eq private protected public register reinterpret_cast requires
+    return short signed sizeof static static_assert static_cast struct switch template this
+    thread_local throw true try typedef typeid typename union unsigned using virtual void volatile
+    wchar_t while xor xor_eq
+    """.split()  # noqa: SIM905
+)
+_TAKEN = frozenset(
+    """
+    buf cute dim3 gridDim blockDim blockIdx threadIdx warpSize std size_t int64_t uint32_t
+    input_tensors output_tensors stream smem thread it kn tb ops mugraph half_t bfloat16_t Layout
+    Shape Stride Int Swizzle ComposedLayout main
+    """.split()  # noqa: SIM905
+)
+
+
+def sanitize(name: str) -> str:
+    """``name`` as a C++ identifier; different names may come out the same."""
+    identifier = re.sub(r"_+", "_", re.sub(r"[^A-Za-z0-9_]", "_", name)).strip("_")
+    if not identifier or identifier[0].isdigit():
+        identifier = f"v{identifier}"
+    return f"{identifier}_v" if identifier in _KEYWORDS or identifier in _TAKEN else identifier
+
+
+class Names:
+    """Hands out identifiers, each once, and remembers those of values."""
+
+    def __init__(self) -> None:
+        self._used: set[str] = set()
+        self._of_value: dict[SSAValue, str] = {}
+
+    def fresh(self, wish: str) -> str:
+        """An identifier like ``wish`` that has not been handed out."""
+        base = sanitize(wish)
+        name, count = base, 0
+        while name in self._used:
+            count += 1
+            name = f"{base}_{count}"
+        self._used.add(name)
+        return name
+
+    def of(self, value: SSAValue) -> str:
+        """The identifier of a value."""
+        if value not in self._of_value:
+            self._of_value[value] = self.fresh(value.name_hint or "v")
+        return self._of_value[value]

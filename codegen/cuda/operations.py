@@ -1,0 +1,386 @@
+"""How each operator of a schedule is printed: one function an operator.
+
+Every operation prints a comment naming its IR operator, then a call of the header of the same
+name in ``runtime/include/mugraph``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import singledispatch
+
+from xdsl.ir import Operation, SSAValue
+
+from mugraph.codegen.cuda.cpp import (
+    CodegenError,
+    Writer,
+    element_type,
+    epilogue_type,
+    function_type,
+    iteration_layout,
+    layout_type,
+)
+from mugraph.codegen.cuda.names import Names
+from mugraph.dialects import sched
+from mugraph.dialects.partition import LinearPartition
+from mugraph.dialects.tb import epilogue_of
+from mugraph.dialects.tensor_types import (
+    element_bytes_of,
+    element_type_of,
+    op_label,
+    physical_elements,
+    resolved_layout_of,
+    row_major_strides,
+    shape_of,
+    strides_of,
+)
+
+MAX_INT = 2**31 - 1
+
+
+@dataclass
+class KernelPrinter:
+    """What printing an operator needs: where to write, names, and which iteration it runs in."""
+
+    writer: Writer
+    names: Names
+    kernel: sched.KernelOp
+    iteration: str | None = None
+
+    @property
+    def threads(self) -> int:
+        """Threads in a block."""
+        return self.kernel.threads
+
+    def describe(self, op: Operation) -> str:
+        """The operator and its operands, with sanitised names, for a comment."""
+        operands = ", ".join(self.names.of(operand) for operand in op.operands)
+        return f"// {op.name} {operands}".rstrip()
+
+    def pointer(self, value: SSAValue, iteration: str | None = None) -> str:
+        """Where a buffer, the stage of a buffer or the tile of a tensor starts."""
+        iteration = iteration if iteration is not None else self.iteration
+        name = self.names.of(value)
+        owner = value.owner
+        if isinstance(owner, sched.AllocOp) and owner.stage_count > 1:
+            elements = owner.stage_bytes() // element_bytes_of(value.type)
+            return offset_by(name, stage_of(iteration or "0", owner.stage_count), elements)
+        if isinstance(owner, sched.TileOp) and owner.iteration_stride():
+            return offset_by(
+                name, wide_index(iteration or "0", owner.source), owner.iteration_stride()
+            )
+        return name
+
+    def layout(self, value: SSAValue, domain: Sequence[int], order: Sequence[int]) -> str:
+        """A buffer's layout over an iteration domain."""
+        return iteration_layout(resolved_layout_of(value), shape_of(value.type), domain, order)
+
+
+def stage_of(iteration: str, stages: int) -> str:
+    """Which copy of a buffer an iteration uses."""
+    if iteration.isdigit():
+        return str(int(iteration) % stages)
+    return f"{_grouped(iteration)} % {stages}"
+
+
+def wide_index(index: str, tensor: SSAValue) -> str:
+    """An index of a tensor, in 64 bits where its offsets need them."""
+    if index.isdigit() or physical_elements(resolved_layout_of(tensor)) <= MAX_INT:
+        return index
+    return f"static_cast<int64_t>({index})"
+
+
+def offset_by(pointer: str, index: str, stride: int) -> str:
+    """``pointer + index * stride``, computed where the index is a number."""
+    if index.isdigit():
+        return f"{pointer} + {int(index) * stride}" if int(index) * stride else pointer
+    return f"{pointer} + {_grouped(index)} * {stride}"
+
+
+def _grouped(expression: str) -> str:
+    return f"({expression})" if " + " in expression else expression
+
+
+@singledispatch
+def print_operation(op: Operation, printer: KernelPrinter) -> None:
+    """Prints one operator of a schedule."""
+    raise CodegenError(f"the CUDA target cannot print {op_label(op)} yet")
+
+
+@print_operation.register
+def _(op: sched.AllocOp, printer: KernelPrinter) -> None:
+    if op.byte_offset is None:
+        raise CodegenError(
+            f"{op_label(op)} has no offset in shared memory; run --plan-stensor-memory first"
+        )
+    type_ = element_type(element_type_of(op.result.type))
+    name = printer.names.of(op.result)
+    printer.writer.line(
+        f"{type_}* const {name} = reinterpret_cast<{type_}*>(smem + {op.byte_offset});  "
+        f"// {op.name}, {op.stage_count} x {op.stage_bytes()} bytes"
+    )
+
+
+def fragment_class(type_: sched.FragmentType) -> str:
+    """The class of the runtime that knows which thread holds which value of a fragment."""
+    shape = type_.get_shape()
+    mma = type_.tiled_mma
+    if mma is not None:
+        warps_m, warps_n, _ = mma.thr_layout
+        return f"tb::MmaFragment<{warps_m}, {warps_n}, {shape[-2]}, {shape[-1]}>"
+    partition = type_.partition
+    if partition is None:
+        raise CodegenError(f"the CUDA target cannot hold {type_} in registers yet")
+    layout = domain_layout(shape, partition.order)
+    return f"tb::LinearFragment<{partition.threads}, {partition.vector}, {layout}>"
+
+
+def domain_layout(shape: Sequence[int], order: Sequence[int]) -> str:
+    """An iteration domain on its own: a compact layout of its extents."""
+    extents = tuple(shape[dim] for dim in order)
+    compact = tuple(reversed(row_major_strides(tuple(reversed(extents)))))
+    return layout_type(extents, compact)
+
+
+def fragment_type_of(value: SSAValue) -> sched.FragmentType:
+    """The type of a fragment."""
+    if not isinstance(value.type, sched.FragmentType):
+        raise CodegenError(f"the CUDA target expected a fragment, got {value.type}")
+    return value.type
+
+
+@print_operation.register
+def _(op: sched.FragmentOp, printer: KernelPrinter) -> None:
+    name = printer.names.of(op.result)
+    printer.writer.line(f"float {name}[{fragment_class(fragment_type_of(op.result))}::kValues];")
+
+
+@print_operation.register
+def _(op: sched.TileOp, printer: KernelPrinter) -> None:
+    name, source = printer.names.of(op.result), printer.names.of(op.source)
+    start = source
+    for axis, stride in zip("xyz", op.block_strides(), strict=True):
+        if stride:
+            start = offset_by(start, wide_index(f"blockIdx.{axis}", op.source), stride)
+    printer.writer.line(f"auto* const {name} = {start};  // {op.name} {source}")
+
+
+@print_operation.register
+def _(op: sched.CommitOp, printer: KernelPrinter) -> None:
+    printer.writer.line(f"tb::commit_group();  // {op.name}")
+
+
+@print_operation.register
+def _(op: sched.WaitOp, printer: KernelPrinter) -> None:
+    printer.writer.line(f"tb::wait_group<{op.pending_groups}>();  // {op.name}")
+
+
+@print_operation.register
+def _(op: sched.BarrierOp, printer: KernelPrinter) -> None:
+    printer.writer.line(f"__syncthreads();  // {op.name}")
+
+
+@print_operation.register
+def _(op: sched.CopyOp, printer: KernelPrinter) -> None:
+    partition = op.partition.data
+    shape = shape_of(op.source.type)
+    iteration = printer.iteration
+    if op.fixed_iteration is not None:
+        iteration = str(op.fixed_iteration)
+    elif op.ahead_of:
+        iteration = f"{printer.iteration} + {op.ahead_of}"
+    loop = sched.enclosing_loop(op)
+    guarded = op.ahead_of > 0 and loop is not None
+    scope = f"if ({iteration} < {loop.iterations}) {{" if guarded and loop is not None else "{"
+    kind = "CopyAsync" if op.is_async else "Copy"
+    writer = printer.writer
+    writer.open(f"{scope}  {printer.describe(op)}")
+    writer.line(f"using Source = {printer.layout(op.source, shape, partition.order)};")
+    writer.line(f"using Target = {printer.layout(op.destination, shape, partition.order)};")
+    writer.line(
+        f"tb::{kind}<{partition.threads}, {partition.vector}, Target, Source>::run("
+        f"{printer.pointer(op.destination, iteration)}, "
+        f"{printer.pointer(op.source, iteration)}, thread);"
+    )
+    writer.close()
+
+
+@print_operation.register
+def _(op: sched.FillOp, printer: KernelPrinter) -> None:
+    value = op.value.value.data
+    name = printer.names.of(op.destination)
+    writer = printer.writer
+    if isinstance(op.destination.type, sched.FragmentType):
+        if value != 0.0:
+            raise CodegenError(f"{op_label(op)}: registers can be filled with 0.0 only")
+        fragment = fragment_class(op.destination.type)
+        writer.line(f"{fragment}::clear({name});  {printer.describe(op)}")
+        return
+    owner = op.destination.owner
+    if not isinstance(owner, sched.AllocOp):
+        raise CodegenError(f"{op_label(op)}: only buffers and fragments can be filled")
+    elements = owner.total_bytes() // element_bytes_of(op.destination.type)
+    layout = layout_type(elements, 1)
+    writer.line(
+        f"tb::Fill<{printer.threads}, {layout}>::run({name}, {value!r}f, thread);  "
+        f"{printer.describe(op)}"
+    )
+
+
+def _source_layouts(
+    printer: KernelPrinter, sources: Sequence[SSAValue], domain: Sequence[int], order: Sequence[int]
+) -> list[str]:
+    return [printer.layout(source, domain, order) for source in sources]
+
+
+@print_operation.register
+def _(op: sched.ElementwiseOp, printer: KernelPrinter) -> None:
+    partition: LinearPartition = op.partition.data
+    domain = shape_of(op.destination.type)
+    epilogue = epilogue_of(op)
+    writer = printer.writer
+    names = [f"Source{index}" for index in range(len(op.sources))]
+    layouts = _source_layouts(printer, op.sources, domain, partition.order)
+    pointers = ", ".join(printer.pointer(source) for source in op.sources)
+    destination = printer.pointer(op.destination)
+    in_registers = isinstance(op.destination.type, sched.FragmentType)
+    writer.open(f"{{  {printer.describe(op)}")
+    for name, layout in zip(names, layouts, strict=True):
+        writer.line(f"using {name} = {layout};")
+    if in_registers:
+        writer.line(f"using Target = {domain_layout(domain, partition.order)};")
+    else:
+        writer.line(f"using Target = {printer.layout(op.destination, domain, partition.order)};")
+    if in_registers and not epilogue.accumulates:
+        fragment = fragment_class(fragment_type_of(op.destination))
+        writer.line(f"{fragment}::clear({destination});")
+    method = "accumulate" if in_registers else "update" if epilogue.accumulates else "store"
+    writer.line(
+        f"tb::Elementwise<{function_type(op.function.data)}, {epilogue_type(epilogue)}, "
+        f"{partition.threads}, {partition.vector}, {', '.join(['Target', *names])}>::{method}("
+        f"{destination}, thread, {pointers});"
+    )
+    writer.close()
+
+
+@print_operation.register
+def _(op: sched.ReduceOp, printer: KernelPrinter) -> None:
+    partition = op.partition.data
+    source_strides = strides_of(resolved_layout_of(op.source))
+    results = shape_of(op.destination.type)
+    groups, dim = op.groups(), op.reduced_dim
+    output_strides = list(source_strides)
+    output_strides[dim] = groups.start_step * source_strides[dim]
+    source = layout_type(
+        (groups.count, tuple(results[d] for d in partition.order)),
+        (groups.step * source_strides[dim], tuple(output_strides[d] for d in partition.order)),
+        resolved_layout_of(op.source),
+    )
+    epilogue = epilogue_of(op)
+    writer = printer.writer
+    writer.open(f"{{  {printer.describe(op)}")
+    writer.line(f"using Source = {source};")
+    writer.line(f"using Target = {printer.layout(op.destination, results, partition.order)};")
+    writer.line(
+        f"tb::ReduceSum<{epilogue_type(epilogue)}, {partition.threads}, {op.lane_count}, Target, "
+        f"Source>::{'update' if epilogue.accumulates else 'store'}("
+        f"{printer.pointer(op.destination)}, {printer.pointer(op.source)}, thread);"
+    )
+    writer.close()
+
+
+def matrix_layout(value: SSAValue, *, transposed: bool = False) -> str:
+    """The last two dimensions of a buffer as a matrix layout."""
+    shape, layout = shape_of(value.type), resolved_layout_of(value)
+    strides = strides_of(layout)
+    rows, columns = (-1, -2) if transposed else (-2, -1)
+    return layout_type((shape[rows], shape[columns]), (strides[rows], strides[columns]), layout)
+
+
+@print_operation.register
+def _(op: sched.MmaOp, printer: KernelPrinter) -> None:
+    mma = fragment_type_of(op.accumulator).tiled_mma
+    if mma is None:
+        raise CodegenError(f"{op_label(op)}: the accumulator is not a tensor-core fragment")
+    warps_m, warps_n, _ = mma.thr_layout
+    flags = ", ".join("true" if flag else "false" for flag in op.ldmatrix)
+    writer = printer.writer
+    writer.open(f"{{  {printer.describe(op)}")
+    writer.line(f"using A = {matrix_layout(op.lhs)};")
+    writer.line(f"using B = {matrix_layout(op.rhs, transposed=True)};")
+    writer.line(
+        f"tb::Matmul<{warps_m}, {warps_n}, A, B, {flags}>::mma("
+        f"{printer.names.of(op.accumulator)}, {printer.pointer(op.lhs)}, "
+        f"{printer.pointer(op.rhs)}, thread);"
+    )
+    writer.close()
+
+
+@print_operation.register
+def _(op: sched.StoreOp, printer: KernelPrinter) -> None:
+    type_ = fragment_type_of(op.source)
+    epilogue = epilogue_of(op)
+    source, destination = printer.names.of(op.source), printer.pointer(op.destination)
+    method = "update" if epilogue.accumulates else "store"
+    writer = printer.writer
+    writer.open(f"{{  {printer.describe(op)}")
+    if type_.tiled_mma is not None:
+        writer.line(f"using Target = {matrix_layout(op.destination)};")
+        arguments = f"{epilogue_type(epilogue)}, Target"
+        fragment = fragment_class(type_)
+    else:
+        partition = type_.partition
+        if partition is None or epilogue.accumulates:
+            raise CodegenError(f"{op_label(op)}: this fragment cannot be added to a buffer")
+        layout = printer.layout(op.destination, type_.get_shape(), partition.order)
+        writer.line(f"using Target = {layout};")
+        arguments = epilogue_type(epilogue)
+        fragment = f"tb::LinearFragment<{partition.threads}, {partition.vector}, Target>"
+    writer.line(f"{fragment}::{method}<{arguments}>({destination}, {source}, thread);")
+    writer.close()
+
+
+@print_operation.register
+def _(op: sched.AccumulateOp, printer: KernelPrinter) -> None:
+    source, destination = printer.names.of(op.source), printer.names.of(op.destination)
+    printer.writer.line(
+        f"tb::accumulate<{epilogue_type(epilogue_of(op))}>({destination}, {source});  "
+        f"{printer.describe(op)}"
+    )
+
+
+def print_phase(op: sched.PhaseOp, printer: KernelPrinter) -> None:
+    """Prints the operators of a prologue or an epilogue in order."""
+    printer.writer.line()
+    printer.writer.line(f"// {op.name}")
+    for inner in op.body.block.ops:
+        print_operation(inner, printer)
+
+
+@print_operation.register
+def _(op: sched.PrologueOp, printer: KernelPrinter) -> None:
+    print_phase(op, printer)
+
+
+@print_operation.register
+def _(op: sched.EpilogueOp, printer: KernelPrinter) -> None:
+    print_phase(op, printer)
+
+
+@print_operation.register
+def _(op: sched.ForloopOp, printer: KernelPrinter) -> None:
+    writer = printer.writer
+    writer.line()
+    writer.line(f"// {op.name}")
+    if op.iterations == 1:
+        writer.open("{")
+        inner = KernelPrinter(writer, printer.names, printer.kernel, "0")
+    else:
+        # Unrolling would multiply the code; the stages' indices are cheap to compute.
+        writer.line("#pragma unroll 1")
+        writer.open(f"for (int it = 0; it < {op.iterations}; ++it) {{")
+        inner = KernelPrinter(writer, printer.names, printer.kernel, "it")
+    for step in op.body.block.ops:
+        print_operation(step, inner)
+    writer.close()

@@ -1,0 +1,43 @@
+# `make demo` runs the main job, `make test` the tests; both set up what they need first.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Made when the packages are installed, and again when what they are changes.
+INSTALLED := $(VENV)/installed
+
+.DEFAULT_GOAL := help
+.PHONY: help venv test lint format demo clean
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+
+venv: $(INSTALLED) ## install mugraph and its development tools in .venv
+
+$(INSTALLED): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "mugraph needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version)." \
+		"Say which one: make PYTHON=python3.12" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@
+
+test: $(INSTALLED) ## run the FileCheck and unit tests
+	$(BIN)/lit --succinct --show-unsupported tests/filecheck
+	$(BIN)/python -m pytest -r s
+
+lint: $(INSTALLED) ## check style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+format: $(INSTALLED) ## format the sources
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+demo: $(INSTALLED) ## take a µGraph all the way to a CUDA kernel
+	$(BIN)/python -m mugraph.tools.demo
+
+clean: ## remove the environment and what tests and builds leave
+	rm -rf $(VENV) build dist src/mugraph.egg-info tests/filecheck/Output
+	rm -rf .pytest_cache .ruff_cache .hypothesis

@@ -15,6 +15,7 @@ import numpy as np
 from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.dialects.tb import Groups
 from mugraph.runtime.interpreter.arithmetic import Array
+from mugraph.runtime.interpreter.errors import ExecutionError
 
 
 def silu(x: Array) -> Array:
@@ -27,7 +28,13 @@ def mul_scalar(x: Array, constant: float) -> Array:
     return x * constant
 
 
+def identity(x: Array) -> Array:
+    """x itself."""
+    return x
+
+
 SCALAR_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "identity": identity,
     "exp": np.exp,
     "silu": silu,
     "square": np.square,
@@ -42,8 +49,14 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def apply_function(function: ScalarFunction, *operands: Array) -> Array:
-    """The function of each element; extents of 1 are broadcast."""
-    return SCALAR_FUNCTIONS[function.name](*operands, *function.constants)
+    """The function of each element; extents of 1 are broadcast.
+
+    Raises ``ExecutionError`` for a function that the table lacks.
+    """
+    compute = SCALAR_FUNCTIONS.get(function.name)
+    if compute is None:
+        raise ExecutionError(f"the interpreter cannot compute the function '{function}' yet")
+    return compute(*operands, *function.constants)
 
 
 def apply_chain(functions: Sequence[ScalarFunction], value: Array) -> Array:

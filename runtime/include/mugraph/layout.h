@@ -7,8 +7,7 @@
 // All offsets count elements, and are unsigned so that divisions by constant powers of two become shifts.
 #pragma once
 
-#include <cute/layout.hpp>
-#include <cute/swizzle_layout.hpp>
+#include "arch/cute.h"
 
 namespace mugraph {
 

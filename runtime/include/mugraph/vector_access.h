@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cuda_fp16.h>
-#include <cute/numeric/numeric_types.hpp>
 
 #include "layout.h"
 

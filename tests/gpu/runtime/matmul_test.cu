@@ -97,13 +97,10 @@ void all_majors() {
 }
 
 void test_sizes() {
-  all_majors<32, 1, 1, 16, 8, 16>();
   all_majors<128, 1, 4, 16, 64, 128>();
   all_majors<128, 2, 2, 64, 64, 64>();
-  all_majors<128, 4, 1, 64, 24, 32>();
   all_majors<160, 2, 2, 40, 40, 24>();
   all_majors<64, 2, 1, 1, 1, 1>();
-  all_majors<64, 1, 2, 7, 12, 9>();
   all_majors<128, 2, 2, 17, 9, 31>();
   all_majors<96, 3, 1, 50, 20, 40>();
   all_majors<128, 1, 4, 8, 100, 72>();

@@ -4,7 +4,7 @@
 // calling thread's newest groups are still in flight; a barrier makes them visible to the other threads.
 #pragma once
 
-#include <cute/arch/copy_sm80.hpp>
+#include "cute.h"
 
 namespace mugraph {
 

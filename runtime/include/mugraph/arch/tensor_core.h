@@ -11,8 +11,7 @@
 // lines 2 (l % 4) and 2 (l % 4) + 1 the element l / 4.
 #pragma once
 
-#include <cute/arch/copy_sm75.hpp>
-#include <cute/arch/mma_sm80.hpp>
+#include "cute.h"
 
 namespace mugraph {
 

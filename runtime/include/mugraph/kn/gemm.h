@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cublas_v2.h>
-#include <cute/numeric/numeric_types.hpp>
 
 #include <algorithm>
 #include <map>
@@ -15,6 +14,7 @@
 #include <string>
 #include <type_traits>
 
+#include "../arch/cute.h"
 #include "../check.h"
 
 namespace mugraph {

@@ -23,8 +23,9 @@ struct Matmul {
   // The operands of some k steps ahead are loaded while one step multiplies, as far as kAheadRegisters hold them; a
   // step with many products hides its own loads.
   static constexpr int kStepRegisters = 4 * (A::kTiles + ceil_div(B::kTiles, 2));
-  static constexpr int kAheadRegisters = kValues > 128 ? 32 : 64;
-  static constexpr int kBuffers = 4 * kStepRegisters <= kAheadRegisters ? 4 : (2 * kStepRegisters <= 64 ? 2 : 1);
+  static constexpr int kAheadRegisters = kValues >= 128 ? 32 : 64;
+  static constexpr int kBuffers =
+      4 * kStepRegisters <= kAheadRegisters ? 4 : (2 * kStepRegisters <= kAheadRegisters ? 2 : 1);
   // Unrolling is bounded so that a long K neither compiles slowly nor overflows the instruction cache.
   static constexpr int kMmaPerStep = A::kTiles * B::kTiles;
   static constexpr int kUnrolledSteps = kMmaPerStep >= 64 ? 2 : (kMmaPerStep >= 16 ? 4 : 8);

@@ -1,0 +1,142 @@
+"""The CUDA headers without a GPU: emulated on the CPU, and compiled by nvcc.
+
+The self-tests of ``tests/gpu/runtime`` are CUDA programs. A C++ compiler builds them here against
+an emulator that runs every GPU thread as a fiber; so they check addresses, fragments, masks and
+predicates on any machine that has CUDA's and CUTLASS's headers.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mugraph.runtime.toolchain import (
+    ToolchainError,
+    cuda_include_paths,
+    find_cutlass,
+    find_toolchain,
+    runtime_include_paths,
+)
+
+SELF_TESTS = Path(__file__).parents[1] / "gpu" / "runtime"
+EMULATOR = SELF_TESTS / "emulator"
+PROGRAMS = sorted(path.stem for path in SELF_TESTS.glob("*_test.cu"))
+TARGETS = ("sm_80", "sm_90a")
+
+
+@pytest.fixture(scope="module")
+def emulating_compiler() -> list[str]:
+    """The command that compiles a .cu file for the emulator, up to the file and its options."""
+    compiler = shutil.which(os.environ.get("CXX", "g++"))
+    if compiler is None:
+        pytest.skip("no g++ on this machine: the runtime's headers were not emulated")
+    try:
+        system_paths = (find_cutlass(), *cuda_include_paths())
+    except ToolchainError as error:
+        pytest.skip(f"the runtime's headers were not emulated: {error}")
+    command = [compiler, "-x", "c++", "-std=c++17", "-Wall", "-Wextra", "-Wno-unknown-pragmas"]
+    command += ["-include", str(EMULATOR / "emulator.h")]
+    command += [f"-I{path}" for path in (EMULATOR, SELF_TESTS, *runtime_include_paths())]
+    for path in system_paths:
+        command += ["-isystem", str(path)]
+    return command
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_self_test_emulated(program: str, emulating_compiler: list[str], tmp_path: Path) -> None:
+    executable = tmp_path / program
+    # A misaligned vector access is undefined behaviour, which the sanitizer turns into a failure.
+    options = ["-fsanitize=alignment", "-fno-sanitize-recover=all", "-o", str(executable)]
+    source = SELF_TESTS / f"{program}.cu"
+    compiled = run([*emulating_compiler, str(source), *options])
+    assert compiled.returncode == 0, compiled.stderr
+    assert compiled.stderr == ""
+    result = run([str(executable)])
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert f"{program}: " in result.stdout and " 0 failed" in result.stdout
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_nvcc_compiles_in_time_without_warnings(target: str, tmp_path: Path) -> None:
+    try:
+        toolchain = find_toolchain()
+    except ToolchainError as error:
+        pytest.skip(f"the runtime's headers were not compiled by nvcc: {error}")
+    number = target.removeprefix("sm_")
+    command = [str(toolchain.nvcc), "-std=c++17", "-cubin", "-Xcompiler", "-Wall,-Wextra"]
+    command += [f"-gencode=arch=compute_{number},code={target}"]
+    command += [f"-I{path}" for path in (SELF_TESTS, *toolchain.include_paths)]
+    command += [str(SELF_TESTS / "pipeline_test.cu"), "-o", str(tmp_path / "pipeline_test.cubin")]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    compiled = run(command)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert compiled.returncode == 0, compiled.stderr
+    assert compiled.stdout + compiled.stderr == ""
+    seconds = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    assert seconds < 5.0, f"compiling one kernel took {seconds:.1f} s of processor time"
+
+
+MISUSES = {
+    "uneven vectors": (
+        "tb::Copy<32, 8, Layout<Shape<Int<12>>, Stride<Int<1>>>, "
+        "Layout<Shape<Int<12>>, Stride<Int<1>>>>::run(data, data, 0)",
+        "the number of elements must be a multiple of kVector",
+    ),
+    "sizes differ": (
+        "tb::Copy<32, 1, Layout<Shape<Int<12>>, Stride<Int<1>>>, "
+        "Layout<Shape<Int<8>>, Stride<Int<1>>>>::run(data, data, 0)",
+        "source and destination must have equally many elements",
+    ),
+    "asynchronous gather": (
+        "tb::CopyAsync<32, 8, Layout<Shape<Int<16>>, Stride<Int<1>>>, "
+        "Layout<Shape<Int<16>>, Stride<Int<2>>>>::run(data, data, 0)",
+        "the source of an asynchronous copy must hold each vector in consecutive",
+    ),
+    "broadcast destination": (
+        "tb::Copy<32, 8, Layout<Shape<Int<16>>, Stride<Int<0>>>, "
+        "Layout<Shape<Int<16>>, Stride<Int<1>>>>::run(data, data, 0)",
+        "a destination must not have stride 0",
+    ),
+    "too many lanes": (
+        "tb::ReduceSum<ops::Chain<>, 16, 32, Layout<Shape<Int<1>>, Stride<Int<1>>>, "
+        "Layout<Shape<Int<16>, Int<1>>, Stride<Int<1>, Int<0>>>>::store(data, data, 0)",
+        "an output cannot be shared by more lanes than the block has threads",
+    ),
+    "unaligned ldmatrix": (
+        "float acc[4]; tb::Matmul<1, 1, Layout<Shape<Int<16>, Int<16>>, Stride<Int<20>, Int<1>>>, "
+        "Layout<Shape<Int<8>, Int<16>>, Stride<Int<16>, Int<1>>>, true, true>"
+        "::mma(acc, data, data, 0)",
+        "ldmatrix needs rows or k contiguous, and every other stride",
+    ),
+    "K differs": (
+        "float acc[4]; tb::Matmul<1, 1, Layout<Shape<Int<16>, Int<16>>, Stride<Int<16>, Int<1>>>, "
+        "Layout<Shape<Int<8>, Int<24>>, Stride<Int<24>, Int<1>>>, true, true>"
+        "::mma(acc, data, data, 0)",
+        "A (M, K) and B (N, K) must have the same K",
+    ),
+}
+
+
+@pytest.mark.parametrize("misuse", MISUSES)
+def test_misuse_is_refused_in_words(
+    misuse: str, emulating_compiler: list[str], tmp_path: Path
+) -> None:
+    statement, message = MISUSES[misuse]
+    source = tmp_path / "misuse.cu"
+    source.write_text(
+        '#include "runtime.h"\n'
+        "using namespace cute;\n"
+        f"void misuse(half_t* data) {{ {statement}; }}\n"
+    )
+    compiled = run([*emulating_compiler, "-fsyntax-only", str(source)])
+    assert compiled.returncode != 0
+    assert message in compiled.stderr
+
+
+def run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)

@@ -18,8 +18,9 @@ composition
     - *shape divisibility*: if it runs out of mode k into the next, ``d`` divides ``nk``, and
       ``nk / d`` divides ``s``;
     - *no carry*: the leaves of B together never reach past the end of any mode of A but the last,
-      and B's strides are all of one sign if A has several modes.  Without this the sum of two leaves' indices would carry into A's next mode, and A is not
-      linear there.  (CuTe does not check it, and returns a layout that is not the composition.)
+      and B's strides are all of one sign if A has several modes.  Without this the sum of two
+      leaves' indices would carry into A's next mode, and A is not linear there.  (CuTe does not
+      check it, and returns a layout that is not the composition.)
 
     Then the result is exact, for every coordinate; A is continued along its last mode, so an index
     past the end of A is no error.
@@ -281,7 +282,7 @@ def _compose_layouts(left: Layout[Any], right: Layout[Any]) -> Layout[Any]:
         modes.check_no_carry(right)
     if not isinstance(right.shape, tuple):
         return make_unchecked(leaves_shape[0], leaves_stride[0])
-    if right.rank == len(leaves_shape):
+    if right.shape == right.flat_shape:
         return make_unchecked(tuple(leaves_shape), tuple(leaves_stride))
     return make_unchecked(
         _refill(right.shape, iter(leaves_shape)), _refill(right.shape, iter(leaves_stride))

@@ -83,10 +83,13 @@ def _zipped(layout: Layout[Any], tiler: Any) -> Layout[Any]:
 
 
 def _unpacked(layout: Layout[Any], first: bool) -> Layout[Any]:
-    """The rank-2 ``layout`` with its second mode's modes at the top, and its first's if asked."""
-    modes = list(layout[0]) if first and isinstance(layout[0].shape, tuple) else [layout[0]]
-    rest = layout[1]
-    modes += list(rest) if isinstance(rest.shape, tuple) else [rest]
+    """The rank-2 ``layout`` with its second mode's modes at the top, and its first's if asked.
+
+    A mode of rank 1 stays as it is, a tuple of one included, as in CuTe.
+    """
+    tile, rest = layout[0], layout[1]
+    modes = list(tile) if first and tile.rank > 1 else [tile]
+    modes += list(rest) if rest.rank > 1 else [rest]
     return make_layout(*modes)
 
 

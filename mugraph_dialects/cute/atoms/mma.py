@@ -1,0 +1,274 @@
+"""Matrix multiply instructions as data.
+
+For each instruction the table has what CuTe calls its traits: the shape M x N x K of the product,
+the threads that take part (``thr_id`` maps a logical thread to a lane), the element types, and for
+each operand the *thread-value layout*, from (thread, value) to the 1-D coordinate of the operand's
+tile: A in (M,K), B in (N,K), C in (M,N), all column-major.
+
+The layouts are facts of the PTX ISA's figures of matrix fragments (sections of mma.sync and
+wgmma.mma_async), in the form seed 004 gives them on the slides from "Generic FMA" to "MMA_Atom".
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+from mugraph.dialects.cute.errors import LayoutError
+from mugraph.dialects.cute.layout import Layout, make_layout
+from mugraph.dialects.cute.notation import parse_layout
+
+ELEMENT_BITS: Mapping[str, int] = {
+    "f64": 64,
+    "f32": 32,
+    "tf32": 32,
+    "f16": 16,
+    "bf16": 16,
+    "e4m3": 8,
+    "e5m2": 8,
+    "s32": 32,
+    "s8": 8,
+    "u8": 8,
+}
+"""The width in bits of the element types that the table uses."""
+
+
+class MmaAtom(NamedTuple):
+    """One matrix multiply instruction: D = A * B + C.
+
+    ``operand_space`` says where A and B come from: "registers", or "shared" for operands that the
+    instruction reads from shared memory through a descriptor (their layouts then give every thread
+    the whole tile).
+    """
+
+    name: str
+    shape_mnk: tuple[int, int, int]
+    thr_id: Layout[int]
+    a_layout: Layout[int]
+    b_layout: Layout[int]
+    c_layout: Layout[int]
+    d_type: str
+    a_type: str
+    b_type: str
+    c_type: str
+    arch: str
+    a_space: str = "registers"
+    b_space: str = "registers"
+
+    @property
+    def threads(self) -> int:
+        """The number of threads that execute the instruction together."""
+        return self.thr_id.size()
+
+    def layout(self, operand: str) -> Layout[int]:
+        """The thread-value layout of operand "A", "B" or "C"."""
+        return {"A": self.a_layout, "B": self.b_layout, "C": self.c_layout}[operand]
+
+    def tile_shape(self, operand: str) -> tuple[int, int]:
+        """The shape of operand "A" (M,K), "B" (N,K) or "C" (M,N)."""
+        m, n, k = self.shape_mnk
+        return {"A": (m, k), "B": (n, k), "C": (m, n)}[operand]
+
+
+def _layout(text: str) -> Any:
+    return parse_layout(text)
+
+
+_ONE = _layout("1:0")
+_WARP = _layout("32:1")
+_WARP_GROUP = _layout("128:1")
+_QUAD_PAIR = _layout("(4,2):(1,16)")
+
+# Fragments of one warp, by the shape of the tile.
+_8X4 = _layout("((4,8),1):((8,1),0)")
+_8X8 = _layout("((4,8),2):((16,1),8)")
+_8X16 = _layout("((4,8),4):((32,1),8)")
+_16X4 = _layout("((4,8),2):((16,1),8)")
+_16X8 = _layout("((4,8),(2,2)):((32,1),(16,8))")
+_16X16 = _layout("((4,8),(2,2,2)):((32,1),(16,8,128))")
+_8X16_PAIRS = _layout("((4,8),(2,2)):((16,1),(8,64))")
+_16X8_SINGLES = _layout("((4,8),(2,2)):((16,1),(8,64))")
+_8X8_SINGLES = _layout("((4,8),2):((8,1),32)")
+_16X16_QUADS = _layout("((4,8),(4,2)):((64,1),(16,8))")
+_16X32_QUADS = _layout("((4,8),(4,2,2)):((64,1),(16,8,256))")
+_8X32_QUADS = _layout("((4,8),(4,2)):((32,1),(8,128))")
+
+# Fragments of the quad pairs of Volta.
+_QP_8X4_ROW = _layout("(8,4):(1,8)")
+_QP_8X4_COL = _layout("((4,2),4):((8,4),1)")
+_QP_8X8_F16 = _layout("(8,8):(1,8)")
+_QP_8X8_F32 = _layout("((2,2,2),(2,2,2)):((1,16,4),(8,2,32))")
+
+
+def _universal() -> Iterator[MmaAtom]:
+    """Scalar fused multiply-add, one thread: UniversalFMA_<D><A><B><C>, or one type for all."""
+    scalar = make_layout(_ONE, _ONE)
+    for element in ("f64", "f32", "f16", "bf16"):
+        name = f"UniversalFMA_{element.upper()}"
+        yield MmaAtom(name, (1, 1, 1), _ONE, scalar, scalar, scalar, *(element,) * 4, arch="sm_50")
+    for element in ("f16", "bf16"):
+        name = f"UniversalFMA_F32{element.upper() * 2}F32"
+        yield MmaAtom(
+            name, (1, 1, 1), _ONE, scalar, scalar, scalar, "f32", element, element, "f32", "sm_50"
+        )
+
+
+def _dp4a() -> Iterator[MmaAtom]:
+    """The dot product of four bytes, one thread."""
+    row, scalar = _layout("(1,4):(0,1)"), make_layout(_ONE, _ONE)
+    types = ("s32", "s8", "s8", "s32")
+    yield MmaAtom("SM61_DP4A", (1, 1, 4), _ONE, row, row, scalar, *types, arch="sm_61")
+
+
+def _volta() -> Iterator[MmaAtom]:
+    """mma.m8n8k4 of a quad pair: lanes 0-3 and 16-19, and so on."""
+    for accumulator, c_layout in (("f16", _QP_8X8_F16), ("f32", _QP_8X8_F32)):
+        for transposes in ("TN", "NT", "NN", "TT"):
+            # A is row-major for T and B for N: then a thread's values run along K.
+            a_layout = _QP_8X4_ROW if transposes[0] == "T" else _QP_8X4_COL
+            b_layout = _QP_8X4_ROW if transposes[1] == "N" else _QP_8X4_COL
+            upper = accumulator.upper()
+            yield MmaAtom(
+                f"SM70_8x8x4_{upper}F16F16{upper}_{transposes}",
+                (8, 8, 4),
+                _QUAD_PAIR,
+                a_layout,
+                b_layout,
+                c_layout,
+                accumulator,
+                "f16",
+                "f16",
+                accumulator,
+                "sm_70",
+            )
+
+
+def _warp_wide() -> Iterator[MmaAtom]:
+    """mma.sync of a warp, from Turing to Hopper."""
+    rows: list[tuple[str, str, tuple[int, int, int], Any, Any, Any, tuple[str, ...]]] = []
+    for accumulator, operand in (("f16", "f16"), ("f32", "f16"), ("f32", "bf16")):
+        types = (accumulator, operand, operand, accumulator)
+        rows.append(("SM80", "sm_80", (16, 8, 8), _16X8, _8X8, _16X8, types))
+        rows.append(("SM80", "sm_80", (16, 8, 16), _16X16, _8X16_PAIRS, _16X8, types))
+    types = ("f32", "f16", "f16", "f32")
+    rows.append(("SM75", "sm_75", (16, 8, 8), _16X8, _8X8, _16X8, types))
+    types = ("f32", "tf32", "tf32", "f32")
+    rows.append(("SM80", "sm_80", (16, 8, 4), _16X4, _8X4, _16X8, types))
+    rows.append(("SM80", "sm_80", (16, 8, 8), _16X8_SINGLES, _8X8_SINGLES, _16X8, types))
+    types = ("f64", "f64", "f64", "f64")
+    rows.append(("SM80", "sm_80", (8, 8, 4), _8X4, _8X4, _8X8, types))
+    rows.append(("SM90", "sm_90", (16, 8, 4), _16X4, _8X4, _16X8, types))
+    for a_type in ("s8", "u8"):
+        for b_type in ("s8", "u8"):
+            types = ("s32", a_type, b_type, "s32")
+            rows.append(("SM80", "sm_80", (8, 8, 16), _8X16, _8X16, _8X8, types))
+            rows.append(("SM80", "sm_80", (16, 8, 16), _16X16_QUADS, _8X16, _16X8, types))
+            rows.append(("SM80", "sm_80", (16, 8, 32), _16X32_QUADS, _8X32_QUADS, _16X8, types))
+    for prefix, arch, shape, a_layout, b_layout, c_layout, types in rows:
+        m, n, k = shape
+        d_type, a_type, b_type, c_type = types
+        yield MmaAtom(
+            f"{prefix}_{m}x{n}x{k}_{''.join(types).upper()}_TN",
+            shape,
+            _WARP,
+            a_layout,
+            b_layout,
+            c_layout,
+            d_type,
+            a_type,
+            b_type,
+            c_type,
+            arch,
+        )
+
+
+# wgmma: (accumulator, A, B, K, suffix of the name); 8-bit and tf32 operands are K-major only.
+_WGMMA_TYPES = (
+    ("f16", "f16", "f16", 16, ""),
+    ("f32", "f16", "f16", 16, ""),
+    ("f32", "bf16", "bf16", 16, ""),
+    ("f32", "tf32", "tf32", 8, "_TN"),
+    ("s32", "s8", "s8", 32, "_TN"),
+    ("s32", "s8", "u8", 32, "_TN"),
+    ("s32", "u8", "s8", 32, "_TN"),
+    ("s32", "u8", "u8", 32, "_TN"),
+    *(
+        (accumulator, a_type, b_type, 32, "_TN")
+        for accumulator in ("f16", "f32")
+        for a_type in ("e4m3", "e5m2")
+        for b_type in ("e4m3", "e5m2")
+    ),
+)
+_WGMMA_N = tuple(range(8, 257, 8))
+_WGMMA_N_INTEGER = (8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256)
+
+
+def _wgmma_a_in_registers(bits: int) -> Layout[int]:
+    """A (64 x 32 bytes) in registers: as the accumulator, in 32-bit registers of values along K."""
+    packed = 32 // bits
+    k_step = 64 * packed
+    if packed == 1:
+        return _layout(f"((4,8,4),(2,2)):(({k_step},1,16),(8,{4 * k_step}))")
+    return _layout(f"((4,8,4),({packed},2,2)):(({k_step},1,16),(64,8,{4 * k_step}))")
+
+
+def _wgmma() -> Iterator[MmaAtom]:
+    """wgmma.mma_async of a warp group: B and, for _SS, A from shared memory."""
+    for d_type, a_type, b_type, k, suffix in _WGMMA_TYPES:
+        a_in_registers = _wgmma_a_in_registers(ELEMENT_BITS[a_type])
+        a_in_shared = _layout(f"(128,(64,{k})):(0,(1,64))")
+        for n in _WGMMA_N_INTEGER if d_type == "s32" else _WGMMA_N:
+            b_layout = _layout(f"(128,({n},{k})):(0,(1,{n}))")
+            c_layout = _layout(f"((4,8,4),(2,2,{n // 8})):((128,1,16),(64,8,512))")
+            for space, a_layout in (("shared", a_in_shared), ("registers", a_in_registers)):
+                form = "SS" if space == "shared" else "RS"
+                yield MmaAtom(
+                    f"SM90_64x{n}x{k}_{(d_type + a_type + b_type).upper()}_{form}{suffix}",
+                    (64, n, k),
+                    _WARP_GROUP,
+                    a_layout,
+                    b_layout,
+                    c_layout,
+                    d_type,
+                    a_type,
+                    b_type,
+                    d_type,
+                    "sm_90a",
+                    space,
+                    "shared",
+                )
+
+
+@cache
+def _table() -> Mapping[str, MmaAtom]:
+    atoms = [*_universal(), *_dp4a(), *_volta(), *_warp_wide(), *_wgmma()]
+    return {atom.name: atom for atom in atoms}
+
+
+class _Atoms(Mapping[str, MmaAtom]):
+    """The table by name, built when it is first read."""
+
+    def __getitem__(self, name: str) -> MmaAtom:
+        return _table()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_table())
+
+    def __len__(self) -> int:
+        return len(_table())
+
+
+MMA_ATOMS: Mapping[str, MmaAtom] = _Atoms()
+"""Every known MMA instruction by its name, as CuTe names it."""
+
+
+def mma_atom(name: str) -> MmaAtom:
+    """The instruction of a name.  Raises LayoutError, naming the nearest, if there is none."""
+    atom = _table().get(name)
+    if atom is None:
+        near = difflib.get_close_matches(name, _table(), n=3)
+        hint = f" Did you mean {' or '.join(near)}?" if near else ""
+        raise LayoutError(f"There is no MMA atom {name!r}.{hint}")
+    return atom

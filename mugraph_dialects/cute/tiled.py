@@ -1,0 +1,348 @@
+"""Tiled operations: instructions repeated over warps and over values, and their partitioning.
+
+A :class:`TiledMma` is an MMA atom, a layout of copies of it along M, N and K (each copy with its
+own threads), and a permutation of each axis.  From it follow, for each operand, the layout from
+(thread, value) to the tile (``layout_tv``), and a thread's share of a tensor (``ThrMma``).
+A :class:`TiledCopy` is the same for a copy atom and a layout of threads and values.
+
+Everything is composition and slicing: a tensor's modes are divided by the axis permutations, then
+by the atom's tile, the atom's tile is composed with the atom's thread-value layout, and the rest is
+divided by the layout of threads.
+
+Source: seed 004, slides "MMA_Atom", "TiledMMA", "ThrMMA".
+"""
+
+from __future__ import annotations
+
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, cast
+
+from mugraph.dialects.cute.algebra import (
+    coalesce,
+    complement,
+    composition,
+    is_injective,
+    right_inverse,
+)
+from mugraph.dialects.cute.atoms.copy import CopyAtom, copy_atom
+from mugraph.dialects.cute.atoms.mma import MmaAtom, mma_atom
+from mugraph.dialects.cute.errors import LayoutError
+from mugraph.dialects.cute.int_tuple import IntTuple, Underscore, _, is_tuple, product_each, size
+from mugraph.dialects.cute.layout import Layout, make_layout, make_unchecked
+from mugraph.dialects.cute.tensor import Tensor, make_fragment_like, make_fragment_of_shape
+from mugraph.dialects.cute.tiling import (
+    logical_divide,
+    raked_product,
+    tiled_product,
+    zipped_divide,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+_AXES = {"A": (0, 2), "B": (1, 2), "C": (0, 1)}
+"""The axes (0 M, 1 N, 2 K) of each operand's rows and columns."""
+
+
+def _with_modes(layout: Layout[int], count: int) -> Layout[int]:
+    """The layout with modes ``1:0`` appended up to ``count``."""
+    modes = list(layout) if is_tuple(layout.shape) else [layout]
+    if len(modes) > count:
+        raise LayoutError(f"{layout} has {len(modes)} modes; at most {count} (M, N, K) fit here.")
+    return make_layout(*modes, *([Layout(1, 0)] * (count - len(modes))))
+
+
+class TiledMma:
+    """An MMA atom repeated along M, N and K.
+
+    ``atom_layout`` maps (M,N,K) to the number of the atom: ``(2,2)`` is two by two atoms, so four
+    times the atom's threads.  ``permutation`` has, for each axis, ``_``, an extent (a larger tile),
+    or a layout that says in which order the tile's coordinates are dealt out.
+
+    Raises LayoutError for an unknown atom or a permutation that does not cover the atoms.
+    """
+
+    def __init__(
+        self,
+        atom: MmaAtom | str,
+        atom_layout: Layout[int] | IntTuple = (1, 1, 1),
+        permutation: tuple[int | Layout[int] | Underscore, ...] = (_, _, _),
+    ):
+        self.atom = mma_atom(atom) if isinstance(atom, str) else atom
+        if not isinstance(atom_layout, Layout):
+            atom_layout = Layout(atom_layout)
+        self.atom_layout = _with_modes(atom_layout, 3)
+        self.permutation = (*permutation, _, _, _)[:3]
+        for axis in range(3):
+            covered = self.atom.shape_mnk[axis] * self.thr_layout_vmnk[axis + 1].size()
+            if self.tile_extent(axis) % covered:
+                raise LayoutError(
+                    f"{self}: the permutation of {'MNK'[axis]} has {self.tile_extent(axis)} "
+                    f"coordinates, which is no multiple of the {covered} that the atoms cover."
+                )
+
+    def __str__(self) -> str:
+        parts = [self.atom.name, str(self.atom_layout)]
+        if any(part is not _ for part in self.permutation):
+            parts.append("<" + ",".join(str(part) for part in self.permutation) + ">")
+        return ", ".join(parts)
+
+    @cached_property
+    def thr_layout_vmnk(self) -> Layout[int]:
+        """From (lane of the atom, atom along M, N, K) to the thread."""
+        return tiled_product(self.atom.thr_id, self.atom_layout)
+
+    @property
+    def threads(self) -> int:
+        """The number of threads that take part."""
+        return self.thr_layout_vmnk.size()
+
+    @property
+    def thread_span(self) -> int:
+        """One more than the largest thread: equal to ``threads`` where they have no gaps."""
+        return self.thr_layout_vmnk.cosize()
+
+    def tile_extent(self, axis: int) -> int:
+        """The extent of the whole tile along M (0), N (1) or K (2)."""
+        part = self._permutation(axis)
+        return part.size() if isinstance(part, Layout) else part
+
+    @property
+    def tile_shape_mnk(self) -> tuple[int, int, int]:
+        """The extents of the whole tile."""
+        return (self.tile_extent(0), self.tile_extent(1), self.tile_extent(2))
+
+    def tile_shape(self, operand: str) -> tuple[int, int]:
+        """The shape of the tile of operand "A" (M,K), "B" (N,K) or "C" (M,N)."""
+        rows, columns = _AXES[operand]
+        return (self.tile_extent(rows), self.tile_extent(columns))
+
+    def _permutation(self, axis: int) -> int | Layout[int]:
+        part = self.permutation[axis]
+        if isinstance(part, Underscore):
+            return self.atom.shape_mnk[axis] * self.thr_layout_vmnk[axis + 1].size()
+        return part
+
+    def thrfrg(self, operand: str, layout: Any) -> Any:
+        """The layout of an operand's tensor as ((lane,(atoms)),(value,(rests))).
+
+        ``layout`` has modes (M,K), (N,K) or (M,N), and perhaps more, which stay at the end.
+        """
+        rows, columns = _AXES[operand]
+        permuted = logical_divide(layout, (self._permutation(rows), self._permutation(columns)))
+        atom_tile = tuple(Layout(extent) for extent in self.atom.tile_shape(operand))
+        atoms = zipped_divide(permuted, atom_tile)
+        by_value = composition(atoms, (self.atom.layout(operand), _))
+        grid = tuple(Layout(self.thr_layout_vmnk[axis + 1].size()) for axis in (rows, columns))
+        return zipped_divide(by_value, (_, grid))
+
+    def layout_tv(self, operand: str) -> Layout[int]:
+        """From (thread, value) to the 1-D (column-major) coordinate of the operand's tile.
+
+        Threads are 0 ... ``thread_span - 1``; where the atom's lanes leave gaps, the threads
+        between repeat lane 0.  Threads that differ only along the axis that the operand lacks
+        share its elements.
+        """
+        rows, columns = _AXES[operand]
+        extents = [self.thr_layout_vmnk[axis + 1].size() for axis in range(3)]
+        strides = [0, 0, 0]
+        strides[rows] = 1
+        strides[columns] = extents[rows]
+        kept = Layout(tuple(extents), tuple(strides))
+        reference = self.thrfrg(operand, Layout(self.tile_shape(operand)))
+        spread = composition(reference, ((_, kept), _))
+        return composition(spread, (self._thread_to_vmnk(), _))
+
+    def _thread_to_vmnk(self) -> Layout[int]:
+        """From a thread to the 1-D coordinate (lane, M, N, K)."""
+        whole = make_layout(self.thr_layout_vmnk, complement(self.thr_layout_vmnk))
+        keep = Layout((self.threads, 1), (1, 0))
+        return composition(keep, right_inverse(whole))
+
+    def get_slice(self, thread: int) -> ThrMma:
+        """One thread's view.  Raises LayoutError if there is no such thread."""
+        if not 0 <= thread < self.thread_span:
+            raise LayoutError(f"{self}: there is no thread {thread} of {self.thread_span}.")
+        return ThrMma(self, self.thr_layout_vmnk.get_flat_coord(thread))
+
+
+class ThrMma:
+    """One thread's share of a :class:`TiledMma`'s tensors."""
+
+    def __init__(self, tiled_mma: TiledMma, thr_vmnk: tuple[int, ...]):
+        self.tiled_mma = tiled_mma
+        self.thr_vmnk = thr_vmnk
+
+    def _partition(self, operand: str, tensor: Tensor) -> Tensor:
+        rows, columns = _AXES[operand]
+        thrfrg = partial(self.tiled_mma.thrfrg, operand)
+        divided = tensor.apply(thrfrg)
+        place = (self.thr_vmnk[0], (self.thr_vmnk[rows + 1], self.thr_vmnk[columns + 1]))
+        rests = divided.layout[1][1]
+        return divided[(place, (_, (_,) * rests.rank))]
+
+    def partition_a(self, tensor: Tensor) -> Tensor:
+        """The thread's values of A (M,K): shape (values, rest of M, rest of K)."""
+        return self._partition("A", tensor)
+
+    def partition_b(self, tensor: Tensor) -> Tensor:
+        """The thread's values of B (N,K): shape (values, rest of N, rest of K)."""
+        return self._partition("B", tensor)
+
+    def partition_c(self, tensor: Tensor) -> Tensor:
+        """The thread's values of C (M,N): shape (values, rest of M, rest of N)."""
+        return self._partition("C", tensor)
+
+    def _require_registers(self, operand: str, space: str) -> None:
+        if space != "registers":
+            raise LayoutError(
+                f"{self.tiled_mma.atom.name} reads {operand} from shared memory through a "
+                "descriptor; there is no fragment of it in registers."
+            )
+
+    def make_fragment_a(self, partitioned: Tensor, dtype: DTypeLike | None = None) -> Tensor:
+        """Registers for a partitioned A, laid out like it."""
+        self._require_registers("A", self.tiled_mma.atom.a_space)
+        return make_fragment_like(partitioned, dtype)
+
+    def make_fragment_b(self, partitioned: Tensor, dtype: DTypeLike | None = None) -> Tensor:
+        """Registers for a partitioned B, laid out like it."""
+        self._require_registers("B", self.tiled_mma.atom.b_space)
+        return make_fragment_like(partitioned, dtype)
+
+    def make_fragment_c(self, partitioned: Tensor, dtype: DTypeLike) -> Tensor:
+        """Registers for a partitioned C: dense, column-major."""
+        return make_fragment_of_shape(partitioned.shape, dtype)
+
+
+class TiledCopy:
+    """A copy atom repeated over threads and values.
+
+    ``layout_tv`` maps (thread, value) to the 1-D coordinate of a tile of shape ``tiler``.
+    ``element_bits`` is the width of the elements that are counted.
+
+    Raises LayoutError if the atom needs more threads or values than there are.
+    """
+
+    def __init__(
+        self,
+        atom: CopyAtom | str,
+        element_bits: int,
+        layout_tv: Layout[int],
+        tiler: tuple[Any, ...],
+    ):
+        self.atom = copy_atom(atom) if isinstance(atom, str) else atom
+        self.element_bits = element_bits
+        self.tiled_layout_tv = layout_tv
+        self.tiler = tiler
+        self._src, self._dst, self._ref = self.atom.value_layouts(element_bits)
+        for what, mode in (("threads", 0), ("values", 1)):
+            whole, part = layout_tv[mode].size(), self._ref[mode].size()
+            if whole % part:
+                raise LayoutError(
+                    f"TiledCopy of {self.atom.name}: the layout {layout_tv} has {whole} {what}, "
+                    f"which is no multiple of the atom's {part}."
+                )
+
+    @property
+    def threads(self) -> int:
+        """The number of threads that take part."""
+        return self.tiled_layout_tv[0].size()
+
+    def _tile_to_thrfrg(self, tensor: Any, target: Layout[int]) -> Any:
+        reference_to_target = composition(right_inverse(self._ref), target)
+        atom_shape = (self._ref[0].size(), self._ref[1].size())
+        atoms = zipped_divide(self.tiled_layout_tv, atom_shape)
+        by_target = composition(atoms, (reference_to_target, _))
+        thrval_to_tile = coalesce(_transposed(by_target), (1, (1, 1)))
+        composed = composition(tensor, (thrval_to_tile, _))
+        return composed.slice((_, _), _)
+
+    def thrfrg_source(self, layout: Any) -> Any:
+        """A source tensor's layout as (thread, (values, rests), rest tiles ...)."""
+        return self._tile_to_thrfrg(zipped_divide(layout, self.tiler), self._src)
+
+    def thrfrg_destination(self, layout: Any) -> Any:
+        """A destination tensor's layout as (thread, (values, rests), rest tiles ...)."""
+        return self._tile_to_thrfrg(zipped_divide(layout, self.tiler), self._dst)
+
+    def _tile_shape(self) -> tuple[int, ...]:
+        return tuple(
+            part.size() if isinstance(part, Layout) else size(cast("IntTuple", part))
+            for part in self.tiler
+        )
+
+    def layout_tv(self, side: str) -> Layout[int]:
+        """From (thread, value) to the tile's 1-D coordinate, for side "S" or "D"."""
+        target = self._src if side == "S" else self._dst
+        reference = make_layout(Layout(self._tile_shape()), Layout(1, 0))
+        divided = self._tile_to_thrfrg(reference, target)
+        return divided.slice(_, _, 0)
+
+    def get_slice(self, thread: int) -> ThrCopy:
+        """One thread's view.  Raises LayoutError if there is no such thread."""
+        if not 0 <= thread < self.threads:
+            raise LayoutError(f"TiledCopy: there is no thread {thread} of {self.threads}.")
+        return ThrCopy(self, thread)
+
+
+class ThrCopy:
+    """One thread's share of a :class:`TiledCopy`'s tensors."""
+
+    def __init__(self, tiled_copy: TiledCopy, thread: int):
+        self.tiled_copy = tiled_copy
+        self.thread = thread
+
+    def _partition(self, tensor: Tensor, operation: Any) -> Tensor:
+        rank = tensor.rank
+        divided = tensor.apply(operation)
+        return divided[(self.thread, _, (_,) * rank)]
+
+    def partition_source(self, tensor: Tensor) -> Tensor:
+        """What the thread reads: shape ((values of an atom, atoms), rest of M, rest of N)."""
+        return self._partition(tensor, self.tiled_copy.thrfrg_source)
+
+    def partition_destination(self, tensor: Tensor) -> Tensor:
+        """What the thread writes: shape ((values of an atom, atoms), rest of M, rest of N)."""
+        return self._partition(tensor, self.tiled_copy.thrfrg_destination)
+
+
+def _transposed(layout: Layout[Any]) -> Layout[Any]:
+    """``((a,b),(c,d))`` as ``((a,c),(b,d))``: CuTe's zip of one layout."""
+    shape, stride = cast("Any", layout.shape), cast("Any", layout.stride)
+    return make_unchecked(
+        tuple(zip(*shape, strict=True)), cast("Any", tuple(zip(*stride, strict=True)))
+    )
+
+
+def make_tiled_copy(
+    atom: CopyAtom | str,
+    element_bits: int,
+    thr_layout: Layout[int],
+    val_layout: Layout[int] | None = None,
+) -> TiledCopy:
+    """A tiled copy from the layouts of threads and of values over the tile.
+
+    ``thr_layout`` maps (M,N) to the thread, ``val_layout`` maps (M,N) of a thread's values to the
+    value.  ``thr_layout (32,8):(8,1)`` and ``val_layout (1,8)`` are 32 rows of 8 threads of 8
+    values.  Raises LayoutError if a layout is not a bijection.
+    """
+    values = Layout(1) if val_layout is None else val_layout
+    for name, layout in (("thread", thr_layout), ("value", values)):
+        if layout.cosize() != layout.size() or not is_injective(layout):
+            raise LayoutError(
+                f"make_tiled_copy: the {name} layout {layout} must give every number from 0 to "
+                f"{layout.size() - 1} once."
+            )
+    tile = raked_product(thr_layout, values)
+    layout_tv = composition(right_inverse(tile), Layout((thr_layout.size(), values.size())))
+    return TiledCopy(atom, element_bits, layout_tv, product_each(tile.shape))
+
+
+def make_tiled_copy_for(
+    atom: CopyAtom | str, element_bits: int, tiled_mma: TiledMma, operand: str
+) -> TiledCopy:
+    """The tiled copy that moves operand "A", "B" or "C" to or from the MMA's own threads."""
+    return TiledCopy(
+        atom, element_bits, tiled_mma.layout_tv(operand), tiled_mma.tile_shape(operand)
+    )

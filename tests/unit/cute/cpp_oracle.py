@@ -1,0 +1,153 @@
+"""Evaluates expressions over layouts with NVIDIA's own CuTe headers, in a generated host program."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mugraph.dialects.cute import ComposedLayout, Layout, ScaledBasis, Swizzle
+from mugraph.dialects.cute.int_tuple import Underscore
+
+PROLOGUE = r"""
+#include <cute/layout.hpp>
+#include <cute/layout_composed.hpp>
+#include <cute/swizzle_layout.hpp>
+using namespace cute;
+
+// Every expression is of static type, so its type is its value: nothing is computed at run time
+// (and no code is generated for it) but the printing.
+template <class Result>
+void show(int id) {
+  printf("%d;", id);
+  print(Result{});
+  printf(";\n");
+}
+
+// Prints the values as well, as CuTe computes them for the coordinates 0, 1, ...
+template <class Result>
+void show_values(int id) {
+  printf("%d;", id);
+  print(Result{});
+  printf(";");
+  int const count = int(size(Result{})) < 512 ? int(size(Result{})) : 512;
+  for (int i = 0; i < count; ++i) printf("%d ", int(Result{}(i)));
+  printf("\n");
+}
+"""
+
+
+class Answer(NamedTuple):
+    """What CuTe printed for an expression: its text, and the values of a layout of integers."""
+
+    text: str
+    values: list[int]
+
+
+def include_directories() -> list[Path] | str:
+    """The directories of CuTe's and CUDA's headers, or the reason why there are none."""
+    cutlass: list[Path] = []
+    cuda: list[Path] = []
+    if "CUTLASS_INCLUDE" in os.environ:
+        cutlass.append(Path(os.environ["CUTLASS_INCLUDE"]))
+    try:
+        from mugraph.runtime import toolchain  # pyright: ignore[reportAttributeAccessIssue]
+    except ImportError:
+        pass
+    else:
+        for name in ("include_directories", "include_dirs", "cute_include_directories"):
+            finder = getattr(toolchain, name, None)
+            if finder is not None:
+                cutlass += [Path(path) for path in finder()]
+    try:
+        import cutlass_library
+    except ImportError:
+        pass
+    else:
+        cutlass.append(Path(cutlass_library.__file__).parent / "source" / "include")
+    nvcc = shutil.which("nvcc")
+    roots = [Path(os.environ[name]) for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
+    roots.append(Path("/usr/local/cuda"))
+    if nvcc is not None:
+        roots.append(Path(nvcc).resolve().parent.parent)
+    for root in roots:
+        cuda += [root / "include", root / "targets/x86_64-linux/include"]
+    found = [path for path in cutlass if (path / "cute/layout.hpp").is_file()]
+    if not found:
+        return "CUTLASS's headers are not installed (set CUTLASS_INCLUDE to their folder)"
+    toolkit = [path for path in cuda if (path / "cuda_runtime.h").is_file()]
+    if not toolkit:
+        return "CUDA's headers are not installed (set CUDA_HOME)"
+    if shutil.which("g++") is None:
+        return "g++ is not installed"
+    return [found[0], toolkit[0], toolkit[0] / "cccl"]
+
+
+def cpp_tuple(value: Any, kind: str) -> str:
+    """A nested tuple as a static CuTe type: ``Shape<Int<4>,Shape<Int<2>,Int<2>>>``."""
+    if isinstance(value, tuple):
+        return f"{kind}<{','.join(cpp_tuple(item, kind) for item in value)}>"
+    if isinstance(value, ScaledBasis):
+        modes = "".join(f",{mode}" for mode in value.modes)
+        return f"ScaledBasis<Int<{value.value}>{modes}>"
+    return f"Int<{value}>"
+
+
+def cpp(value: Any) -> str:
+    """A layout, swizzle, tiler, coordinate or integer as a C++ expression of static type."""
+    if isinstance(value, Layout):
+        shape = cpp_tuple(value.shape, "Shape")
+        return f"Layout<{shape},{cpp_tuple(value.stride, 'Stride')}>{{}}"
+    if isinstance(value, Swizzle):
+        return f"Swizzle<{value.bits},{value.base},{value.shift}>{{}}"
+    if isinstance(value, ComposedLayout):
+        return f"composition({cpp(value.swizzle)},Int<{value.offset}>{{}},{cpp(value.layout)})"
+    if isinstance(value, Underscore):
+        return "_"
+    if isinstance(value, tuple):
+        return f"make_tuple({','.join(cpp(item) for item in value)})"
+    return f"Int<{value}>{{}}"
+
+
+def evaluate(
+    expressions: list[str],
+    folder: Path,
+    with_values: frozenset[int] = frozenset(),
+    headers: str = "",
+) -> list[Answer]:
+    """What CuTe makes of the C++ expressions, in order.
+
+    Of those numbered in ``with_values``, which must be layouts to integers, the values too.
+    ``headers`` is further C++ at the top.  The expressions are spread over functions of 50
+    so that the compiler does not see one huge one.
+    """
+    directories = include_directories()
+    assert not isinstance(directories, str), directories
+    functions: list[str] = []
+    for first in range(0, len(expressions), 50):
+        lines = [
+            f"  show{'_values' if number in with_values else ''}<"
+            f"std::remove_cvref_t<decltype({expression})>>({number});"
+            for number, expression in enumerate(expressions[first : first + 50], first)
+        ]
+        functions.append(f"void part_{first}() {{\n" + "\n".join(lines) + "\n}\n")
+    calls = "".join(f" part_{first}();" for first in range(0, len(expressions), 50))
+    source = folder / "oracle.cpp"
+    source.write_text(headers + PROLOGUE + "".join(functions) + f"int main() {{{calls} }}\n")
+    program = folder / "oracle"
+    command = ["g++", "-std=c++17", "-O0", "-w", str(source), "-o", str(program)]
+    for directory in directories:
+        command += ["-I", str(directory)]
+    compiled = subprocess.run(command, capture_output=True, text=True, check=False)
+    errors = [line for line in compiled.stderr.splitlines() if "error" in line or "oracle" in line]
+    assert compiled.returncode == 0, "\n".join(errors[:20])
+    output = subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout
+    answers: list[Answer] = []
+    for number, line in enumerate(output.splitlines()):
+        identifier, text, values = line.split(";")
+        assert int(identifier) == number
+        answers.append(Answer(text, [int(value) for value in values.split()]))
+    assert len(answers) == len(expressions)
+    return answers

@@ -1,0 +1,389 @@
+"""Every operation against NVIDIA's own CuTe headers: the oracle that counts.
+
+The number of random expressions of every operation is MUGRAPH_CUTE_EXPRESSIONS (default 8, so
+that the compiler needs half a minute; 300 takes a quarter of an hour).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cpp_oracle import cpp, cpp_tuple, evaluate, include_directories
+from sampling import (
+    POWERS,
+    plain_extents_of_one,
+    random_layout,
+    random_shape,
+    random_swizzled,
+)
+
+from mugraph.dialects import cute
+from mugraph.dialects.cute import ComposedLayout, Layout, LayoutError, recast
+from mugraph.dialects.cute.int_tuple import flatten, product_each, size
+from mugraph.dialects.cute.notation import parse_layout
+from mugraph.dialects.cute.tensor import make_fragment_layout
+
+COUNT = int(os.environ.get("MUGRAPH_CUTE_EXPRESSIONS", "8"))
+
+Case = tuple[str, Any]
+"""A C++ expression and what this library makes of it."""
+
+
+def _divisor_layout(rng: random.Random, of: int, most: int = 64) -> Layout[int]:
+    """A tiler for a domain of ``of`` coordinates: one or two modes of divisors."""
+    first = rng.choice([d for d in range(1, min(of, most) + 1) if of % d == 0])
+    step = rng.choice([d for d in range(1, of // first + 1) if (of // first) % d == 0])
+    return Layout(first, step if first > 1 else 0)
+
+
+def _plain(operation: str, *more: str) -> Callable[[random.Random], Case]:
+    def make(rng: random.Random) -> Case:
+        layout = random_layout(rng)
+        return f"{operation}({cpp(layout)})", _named(operation)(layout)
+
+    return make
+
+
+def _named(operation: str) -> Any:
+    names = {
+        "filter": cute.filter_layout,
+        "max_alignment": recast.max_alignment,
+        "make_fragment_like": make_fragment_layout,
+    }
+    return names.get(operation) or getattr(cute, operation)
+
+
+def _of_kind(operation: str, kinds: tuple[str, ...]) -> Callable[[random.Random], Case]:
+    def make(rng: random.Random) -> Case:
+        layout = random_layout(rng, rng.choice(kinds))
+        return f"{operation}({cpp(layout)})", _named(operation)(layout)
+
+    return make
+
+
+def _coalesce_by_mode(rng: random.Random) -> Case:
+    layout = random_layout(rng, rank=rng.randint(1, 3))
+    profile = tuple(1 for _mode in range(rng.randint(1, layout.rank)))
+    return f"coalesce({cpp(layout)},{cpp(profile)})", cute.coalesce(layout, profile)
+
+
+def _composition(rng: random.Random) -> Case:
+    left, right = random_layout(rng), random_layout(rng)
+    return f"composition({cpp(left)},{cpp(right)})", cute.composition(left, right)
+
+
+def _composition_by_mode(rng: random.Random) -> Case:
+    left = random_layout(rng, rank=rng.randint(1, 3))
+    tiler = tuple(
+        rng.choice((cute._, _divisor_layout(rng, left[mode].size())))
+        for mode in range(rng.randint(1, left.rank))
+    )
+    return f"composition({cpp(left)},{cpp(tiler)})", cute.composition(left, tiler)
+
+
+def _composition_identity(rng: random.Random) -> Case:
+    shape = random_shape(rng, rank=rng.randint(1, 3))
+    left = cute.make_identity_layout(shape)
+    right = _divisor_layout(rng, size(shape))
+    return f"composition({cpp(left)},{cpp(right)})", cute.composition(left, right)
+
+
+def _complement(rng: random.Random) -> Case:
+    layout = random_layout(rng, rng.choice(("compact", "padded", "broadcast", "wild")))
+    bound = rng.choice((24, 48, 64, 100, 240, 256))
+    return f"complement({cpp(layout)},Int<{bound}>{{}})", cute.complement(layout, bound)
+
+
+def _divide(form: str) -> Callable[[random.Random], Case]:
+    def make(rng: random.Random) -> Case:
+        layout = random_layout(rng)
+        tiler = rng.choice(
+            (_divisor_layout(rng, layout.size()), random_layout(rng, "padded", POWERS))
+        )
+        return f"{form}_divide({cpp(layout)},{cpp(tiler)})", getattr(cute, f"{form}_divide")(
+            layout, tiler
+        )
+
+    return make
+
+
+def _divide_by_mode(form: str) -> Callable[[random.Random], Case]:
+    def make(rng: random.Random) -> Case:
+        layout = random_layout(rng, rank=rng.randint(1, 3))
+        tiler = tuple(
+            rng.choice((_divisor_layout(rng, layout[mode].size()), rng.choice((1, 2, 4))))
+            for mode in range(rng.randint(1, layout.rank))
+        )
+        return f"{form}_divide({cpp(layout)},{cpp(tiler)})", getattr(cute, f"{form}_divide")(
+            layout, tiler
+        )
+
+    return make
+
+
+def _product(form: str) -> Callable[[random.Random], Case]:
+    def make(rng: random.Random) -> Case:
+        # CuTe's blocked and raked product do not compile for a block of rank 1.
+        rank = rng.randint(2, 3) if form in ("blocked", "raked") else None
+        block = random_layout(rng, rng.choice(("compact", "padded")), (1, 2, 2, 3, 4), rank)
+        tiler = random_layout(rng, rng.choice(("compact", "padded", "broadcast")), (1, 2, 2, 3, 4))
+        return f"{form}_product({cpp(block)},{cpp(tiler)})", getattr(cute, f"{form}_product")(
+            block, tiler
+        )
+
+    return make
+
+
+def _product_by_mode(form: str) -> Callable[[random.Random], Case]:
+    def make(rng: random.Random) -> Case:
+        block = random_layout(rng, "compact", (1, 2, 2, 3, 4), rank=rng.randint(1, 2))
+        tiler = tuple(
+            rng.choice((random_layout(rng, "compact", (2, 3, 4), rank=0), rng.choice((1, 2, 3))))
+            for _mode in range(rng.randint(1, block.rank))
+        )
+        return f"{form}_product({cpp(block)},{cpp(tiler)})", getattr(cute, f"{form}_product")(
+            block, tiler
+        )
+
+    return make
+
+
+def _tile_to_shape(rng: random.Random) -> Case:
+    block: Any
+    if rng.random() < 0.5:
+        block = random_layout(rng, "compact", (2, 3, 4), rank=rng.randint(1, 3))
+    else:
+        block = random_swizzled(rng, rank=rng.randint(1, 3))
+    shape = tuple(extent * rng.randint(1, 3) for extent in product_each(block.shape))
+    if rng.random() < 0.5:
+        return (
+            f"tile_to_shape({cpp(block)},{cpp_tuple(shape, 'Shape')}{{}})",
+            cute.tile_to_shape(block, shape),
+        )
+    order = tuple(rng.sample(range(len(shape)), len(shape)))
+    return (
+        f"tile_to_shape({cpp(block)},{cpp_tuple(shape, 'Shape')}{{}},"
+        f"{cpp_tuple(order, 'Step')}{{}})",
+        cute.tile_to_shape(block, shape, order),
+    )
+
+
+def _ordered(rng: random.Random) -> Case:
+    shape = random_shape(rng, rank=rng.randint(1, 3))
+    order = tuple(rng.sample(range(5), len(shape)))
+    return (
+        f"make_ordered_layout({cpp_tuple(shape, 'Shape')}{{}},{cpp_tuple(order, 'Step')}{{}})",
+        cute.make_ordered_layout(shape, order),
+    )
+
+
+def _upcast(rng: random.Random) -> Case:
+    factor = rng.choice((2, 4, 8))
+    layout: Any = rng.choice((random_layout(rng), random_swizzled(rng)))
+    return f"upcast<{factor}>({cpp(layout)})", recast.upcast(layout, factor)
+
+
+def _downcast(rng: random.Random) -> Case:
+    factor = rng.choice((2, 3, 4, 8))
+    layout = random_layout(rng, rng.choice(("compact", "broadcast")), (2, 3, 4, 8))
+    return f"downcast<{factor}>({cpp(layout)})", recast.downcast(layout, factor)
+
+
+def _max_common_vector(rng: random.Random) -> Case:
+    shape = random_shape(rng, POWERS)
+    a, b = (
+        Layout(shape, random_strides(rng, shape)) if rng.random() < 0.7 else random_layout(rng)
+        for _side in range(2)
+    )
+    cute.composition(a, cute.right_inverse(b))  # CuTe has no answer where this is inadmissible
+    return f"max_common_vector({cpp(a)},{cpp(b)})", recast.max_common_vector(a, b)
+
+
+def _max_common_layout(rng: random.Random) -> Case:
+    shape = random_shape(rng, POWERS)
+    a, b = (Layout(shape, random_strides(rng, shape)) for _side in range(2))
+    return f"max_common_layout({cpp(a)},{cpp(b)})", recast.max_common_layout(a, b)
+
+
+def random_strides(rng: random.Random, shape: Any) -> Any:
+    return random_layout_of(rng, shape).stride
+
+
+def random_layout_of(rng: random.Random, shape: Any) -> Layout[int]:
+    leaves = len(flatten(shape))
+    order = list(range(leaves))
+    if rng.random() < 0.5:
+        rng.shuffle(order)
+    extents, strides, step = flatten(shape), [0] * leaves, 1
+    for leaf in order:
+        strides[leaf] = step if extents[leaf] > 1 else 0
+        step *= extents[leaf]
+    from mugraph.dialects.cute.int_tuple import unflatten
+
+    return Layout(shape, unflatten(tuple(strides), shape))
+
+
+def _slice(rng: random.Random) -> Case:
+    layout = random_layout(rng, rank=rng.randint(1, 3))
+    coord = tuple(
+        cute._ if rng.random() < 0.5 else rng.randrange(layout[mode].size())
+        for mode in range(layout.rank)
+    )
+    if cute._ not in coord:
+        coord = (cute._, *coord[1:])
+    sliced, offset = layout.slice_and_offset(coord)
+    return f"slice_and_offset({cpp(coord)},{cpp(layout)})", (sliced, offset)
+
+
+def _swizzled(operation: str) -> Callable[[random.Random], Case]:
+    def make(rng: random.Random) -> Case:
+        layout = random_swizzled(rng)
+        return f"{operation}({cpp(layout)})", _named(operation)(layout)
+
+    return make
+
+
+def _swizzled_with_tiler(operation: str) -> Callable[[random.Random], Case]:
+    def make(rng: random.Random) -> Case:
+        layout = random_swizzled(rng)
+        tiler = _divisor_layout(rng, layout.size())
+        return f"{operation}({cpp(layout)},{cpp(tiler)})", _named(operation)(layout, tiler)
+
+    return make
+
+
+def _swizzled_vector(rng: random.Random) -> Case:
+    a = random_swizzled(rng)
+    b: Any = rng.choice((random_layout_of(rng, a.shape), ComposedLayout(a.swizzle, 0, a.layout)))
+    return f"max_common_vector({cpp(a)},{cpp(b)})", recast.max_common_vector(a, b)
+
+
+def _layout_after_swizzle(rng: random.Random) -> Case:
+    right = random_swizzled(rng)
+    left = random_layout(rng, "compact", POWERS)
+    return f"composition({cpp(left)},{cpp(right)})", cute.composition(left, right)
+
+
+OPERATIONS: dict[str, Callable[[random.Random], Case]] = {
+    "coalesce": _plain("coalesce"),
+    "coalesce by mode": _coalesce_by_mode,
+    "filter": _plain("filter"),
+    "filter_zeros": _plain("filter_zeros"),
+    "nullspace": _plain("nullspace"),
+    "make_fragment_like": _of_kind("make_fragment_like", ("compact", "padded", "broadcast")),
+    "max_alignment": _of_kind("max_alignment", ("compact", "padded")),
+    "composition": _composition,
+    "composition by mode": _composition_by_mode,
+    "composition of an identity layout": _composition_identity,
+    "complement": _complement,
+    "complement to cosize": _of_kind("complement", ("compact", "padded", "broadcast")),
+    "right_inverse": _plain("right_inverse"),
+    "left_inverse": _of_kind("left_inverse", ("compact", "padded")),
+    **{f"{form}_divide": _divide(form) for form in ("logical", "zipped", "tiled", "flat")},
+    **{
+        f"{form}_divide by mode": _divide_by_mode(form)
+        for form in ("logical", "zipped", "tiled", "flat")
+    },
+    **{
+        f"{form}_product": _product(form)
+        for form in ("logical", "zipped", "tiled", "flat", "blocked", "raked")
+    },
+    **{
+        f"{form}_product by mode": _product_by_mode(form)
+        for form in ("logical", "zipped", "tiled", "flat")
+    },
+    "tile_to_shape": _tile_to_shape,
+    "make_ordered_layout": _ordered,
+    "upcast": _upcast,
+    "downcast": _downcast,
+    "max_common_vector": _max_common_vector,
+    "max_common_layout": _max_common_layout,
+    "slice_and_offset": _slice,
+    "swizzled coalesce": _swizzled("coalesce"),
+    "swizzled right_inverse": _swizzled("right_inverse"),
+    "swizzled left_inverse": _swizzled("left_inverse"),
+    "swizzled composition": _swizzled_with_tiler("composition"),
+    "swizzled logical_divide": _swizzled_with_tiler("logical_divide"),
+    "swizzled zipped_divide": _swizzled_with_tiler("zipped_divide"),
+    "swizzled max_common_vector": _swizzled_vector,
+    "composition of a layout and a swizzled one": _layout_after_swizzle,
+}
+
+
+def _cases(name: str, make: Callable[[random.Random], Case]) -> list[Case]:
+    """Distinct expressions that this library has an answer for."""
+    rng = random.Random(f"{name} 1")
+    cases: dict[str, Any] = {}
+    for _attempt in range(COUNT * 200):
+        if len(cases) == COUNT:
+            break
+        try:
+            expression, result = make(rng)
+        except LayoutError:
+            continue
+        cases[expression] = result
+    assert len(cases) >= COUNT * 0.6, f"{name}: only {len(cases)} distinct admissible expressions"
+    return list(cases.items())
+
+
+def _normal(text: str) -> str:
+    """CuTe's output in this library's notation."""
+    return text.replace("_", "").replace("Sw<", "S<").replace(" o 0 o ", " o ")
+
+
+def _check(name: str, expression: str, result: Any, text: str, values: list[int]) -> None:
+    message = f"{name}: {expression}\n  CuTe: {text}\n  here: {result}"
+    if isinstance(result, int):
+        assert text == str(result), message
+    elif isinstance(result, tuple):
+        sliced, offset = result
+        assert text == f"({sliced},{offset})", message
+    else:
+        answer = parse_layout(text)
+        assert result.shape == answer.shape, message
+        if isinstance(result, ComposedLayout):
+            assert isinstance(answer, ComposedLayout), message
+            assert result.swizzle == answer.swizzle and result.offset == answer.offset, message
+            result, answer = result.layout, answer.layout
+        assert isinstance(answer, Layout)
+        assert plain_extents_of_one(result) == plain_extents_of_one(answer), message
+
+
+def _maps_to_integers(result: Any) -> bool:
+    if isinstance(result, ComposedLayout):
+        return True
+    return isinstance(result, Layout) and all(isinstance(d, int) for d in result.flat_stride)
+
+
+@pytest.fixture(scope="module")
+def needs_compiler() -> None:
+    reason = include_directories()
+    if isinstance(reason, str):
+        pytest.skip(reason)
+
+
+def test_every_operation_equals_cute(needs_compiler: None, tmp_path: Path) -> None:
+    cases = [
+        (name, expression, result)
+        for name, make in OPERATIONS.items()
+        for expression, result in _cases(name, make)
+    ]
+    # Texts say all there is to compare; CuTe's own evaluation of every third checks ours.
+    with_values = frozenset(
+        number
+        for number, (_name, _expression, result) in enumerate(cases)
+        if number % 3 == 0 and _maps_to_integers(result)
+    )
+    expressions = [expression for _name, expression, _result in cases]
+    answers = evaluate(expressions, tmp_path, with_values)
+    for (name, expression, result), answer in zip(cases, answers, strict=True):
+        _check(name, expression, result, _normal(answer.text), answer.values)
+        if answer.values:
+            assert answer.values == [result(i) for i in range(len(answer.values))], (
+                f"{name}: {expression} = {answer.text} here is {result}"
+            )

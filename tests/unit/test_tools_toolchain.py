@@ -1,0 +1,275 @@
+"""Finding and calling the compiler, with an nvcc that is a shell script."""
+
+import dataclasses
+import hashlib
+import os
+import shutil
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from mugraph.runtime import compile as compile_module
+from mugraph.runtime import toolchain
+from mugraph.runtime.compile import CompileError, compile_cubin, compile_kernel, compile_log
+from mugraph.runtime.toolchain import Cublas, Toolchain, ToolchainError
+
+# Says its version and folder, refuses sources with "error", warns of those with "warning", and
+# writes its arguments and the source to the file after -o.
+NVCC = """#!/bin/sh
+echo run >> "$(dirname "$0")/calls"
+case "$*" in
+  *--version*) echo 'Cuda compilation tools, release 13.0, V13.0.88'; exit ;;
+  *--dryrun*) echo '#$ TOP=@ROOT@/toolkit/bin/..' >&2; exit ;;
+esac
+if grep -q error kernel.cu; then
+  for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22; do
+    echo "kernel.cu($i): error" >&2
+  done
+  exit 1
+fi
+grep warning kernel.cu >&2
+arguments="$*"
+while [ "$1" != -o ]; do shift; done
+{ echo "$arguments"; cat kernel.cu; } > "$2"
+"""
+
+
+@pytest.fixture(autouse=True)
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine with nothing on it: no nvcc on PATH, no packages, an empty cache."""
+    (tmp_path / "bin").mkdir()
+    for tool in ("sh", "grep", "cat", "dirname", "g++"):
+        # Whether there is a g++ is asked, but it is not run.
+        (tmp_path / "bin" / tool).symlink_to(shutil.which(tool) or "/bin/sh")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("MUGRAPH_CUTLASS_INCLUDE", raising=False)
+    monkeypatch.setattr(toolchain, "_package_folders", lambda name: [tmp_path / "packages" / name])
+    return tmp_path
+
+
+def put_nvcc(machine: Path, folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    nvcc = folder / "nvcc"
+    nvcc.write_text(NVCC.replace("@ROOT@", str(machine)))
+    nvcc.chmod(0o755)
+    (machine / "toolkit" / "bin").mkdir(parents=True, exist_ok=True)
+    (machine / "toolkit" / "lib").mkdir(exist_ok=True)
+    return nvcc
+
+
+def put_cutlass(include: Path) -> Path:
+    (include / "cute").mkdir(parents=True)
+    (include / "cute" / "layout.hpp").write_text("")
+    return include
+
+
+def message_of(call: object, *arguments: object) -> str:
+    with pytest.raises(ToolchainError) as error:
+        call(*arguments)  # pyright: ignore
+    return str(error.value)
+
+
+def test_nvcc_on_the_path_comes_before_the_package(machine: Path):
+    assert message_of(toolchain.find_nvcc) == (
+        "nvcc is not on this machine: put a CUDA toolkit's nvcc on PATH, or install the compiler "
+        "with `pip install 'mugraph[cuda]'`."
+    )
+    packaged = put_nvcc(machine, machine / "packages" / "nvidia" / "cu13" / "bin")
+    assert toolchain.find_nvcc() == packaged
+    on_path = put_nvcc(machine, machine / "bin")
+    assert toolchain.find_nvcc() == on_path
+
+
+def test_cutlass_from_the_variable_the_cache_or_the_package(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+):
+    assert message_of(toolchain.find_cutlass) == (
+        "CUTLASS's headers are not on this machine: run `python -m mugraph fetch-cutlass`, or set "
+        "MUGRAPH_CUTLASS_INCLUDE to the include folder of CUTLASS 4.2.0."
+    )
+    package = put_cutlass(machine / "packages" / "cutlass_library" / "source" / "include")
+    assert toolchain.find_cutlass() == package
+    cached = put_cutlass(machine / "cache" / "mugraph" / "cutlass-4.2.0" / "include")
+    assert toolchain.find_cutlass() == cached
+    given = put_cutlass(machine / "given")
+    monkeypatch.setenv("MUGRAPH_CUTLASS_INCLUDE", str(given))
+    assert toolchain.find_cutlass() == given
+    monkeypatch.setenv("MUGRAPH_CUTLASS_INCLUDE", str(machine))
+    assert message_of(toolchain.find_cutlass) == (
+        f"MUGRAPH_CUTLASS_INCLUDE is {machine}, which has no cute/layout.hpp; set it to the "
+        "include folder of CUTLASS, or unset it."
+    )
+
+
+def test_the_toolchain_is_whole(machine: Path):
+    nvcc = put_nvcc(machine, machine / "bin")
+    include = put_cutlass(machine / "cache" / "mugraph" / "cutlass-4.2.0" / "include")
+    found = toolchain.find_toolchain()
+    root = machine / "toolkit"
+    assert found == Toolchain(nvcc, "13.0.88", root, include, None)
+    assert found.library_paths == (root / "lib",)
+    assert found.include_paths == (*toolchain.runtime_include_paths(), include)
+
+    package = machine / "packages" / "nvidia" / "cu13"
+    for path in (package / "include" / "cublas_v2.h", package / "lib" / "libcublas.so.13"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    expected = Cublas(package / "include", package / "lib" / "libcublas.so.13")
+    assert toolchain.find_toolchain().cublas == expected
+
+    (machine / "bin" / "g++").unlink()
+    assert message_of(toolchain.find_toolchain) == (
+        f"{nvcc} needs a host C++ compiler: install g++."
+    )
+
+
+def test_an_nvcc_that_is_none(machine: Path):
+    nvcc = put_nvcc(machine, machine / "bin")
+    put_cutlass(machine / "cache" / "mugraph" / "cutlass-4.2.0" / "include")
+    nvcc.write_text("#!/bin/sh\necho something else\n")
+    assert message_of(toolchain.find_toolchain) == (
+        f"{nvcc} does not say its version; is it NVIDIA's nvcc?"
+    )
+    nvcc.write_text("#!/bin/sh\necho no driver >&2\nexit 2\n")
+    assert message_of(toolchain.find_toolchain).endswith("--dryrun -c none.cu fails: no driver")
+
+
+def fake_wheel(path: Path) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("cutlass_library/source/include/cute/layout.hpp", "// CuTe")
+        archive.writestr("cutlass_library/source/include/cutlass/version.h", "")
+        archive.writestr("cutlass_library/source/examples/big.cu", "")
+        archive.writestr("nvidia_cutlass-4.2.0.0.dist-info/licenses/LICENSE.txt", "BSD")
+    return path
+
+
+def test_fetching_unpacks_the_headers_once(machine: Path, monkeypatch: pytest.MonkeyPatch):
+    downloads: list[str] = []
+
+    def download(requirement: str, folder: Path) -> Path:
+        downloads.append(requirement)
+        return fake_wheel(folder / "wheel.whl")
+
+    monkeypatch.setattr(toolchain, "_download_wheel", download)
+    include = toolchain.fetch_cutlass()
+    assert include == toolchain.find_cutlass()
+    assert toolchain.fetch_cutlass() == include
+    assert downloads == ["nvidia-cutlass==4.2.0.0"]
+    cache = machine / "cache" / "mugraph"
+    files = sorted(str(p.relative_to(cache)) for p in cache.rglob("*") if p.is_file())
+    assert files == [
+        "cutlass-4.2.0/LICENSE.txt",
+        "cutlass-4.2.0/include/cute/layout.hpp",
+        "cutlass-4.2.0/include/cutlass/version.h",
+    ]
+
+
+def test_fetching_without_the_package_index(machine: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+    message = message_of(toolchain.fetch_cutlass)
+    assert message.startswith("cannot download nvidia-cutlass==4.2.0.0 (ERROR: No matching")
+    assert list((machine / "cache" / "mugraph").iterdir()) == []
+
+
+def test_another_wheel_than_the_pinned_one(machine: Path, monkeypatch: pytest.MonkeyPatch):
+    place = machine / "index"
+    place.mkdir()
+    name = "nvidia_cutlass-4.2.0.0-py3-none-any.whl"
+    wheel = fake_wheel(place / name)
+    with zipfile.ZipFile(wheel, "a") as archive:
+        info = "nvidia_cutlass-4.2.0.0.dist-info"
+        archive.writestr(f"{info}/METADATA", "Name: nvidia-cutlass\nVersion: 4.2.0.0\n")
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        archive.writestr(f"{info}/RECORD", "")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(place))
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    assert message_of(toolchain.fetch_cutlass).endswith(
+        f"its SHA-256 is {digest}, not {toolchain.CUTLASS_WHEEL_SHA256}."
+    )
+
+
+@pytest.fixture
+def tools(machine: Path) -> Toolchain:
+    put_nvcc(machine, machine / "bin")
+    put_cutlass(machine / "cache" / "mugraph" / "cutlass-4.2.0" / "include")
+    return toolchain.find_toolchain()
+
+
+def calls(machine: Path) -> int:
+    return (machine / "bin" / "calls").read_text().count("run")
+
+
+def test_compiling_the_same_again_is_free(machine: Path, tools: Toolchain):
+    before = calls(machine)
+    cubin = compile_cubin("int x;", "sm_90a", toolchain=tools)
+    assert cubin.read_text().endswith("int x;")
+    assert compile_cubin("int x;", "sm_90a", toolchain=tools) == cubin
+    assert calls(machine) == before + 1
+    assert compile_log(cubin) == ""
+
+
+def test_the_cache_knows_all_that_the_result_depends_on(
+    tools: Toolchain, monkeypatch: pytest.MonkeyPatch
+):
+    newer = dataclasses.replace(tools, version="13.1.0")
+    results = [
+        compile_cubin("int x;", "sm_90a", toolchain=tools),
+        compile_cubin("int y;", "sm_90a", toolchain=tools),
+        compile_cubin("int x;", "sm_80", toolchain=tools),
+        compile_cubin("int x;", "sm_90a", toolchain=tools, flags=["-lineinfo"]),
+        compile_cubin("int x;", "sm_90a", toolchain=newer),
+        compile_kernel("int x;", "sm_90a", toolchain=tools),
+    ]
+    monkeypatch.setattr(compile_module, "_headers_digest", lambda: "other headers")
+    results.append(compile_cubin("int x;", "sm_90a", toolchain=tools))
+    assert len(set(results)) == len(results)
+
+
+def test_the_command_line(tools: Toolchain):
+    arguments = compile_kernel("int x;", "sm_90a", toolchain=tools).read_text().split("\n")[0]
+    assert "-gencode arch=compute_90a,code=sm_90a" in arguments
+    assert "-std=c++17 -O3" in arguments and "fast" not in arguments
+    assert '-DMUGRAPH_GENERATED="kernel.cu"' in arguments and "launcher.cu" in arguments
+    assert f"-I{tools.cutlass_include}" in arguments
+    assert "cublas" not in arguments
+
+
+def test_kernel_level_products_need_cublas(machine: Path, tools: Toolchain):
+    source = "kn::gemm<CUBLAS_COMPUTE_32F>();"
+    for compile_ in (compile_kernel, compile_cubin):
+        with pytest.raises(ToolchainError, match="this µGraph has a kernel-level matmul"):
+            compile_(source, toolchain=tools)
+    cublas = Cublas(machine / "cublas" / "include", machine / "cublas" / "lib" / "libcublas.so.13")
+    with_it = dataclasses.replace(tools, cublas=cublas)
+    arguments = compile_kernel(source, toolchain=with_it).read_text().split("\n")[0]
+    assert f"-isystem {cublas.include_path}" in arguments
+    assert f"-L{cublas.library.parent} -l:libcublas.so.13" in arguments
+    assert f"-Xlinker -rpath={cublas.library.parent}" in arguments
+
+
+def test_warnings_are_kept(tools: Toolchain):
+    assert compile_log(compile_cubin("// warning 7", toolchain=tools)) == "// warning 7\n"
+
+
+def test_errors_show_what_nvcc_said_and_leave_no_entry(machine: Path, tools: Toolchain):
+    with pytest.raises(CompileError) as error:
+        compile_kernel("// error", "sm_80", toolchain=tools)
+    lines = str(error.value).splitlines()
+    assert lines[0].startswith("nvcc cannot compile the generated code for sm_80 (kept as ")
+    assert lines[1] == "kernel.cu(1): error"
+    assert lines[-2:] == ["kernel.cu(20): error", "… and 2 lines more"]
+    (kept,) = (machine / "cache" / "mugraph" / "kernels").iterdir()
+    assert str(kept) in lines[0] and kept.read_text() == "// error"
+
+
+def test_architectures_are_nvccs(tools: Toolchain):
+    with pytest.raises(CompileError) as error:
+        compile_cubin("", "hopper", toolchain=tools)
+    assert str(error.value) == (
+        "'hopper' is no architecture; expected one such as sm_80 or sm_90a."
+    )

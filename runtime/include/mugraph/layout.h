@@ -202,6 +202,15 @@ struct LinearPartition {
   __host__ __device__ static constexpr bool owns(int thread, int round) {
     return (round + 1) * kThreads <= kVectors || thread + round * kThreads < kVectors;
   }
+
+  // Calls function(i) for those of the rounds first + i, i < kBatch, in which the thread owns a vector.
+  template <int kBatch, class Function>
+  static __device__ __forceinline__ void each_owned(int thread, int first, Function const& function) {
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      if (first + i < kRounds && owns(thread, first + i)) function(i);
+    }
+  }
 };
 
 }  // namespace mugraph

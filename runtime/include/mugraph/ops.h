@@ -3,12 +3,13 @@
 // Each has `static float apply(float...)`. Rounding: Add, Sub, Mul, Div, Square, Sqrt and MulScalar are one IEEE
 // operation, rounded to nearest (unless a file is compiled with -use_fast_math). Exp is CUDA's expf, at most 2 ulp
 // from e^x over the whole range. Silu is x / (1 + e^-x) with the fast division of CUDA, at most 5 ulp, and tends to
-// -0 for x -> -infinity; silu(-infinity) itself is NaN, as the formula gives.
+// -0 for x -> -infinity; silu(-infinity) itself is NaN, as the formula gives. A product that is added to something may
+// be fused with the sum by the compiler, which leaves out its own rounding.
 #pragma once
 
+#if !defined(__CUDACC_RTC__)
 #include <cuda_runtime.h>
 
-#if !defined(__CUDACC_RTC__)
 #include <cstdint>
 #endif
 

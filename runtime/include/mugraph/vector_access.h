@@ -17,7 +17,7 @@ __device__ __forceinline__ float to_float(half_t value) { return __half2float(va
 
 template <class T>
 __device__ __forceinline__ T from_float(float value) {
-  if constexpr (std::is_same<T, half_t>::value) {
+  if constexpr (cute::is_same<T, half_t>::value) {
     return half_t(__float2half_rn(value));
   } else {
     return T(value);
@@ -74,7 +74,7 @@ struct Words {
   }
 
   __device__ __forceinline__ void to_floats(float (&values)[kVector]) const {
-    if constexpr (std::is_same<T, half_t>::value) {
+    if constexpr (cute::is_same<T, half_t>::value) {
 #pragma unroll
       for (int i = 0; i < kVector / 2; ++i) {
         const float2 pair = unpack_half2(words[i]);
@@ -82,18 +82,18 @@ struct Words {
         values[2 * i + 1] = pair.y;
       }
     } else {
-      static_assert(std::is_same<T, float>::value, "vectors hold half_t or float");
+      static_assert(cute::is_same<T, float>::value, "vectors hold half_t or float");
 #pragma unroll
       for (int i = 0; i < kVector; ++i) values[i] = __uint_as_float(words[i]);
     }
   }
 
   __device__ __forceinline__ void from_floats(float const (&values)[kVector]) {
-    if constexpr (std::is_same<T, half_t>::value) {
+    if constexpr (cute::is_same<T, half_t>::value) {
 #pragma unroll
       for (int i = 0; i < kVector / 2; ++i) words[i] = pack_half2(values[2 * i], values[2 * i + 1]);
     } else {
-      static_assert(std::is_same<T, float>::value, "vectors hold half_t or float");
+      static_assert(cute::is_same<T, float>::value, "vectors hold half_t or float");
 #pragma unroll
       for (int i = 0; i < kVector; ++i) words[i] = __float_as_uint(values[i]);
     }

@@ -176,6 +176,9 @@ void test_copies() {
   RUN_CASE(CopyCase<160, 8, half_t, Rows<40, 13, 48>, float, Rows<40, 13, 40>, false>);
   RUN_CASE(CopyCase<256, 2, half_t, Rows<2, 33, 8>, half_t, Rows<2, 33, 2>, true>);
   RUN_CASE(CopyCase<1000, 8, half_t, Wide, half_t, Rows<128, 16, 128>, true>);
+  // Vectors that the swizzle takes apart, and rows that begin at odd offsets: element by element.
+  RUN_CASE(CopyCase<64, 8, half_t, Swizzled<2, 1, 4, Rows<32, 8, 32>>, half_t, Rows<32, 8, 32>, true>);
+  RUN_CASE(CopyCase<32, 8, half_t, Rows<8, 5, 9>, half_t, Rows<8, 5, 8>, true>);
   RUN_CASE(CopyAsyncCase<128, 8, half_t, Wide, Rows<128, 16, 4096>>);
   RUN_CASE(CopyAsyncCase<33, 8, half_t, Tile, Rows<64, 16, 72>>);
   RUN_CASE(CopyAsyncCase<128, 4, half_t, Rows<12, 9, 16>, Rows<12, 9, 12>>);

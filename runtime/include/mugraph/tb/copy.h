@@ -12,7 +12,7 @@ namespace mugraph {
 namespace tb {
 
 // dst(i) = src(i). Elements of one type are moved as they are; elements of two types are converted through float,
-// rounding to nearest. The loads of up to four vectors are issued before their stores. Needs a barrier after it.
+// rounding to nearest. The loads of several vectors are issued before their stores. Needs a barrier after it.
 template <int kThreads, int kVector, class DstLayout, class SrcLayout>
 struct Copy {
   using Partition = LinearPartition<kThreads, kVector, size_of<DstLayout>>;
@@ -28,32 +28,23 @@ struct Copy {
     const VectorOffsets<kThreads, kVector, SrcLayout> src_offsets(thread);
 #pragma unroll kUnroll
     for (int first = 0; first < Partition::kRounds; first += kBatch) {
-      if constexpr (std::is_same<D, S>::value && kVector == 1) {
+      if constexpr (cute::is_same<D, S>::value && kVector == 1) {
         D values[kBatch];
-        each_owned(thread, first, [&](int i) { values[i] = *(src + src_offsets(first + i)); });
-        each_owned(thread, first, [&](int i) { *(dst + dst_offsets(first + i)) = values[i]; });
-      } else if constexpr (std::is_same<D, S>::value && kIsContiguous) {
+        Partition::template each_owned<kBatch>(thread, first, [&](int i) { values[i] = *(src + src_offsets(first + i)); });
+        Partition::template each_owned<kBatch>(thread, first, [&](int i) { *(dst + dst_offsets(first + i)) = values[i]; });
+      } else if constexpr (cute::is_same<D, S>::value && kIsContiguous) {
         Words<D, kVector> words[kBatch];
-        each_owned(thread, first, [&](int i) { words[i].load(src + src_offsets(first + i)); });
-        each_owned(thread, first, [&](int i) { words[i].store(dst + dst_offsets(first + i)); });
+        Partition::template each_owned<kBatch>(thread, first, [&](int i) { words[i].load(src + src_offsets(first + i)); });
+        Partition::template each_owned<kBatch>(thread, first, [&](int i) { words[i].store(dst + dst_offsets(first + i)); });
       } else {
         float values[kBatch][kVector];
-        each_owned(thread, first, [&](int i) {
+        Partition::template each_owned<kBatch>(thread, first, [&](int i) {
           load_vector<SrcLayout, kVector>(src, src_offsets, first + i, values[i]);
         });
-        each_owned(thread, first, [&](int i) {
+        Partition::template each_owned<kBatch>(thread, first, [&](int i) {
           store_vector<DstLayout, kVector>(dst, dst_offsets, first + i, values[i]);
         });
       }
-    }
-  }
-
- private:
-  template <class Function>
-  static __device__ __forceinline__ void each_owned(int thread, int first, Function const& function) {
-#pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
-      if (first + i < Partition::kRounds && Partition::owns(thread, first + i)) function(i);
     }
   }
 };

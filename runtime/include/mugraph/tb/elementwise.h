@@ -20,7 +20,10 @@ struct Elementwise {
   // Values that a thread holds in the linear partition: value round * kVector + i is element i of vector
   // thread + round * kThreads.
   static constexpr int kValues = Partition::kRounds * kVector;
-  static constexpr int kUnroll = kValues <= 64 ? Partition::kRounds : ceil_div(16, kVector);
+  // Several vectors are read before the first of them is written: sources and destination could be the same memory
+  // for all that the compiler knows, so it would not do it.
+  static constexpr int kBatch = kVector >= 8 ? 2 : 4;
+  static constexpr int kUnroll = kValues <= 64 ? ceil_div(Partition::kRounds, kBatch) : 1;
 
   // dst = Epilogue(Op(srcs...))
   template <class D, class... S>
@@ -28,12 +31,12 @@ struct Elementwise {
     const Sources sources(thread);
     const VectorOffsets<kThreads, kVector, DstLayout> dst_offsets(thread);
 #pragma unroll kUnroll
-    for (int round = 0; round < Partition::kRounds; ++round) {
-      if (Partition::owns(thread, round)) {
-        float values[kVector];
-        sources.compute(values, round, srcs...);
-        store_vector<DstLayout, kVector>(dst, dst_offsets, round, values);
-      }
+    for (int first = 0; first < Partition::kRounds; first += kBatch) {
+      float values[kBatch][kVector];
+      Partition::template each_owned<kBatch>(
+          thread, first, [&](int i) { sources.compute(values[i], first + i, srcs...); });
+      Partition::template each_owned<kBatch>(
+          thread, first, [&](int i) { store_vector<DstLayout, kVector>(dst, dst_offsets, first + i, values[i]); });
     }
   }
 
@@ -58,16 +61,17 @@ struct Elementwise {
     const Sources sources(thread);
     const VectorOffsets<kThreads, kVector, DstLayout> dst_offsets(thread);
 #pragma unroll kUnroll
-    for (int round = 0; round < Partition::kRounds; ++round) {
-      if (Partition::owns(thread, round)) {
+    for (int first = 0; first < Partition::kRounds; first += kBatch) {
+      float totals[kBatch][kVector];
+      Partition::template each_owned<kBatch>(thread, first, [&](int i) {
         float values[kVector];
-        float totals[kVector];
-        sources.compute(values, round, srcs...);
-        load_vector<DstLayout, kVector>(dst, dst_offsets, round, totals);
+        sources.compute(values, first + i, srcs...);
+        load_vector<DstLayout, kVector>(dst, dst_offsets, first + i, totals[i]);
 #pragma unroll
-        for (int i = 0; i < kVector; ++i) totals[i] += values[i];
-        store_vector<DstLayout, kVector>(dst, dst_offsets, round, totals);
-      }
+        for (int e = 0; e < kVector; ++e) totals[i][e] += values[e];
+      });
+      Partition::template each_owned<kBatch>(
+          thread, first, [&](int i) { store_vector<DstLayout, kVector>(dst, dst_offsets, first + i, totals[i]); });
     }
   }
 

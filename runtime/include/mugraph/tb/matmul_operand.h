@@ -118,7 +118,7 @@ struct MatmulOperand {
   __device__ __forceinline__ void load(uint32_t (&registers)[4], T const* source, int tile, int step) const {
     const bool has_second = kIsA || tile + 1 < kTiles;
     if constexpr (kLdmatrix) {
-      static_assert(std::is_same<T, half_t>::value, "ldmatrix loads half_t; print kLdmatrix false for other types");
+      static_assert(cute::is_same<T, half_t>::value, "ldmatrix loads half_t; print kLdmatrix false for other types");
       T const* line = source + lines.template offset<kIsTail>(tile, step);
       if (has_second) {
         ldmatrix_x4<kTransposed>(registers, line);

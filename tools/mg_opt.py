@@ -16,7 +16,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Sequence
-from typing import IO, ClassVar, NoReturn, cast
+from typing import IO, ClassVar, NoReturn, cast, get_type_hints
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
@@ -151,10 +151,11 @@ def check_options(what: str, spec: ArgSpec, kind: type[ArgSpecConvertible]) -> N
             raise ToolError(
                 f"{what} has no option {name!r}{_suggestion(name, fields)}. Its options: {known}."
             )
+    types = get_type_hints(kind)
     required = kind.required_fields()
     for name, field in fields.items():
         if field.name in required and name not in given:
-            raise ToolError(f"{what} needs its option {name!r} ({type_repr(field.type)}).")
+            raise ToolError(f"{what} needs its option {name!r} ({type_repr(types[field.name])}).")
     for name, value in given.items():
         # One option at a time, beside the required ones, to know which one is wrong.
         one = {name: value} | {n: v for n, v in given.items() if fields[n].name in required}
@@ -165,7 +166,7 @@ def check_options(what: str, spec: ArgSpec, kind: type[ArgSpecConvertible]) -> N
             if "Incompatible types" not in str(error):
                 raise ToolError(f"{what}: {error}") from error
             raise ToolError(
-                f"{what}: the option {name!r} is of type {type_repr(fields[name].type)}, "
+                f"{what}: the option {name!r} is of type {type_repr(types[fields[name].name])}, "
                 f"which {shown!r} is not."
             ) from error
 
@@ -184,7 +185,8 @@ def _summary(load: Callable[[], type[ModulePass]]) -> tuple[str, list[str]]:
         if field.default is not dataclasses.MISSING:
             shown = str(field.default).lower() if isinstance(field.default, bool) else field.default
             default = f" = {shown}"
-        options.append(f"{field.name.replace('_', '-')}: {type_repr(field.type)}{default}")
+        type_ = type_repr(get_type_hints(kind)[field.name])
+        options.append(f"{field.name.replace('_', '-')}: {type_}{default}")
     lines = (kind.__doc__ or "").strip().splitlines()
     return (lines[0] if lines else ""), options
 

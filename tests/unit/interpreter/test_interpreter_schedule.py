@@ -1,0 +1,215 @@
+"""Schedules, at the level of logical values: stages, copies ahead, epilogues, fragments."""
+
+import re
+
+import numpy as np
+import pytest
+from interpreter_programs import integers, normal, parse
+
+from mugraph.runtime.interpreter import ExecutionError, blocks, run_function
+
+X = "!sched.global<16x64xf16, (16,64):(64,1)>"
+W = "!sched.global<64x24xf16, (64,24):(24,1)>"
+O = "!sched.global<16x24xf16, (16,24):(24,1)>"  # noqa: E741
+X_TILE = "!sched.global<16x16xf16, (16,16):(64,1)>"
+W_TILE = "!sched.global<16x8xf16, (16,8):(24,1)>"
+O_TILE = "!sched.global<16x8xf16, (16,8):(24,1)>"
+SX = "!sched.shared<16x16xf16, (16,16):(16,1)>"
+SW = "!sched.shared<16x8xf16, (16,8):(8,1)>"
+ACC = "!sched.fragment<16x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>>"
+BY = "by <32, vector 8, order [1, 0]>"
+
+LINEAR = f"""
+sched.kernel @kernel inputs 2 grid [3, 1, 1] block [32, 1, 1] {{
+^bb0(%x: {X}, %w: {W}, %o: {O}):
+  %xt = sched.tile %x map [-1, -1, -1] fordim 1 : {X} -> {X_TILE}
+  %wt = sched.tile %w map [1, -1, -1] fordim 0 : {W} -> {W_TILE}
+  %ot = sched.tile %o map [1, -1, -1] : {O} -> {O_TILE}
+  %sx = sched.alloc stages 3 : {SX}
+  %sw = sched.alloc stages 3 : {SW}
+  %so = sched.alloc : {SW}
+  %acc = sched.fragment : {ACC}
+  sched.prologue {{
+    sched.copy async %xt to %sx {BY} iteration 0 : {X_TILE} to {SX}
+    sched.copy async %wt to %sw {BY} iteration 0 : {W_TILE} to {SW}
+    sched.copy async %xt to %sx {BY} iteration 1 : {X_TILE} to {SX}
+    sched.copy async %wt to %sw {BY} iteration 1 : {W_TILE} to {SW}
+    sched.commit
+    sched.fill %acc with 0.0 : {ACC}
+  }}
+  sched.forloop 4 {{
+    sched.wait pending 1
+    sched.barrier
+    sched.copy async %xt to %sx {BY} ahead 2 : {X_TILE} to {SX}
+    sched.copy async %wt to %sw {BY} ahead 2 : {W_TILE} to {SW}
+    sched.commit
+    sched.mma %sx, %sw to %acc ldmatrix [true, true] : {SX}, {SW} to {ACC}
+  }}
+  sched.epilogue {{
+    sched.store %acc to %so then [mul_scalar(0.5)] : {ACC} to {SW}
+    sched.barrier
+    sched.copy %so to %ot {BY} : {SW} to {O_TILE}
+  }}
+}}
+func.func @f(%x: tensor<16x64xf16>, %w: tensor<64x24xf16>) -> tensor<16x24xf16> {{
+  %o = sched.launch @kernel %x, %w : (tensor<16x64xf16>, tensor<64x24xf16>) -> tensor<16x24xf16>
+  func.return %o : tensor<16x24xf16>
+}}
+"""
+
+
+def vector_kernel(steps: str, result: str = "8x12") -> str:
+    """One block that reads x (8 rows of 12) into %a and writes %r, in its prologue."""
+    rows, columns = result.split("x")
+    shared = f"!sched.shared<{result}xf16, ({rows},{columns}):({columns},1)>"
+    device = f"!sched.global<{result}xf16, ({rows},{columns}):({columns},1)>"
+    a = "!sched.shared<8x12xf16, (8,12):(12,1)>"
+    f = "!sched.fragment<8x12xf32, #sched.linear<32, vector 4, order [1, 0]>>"
+    steps = steps.replace("$A", a).replace("$R", shared).replace("$F", f)
+    steps = steps.replace("$BY", "by <32, vector 4, order [1, 0]>")
+    return f"""
+    sched.kernel @kernel inputs 1 grid [1, 1, 1] block [32, 1, 1] {{
+    ^bb0(%x: !sched.global<8x12xf16, (8,12):(12,1)>, %o: {device}):
+      %a = sched.alloc : {a}
+      %r = sched.alloc : {shared}
+      %f = sched.fragment : {f}
+      %g = sched.fragment : {f}
+      sched.prologue {{
+        sched.copy %x to %a by <32, vector 4, order [1, 0]>
+          : !sched.global<8x12xf16, (8,12):(12,1)> to {a}
+        {steps}
+        sched.copy %r to %o by <32, vector 1, order [1, 0]> : {shared} to {device}
+      }}
+    }}
+    func.func @f(%x: tensor<8x12xf16>) -> tensor<{result}xf16> {{
+      %o = sched.launch @kernel %x : (tensor<8x12xf16>) -> tensor<{result}xf16>
+      func.return %o : tensor<{result}xf16>
+    }}"""
+
+
+@pytest.mark.parametrize("memory", [1, 2**28])
+@pytest.mark.parametrize("precision", ["storage", "float64"])
+def test_a_pipelined_product(precision: str, memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "MEMORY_BYTES", memory)
+    x, w = integers((16, 64), seed=1), integers((64, 24), seed=2)
+    (result,) = run_function(parse(LINEAR), None, [x, w], precision)
+    np.testing.assert_array_equal(result, x.astype(np.float64) @ w / 2)
+
+
+def run_linear(text: str) -> tuple[np.ndarray, np.ndarray]:
+    """The product, and what it should be."""
+    x, w = integers((16, 64), seed=1), integers((64, 24), seed=2)
+    (result,) = run_function(parse(text), None, [x, w])
+    return result, x.astype(np.float64) @ w / 2
+
+
+def test_a_stage_that_is_overwritten_too_early_gives_wrong_values() -> None:
+    """Synchronous copies, since the verifier refuses an asynchronous one that is too far ahead."""
+    three = LINEAR.replace("async ", "")
+    result, expected = run_linear(three)
+    np.testing.assert_array_equal(result, expected)
+    result, expected = run_linear(three.replace("stages 3", "stages 2"))
+    assert (result != expected).any()
+
+
+def test_an_accumulator_keeps_what_it_was_filled_with() -> None:
+    result, expected = run_linear(LINEAR.replace("with 0.0", "with 8.0"))
+    np.testing.assert_array_equal(result, expected + 4)
+
+
+def test_a_stage_that_no_copy_fills() -> None:
+    """The tile of iteration 3 goes where that of iteration 0 is, and stage 1 stays empty."""
+    with pytest.raises(ExecutionError, match=r"%sx is read in iteration 1 before anything"):
+        run_linear(LINEAR.replace("iteration 1", "iteration 3"))
+
+
+def test_elementwise_with_an_epilogue_rounds_once() -> None:
+    steps = """
+    sched.elementwise exp %a to %r then [square] $BY : $A to $R
+    """
+    x = normal((8, 12))
+    (result,) = run_function(parse(vector_kernel(steps)), None, [x])
+    np.testing.assert_array_equal(result, (np.exp(x.astype(np.float32)) ** 2).astype(np.float16))
+
+
+def test_accumulation_in_a_fragment_is_fp32_and_in_a_buffer_is_rounded() -> None:
+    in_fragment = """
+    sched.fill %f with 2048.0 : $F
+    sched.elementwise square %a to %f then [accum] $BY : $A to $F
+    sched.elementwise square %a to %f then [accum] $BY : $A to $F
+    sched.store %f to %r : $F to $R
+    """
+    in_buffer = """
+    sched.fill %r with 2048.0 : $R
+    sched.elementwise square %a to %r then [accum] $BY : $A to $R
+    sched.elementwise square %a to %r then [accum] $BY : $A to $R
+    """
+    x = np.ones((8, 12))
+    (wide,) = run_function(parse(vector_kernel(in_fragment)), None, [x])
+    (narrow,) = run_function(parse(vector_kernel(in_buffer)), None, [x])
+    assert (wide == 2050).all()
+    assert (narrow == 2048).all()
+
+
+def test_fragments_add_through_an_epilogue() -> None:
+    steps = """
+    sched.fill %f with 0.0 : $F
+    sched.fill %g with 1.0 : $F
+    sched.elementwise identity %a to %f $BY : $A to $F
+    sched.accumulate %f to %g then [square] : $F to $F
+    sched.store %g to %r then [sqrt] : $F to $R
+    """
+    x = integers((8, 12))
+    (result,) = run_function(parse(vector_kernel(steps)), None, [x])
+    expected = np.sqrt(x.astype(np.float32) ** 2 + 1).astype(np.float16)
+    np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("grouping", ["strided", "contiguous"])
+def test_reduce(grouping: str) -> None:
+    reduce = parse_reduce(grouping)
+    x = integers((8, 12))
+    (result,) = run_function(parse(vector_kernel(reduce, "8x3")), None, [x])
+    wide = x.astype(np.float32).reshape(8, 4, 3).sum(1)
+    if grouping == "contiguous":
+        wide = x.astype(np.float32).reshape(8, 3, 4).sum(2)
+    np.testing.assert_array_equal(result, (wide * 0.5).astype(np.float16))
+
+
+def parse_reduce(grouping: str) -> str:
+    return f"""
+    sched.reduce %a to %r then [mul_scalar(0.5)] dim 1 {grouping} lanes 1
+      by <32, vector 1, order [0, 1]> : $A to $R
+    """
+
+
+def test_a_buffer_that_was_not_written() -> None:
+    text = LINEAR.replace(f"    sched.fill %acc with 0.0 : {ACC}\n", "")
+    with pytest.raises(ExecutionError, match=r"%acc is read in iteration 0 before anything"):
+        run_function(parse(text), None, [integers((16, 64)), integers((64, 24))])
+
+
+def test_a_tile_past_the_loop() -> None:
+    text = LINEAR.replace("iteration 1", "iteration 4")
+    with pytest.raises(ExecutionError, match=r"copies the tile of iteration 4.*the loop has 4"):
+        run_function(parse(text), None, [integers((16, 64)), integers((64, 24))])
+
+
+def test_a_launch_that_does_not_fit_its_kernel() -> None:
+    text = LINEAR.replace("inputs 2", "inputs 1")
+    with pytest.raises(ExecutionError, match=r"passes 2 tensors.*reads 1 and writes 2"):
+        run_function(parse(text), None, [integers((16, 64)), integers((64, 24))])
+
+
+@pytest.mark.parametrize(
+    ("op", "name"),
+    [
+        ('sched.role "producer" warps 1 { sched.barrier }', "sched.role"),
+        (f"%c = sched.channel %sx : {SX} -> !sched.channel_type", "sched.channel"),
+        (f"sched.bulk_copy %xt to %sx : {X_TILE} to {SX}", "sched.bulk_copy"),
+    ],
+)
+def test_roles_are_not_executed_yet(op: str, name: str) -> None:
+    text = LINEAR.replace("sched.prologue {", f"sched.prologue {{\n    {op}")
+    with pytest.raises(ExecutionError, match=re.escape(f"'{name}'") + ".*cannot be executed"):
+        run_function(parse(text), None, [integers((16, 64)), integers((64, 24))])

@@ -44,7 +44,6 @@ def generate_cuda(module: ModuleOp, context: Context, arch: str) -> CudaProgram:
     is.  Raises what the passes and the printer raise.
     """
     from mugraph.codegen.cuda import CudaTarget
-
     from mugraph.passes.transpile import TranspilePass
 
     if not any(op.dialect_name() == "sched" for op in module.walk()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Self
 
 from xdsl.dialects.builtin import AnyFloat, ArrayAttr, IntAttr
 from xdsl.ir import Attribute, Data, ParametrizedAttribute, SSAValue, TypeAttribute
@@ -64,8 +65,10 @@ class BufferType(ParametrizedAttribute, TypeAttribute, ABC):
     element_type: Attribute
     layout: Attribute
 
-    def __init__(self, shape: Sequence[int], element_type: Attribute, layout: Attribute) -> None:
-        super().__init__(ArrayAttr([IntAttr(extent) for extent in shape]), element_type, layout)
+    @classmethod
+    def of(cls, shape: Sequence[int], element_type: Attribute, layout: Attribute) -> Self:
+        """The type with these extents, element type and layout (or partition)."""
+        return cls.new([ArrayAttr([IntAttr(extent) for extent in shape]), element_type, layout])
 
     def get_shape(self) -> tuple[int, ...]:
         """The extents."""
@@ -97,9 +100,9 @@ class BufferType(ParametrizedAttribute, TypeAttribute, ABC):
 class AddressedType(BufferType, ABC):
     """A buffer whose layout maps coordinates to element offsets."""
 
-    def with_layout(self, layout: LayoutAttr) -> AddressedType:
+    def with_layout(self, layout: LayoutAttr) -> Self:
         """The same buffer with another layout."""
-        return type(self)(self.get_shape(), self.element_type, layout)
+        return self.of(self.get_shape(), self.element_type, layout)
 
     def _verify_layout(self) -> None:
         if not isinstance(self.layout, LayoutAttr):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, TensorType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -52,8 +51,8 @@ def enclosing_graph(op: Operation) -> tuple[tuple[int, ...], tuple[int, ...], in
     return parent.grid_dim, parent.block_dim, parent.forloop_range
 
 
-def _map_of(attribute: DenseArrayBase) -> tuple[int, ...]:
-    return tuple(cast(Sequence[int], attribute.get_values()))
+def _map_of(attribute: DenseArrayBase[IntegerType]) -> tuple[int, ...]:
+    return tuple(attribute.get_values())
 
 
 @irdl_op_definition

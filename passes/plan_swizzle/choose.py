@@ -8,7 +8,6 @@ apart, and rows a multiple of 128 bytes apart fall into the same banks.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mugraph.dialects.cute import ComposedLayout, Layout, Swizzle
@@ -85,7 +84,7 @@ def _xor_swizzle(plain: Layout, chunk: int, chunks_in_row: int, chunks_in_line: 
 
 def _shifted_strides(
     demand: SwizzleDemand, row_stride: int, chunk: int, chunks_in_row: int, chunks_in_line: int
-) -> Sequence[int]:
+) -> tuple[int, ...]:
     shifted = chunks_in_row
     while math.gcd(shifted, chunks_in_line) != 1:
         shifted += 1

@@ -68,7 +68,7 @@ def build_kernel(
     body = Block(arg_types=_argument_types(graph))
     for argument, original in zip(body.args, (*graph.body.block.args, *graph.results), strict=True):
         argument.name_hint = original.name_hint
-    inputs = dict(zip(graph.body.block.args, body.args, strict=False))
+    inputs: dict[SSAValue, SSAValue] = dict(zip(graph.body.block.args, body.args, strict=False))
     builder.outputs.update(zip(graph.results, body.args[len(graph.inputs) :], strict=True))
 
     loads = [make_load(builder, op, inputs[op.dtensor], choices.stages) for op in levels.inputs]
@@ -132,7 +132,7 @@ def write_levels(
 
 def _argument_types(graph: CustomizedOp) -> list[Attribute]:
     return [
-        sched.GlobalType(
+        sched.GlobalType.of(
             shape_of(value.type),
             element_type_of(value.type),
             LayoutAttr(resolved_layout_of(value)),

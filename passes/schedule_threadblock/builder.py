@@ -55,7 +55,7 @@ class KernelBuilder:
 
     def shared_type(self, value: SSAValue, element_type: Attribute | None = None) -> Attribute:
         """The type of the buffer of an STensor."""
-        return sched.SharedType(
+        return sched.SharedType.of(
             shape_of(value.type),
             element_type or element_type_of(value.type),
             LayoutAttr(resolved_layout_of(value)),
@@ -93,7 +93,7 @@ class KernelBuilder:
     def mma_fragment_type(self, op: tb.MatmulOp) -> sched.FragmentType:
         """The accumulator fragment of a matrix product."""
         warps = self.choices.warp_layouts[op]
-        return sched.FragmentType(
+        return sched.FragmentType.of(
             shape_of(op.result.type), f32, TiledMmaAttr(MMA_ATOM, (warps.m, warps.n, 1))
         )
 
@@ -113,7 +113,7 @@ class KernelBuilder:
 
     def tile(self, argument: SSAValue, copy: TileCopy) -> SSAValue:
         """The view of a device tensor that a copy touches."""
-        type_ = sched.GlobalType(
+        type_ = sched.GlobalType.of(
             copy.tile, element_type_of(argument.type), LayoutAttr(Layout(copy.tile, copy.strides))
         )
         op = sched.TileOp(argument, copy.map_, copy.fordim, type_)

@@ -46,7 +46,7 @@ def write_elementwise(
     if op in builder.choices.register_accumulators:
         partition = builder.partition(result, sources)
         layout = LinearPartitionAttr(partition)
-        type_ = sched.FragmentType(shape_of(result.type), f32, layout)
+        type_ = sched.FragmentType.of(shape_of(result.type), f32, layout)
         destination = builder.register_accumulator(op, type_)
     elif epilogue.accumulates:
         destination = builder.shared_accumulator(op)

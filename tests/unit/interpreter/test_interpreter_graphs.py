@@ -268,10 +268,15 @@ def test_saved_graphs(name: str) -> None:
     first = json.loads(path.read_text(encoding="utf-8"))[0]
     module, _ = import_mirage(json.dumps(first))
     inputs = inputs_of(module)
+    compared = slice(None)
     if function is attention:
         inputs[0] *= np.float16(0.25)
-    expected = function(*widened(inputs))
-    (result,) = run_function(module, None, inputs, "float64")
-    assert relative_error(result, expected) < EXACT
-    (result,) = run_function(module, None, inputs)
-    assert relative_error(result, expected) < STORAGE
+        # At most 16 heads: the float64 reference would take most of the time.
+        compared = slice(None, None, max(1, inputs[0].shape[0] // 16))
+        expected = attention(*widened([value[compared] for value in inputs]))
+    else:
+        expected = function(*widened(inputs))
+    for precision, limit in (("float64", EXACT), ("storage", STORAGE)):
+        (result,) = run_function(module, None, inputs, precision)
+        assert np.isfinite(result).all()
+        assert relative_error(result[compared], expected) < limit

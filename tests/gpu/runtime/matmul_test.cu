@@ -105,7 +105,8 @@ void test_sizes() {
   all_majors<96, 3, 1, 50, 20, 40>();
   all_majors<128, 1, 4, 8, 100, 72>();
   all_majors<100, 1, 3, 30, 33, 7>();
-  all_majors<256, 4, 2, 100, 72, 264>();
+  all_majors<256, 4, 2, 100, 72, 40>();
+  all_majors<32, 1, 1, 16, 16, 264>();
 }
 
 void test_layouts() {

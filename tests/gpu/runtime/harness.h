@@ -127,7 +127,8 @@ void compare(char const* name, Buffer<T, Layout> const& dst, Expected const& exp
   bool is_untouched = true;
   for (std::size_t offset = 0; offset < result.size(); ++offset) {
     if (is_untouched && !is_element[offset] && !same_bits(result[offset], dst.host[offset])) {
-      std::snprintf(message, sizeof(message), "offset %d belongs to no element and was written", static_cast<int>(offset));
+      std::snprintf(message, sizeof(message), "offset %d belongs to no element and was written",
+                    static_cast<int>(offset));
       is_untouched = false;
     }
   }

@@ -122,8 +122,8 @@ void test_layouts() {
                       B32>);
   RUN_CASE(MatmulCase<Way::kUpdate, 64, 1, 2, float, Swizzled<2, 1, 4, ColumnMajor<32, 32, 32>>, half_t, A128, half_t,
                       Swizzled<3, 3, 4, RowMajor<32, 128, 128>>>);
-  RUN_CASE(MatmulCase<Way::kStore, 64, 2, 1, half_t, RowMajor<20, 13, 13>, half_t, Swizzled<1, 3, 2, RowMajor<20, 30, 32>>,
-                      half_t, Swizzled<1, 3, 3, ColumnMajor<13, 30, 16>>>);
+  RUN_CASE(MatmulCase<Way::kStore, 64, 2, 1, half_t, RowMajor<20, 13, 13>, half_t,
+                      Swizzled<1, 3, 2, RowMajor<20, 30, 32>>, half_t, Swizzled<1, 3, 3, ColumnMajor<13, 30, 16>>>);
   // A shift swizzle: rows of 5 chunks.
   RUN_CASE(MatmulCase<Way::kStore, 64, 2, 1, half_t, RowMajor<40, 40, 40>, half_t, RowMajor<40, 40, 40>, half_t,
                       RowMajor<40, 40, 40>>);

@@ -1,0 +1,60 @@
+"""µGraphs on a GPU: the examples of this repository, and saved ones where a folder holds them."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from mugraph.passes.targets import TARGETS
+from mugraph.runtime.compare import TOLERANCE, compare
+from mugraph.runtime.cuda import generate_cuda
+from mugraph.runtime.interpreter import run_function
+from mugraph.tools.mg_run import choose_architecture, random_inputs
+from mugraph.tools.modules import make_context, read_module
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = sorted((ROOT / "examples").glob("*.mlir"))
+SAVED = Path(os.environ.get("MUGRAPH_SAVED_MUGRAPHS", ROOT.parent / "shared" / "mugraphs"))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_equals_its_float64_evaluation(path: Path, gpu_architecture: str) -> None:
+    context = make_context()
+    module = read_module(str(path), context)
+    function = next(op for op in module.ops if op.name == "func.func")
+    inputs = random_inputs(function, [0.1], seed=7)
+    expected = run_function(module, None, inputs, precision="float64")
+    arch = choose_architecture(gpu_architecture, list(TARGETS))
+    loaded = generate_cuda(module, context, arch).load()
+    first, second = loaded.run(inputs), loaded.run(inputs)
+    for output, again, result in zip(first, second, compare(first, expected), strict=True):
+        assert result.holds(TOLERANCE), result
+        assert np.array_equal(output, again)
+
+
+def saved_mugraphs() -> ModuleType:
+    spec = importlib.util.spec_from_file_location(
+        "saved_mugraphs", ROOT / "benchmarks" / "saved_mugraphs.py"
+    )
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.gpu
+def test_all_saved_mugraphs_compute_their_function(gpu_architecture: str) -> None:
+    if not SAVED.is_dir():
+        pytest.skip(f"no saved µGraphs in {SAVED}; MUGRAPH_SAVED_MUGRAPHS names another folder")
+    arch = choose_architecture(gpu_architecture, list(TARGETS))
+    rows = saved_mugraphs().run_folder(SAVED, None, arch, os.cpu_count() or 1)
+    wrong = [(row.file, row.index, row.status) for row in rows if row.status != "right"]
+    assert rows and not wrong

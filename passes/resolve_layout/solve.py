@@ -133,6 +133,19 @@ class _Z3Encoding:
             for soft in self.problem.soft
         ]
 
+    def out_of_order(self) -> list[tuple[Any, int]]:
+        """Innermost dimensions that are not the latest.
+
+        One of an earlier tensor weighs more than those of all later tensors together.
+        """
+        weighted: list[tuple[Any, int]] = []
+        unit = 1
+        for candidates in reversed(innermost_candidates(self.problem).values()):
+            for place, variable in enumerate(candidates[1:], start=1):
+                weighted.append((self.terms[variable], place * unit))
+            unit *= len(candidates)
+        return weighted
+
     def group_constraints(self) -> list[Any]:
         constraints: list[Any] = []
         for group in self.problem.exactly_one:
@@ -151,17 +164,17 @@ class _Z3Encoding:
         return [*self.group_constraints(), *clauses]
 
     def solve(self) -> Solution:
-        z3 = self.z3
-        optimizer = z3.Optimize(ctx=self.context)
+        optimizer = self.z3.Optimize(ctx=self.context)
         optimizer.set(priority="lex")
         optimizer.add(*self.hard_constraints())
-        for name, objective in (("broken", self.broken()), ("paid", self.paid())):
-            for term, weight in objective:
-                optimizer.add_soft(z3.Not(term), weight, name)
-        if optimizer.check() != z3.sat:
+        # Z3 minimises soft constraints of different names one name after the other.
+        objectives = {"broken": self.broken(), "paid": self.paid(), "order": self.out_of_order()}
+        for name, terms in objectives.items():
+            for term, weight in terms:
+                optimizer.add_soft(self.z3.Not(term), weight, name)
+        if optimizer.check() != self.z3.sat:
             raise UnsatisfiableLayouts(self.contradiction())
-        best = self.assignment(optimizer.model())
-        return solution_of(self.problem, self.canonical(best))
+        return solution_of(self.problem, self.assignment(optimizer.model()))
 
     def assignment(self, model: Any) -> set[Variable]:
         return {
@@ -169,30 +182,6 @@ class _Z3Encoding:
             for variable, term in self.terms.items()
             if self.z3.is_true(model.eval(term, model_completion=True))
         }
-
-    def canonical(self, best: set[Variable]) -> set[Variable]:
-        """Of the assignments as good as ``best``, the one whose innermost dimensions come first."""
-        z3 = self.z3
-        solution = solution_of(self.problem, best)
-        solver = z3.Solver(ctx=self.context)
-        solver.add(*self.hard_constraints())
-        for objective, bound in (
-            (self.broken(), solution.broken_preferences),
-            (self.paid(), solution.cost),
-        ):
-            if objective:
-                solver.add(z3.PbLe(objective, bound))
-        for candidates in innermost_candidates(self.problem).values():
-            for variable in candidates:
-                if variable in best:
-                    break
-                if solver.check(self.terms[variable]) == z3.sat:
-                    best = self.assignment(solver.model())
-                    break
-            else:
-                continue
-            solver.add(self.terms[variable])
-        return best
 
     def contradiction(self) -> list[str]:
         """The reasons of a set of clauses that contradict each other, none of them superfluous."""

@@ -28,22 +28,21 @@ struct Copy {
     const VectorOffsets<kThreads, kVector, SrcLayout> src_offsets(thread);
 #pragma unroll kUnroll
     for (int first = 0; first < Partition::kRounds; first += kBatch) {
+      const auto each = [&](auto const& function) {
+        Partition::template each_owned<kBatch>(thread, first, function);
+      };
       if constexpr (cute::is_same<D, S>::value && kVector == 1) {
         D values[kBatch];
-        Partition::template each_owned<kBatch>(thread, first, [&](int i) { values[i] = *(src + src_offsets(first + i)); });
-        Partition::template each_owned<kBatch>(thread, first, [&](int i) { *(dst + dst_offsets(first + i)) = values[i]; });
+        each([&](int i) { values[i] = *(src + src_offsets(first + i)); });
+        each([&](int i) { *(dst + dst_offsets(first + i)) = values[i]; });
       } else if constexpr (cute::is_same<D, S>::value && kIsContiguous) {
         Words<D, kVector> words[kBatch];
-        Partition::template each_owned<kBatch>(thread, first, [&](int i) { words[i].load(src + src_offsets(first + i)); });
-        Partition::template each_owned<kBatch>(thread, first, [&](int i) { words[i].store(dst + dst_offsets(first + i)); });
+        each([&](int i) { words[i].load(src + src_offsets(first + i)); });
+        each([&](int i) { words[i].store(dst + dst_offsets(first + i)); });
       } else {
         float values[kBatch][kVector];
-        Partition::template each_owned<kBatch>(thread, first, [&](int i) {
-          load_vector<SrcLayout, kVector>(src, src_offsets, first + i, values[i]);
-        });
-        Partition::template each_owned<kBatch>(thread, first, [&](int i) {
-          store_vector<DstLayout, kVector>(dst, dst_offsets, first + i, values[i]);
-        });
+        each([&](int i) { load_vector<SrcLayout, kVector>(src, src_offsets, first + i, values[i]); });
+        each([&](int i) { store_vector<DstLayout, kVector>(dst, dst_offsets, first + i, values[i]); });
       }
     }
   }

@@ -1,13 +1,18 @@
 # `make demo` runs the main job, `make test` the tests; both set up what they need first.
 
-PYTHON ?= python3
+# The first Python that is new enough; PYTHON=... says another.
+NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
+ifndef PYTHON
+PYTHON := $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$python $(NEW_ENOUGH) 2> /dev/null && echo $$python && break; done)
+endif
 VENV := .venv
 BIN := $(VENV)/bin
 # Made when the packages are installed, and again when what they are changes.
 INSTALLED := $(VENV)/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test lint format demo clean
+.PHONY: help venv test lint format docs demo clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -15,9 +20,9 @@ help: ## list the targets
 venv: $(INSTALLED) ## install mugraph and its development tools in .venv
 
 $(INSTALLED): pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-		|| { echo "mugraph needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version)." \
-		"Say which one: make PYTHON=python3.12" >&2; exit 1; }
+	@test -n "$(PYTHON)" && $(PYTHON) $(NEW_ENOUGH) || { \
+		echo "mugraph needs Python 3.11 or newer; name one: make PYTHON=/path/to/python3" >&2; \
+		exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	touch $@
@@ -34,6 +39,9 @@ lint: $(INSTALLED) ## check style and types
 format: $(INSTALLED) ## format the sources
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: $(INSTALLED) ## generate the reference pages of docs/ from docstrings
+	$(BIN)/python -m mugraph.tools.reference docs
 
 demo: $(INSTALLED) ## take a µGraph all the way to a CUDA kernel
 	$(BIN)/python -m mugraph.tools.demo

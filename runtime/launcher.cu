@@ -47,6 +47,10 @@ int execute(void const *const *inputs, int input_count, void *const *outputs, in
   return check(cudaGetLastError(), "launching the kernels");
 }
 
+// Copies and fills run on the default stream, with which ours does not synchronise by itself, and
+// may still be under way when their call returns.
+int wait_for_memory() { return check(cudaDeviceSynchronize(), "writing device memory"); }
+
 #define MUGRAPH_RETURN_IF_FAILED(expression)                      \
   if (int const failure_code = (expression); failure_code != 0) { \
     return failure_code;                                          \
@@ -95,13 +99,13 @@ int mugraph_copy_on_device(void *to, void const *from, std::size_t bytes) {
 
 // Sets every byte; 0xFF makes every floating-point value a NaN.
 int mugraph_fill(void *device, int byte, std::size_t bytes) {
-  MUGRAPH_RETURN_IF_FAILED(check(cudaMemset(device, byte, bytes), "filling device memory"));
-  return check(cudaDeviceSynchronize(), "filling device memory");
+  return check(cudaMemset(device, byte, bytes), "filling device memory");
 }
 
 // Runs the µGraph once and waits for it.
 int mugraph_execute(void const *const *inputs, int input_count, void *const *outputs,
                     int output_count, void *workspace) {
+  MUGRAPH_RETURN_IF_FAILED(wait_for_memory());
   MUGRAPH_RETURN_IF_FAILED(execute(inputs, input_count, outputs, output_count, workspace));
   return check(cudaStreamSynchronize(stream), "running the kernels");
 }
@@ -115,6 +119,7 @@ int mugraph_execute(void const *const *inputs, int input_count, void *const *out
 int mugraph_time(void const *const *inputs, int input_count, void *const *outputs,
                  int output_count, int set_count, void *workspace, int call_count,
                  int replay_count, int sample_count, float *microseconds) {
+  MUGRAPH_RETURN_IF_FAILED(wait_for_memory());
   // Outside the capture first: libraries allocate and kernels are loaded on their first call.
   MUGRAPH_RETURN_IF_FAILED(execute(inputs, input_count, outputs, output_count, workspace));
   MUGRAPH_RETURN_IF_FAILED(check(cudaStreamSynchronize(stream), "running the kernels"));
@@ -129,11 +134,12 @@ int mugraph_time(void const *const *inputs, int input_count, void *const *output
   }
   cudaGraph_t graph = nullptr;
   cudaError_t const captured = cudaStreamEndCapture(stream, &graph);
-  MUGRAPH_RETURN_IF_FAILED(code);
-  MUGRAPH_RETURN_IF_FAILED(check(captured, "capturing a CUDA graph"));
+  if (code == 0) code = check(captured, "capturing a CUDA graph");
 
   cudaGraphExec_t executable = nullptr;
-  code = check(cudaGraphInstantiate(&executable, graph, 0), "making a CUDA graph");
+  if (code == 0) {
+    code = check(cudaGraphInstantiate(&executable, graph, 0), "making a CUDA graph");
+  }
   cudaEvent_t start = nullptr;
   cudaEvent_t stop = nullptr;
   if (code == 0) code = check(cudaEventCreate(&start), "making an event");

@@ -32,6 +32,7 @@ from mugraph.dialects.elementwise import (
 )
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.partition import LinearPartition
+from mugraph.dialects.sched.structure import verify_partition
 from mugraph.dialects.sched.types import FragmentType, LinearPartitionAttr, SharedType
 from mugraph.dialects.shapes import ShapeError, broadcast_shape, matmul_shape
 from mugraph.dialects.tb.compute import (
@@ -125,7 +126,7 @@ class ElementwiseOp(IRDLOperation, HasSharedAccesses, HasBufferEffects):
         return [self.destination]
 
     def verify_(self) -> None:
-        """Checks arity, extents and the destination's partition."""
+        """Checks arity, extents and the partition."""
         function = self.function.data
         if len(self.sources) != function.arity:
             raise VerifyException(
@@ -141,6 +142,7 @@ class ElementwiseOp(IRDLOperation, HasSharedAccesses, HasBufferEffects):
                 f"{op_label(self)}: the destination has "
                 f"{dims(shape_of(self.destination.type))}, expected {dims(expected)}"
             )
+        verify_partition(self, self.partition.data, self.destination)
         destination = self.destination.type
         if isinstance(destination, FragmentType) and destination.layout != self.partition:
             raise VerifyException(
@@ -260,6 +262,7 @@ class ReduceOp(IRDLOperation, HasSharedAccesses, HasBufferEffects):
                 f"{op_label(self)}: {dims(source)} does not reduce to {dims(result)} along "
                 f"dimension {dim}"
             )
+        verify_partition(self, self.partition.data, self.destination)
         lanes = self.lane_count
         if lanes not in (1, 2, 4, 8, 16, 32):
             raise VerifyException(
@@ -296,7 +299,7 @@ class MmaOp(IRDLOperation, HasSharedAccesses, HasBufferEffects):
     ldmatrix_rhs = prop_def(BoolAttr)
 
     assembly_format = (
-        "$lhs `,` $rhs `to` $accumulator `ldmatrix` `[` $ldmatrix_lhs `,` $ldmatrix_rhs `]` "
+        "$lhs `,` $rhs `to` $accumulator `ldmatrix` ` ` `[` $ldmatrix_lhs `,` $ldmatrix_rhs `]` "
         "attr-dict `:` type($lhs) `,` type($rhs) `to` type($accumulator)"
     )
 
@@ -421,6 +424,10 @@ class AccumulateOp(_FromFragmentOp):
     def verify_(self) -> None:
         """Checks extents and partitions."""
         super().verify_()
+        if epilogue_of(self).accumulates:
+            raise VerifyException(
+                f"{op_label(self)} always adds to its destination; leave out 'accum'"
+            )
         source, destination = self.source.type, self.destination.type
         if (
             isinstance(source, FragmentType)

@@ -170,6 +170,10 @@ class RoleOp(IRDLOperation):
     def verify_(self) -> None:
         """Checks that the block has the warps its roles ask for."""
         kernel = enclosing_kernel(self)
+        if self.warps.value.data < 1:
+            raise VerifyException(
+                f"{op_label(self)}: a role takes at least 1 warp, not {self.warps.value.data}"
+            )
         siblings = [op for op in kernel.body.walk() if isinstance(op, RoleOp)]
         wanted = sum(op.warps.value.data for op in siblings)
         if wanted * 32 > kernel.threads:

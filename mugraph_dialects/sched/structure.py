@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     i64,
 )
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -38,6 +38,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.kn.workspace import WorkspaceOp
 from mugraph.dialects.maps import PartitionError, tile_shape
+from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.sched.types import (
     FragmentType,
     GlobalType,
@@ -47,11 +48,14 @@ from mugraph.dialects.sched.types import (
 from mugraph.dialects.tensor_types import (
     dims,
     element_bytes_of,
+    element_type_of,
+    layout_of,
     op_label,
     physical_elements,
     resolved_layout_of,
     shape_of,
     strides_of,
+    value_label,
 )
 
 LINE_BYTES = 128
@@ -140,8 +144,21 @@ class KernelOp(IRDLOperation):
                 f"{op_label(self)}: inputs {self.input_count} of {len(self.body.block.args)} "
                 "arguments"
             )
-        if len(self.grid_dim) != 3 or len(self.block_dim) != 3:
-            raise VerifyException(f"{op_label(self)}: grid and block have three extents each")
+        self.verify_extents()
+        if self.smem_bytes is not None and self.smem_bytes < 0:
+            raise VerifyException(f"{op_label(self)}: smem {self.smem_bytes} is negative")
+
+    def verify_extents(self) -> None:
+        """Checks grid, block and cluster; operators of the body call it before they use them."""
+        extents = {"grid": self.grid_dim, "block": self.block_dim}
+        if self.cluster is not None:
+            extents["cluster"] = tuple(cast(Sequence[int], self.cluster.get_values()))
+        for name, values in extents.items():
+            if len(values) != 3 or any(extent < 1 for extent in values):
+                raise VerifyException(
+                    f"{op_label(self)}: {name} {list(values)} must have three extents of at "
+                    "least 1, for x, y and z"
+                )
 
 
 @irdl_op_definition
@@ -170,6 +187,29 @@ class LaunchOp(WorkspaceOp):
             properties={"kernel": SymbolRefAttr(kernel)},
         )
 
+    def verify_(self) -> None:
+        """Checks arguments and results against the kernel's parameters."""
+        super().verify_()
+        kernel = self.resolve()
+        values = (*self.arguments, *self.outputs)
+        parameters = kernel.body.block.args
+        if len(self.arguments) != kernel.input_count or len(values) != len(parameters):
+            raise VerifyException(
+                f"{op_label(self)} passes {len(self.arguments)} inputs and takes "
+                f"{len(self.outputs)} results; {op_label(kernel)} has {kernel.input_count} inputs "
+                f"and {len(parameters) - kernel.input_count} outputs"
+            )
+        for value, parameter in zip(values, parameters, strict=True):
+            if (
+                shape_of(value.type) != shape_of(parameter.type)
+                or element_type_of(value.type) != element_type_of(parameter.type)
+                or layout_of(value.type) != layout_of(parameter.type)
+            ):
+                raise VerifyException(
+                    f"{op_label(self)}: {value_label(value)} has type {value.type}, but parameter "
+                    f"{parameter.index} of {op_label(kernel)} is {parameter.type}"
+                )
+
     def resolve(self) -> KernelOp:
         """The kernel launched; raises ``VerifyException`` where the module has none."""
         kernel = SymbolTable.lookup_symbol(self, self.kernel)
@@ -193,7 +233,27 @@ def enclosing_kernel(op: Operation) -> KernelOp:
         parent = parent.parent_op()
     if parent is None:
         raise VerifyException(f"{op_label(op)} must stand in the body of a 'sched.kernel'")
+    # xDSL verifies a body before the operator around it.
+    parent.verify_extents()
     return parent
+
+
+def verify_partition(op: Operation, partition: LinearPartition, value: SSAValue) -> None:
+    """Raises ``VerifyException`` unless a partition orders all dimensions of ``value``.
+
+    It may not deal to more threads than the block has.
+    """
+    rank = len(shape_of(value.type))
+    if len(partition.order) != rank:
+        raise VerifyException(
+            f"{op_label(op)}: its partition orders {len(partition.order)} dimensions, the tensor "
+            f"has {rank}"
+        )
+    threads = enclosing_kernel(op).threads
+    if partition.threads > threads:
+        raise VerifyException(
+            f"{op_label(op)} is dealt to {partition.threads} threads, the block has {threads}"
+        )
 
 
 def enclosing_loop(op: Operation) -> ForloopOp | None:
@@ -252,6 +312,22 @@ class ForloopOp(IRDLOperation):
     def iterations(self) -> int:
         """How often the body runs."""
         return self.range.value.data
+
+    def verify_(self) -> None:
+        """Checks the count of iterations."""
+        if self.iterations < 1:
+            raise VerifyException(
+                f"{op_label(self)} {self.iterations}: the loop must have at least 1 iteration"
+            )
+
+
+def loop_iterations(kernel: KernelOp) -> int:
+    """How often the for-loop of a kernel runs; 1 where it has none."""
+    for op in kernel.body.block.ops:
+        if isinstance(op, ForloopOp):
+            op.verify_()
+            return op.iterations
+    return 1
 
 
 @irdl_op_definition
@@ -386,13 +462,14 @@ class TileOp(IRDLOperation):
         return shape_of(self.result.type)[self.loop_dim] * strides[self.loop_dim]
 
     def verify_(self) -> None:
-        """Checks the tile against the maps, and that it keeps the tensor's strides."""
+        """Checks the tile against the maps, and that it is one of a parameter's tensor."""
+        if not isinstance(self.source, BlockArgument):
+            raise VerifyException(
+                f"{op_label(self)} cuts a tile from a tile; cut it from the kernel's parameter"
+            )
         shape, tile = shape_of(self.source.type), shape_of(self.result.type)
         kernel = enclosing_kernel(self)
-        forloop_range = 1
-        if self.loop_dim >= 0:
-            loops = [op for op in kernel.body.block.ops if isinstance(op, ForloopOp)]
-            forloop_range = loops[0].iterations if loops else 1
+        forloop_range = loop_iterations(kernel) if self.loop_dim >= 0 else 1
         try:
             expected = tile_shape(
                 shape, self.map_, self.loop_dim, kernel.grid_dim, forloop_range, name="map"
@@ -402,6 +479,12 @@ class TileOp(IRDLOperation):
         if expected != tile:
             raise VerifyException(
                 f"{op_label(self)}: the maps cut tiles of {dims(expected)}, not {dims(tile)}"
+            )
+        strides = strides_of(resolved_layout_of(self.source))
+        if strides_of(resolved_layout_of(self.result)) != strides:
+            raise VerifyException(
+                f"{op_label(self)}: a tile is a view and keeps the tensor's strides {strides}, "
+                f"not {strides_of(resolved_layout_of(self.result))}"
             )
 
 
@@ -417,4 +500,6 @@ __all__ = [
     "TileOp",
     "enclosing_kernel",
     "enclosing_loop",
+    "loop_iterations",
+    "verify_partition",
 ]

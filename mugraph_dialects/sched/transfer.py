@@ -23,6 +23,8 @@ from mugraph.dialects.sched.structure import (
     PrologueOp,
     enclosing_kernel,
     enclosing_loop,
+    loop_iterations,
+    verify_partition,
 )
 from mugraph.dialects.sched.types import (
     GlobalType,
@@ -111,12 +113,7 @@ class CopyOp(IRDLOperation, HasSharedAccesses, HasBufferEffects):
                 f"{op_label(self)} moves data between device memory and shared memory; its "
                 "operands are in the same space"
             )
-        threads = enclosing_kernel(self).threads
-        if self.partition.data.threads > threads:
-            raise VerifyException(
-                f"{op_label(self)} is dealt to {self.partition.data.threads} threads, the block "
-                f"has {threads}"
-            )
+        verify_partition(self, self.partition.data, self.destination)
         width = self.partition.data.vector * element_bytes_of(self.destination.type)
         if width > VECTOR_BYTES:
             raise VerifyException(
@@ -124,11 +121,23 @@ class CopyOp(IRDLOperation, HasSharedAccesses, HasBufferEffects):
             )
         if self.is_async:
             self._verify_async(width)
+        owner = self.destination.owner
+        if isinstance(owner, AllocOp) and self.ahead_of >= owner.stage_count:
+            raise VerifyException(
+                f"{op_label(self)}: ahead {self.ahead_of} would overwrite a stage still in use; "
+                f"the buffer has {owner.stage_count} stages"
+            )
         if self.ahead is not None and enclosing_loop(self) is None:
             raise VerifyException(f"{op_label(self)}: 'ahead' has a meaning only in the loop")
         if self.iteration is not None and not isinstance(self.parent_op(), PrologueOp):
             raise VerifyException(
                 f"{op_label(self)}: 'iteration' has a meaning only before the loop"
+            )
+        iterations = loop_iterations(enclosing_kernel(self))
+        if self.fixed_iteration is not None and not 0 <= self.fixed_iteration < iterations:
+            raise VerifyException(
+                f"{op_label(self)}: iteration {self.fixed_iteration} does not exist, the loop has "
+                f"{iterations}"
             )
 
     def _verify_async(self, width: int) -> None:
@@ -141,12 +150,6 @@ class CopyOp(IRDLOperation, HasSharedAccesses, HasBufferEffects):
             )
         if element_type_of(self.source.type) != element_type_of(self.destination.type):
             raise VerifyException(f"{op_label(self)}: an async copy cannot convert elements")
-        owner = self.destination.owner
-        if isinstance(owner, AllocOp) and self.ahead_of >= owner.stage_count:
-            raise VerifyException(
-                f"{op_label(self)}: ahead {self.ahead_of} would overwrite a stage still in use; "
-                f"the buffer has {owner.stage_count} stages"
-            )
 
     def buffers_read(self) -> Sequence[SSAValue]:
         """The source."""
@@ -190,6 +193,13 @@ class WaitOp(IRDLOperation):
     def pending_groups(self) -> int:
         """How many groups may still be in flight."""
         return self.pending.value.data
+
+    def verify_(self) -> None:
+        """Checks the count of groups."""
+        if self.pending_groups < 0:
+            raise VerifyException(
+                f"{op_label(self)}: pending {self.pending_groups} must be at least 0"
+            )
 
 
 @irdl_op_definition

@@ -20,7 +20,7 @@ from mugraph.dialects.assembly import (
 )
 from mugraph.dialects.cute.attributes import LayoutAttr, TiledMmaAttr
 from mugraph.dialects.partition import LinearPartition
-from mugraph.dialects.tensor_types import verify_layout_fits
+from mugraph.dialects.tensor_types import verify_layout_fits, verify_no_broadcast
 
 
 @irdl_attr_definition
@@ -130,6 +130,11 @@ class SharedType(AddressedType):
     """A buffer in the block's shared memory."""
 
     name = "sched.shared"
+
+    def _verify_layout(self) -> None:
+        super()._verify_layout()
+        if isinstance(self.layout, LayoutAttr):
+            verify_no_broadcast(f"!{self.name}", self.layout.data)
 
 
 @irdl_attr_definition

@@ -393,8 +393,11 @@ BODY = (2, "bgraph", "operators")
         ),
         (
             setting(2, "bgraph", "block_dim", "x", to=2048),
-            f"{CUSTOMIZED}: 'kn.customized' of "
-            "%dtensor10000003: a block of 2048 threads exceeds the hardware's 1024.",
+            f"{CUSTOMIZED}, bgraph.block_dim: a block of 2048 threads; the hardware allows 1024.",
+        ),
+        (
+            setting(2, "bgraph", "grid_dim", "y", to=65536),
+            f"{CUSTOMIZED}, bgraph.grid_dim.y: 65536 blocks; the hardware allows 65535.",
         ),
         (
             setting(2, "bgraph", "grid_dim", "x", to=3),

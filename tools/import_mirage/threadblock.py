@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -9,6 +10,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mugraph.dialects import kn, tb
+from mugraph.dialects.kn.customized import MAX_GRID, MAX_THREADS
 from mugraph.dialects.maps import PartitionError, tile_shape
 from mugraph.dialects.tensor_types import dims
 from mugraph.tools.import_mirage.document import Node
@@ -116,9 +118,17 @@ def read_customized(
     level = bgraph.optional_field("graph_level")
     if level is not None and level.text() != "thread_block_graph":
         raise level.error(f"{level.value!r} is not 'thread_block_graph'.")
+    grid, block = bgraph.field("grid_dim"), bgraph.field("block_dim")
+    for axis, extent, limit in zip("xyz", grid.xyz(1), MAX_GRID, strict=True):
+        if extent > limit:
+            raise grid.field(axis).error(f"{extent} blocks; the hardware allows {limit}.")
+    if math.prod(block.xyz(1)) > MAX_THREADS:
+        raise block.error(
+            f"a block of {math.prod(block.xyz(1))} threads; the hardware allows {MAX_THREADS}."
+        )
     graph = _ThreadblockGraph(
         generation,
-        bgraph.field("grid_dim").xyz(1),
+        grid.xyz(1),
         bgraph.field("forloop_range").integer(1),
         bgraph.field("reduction_dimx").integer(1),
         result_types,
@@ -145,7 +155,7 @@ def read_customized(
         operands,
         result_types,
         graph.grid,
-        bgraph.field("block_dim").xyz(1),
+        block.xyz(1),
         graph.forloop_range,
         graph.block,
     )

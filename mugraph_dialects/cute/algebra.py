@@ -8,8 +8,8 @@ coalesce
 
 composition
     ``(A ∘ B)(c) = A(B(c))`` for every coordinate ``c`` of B, and ``shape(B) ⪯ shape(A ∘ B)``.
-    Identities ``I ∘ B = B`` and ``A ∘ I_A = A``; associative; and
-    ``A ∘ (B1, B2) = (A ∘ B1, A ∘ B2)``.
+    Identities ``I ∘ B = B`` and ``A ∘ I_A = A``; associative (where C stays in B's domain,
+    ``(A ∘ B) ∘ C = A ∘ (B ∘ C)``); and ``A ∘ (B1, B2) = (A ∘ B1, A ∘ B2)``.
 
     Not every pair composes to a layout.  Coalesce A to ``(n0,n1,...):(d0,d1,...)``.  For each leaf
     ``s:d`` of B, going through A's modes from the left with the rest ``s:d``:
@@ -609,4 +609,10 @@ def is_injective(layout: Layout[Any] | ComposedLayout) -> bool:
 
 def is_bijective(layout: Layout[Any] | ComposedLayout) -> bool:
     """Whether the layout is a permutation of ``[0, size)``."""
+    plain: Layout[Any] = layout.layout if isinstance(layout, ComposedLayout) else layout
+    if any(
+        step < 0 < extent - 1
+        for step, extent in zip(plain.flat_stride, plain.flat_shape, strict=True)
+    ):
+        return False
     return layout.cosize() == layout.size() and is_injective(layout)

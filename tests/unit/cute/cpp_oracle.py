@@ -1,8 +1,7 @@
-"""Evaluates expressions over layouts with NVIDIA's own CuTe headers, in a generated host program."""
+"""Evaluates expressions over layouts with NVIDIA's CuTe headers, in a generated host program."""
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 
 from mugraph.dialects.cute import ComposedLayout, Layout, ScaledBasis, Swizzle
 from mugraph.dialects.cute.int_tuple import Underscore
+from mugraph.runtime.toolchain import ToolchainError, cuda_include_paths, find_cutlass
 
 PROLOGUE = r"""
 #include <cute/layout.hpp>
@@ -48,41 +48,12 @@ class Answer(NamedTuple):
 
 def include_directories() -> list[Path] | str:
     """The directories of CuTe's and CUDA's headers, or the reason why there are none."""
-    cutlass: list[Path] = []
-    cuda: list[Path] = []
-    if "CUTLASS_INCLUDE" in os.environ:
-        cutlass.append(Path(os.environ["CUTLASS_INCLUDE"]))
-    try:
-        from mugraph.runtime import toolchain  # pyright: ignore[reportAttributeAccessIssue]
-    except ImportError:
-        pass
-    else:
-        for name in ("include_directories", "include_dirs", "cute_include_directories"):
-            finder = getattr(toolchain, name, None)
-            if finder is not None:
-                cutlass += [Path(path) for path in finder()]
-    try:
-        import cutlass_library
-    except ImportError:
-        pass
-    else:
-        cutlass.append(Path(cutlass_library.__file__).parent / "source" / "include")
-    nvcc = shutil.which("nvcc")
-    roots = [Path(os.environ[name]) for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
-    roots.append(Path("/usr/local/cuda"))
-    if nvcc is not None:
-        roots.append(Path(nvcc).resolve().parent.parent)
-    for root in roots:
-        cuda += [root / "include", root / "targets/x86_64-linux/include"]
-    found = [path for path in cutlass if (path / "cute/layout.hpp").is_file()]
-    if not found:
-        return "CUTLASS's headers are not installed (set CUTLASS_INCLUDE to their folder)"
-    toolkit = [path for path in cuda if (path / "cuda_runtime.h").is_file()]
-    if not toolkit:
-        return "CUDA's headers are not installed (set CUDA_HOME)"
     if shutil.which("g++") is None:
         return "g++ is not installed"
-    return [found[0], toolkit[0], toolkit[0] / "cccl"]
+    try:
+        return [find_cutlass(), *cuda_include_paths()]
+    except ToolchainError as error:
+        return str(error)
 
 
 def cpp_tuple(value: Any, kind: str) -> str:
@@ -129,7 +100,7 @@ def evaluate(
     for first in range(0, len(expressions), 50):
         lines = [
             f"  show{'_values' if number in with_values else ''}<"
-            f"std::remove_cvref_t<decltype({expression})>>({number});"
+            f"cute::remove_cvref_t<decltype({expression})>>({number});"
             for number, expression in enumerate(expressions[first : first + 50], first)
         ]
         functions.append(f"void part_{first}() {{\n" + "\n".join(lines) + "\n}\n")

@@ -24,9 +24,11 @@ from sampling import (
 
 from mugraph.dialects import cute
 from mugraph.dialects.cute import ComposedLayout, Layout, LayoutError, recast
-from mugraph.dialects.cute.int_tuple import flatten, product_each, size
+from mugraph.dialects.cute.atoms import COPY_ATOMS, MMA_ATOMS, copy_atom, mma_atom
+from mugraph.dialects.cute.int_tuple import flatten, product_each, size, unflatten
 from mugraph.dialects.cute.notation import parse_layout
 from mugraph.dialects.cute.tensor import make_fragment_layout
+from mugraph.dialects.cute.tiled import TiledMma, make_tiled_copy, make_tiled_copy_for
 
 COUNT = int(os.environ.get("MUGRAPH_CUTE_EXPRESSIONS", "8"))
 
@@ -223,8 +225,6 @@ def random_layout_of(rng: random.Random, shape: Any) -> Layout[int]:
     for leaf in order:
         strides[leaf] = step if extents[leaf] > 1 else 0
         step *= extents[leaf]
-    from mugraph.dialects.cute.int_tuple import unflatten
-
     return Layout(shape, unflatten(tuple(strides), shape))
 
 
@@ -387,3 +387,137 @@ def test_every_operation_equals_cute(needs_compiler: None, tmp_path: Path) -> No
             assert answer.values == [result(i) for i in range(len(answer.values))], (
                 f"{name}: {expression} = {answer.text} here is {result}"
             )
+
+
+# --- atoms and tiled operations ---
+
+ATOM_HEADERS = """
+#include <cute/tensor.hpp>
+#include <cute/atom/mma_atom.hpp>
+#include <cute/atom/copy_atom.hpp>
+#include <cute/arch/mma_sm90_gmma_ext.hpp>
+#include <cute/atom/mma_traits_sm90_gmma_ext.hpp>
+#include <cute/arch/copy_sm75.hpp>
+#include <cute/atom/copy_traits_sm75.hpp>
+#include <cute/arch/copy_sm90.hpp>
+#include <cute/atom/copy_traits_sm90.hpp>
+"""
+
+CPP_TYPES = {
+    "f16": "cute::half_t",
+    "bf16": "cute::bfloat16_t",
+    "f32": "float",
+    "f64": "double",
+}
+
+
+def _cpp_atom(name: str) -> str:
+    """The C++ type of an MMA atom."""
+    atom = mma_atom(name)
+    if name.startswith("UniversalFMA"):
+        types = (atom.d_type, atom.a_type, atom.b_type, atom.c_type)
+        return f"cute::UniversalFMA<{','.join(CPP_TYPES[name] for name in types)}>"
+    if atom.b_space == "shared":
+        if atom.d_type == "s32":
+            return f"cute::{name}"
+        majors = "" if name.endswith("_TN") else "cute::GMMA::Major::K,cute::GMMA::Major::K"
+        return f"cute::{name}<{majors}>"
+    return f"cute::{name}"
+
+
+def _traits(name: str) -> list[Case]:
+    atom, cpp_atom = mma_atom(name), f"cute::MMA_Traits<{_cpp_atom(name)}>"
+    return [
+        (f"typename {cpp_atom}::ThrID{{}}", atom.thr_id),
+        (f"typename {cpp_atom}::ALayout{{}}", atom.a_layout),
+        (f"typename {cpp_atom}::BLayout{{}}", atom.b_layout),
+        (f"typename {cpp_atom}::CLayout{{}}", atom.c_layout),
+        (f"make_layout(typename {cpp_atom}::Shape_MNK{{}})", Layout(atom.shape_mnk)),
+    ]
+
+
+def _copy_traits(name: str) -> list[Case]:
+    atom, traits = copy_atom(name), f"cute::Copy_Traits<{name}>"
+    return [
+        (f"typename {traits}::SrcLayout{{}}", atom.src_bits),
+        (f"typename {traits}::DstLayout{{}}", atom.dst_bits),
+        (f"typename {traits}::RefLayout{{}}", atom.ref_bits),
+    ]
+
+
+def _tiled_cases() -> list[Case]:
+    cases: list[Case] = []
+    for name, atoms, permutation, cpp_permutation in (
+        ("SM80_16x8x16_F32F16F16F32_TN", (2, 2, 1), (), ""),
+        ("SM80_16x8x16_F32F16F16F32_TN", (2, 2, 1), (32, 32, 16), ",Tile<_32,_32,_16>{}"),
+        ("SM90_16x8x4_F64F64F64F64_TN", (2, 2, 1), (), ""),
+        (
+            "SM90_16x8x4_F64F64F64F64_TN",
+            (2, 2, 1),
+            (parse_layout("(8,2,2):(2,1,16)"),),
+            ",Tile<Layout<Shape<_8,_2,_2>,Stride<_2,_1,_16>>,Underscore,Underscore>{}",
+        ),
+        ("SM70_8x8x4_F32F16F16F32_NT", (2, 2, 1), (), ""),
+        ("SM70_8x8x4_F16F16F16F16_TN", (1, 1, 1), (), ""),
+        ("SM80_8x8x4_F64F64F64F64_TN", (4, 1, 1), (), ""),
+        ("SM90_64x128x16_F32F16F16_RS", (2, 1, 1), (), ""),
+        ("UniversalFMA_F32", (16, 16, 1), (), ""),
+    ):
+        mma = TiledMma(name, atoms, permutation)
+        cpp_mma = (
+            f"make_tiled_mma({_cpp_atom(name)}{{}},"
+            f"Layout<{cpp_tuple(atoms, 'Shape')}>{{}}{cpp_permutation})"
+        )
+        for operand in "ABC":
+            cases.append((f"{cpp_mma}.get_layout{operand}_TV()", mma.layout_tv(operand)))
+        rows, columns = (n * 2 for n in mma.tile_shape("A"))
+        tensor = Layout((rows, columns), (columns, 1))
+        cases.append((f"{cpp_mma}.thrfrg_A({cpp(tensor)})", mma.thrfrg("A", tensor)))
+    for atom, thr, val in (
+        ("UniversalCopy_U128", Layout((16, 8), (8, 1)), Layout((1, 8))),
+        ("UniversalCopy_U32", Layout((32, 4)), Layout((2, 1))),
+        ("UniversalCopy_U16", Layout((8, 4), (4, 1)), Layout((2, 4), (4, 1))),
+    ):
+        copy = make_tiled_copy(atom, 16, thr, val)
+        bits = {"U128": "uint128_t", "U32": "uint32_t", "U16": "uint16_t"}[atom.split("_")[1]]
+        cpp_atom = f"Copy_Atom<UniversalCopy<{bits}>,half_t>{{}}"
+        cpp_copy = f"make_tiled_copy({cpp_atom},{cpp(thr)},{cpp(val)})"
+        cases.append((f"{cpp_copy}.get_layoutS_TV()", copy.layout_tv("S")))
+        tensor = Layout((128, 64), (64, 1))
+        cases.append((f"{cpp_copy}.tidfrg_S({cpp(tensor)})", copy.thrfrg_source(tensor)))
+    mma = TiledMma("SM80_16x8x16_F32F16F16F32_TN", (2, 2), (32, 32, 16))
+    cpp_mma = (
+        "make_tiled_mma(SM80_16x8x16_F32F16F16F32_TN{},Layout<Shape<_2,_2>>{},Tile<_32,_32,_16>{})"
+    )
+    for atom, operand in (
+        ("SM75_U32x4_LDSM_N", "A"),
+        ("SM75_U32x2_LDSM_N", "B"),
+        ("SM75_U16x4_LDSM_T", "B"),
+        ("SM90_U32x2_STSM_N", "C"),
+    ):
+        copy = make_tiled_copy_for(atom, 16, mma, operand)
+        cpp_copy = f"make_tiled_copy_{operand}(Copy_Atom<{atom},half_t>{{}},{cpp_mma})"
+        cases.append((f"{cpp_copy}.get_layoutS_TV()", copy.layout_tv("S")))
+        cases.append((f"{cpp_copy}.get_layoutD_TV()", copy.layout_tv("D")))
+        tile = mma.tile_shape(operand)
+        tensor = Layout((tile[0] * 2, tile[1] * 4), (tile[1] * 4, 1))
+        cases.append((f"{cpp_copy}.tidfrg_S({cpp(tensor)})", copy.thrfrg_source(tensor)))
+        cases.append((f"{cpp_copy}.tidfrg_D({cpp(tensor)})", copy.thrfrg_destination(tensor)))
+    return cases
+
+
+def test_atoms_and_tiled_operations_equal_cute(needs_compiler: None, tmp_path: Path) -> None:
+    rng = random.Random(0)
+    wgmma = [name for name in MMA_ATOMS if name.startswith("SM90_64")]
+    small = [name for name in MMA_ATOMS if not name.startswith("SM90_64")]
+    copies = [name for name in COPY_ATOMS if "LDSM" in name or "STSM" in name]
+    cases = [case for name in [*small, *rng.sample(wgmma, 24)] for case in _traits(name)]
+    cases += [case for name in copies for case in _copy_traits(name)]
+    cases += _tiled_cases()
+    expressions = [expression for expression, _result in cases]
+    answers = evaluate(expressions, tmp_path, headers=ATOM_HEADERS)
+    for (expression, result), answer in zip(cases, answers, strict=True):
+        mine, theirs = result, parse_layout(_normal(answer.text))
+        # The nesting of what follows the values may differ; the functions may not.
+        assert mine.size() == theirs.size(), f"{expression}: CuTe {theirs}, here {mine}"
+        assert plain_extents_of_one(mine) == plain_extents_of_one(theirs), expression

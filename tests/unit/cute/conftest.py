@@ -1,0 +1,9 @@
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "cute",
+    deadline=None,
+    max_examples=120,
+    suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
+)
+settings.load_profile("cute")

@@ -173,6 +173,19 @@ def verify_layout_fits(label: str, shape: Sequence[int], layout: AnyLayout) -> N
         )
 
 
+def verify_no_broadcast(label: str, layout: AnyLayout) -> None:
+    """Raises ``VerifyException`` where elements along a dimension share one address."""
+    modes = base_layout(layout)
+    shapes = modes.shape if isinstance(modes.shape, tuple) else (modes.shape,)
+    strides = modes.stride if isinstance(modes.stride, tuple) else (modes.stride,)
+    for dim, (extent, stride) in enumerate(zip(shapes, strides, strict=True)):
+        if stride == 0 and extent != 1:
+            raise VerifyException(
+                f"{label}: layout {layout} has stride 0 along dimension {dim} of extent {extent}; "
+                "its elements would share one address"
+            )
+
+
 def _size(shape: tuple[object, ...]) -> int:
     return math.prod(
         extent if isinstance(extent, int) else _size(cast(tuple[object, ...], extent))

@@ -29,7 +29,9 @@ def find_function(module: ModuleOp, name: str | None = None) -> FuncOp:
 
     Raises :class:`CodegenError` naming those there are.
     """
-    functions = [op for op in module.body.block.ops if isinstance(op, FuncOp)]
+    functions = [
+        op for op in module.body.block.ops if isinstance(op, FuncOp) and not op.is_declaration
+    ]
     listed = ", ".join(f"@{function.sym_name.data}" for function in functions) or "none"
     if name is None:
         if len(functions) != 1:
@@ -66,7 +68,7 @@ def print_module(module: ModuleOp, function: str | None = None) -> str:
             if symbol not in kernel_names:
                 kernel_names[symbol] = names.fresh(symbol)
                 print_kernel(kernel, kernel_names[symbol], writer)
-    print_execute(func, kernel_names, writer)
+    print_execute(func, kernel_names, names, writer)
     return writer.text()
 
 

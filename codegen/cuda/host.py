@@ -45,6 +45,10 @@ class HostPrinter:
 
     def declare(self, value: SSAValue) -> str:
         """Declares the pointer of a DTensor in the current block; returns its name."""
+        if value not in self.places:
+            raise CodegenError(
+                f"{value_label(value)} has no place in the workspace; run --plan-dtensor-memory"
+            )
         type_ = element_type(element_type_of(value.type))
         name = self.names.of(value)
         self.writer.line(f"{type_} *{name} = ({type_}*){self.places[value]};")
@@ -181,10 +185,15 @@ def _(op: kn.ElementwiseOp, printer: HostPrinter) -> None:
     )
 
 
-def print_execute(function: FuncOp, kernel_names: dict[str, str], writer: Writer) -> None:
-    """Prints ``_init`` and ``_execute_mugraph`` of a function."""
+def print_execute(
+    function: FuncOp, kernel_names: dict[str, str], names: Names, writer: Writer
+) -> None:
+    """Prints ``_init`` and ``_execute_mugraph`` of a function.
+
+    ``names`` gave the kernels theirs, so that no local variable hides a kernel.
+    """
     needed = workspace_bytes(function)
-    printer = HostPrinter(writer, Names(), kernel_names, find_places(function))
+    printer = HostPrinter(writer, names, kernel_names, find_places(function))
     writer.open("[[maybe_unused]] static void _init() {")
     writer.close()
     writer.line()

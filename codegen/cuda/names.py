@@ -25,9 +25,11 @@ _TAKEN = frozenset(
     """
     buf cute dim3 gridDim blockDim blockIdx threadIdx warpSize std size_t int64_t uint32_t
     input_tensors output_tensors stream smem thread it kn tb ops mugraph half_t bfloat16_t Layout
-    Shape Stride Int Swizzle ComposedLayout main
+    Shape Stride Int Swizzle ComposedLayout main errno unix linux
+    A B Target Source Source0 Source1
     """.split()  # noqa: SIM905
 )
+"""What generated code and its headers call things: types, macros, namespaces and variables."""
 
 
 def sanitize(name: str) -> str:
@@ -35,7 +37,10 @@ def sanitize(name: str) -> str:
     identifier = re.sub(r"_+", "_", re.sub(r"[^A-Za-z0-9_]", "_", name)).strip("_")
     if not identifier or identifier[0].isdigit():
         identifier = f"v{identifier}"
-    return f"{identifier}_v" if identifier in _KEYWORDS or identifier in _TAKEN else identifier
+    # Names in capitals may be macros of some header.
+    may_be_macro = identifier.isupper() and len(identifier) > 1
+    taken = identifier in _KEYWORDS or identifier in _TAKEN or may_be_macro
+    return f"{identifier}_v" if taken else identifier
 
 
 class Names:

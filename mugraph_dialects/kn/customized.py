@@ -95,7 +95,7 @@ class CustomizedOp(WorkspaceOp):
     def verify_(self) -> None:
         """Checks launch extents, bindings, and what stands before and after the accumulators."""
         super().verify_()
-        self._verify_extents()
+        self.verify_extents()
         block = self.body.block
         if [argument.type for argument in block.args] != [value.type for value in self.inputs]:
             raise VerifyException(
@@ -115,7 +115,8 @@ class CustomizedOp(WorkspaceOp):
                 )
         self._verify_phases(block)
 
-    def _verify_extents(self) -> None:
+    def verify_extents(self) -> None:
+        """Checks grid, block and for-loop; operators of the body call it before they use them."""
         for name, extents in (("grid", self.grid_dim), ("block", self.block_dim)):
             if len(extents) != 3 or any(extent < 1 for extent in extents):
                 raise VerifyException(

@@ -41,13 +41,15 @@ NOT_SPLIT = -1
 def enclosing_graph(op: Operation) -> tuple[tuple[int, ...], tuple[int, ...], int]:
     """Grid, block and for-loop range of the ``kn.customized`` around a threadblock operator.
 
-    Raises ``VerifyException`` outside of one.
+    Raises ``VerifyException`` outside of one, and where one has extents that no GPU can launch.
     """
     from mugraph.dialects.kn import CustomizedOp
 
     parent = op.parent_op()
     if not isinstance(parent, CustomizedOp):
         raise VerifyException(f"{op_label(op)} must stand in the body of a 'kn.customized'")
+    # xDSL verifies a body before the operator around it.
+    parent.verify_extents()
     return parent.grid_dim, parent.block_dim, parent.forloop_range
 
 

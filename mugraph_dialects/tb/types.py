@@ -17,7 +17,7 @@ from mugraph.dialects.assembly import (
     print_shaped_type_parameters,
 )
 from mugraph.dialects.cute.attributes import LayoutAttr
-from mugraph.dialects.tensor_types import verify_layout_fits
+from mugraph.dialects.tensor_types import verify_layout_fits, verify_no_broadcast
 
 
 @irdl_attr_definition
@@ -66,6 +66,7 @@ class STensorType(ParametrizedAttribute, TypeAttribute):
             )
         if isinstance(self.layout, LayoutAttr):
             verify_layout_fits("!tb.stensor", self.get_shape(), self.layout.data)
+            verify_no_broadcast("!tb.stensor", self.layout.data)
         elif not isinstance(self.layout, NoneAttr):
             raise VerifyException(f"!tb.stensor: {self.layout} is not a layout")
 

@@ -56,16 +56,18 @@ def buffer_lifetimes(kernel: KernelOp) -> dict[AllocOp, Lifetime]:
     accesses: dict[AllocOp, list[_Access]] = {}
     region = 0
     loop_regions: list[int] = []
+    fenced = False
     unfenced_loop_start = False
     for op, in_loop in _ordered_operations(kernel):
         if isinstance(op, BarrierOp):
             region += 1
         if in_loop:
-            if not loop_regions and not isinstance(op, BarrierOp):
-                unfenced_loop_start = True
             loop_regions.append(region)
+            fenced = fenced or isinstance(op, BarrierOp)
+            if isinstance(op, HasBufferEffects) and not fenced:
+                unfenced_loop_start = True
         if isinstance(op, HasBufferEffects):
-            for value in {*op.buffers_read(), *op.buffers_written()}:
+            for value in dict.fromkeys((*op.buffers_read(), *op.buffers_written())):
                 if isinstance(value.owner, AllocOp):
                     access = _access(op, value, region, in_loop)
                     accesses.setdefault(value.owner, []).append(access)

@@ -39,7 +39,9 @@ def find_levels(graph: CustomizedOp) -> Levels:
     depth_after: dict[SSAValue, int] = {}
     for op in graph.body.block.ops:
         if isinstance(op, InputOp):
-            levels.inputs.append(op)
+            # A tile that nothing reads is not loaded.
+            if op.result.first_use is not None:
+                levels.inputs.append(op)
             depth_in_body[op.result] = 0
             continue
         operands = [value for value in op.operands if isinstance(value.type, STensorType)]

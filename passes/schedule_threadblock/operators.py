@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import singledispatch
 
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import Float16Type, Float32Type, f32
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
@@ -18,9 +18,11 @@ from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.sched import Grouping, LinearPartitionAttr
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
+    element_type_of,
     innermost_of,
     op_label,
     shape_of,
+    value_label,
 )
 from mugraph.passes.schedule_threadblock.builder import KernelBuilder
 
@@ -105,9 +107,24 @@ def suits_ldmatrix(buffer: SSAValue) -> bool:
     )
 
 
+def require_f16_or_wider(op: tb.MatmulOp) -> None:
+    """Raises ``PassFailedException`` for operands that the instruction cannot take as f16.
+
+    f32 is rounded to f16; bf16 would overflow.
+    """
+    for value in (op.lhs, op.rhs):
+        if not isinstance(element_type_of(value.type), Float16Type | Float32Type):
+            raise PassFailedException(
+                f"--schedule-threadblock: {op_label(op)} multiplies {value_label(value)} of type "
+                f"{element_type_of(value.type)}; the tensor-core instruction takes f16, and f32 "
+                "rounded to it"
+            )
+
+
 @schedule_operator.register
 def _(op: tb.MatmulOp, builder: KernelBuilder) -> None:
     epilogue = tb.epilogue_of(op)
+    require_f16_or_wider(op)
     functions = Epilogue(epilogue.functions)
     type_ = builder.mma_fragment_type(op)
     lhs, rhs = builder.buffer(op.lhs), builder.buffer(op.rhs)

@@ -128,6 +128,7 @@ class MatmulOp(KernelOp):
                 reason=(
                     f"{op_label(self)} calls cuBLAS, which needs stride 1 along one of the last "
                     f"two dimensions of {value_label(value)}"
+                    + (f", whose strides are ({','.join(map(str, fixed))})" if fixed else "")
                 ),
             )
 

@@ -209,9 +209,12 @@ def _fixed_strides(label: str, function: FuncOp, value: SSAValue) -> tuple[int, 
         return row_major_strides(shape) if value.owner is function.body.block else None
     try:
         verify_layout_fits(label, shape, layout)
-        strides = strides_of(layout)
     except VerifyException as error:
         raise PassFailedException(f"--resolve-layout: {error}") from error
+    try:
+        strides = strides_of(layout)
+    except VerifyException as error:
+        raise PassFailedException(f"--resolve-layout: {label}: {error}") from error
     if isinstance(type_, TensorType) and isinstance(layout, ComposedLayout):
         raise PassFailedException(
             f"--resolve-layout: {label} has the swizzled layout {layout}; only tensors in shared "

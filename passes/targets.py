@@ -24,9 +24,25 @@ class Target:
     max_blocks_per_multiprocessor: int
     memory_bytes_per_ns: float
     memory_latency_ns: float
+    registers_per_multiprocessor: int = 65536
+    reserved_shared_memory_per_block: int = 1024
     warp_size: int = 32
     shared_memory_banks: int = 32
     bank_bytes: int = 4
+
+    def resident_blocks(self, blocks: int, threads: int, smem: int, registers: int) -> int:
+        """How many of ``blocks`` blocks one multiprocessor holds at a time, at least 1.
+
+        ``smem`` is in bytes a block, ``registers`` what a thread must have.
+        """
+        waves = -(-blocks // self.multiprocessors)
+        by_memory = self.shared_memory_per_multiprocessor // (
+            smem + self.reserved_shared_memory_per_block
+        )
+        by_registers = self.registers_per_multiprocessor // (threads * registers)
+        by_threads = self.max_threads_per_multiprocessor // threads
+        limits = (waves, by_memory, by_registers, by_threads, self.max_blocks_per_multiprocessor)
+        return max(1, min(limits))
 
     def bytes_in_flight_per_multiprocessor(self) -> float:
         """What must be on its way to each SM for device memory to run at full speed.

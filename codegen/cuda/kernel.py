@@ -21,9 +21,10 @@ def print_kernel(kernel: sched.KernelOp, name: str, writer: Writer) -> None:
         constness = " const" if argument.index < kernel.input_count else ""
         type_ = element_type(element_type_of(argument.type))
         parameters.append(f"{type_}{constness}* __restrict__ {names.of(argument)}")
-    writer.open(
-        f"__global__ void __launch_bounds__({kernel.threads}) {name}({', '.join(parameters)}) {{"
-    )
+    bounds = f"{kernel.threads}"
+    if kernel.resident_blocks is not None:
+        bounds += f", {kernel.resident_blocks}"
+    writer.open(f"__global__ void __launch_bounds__({bounds}) {name}({', '.join(parameters)}) {{")
     writer.line("extern __shared__ __align__(128) char smem[];")
     writer.line(f"int const thread = {_thread_index(kernel)};")
     printer = KernelPrinter(writer, names, kernel)

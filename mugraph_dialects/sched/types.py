@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Self
@@ -163,6 +164,16 @@ class FragmentType(BufferType):
     def tiled_mma(self) -> TiledMmaAttr | None:
         """The tensor-core partition, if it is one."""
         return self.layout if isinstance(self.layout, TiledMmaAttr) else None
+
+    def values_per_thread(self) -> int:
+        """How many values each thread holds; 4 for each 16 x 8 tile of a tensor-core product."""
+        shape = self.get_shape()
+        if self.partition is not None:
+            return self.partition.values_per_thread(shape)
+        if self.tiled_mma is None:
+            return 0
+        warps_m, warps_n, _ = self.tiled_mma.thr_layout
+        return math.ceil(shape[-2] / (16 * warps_m)) * math.ceil(shape[-1] / (8 * warps_n)) * 4
 
     def _verify_layout(self) -> None:
         if not isinstance(self.layout, LinearPartitionAttr | TiledMmaAttr):

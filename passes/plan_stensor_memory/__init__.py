@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -9,8 +10,8 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
-from mugraph.dialects.sched import AllocOp, KernelOp
-from mugraph.dialects.sched.structure import LINE_BYTES
+from mugraph.dialects.sched import AllocOp, FragmentOp, KernelOp
+from mugraph.dialects.sched.kernel import LINE_BYTES
 from mugraph.dialects.tensor_types import dims, op_label, shape_of, value_label
 from mugraph.passes.analysis.lifetimes import buffer_lifetimes
 from mugraph.passes.plan_stensor_memory.allocate import Fit, Plan, Request, allocate, best_plan
@@ -61,6 +62,20 @@ def overflow_message(
     )
 
 
+WORKING_REGISTERS = 80
+"""What a thread needs besides its fragments: addresses, operands loaded ahead, epilogues."""
+MAX_REGISTERS = 255
+"""What a thread can have."""
+
+
+def registers_wanted(kernel: KernelOp) -> int:
+    """An estimate of the registers that each thread should have: fragments and room to work."""
+    fragments = sum(
+        op.values_per_thread() for op in kernel.body.walk() if isinstance(op, FragmentOp)
+    )
+    return min(fragments + WORKING_REGISTERS, MAX_REGISTERS)
+
+
 def plan_stensor_memory(kernel: KernelOp, target: Target, fit: str = BEST_FIT_OF_ALL) -> None:
     """Writes offsets into the kernel's buffers and the bytes needed into the kernel.
 
@@ -73,6 +88,10 @@ def plan_stensor_memory(kernel: KernelOp, target: Target, fit: str = BEST_FIT_OF
     for buffer, offset in zip(requests, plan.offsets, strict=True):
         buffer.offset = IntegerAttr(offset, i64)
     kernel.smem = IntegerAttr(plan.peak, i64)
+    resident = target.resident_blocks(
+        math.prod(kernel.grid_dim), kernel.threads, plan.peak, registers_wanted(kernel)
+    )
+    kernel.resident = IntegerAttr(resident, i64)
 
 
 @dataclass(frozen=True)
@@ -80,7 +99,9 @@ class PlanSTensorMemoryPass(ModulePass):
     """Gives every shared buffer of a scheduled kernel an offset in the block's memory.
 
     Buffers share bytes where their lifetimes allow; freed bytes are used again only after the next
-    barrier.  ``fit`` is ``first``, ``best``, ``last``, ``worst`` or ``best-of-all``.
+    barrier.  Also says how many blocks share a multiprocessor (``resident``), from which the
+    compiler knows how many registers a thread may use.  ``fit`` is ``first``, ``best``, ``last``,
+    ``worst`` or ``best-of-all``.
     Pre-condition: ``--schedule-threadblock``; run ``--plan-swizzle`` before, as it changes sizes.
 
     After: ``sched.alloc stages 3 offset 4096 : ...`` and ``smem 61440`` on the kernel.

@@ -1,0 +1,253 @@
+"""Kernels and their launches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    IntegerAttr,
+    StringAttr,
+    SymbolNameConstraint,
+    SymbolRefAttr,
+    TensorType,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.traits import (
+    IsolatedFromAbove,
+    NoTerminator,
+    Pure,
+    SymbolOpInterface,
+    SymbolTable,
+)
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.kn.workspace import WorkspaceOp
+from mugraph.dialects.partition import LinearPartition
+from mugraph.dialects.sched.types import (
+    GlobalType,
+)
+from mugraph.dialects.tensor_types import (
+    element_type_of,
+    layout_of,
+    op_label,
+    shape_of,
+    value_label,
+)
+
+LINE_BYTES = 128
+"""One access to all banks of shared memory; swizzles repeat with it, so buffers start at one."""
+
+
+@irdl_op_definition
+class KernelOp(IRDLOperation):
+    """One ``__global__`` function: device tensors in, device tensors written, phases in order.
+
+    The body's arguments are the tensors, inputs first.  ``smem`` is the dynamic shared memory of a
+    block in bytes and ``resident`` how many blocks share a multiprocessor, which bounds the
+    registers of a thread; both are absent until ``--plan-stensor-memory``.  ``cluster`` (sm_90a on)
+    groups blocks.
+    """
+
+    name = "sched.kernel"
+
+    sym_name = prop_def(SymbolNameConstraint())
+    inputs = prop_def(IntegerAttr.constr(type=i64))
+    grid = prop_def(DenseArrayBase.constr(i64))
+    block = prop_def(DenseArrayBase.constr(i64))
+    cluster = opt_prop_def(DenseArrayBase.constr(i64))
+    smem = opt_prop_def(IntegerAttr.constr(type=i64))
+    resident = opt_prop_def(IntegerAttr.constr(type=i64))
+    body = region_def("single_block")
+
+    traits = traits_def(IsolatedFromAbove(), NoTerminator(), SymbolOpInterface())
+
+    assembly_format = (
+        "$sym_name `inputs` $inputs `grid` $grid `block` $block (`cluster` $cluster^)? "
+        "(`smem` $smem^)? (`resident` $resident^)? $body attr-dict"
+    )
+
+    def __init__(
+        self,
+        sym_name: str,
+        inputs: int,
+        grid: Sequence[int],
+        block: Sequence[int],
+        body: Region | Block,
+    ) -> None:
+        super().__init__(
+            properties={
+                "sym_name": StringAttr(sym_name),
+                "inputs": IntegerAttr(inputs, i64),
+                "grid": DenseArrayBase.from_list(i64, list(grid)),
+                "block": DenseArrayBase.from_list(i64, list(block)),
+            },
+            regions=[Region(body) if isinstance(body, Block) else body],
+        )
+
+    @property
+    def input_count(self) -> int:
+        """How many of the body's arguments are read; the others are written."""
+        return self.inputs.value.data
+
+    @property
+    def grid_dim(self) -> tuple[int, ...]:
+        """Blocks along x, y, z."""
+        return tuple(cast(Sequence[int], self.grid.get_values()))
+
+    @property
+    def block_dim(self) -> tuple[int, ...]:
+        """Threads along x, y, z."""
+        return tuple(cast(Sequence[int], self.block.get_values()))
+
+    @property
+    def threads(self) -> int:
+        """Threads in a block."""
+        x, y, z = self.block_dim
+        return x * y * z
+
+    @property
+    def resident_blocks(self) -> int | None:
+        """Blocks that share a multiprocessor, once planned."""
+        return None if self.resident is None else self.resident.value.data
+
+    @property
+    def smem_bytes(self) -> int | None:
+        """Dynamic shared memory of a block, once planned."""
+        return None if self.smem is None else self.smem.value.data
+
+    def verify_(self) -> None:
+        """Checks arguments and extents."""
+        for argument in self.body.block.args:
+            if not isinstance(argument.type, GlobalType):
+                raise VerifyException(
+                    f"{op_label(self)}: argument {argument.index} has type {argument.type}, "
+                    "expected a tensor in device memory, !sched.global"
+                )
+        if not 0 <= self.input_count <= len(self.body.block.args):
+            raise VerifyException(
+                f"{op_label(self)}: inputs {self.input_count} of {len(self.body.block.args)} "
+                "arguments"
+            )
+        self.verify_extents()
+        if self.smem_bytes is not None and self.smem_bytes < 0:
+            raise VerifyException(f"{op_label(self)}: smem {self.smem_bytes} is negative")
+
+    def verify_extents(self) -> None:
+        """Checks grid, block and cluster; operators of the body call it before they use them."""
+        extents = {"grid": self.grid_dim, "block": self.block_dim}
+        if self.cluster is not None:
+            extents["cluster"] = tuple(cast(Sequence[int], self.cluster.get_values()))
+        for name, values in extents.items():
+            if len(values) != 3 or any(extent < 1 for extent in values):
+                raise VerifyException(
+                    f"{op_label(self)}: {name} {list(values)} must have three extents of at "
+                    "least 1, for x, y and z"
+                )
+
+
+@irdl_op_definition
+class LaunchOp(WorkspaceOp):
+    """Launches a kernel of the module on DTensors, as a value at kernel level."""
+
+    name = "sched.launch"
+
+    kernel = prop_def(SymbolRefAttr)
+    arguments = var_operand_def(TensorType)
+    outputs = var_result_def(TensorType)
+
+    traits = traits_def(Pure())
+
+    assembly_format = (
+        "$kernel $arguments (`workspace` $workspace^)? attr-dict "
+        "`:` functional-type(operands, results)"
+    )
+
+    def __init__(
+        self, kernel: str, arguments: Sequence[SSAValue], result_types: Sequence[Attribute]
+    ) -> None:
+        super().__init__(
+            operands=[arguments],
+            result_types=[result_types],
+            properties={"kernel": SymbolRefAttr(kernel)},
+        )
+
+    def verify_(self) -> None:
+        """Checks arguments and results against the kernel's parameters."""
+        super().verify_()
+        kernel = self.resolve()
+        values = (*self.arguments, *self.outputs)
+        parameters = kernel.body.block.args
+        if len(self.arguments) != kernel.input_count or len(values) != len(parameters):
+            raise VerifyException(
+                f"{op_label(self)} passes {len(self.arguments)} inputs and takes "
+                f"{len(self.outputs)} results; {op_label(kernel)} has {kernel.input_count} inputs "
+                f"and {len(parameters) - kernel.input_count} outputs"
+            )
+        for value, parameter in zip(values, parameters, strict=True):
+            if (
+                shape_of(value.type) != shape_of(parameter.type)
+                or element_type_of(value.type) != element_type_of(parameter.type)
+                or layout_of(value.type) != layout_of(parameter.type)
+            ):
+                raise VerifyException(
+                    f"{op_label(self)}: {value_label(value)} has type {value.type}, but parameter "
+                    f"{parameter.index} of {op_label(kernel)} is {parameter.type}"
+                )
+
+    def resolve(self) -> KernelOp:
+        """The kernel launched; raises ``VerifyException`` where the module has none."""
+        kernel = SymbolTable.lookup_symbol(self, self.kernel)
+        if not isinstance(kernel, KernelOp):
+            raise VerifyException(
+                f"{op_label(self)}: the module has no 'sched.kernel' named "
+                f"@{self.kernel.string_value()}"
+            )
+        return kernel
+
+
+def whole_lines(size: int) -> int:
+    """``size`` in bytes rounded up to lines of shared memory."""
+    return (size + LINE_BYTES - 1) // LINE_BYTES * LINE_BYTES
+
+
+def enclosing_kernel(op: Operation) -> KernelOp:
+    """The kernel around an operator; raises ``VerifyException`` outside of one."""
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, KernelOp):
+        parent = parent.parent_op()
+    if parent is None:
+        raise VerifyException(f"{op_label(op)} must stand in the body of a 'sched.kernel'")
+    # xDSL verifies a body before the operator around it.
+    parent.verify_extents()
+    return parent
+
+
+def verify_partition(op: Operation, partition: LinearPartition, value: SSAValue) -> None:
+    """Raises ``VerifyException`` unless a partition orders all dimensions of ``value``.
+
+    It may not deal to more threads than the block has.
+    """
+    rank = len(shape_of(value.type))
+    if len(partition.order) != rank:
+        raise VerifyException(
+            f"{op_label(op)}: its partition orders {len(partition.order)} dimensions, the tensor "
+            f"has {rank}"
+        )
+    threads = enclosing_kernel(op).threads
+    if partition.threads > threads:
+        raise VerifyException(
+            f"{op_label(op)} is dealt to {partition.threads} threads, the block has {threads}"
+        )

@@ -231,7 +231,8 @@ def make_fragment_layout(layout: Layout[Any] | ComposedLayout) -> Layout[int]:
     """The dense layout of a copy of a partitioned tensor in registers.
 
     The first mode (the values of one instruction) is innermost and column-major; the others follow
-    in the order of their strides, so that copying does not permute more than it must.
+    in the order of their strides, so that copying does not permute more than it must.  Modes of
+    equal stride get registers of their own (CuTe gives them the same ones).
     """
     plain: Layout[Any] = layout.layout if isinstance(layout, ComposedLayout) else layout
     if plain.rank < 2:

@@ -275,7 +275,7 @@ OPERATIONS: dict[str, Callable[[random.Random], Case]] = {
     "filter": _plain("filter"),
     "filter_zeros": _plain("filter_zeros"),
     "nullspace": _plain("nullspace"),
-    "make_fragment_like": _of_kind("make_fragment_like", ("compact", "padded", "broadcast")),
+    "make_fragment_like": _of_kind("make_fragment_like", ("compact", "padded")),
     "max_alignment": _of_kind("max_alignment", ("compact", "padded")),
     "composition": _composition,
     "composition by mode": _composition_by_mode,

@@ -24,7 +24,8 @@ from mugraph.dialects.kn.compute import (
     SquareOp,
     UnaryOp,
 )
-from mugraph.dialects.kn.customized import CustomizedOp, is_loop_invariant_input
+from mugraph.dialects.kn.customized import CustomizedOp
+from mugraph.dialects.kn.phases import Phase, accumulates, is_loop_invariant_input, phases_of
 from mugraph.dialects.kn.workspace import NOT_IN_WORKSPACE, WorkspaceOp
 
 Kn = Dialect(
@@ -59,10 +60,13 @@ __all__ = [
     "MatmulOp",
     "MulOp",
     "MulScalarOp",
+    "Phase",
     "SiluOp",
     "SqrtOp",
     "SquareOp",
     "UnaryOp",
     "WorkspaceOp",
+    "accumulates",
     "is_loop_invariant_input",
+    "phases_of",
 ]

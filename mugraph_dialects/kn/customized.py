@@ -18,8 +18,14 @@ from xdsl.irdl import (
 from xdsl.traits import IsolatedFromAbove, NoTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.kn.phases import (
+    Phase,
+    accumulates,
+    is_loop_invariant_input,
+    phases_of,
+)
 from mugraph.dialects.kn.workspace import WorkspaceOp
-from mugraph.dialects.tb import AccumulatorOp, InputOp, OutputOp, STensorType, epilogue_of
+from mugraph.dialects.tb import OutputOp, STensorType
 from mugraph.dialects.tensor_types import op_label, value_label
 
 MAX_THREADS = 1024
@@ -141,43 +147,31 @@ class CustomizedOp(WorkspaceOp):
 
     def _verify_phases(self, block: Block) -> None:
         """Values of the loop body and values after the loop must not mix."""
-        after: set[SSAValue] = set()
-        for op in block.ops:
-            if isinstance(op, InputOp):
-                continue
-            operands = [value for value in op.operands if isinstance(value.type, STensorType)]
-            late = [value for value in operands if value in after]
+        phases = phases_of(block)
+        late = {
+            result
+            for op, phase in phases.items()
+            if phase is Phase.AFTER or accumulates(op)
+            for result in op.results
+        }
+        for op, phase in phases.items():
+            tiles = [value for value in op.operands if isinstance(value.type, STensorType)]
+            after = [value for value in tiles if value in late]
             early = [
-                value
-                for value in operands
-                if value not in after and not is_loop_invariant_input(value)
+                value for value in tiles if value not in late and not is_loop_invariant_input(value)
             ]
-            if isinstance(op, AccumulatorOp) or epilogue_of(op).accumulates:
-                if late:
-                    raise VerifyException(
-                        f"{op_label(op)} accumulates {value_label(late[0])}, which exists only "
-                        "after the loop; accumulate values of the loop body"
-                    )
-                after.update(op.results)
-                continue
-            if late and early:
+            if accumulates(op) and after:
                 raise VerifyException(
-                    f"{op_label(op)} mixes {value_label(late[0])}, which exists after the loop, "
+                    f"{op_label(op)} accumulates {value_label(after[0])}, which exists only "
+                    "after the loop; accumulate values of the loop body"
+                )
+            if after and early:
+                raise VerifyException(
+                    f"{op_label(op)} mixes {value_label(after[0])}, which exists after the loop, "
                     f"with {value_label(early[0])} of the loop body; accumulate the latter first"
                 )
-            if isinstance(op, OutputOp) and not late and not self._stores_without_loop(op):
+            if isinstance(op, OutputOp) and early and phase is Phase.AFTER:
                 raise VerifyException(
                     f"{op_label(op)} stores a value of the loop body, which differs from "
                     "iteration to iteration; accumulate it first"
                 )
-            if late:
-                after.update(op.results)
-
-    def _stores_without_loop(self, op: OutputOp) -> bool:
-        return is_loop_invariant_input(op.stensor)
-
-
-def is_loop_invariant_input(value: SSAValue) -> bool:
-    """Whether a value is a tile that is loaded once, before the loop, and kept."""
-    owner = value.owner
-    return isinstance(owner, InputOp) and owner.loop_dim < 0

@@ -200,7 +200,7 @@ class LaunchOp(WorkspaceOp):
             if (
                 shape_of(value.type) != shape_of(parameter.type)
                 or element_type_of(value.type) != element_type_of(parameter.type)
-                or layout_of(value.type) != layout_of(parameter.type)
+                or layout_of(value.type) not in (None, layout_of(parameter.type))
             ):
                 raise VerifyException(
                     f"{op_label(self)}: {value_label(value)} has type {value.type}, but parameter "

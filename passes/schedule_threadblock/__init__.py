@@ -15,7 +15,7 @@ from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import sched, tb
-from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.kn import CustomizedOp, accumulates
 from mugraph.dialects.partition import choose_partition
 from mugraph.dialects.sched.structure import whole_lines
 from mugraph.dialects.tb.layouts import partitioned_operand
@@ -38,7 +38,7 @@ from mugraph.passes.schedule_threadblock.choose import (
     choose_stages,
     choose_warp_layout,
 )
-from mugraph.passes.schedule_threadblock.levels import Levels, accumulates, find_levels
+from mugraph.passes.schedule_threadblock.levels import Levels, find_levels
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 __all__ = ["ScheduleThreadblockPass", "schedule_threadblock"]

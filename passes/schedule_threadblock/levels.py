@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Operation, SSAValue
 
-from mugraph.dialects.kn import CustomizedOp
-from mugraph.dialects.tb import AccumulatorOp, InputOp, STensorType, epilogue_of
+from mugraph.dialects.kn import CustomizedOp, Phase, accumulates, phases_of
+from mugraph.dialects.tb import InputOp
 
 
 @dataclass
@@ -27,34 +27,21 @@ class Levels:
     after: list[list[Operation]] = field(default_factory=list[list[Operation]])
 
 
-def accumulates(op: Operation) -> bool:
-    """Whether the operator's result exists only after the loop while its operands change in it."""
-    return isinstance(op, AccumulatorOp) or epilogue_of(op).accumulates
-
-
 def find_levels(graph: CustomizedOp) -> Levels:
     """Sorts the operators of a graph into phases and depths, in data-flow order."""
     levels = Levels()
-    depth_in_body: dict[SSAValue, int] = {}
-    depth_after: dict[SSAValue, int] = {}
-    for op in graph.body.block.ops:
+    depths: dict[SSAValue, int] = {}
+    for op, phase in phases_of(graph.body.block).items():
         if isinstance(op, InputOp):
             # A tile that nothing reads is not loaded.
             if op.result.first_use is not None:
                 levels.inputs.append(op)
-            depth_in_body[op.result] = 0
+            depths[op.result] = 0
             continue
-        operands = [value for value in op.operands if isinstance(value.type, STensorType)]
-        runs_after = any(value in depth_after for value in operands) or not op.results
-        depths = depth_after if runs_after else depth_in_body
-        # An input kept for use after the loop has depth 0 there too.
-        depth = 1 + max((depths.get(value, 0) for value in operands), default=0)
-        _place(levels.after if runs_after else levels.body, depth, op)
+        depth = 1 + max((depths.get(value, 0) for value in op.operands), default=0)
+        _place(levels.after if phase is Phase.AFTER else levels.body, depth, op)
         for result in op.results:
-            if not runs_after and accumulates(op):
-                depth_after[result] = 0
-            else:
-                depths[result] = depth
+            depths[result] = 0 if accumulates(op) else depth
     return levels
 
 

@@ -8,7 +8,7 @@ them, operators after the loop run once.  All blocks of a box run together (see
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from xdsl.interpreter import (
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import tb
-from mugraph.dialects.kn import CustomizedOp, is_loop_invariant_input
+from mugraph.dialects.kn import CustomizedOp, Phase, phases_of
 from mugraph.dialects.maps import mapped_axes
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array
@@ -165,37 +165,6 @@ class ThreadblockFunctions(InterpreterFunctions):
     run_sum_to_dimx_contiguous = impl(tb.ForloopAccumSumToDimxContiguousOp)(run_any_sum_to_dimx)
 
 
-@dataclass
-class Phases:
-    """The operators of a threadblock graph by when they run, each in order."""
-
-    before: list[Operation] = field(default_factory=list[Operation])
-    loop: list[Operation] = field(default_factory=list[Operation])
-    after: list[Operation] = field(default_factory=list[Operation])
-
-
-def phases_of(graph: CustomizedOp) -> Phases:
-    """Loads of tiles that the loop does not move; the loop's body; what follows the loop.
-
-    An operator follows the loop if an operand does; accumulators end the loop's body, and outputs
-    follow it.
-    """
-    phases = Phases()
-    late: set[SSAValue] = set()
-    for op in graph.body.block.ops:
-        if isinstance(op, tb.AccumulatorOp) or tb.epilogue_of(op).accumulates:
-            phases.loop.append(op)
-            late.update(op.results)
-        elif isinstance(op, tb.OutputOp) or any(value in late for value in op.operands):
-            phases.after.append(op)
-            late.update(op.results)
-        elif op.results and is_loop_invariant_input(op.results[0]):
-            phases.before.append(op)
-        else:
-            phases.loop.append(op)
-    return phases
-
-
 def _tile_bytes(graph: CustomizedOp, arithmetic: Arithmetic, box: Sequence[int]) -> int:
     """What all tiles of a threadblock graph take together, one iteration's of each."""
     axes_of: dict[SSAValue, set[int]] = {}
@@ -214,6 +183,10 @@ def _tile_bytes(graph: CustomizedOp, arithmetic: Arithmetic, box: Sequence[int])
     return total
 
 
+def _operators_of(phases: dict[Operation, Phase], phase: Phase) -> list[Operation]:
+    return [op for op, its_phase in phases.items() if its_phase is phase]
+
+
 def _run(interpreter: Interpreter, ops: Sequence[Operation]) -> dict[Operation, Addend]:
     """Runs operators in order; binds their results, and returns those that accumulate."""
     addends: dict[Operation, Addend] = {}
@@ -228,7 +201,7 @@ def _run(interpreter: Interpreter, ops: Sequence[Operation]) -> dict[Operation, 
 
 def _run_box(
     graph: CustomizedOp,
-    phases: Phases,
+    phases: dict[Operation, Phase],
     inputs: Sequence[Array],
     outputs: dict[Operation, Array],
     frame: Frame,
@@ -237,13 +210,14 @@ def _run_box(
     functions = ThreadblockFunctions(frame, outputs)
     interpreter = make_interpreter(module, functions)
     interpreter.set_values(zip(graph.body.block.args, inputs, strict=True))
-    _run(interpreter, phases.before)
+    _run(interpreter, _operators_of(phases, Phase.BEFORE))
     totals: dict[Operation, Array] = {}
     finishes: dict[Operation, Callable[[Array], Array]] = {}
+    loop = _operators_of(phases, Phase.LOOP)
     for iteration in range(frame.iterations):
         frame.iteration = iteration
         interpreter.push_scope("iteration")
-        for op, addend in _run(interpreter, phases.loop).items():
+        for op, addend in _run(interpreter, loop).items():
             # Sums start at +0, as a cleared accumulator does.
             totals[op] = np.add(totals.get(op, 0), addend.value)
             finishes[op] = addend.finish
@@ -251,7 +225,7 @@ def _run_box(
     for op, total in totals.items():
         result: Any = functions.round(op, finishes[op](total))
         interpreter.set_values([(op.results[0], result)])
-    _run(interpreter, phases.after)
+    _run(interpreter, _operators_of(phases, Phase.AFTER))
 
 
 def run_threadblock_graph(
@@ -261,7 +235,7 @@ def run_threadblock_graph(
     results = tuple(arithmetic.empty(output.type) for output in graph.outputs)
     stores = [op for op in graph.body.block.ops if isinstance(op, tb.OutputOp)]
     outputs: dict[Operation, Array] = dict(zip(stores, results, strict=True))
-    phases = phases_of(graph)
+    phases = phases_of(graph.body.block)
     for box in boxes(graph.grid_dim, lambda extents: _tile_bytes(graph, arithmetic, extents)):
         frame = Frame(arithmetic, graph.grid_dim, graph.forloop_range, box)
         _run_box(graph, phases, inputs, outputs, frame, module)

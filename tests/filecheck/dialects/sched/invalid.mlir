@@ -1,0 +1,813 @@
+// RUN: mg-opt --split-input-file --verify-diagnostics --parsing-diagnostics %s | filecheck %s
+// The first line of a message names the operator, the operand or dimension, and what was expected.
+
+// CHECK: 'sched.kernel' @k: grid [2, 1] must have three extents of at least 1, for x, y and z
+sched.kernel @k inputs 1 grid [2, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.barrier
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.kernel' @k: block [0, 1, 1] must have three extents of at least 1, for x, y and z
+sched.kernel @k inputs 1 grid [2, 1, 1] block [0, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.barrier
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.kernel' @k: cluster [2] must have three extents of at least 1, for x, y and z
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] cluster [2] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.barrier
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.kernel' @k: inputs 5 of 2 arguments
+sched.kernel @k inputs 5 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.barrier
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.kernel' @k: smem -1 is negative
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] smem -1 {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.barrier
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.kernel' @k: argument 0 has type tensor<4xf16>, expected a tensor in device memory, !sched.global
+sched.kernel @k inputs 1 grid [1, 1, 1] block [32, 1, 1] {
+^bb0(%x: tensor<4xf16>):
+  sched.barrier
+}
+
+// -----
+
+// CHECK: 'sched.forloop' 0: the loop must have at least 1 iteration
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 0 {
+    sched.barrier
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.tile' %t: the maps cut tiles of 8x16, not 8x8
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x8xf16, (8,8):(64,1)>
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.barrier
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.tile' %t: a tile is a view and keeps the tensor's strides (64, 1), not (16, 1)
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(16,1)>
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.barrier
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.tile' %t: map maps grid axis z to dimension 3, but the tensor has rank 2
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %t = sched.tile %x map [0, -1, 3] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.barrier
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.alloc' %a: stages must be at least 1
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %a = sched.alloc stages 0 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.barrier
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.alloc' %a: offset 8 must be a multiple of 16 bytes
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %a = sched.alloc stages 2 offset 8 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.barrier
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: !sched.shared: a layout is missing; write it as !sched.shared<16x128xf16, (16,128):(128,1)>
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16>
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.barrier
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: !sched.shared: layout (8,8):(16,1) has shape (8, 8), expected 8x16: one mode a dimension
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,8):(16,1)>
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.barrier
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: !sched.shared: layout (8,16):(0,1) has stride 0 along dimension 0 of extent 8; its elements would share one address
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(0,1)>
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.barrier
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: !sched.fragment: the partition orders 1 dimensions, the fragment has 2
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %f = sched.fragment : !sched.fragment<8x16xf32, #sched.linear<32, vector 4, order [0]>>
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.barrier
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: order [1, 1] is not a permutation of the dimensions
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %f = sched.fragment : !sched.fragment<8x16xf32, #sched.linear<32, vector 4, order [1, 1]>>
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.barrier
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.copy' of %t: source has 8x16, destination 16x8
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %b = sched.alloc : !sched.shared<16x8xf16, (16,8):(8,1)>
+  sched.prologue {
+    sched.copy %t to %b by <32, vector 4, order [1, 0]> : !sched.global<8x16xf16, (8,16):(64,1)> to !sched.shared<16x8xf16, (16,8):(8,1)>
+  }
+  sched.forloop 4 {
+    sched.barrier
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.copy' of %a moves data between device memory and shared memory; its operands are in the same space
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  sched.prologue {
+    sched.copy %a to %a by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
+  }
+  sched.forloop 4 {
+    sched.barrier
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.copy' of %t is dealt to 64 threads, the block has 32
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  sched.prologue {
+    sched.copy async %t to %a by <64, vector 4, order [1, 0]> : !sched.global<8x16xf16, (8,16):(64,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
+  }
+  sched.forloop 4 {
+    sched.barrier
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.copy' of %t: its partition orders 1 dimensions, the tensor has 2
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  sched.prologue {
+    sched.copy async %t to %a by <32, vector 4, order [0]> : !sched.global<8x16xf16, (8,16):(64,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
+  }
+  sched.forloop 4 {
+    sched.barrier
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.copy' of %t: 32 bytes exceed a thread's widest access
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  sched.prologue {
+    sched.copy async %t to %a by <32, vector 16, order [1, 0]> : !sched.global<8x16xf16, (8,16):(64,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
+  }
+  sched.forloop 4 {
+    sched.barrier
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.copy' of %t: cp.async moves 4, 8 or 16 bytes, not 2; copy synchronously
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  sched.prologue {
+    sched.copy async %t to %a by <32, vector 1, order [1, 0]> : !sched.global<8x16xf16, (8,16):(64,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
+  }
+  sched.forloop 4 {
+    sched.barrier
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.copy' of %a: only copies to shared memory can be async
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  sched.prologue {
+    sched.copy async %a to %t by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.global<8x16xf16, (8,16):(64,1)>
+  }
+  sched.forloop 4 {
+    sched.barrier
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.copy' of %t: an async copy cannot convert elements
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf32, (8,16):(16,1)>
+  sched.prologue {
+    sched.copy async %t to %a by <32, vector 4, order [1, 0]> : !sched.global<8x16xf16, (8,16):(64,1)> to !sched.shared<8x16xf32, (8,16):(16,1)>
+  }
+  sched.forloop 4 {
+    sched.barrier
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.copy' of %t: ahead 2 would overwrite a stage still in use; the buffer has 2 stages
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.copy async %t to %a by <32, vector 4, order [1, 0]> ahead 2 : !sched.global<8x16xf16, (8,16):(64,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.copy' of %t: 'ahead' has a meaning only in the loop
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  sched.prologue {
+    sched.copy async %t to %a by <32, vector 4, order [1, 0]> ahead 1 : !sched.global<8x16xf16, (8,16):(64,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
+  }
+  sched.forloop 4 {
+    sched.barrier
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.copy' of %t: 'iteration' has a meaning only before the loop
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.copy async %t to %a by <32, vector 4, order [1, 0]> iteration 1 : !sched.global<8x16xf16, (8,16):(64,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.copy' of %t: iteration 4 does not exist, the loop has 4
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  sched.prologue {
+    sched.copy async %t to %a by <32, vector 4, order [1, 0]> iteration 4 : !sched.global<8x16xf16, (8,16):(64,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
+  }
+  sched.forloop 4 {
+    sched.barrier
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.wait': pending -1 must be at least 0
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.wait pending -1
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.elementwise' of %a: add takes 2 operands, got 1
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.elementwise add %a to %a by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: unknown scalar function 'tanh'
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.elementwise tanh %a to %a by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.elementwise' of %a: the destination has 16x8, expected 8x16
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  %b = sched.alloc : !sched.shared<16x8xf16, (16,8):(8,1)>
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.elementwise exp %a to %b by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<16x8xf16, (16,8):(8,1)>
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.elementwise' of %a is dealt out as #sched.linear<32, vector 2, order [1, 0]> but its fragment as #sched.linear<32, vector 4, order [1, 0]>; they must agree
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  %f = sched.fragment : !sched.fragment<8x16xf32, #sched.linear<32, vector 4, order [1, 0]>>
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.elementwise exp %a to %f by <32, vector 2, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.fragment<8x16xf32, #sched.linear<32, vector 4, order [1, 0]>>
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.reduce' of %a: 8x16 does not reduce to 8x8 along dimension 0
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  %c = sched.alloc : !sched.shared<8x8xf16, (8,8):(8,1)>
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.reduce %a to %c dim 0 strided lanes 1 by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x8xf16, (8,8):(8,1)>
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.reduce' of %a: 3 lanes cannot share a sum; expected a power of two up to 32
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  %c = sched.alloc : !sched.shared<8x8xf16, (8,8):(8,1)>
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.reduce %a to %c dim 1 strided lanes 3 by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x8xf16, (8,8):(8,1)>
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.mma' of %a: operand 0 (8x16) has 16 columns but operand 1 (8x16) has 8 rows
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  %m = sched.fragment : !sched.fragment<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>>
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.mma %a, %a to %m ldmatrix [true, true] : !sched.shared<8x16xf16, (8,16):(16,1)>, !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.fragment<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>>
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.mma' of %a: the accumulator has 8x16, expected 8x8
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  %b = sched.alloc : !sched.shared<16x8xf16, (16,8):(8,1)>
+  %f = sched.fragment : !sched.fragment<8x16xf32, #sched.linear<32, vector 4, order [1, 0]>>
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.mma %a, %b to %f ldmatrix [true, true] : !sched.shared<8x16xf16, (8,16):(16,1)>, !sched.shared<16x8xf16, (16,8):(8,1)> to !sched.fragment<8x16xf32, #sched.linear<32, vector 4, order [1, 0]>>
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.mma' of %a: the accumulator must be a fragment with a #cute.tiled_mma
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  %b = sched.alloc : !sched.shared<16x8xf16, (16,8):(8,1)>
+  %f = sched.fragment : !sched.fragment<8x8xf32, #sched.linear<32, vector 4, order [1, 0]>>
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.mma %a, %b to %f ldmatrix [true, true] : !sched.shared<8x16xf16, (8,16):(16,1)>, !sched.shared<16x8xf16, (16,8):(8,1)> to !sched.fragment<8x8xf32, #sched.linear<32, vector 4, order [1, 0]>>
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.store' of %m: source has 8x8, destination 8x16
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  %m = sched.fragment : !sched.fragment<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>>
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.barrier
+  }
+  sched.epilogue {
+    sched.store %m to %a : !sched.fragment<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>> to !sched.shared<8x16xf16, (8,16):(16,1)>
+  }
+}
+
+// -----
+
+// CHECK: 'sched.accumulate' of %m: #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)> and #sched.linear<32, vector 4, order [1, 0]> hold elements in different threads
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %m = sched.fragment : !sched.fragment<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>>
+  %f = sched.fragment : !sched.fragment<8x8xf32, #sched.linear<32, vector 4, order [1, 0]>>
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.accumulate %m to %f : !sched.fragment<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>> to !sched.fragment<8x8xf32, #sched.linear<32, vector 4, order [1, 0]>>
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.role': the roles of the kernel take 2 warps, its block has 1
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.role "producer" warps 2 {
+      sched.barrier
+    }
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.role': a role takes at least 1 warp, not 0
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.role "producer" warps 0 {
+      sched.barrier
+    }
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.channel' %r: its buffers have [1, 2] stages; they must agree
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  %b = sched.alloc : !sched.shared<16x8xf16, (16,8):(8,1)>
+  %r = sched.channel %a, %b : !sched.shared<8x16xf16, (8,16):(16,1)>, !sched.shared<16x8xf16, (16,8):(8,1)> -> !sched.channel_type
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.barrier
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.bulk_copy' of %a moves data between device memory and shared memory
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.bulk_copy %a to %a : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.launch' %y: the module has no 'sched.kernel' named @missing
+func.func @f(%x: tensor<16x64xf16, #cute.layout<(16,64):(64,1)>>) {
+  %y = sched.launch @missing %x : (tensor<16x64xf16, #cute.layout<(16,64):(64,1)>>) -> tensor<16x64xf16, #cute.layout<(16,64):(64,1)>>
+  func.return
+}
+
+// -----
+
+// CHECK: 'sched.launch' %y passes 2 inputs and takes 1 results; 'sched.kernel' @k has 1 inputs and 1 outputs
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.barrier
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+func.func @f(%x: tensor<16x64xf16, #cute.layout<(16,64):(64,1)>>) {
+  %y = sched.launch @k %x, %x : (tensor<16x64xf16, #cute.layout<(16,64):(64,1)>>, tensor<16x64xf16, #cute.layout<(16,64):(64,1)>>) -> tensor<16x64xf16, #cute.layout<(16,64):(64,1)>>
+  func.return
+}
+
+// -----
+
+// CHECK: 'sched.tile' %t must stand in the body of a 'sched.kernel'
+func.func @f(%x: !sched.global<16x64xf16, (16,64):(64,1)>) {
+  %t = sched.tile %x map [-1, -1, -1] : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<16x64xf16, (16,64):(64,1)>
+  func.return
+}

@@ -7,6 +7,15 @@ operators, and types say where every element lives.
 
 from xdsl.ir import Dialect
 
+from mugraph.dialects.sched.accesses import (
+    AccessError,
+    AccessKind,
+    HasThreadAccesses,
+    Proxy,
+    StageReference,
+    ThreadAccess,
+    start_bytes,
+)
 from mugraph.dialects.sched.compute import (
     AccumulateOp,
     ElementwiseOp,
@@ -90,6 +99,8 @@ Sched = Dialect(
 )
 
 __all__ = [
+    "AccessError",
+    "AccessKind",
     "AccumulateOp",
     "AcquireOp",
     "AllocOp",
@@ -109,22 +120,27 @@ __all__ = [
     "GlobalType",
     "Grouping",
     "GroupingAttr",
+    "HasThreadAccesses",
     "KernelOp",
     "LaunchOp",
     "LinearPartitionAttr",
     "MmaOp",
     "PhaseOp",
     "PrologueOp",
+    "Proxy",
     "PublishOp",
     "ReduceOp",
     "ReleaseOp",
     "RoleOp",
     "Sched",
     "SharedType",
+    "StageReference",
     "StoreOp",
     "TensorMemoryType",
+    "ThreadAccess",
     "TileOp",
     "WaitOp",
     "enclosing_kernel",
     "enclosing_loop",
+    "start_bytes",
 ]

@@ -32,6 +32,14 @@ from mugraph.dialects.elementwise import (
 )
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.partition import LinearPartition
+from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
+from mugraph.dialects.sched.compute_accesses import (
+    elementwise_accesses,
+    fill_accesses,
+    mma_accesses,
+    reduce_accesses,
+    store_accesses,
+)
 from mugraph.dialects.sched.structure import verify_partition
 from mugraph.dialects.sched.types import FragmentType, LinearPartitionAttr, SharedType
 from mugraph.dialects.shapes import ShapeError, broadcast_shape, matmul_shape
@@ -57,7 +65,7 @@ def _accumulated(op: IRDLOperation, destination: SSAValue) -> Sequence[SSAValue]
 
 
 @irdl_op_definition
-class FillOp(IRDLOperation, HasBufferEffects):
+class FillOp(IRDLOperation, HasThreadAccesses, HasBufferEffects):
     """Sets every element of a buffer or fragment to a constant, padding included."""
 
     name = "sched.fill"
@@ -77,9 +85,13 @@ class FillOp(IRDLOperation, HasBufferEffects):
         """The destination, padding included."""
         return [self.destination]
 
+    def thread_accesses(self) -> Sequence[ThreadAccess]:
+        """The writes of all threads, to all stages; nothing for a fragment."""
+        return fill_accesses(self)
+
 
 @irdl_op_definition
-class ElementwiseOp(IRDLOperation, HasSharedAccesses, HasBufferEffects):
+class ElementwiseOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
     """Applies a scalar function element by element; an operand's extent of 1 is broadcast.
 
     ``sched.elementwise div %a, %b to %d by <128, vector 8, order [1, 0]> : ...``
@@ -163,6 +175,12 @@ class ElementwiseOp(IRDLOperation, HasSharedAccesses, HasBufferEffects):
             if isinstance(value.type, SharedType)
         ]
 
+    def thread_accesses(self) -> Sequence[ThreadAccess]:
+        """The sources in order, then the destination, in vectors of the partition."""
+        return elementwise_accesses(
+            self, self.partition.data, accumulates=epilogue_of(self).accumulates
+        )
+
 
 class Grouping(StrEnum):
     """Which elements of the reduced dimension each result of a reduction sums."""
@@ -179,7 +197,7 @@ class GroupingAttr(EnumAttribute[Grouping], SpacedOpaqueSyntaxAttribute):
 
 
 @irdl_op_definition
-class ReduceOp(IRDLOperation, HasSharedAccesses, HasBufferEffects):
+class ReduceOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
     """Sums groups of elements along one dimension; ``lanes`` neighbouring threads share a sum.
 
     ``by`` deals the results out to the groups of lanes.
@@ -280,9 +298,20 @@ class ReduceOp(IRDLOperation, HasSharedAccesses, HasBufferEffects):
             self.partition.data.order,
         )
 
+    def thread_accesses(self) -> Sequence[ThreadAccess]:
+        """The lanes' reads of the source, then lane 0's access to the sum."""
+        return reduce_accesses(
+            self,
+            self.groups(),
+            self.reduced_dim,
+            self.lane_count,
+            self.partition.data,
+            accumulates=epilogue_of(self).accumulates,
+        )
+
 
 @irdl_op_definition
-class MmaOp(IRDLOperation, HasSharedAccesses, HasBufferEffects):
+class MmaOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
     """Adds the product of two shared matrices to an accumulator fragment, on tensor cores.
 
     The fragment's ``#cute.tiled_mma`` names the instruction and the warps along m and n.
@@ -348,6 +377,12 @@ class MmaOp(IRDLOperation, HasSharedAccesses, HasBufferEffects):
         """Rows of 16 bytes, one below the other, of both operands."""
         return [matrix_access(self.lhs), matrix_access(self.rhs)]
 
+    def thread_accesses(self) -> Sequence[ThreadAccess]:
+        """The reads of both operands, in the order of k."""
+        accumulator = self.accumulator.type
+        mma = accumulator.tiled_mma if isinstance(accumulator, FragmentType) else None
+        return mma_accesses(self, mma, self.ldmatrix)
+
 
 class _FromFragmentOp(IRDLOperation, HasBufferEffects):
     """An operator that moves a fragment somewhere, element by element."""
@@ -379,7 +414,7 @@ class _FromFragmentOp(IRDLOperation, HasBufferEffects):
 
 
 @irdl_op_definition
-class StoreOp(_FromFragmentOp, HasSharedAccesses):
+class StoreOp(_FromFragmentOp, HasSharedAccesses, HasThreadAccesses):
     """Writes a fragment to shared memory through an epilogue."""
 
     name = "sched.store"
@@ -400,6 +435,10 @@ class StoreOp(_FromFragmentOp, HasSharedAccesses):
             inner = source.partition.inner
             return [SharedAccess(self.destination, inner, source.partition.vector)]
         return [matrix_access(self.destination)]
+
+    def thread_accesses(self) -> Sequence[ThreadAccess]:
+        """The writes of the threads that hold the fragment."""
+        return store_accesses(self, accumulates=epilogue_of(self).accumulates)
 
 
 @irdl_op_definition

@@ -25,6 +25,7 @@ from xdsl.irdl import (
 from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.sched.accesses import AccessesNotModelled
 from mugraph.dialects.sched.structure import AllocOp, enclosing_kernel
 from mugraph.dialects.sched.types import GlobalType, SharedType, crosses_device_memory
 from mugraph.dialects.tensor_types import dims, op_label, shape_of
@@ -65,7 +66,7 @@ class ChannelOp(IRDLOperation):
             )
 
 
-class _ChannelStepOp(IRDLOperation):
+class _ChannelStepOp(IRDLOperation, AccessesNotModelled):
     """One side of a channel's protocol, on the stage of the current iteration."""
 
     channel = operand_def(ChannelType)
@@ -104,7 +105,7 @@ class ReleaseOp(_ChannelStepOp):
 
 
 @irdl_op_definition
-class BulkCopyOp(IRDLOperation):
+class BulkCopyOp(IRDLOperation, AccessesNotModelled):
     """A TMA copy of a tile, issued by one thread; ``multicast`` writes to the whole cluster."""
 
     name = "sched.bulk_copy"

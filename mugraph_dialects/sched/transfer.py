@@ -18,6 +18,14 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.copies import ASYNC_BYTES
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.partition import VECTOR_BYTES, LinearPartition
+from mugraph.dialects.sched.accesses import (
+    AccessKind,
+    HasThreadAccesses,
+    ThreadAccess,
+    async_access,
+    partitioned_access,
+    stage_reference,
+)
 from mugraph.dialects.sched.structure import (
     AllocOp,
     PrologueOp,
@@ -42,7 +50,7 @@ from mugraph.dialects.tensor_types import (
 
 
 @irdl_op_definition
-class CopyOp(IRDLOperation, HasSharedAccesses, HasBufferEffects):
+class CopyOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
     """Copies a tile between device memory and shared memory.
 
     ``by`` says which thread moves what.  ``async`` uses ``cp.async``: the data may be read only
@@ -166,6 +174,16 @@ class CopyOp(IRDLOperation, HasSharedAccesses, HasBufferEffects):
             SharedAccess(value, partition.inner, partition.vector)
             for value in (self.source, self.destination)
             if isinstance(value.type, SharedType)
+        ]
+
+    def thread_accesses(self) -> Sequence[ThreadAccess]:
+        """The source's vectors, then the destination's, by one instruction where asynchronous."""
+        stage = stage_reference(self, self.ahead_of, self.fixed_iteration)
+        access = async_access if self.is_async else partitioned_access
+        partition, domain = self.partition.data, shape_of(self.source.type)
+        return [
+            access(self, 0, AccessKind.READ, stage, partition, domain),
+            access(self, 1, AccessKind.WRITE, stage, partition, domain),
         ]
 
 

@@ -1,0 +1,190 @@
+"""The access streams of the operators that compute, one function an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Operation
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.cute import Layout
+from mugraph.dialects.cute.attributes import TiledMmaAttr
+from mugraph.dialects.partition import LinearPartition
+from mugraph.dialects.sched.accesses import (
+    AccessError,
+    AccessKind,
+    StageReference,
+    ThreadAccess,
+    partitioned_stream,
+    plain_access,
+    stage_reference,
+)
+from mugraph.dialects.sched.kernel import enclosing_kernel
+from mugraph.dialects.sched.mappings import (
+    MappingError,
+    MmaFragment,
+    ReduceSum,
+    Stream,
+    fill_stream,
+    iteration_layout,
+    matrix_layout,
+    mma_fragment_stream,
+    reduce_destination_stream,
+    reduce_source_stream,
+)
+from mugraph.dialects.sched.operand_mappings import (
+    MatmulOperand,
+    element_stream,
+    ldmatrix_streams,
+)
+from mugraph.dialects.sched.structure import AllocOp
+from mugraph.dialects.sched.types import FragmentType, SharedType
+from mugraph.dialects.tb.compute import Groups
+from mugraph.dialects.tensor_types import (
+    element_bytes_of,
+    op_label,
+    resolved_layout_of,
+    shape_of,
+    strides_of,
+    value_label,
+)
+
+
+def destination_accesses(
+    op: Operation, operand: int, stage: StageReference, stream: Stream, *, accumulates: bool
+) -> list[ThreadAccess]:
+    """The writes of a result, after reads by the same threads where it is added to."""
+    kinds = [AccessKind.READ, AccessKind.WRITE] if accumulates else [AccessKind.WRITE]
+    return [plain_access(op, operand, kind, stage, stream) for kind in kinds]
+
+
+def fill_accesses(op: Operation) -> list[ThreadAccess]:
+    """The writes of a fill: all stages of the buffer, padding included."""
+    destination = op.operands[0]
+    if not isinstance(destination.type, SharedType):
+        return []
+    owner = destination.owner
+    if not isinstance(owner, AllocOp):
+        raise AccessError(f"{op_label(op)}: only buffers and fragments can be filled")
+    element_bytes = element_bytes_of(destination.type)
+    elements = owner.total_bytes() // element_bytes
+    stream = fill_stream(elements, element_bytes, block=enclosing_kernel(op).threads)
+    stage = StageReference(iteration=0, every_stage=True)
+    return [plain_access(op, 0, AccessKind.WRITE, stage, stream)]
+
+
+def elementwise_accesses(
+    op: Operation, partition: LinearPartition, *, accumulates: bool
+) -> list[ThreadAccess]:
+    """The sources' vectors in order, then those of the destination, the last operand."""
+    last = len(op.operands) - 1
+    domain = shape_of(op.operands[last].type)
+    stage = stage_reference(op)
+    accesses = [
+        plain_access(
+            op, source, AccessKind.READ, stage, partitioned_stream(op, source, partition, domain)
+        )
+        for source in range(last)
+    ]
+    if isinstance(op.operands[last].type, SharedType):
+        stream = partitioned_stream(op, last, partition, domain)
+        accesses += destination_accesses(op, last, stage, stream, accumulates=accumulates)
+    return accesses
+
+
+def reduce_accesses(
+    op: Operation,
+    groups: Groups,
+    dim: int,
+    lanes: int,
+    partition: LinearPartition,
+    *,
+    accumulates: bool,
+) -> list[ThreadAccess]:
+    """All lanes' reads of the source, then lane 0's access to each sum."""
+    source, destination = op.operands
+    results = shape_of(destination.type)
+    layout = resolved_layout_of(source)
+    strides = list(strides_of(layout))
+    step = groups.step * strides[dim]
+    strides[dim] *= groups.start_step
+    order = partition.order
+    reduction = ReduceSum(
+        layout,
+        Layout(groups.count, step),
+        Layout(tuple(results[d] for d in order), tuple(strides[d] for d in order)),
+        partition.threads,
+        lanes,
+    )
+    block = enclosing_kernel(op).threads
+    stage = stage_reference(op)
+    reads = reduce_source_stream(reduction, element_bytes_of(source.type), block=block)
+    target = iteration_layout(resolved_layout_of(destination), results, results, order)
+    writes = reduce_destination_stream(reduction, target, block=block)
+    return [
+        plain_access(op, 0, AccessKind.READ, stage, reads),
+        *destination_accesses(op, 1, stage, writes, accumulates=accumulates),
+    ]
+
+
+def _warps(op: Operation, mma: TiledMmaAttr | None) -> tuple[int, int]:
+    if mma is None:
+        raise AccessError(f"{op_label(op)}: the accumulator is not a tensor-core fragment")
+    warps_m, warps_n, _ = mma.thr_layout
+    return warps_m, warps_n
+
+
+def mma_accesses(
+    op: Operation, mma: TiledMmaAttr | None, ldmatrix: Sequence[bool]
+) -> list[ThreadAccess]:
+    """The reads of both operands, by ``ldmatrix`` (four matrices, then two) or one by one."""
+    accesses: list[ThreadAccess] = []
+    warps_m, warps_n = _warps(op, mma)
+    block, stage = enclosing_kernel(op).threads, stage_reference(op)
+    for operand, uses_ldmatrix in enumerate(ldmatrix):
+        value = op.operands[operand]
+        layout, shape = resolved_layout_of(value), shape_of(value.type)
+        matrix = matrix_layout(layout, shape, transposed=operand == 1)
+        mapping = MatmulOperand(operand == 0, warps_m, warps_n, matrix)
+        if not uses_ldmatrix:
+            stream = element_stream(mapping, block=block)
+            accesses.append(plain_access(op, operand, AccessKind.READ, stage, stream))
+            continue
+        try:
+            streams = ldmatrix_streams(mapping, block=block)
+        except MappingError as error:
+            raise AccessError(f"{op_label(op)}: {value_label(value)}: {error}") from error
+        accesses += [
+            ThreadAccess(
+                op,
+                operand,
+                AccessKind.READ,
+                f"ldmatrix.x{matrices}{'.trans' if mapping.transposed else ''}",
+                stage,
+                stream.width,
+                stream.offsets,
+                stream.significant,
+                warp_collective=True,
+            )
+            for matrices, stream in streams
+        ]
+    return accesses
+
+
+def store_accesses(op: Operation, *, accumulates: bool) -> list[ThreadAccess]:
+    """The accesses of a fragment's threads to the buffer that it is written or added to."""
+    fragment, destination = op.operands[0].type, op.operands[1]
+    if not isinstance(fragment, FragmentType):
+        raise VerifyException(f"{op_label(op)}: its source is not a fragment")
+    stage = stage_reference(op)
+    shape = shape_of(destination.type)
+    if fragment.partition is not None:
+        stream = partitioned_stream(op, 1, fragment.partition, shape)
+    else:
+        warps_m, warps_n = _warps(op, fragment.tiled_mma)
+        stream = mma_fragment_stream(
+            MmaFragment(warps_m, warps_n, shape[-2], shape[-1]),
+            matrix_layout(resolved_layout_of(destination), shape),
+            block=enclosing_kernel(op).threads,
+        )
+    return destination_accesses(op, 1, stage, stream, accumulates=accumulates)

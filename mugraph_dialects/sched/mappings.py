@@ -1,0 +1,373 @@
+"""Which element every thread of a block touches: the header library's mappings, in numpy.
+
+Each function is the twin of a template of the same name in ``runtime/include/mugraph`` and gives
+the offsets, in elements and after the swizzle, that the template's memory instructions use.
+Nothing here knows of IR: arguments are layouts, partitions and extents.
+
+Arrays of offsets are ``[instructions, threads]``, read-only and shared by all callers; -1 marks a
+thread that an instruction leaves out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from mugraph.dialects.cute import ComposedLayout, Layout
+from mugraph.dialects.partition import VECTOR_BYTES
+from mugraph.dialects.tensor_types import AnyLayout, base_layout, strides_of
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+
+IDLE = -1
+"""The offset of a thread that takes no part in an instruction."""
+WARP = 32
+ATOM_M, ATOM_N, ATOM_K = 16, 8, 16
+"""The extents of one tensor-core instruction."""
+LINE = 8
+"""Elements of 16 bits in one line of ``ldmatrix``."""
+
+_CACHED = 512
+_NO_GRANULE = 1 << 20
+
+
+class MappingError(ValueError):
+    """A template of the header library would refuse these arguments; the message says why."""
+
+
+class Access(Enum):
+    """How a vector of consecutive indices lies in memory."""
+
+    CONTIGUOUS = "contiguous"
+    BROADCAST = "broadcast"
+    GATHER = "gather"
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """One kind of instruction: ``width`` contiguous elements a thread, at ``offsets``.
+
+    ``significant`` counts the leading elements of each access whose values can reach a result;
+    ``None`` where all of them do.
+    """
+
+    width: int
+    offsets: IntArray
+    significant: IntArray | None = None
+
+
+def modes_of(layout: AnyLayout) -> tuple[tuple[int, int], ...]:
+    """Extents and strides in order, coalesced: extents of 1 vanish, continued modes merge."""
+    modes: list[tuple[int, int]] = []
+    plain = base_layout(layout)
+    for extent, stride in zip(plain.flat_shape, plain.flat_stride, strict=True):
+        if extent == 1:
+            continue
+        if modes and stride == modes[-1][0] * modes[-1][1]:
+            modes[-1] = (modes[-1][0] * extent, modes[-1][1])
+        else:
+            modes.append((extent, stride))
+    return tuple(modes)
+
+
+def granule_of(layout: AnyLayout) -> int:
+    """How many elements a swizzle keeps contiguous and in order."""
+    if isinstance(layout, ComposedLayout) and layout.swizzle.bits:
+        return 1 << layout.swizzle.base
+    return _NO_GRANULE
+
+
+def offset_of(layout: AnyLayout) -> int:
+    """The constant that a layout adds before its swizzle."""
+    return layout.offset if isinstance(layout, ComposedLayout) else 0
+
+
+def swizzled(layout: AnyLayout, offsets: IntArray) -> IntArray:
+    """What the swizzle of a layout makes of offsets under it."""
+    if not isinstance(layout, ComposedLayout) or not layout.swizzle.bits:
+        return offsets
+    swizzle = layout.swizzle
+    source = offsets & swizzle.source_mask
+    moved = source >> swizzle.shift if swizzle.shift >= 0 else source << -swizzle.shift
+    return offsets ^ moved
+
+
+def linear_offsets(layout: AnyLayout, indices: IntArray) -> IntArray:
+    """The offsets of 1-D coordinates under the swizzle, without the constant."""
+    plain = base_layout(layout)
+    offsets = np.zeros_like(indices)
+    rest = indices
+    for extent, stride in zip(plain.flat_shape, plain.flat_stride, strict=True):
+        rest, digit = np.divmod(rest, extent)
+        offsets += digit * stride
+    return offsets
+
+
+def element_offsets(layout: AnyLayout, indices: IntArray) -> IntArray:
+    """The offsets of 1-D coordinates, each below the size of the layout."""
+    return swizzled(layout, offset_of(layout) + linear_offsets(layout, indices))
+
+
+def iteration_layout(
+    layout: AnyLayout, extents: Sequence[int], domain: Sequence[int], order: Sequence[int]
+) -> AnyLayout:
+    """A layout over an iteration domain: modes in the order of iteration, stride 0 to broadcast."""
+    strides = strides_of(layout)
+    return _swizzled_like(
+        layout,
+        Layout(
+            tuple(domain[dim] for dim in order),
+            tuple(0 if extents[dim] == 1 else strides[dim] for dim in order),
+        ),
+    )
+
+
+def matrix_layout(
+    layout: AnyLayout, extents: Sequence[int], *, transposed: bool = False
+) -> AnyLayout:
+    """The last two dimensions of a buffer as a matrix, (rows, columns) or the other way round."""
+    strides = strides_of(layout)
+    rows, columns = (-1, -2) if transposed else (-2, -1)
+    return _swizzled_like(
+        layout, Layout((extents[rows], extents[columns]), (strides[rows], strides[columns]))
+    )
+
+
+def _swizzled_like(layout: AnyLayout, plain: Layout) -> AnyLayout:
+    if isinstance(layout, ComposedLayout):
+        return ComposedLayout(layout.swizzle, layout.offset, plain)
+    return plain
+
+
+def access_of(layout: AnyLayout, vector: int) -> Access:
+    """How ``vector`` consecutive indices of a layout lie in memory; twin of ``access_of``."""
+    modes = modes_of(layout)
+    first_extent, first_stride = modes[0] if modes else (1, 0)
+    if vector == 1 or first_extent % vector:
+        return Access.GATHER
+    if first_stride == 0:
+        return Access.BROADCAST
+    is_aligned = (
+        all(stride % vector == 0 for _, stride in modes[1:]) and offset_of(layout) % vector == 0
+    )
+    if first_stride == 1 and is_aligned and granule_of(layout) % vector == 0:
+        return Access.CONTIGUOUS
+    return Access.GATHER
+
+
+@lru_cache(_CACHED)
+def owned_vectors(threads: int, vector: int, size: int) -> IntArray:
+    """The vector that each thread owns in each round, ``[rounds, threads]``, or -1.
+
+    Twin of ``LinearPartition``: thread t owns the vectors t, t + threads, ... of ``size`` elements.
+    Raises ``MappingError`` unless ``vector`` divides ``size``.
+    """
+    if size % vector:
+        raise MappingError(
+            f"{size} elements cannot be dealt out in vectors of {vector}; use vectors of 1"
+        )
+    vectors = size // vector
+    rounds = -(-vectors // threads)
+    owned = np.arange(rounds * threads, dtype=np.int64).reshape(rounds, threads)
+    return read_only(np.where(owned < vectors, owned, IDLE))
+
+
+@lru_cache(_CACHED)
+def vector_stream(
+    layout: AnyLayout, threads: int, vector: int, element_bytes: int, *, block: int
+) -> Stream:
+    """The accesses of a linear partition to one operand, laid out over the iteration domain.
+
+    One instruction a vector where it is contiguous (several of 16 bytes where it is longer), one
+    element a vector where it is broadcast, and ``vector`` of one element otherwise.  ``block`` is
+    the number of threads of the block; those past ``threads`` are idle.
+    """
+    owned = owned_vectors(threads, vector, base_layout(layout).size())
+    access = access_of(layout, vector)
+    width, starts = 1, range(1)
+    if access is Access.CONTIGUOUS:
+        width = min(vector, VECTOR_BYTES // element_bytes)
+        starts = range(0, vector, width)
+    elif access is Access.GATHER:
+        starts = range(vector)
+    steps = np.array(starts, dtype=np.int64)[None, :, None]
+    indices = np.where(owned == IDLE, 0, owned)[:, None, :] * vector + steps
+    offsets = np.where(owned[:, None, :] == IDLE, IDLE, element_offsets(layout, indices))
+    return Stream(width, for_block(offsets, block))
+
+
+def for_block(array: IntArray, block: int, idle: int = IDLE) -> IntArray:
+    """As ``[instructions, block]``: ``idle`` for threads that the mapping leaves out."""
+    flat = array.reshape(-1, array.shape[-1])[:, :block]
+    missing = block - flat.shape[1]
+    if missing:
+        flat = np.pad(flat, ((0, 0), (0, missing)), constant_values=idle)
+    return read_only(flat)
+
+
+def read_only(array: IntArray) -> IntArray:
+    """The array, which must not be written to any more."""
+    array.setflags(write=False)
+    return array
+
+
+@lru_cache(_CACHED)
+def fill_stream(elements: int, element_bytes: int, *, block: int) -> Stream:
+    """The writes of ``Fill`` to a contiguous buffer: the widest vector that divides its size."""
+    vector = VECTOR_BYTES // element_bytes
+    while elements % vector:
+        vector //= 2
+    return vector_stream(Layout((elements,), (1,)), block, vector, element_bytes, block=block)
+
+
+@dataclass(frozen=True)
+class ReduceSum:
+    """Twin of ``ReduceSum``: ``reduced`` and ``outputs`` are the two modes of the source.
+
+    ``source`` gives the swizzle and the constant; ``threads`` take part, ``lanes`` share a sum.
+    """
+
+    source: AnyLayout
+    reduced: Layout
+    outputs: Layout
+    threads: int
+    lanes: int
+
+    def vector_length(self, element_bytes: int) -> int:
+        """How many elements a lane reads at once: at most 16 bytes, contiguous and aligned."""
+        modes = modes_of(self.reduced)
+        first_extent, first_stride = modes[0] if modes else (1, 0)
+        vector = VECTOR_BYTES // element_bytes
+        while vector > 1:
+            strides = [stride for _, stride in (*modes[1:], *modes_of(self.outputs))]
+            if (
+                self.reduced.size() % (self.lanes * vector) == 0
+                and first_extent % vector == 0
+                and first_stride == 1
+                and all(stride % vector == 0 for stride in strides)
+                and offset_of(self.source) % vector == 0
+                and granule_of(self.source) % vector == 0
+            ):
+                return vector
+            vector //= 2
+        return 1
+
+    def outputs_of(self) -> IntArray:
+        """The output that each thread helps to sum in each round, ``[rounds, threads]``, or -1."""
+        groups = self.threads // self.lanes
+        size = self.outputs.size()
+        group = np.arange(self.threads, dtype=np.int64) // self.lanes
+        output = group + np.arange(-(-size // groups), dtype=np.int64)[:, None] * groups
+        return np.where((group < groups) & (output < size), output, IDLE)
+
+
+@lru_cache(_CACHED)
+def reduce_source_stream(reduction: ReduceSum, element_bytes: int, *, block: int) -> Stream:
+    """What ``ReduceSum`` reads, by rounds of outputs, then by steps along the reduced mode."""
+    vector = reduction.vector_length(element_bytes)
+    outputs = reduction.outputs_of()[:, None, :]
+    lane = np.arange(reduction.threads) % reduction.lanes
+    owned = owned_vectors(reduction.lanes, vector, reduction.reduced.size())[None, :, lane]
+    active = (outputs != IDLE) & (owned != IDLE)
+    unswizzled = (
+        offset_of(reduction.source)
+        + linear_offsets(reduction.outputs, np.maximum(outputs, 0))
+        + linear_offsets(reduction.reduced, np.maximum(owned, 0) * vector)
+    )
+    offsets = np.where(active, swizzled(reduction.source, unswizzled), IDLE)
+    return Stream(vector, for_block(offsets, block))
+
+
+@lru_cache(_CACHED)
+def reduce_destination_stream(
+    reduction: ReduceSum, destination: AnyLayout, *, block: int
+) -> Stream:
+    """Where lane 0 of each group writes its sum; ``destination`` is over the outputs' domain."""
+    outputs = reduction.outputs_of()
+    lane = np.arange(reduction.threads) % reduction.lanes
+    active = (outputs != IDLE) & (lane == 0)
+    offsets = np.where(active, element_offsets(destination, np.maximum(outputs, 0)), IDLE)
+    return Stream(1, for_block(offsets, block))
+
+
+@dataclass(frozen=True)
+class MmaFragment:
+    """Twin of ``MmaFragment``: a ``rows`` x ``columns`` accumulator of ``warps_m * warps_n`` warps.
+
+    Value ``(i * tiles_n + j) * 4 + c`` of a thread is value c of its m tile i and n tile j.
+    """
+
+    warps_m: int
+    warps_n: int
+    rows: int
+    columns: int
+
+    @property
+    def threads(self) -> int:
+        """How many threads hold values."""
+        return self.warps_m * self.warps_n * WARP
+
+    @property
+    def tiles_m(self) -> int:
+        """Tiles of a warp along m."""
+        return math.ceil(math.ceil(self.rows / ATOM_M) / self.warps_m)
+
+    @property
+    def tiles_n(self) -> int:
+        """Tiles of a warp along n."""
+        return math.ceil(math.ceil(self.columns / ATOM_N) / self.warps_n)
+
+    def coordinates(self) -> tuple[IntArray, IntArray]:
+        """Row and column of every value, ``[values, threads]``; some lie past the matrix."""
+        shape = (self.tiles_m, self.tiles_n, 4, self.threads)
+        i, j, c, thread = np.indices(shape, dtype=np.int64, sparse=True)
+        warp, lane = thread // WARP, thread % WARP
+        row = (i * self.warps_m + warp % self.warps_m) * ATOM_M + lane // 4 + 8 * (c // 2)
+        column = (j * self.warps_n + warp // self.warps_m) * ATOM_N + 2 * (lane % 4) + c % 2
+        flat = (math.prod(shape[:-1]), self.threads)
+        return (
+            np.broadcast_to(row, shape).reshape(flat),
+            np.broadcast_to(column, shape).reshape(flat),
+        )
+
+    def has_pairs(self, matrix: AnyLayout) -> bool:
+        """Whether two neighbouring columns are always stored at once."""
+        plain = base_layout(matrix)
+        rows, columns = modes_of(plain[0]), modes_of(plain[1])
+        first_extent, first_stride = columns[0] if columns else (1, 0)
+        return (
+            first_stride == 1
+            and first_extent % 2 == 0
+            and all(stride % 2 == 0 for _, stride in (*columns[1:], *rows))
+            and offset_of(matrix) % 2 == 0
+            and granule_of(matrix) % 2 == 0
+        )
+
+
+@lru_cache(_CACHED)
+def mma_fragment_stream(fragment: MmaFragment, matrix: AnyLayout, *, block: int) -> Stream:
+    """The accesses of a fragment to a matrix (rows, columns): pairs of columns where it can."""
+    row, column = fragment.coordinates()
+    width = 1
+    if fragment.has_pairs(matrix):
+        width = 2
+        row, column = row[::2], column[::2]
+    inside = (row < fragment.rows) & (column < fragment.columns)
+    offsets = np.where(inside, matrix_offsets(matrix, row, column), IDLE)
+    return Stream(width, for_block(offsets, block))
+
+
+def matrix_offsets(matrix: AnyLayout, row: IntArray, column: IntArray) -> IntArray:
+    """The offsets of elements of a matrix; an extent of 1 has no stride."""
+    plain = base_layout(matrix)
+    rows, columns = modes_of(plain[0]), modes_of(plain[1])
+    row_stride = rows[0][1] if rows else 0
+    column_stride = columns[0][1] if columns else 0
+    return swizzled(matrix, offset_of(matrix) + row * row_stride + column * column_stride)

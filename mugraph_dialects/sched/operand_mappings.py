@@ -1,0 +1,199 @@
+"""How a warp reads the operands of a tensor-core product: twin of ``tb/matmul_operand.h``.
+
+A tile of A is 16 rows of m, one of B 8 rows of n; B tiles are read two at a time.  Lines or
+elements past the matrix are replaced by valid ones, whose values never reach a result.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from mugraph.dialects.sched.mappings import (
+    ATOM_K,
+    ATOM_M,
+    ATOM_N,
+    IDLE,
+    LINE,
+    WARP,
+    IntArray,
+    MappingError,
+    Stream,
+    for_block,
+    granule_of,
+    matrix_offsets,
+    modes_of,
+    offset_of,
+)
+from mugraph.dialects.tensor_types import AnyLayout, base_layout
+
+
+@dataclass(frozen=True)
+class MatmulOperand:
+    """One operand: ``matrix`` is (M, K) for A (``is_a``) and (N, K) for B.
+
+    ``warps_m`` and ``warps_n`` lie along the product; warp w is (w % warps_m, w / warps_m).
+    """
+
+    is_a: bool
+    warps_m: int
+    warps_n: int
+    matrix: AnyLayout
+
+    @property
+    def rows(self) -> int:
+        """The extent along m or n."""
+        return base_layout(self.matrix)[0].size()
+
+    @property
+    def depth(self) -> int:
+        """The extent along k."""
+        return base_layout(self.matrix)[1].size()
+
+    @property
+    def threads(self) -> int:
+        """How many threads multiply."""
+        return self.warps_m * self.warps_n * WARP
+
+    @property
+    def tile_rows(self) -> int:
+        """Rows of one tile."""
+        return ATOM_M if self.is_a else ATOM_N
+
+    @property
+    def row_step(self) -> int:
+        """Rows from one tile of a warp to its next."""
+        return (self.warps_m if self.is_a else self.warps_n) * self.tile_rows
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of a warp."""
+        warps = self.warps_m if self.is_a else self.warps_n
+        return math.ceil(math.ceil(self.rows / self.tile_rows) / warps)
+
+    @property
+    def steps(self) -> int:
+        """Steps of 16 along k, the last one perhaps partial."""
+        return math.ceil(self.depth / ATOM_K)
+
+    @property
+    def transposed(self) -> bool:
+        """Whether lines run along the rows rather than along k."""
+        rows, depth = (modes_of(base_layout(self.matrix)[mode]) for mode in (0, 1))
+        row_stride = rows[0][1] if rows else 0
+        contiguous = depth[0][1] == 1 if depth else row_stride != 1
+        return not contiguous
+
+    def has_aligned_lines(self) -> bool:
+        """Whether ``ldmatrix`` can read the matrix: every line of 16 bytes whole and aligned."""
+        plain = base_layout(self.matrix)
+        lines, others = plain[1], plain[0]
+        if self.transposed:
+            lines, others = others, lines
+        along, across = modes_of(lines), modes_of(others)
+        return (
+            (not along or along[0][1] == 1)
+            and (len(along) <= 1 or along[0][0] % LINE == 0)
+            and all(stride % LINE == 0 for _, stride in (*along[1:], *across))
+            and offset_of(self.matrix) % LINE == 0
+            and granule_of(self.matrix) % LINE == 0
+        )
+
+    def origin(self, quarter: IntArray) -> tuple[IntArray, IntArray]:
+        """Row and k of the first element of matrix ``quarter`` of a load (twin: matrix_origin)."""
+        if self.is_a:
+            return quarter % 2 * 8, quarter // 2 * 8
+        return quarter // 2 * self.row_step, quarter % 2 * 8
+
+    def first_tiles(self) -> IntArray:
+        """The tiles with which the loads of one k step begin."""
+        return np.arange(0, self.tiles, 1 if self.is_a else 2, dtype=np.int64)
+
+    def warp_along(self, thread: IntArray) -> IntArray:
+        """A thread's warp along the operand's rows."""
+        warp = thread // WARP
+        return warp % self.warps_m if self.is_a else warp // self.warps_m
+
+
+@lru_cache(512)
+def ldmatrix_streams(operand: MatmulOperand, *, block: int) -> tuple[tuple[int, Stream], ...]:
+    """The lines whose addresses the lanes give to ``ldmatrix``, and how many matrices it loads.
+
+    By k steps, then by tiles.  A last single tile of B is loaded two matrices at a time, for
+    which only lanes 0 to 15 give addresses.  Raises ``MappingError`` where lines are not whole or
+    aligned.
+    """
+    if not operand.has_aligned_lines():
+        raise MappingError(
+            "ldmatrix needs rows or k contiguous, and every other stride (and the swizzle) in "
+            "multiples of 8 elements"
+        )
+    thread = np.arange(operand.threads, dtype=np.int64)
+    lane = thread % WARP
+    row, k = operand.origin(lane // LINE)
+    row, k = (row, k + lane % LINE) if operand.transposed else (row + lane % LINE, k)
+    row = row + operand.warp_along(thread) * operand.tile_rows
+    steps = np.arange(operand.steps, dtype=np.int64)[:, None, None]
+    tiles = operand.first_tiles()
+    loads_pairs = operand.is_a | (tiles + 1 < operand.tiles)
+    streams: list[tuple[int, Stream]] = []
+    for matrices, chosen in ((4, tiles[loads_pairs]), (2, tiles[~loads_pairs])):
+        if not chosen.size:
+            continue
+        at_row = row + chosen[None, :, None] * operand.row_step
+        at_k = k + steps * ATOM_K
+        offsets, significant = _lines(operand, at_row, at_k)
+        unused = lane >= matrices * LINE
+        offsets = np.where(unused, IDLE, offsets)
+        significant = np.where(unused, 0, significant)
+        streams.append((matrices, _stream(LINE, offsets, significant, block)))
+    return tuple(streams)
+
+
+def _lines(operand: MatmulOperand, row: IntArray, k: IntArray) -> tuple[IntArray, IntArray]:
+    """Offsets of lines, moved inside the matrix, and how many elements of each count."""
+    rows, depth = operand.rows, operand.depth
+    if operand.transposed:
+        last_row, last_k = (rows - 1) // LINE * LINE, depth - 1
+        left = np.where(k < depth, rows - row, 0)
+    else:
+        last_row, last_k = rows - 1, (depth - 1) // LINE * LINE
+        left = np.where(row < rows, depth - k, 0)
+    offsets = matrix_offsets(operand.matrix, np.minimum(row, last_row), np.minimum(k, last_k))
+    return offsets, np.clip(left, 0, LINE)
+
+
+@lru_cache(512)
+def element_stream(operand: MatmulOperand, *, block: int) -> Stream:
+    """The elements that lanes read one by one, by k steps, tiles, registers and their halves."""
+    thread = np.arange(operand.threads, dtype=np.int64)
+    lane = thread % WARP
+    tiles = operand.first_tiles()
+    loads = [
+        (tile, quarter, half)
+        for tile in tiles.tolist()
+        for quarter in range(4 if operand.is_a or tile + 1 < operand.tiles else 2)
+        for half in range(2)
+    ]
+    tile, quarter, half = np.array(loads, dtype=np.int64).T[:, None, :, None]
+    row, k = operand.origin(quarter)
+    row = row + lane // 4 + operand.warp_along(thread) * operand.tile_rows + tile * operand.row_step
+    steps = np.arange(operand.steps, dtype=np.int64)[:, None, None]
+    k = k + 2 * (lane % 4) + half + steps * ATOM_K
+    offsets = matrix_offsets(
+        operand.matrix,
+        np.minimum(row, operand.rows - 1),
+        np.minimum(k, operand.depth - 1),
+    )
+    significant = ((row < operand.rows) & (k < operand.depth)).astype(np.int64)
+    return _stream(1, offsets, significant, block)
+
+
+def _stream(width: int, offsets: IntArray, significant: IntArray, block: int) -> Stream:
+    offsets, significant = np.broadcast_arrays(offsets, significant)
+    flat, counts = for_block(offsets, block), for_block(significant, block, idle=0)
+    whole = np.array_equal(counts, np.where(flat == IDLE, 0, width))
+    return Stream(width, flat, None if whole else counts)

@@ -1,0 +1,49 @@
+"""Proofs that two functions are the same, by normal forms of their results' elements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.func import FuncOp
+
+from mugraph.dialects.tensor_types import shape_of
+from mugraph.runtime.equivalence.errors import NoProofError
+from mugraph.runtime.equivalence.normal_form import NormalForm
+from mugraph.runtime.equivalence.symbolic import Symbolic, SymbolicTensor, results_of
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Whether normal forms coincide; if not, why there is no proof."""
+
+    holds: bool
+    reason: str = ""
+
+
+def prove(one: FuncOp, other: FuncOp) -> Proof:
+    """Tries to prove that two functions of one signature are the same.
+
+    They are, wherever both are defined, if the elements of all results have equal normal forms.
+    Where that is not so, nothing has been shown.
+    """
+    symbolic = Symbolic()
+    try:
+        pairs = list(
+            zip(results_of(one, symbolic), results_of(other, symbolic), strict=True)
+        )
+        for number, (left, right) in enumerate(pairs):
+            shape = shape_of(one.function_type.outputs.data[number])
+            form, expected = normal_forms(symbolic, shape, left, right)
+            if form != expected:
+                return Proof(False, f"the normal forms of result {number} differ")
+    except NoProofError as error:
+        return Proof(False, str(error))
+    return Proof(True)
+
+
+def normal_forms(
+    symbolic: Symbolic, shape: tuple[int, ...], *tensors: SymbolicTensor
+) -> list[NormalForm]:
+    """The normal forms of the same element of several tensors, in the same variables."""
+    places = symbolic.places(shape)
+    return symbolic.read(*((tensor, places) for tensor in tensors))

@@ -1,0 +1,347 @@
+"""What the elements of a µGraph's results are, as normal forms in the elements of its inputs.
+
+Symbolic execution of ``kn`` and ``tb``: a value is a normal form of one element, whose place is a
+free variable for each digit of each dimension.  Grids, loops and tiles add variables; nothing
+depends on how large extents are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Operation, SSAValue
+
+from mugraph.dialects import kn, tb
+from mugraph.dialects.elementwise import ScalarFunction
+from mugraph.dialects.maps import block_coordinate_factors, mapped_axes
+from mugraph.dialects.tensor_types import op_label, shape_of
+from mugraph.runtime.equivalence import normal_form as nf
+from mugraph.runtime.equivalence.constants import meant_by
+from mugraph.runtime.equivalence.errors import NoProofError
+from mugraph.runtime.equivalence.indices import ZERO, Affine, Scope, Variable, affine
+from mugraph.runtime.equivalence.normal_form import NormalForm
+
+
+def silu(x: NormalForm) -> NormalForm:
+    """x / (1 + exp(-x))."""
+    decay = nf.add(nf.constant(1), nf.exponential(nf.scale(x, -1)))
+    return nf.multiply(x, nf.inverse(decay))
+
+
+def _identity(x: NormalForm) -> NormalForm:
+    return x
+
+
+def _subtract(x: NormalForm, y: NormalForm) -> NormalForm:
+    return nf.add(x, nf.scale(y, -1))
+
+
+def _divide(x: NormalForm, y: NormalForm) -> NormalForm:
+    return nf.multiply(x, nf.inverse(y))
+
+
+def _square(x: NormalForm) -> NormalForm:
+    return nf.multiply(x, x)
+
+
+def _mul_scalar(x: NormalForm, constant: float) -> NormalForm:
+    return nf.scale(x, meant_by(constant))
+
+
+SCALAR_FUNCTIONS: dict[str, Callable[..., NormalForm]] = {
+    "identity": _identity,
+    "exp": nf.exponential,
+    "silu": silu,
+    "square": _square,
+    "sqrt": nf.square_root,
+    "mul_scalar": _mul_scalar,
+    "add": nf.add,
+    "sub": _subtract,
+    "mul": nf.multiply,
+    "div": _divide,
+}
+"""The normal form of each scalar function: operands, then constants."""
+
+
+def apply_function(function: ScalarFunction, *operands: NormalForm) -> NormalForm:
+    """The function of normal forms; raises ``NoProofError`` for one that the table lacks."""
+    compute = SCALAR_FUNCTIONS.get(function.name)
+    if compute is None:
+        raise NoProofError(f"the function '{function}' has no normal form")
+    return compute(*operands, *function.constants)
+
+
+@dataclass(frozen=True)
+class SymbolicTensor:
+    """A tensor as the normal form of its element at a place.
+
+    ``digits`` holds, for each dimension, the free variables whose mixed-radix number is the place
+    along it, outermost first; none where the extent is 1.
+    """
+
+    digits: tuple[tuple[Variable, ...], ...]
+    body: NormalForm
+
+
+@dataclass
+class Symbolic:
+    """Computes symbolic tensors; variables of all of them are of one scope."""
+
+    scope: Scope = field(default_factory=Scope)
+
+    def input(self, number: int, shape: Sequence[int]) -> SymbolicTensor:
+        """An argument of the function."""
+        indices = self.places(shape)
+        return self.tensor(indices, nf.element(number, indices))
+
+    def places(self, shape: Sequence[int]) -> list[Affine]:
+        """A new place in a tensor of these extents."""
+        return [self.scope.index(extent) for extent in shape]
+
+    def at(self, tensor: SymbolicTensor, indices: Sequence[Affine]) -> NormalForm:
+        """The element at a place.
+
+        It may split variables of the indices: apply :meth:`settled` to what was read before.
+        Raises ``NoProofError`` where the place cannot be taken apart as the tensor is.
+        """
+        values: dict[Variable, Affine] = {}
+        for index, digits in zip(indices, tensor.digits, strict=True):
+            parts = self.scope.take_apart(index, [digit.extent for digit in digits])
+            values |= zip(digits, parts, strict=True)
+        return nf.substitute(tensor.body, values)
+
+    def settled(self, form: NormalForm) -> NormalForm:
+        """The normal form with split variables written as their digits."""
+        return nf.substitute(form, self.scope.values())
+
+    def read(self, *reads: tuple[SymbolicTensor, Sequence[Affine]]) -> list[NormalForm]:
+        """Elements of several tensors, in the same variables."""
+        forms = [self.at(tensor, indices) for tensor, indices in reads]
+        return [self.settled(form) for form in forms]
+
+    def sum(self, form: NormalForm, indices: Sequence[Affine]) -> NormalForm:
+        """The sum over the ranges of indices that :meth:`places` made."""
+        variables = [v for index in indices for v in self.scope.digits_of_index(index)]
+        return nf.sum_over(self.settled(form), variables)
+
+    def tensor(self, indices: Sequence[Affine], body: NormalForm) -> SymbolicTensor:
+        """The tensor whose element at a place that :meth:`places` made is ``body``."""
+        digits = [self.scope.digits_of_index(index) for index in indices]
+        return self.merged(digits, self.settled(body))
+
+    def merged(self, digits: Sequence[Sequence[Variable]], body: NormalForm) -> SymbolicTensor:
+        """The same tensor with fewer digits, where neighbours always occur side by side."""
+        merged: list[tuple[Variable, ...]] = []
+        for places in digits:
+            left = list(places)
+            place = 0
+            while place + 1 < len(left):
+                outer, inner = left[place : place + 2]
+                if any(
+                    index.coefficient(outer) != inner.extent * index.coefficient(inner)
+                    for index in nf.indices_of(body)
+                ):
+                    place += 1
+                    continue
+                both = self.scope.variable(outer.extent * inner.extent)
+                body = nf.substitute(body, {outer: ZERO, inner: affine(both)})
+                left[place : place + 2] = [both]
+                place = max(place - 1, 0)
+            merged.append(tuple(left))
+        return SymbolicTensor(tuple(merged), body)
+
+    def elementwise(
+        self, shape: Sequence[int], function: ScalarFunction, *operands: SymbolicTensor
+    ) -> SymbolicTensor:
+        """A scalar function of each element, with extents of 1 broadcast."""
+        places = self.places(shape)
+        forms = self.read(*((operand, _broadcast(operand, places)) for operand in operands))
+        return self.tensor(places, apply_function(function, *forms))
+
+    def matmul(
+        self, shape: Sequence[int], depth: int, lhs: SymbolicTensor, rhs: SymbolicTensor
+    ) -> SymbolicTensor:
+        """The matrix product over the last two dimensions."""
+        *batch, row, column = places = self.places(shape)
+        inner = self.scope.index(depth)
+        left, right = self.read((lhs, [*batch, row, inner]), (rhs, [*batch, inner, column]))
+        return self.tensor(places, self.sum(nf.multiply(left, right), [inner]))
+
+    def reduction(
+        self, shape: Sequence[int], dim: int, groups: tb.Groups, operand: SymbolicTensor
+    ) -> SymbolicTensor:
+        """Sums of groups along one dimension; ``shape`` is the result's."""
+        places = self.places(shape)
+        inner = self.scope.index(groups.count)
+        read = list(places)
+        read[dim] = places[dim].scaled(groups.start_step) + inner.scaled(groups.step)
+        (form,) = self.read((operand, read))
+        return self.tensor(places, self.sum(form, [inner]))
+
+    def map(
+        self, function: Callable[[NormalForm], NormalForm], operand: SymbolicTensor
+    ) -> SymbolicTensor:
+        """A function of each element."""
+        return self.merged(operand.digits, function(self.settled(operand.body)))
+
+
+def _broadcast(operand: SymbolicTensor, places: Sequence[Affine]) -> list[Affine]:
+    return [place if digits else ZERO for place, digits in zip(places, operand.digits, strict=True)]
+
+
+@dataclass
+class ThreadblockExecution:
+    """Symbolic execution of one ``kn.customized``."""
+
+    symbolic: Symbolic
+    graph: kn.CustomizedOp
+    arguments: Sequence[SymbolicTensor]
+
+    def __post_init__(self) -> None:
+        scope = self.symbolic.scope
+        self.block = [scope.index(extent) for extent in self.graph.grid_dim]
+        self.iteration = scope.index(self.graph.forloop_range)
+        self.values: dict[SSAValue, SymbolicTensor] = dict(
+            zip(self.graph.body.block.args, self.arguments, strict=True)
+        )
+        self.outputs: list[SymbolicTensor] = []
+
+    def run(self) -> list[SymbolicTensor]:
+        """The results, in order."""
+        for op in self.graph.body.block.ops:
+            if isinstance(op, tb.OutputOp):
+                self.outputs.append(self.output(op))
+                continue
+            value = self.compute(op)
+            epilogue = tb.epilogue_of(op)
+            for function in epilogue.functions:
+                value = self.symbolic.map(
+                    lambda form, step=function: apply_function(step, form), value
+                )
+            if epilogue.accumulates:
+                value = self.accumulated(value)
+            self.values[op.results[0]] = value
+        return self.outputs
+
+    def compute(self, op: Operation) -> SymbolicTensor:
+        """An operator's result, before its epilogue."""
+        if isinstance(op, tb.InputOp):
+            return self.input(op)
+        operands = [self.values[operand] for operand in op.operands]
+        shape = shape_of(op.results[0].type)
+        symbolic = self.symbolic
+        match op:
+            case tb.ElementwiseOp():
+                return symbolic.elementwise(shape, op.function, *operands)
+            case tb.MatmulOp():
+                return symbolic.matmul(shape, shape_of(op.lhs.type)[-1], *operands)
+            case tb.AnyReductionOp():
+                return symbolic.reduction(shape, op.reduced_dim, op.groups(), *operands)
+            case tb.RmsNormOp():
+                return self.rms_norm(op, operands[0])
+            case tb.ForloopAccumOp():
+                return self.forloop_accum(op, operands[0])
+            case tb.ForloopAccumSumToDimxOp():
+                sums = self.accumulated(operands[0])
+                return symbolic.reduction(shape, len(shape) - 1, op.groups(), sums)
+            case _:
+                raise NoProofError(f"{op_label(op)} has no normal form")
+
+    def input(self, op: tb.InputOp) -> SymbolicTensor:
+        """The tile of the block and the iteration."""
+        shape = shape_of(op.dtensor.type)
+        tile = shape_of(op.result.type)
+        places = self.symbolic.places(tile)
+        factors = block_coordinate_factors(shape, op.map_, self.graph.grid_dim)
+        indices = list(places)
+        for dim, extent in enumerate(tile):
+            for block, factor in zip(self.block, factors, strict=True):
+                indices[dim] += block.scaled(factor[dim])
+            if dim == op.loop_dim:
+                indices[dim] += self.iteration.scaled(extent)
+        (form,) = self.symbolic.read((self.values[op.dtensor], indices))
+        return self.symbolic.tensor(places, form)
+
+    def output(self, op: tb.OutputOp) -> SymbolicTensor:
+        """The tensor that the blocks' tiles make."""
+        scope = self.symbolic.scope
+        tile = self.values[op.stensor]
+        digits: list[list[Variable]] = []
+        for dim, places in enumerate(tile.digits):
+            axes = mapped_axes(op.map_, self.graph.grid_dim, dim)
+            blocks = [digit for axis in axes for digit in scope.digits_of_index(self.block[axis])]
+            digits.append([*blocks, *places])
+        # The block's variables are the kernel's; the tensor's are its own.
+        own = {v: scope.variable(v.extent) for places in digits for v in places}
+        body = nf.substitute(
+            self.symbolic.settled(tile.body), {v: affine(name) for v, name in own.items()}
+        )
+        if nf.free_variables(body) - set(own.values()):
+            raise NoProofError(f"{op_label(op)} stores a value that is not the same in all blocks")
+        return self.symbolic.merged([[own[v] for v in places] for places in digits], body)
+
+    def accumulated(self, value: SymbolicTensor) -> SymbolicTensor:
+        """The sum over the iterations."""
+        return self.symbolic.map(
+            lambda form: self.symbolic.sum(form, [self.iteration]), value
+        )
+
+    def forloop_accum(self, op: tb.ForloopAccumOp, operand: SymbolicTensor) -> SymbolicTensor:
+        """The sum, the sum over the last dimension, or its root mean square."""
+        match op.kind.data:
+            case tb.AccumulatorKind.NONE:
+                return self.accumulated(operand)
+            case tb.AccumulatorKind.SUM:
+                return self._sum_last(op, self.accumulated(operand))
+            case tb.AccumulatorKind.RMS:
+                squares = self.accumulated(self.symbolic.map(_square, operand))
+                count = shape_of(op.input.type)[-1] * self.graph.forloop_range
+                return self._root_mean(self._sum_last(op, squares), count)
+
+    def rms_norm(self, op: tb.RmsNormOp, operand: SymbolicTensor) -> SymbolicTensor:
+        """x / sqrt(mean of x² over the last dimension)."""
+        shape = shape_of(op.input.type)
+        squares = self._sum_last(op, self.symbolic.map(_square, operand))
+        norm = self._root_mean(squares, shape[-1])
+        return self.symbolic.elementwise(shape, ScalarFunction("div"), operand, norm)
+
+    def _sum_last(
+        self, op: tb.ForloopAccumOp | tb.RmsNormOp, operand: SymbolicTensor
+    ) -> SymbolicTensor:
+        shape = shape_of(op.input.type)
+        last = len(shape) - 1
+        groups = tb.Groups(shape[last], 1, 0)
+        return self.symbolic.reduction((*shape[:last], 1), last, groups, operand)
+
+    def _root_mean(self, total: SymbolicTensor, count: int) -> SymbolicTensor:
+        return self.symbolic.map(
+            lambda form: nf.square_root(nf.scale(form, Fraction(1, count))), total
+        )
+
+
+def results_of(function: FuncOp, symbolic: Symbolic) -> list[SymbolicTensor]:
+    """The results of a function; raises ``NoProofError`` at an operator without a normal form."""
+    values: dict[SSAValue, SymbolicTensor] = {
+        argument: symbolic.input(number, shape_of(argument.type))
+        for number, argument in enumerate(function.args)
+    }
+    for op in function.body.block.ops:
+        operands = [values[operand] for operand in op.operands]
+        match op:
+            case ReturnOp():
+                return operands
+            case kn.CustomizedOp():
+                results = ThreadblockExecution(symbolic, op, operands).run()
+            case kn.ElementwiseOp():
+                shape = shape_of(op.result.type)
+                results = [symbolic.elementwise(shape, op.function, *operands)]
+            case kn.MatmulOp():
+                depth = shape_of(op.lhs.type)[-1]
+                results = [symbolic.matmul(shape_of(op.result.type), depth, *operands)]
+            case _:
+                raise NoProofError(f"{op_label(op)} has no normal form")
+        values |= zip(op.results, results, strict=True)
+    raise NoProofError("the function has no func.return")

@@ -261,6 +261,12 @@ class Layout(Generic[D]):
     def __reduce__(self) -> tuple[Any, ...]:
         return (make_unchecked, (self.shape, self.stride))
 
+    def _repr_svg_(self) -> str | None:
+        """The picture that Jupyter shows; none where drawsvg is not installed."""
+        from mugraph.dialects.cute.pictures import jupyter_picture
+
+        return jupyter_picture(self)
+
     def __str__(self) -> str:
         return f"{to_text(self.shape)}:{to_text(self.stride)}"
 

@@ -233,6 +233,12 @@ class ComposedLayout:
     def __reduce__(self) -> tuple[Any, ...]:
         return (ComposedLayout, (self.swizzle, self.offset, self.layout))
 
+    def _repr_svg_(self) -> str | None:
+        """The picture that Jupyter shows; none where drawsvg is not installed."""
+        from mugraph.dialects.cute.pictures import jupyter_picture
+
+        return jupyter_picture(self)
+
     def __str__(self) -> str:
         offset = f"{self.offset} o " if self.offset else ""
         return f"{self.swizzle} o {offset}{self.layout}"

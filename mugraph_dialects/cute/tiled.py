@@ -81,8 +81,16 @@ class TiledMma:
                     f"coordinates, which is no multiple of the {covered} that the atoms cover."
                 )
 
+    def _repr_svg_(self) -> str | None:
+        """The picture that Jupyter shows; none where drawsvg is not installed."""
+        from mugraph.dialects.cute.pictures import jupyter_picture
+
+        return jupyter_picture(self)
+
     def __str__(self) -> str:
-        parts = [self.atom.name, str(self.atom_layout)]
+        parts = [self.atom.name]
+        if self.atom_layout.size() > 1:
+            parts.append(str(self.atom_layout))
         if any(part is not _ for part in self.permutation):
             parts.append("<" + ",".join(str(part) for part in self.permutation) + ">")
         return ", ".join(parts)

@@ -1,0 +1,150 @@
+"""mg-viz: pictures of layouts, atoms, swizzles and bank conflicts, as SVG or LaTeX.
+
+::
+
+    mg-viz layout '(4,(2,2)):(2,(1,8))' -o layout.svg
+    mg-viz tv '((4,8),(2,2)):((32,1),(16,8))' '(16,8)' -o tv.svg
+    mg-viz mma SM80_16x8x16_F32F16F16F32_TN -o mma.svg
+    mg-viz copy SM75_U32x4_LDSM_N -o copy.tex
+    mg-viz swizzle 'S<3,3,3> o (8,64):(64,1)' -o swizzle.svg
+    mg-viz banks 'S<3,3,3> o (8,64):(64,1)' '(8,8):(1,8)' -o banks.svg
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mugraph.dialects.cute import pictures
+from mugraph.dialects.cute.atoms import copy_atom, mma_atom
+from mugraph.dialects.cute.errors import LayoutError, NotationError
+from mugraph.dialects.cute.int_tuple import is_tuple, product_each, size
+from mugraph.dialects.cute.layout import is_layout
+from mugraph.dialects.cute.pictures import Picture
+from mugraph.dialects.cute.swizzle import ComposedLayout
+from mugraph.dialects.cute.tiled import TiledMma
+from mugraph.tools.mg_layout import evaluate
+
+
+def _layout(text: str) -> Any:
+    """A layout from its notation or from an expression of mg-layout."""
+    value = evaluate(text)
+    if isinstance(value, int) or (is_tuple(value) and all(isinstance(i, int) for i in value)):
+        from mugraph.dialects.cute import Layout
+
+        return Layout(value)
+    if not (is_layout(value) or isinstance(value, ComposedLayout)):
+        raise NotationError("Expected a layout", text, 0)
+    return value
+
+
+def _plain(text: str) -> Any:
+    value = _layout(text)
+    if not is_layout(value):
+        raise NotationError("Expected a layout without a swizzle", text, 0)
+    return value
+
+
+def _layout_command(options: argparse.Namespace) -> Picture:
+    return pictures.layout_picture(_layout(options.layout), options.color, options.bits)
+
+
+def _tv_command(options: argparse.Namespace) -> Picture:
+    extents = product_each(evaluate(options.tile))
+    rows, columns = (extents[0], size(extents[1:])) if len(extents) > 1 else (1, extents[0])
+    return pictures.tv_picture(_plain(options.layout), (rows, columns))
+
+
+def _mma_command(options: argparse.Namespace) -> Picture:
+    permutation: Any = evaluate(options.permutation) if options.permutation else ()
+    mma = TiledMma(mma_atom(options.atom), evaluate(options.atoms), permutation)
+    return pictures.mma_picture(mma)
+
+
+def _copy_command(options: argparse.Namespace) -> Picture:
+    return pictures.copy_picture(copy_atom(options.atom), options.bits)
+
+
+def _swizzle_command(options: argparse.Namespace) -> Picture:
+    layout = _layout(options.layout)
+    if not isinstance(layout, ComposedLayout):
+        raise NotationError("Expected a swizzled layout, 'S<3,3,3> o ...'", options.layout, 0)
+    return pictures.swizzle_picture(layout, options.bits)
+
+
+def _banks_command(options: argparse.Namespace) -> Picture:
+    return pictures.banks_picture(_layout(options.layout), _plain(options.access), options.bits)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="mg-viz",
+        description="Pictures of CuTe layouts. Wherever a layout is asked for, an expression of "
+        "mg-layout will do.",
+    )
+    commands = parser.add_subparsers(required=True, metavar="KIND")
+
+    def command(name: str, function: Any, help_text: str) -> argparse.ArgumentParser:
+        result = commands.add_parser(name, help=help_text, description=help_text)
+        result.add_argument("-o", "--output", help="a file .svg or .tex; without it, SVG to stdout")
+        result.set_defaults(function=function)
+        return result
+
+    def bits(result: argparse.ArgumentParser) -> None:
+        result.add_argument("--bits", type=int, default=16, help="bits of an element (16)")
+
+    result = command("layout", _layout_command, "the grid of a layout's indices")
+    result.add_argument("layout")
+    result.add_argument(
+        "--color",
+        choices=("run", "bank", "thread", "none"),
+        default="run",
+        help="by run of 8 indices, by bank, or by thread (the index)",
+    )
+    bits(result)
+    result = command("tv", _tv_command, "the table of a thread-value layout over a tile")
+    result.add_argument("layout", help="from (thread, value) to the tile's 1-D coordinate")
+    result.add_argument("tile", help="the tile's shape, such as '(16,8)'")
+    result = command("mma", _mma_command, "the operands of an MMA atom or a tiled MMA")
+    result.add_argument("atom", help="such as SM80_16x8x16_F32F16F16F32_TN")
+    result.add_argument("--atoms", default="(1,1,1)", help="atoms along M, N, K: '(2,2,1)'")
+    result.add_argument("--permutation", help="of M, N, K: '<(8,2,2):(2,1,16),_,_>'")
+    result = command("copy", _copy_command, "what a copy atom's threads read and write")
+    result.add_argument("atom", help="such as SM75_U32x4_LDSM_N")
+    bits(result)
+    result = command("swizzle", _swizzle_command, "a layout before and after its swizzle")
+    result.add_argument("layout")
+    bits(result)
+    result = command("banks", _banks_command, "the bank conflicts of a warp's access")
+    result.add_argument("layout")
+    result.add_argument("access", help="from (lane, value) to the layout's 1-D coordinate")
+    bits(result)
+    return parser
+
+
+def _write(picture: Picture, output: str | None) -> None:
+    if output is None:
+        print(picture.to_svg())
+        return
+    path = Path(output)
+    if path.suffix not in (".svg", ".tex"):
+        raise LayoutError(f"{output}: the file must end in .svg or .tex.")
+    path.write_text(picture.to_latex() if path.suffix == ".tex" else picture.to_svg())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; 0 if the picture was drawn, 1 if not."""
+    options = _parser().parse_args(arguments)
+    try:
+        _write(options.function(options), options.output)
+    except (LayoutError, OSError) as error:
+        print(f"mg-viz: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

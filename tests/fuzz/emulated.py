@@ -1,0 +1,238 @@
+"""Runs generated CUDA on the CPU, and compares it with the interpreter.
+
+The emulator of ``tests/gpu/runtime/emulator`` executes every GPU thread as a fiber: shared memory
+starts as NaN, asynchronous copies land when they are waited for, and memory past the end of a
+tensor faults.  Here outputs and the gaps of padded inputs are NaN as well, gaps of outputs must
+stay as they are, and everything runs twice, threads in rising and in falling order.
+
+Parsing CuTe's headers takes longer than anything else, so many µGraphs go into one program.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.dialects.builtin import Float16Type
+from xdsl.ir import Attribute
+
+from fuzz.properties import Compiled, PropertyError, function_of, require_close
+from mugraph.codegen.cuda import workspace_bytes
+from mugraph.dialects.tensor_types import (
+    element_type_of,
+    layout_of,
+    physical_elements,
+    shape_of,
+    strides_of,
+)
+from mugraph.runtime.interpreter import run_function
+from mugraph.runtime.toolchain import cuda_include_paths, find_cutlass, runtime_include_paths
+
+Array = npt.NDArray[Any]
+
+EMULATOR = Path(__file__).parents[1] / "gpu" / "runtime" / "emulator"
+STAGE = "the emulated kernel"
+SECONDS = 300
+
+DRIVER = """
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <string>
+
+using Execute = void (*)(std::vector<void const*>, std::vector<void*>, void*, cudaStream_t);
+
+static void* poisoned(std::size_t bytes) {
+  void* memory = nullptr;
+  cudaMalloc(&memory, bytes);
+  std::memset(memory, 0xff, bytes);
+  return memory;
+}
+
+static int run(Execute execute, std::vector<std::size_t> inputs, std::vector<std::size_t> outputs,
+               std::size_t workspace, std::string const& folder) {
+  std::vector<void const*> sources;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    void* const memory = poisoned(inputs[i]);
+    std::ifstream file(folder + "/input" + std::to_string(i), std::ios::binary);
+    file.read(static_cast<char*>(memory), static_cast<std::streamsize>(inputs[i]));
+    if (!file) return 4;
+    sources.push_back(memory);
+  }
+  for (unsigned order = 0; order < 2; ++order) {
+    emulator::launches = order;
+    std::vector<void*> targets;
+    for (std::size_t bytes : outputs) targets.push_back(poisoned(bytes));
+    try {
+      execute(sources, targets, poisoned(workspace + 16), nullptr);
+    } catch (std::exception const& error) {
+      std::fprintf(stderr, "%s\\n", error.what());
+      return 5;
+    }
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      std::ofstream file(folder + "/output" + std::to_string(order) + "_" + std::to_string(i), std::ios::binary);
+      file.write(static_cast<char const*>(targets[i]), static_cast<std::streamsize>(outputs[i]));
+    }
+  }
+  return 0;
+}
+"""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An argument or a result as it lies in device memory."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    elements: int
+
+    @staticmethod
+    def of(type_: Attribute) -> Tensor:
+        """The tensor of a resolved type."""
+        layout = layout_of(type_)
+        assert layout is not None
+        is_f16 = isinstance(element_type_of(type_), Float16Type)
+        return Tensor(
+            np.dtype(np.float16 if is_f16 else np.float32),
+            shape_of(type_),
+            strides_of(layout),
+            physical_elements(layout),
+        )
+
+    @property
+    def bytes(self) -> int:
+        """What it spans."""
+        return self.elements * self.dtype.itemsize
+
+    def view(self, memory: Array) -> Array:
+        """The elements, of memory that holds the tensor."""
+        steps = [stride * self.dtype.itemsize for stride in self.strides]
+        return np.lib.stride_tricks.as_strided(memory, self.shape, steps)
+
+    def place(self, values: Array) -> Array:
+        """Memory that holds these values, NaN elsewhere."""
+        memory = np.full(self.elements, np.nan, self.dtype)
+        self.view(memory)[...] = values
+        return memory
+
+
+def emulating_compiler() -> list[str]:
+    """The command up to the source; raises ``ToolchainError`` where headers are missing."""
+    compiler = shutil.which(os.environ.get("CXX", "g++")) or "g++"
+    command = [compiler, "-x", "c++", "-std=c++17", "-O1", "-w", "-fsanitize=alignment"]
+    command += ["-fno-sanitize-recover=all", "-include", str(EMULATOR / "emulator.h")]
+    command += [f"-I{path}" for path in (EMULATOR, *runtime_include_paths())]
+    for path in (find_cutlass(), *cuda_include_paths()):
+        command += ["-isystem", str(path)]
+    return command
+
+
+def program_of(compiled: Sequence[Compiled]) -> str:
+    """One C++ program that runs any of several µGraphs: its arguments are a number and a folder."""
+    parts = ['#include "runtime.h"', "using namespace cute;", DRIVER]
+    calls: list[str] = []
+    for number, one in enumerate(compiled):
+        lines = one.cuda.splitlines()
+        text = "\n".join(line for line in lines if not line.startswith(("#", "using namespace")))
+        text = text.replace(
+            "extern __shared__ __align__(128) char smem[];",
+            "char* const smem = reinterpret_cast<char*>(shared_memory);",
+        )
+        parts.append(re.sub(r"\b(_init|_execute_mugraph|\w+_custom\d+)\b", rf"\1_{number}", text))
+        function = function_of(one.module)
+        inputs, outputs = (
+            ", ".join(f"{Tensor.of(type_).bytes}u" for type_ in types)
+            for types in (
+                function.function_type.inputs.data,
+                function.function_type.outputs.data,
+            )
+        )
+        calls.append(
+            f"    case {number}: return run(_execute_mugraph_{number}, {{{inputs}}}, "
+            f"{{{outputs}}}, {workspace_bytes(function)}u, folder);"
+        )
+    parts += ["int main(int, char** arguments) {", "  std::string const folder = arguments[2];"]
+    parts += ["  switch (std::atoi(arguments[1])) {", *calls, "  }", "  return 6;", "}"]
+    return "\n".join(parts) + "\n"
+
+
+def build(compiled: Sequence[Compiled], folder: Path) -> Path:
+    """Compiles the program of several µGraphs; raises ``PropertyError`` with the first errors."""
+    folder.mkdir(parents=True, exist_ok=True)
+    source, executable = folder / "emulated.cu", folder / "emulated"
+    source.write_text(program_of(compiled), encoding="utf-8")
+    command = [*emulating_compiler(), str(source), "-o", str(executable)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=3 * SECONDS)
+    if result.returncode:
+        errors = [line for line in result.stderr.splitlines() if "error" in line]
+        raise PropertyError("compiling for the emulator", "\n".join(errors[:5]))
+    return executable
+
+
+def check_emulated(executable: Path, number: int, compiled: Compiled, folder: Path) -> None:
+    """Runs one µGraph of a program; raises ``PropertyError`` where its results are wrong."""
+    folder.mkdir(parents=True, exist_ok=True)
+    function = function_of(compiled.module)
+    for index, (type_, values) in enumerate(
+        zip(function.function_type.inputs.data, compiled.case.inputs, strict=True)
+    ):
+        Tensor.of(type_).place(values).tofile(folder / f"input{index}")
+    command = [str(executable), str(number), str(folder)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+    if ran.returncode:
+        raise PropertyError(STAGE, f"ends with {ran.returncode}: {ran.stderr.strip()[:400]}")
+    tensors = [Tensor.of(type_) for type_ in function.function_type.outputs.data]
+    for order in range(2):
+        stage = f"{STAGE}, threads in {('rising', 'falling')[order]} order"
+        results: list[Array] = []
+        for index, tensor in enumerate(tensors):
+            memory = np.fromfile(folder / f"output{order}_{index}", tensor.dtype)
+            results.append(tensor.view(memory).copy())
+            tensor.view(memory)[...] = np.nan
+            if not np.isnan(memory).all():
+                raise PropertyError(stage, f"result {index} writes into its padding")
+        require_close(stage, results, compiled.case.expected, compiled.case.errors)
+        require_as_interpreted(stage, results, compiled)
+
+
+def require_as_interpreted(stage: str, results: Sequence[Array], compiled: Compiled) -> None:
+    """A sharper comparison: with the interpreter, which rounds at the same places.
+
+    What remains is the order of sums and a rounding that falls to the other side here and there,
+    so the norm of the difference stays within a part of that of the errors allowed.
+    """
+    stored = run_function(compiled.module, None, compiled.case.inputs, "storage")
+    for index, (result, reference, error) in enumerate(
+        zip(results, stored, compiled.case.errors, strict=True)
+    ):
+        difference = result.astype(np.float64) - reference.astype(np.float64)
+        distance = float(np.linalg.norm(difference)) / math.sqrt(result.size)
+        if not distance <= error / 2:
+            raise PropertyError(
+                stage, f"result {index} is {distance:.3g} off on average, allowed are {error / 2}"
+            )
+
+
+def check_together(compiled: Sequence[Compiled], folder: Path) -> list[PropertyError | None]:
+    """Emulates several µGraphs in one program; the failure of each, if there is one."""
+    executable = build(compiled, folder)
+    failures: list[PropertyError | None] = []
+    for number, one in enumerate(compiled):
+        try:
+            check_emulated(executable, number, one, folder / str(number))
+            failures.append(None)
+        except PropertyError as error:
+            failures.append(error)
+    return failures

@@ -1,0 +1,207 @@
+"""The strategy ``mugraphs()``: random well-formed µGraphs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from fuzz.drawing import MAX_TENSOR, Chooser
+from fuzz.ranges import OutOfRangeError, Range, input_range, range_of_result
+from fuzz.threadblock import SCALARS, ThreadblockDrawer
+from mugraph.dialects import kn
+from mugraph.dialects.shapes import ShapeError, broadcast_shape, matmul_shape
+from mugraph.dialects.tensor_types import element_type_of, layout_of, shape_of, strides_of
+
+UNARY = (kn.ExpOp, kn.SquareOp, kn.SiluOp, kn.SqrtOp)
+BINARY = (kn.AddOp, kn.MulOp, kn.DivOp)
+FUNCTION = "fuzzed"
+
+
+@dataclass
+class FunctionDrawer:
+    """Draws one function."""
+
+    chooser: Chooser
+    block: Block = field(default_factory=Block)
+    ranges: dict[SSAValue, Range] = field(default_factory=dict[SSAValue, Range])
+    values: list[SSAValue] = field(default_factory=list[SSAValue])
+    """All DTensors."""
+    computed: list[SSAValue] = field(default_factory=list[SSAValue])
+    """Those that an operator computes."""
+
+    def draw(self) -> ModuleOp | None:
+        """The module; ``None`` where no operator came about."""
+        for _ in range(self.chooser.number(1, 4)):
+            if self.chooser.chance(35):
+                self.draw_kernel()
+            else:
+                self.draw_customized()
+        if not self.computed:
+            return None
+        unused = [value for value in self.computed if value.first_use is None]
+        returned = unused[-3:] or [self.computed[-1]]
+        if self.chooser.chance(15):
+            extra = self.chooser.pick(self.computed)
+            returned += [] if extra in returned else [extra]
+        self.block.add_op(ReturnOp(*returned))
+        types = [value.type for value in self.block.args], [value.type for value in returned]
+        return ModuleOp([FuncOp(FUNCTION, types, Region(self.block))])
+
+    def new_argument(self, type_: TensorType[Any]) -> SSAValue:
+        """Another argument of the function, of signed or of positive numbers."""
+        argument = self.block.insert_arg(type_, len(self.block.args))
+        kind = self.chooser.pick(("signed", "positive"))
+        argument.name_hint = f"{kind}_{len(self.block.args)}"
+        self.ranges[argument] = input_range(argument.name_hint)
+        self.values.append(argument)
+        return argument
+
+    def add(self, op: Operation) -> None:
+        """Adds an operator whose ranges are known, or to be found."""
+        if not isinstance(op, kn.CustomizedOp):
+            try:
+                operands = [self.ranges[operand] for operand in op.operands]
+                self.ranges[op.results[0]] = range_of_result(op, operands)
+            except OutOfRangeError:
+                op.erase()
+                return
+        self.block.add_op(op)
+        self.values.extend(op.results)
+        self.computed.extend(op.results)
+
+    def draw_customized(self) -> None:
+        drawer = ThreadblockDrawer(
+            self.chooser, tuple(self.values), self.ranges, self.new_argument
+        )
+        op = drawer.draw()
+        if op is not None:
+            self.add(op)
+
+    def draw_operand(self) -> SSAValue:
+        """A tensor that is there, or a new one."""
+        if self.values and self.chooser.chance(75):
+            return self.chooser.pick(list(reversed(self.values)))
+        shape = self.chooser.shape(self.chooser.pick((2, 3, 1, 4)), 4096)
+        return self.new_argument(self.chooser.tensor_type(shape, self.chooser.element_type()))
+
+    def result_type(self, shape: Sequence[int]) -> TensorType[Any]:
+        return self.chooser.tensor_type(shape, self.chooser.element_type(), laid_out=15)
+
+    def draw_kernel(self) -> None:
+        """A pre-defined kernel."""
+        self.chooser.pick((self.draw_unary, self.draw_binary, self.draw_matmul))()
+
+    def draw_unary(self) -> None:
+        operand = self.draw_operand()
+        type_ = self.result_type(shape_of(operand.type))
+        if self.chooser.chance(25):
+            self.add(kn.MulScalarOp(operand, self.chooser.pick(SCALARS), type_))
+        else:
+            self.add(self.chooser.pick(UNARY)(operand, type_))
+
+    def draw_binary(self) -> None:
+        operands = [self.draw_operand()]
+        shape = shape_of(operands[0].type)
+        fits = [value for value in self.values if _broadcast(shape, shape_of(value.type))]
+        if fits and self.chooser.chance(50):
+            operands.append(self.chooser.pick(fits))
+        else:
+            extents = [1 if self.chooser.chance(25) else extent for extent in shape]
+            type_ = self.chooser.tensor_type(extents, self.chooser.element_type())
+            operands.append(self.new_argument(type_))
+        if self.chooser.chance(50):
+            operands.reverse()
+        result = _broadcast(*(shape_of(operand.type) for operand in operands))
+        if result is not None and math.prod(result) <= MAX_TENSOR:
+            self.add(self.chooser.pick(BINARY)(*operands, self.result_type(result)))
+
+    def draw_matmul(self) -> None:
+        operand = self.draw_operand()
+        shape = shape_of(operand.type)
+        if len(shape) < 2 or not suits_library(operand.type):
+            return
+        element_type = element_type_of(operand.type)
+        is_left = not self.chooser.chance(40)
+        inner = shape[-1] if is_left else shape[-2]
+        (free,) = self.chooser.shape(1, max(MAX_TENSOR // math.prod(shape[:-2]) // inner, 1))
+        new = (*shape[:-2], inner, free) if is_left else (*shape[:-2], free, inner)
+        fits = [
+            value
+            for value in self.values
+            if element_type_of(value.type) == element_type
+            and suits_library(value.type)
+            and _product(is_left, operand, value) is not None
+        ]
+        if fits and self.chooser.chance(50):
+            other = self.chooser.pick(fits)
+        else:
+            type_ = self.chooser.tensor_type(new, element_type)
+            if not suits_library(type_):
+                type_ = TensorType(element_type, new)
+            other = self.new_argument(type_)
+        result = _product(is_left, operand, other)
+        if result is None or math.prod(result) > MAX_TENSOR:
+            return
+        lhs, rhs = (operand, other) if is_left else (other, operand)
+        type_ = self.chooser.tensor_type(result, element_type, laid_out=15)
+        if not suits_library(type_):
+            type_ = TensorType(element_type, result)
+        self.add(kn.MatmulOp(lhs, rhs, type_))
+
+
+def suits_library(type_: Attribute) -> bool:
+    """Whether a user's layout is one that a batched cuBLAS call can be given."""
+    layout = layout_of(type_)
+    if layout is None:
+        return True
+    shape, strides = shape_of(type_), strides_of(layout)
+    wide = [(extent, step) for extent, step in zip(shape, strides, strict=True)][-2:]
+    wide = sorted(((extent, step) for extent, step in wide if extent > 1), key=lambda pair: pair[1])
+    if wide and wide[0][1] != 1:
+        return False
+    if len(wide) == 2 and wide[1][1] < wide[0][0]:
+        return False
+    leading = [
+        (extent, step)
+        for extent, step in zip(shape[:-2], strides[:-2], strict=True)
+        if extent > 1
+    ]
+    return all(
+        outer == extent * inner for (_, outer), (extent, inner) in pairwise(leading)
+    )
+
+
+def _product(is_left: bool, operand: SSAValue, other: SSAValue) -> tuple[int, ...] | None:
+    lhs, rhs = (operand, other) if is_left else (other, operand)
+    try:
+        return matmul_shape(shape_of(lhs.type), shape_of(rhs.type))
+    except ShapeError:
+        return None
+
+
+def _broadcast(one: Sequence[int], other: Sequence[int]) -> tuple[int, ...] | None:
+    try:
+        return broadcast_shape([one, other])
+    except ShapeError:
+        return None
+
+
+@st.composite
+def mugraphs(draw: Any) -> ModuleOp:
+    """A well-formed µGraph: one function, @fuzzed, of up to four kernels.
+
+    Its values stay where fp16 can tell them apart, so that results can be compared (see
+    :mod:`fuzz.ranges`).
+    """
+    module = FunctionDrawer(Chooser(draw)).draw()
+    if module is None:
+        return draw(st.nothing())
+    return module

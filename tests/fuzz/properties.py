@@ -1,0 +1,190 @@
+"""What must hold of a µGraph at every stage of compilation."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.dialects.builtin import Float16Type, ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import SSAValue
+from xdsl.parser import Parser
+
+from fuzz.ranges import Range, argument_ranges, find_ranges, input_range
+from mugraph.codegen.cuda import print_module
+from mugraph.dialects.tensor_types import element_type_of, shape_of
+from mugraph.passes.transpile import transpile_pipeline
+from mugraph.runtime.interpreter import run_function
+from mugraph.tools.diagnostics import describe_error
+from mugraph.tools.modules import make_context
+
+Array = npt.NDArray[Any]
+
+REAL_TOLERANCE = 1e-6
+"""How far, relative to the largest result, float64 results may move: constants are fp32."""
+
+
+class PropertyError(AssertionError):
+    """A stage of compilation broke a µGraph; ``stage`` is the pass, or what came after it."""
+
+    def __init__(self, stage: str, message: str) -> None:
+        super().__init__(f"{stage}: {message}")
+        self.stage = stage
+
+
+@dataclass(frozen=True)
+class Case:
+    """A µGraph with inputs and what its results must be."""
+
+    inputs: list[Array]
+    expected: list[Array]
+    """Over the reals, or nearly: in float64."""
+    errors: list[float]
+    """How far rounding may carry each result."""
+
+
+def parse(text: str) -> ModuleOp:
+    """The verified module in a text."""
+    module = Parser(make_context(), text).parse_module()
+    module.verify()
+    return module
+
+
+def function_of(module: ModuleOp) -> FuncOp:
+    """The one function of a µGraph."""
+    (function,) = (op for op in module.ops if isinstance(op, FuncOp))
+    return function
+
+
+def make_inputs(module: ModuleOp, seed: int) -> list[Array]:
+    """Random inputs, in the arguments' ranges and types."""
+    random = np.random.default_rng(seed)
+    inputs: list[Array] = []
+    for argument in function_of(module).body.block.args:
+        interval = input_range(argument.name_hint)
+        values = random.uniform(interval.low, interval.high, shape_of(argument.type))
+        is_f16 = isinstance(element_type_of(argument.type), Float16Type)
+        inputs.append(values.astype(np.float16 if is_f16 else np.float32))
+    return inputs
+
+
+def rounding_errors(module: ModuleOp) -> list[float]:
+    """How far rounding may carry each result of a µGraph that no pass has changed."""
+    block = function_of(module).body.block
+    ranges: dict[SSAValue, Range] = dict(argument_ranges(block.args))
+    *kernels, last = block.ops
+    assert isinstance(last, ReturnOp)
+    find_ranges(kernels, ranges)
+    return [ranges[operand].error for operand in last.operands]
+
+
+def make_case(module: ModuleOp) -> Case:
+    """Inputs and expected results for a µGraph; the same for the same text."""
+    inputs = make_inputs(module, zlib.crc32(str(module).encode()))
+    expected = run_function(module, None, inputs, "float64")
+    if not all(np.isfinite(result).all() for result in expected):
+        raise PropertyError("input", "the µGraph has results that are not finite")
+    return Case(inputs, expected, rounding_errors(module))
+
+
+def require_close(
+    stage: str, results: Sequence[Array], expected: Sequence[Array], tolerances: Sequence[float]
+) -> None:
+    """Raises ``PropertyError`` where a result is farther off than its tolerance."""
+    for index, (result, reference, tolerance) in enumerate(
+        zip(results, expected, tolerances, strict=True)
+    ):
+        if result.shape != reference.shape:
+            raise PropertyError(stage, f"result {index} has extents {result.shape}")
+        distance = np.abs(result.astype(np.float64) - reference)
+        if not (distance <= tolerance).all():
+            place = np.unravel_index(np.argmax(np.nan_to_num(distance, nan=np.inf)), result.shape)
+            where = [int(coordinate) for coordinate in place]
+            raise PropertyError(
+                stage,
+                f"result {index} is {result[place]} at {where}, expected {reference[place]} within "
+                f"{tolerance:.3g}; {int((~(distance <= tolerance)).sum())} of {result.size} "
+                "elements are off",
+            )
+
+
+def require_same_text(stage: str, module: ModuleOp) -> ModuleOp:
+    """The module as parsed from its own text, which must print as the same text."""
+    text = str(module)
+    parsed = parse(text)
+    again = str(parsed)
+    if again != text:
+        lines = zip(text.splitlines(), again.splitlines(), strict=False)
+        differing = next((pair for pair in lines if pair[0] != pair[1]), ("", ""))
+        raise PropertyError(stage, f"{differing[0]!r} parses and prints as {differing[1]!r}")
+    return parsed
+
+
+def require_same_function(stage: str, module: ModuleOp, case: Case) -> None:
+    """Raises ``PropertyError`` where a module does not compute what its µGraph does."""
+    scales = [REAL_TOLERANCE * float(np.abs(result).max()) for result in case.expected]
+    real = run_function(module, None, case.inputs, "float64")
+    require_close(f"{stage}, in float64", real, case.expected, scales)
+    stored = run_function(module, None, case.inputs, "storage")
+    require_close(f"{stage}, with rounding", stored, case.expected, case.errors)
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A µGraph after the whole pipeline."""
+
+    case: Case
+    module: ModuleOp
+    """The planned schedule."""
+    cuda: str
+
+
+def compile_checked(text: str, arch: str = "sm_90a") -> Compiled:
+    """Takes a µGraph through every pass and checks each; raises ``PropertyError``."""
+    stage = "input"
+    try:
+        module = require_same_text(stage, parse(text))
+        case = make_case(module)
+        require_same_function(stage, module, case)
+        context = make_context()
+        for step in transpile_pipeline(arch):
+            stage = f"--{step.name}"
+            step.apply(context, module)
+            module.verify()
+            require_same_function(stage, require_same_text(stage, module), case)
+        stage = "-t cuda"
+        return Compiled(case, module, print_module(module))
+    except PropertyError:
+        raise
+    except Exception as error:
+        raise PropertyError(stage, describe_error(error)) from error
+
+
+NAMED_OPERATOR = re.compile(r"['\"](tb|kn|func|sched)\.\w+['\"]")
+
+
+def require_diagnostic(text: str) -> str:
+    """The diagnostic for a broken µGraph; raises ``PropertyError`` where there is no good one."""
+    stage = "parsing"
+    try:
+        module = parse(text)
+        context = make_context()
+        for step in transpile_pipeline():
+            stage = f"--{step.name}"
+            step.apply(context, module)
+            module.verify()
+        stage = "-t cuda"
+        print_module(module)
+    except Exception as error:
+        message = describe_error(error)
+        if "internal error" in message:
+            raise PropertyError(stage, message) from error
+        if not NAMED_OPERATOR.search(message):
+            raise PropertyError(stage, f"the diagnostic names no operator: {message}") from error
+        return message
+    raise PropertyError(stage, "the broken µGraph was taken for a good one")

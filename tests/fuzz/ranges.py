@@ -1,0 +1,271 @@
+"""Between which numbers the values of a µGraph lie, and how far rounding may carry them.
+
+Interval arithmetic with a running error bound.  ``error`` bounds the distance of a value that is
+computed with rounding (fp32 arithmetic in any order, one rounding to the element type an operator,
+f32 operands of a threadblock matrix product rounded to f16) from the same value over the reals.
+Leaving a rounding out, as fusion does, keeps within the bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import singledispatch
+
+from xdsl.dialects.builtin import Float16Type
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from mugraph.dialects import kn, tb
+from mugraph.dialects.elementwise import ScalarFunction
+from mugraph.dialects.tensor_types import element_type_of, shape_of
+
+FUNCTION_ERROR = 2.0**-19
+"""Relative error allowed to one fp32 function, constants rounded to fp32 included."""
+SUM_ERROR = 2.0**-23
+"""Relative error of one fp32 addition, times two."""
+LARGEST = 4096.0
+"""No value of a generated µGraph exceeds it; f16 ends at 65504."""
+LARGEST_ERROR = 2.0**-6
+"""The greatest error, relative to the width of the interval, that is of use for a comparison."""
+
+
+class OutOfRangeError(ValueError):
+    """A value may become too large, undefined, or too inexact to be compared."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """Elements lie in [low, high] over the reals; computed ones are off by at most ``error``."""
+
+    low: float
+    high: float
+    error: float = 0.0
+
+    @property
+    def magnitude(self) -> float:
+        """The largest absolute value."""
+        return max(abs(self.low), abs(self.high))
+
+    def off_by(self, extra: float) -> Range:
+        """The same interval, less exact."""
+        return Range(self.low, self.high, self.error + extra)
+
+    def scaled(self, count: int) -> Range:
+        """A sum of ``count`` such values in fp32."""
+        error = count * self.error + count * SUM_ERROR * count * self.magnitude
+        return Range(count * self.low, count * self.high, error)
+
+    def rounded(self, element_type: Attribute) -> Range:
+        """Stored in an element type; raises ``OutOfRangeError`` where it is out of all use."""
+        is_f16 = isinstance(element_type, Float16Type)
+        unit, least = (2.0**-11, 2.0**-25) if is_f16 else (2.0**-24, 2.0**-150)
+        stored = self.off_by(unit * (self.magnitude + self.error) + least)
+        if not stored.magnitude <= LARGEST:
+            raise OutOfRangeError(f"values reach {stored.magnitude}")
+        width = max(stored.high - stored.low, 2.0**-4 * stored.magnitude)
+        if stored.error > LARGEST_ERROR * width:
+            raise OutOfRangeError(f"rounding may carry values {stored.error} away")
+        return stored
+
+
+def product(x: Range, y: Range) -> Range:
+    """x times y."""
+    ends = [a * b for a in (x.low, x.high) for b in (y.low, y.high)]
+    error = x.magnitude * y.error + y.magnitude * x.error + x.error * y.error
+    return Range(min(ends), max(ends), error + FUNCTION_ERROR * max(map(abs, ends)))
+
+
+def quotient(x: Range, y: Range) -> Range:
+    """x divided by y; y must keep clear of zero."""
+    nearest = min(abs(y.low), abs(y.high)) - y.error
+    if y.low <= 0.0 <= y.high or nearest < 2.0**-6:
+        raise OutOfRangeError("a divisor may come near zero")
+    ends = [a / b for a in (x.low, x.high) for b in (y.low, y.high)]
+    largest = max(map(abs, ends))
+    error = (x.error + largest * y.error) / nearest
+    return Range(min(ends), max(ends), error + FUNCTION_ERROR * largest)
+
+
+def exponential(x: Range) -> Range:
+    """e to the x."""
+    if x.high > 5.0:
+        raise OutOfRangeError("an exponential may become too large")
+    high = math.exp(x.high)
+    return Range(math.exp(x.low), high, high * (math.expm1(x.error) + FUNCTION_ERROR))
+
+
+def silu(x: Range) -> Range:
+    """x / (1 + exp(-x)), which falls to -0.2785 at -1.2785 and is nowhere steeper than 1.1."""
+
+    def at(value: float) -> float:
+        return value / (1.0 + math.exp(-value)) if value > -500.0 else 0.0
+
+    low = at(x.low) if x.low >= 0.0 else -0.2785
+    high = max(at(x.high), at(x.low))
+    largest = max(abs(low), abs(high))
+    return Range(low, high, 1.1 * x.error + FUNCTION_ERROR * largest)
+
+
+def square(x: Range) -> Range:
+    """x times itself."""
+    largest = x.magnitude**2
+    low = 0.0 if x.low <= 0.0 <= x.high else min(x.low**2, x.high**2)
+    error = 2.0 * x.magnitude * x.error + x.error**2
+    return Range(low, largest, error + FUNCTION_ERROR * largest)
+
+
+def square_root(x: Range) -> Range:
+    """The root of a value that keeps clear of zero, where it is steep."""
+    if x.low - x.error < 2.0**-8:
+        raise OutOfRangeError("the operand of a square root may come near zero")
+    error = math.sqrt(x.low) - math.sqrt(x.low - x.error)
+    high = math.sqrt(x.high)
+    return Range(math.sqrt(x.low), high, error + FUNCTION_ERROR * high)
+
+
+def apply(function: ScalarFunction, operands: Sequence[Range]) -> Range:
+    """The range of a scalar function."""
+    x, y = operands[0], operands[-1]
+    match function.name:
+        case "identity":
+            return x
+        case "exp":
+            return exponential(x)
+        case "silu":
+            return silu(x)
+        case "square":
+            return square(x)
+        case "sqrt":
+            return square_root(x)
+        case "mul_scalar":
+            (constant,) = function.constants
+            return product(x, Range(constant, constant))
+        case "add":
+            largest = x.magnitude + y.magnitude
+            error = x.error + y.error + FUNCTION_ERROR * largest
+            return Range(x.low + y.low, x.high + y.high, error)
+        case "sub":
+            largest = x.magnitude + y.magnitude
+            error = x.error + y.error + FUNCTION_ERROR * largest
+            return Range(x.low - y.high, x.high - y.low, error)
+        case "mul":
+            return product(x, y)
+        case "div":
+            return quotient(x, y)
+        case other:
+            raise NotImplementedError(f"no range is known for the function '{other}'")
+
+
+def mean_square_root(x: Range, count: int) -> Range:
+    """The root of the mean of ``count`` squares, perhaps summed a part at a time."""
+    total = square(x).scaled(count)
+    return square_root(product(total, Range(1.0 / count, 1.0 / count)))
+
+
+@singledispatch
+def range_before_rounding(op: Operation, operands: Sequence[Range], iterations: int) -> Range:
+    """The range of an operator's result before it is stored.
+
+    ``iterations`` are those of the for-loop around it.  Raises ``OutOfRangeError``.
+    """
+    raise NotImplementedError(f"no range is known for '{op.name}'")
+
+
+@range_before_rounding.register
+def _(op: tb.ElementwiseOp, operands: Sequence[Range], iterations: int) -> Range:
+    return apply(op.function, operands)
+
+
+@range_before_rounding.register
+def _(op: kn.ElementwiseOp, operands: Sequence[Range], iterations: int) -> Range:
+    return apply(op.function, operands)
+
+
+@range_before_rounding.register
+def _(op: tb.MatmulOp, operands: Sequence[Range], iterations: int) -> Range:
+    lhs, rhs = (operand.off_by(2.0**-11 * operand.magnitude + 2.0**-25) for operand in operands)
+    return product(lhs, rhs).scaled(shape_of(op.lhs.type)[-1])
+
+
+@range_before_rounding.register
+def _(op: kn.MatmulOp, operands: Sequence[Range], iterations: int) -> Range:
+    depth = shape_of(op.lhs.type)[-1]
+    total = product(*operands).scaled(depth)
+    if op.computation is kn.Computation.F16:
+        return total.off_by(depth * 2.0**-10 * depth * total.magnitude)
+    return total
+
+
+@range_before_rounding.register
+def _(op: tb.AnyReductionOp, operands: Sequence[Range], iterations: int) -> Range:
+    return operands[0].scaled(op.groups().count)
+
+
+@range_before_rounding.register
+def _(op: tb.RmsNormOp, operands: Sequence[Range], iterations: int) -> Range:
+    return quotient(operands[0], mean_square_root(operands[0], shape_of(op.input.type)[-1]))
+
+
+@range_before_rounding.register
+def _(op: tb.ForloopAccumOp, operands: Sequence[Range], iterations: int) -> Range:
+    last = shape_of(op.input.type)[-1]
+    match op.kind.data:
+        case tb.AccumulatorKind.NONE:
+            return operands[0].scaled(iterations)
+        case tb.AccumulatorKind.SUM:
+            return operands[0].scaled(last * iterations)
+        case tb.AccumulatorKind.RMS:
+            return mean_square_root(operands[0], last * iterations)
+
+
+@range_before_rounding.register
+def _(op: tb.ForloopAccumSumToDimxOp, operands: Sequence[Range], iterations: int) -> Range:
+    return operands[0].scaled(op.groups().count * iterations)
+
+
+def range_of_result(op: Operation, operands: Sequence[Range], iterations: int = 1) -> Range:
+    """The range of an operator's result as it is stored; raises ``OutOfRangeError``."""
+    element_type = element_type_of(op.results[0].type)
+    return range_before_rounding(op, operands, iterations).rounded(element_type)
+
+
+def find_ranges(function_body: Sequence[Operation], ranges: dict[SSAValue, Range]) -> None:
+    """Adds the ranges of all values of a µGraph to ``ranges``, which holds its arguments'."""
+    for op in function_body:
+        if isinstance(op, kn.CustomizedOp):
+            find_ranges_of_threadblock_graph(op, ranges)
+        elif op.results:
+            operands = [ranges[operand] for operand in op.operands]
+            ranges[op.results[0]] = range_of_result(op, operands)
+
+
+def find_ranges_of_threadblock_graph(
+    graph: kn.CustomizedOp, ranges: dict[SSAValue, Range]
+) -> None:
+    """Adds the ranges of a custom kernel's tiles and results."""
+    for argument, value in zip(graph.body.block.args, graph.inputs, strict=True):
+        ranges[argument] = ranges[value]
+    for op in graph.body.block.ops:
+        if isinstance(op, tb.InputOp):
+            ranges[op.result] = ranges[op.dtensor]
+        elif isinstance(op, tb.OutputOp):
+            stored = ranges[op.stensor].rounded(element_type_of(op.dtensor_type))
+            ranges[op.dtensor] = stored
+        else:
+            operands = [ranges[operand] for operand in op.operands]
+            ranges[op.results[0]] = range_of_result(op, operands, graph.forloop_range)
+
+
+SIGNED, POSITIVE = Range(-1.0, 1.0), Range(0.5, 1.0)
+"""What inputs are drawn from."""
+
+
+def input_range(name: str | None) -> Range:
+    """What an argument is drawn from: its name says so, since names survive in the text."""
+    return POSITIVE if (name or "").startswith("positive") else SIGNED
+
+
+def argument_ranges(arguments: Sequence[SSAValue]) -> Mapping[SSAValue, Range]:
+    """The ranges of a function's arguments."""
+    return {argument: input_range(argument.name_hint) for argument in arguments}

@@ -1,0 +1,212 @@
+"""The access streams of ``sched`` operators against the header library itself.
+
+Every operator is printed by the CUDA target and compiled by a C++ compiler that calls back at each
+load and store; each thread then runs on its own, and what it touched must be what the operator
+declares: the same bytes, by the same instruction, in the same order.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from access_cases import CASES, parse
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+
+from mugraph.codegen.cuda.cpp import Writer, element_type
+from mugraph.codegen.cuda.names import Names
+from mugraph.codegen.cuda.operations import KernelPrinter, print_operation
+from mugraph.dialects import sched
+from mugraph.dialects.sched import AccessKind, HasThreadAccesses, Proxy, ThreadAccess
+from mugraph.dialects.tensor_types import element_type_of
+from mugraph.runtime.toolchain import (
+    ToolchainError,
+    cuda_include_paths,
+    find_cutlass,
+    runtime_include_paths,
+)
+
+HERE = Path(__file__).parent
+RECORDER = HERE / "access_recorder"
+ITERATION = 1
+"""The iteration of the loop in which the operators of a loop run here."""
+
+IntArray = npt.NDArray[np.int64]
+Key = tuple[int, bool, int, int]
+"""Region, whether it writes, instruction as the recorder numbers it, and bytes."""
+
+
+def accessing_operations(module: ModuleOp) -> list[HasThreadAccesses]:
+    return [op for op in module.walk() if isinstance(op, HasThreadAccesses)]
+
+
+class Program:
+    """One C++ function an operator, and which buffer is which region of the recorder."""
+
+    def __init__(self, modules: list[ModuleOp]) -> None:
+        self.operations = [op for module in modules for op in accessing_operations(module)]
+        self.regions: dict[SSAValue, int] = {}
+        functions = [self.function(index, op) for index, op in enumerate(self.operations)]
+        threads = [sched.enclosing_kernel(op).threads for op in self.operations]
+        calls = [
+            f"  for (int t = 0; t < {count}; ++t) {{ recorder::operation = {index}; "
+            f"recorder::thread = t; operation_{index}(t); }}"
+            for index, count in enumerate(threads)
+        ]
+        self.text = "\n".join(
+            [
+                '#include "recorder.h"',
+                "#include <mugraph/runtime.h>",
+                "using namespace cute;",
+                "using namespace mugraph;",
+                *functions,
+                "int main(int, char** arguments) {",
+                f"  recorder::reserve({len(self.regions)});",
+                *calls,
+                "  return recorder::write(arguments[1]);",
+                "}",
+                "",
+            ]
+        )
+
+    def function(self, index: int, op: HasThreadAccesses) -> str:
+        writer, names = Writer(), Names()
+        kernel = sched.enclosing_kernel(op)
+        iteration = str(ITERATION) if sched.enclosing_loop(op) is not None else None
+        printer = KernelPrinter(writer, names, kernel, iteration)
+        writer.open(f"static void operation_{index}([[maybe_unused]] int thread) {{")
+        for value in dict.fromkeys(op.operands):
+            if isinstance(value.type, sched.FragmentType):
+                assert isinstance(value.owner, Operation)
+                print_operation(value.owner, printer)
+                # Arithmetic on what the stack happens to hold may be slow; there is none on zeros.
+                writer.line(f"for (float& value : {names.of(value)}) value = 0.0f;")
+                continue
+            region = self.regions.setdefault(value, len(self.regions))
+            type_ = element_type(element_type_of(value.type))
+            writer.line(f"{type_}* const {names.of(value)} = recorder::region<{type_}>({region});")
+        print_operation(op, printer)
+        writer.close()
+        return writer.text()
+
+    def record(self, folder: Path) -> IntArray:
+        """Compiles and runs; a row is a ``Record`` of ``recorder.h``."""
+        compiler = shutil.which(os.environ.get("CXX", "g++"))
+        if compiler is None:
+            pytest.skip("no g++ here: the access streams were not compared with headers")
+        try:
+            system_paths = (find_cutlass(), *cuda_include_paths())
+        except ToolchainError as error:
+            pytest.skip(f"the access streams were not compared with the headers: {error}")
+        source = folder / "accesses.cpp"
+        source.write_text(self.text)
+        compile_ = [compiler, "-std=c++17", "-O0", "-fsanitize=thread", "-c", str(source)]
+        compile_ += ["-include", str(RECORDER / "recorder.h"), "-o", str(folder / "accesses.o")]
+        compile_ += [f"-I{path}" for path in (RECORDER, *runtime_include_paths())]
+        for path in system_paths:
+            compile_ += ["-isystem", str(path)]
+        link = [compiler, str(folder / "accesses.o"), "-o", str(folder / "accesses")]
+        for command in (compile_, link, [str(folder / "accesses"), str(folder / "records")]):
+            done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+            assert done.returncode == 0, done.stderr[-4000:]
+        return np.fromfile(folder / "records", dtype=np.int32).reshape(-1, 7).astype(np.int64)
+
+
+def recorded_accesses(records: IntArray) -> dict[Key, list[list[int]]]:
+    """For every kind of access of one operator, the byte offsets of each thread in order."""
+    found: dict[Key, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for _, thread, region, writes, instruction, offset, size in records.tolist():
+        found[region, bool(writes), instruction, size][thread].append(offset)
+    return {key: [by_thread[t] for t in sorted(by_thread)] for key, by_thread in found.items()}
+
+
+def instruction_number(access: ThreadAccess) -> int:
+    if access.proxy is Proxy.ASYNC_COPY:
+        return 1
+    return int(access.instruction[len("ldmatrix.x")]) if access.warp_collective else 0
+
+
+def first_byte(access: ThreadAccess) -> int:
+    """Where the stage or tile starts, counted as the recorder does: buffers start at 0."""
+    owner = access.value.owner
+    iteration = 0 if access.stage.every_stage else access.stage.iteration_at(ITERATION)
+    start = sched.start_bytes(access.value, iteration)
+    return start - (owner.byte_offset or 0) if isinstance(owner, sched.AllocOp) else start
+
+
+def declared_accesses(
+    op: HasThreadAccesses, regions: dict[SSAValue, int]
+) -> dict[Key, list[list[int]]]:
+    """As :func:`recorded_accesses`, from what the operator says."""
+    rows: dict[Key, list[IntArray]] = defaultdict(list)
+    for access in op.thread_accesses():
+        writes = access.kind is AccessKind.WRITE
+        key = (regions[access.value], writes, instruction_number(access), access.access_bytes)
+        scaled = first_byte(access) + access.offsets * access.element_bytes
+        rows[key].append(np.where(access.offsets < 0, -1, scaled))
+    result: dict[Key, list[list[int]]] = {}
+    for key, parts in rows.items():
+        columns = np.concatenate(parts).T.tolist()
+        threads = [[offset for offset in column if offset >= 0] for column in columns]
+        result[key] = [offsets for offsets in threads if offsets]
+    return result
+
+
+@pytest.fixture(scope="module")
+def comparison(tmp_path_factory: pytest.TempPathFactory) -> tuple[Program, IntArray]:
+    modules = [parse("\n".join(case.kernel() for case in CASES)), parse(PIPELINE)]
+    program = Program(modules)
+    return program, program.record(tmp_path_factory.mktemp("accesses"))
+
+
+PIPELINE = """
+sched.kernel @pipeline inputs 1 grid [4, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x128xf16, (16,128):(128,1)>, %o: !sched.global<16x128xf16, (16,128):(128,1)>):
+  %xt = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x128xf16, (16,128):(128,1)> -> !sched.global<4x32xf16, (4,32):(128,1)>
+  %ot = sched.tile %o map [0, -1, -1] fordim 1 : !sched.global<16x128xf16, (16,128):(128,1)> -> !sched.global<4x32xf16, (4,32):(128,1)>
+  %s = sched.alloc stages 3 offset 256 : !sched.shared<4x32xf16, (4,32):(40,1)>
+  %r = sched.alloc offset 2048 : !sched.shared<4x32xf16, (4,32):(32,1)>
+  sched.prologue {
+    sched.copy async %xt to %s by <32, vector 4, order [1, 0]> iteration 0 : !sched.global<4x32xf16, (4,32):(128,1)> to !sched.shared<4x32xf16, (4,32):(40,1)>
+    sched.copy async %xt to %s by <32, vector 4, order [1, 0]> iteration 1 : !sched.global<4x32xf16, (4,32):(128,1)> to !sched.shared<4x32xf16, (4,32):(40,1)>
+    sched.fill %s with 0.0 : !sched.shared<4x32xf16, (4,32):(40,1)>
+  }
+  sched.forloop 4 {
+    sched.copy async %xt to %s by <32, vector 4, order [1, 0]> ahead 2 : !sched.global<4x32xf16, (4,32):(128,1)> to !sched.shared<4x32xf16, (4,32):(40,1)>
+    sched.elementwise exp %s to %r by <32, vector 4, order [1, 0]> : !sched.shared<4x32xf16, (4,32):(40,1)> to !sched.shared<4x32xf16, (4,32):(32,1)>
+    sched.copy %r to %ot by <32, vector 4, order [1, 0]> : !sched.shared<4x32xf16, (4,32):(32,1)> to !sched.global<4x32xf16, (4,32):(128,1)>
+  }
+  sched.epilogue {
+    sched.elementwise exp %s to %s then [accum] by <32, vector 4, order [1, 0]> : !sched.shared<4x32xf16, (4,32):(40,1)> to !sched.shared<4x32xf16, (4,32):(40,1)>
+  }
+}
+"""  # noqa: E501
+
+
+def test_streams_are_what_the_headers_do(comparison: tuple[Program, IntArray]) -> None:
+    program, records = comparison
+    for index, op in enumerate(program.operations):
+        recorded = recorded_accesses(records[records[:, 0] == index])
+        declared = declared_accesses(op, program.regions)
+        label = f"{sched.enclosing_kernel(op).sym_name.data}: {op.name}"
+        assert declared.keys() == recorded.keys(), label
+        for key, threads in declared.items():
+            ours, theirs = threads, recorded[key]
+            if not has_order(op, key, program.regions):
+                ours, theirs = ([sorted(thread) for thread in side] for side in (ours, theirs))
+            assert ours == theirs, f"{label}, {key}"
+
+
+def has_order(op: HasThreadAccesses, key: Key, regions: dict[SSAValue, int]) -> bool:
+    """Whether the order is that of one stream: not that of C++ arguments, or of two operands."""
+    region, writes, instruction, _ = key
+    if isinstance(op, sched.MmaOp) and instruction == 0:
+        return False
+    return writes or [regions.get(value) for value in op.operands].count(region) == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, i64
 from xdsl.ir import Attribute, Block, Region, SSAValue
@@ -25,17 +24,13 @@ from mugraph.dialects.kn.phases import (
     phases_of,
 )
 from mugraph.dialects.kn.workspace import WorkspaceOp
+from mugraph.dialects.launch_extents import HasLaunchExtents
 from mugraph.dialects.tb import OutputOp, STensorType
 from mugraph.dialects.tensor_types import op_label, value_label
 
-MAX_THREADS = 1024
-"""Threads in a block, on every target."""
-MAX_GRID = (2**31 - 1, 65535, 65535)
-"""Blocks along x, y, z, on every target."""
-
 
 @irdl_op_definition
-class CustomizedOp(WorkspaceOp):
+class CustomizedOp(WorkspaceOp, HasLaunchExtents):
     """Runs a threadblock graph in every block of ``grid``, with ``forloop`` iterations.
 
     The body's arguments are the operands; the i-th ``tb.output`` of the body is the i-th result.
@@ -45,8 +40,6 @@ class CustomizedOp(WorkspaceOp):
 
     inputs = var_operand_def(TensorType)
     outputs = var_result_def(TensorType)
-    grid = prop_def(DenseArrayBase.constr(i64))
-    block = prop_def(DenseArrayBase.constr(i64))
     forloop = prop_def(IntegerAttr.constr(type=i64))
     body = region_def("single_block")
 
@@ -78,29 +71,13 @@ class CustomizedOp(WorkspaceOp):
         )
 
     @property
-    def grid_dim(self) -> tuple[int, ...]:
-        """Blocks along x, y, z."""
-        return tuple(cast(Sequence[int], self.grid.get_values()))
-
-    @property
-    def block_dim(self) -> tuple[int, ...]:
-        """Threads along x, y, z."""
-        return tuple(cast(Sequence[int], self.block.get_values()))
-
-    @property
-    def threads(self) -> int:
-        """Threads in a block."""
-        x, y, z = self.block_dim
-        return x * y * z
-
-    @property
     def forloop_range(self) -> int:
         """Iterations of the for-loop; 1 means that there is none."""
         return self.forloop.value.data
 
     def verify_(self) -> None:
         """Checks launch extents, bindings, and what stands before and after the accumulators."""
-        super().verify_()
+        WorkspaceOp.verify_(self)
         self.verify_extents()
         block = self.body.block
         if [argument.type for argument in block.args] != [value.type for value in self.inputs]:
@@ -123,23 +100,7 @@ class CustomizedOp(WorkspaceOp):
 
     def verify_extents(self) -> None:
         """Checks grid, block and for-loop; operators of the body call it before they use them."""
-        for name, extents in (("grid", self.grid_dim), ("block", self.block_dim)):
-            if len(extents) != 3 or any(extent < 1 for extent in extents):
-                raise VerifyException(
-                    f"{op_label(self)}: {name} {list(extents)} must have three extents of at "
-                    "least 1, for x, y and z"
-                )
-        if self.threads > MAX_THREADS:
-            raise VerifyException(
-                f"{op_label(self)}: a block of {self.threads} threads exceeds the hardware's "
-                f"{MAX_THREADS}"
-            )
-        for axis, extent, limit in zip("xyz", self.grid_dim, MAX_GRID, strict=True):
-            if extent > limit:
-                raise VerifyException(
-                    f"{op_label(self)}: grid axis {axis} has {extent} blocks, the hardware allows "
-                    f"{limit}"
-                )
+        self.verify_launch_extents()
         if self.forloop_range < 1:
             raise VerifyException(
                 f"{op_label(self)}: forloop {self.forloop_range} must be at least 1"

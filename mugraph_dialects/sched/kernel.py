@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
@@ -16,7 +15,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     opt_prop_def,
     prop_def,
@@ -35,6 +33,7 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.kn.workspace import WorkspaceOp
+from mugraph.dialects.launch_extents import HasLaunchExtents, extents_of, verify_three
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.sched.types import (
     GlobalType,
@@ -52,7 +51,7 @@ LINE_BYTES = 128
 
 
 @irdl_op_definition
-class KernelOp(IRDLOperation):
+class KernelOp(HasLaunchExtents):
     """One ``__global__`` function: device tensors in, device tensors written, phases in order.
 
     The body's arguments are the tensors, inputs first.  ``smem`` is the dynamic shared memory of a
@@ -65,8 +64,6 @@ class KernelOp(IRDLOperation):
 
     sym_name = prop_def(SymbolNameConstraint())
     inputs = prop_def(IntegerAttr.constr(type=i64))
-    grid = prop_def(DenseArrayBase.constr(i64))
-    block = prop_def(DenseArrayBase.constr(i64))
     cluster = opt_prop_def(DenseArrayBase.constr(i64))
     smem = opt_prop_def(IntegerAttr.constr(type=i64))
     resident = opt_prop_def(IntegerAttr.constr(type=i64))
@@ -103,22 +100,6 @@ class KernelOp(IRDLOperation):
         return self.inputs.value.data
 
     @property
-    def grid_dim(self) -> tuple[int, ...]:
-        """Blocks along x, y, z."""
-        return tuple(cast(Sequence[int], self.grid.get_values()))
-
-    @property
-    def block_dim(self) -> tuple[int, ...]:
-        """Threads along x, y, z."""
-        return tuple(cast(Sequence[int], self.block.get_values()))
-
-    @property
-    def threads(self) -> int:
-        """Threads in a block."""
-        x, y, z = self.block_dim
-        return x * y * z
-
-    @property
     def resident_blocks(self) -> int | None:
         """Blocks that share a multiprocessor, once planned."""
         return None if self.resident is None else self.resident.value.data
@@ -147,15 +128,9 @@ class KernelOp(IRDLOperation):
 
     def verify_extents(self) -> None:
         """Checks grid, block and cluster; operators of the body call it before they use them."""
-        extents = {"grid": self.grid_dim, "block": self.block_dim}
+        self.verify_launch_extents()
         if self.cluster is not None:
-            extents["cluster"] = tuple(cast(Sequence[int], self.cluster.get_values()))
-        for name, values in extents.items():
-            if len(values) != 3 or any(extent < 1 for extent in values):
-                raise VerifyException(
-                    f"{op_label(self)}: {name} {list(values)} must have three extents of at "
-                    "least 1, for x, y and z"
-                )
+            verify_three(self, "cluster", extents_of(self.cluster))
 
 
 @irdl_op_definition

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, TensorType, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -20,6 +20,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.copies import TileCopy
 from mugraph.dialects.interfaces import HasLayoutConstraints, HasSharedAccesses, SharedAccess
+from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.maps import PartitionError, tile_shape, verify_map
 from mugraph.dialects.tb.layouts import charge_narrow_copies, copy_access
@@ -51,10 +52,6 @@ def enclosing_graph(op: Operation) -> tuple[tuple[int, ...], tuple[int, ...], in
     # xDSL verifies a body before the operator around it.
     parent.verify_extents()
     return parent.grid_dim, parent.block_dim, parent.forloop_range
-
-
-def _map_of(attribute: DenseArrayBase[IntegerType]) -> tuple[int, ...]:
-    return tuple(attribute.get_values())
 
 
 @irdl_op_definition
@@ -100,7 +97,7 @@ class InputOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
     @property
     def map_(self) -> tuple[int, ...]:
         """The dimension that each of x, y, z splits, or -1."""
-        return _map_of(self.imap)
+        return extents_of(self.imap)
 
     @property
     def loop_dim(self) -> int:
@@ -194,7 +191,7 @@ class OutputOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
     @property
     def map_(self) -> tuple[int, ...]:
         """The dimension that each of x, y, z splits, or -1."""
-        return _map_of(self.omap)
+        return extents_of(self.omap)
 
     @property
     def dtensor(self) -> SSAValue:

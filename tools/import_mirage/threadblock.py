@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mugraph.dialects import kn, tb
-from mugraph.dialects.kn.customized import MAX_GRID, MAX_THREADS
+from mugraph.dialects.launch_extents import MAX_GRID, MAX_THREADS
 from mugraph.dialects.maps import PartitionError, tile_shape
 from mugraph.dialects.tensor_types import dims
 from mugraph.tools.import_mirage.document import Node

@@ -1,0 +1,56 @@
+// RUN: mg-opt --split-input-file --verify-diagnostics --resolve-layout --schedule-threadblock %s | filecheck %s
+// RUN: not mg-opt --split-input-file --schedule-threadblock %s 2>&1 | filecheck %s --check-prefix NO-LAYOUT
+// RUN: not mg-opt --split-input-file --schedule-threadblock="arch=sm_75" %s 2>&1 | filecheck %s --check-prefix ARCH
+// NO-LAYOUT: mg-opt: error: --schedule-threadblock: %x in 'kn.customized' %o has no layout yet; run --resolve-layout first
+// ARCH: mg-opt: error: unknown architecture 'sm_75'; known are sm_80, sm_90a, sm_100a: write for instance arch="sm_90a"
+
+// CHECK: --schedule-threadblock: 'tb.rms_norm' %n cannot be scheduled as it is; composite operators need --decompose-threadblock first
+func.func @composite(%x: tensor<16x16xf16>) -> tensor<16x16xf16> {
+  %o = kn.customized %x grid [1, 1, 1] block [32, 1, 1] forloop 1 {
+  ^bb0(%dx: tensor<16x16xf16>):
+    %a = tb.input %dx imap [-1, -1, -1] : tensor<16x16xf16> -> !tb.stensor<16x16xf16>
+    %n = tb.rms_norm %a : !tb.stensor<16x16xf16> -> !tb.stensor<16x16xf16>
+    %r = tb.forloop_accum none %n : !tb.stensor<16x16xf16> -> !tb.stensor<16x16xf16>
+    tb.output %r omap [-1, -1, -1] : !tb.stensor<16x16xf16> -> tensor<16x16xf16>
+  } : (tensor<16x16xf16>) -> tensor<16x16xf16>
+  func.return %o : tensor<16x16xf16>
+}
+
+// -----
+
+// CHECK: --schedule-threadblock: 'tb.forloop_accum' %r reduces; run --decompose-threadblock first
+func.func @reducing(%x: tensor<16x16xf16>) -> tensor<16x1xf16> {
+  %o = kn.customized %x grid [1, 1, 1] block [32, 1, 1] forloop 1 {
+  ^bb0(%dx: tensor<16x16xf16>):
+    %a = tb.input %dx imap [-1, -1, -1] : tensor<16x16xf16> -> !tb.stensor<16x16xf16>
+    %r = tb.forloop_accum sum %a : !tb.stensor<16x16xf16> -> !tb.stensor<16x1xf16>
+    tb.output %r omap [-1, -1, -1] : !tb.stensor<16x1xf16> -> tensor<16x1xf16>
+  } : (tensor<16x16xf16>) -> tensor<16x1xf16>
+  func.return %o : tensor<16x1xf16>
+}
+
+// -----
+
+// CHECK: --schedule-threadblock: 'tb.matmul' %r needs a whole warp of 32 threads, the block has 16; enlarge 'block'
+func.func @small_block(%x: tensor<16x16xf16>) -> tensor<16x16xf16> {
+  %o = kn.customized %x grid [1, 1, 1] block [16, 1, 1] forloop 1 {
+  ^bb0(%dx: tensor<16x16xf16>):
+    %a = tb.input %dx imap [-1, -1, -1] : tensor<16x16xf16> -> !tb.stensor<16x16xf16>
+    %r = tb.matmul %a, %a then [accum] : (!tb.stensor<16x16xf16>, !tb.stensor<16x16xf16>) -> !tb.stensor<16x16xf16>
+    tb.output %r omap [-1, -1, -1] : !tb.stensor<16x16xf16> -> tensor<16x16xf16>
+  } : (tensor<16x16xf16>) -> tensor<16x16xf16>
+  func.return %o : tensor<16x16xf16>
+}
+
+// -----
+
+// CHECK: --schedule-threadblock: 'tb.matmul' %r multiplies %a of type bf16; the tensor-core instruction takes f16, and f32 rounded to it
+func.func @bf16(%x: tensor<16x16xbf16>) -> tensor<16x16xf16> {
+  %o = kn.customized %x grid [1, 1, 1] block [32, 1, 1] forloop 1 {
+  ^bb0(%dx: tensor<16x16xbf16>):
+    %a = tb.input %dx imap [-1, -1, -1] : tensor<16x16xbf16> -> !tb.stensor<16x16xbf16>
+    %r = tb.matmul %a, %a then [accum] : (!tb.stensor<16x16xbf16>, !tb.stensor<16x16xbf16>) -> !tb.stensor<16x16xf16>
+    tb.output %r omap [-1, -1, -1] : !tb.stensor<16x16xf16> -> tensor<16x16xf16>
+  } : (tensor<16x16xbf16>) -> tensor<16x16xf16>
+  func.return %o : tensor<16x16xf16>
+}

@@ -1,0 +1,140 @@
+// RUN: mg-opt --split-input-file --resolve-layout --schedule-threadblock %s | filecheck %s
+
+// One warp spends 64/16 * 96/8 * 4 = 192 registers a thread on the first accumulator, which is all
+// that there are; the second stays in shared memory, in fp32, cleared before the loop.
+// CHECK-LABEL: sched.kernel @registers_custom0
+// CHECK:      %full = sched.fragment : !sched.fragment<64x96xf32, #cute.tiled_mma<
+// CHECK:      %full_1 = sched.alloc : !sched.shared<64x96xf16,
+// CHECK:      %more = sched.alloc : !sched.shared<64x96xf32,
+// CHECK:      sched.prologue {
+// CHECK:        sched.fill %full with 0.000000e+00
+// CHECK:        sched.fill %more with 0.000000e+00
+// CHECK:      sched.forloop 2 {
+// CHECK:        sched.mma %a, %b to %full
+// CHECK-NEXT:   sched.elementwise square %c to %more then [accum]
+// CHECK-NEXT: }
+// CHECK:      sched.epilogue {
+// CHECK-NEXT:   sched.barrier
+// CHECK-NEXT:   sched.store %full to %full_1
+// CHECK-NEXT:   sched.barrier
+// CHECK-NEXT:   sched.elementwise add %full_1, %more
+func.func @registers(%x: tensor<64x32xf16>, %y: tensor<32x96xf16>, %z: tensor<64x192xf16>) -> tensor<64x96xf16> {
+  %o = kn.customized %x, %y, %z grid [1, 1, 1] block [32, 1, 1] forloop 2 {
+  ^bb0(%dx: tensor<64x32xf16>, %dy: tensor<32x96xf16>, %dz: tensor<64x192xf16>):
+    %a = tb.input %dx imap [-1, -1, -1] fordim 1 : tensor<64x32xf16> -> !tb.stensor<64x16xf16>
+    %b = tb.input %dy imap [-1, -1, -1] fordim 0 : tensor<32x96xf16> -> !tb.stensor<16x96xf16>
+    %c = tb.input %dz imap [-1, -1, -1] fordim 1 : tensor<64x192xf16> -> !tb.stensor<64x96xf16>
+    %full = tb.matmul %a, %b then [accum] : (!tb.stensor<64x16xf16>, !tb.stensor<16x96xf16>) -> !tb.stensor<64x96xf16>
+    %more = tb.square %c then [accum] : !tb.stensor<64x96xf16> -> !tb.stensor<64x96xf16>
+    %r = tb.add %full, %more : (!tb.stensor<64x96xf16>, !tb.stensor<64x96xf16>) -> !tb.stensor<64x96xf16>
+    tb.output %r omap [-1, -1, -1] : !tb.stensor<64x96xf16> -> tensor<64x96xf16>
+  } : (tensor<64x32xf16>, tensor<32x96xf16>, tensor<64x192xf16>) -> tensor<64x96xf16>
+  func.return %o : tensor<64x96xf16>
+}
+
+// -----
+
+// One column of instructions more, and the product is added up in shared memory.
+// CHECK-LABEL: sched.kernel @too_wide_custom0
+// CHECK:      %sum = sched.alloc : !sched.shared<64x104xf32,
+// CHECK:        sched.fill %sum with 0.000000e+00
+// CHECK:        %[[PRODUCT:[a-z0-9_]+]] = sched.fragment
+// CHECK-NEXT:   sched.fill %[[PRODUCT]] with 0.000000e+00
+// CHECK-NEXT:   sched.mma %a, %b to %[[PRODUCT]]
+// CHECK-NEXT:   sched.store %[[PRODUCT]] to %sum then [accum]
+func.func @too_wide(%x: tensor<64x32xf16>, %y: tensor<32x104xf16>) -> tensor<64x104xf16> {
+  %o = kn.customized %x, %y grid [1, 1, 1] block [32, 1, 1] forloop 2 {
+  ^bb0(%dx: tensor<64x32xf16>, %dy: tensor<32x104xf16>):
+    %a = tb.input %dx imap [-1, -1, -1] fordim 1 : tensor<64x32xf16> -> !tb.stensor<64x16xf16>
+    %b = tb.input %dy imap [-1, -1, -1] fordim 0 : tensor<32x104xf16> -> !tb.stensor<16x104xf16>
+    %sum = tb.matmul %a, %b then [accum] : (!tb.stensor<64x16xf16>, !tb.stensor<16x104xf16>) -> !tb.stensor<64x104xf16>
+    tb.output %sum omap [-1, -1, -1] : !tb.stensor<64x104xf16> -> tensor<64x104xf16>
+  } : (tensor<64x32xf16>, tensor<32x104xf16>) -> tensor<64x104xf16>
+  func.return %o : tensor<64x104xf16>
+}
+
+// -----
+
+// Two stages of 128 KiB do not fit a block's 227 KiB: one stage, loaded and waited for in each
+// iteration, and a barrier before it is overwritten.
+// CHECK-LABEL: sched.kernel @tight_custom0
+// CHECK:      %a = sched.alloc : !sched.shared<64x1024xf16
+// CHECK:      sched.forloop 4 {
+// CHECK-NEXT:   sched.barrier
+// CHECK-NEXT:   sched.copy async %dx_tile to %a by <128, vector 8, order [1, 0]> :
+// CHECK-NEXT:   sched.commit
+// CHECK-NEXT:   sched.wait pending 0
+// CHECK-NEXT:   sched.barrier
+// CHECK-NEXT:   sched.reduce %a to %sum then [accum]
+// CHECK-NEXT: }
+func.func @tight(%x: tensor<64x4096xf16>) -> tensor<64x1xf16> {
+  %o = kn.customized %x grid [1, 1, 1] block [128, 1, 1] forloop 4 {
+  ^bb0(%dx: tensor<64x4096xf16>):
+    %a = tb.input %dx imap [-1, -1, -1] fordim 1 : tensor<64x4096xf16> -> !tb.stensor<64x1024xf16>
+    %sum = tb.reduction %a dim 1 then [accum] : !tb.stensor<64x1024xf16> -> !tb.stensor<64x1xf16>
+    tb.output %sum omap [-1, -1, -1] : !tb.stensor<64x1xf16> -> tensor<64x1xf16>
+  } : (tensor<64x4096xf16>) -> tensor<64x1xf16>
+  func.return %o : tensor<64x1xf16>
+}
+
+// -----
+
+// Without a loop everything is loaded in the prologue.  What is not a multiple of 4 bytes apart
+// cannot go by cp.async: %a comes in vectors of 8, %b of 2, %c element by element.
+// CHECK-LABEL: sched.kernel @once_custom0
+// CHECK-NOT:  stages
+// CHECK:      sched.prologue {
+// CHECK-NEXT:   sched.copy async %dx_tile to %a by <32, vector 8, order [1, 0]> iteration 0 :
+// CHECK-NEXT:   sched.copy async %dy_tile to %b by <32, vector 2, order [1, 0]> iteration 0 :
+// CHECK-NEXT:   sched.copy %dz_tile to %c by <32, vector 1, order [1, 0]> iteration 0 :
+// CHECK-NEXT:   sched.commit
+// CHECK:      sched.forloop 1 {
+// CHECK-NEXT:   sched.wait pending 0
+// CHECK-NEXT:   sched.barrier
+// CHECK-NOT:    sched.copy
+// CHECK:      sched.epilogue {
+func.func @once(%x: tensor<16x16xf16>, %y: tensor<16x10xf16>, %z: tensor<16x9xf16>) -> tensor<16x1xf16> {
+  %o = kn.customized %x, %y, %z grid [1, 1, 1] block [32, 1, 1] forloop 1 {
+  ^bb0(%dx: tensor<16x16xf16>, %dy: tensor<16x10xf16>, %dz: tensor<16x9xf16>):
+    %a = tb.input %dx imap [-1, -1, -1] : tensor<16x16xf16> -> !tb.stensor<16x16xf16>
+    %b = tb.input %dy imap [-1, -1, -1] : tensor<16x10xf16> -> !tb.stensor<16x10xf16>
+    %c = tb.input %dz imap [-1, -1, -1] : tensor<16x9xf16> -> !tb.stensor<16x9xf16>
+    %ra = tb.reduction %a dim 1 then [accum] : !tb.stensor<16x16xf16> -> !tb.stensor<16x1xf16>
+    %rb = tb.reduction %b dim 1 then [accum] : !tb.stensor<16x10xf16> -> !tb.stensor<16x1xf16>
+    %rc = tb.reduction %c dim 1 then [accum] : !tb.stensor<16x9xf16> -> !tb.stensor<16x1xf16>
+    %ab = tb.add %ra, %rb : (!tb.stensor<16x1xf16>, !tb.stensor<16x1xf16>) -> !tb.stensor<16x1xf16>
+    %abc = tb.add %ab, %rc : (!tb.stensor<16x1xf16>, !tb.stensor<16x1xf16>) -> !tb.stensor<16x1xf16>
+    tb.output %abc omap [-1, -1, -1] : !tb.stensor<16x1xf16> -> tensor<16x1xf16>
+  } : (tensor<16x16xf16>, tensor<16x10xf16>, tensor<16x9xf16>) -> tensor<16x1xf16>
+  func.return %o : tensor<16x1xf16>
+}
+
+// -----
+
+// Levels: one barrier between successive depths, none between operators of the same one.  A value
+// with two readers is computed once, into a buffer; a product that is only added up needs none.
+// An input that nothing reads is not loaded.
+// CHECK-LABEL: sched.kernel @levels_custom0
+// CHECK-NOT:  %unused
+// CHECK:      sched.forloop 4 {
+// CHECK:        sched.elementwise exp %a to %e
+// CHECK-NEXT:   sched.elementwise square %b to %q
+// CHECK-NEXT:   sched.barrier
+// CHECK-NEXT:   sched.mma %e, %q to %m
+// CHECK-NEXT:   sched.elementwise identity %e to %s then [accum]
+// CHECK-NEXT: }
+func.func @levels(%x: tensor<16x64xf16>, %y: tensor<64x16xf16>) -> tensor<16x16xf16> {
+  %o = kn.customized %x, %y grid [1, 1, 1] block [32, 1, 1] forloop 4 {
+  ^bb0(%dx: tensor<16x64xf16>, %dy: tensor<64x16xf16>):
+    %unused = tb.input %dx imap [-1, -1, -1] fordim 1 : tensor<16x64xf16> -> !tb.stensor<16x16xf16>
+    %a = tb.input %dx imap [-1, -1, -1] fordim 1 : tensor<16x64xf16> -> !tb.stensor<16x16xf16>
+    %b = tb.input %dy imap [-1, -1, -1] fordim 0 : tensor<64x16xf16> -> !tb.stensor<16x16xf16>
+    %e = tb.exp %a : !tb.stensor<16x16xf16> -> !tb.stensor<16x16xf16>
+    %q = tb.square %b : !tb.stensor<16x16xf16> -> !tb.stensor<16x16xf16>
+    %m = tb.matmul %e, %q then [accum] : (!tb.stensor<16x16xf16>, !tb.stensor<16x16xf16>) -> !tb.stensor<16x16xf16>
+    %s = tb.forloop_accum none %e : !tb.stensor<16x16xf16> -> !tb.stensor<16x16xf16>
+    %r = tb.div %m, %s : (!tb.stensor<16x16xf16>, !tb.stensor<16x16xf16>) -> !tb.stensor<16x16xf16>
+    tb.output %r omap [-1, -1, -1] : !tb.stensor<16x16xf16> -> tensor<16x16xf16>
+  } : (tensor<16x64xf16>, tensor<64x16xf16>) -> tensor<16x16xf16>
+  func.return %o : tensor<16x16xf16>
+}

@@ -4,10 +4,14 @@ Two precisions.  ``storage`` computes as the generated kernels do: every operato
 and rounds its result once to the result's element type.  ``float64`` computes everything in
 float64 and rounds nothing: it is the reference.  Both start from the same inputs, rounded to the
 element types of the function's arguments.
+
+Other kinds of number are a subclass of :class:`Arithmetic` with arrays of their own:
+:mod:`mugraph.runtime.interpreter.bounds` and :mod:`mugraph.runtime.interpreter.fields`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -21,6 +25,7 @@ from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.runtime.interpreter.errors import ExecutionError
 
 Array = npt.NDArray[Any]
+"""An array of numpy's, or a ``ComponentArray`` that behaves like one (``components.py``)."""
 
 STORAGE_DTYPES: dict[type[Attribute], np.dtype[Any]] = {
     Float16Type: np.dtype(np.float16),
@@ -64,6 +69,11 @@ class Arithmetic:
         is_storage = self.precision is Precision.STORAGE
         return np.dtype(np.float32 if is_storage else np.float64)
 
+    @property
+    def element_bytes(self) -> int:
+        """What one number of a tile takes."""
+        return self.compute_dtype.itemsize
+
     def load(self, array: Array) -> Array:
         """The same numbers, ready to compute with; perhaps the same array."""
         return array.astype(self.compute_dtype, copy=False)
@@ -87,3 +97,7 @@ class Arithmetic:
     def empty(self, type_: Attribute) -> Array:
         """A tensor in device memory, to be written."""
         return np.empty(shape_of(type_), self.device_dtype(type_))
+
+    def full(self, shape: Sequence[int], value: float) -> Array:
+        """One constant everywhere, ready to compute with."""
+        return np.full(tuple(shape), value, self.compute_dtype)

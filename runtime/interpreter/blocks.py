@@ -12,8 +12,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from mugraph.dialects.maps import AXES, mapped_axes, tile_shape
 from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array
 
@@ -110,9 +108,9 @@ def broadcast_bytes(
 ) -> int:
     """What a tile takes in every block of a box, where it depends on these grid axes only."""
     blocks = math.prod(box[axis] for axis in axes)
-    return blocks * math.prod(shape) * arithmetic.compute_dtype.itemsize
+    return blocks * math.prod(shape) * arithmetic.element_bytes
 
 
 def constant_tile(arithmetic: Arithmetic, shape: Sequence[int], value: float) -> Array:
     """A tile that is the same in all blocks and has one value everywhere."""
-    return np.full((*[1] * GRID_AXES, *shape), value, arithmetic.compute_dtype)
+    return arithmetic.full((*[1] * GRID_AXES, *shape), value)

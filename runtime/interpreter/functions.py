@@ -69,17 +69,13 @@ def apply_chain(functions: Sequence[ScalarFunction], value: Array) -> Array:
 def sum_groups(value: Array, axis: int, groups: Groups, results: int) -> Array:
     """Sums groups of elements along ``axis``, whose extent becomes ``results``.
 
-    Result ``j`` is the sum of elements ``j * start_step + k * step`` for ``k < count``.
+    Result ``j`` is the sum of elements ``j * start_step + k * step`` for ``k < count``; the groups
+    are runs of neighbours (``step`` 1) or ``results`` apart, and together are all elements.
     """
-    moved = np.moveaxis(value, axis, -1)
-    step = moved.strides[-1]
-    grouped = np.lib.stride_tricks.as_strided(
-        moved,
-        (*moved.shape[:-1], results, groups.count),
-        (*moved.strides[:-1], groups.start_step * step, groups.step * step),
-        writeable=False,
-    )
-    return np.moveaxis(grouped.sum(axis=-1), -1, axis)
+    before, after = value.shape[:axis], value.shape[axis + 1 :]
+    if groups.step == 1:
+        return value.reshape(*before, results, groups.count, *after).sum(axis=axis + 1)
+    return value.reshape(*before, groups.count, results, *after).sum(axis=axis)
 
 
 def sum_last(value: Array) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, TensorType
@@ -44,18 +44,30 @@ def run_function(
     operator or an element type that the interpreter does not know.
     """
     arithmetic = Arithmetic(_precision(precision))
-    callee = _find_function(module, function)
+    callee = find_function(module, function)
     arguments = _convert_inputs(callee, inputs)
-    functions = (FuncFunctions(), KernelFunctions(arithmetic))
+    results = evaluate_function(module, callee, arguments, arithmetic)
+    types = callee.function_type.outputs.data
+    # A copy, since a function may return an argument, and that may be the caller's array.
     with np.errstate(all="ignore"):
-        interpreter = make_interpreter(module, *functions)
-        results = interpreter.call_op(callee, tuple(arguments))
-        types = callee.function_type.outputs.data
-        # A copy, since a function may return an argument, and that may be the caller's array.
         return [
             np.array(value, arithmetic.device_dtype(type_))
             for value, type_ in zip(results, types, strict=True)
         ]
+
+
+def evaluate_function(
+    module: ModuleOp, function: FuncOp, inputs: Sequence[Any], arithmetic: Arithmetic
+) -> list[Any]:
+    """The results of a function in any arithmetic, on inputs that are its device tensors.
+
+    The inputs have the arguments' extents.  Raises ``ExecutionError`` where the function has an
+    operator or an element type that the interpreter does not know.
+    """
+    functions = (FuncFunctions(), KernelFunctions(arithmetic))
+    with np.errstate(all="ignore"):
+        interpreter = make_interpreter(module, *functions)
+        return list(interpreter.call_op(function, tuple(inputs)))
 
 
 def _precision(name: str) -> Precision:
@@ -66,7 +78,8 @@ def _precision(name: str) -> Precision:
         raise ExecutionError(f"there is no precision '{name}'; there are {known}") from error
 
 
-def _find_function(module: ModuleOp, name: str | None) -> FuncOp:
+def find_function(module: ModuleOp, name: str | None) -> FuncOp:
+    """The function of that name, or the only one for ``None``; ``ExecutionError`` without one."""
     defined = [op for op in module.ops if isinstance(op, FuncOp) and not op.is_declaration]
     names = ", ".join(f"@{op.sym_name.data}" for op in defined) or "none"
     if name is None:

@@ -95,7 +95,10 @@ class ThreadblockFunctions(InterpreterFunctions):
         self, interpreter: Interpreter, op: tb.OutputOp, args: PythonValues
     ) -> PythonValues:
         """Writes the tiles into the result."""
-        self.frame.tiles_of(self.outputs[op], op.map_, tb.NOT_SPLIT)[...] = args[0]
+        value = args[0]
+        if element_type_of(op.stensor.type) != element_type_of(op.dtensor_type):
+            value = self.frame.arithmetic.store(value, op.dtensor_type)
+        self.frame.tiles_of(self.outputs[op], op.map_, tb.NOT_SPLIT)[...] = value
         return ()
 
     @impl(tb.MatmulOp)

@@ -1,0 +1,274 @@
+"""Running error analysis: float64 numbers, each with bounds on how far rounding can move it.
+
+Beside its value in float64 a number carries one bound for each :class:`RoundingModel`: no run that
+rounds as the model says, in whatever order it sums, ends up farther from the exact result.  A bound
+starts at 0 with the inputs and grows at every operator by what the operator makes of the errors of
+its operands and by its own rounding.  It is derived from the numbers at hand, with no tolerance.
+
+With u the unit roundoff of the model and |x̂ - x| <= e for each operand:
+
+===========  =====================================================================
+a + b        e_a + e_b
+a * b        |a| e_b + |b| e_a + e_a e_b
+a / b        (e_a + |a / b| e_b) / (|b| - e_b); unbounded where e_b >= |b|
+exp(a)       exp(a) (exp(e_a) - 1)
+sqrt(a)      e_a / (sqrt(a - e_a) + sqrt(a)); unbounded where e_a >= a
+sum of n     sum of e_k, and n u / (1 - n u) times the sum of |a_k| + e_k
+===========  =====================================================================
+
+and then every result r of one rounding gets u (|r| + e), or half the least number that the type
+holds where that is more.  Source: N. Higham, Accuracy and Stability of Numerical Algorithms, 2nd
+ed., sections 2.2, 3.1 and 3.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self, cast
+
+import numpy as np
+from xdsl.ir import Attribute
+
+from mugraph.dialects.tensor_types import element_type_of, shape_of
+from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array, Precision, storage_dtype
+from mugraph.runtime.interpreter.components import ComponentArray
+
+EXP_UNITS = 8
+"""How many unit roundoffs numpy's exp may be off: 4 units in the last place, in fp32 and float64.
+
+Numpy states less than 3 for its fp32 and less than 1 for its float64.
+"""
+
+OWN_ROUNDING = 1 + 2.0**-20
+"""What bounds are multiplied by in the end.
+
+They are sums and products of numbers that are not negative, so that computing them in float64 errs
+by a relative 2^-53 an operation; this covers 2^33 operations on the way to one element.
+"""
+
+
+@dataclass(frozen=True)
+class RoundingModel:
+    """How a run rounds: every operation to ``compute``, and stored values if it ``stores``."""
+
+    compute: type[np.floating[Any]]
+    stores: bool
+
+    @property
+    def unit(self) -> float:
+        """The largest relative error of one operation."""
+        return unit_roundoff(np.dtype(self.compute))
+
+
+def unit_roundoff(dtype: np.dtype[Any]) -> float:
+    """Half the distance from 1 to the next number of a type."""
+    return float(np.finfo(dtype).eps) / 2
+
+
+STORAGE = RoundingModel(np.float32, stores=True)
+"""A run with precision "storage"."""
+FLOAT64 = RoundingModel(np.float64, stores=False)
+"""A run with precision "float64", which the values are."""
+
+
+def _rounded(bound: Array, value: Array, dtype: np.dtype[Any], unit: float) -> Array:
+    """The bound after one more rounding to ``dtype`` with unit roundoff ``unit``."""
+    reach = np.abs(value) + bound
+    information = np.finfo(dtype)
+    # Below the least normal number the error is absolute; 0 stays 0.
+    least = np.where(reach > 0, float(information.smallest_subnormal) / 2, 0.0)
+    return np.where(
+        reach <= float(information.max), bound + np.maximum(unit * reach, least), np.inf
+    )
+
+
+class BoundedArray(ComponentArray):
+    """Float64 numbers with a bound for each model: components are the value, then the bounds."""
+
+    def __init__(self, components: Sequence[Array], models: tuple[RoundingModel, ...]):
+        super().__init__(components)
+        self.models = models
+
+    @property
+    def value(self) -> Array:
+        """The numbers in float64."""
+        return self.components[0]
+
+    def bound(self, model: RoundingModel) -> Array:
+        """How far a run of this model may be from the exact numbers, infinite where unknown."""
+        bound = self.components[1 + self.models.index(model)] * OWN_ROUNDING
+        return np.where(np.isnan(bound), np.inf, bound)
+
+    def of(self, components: Sequence[Array]) -> Self:
+        """Other numbers with bounds for the same models."""
+        return type(self)(components, self.models)
+
+    def lift(self, number: float) -> Self:
+        """A constant.
+
+        Whole numbers and powers of two are exact.  Another one is an fp32 number that stands for
+        a real number which rounds to it.
+        """
+        value = np.array(number, np.float64)
+        exact = isinstance(number, int) or abs(float(np.frexp(number)[0])) in (0.0, 0.5)
+        doubt = 0.0 if exact else abs(number) * unit_roundoff(np.dtype(np.float32))
+        return self.of([value, *(np.array(doubt) for _ in self.models)])
+
+    def _result(
+        self, value: Array, bounds: Callable[[int], Array], units: float = 1.0
+    ) -> Self:
+        """A value that each model rounds once; ``bounds(i)`` is what model i had before that."""
+        rounded = [
+            _rounded(bounds(index), value, np.dtype(model.compute), units * model.unit)
+            for index, model in enumerate(self.models, 1)
+        ]
+        return self.of([value, *rounded])
+
+    def rounded_to(self, dtype: np.dtype[Any]) -> Self:
+        """The same numbers; models that store round them to a storage type."""
+        bounds: list[Array] = []
+        for bound, model in zip(self.components[1:], self.models, strict=True):
+            if not model.stores or dtype == np.dtype(model.compute):
+                bounds.append(bound)
+            elif not bound.any() and (self.value.astype(dtype) == self.value).all():
+                bounds.append(bound)  # inputs on their way: already numbers of the type
+            else:
+                bounds.append(_rounded(bound, self.value, dtype, unit_roundoff(dtype)))
+        return self.of([self.value, *bounds])
+
+    def add(self, other: Self) -> Self:
+        """The sum."""
+        ours, theirs = self.components, other.components
+        return self._result(ours[0] + theirs[0], lambda i: ours[i] + theirs[i])
+
+    def subtract(self, other: Self) -> Self:
+        """The difference."""
+        ours, theirs = self.components, other.components
+        return self._result(ours[0] - theirs[0], lambda i: ours[i] + theirs[i])
+
+    def multiply(self, other: Self) -> Self:
+        """The product."""
+        ours, theirs = self.components, other.components
+        left, right = np.abs(ours[0]), np.abs(theirs[0])
+        return self._result(
+            ours[0] * theirs[0], lambda i: left * theirs[i] + ours[i] * (right + theirs[i])
+        )
+
+    def square(self) -> Self:
+        """The number times itself."""
+        return self.multiply(self)
+
+    def divide(self, other: Self) -> Self:
+        """The quotient."""
+        ours, theirs = self.components, other.components
+        value = ours[0] / theirs[0]
+        size = np.abs(value)
+
+        def bound(i: int) -> Array:
+            room = np.abs(theirs[0]) - theirs[i]
+            return np.where(room > 0, (ours[i] + size * theirs[i]) / room, np.inf)
+
+        return self._result(value, bound)
+
+    def negative(self) -> Self:
+        """The number with the other sign, which is exact."""
+        return self.of([-self.value, *self.components[1:]])
+
+    def exp(self) -> Self:
+        """e to the power of it."""
+        value = np.exp(self.value)
+        return self._result(value, lambda i: value * np.expm1(self.components[i]), EXP_UNITS)
+
+    def sqrt(self) -> Self:
+        """The square root."""
+        value = np.sqrt(self.value)
+
+        def bound(i: int) -> Array:
+            error = self.components[i]
+            room = self.value - error
+            moved = error / (np.sqrt(np.maximum(room, 0)) + value)
+            return np.where(error == 0, 0.0, np.where(room > 0, moved, np.inf))
+
+        return self._result(value, bound)
+
+    def sum(self, axis: int, keepdims: bool = False) -> Self:
+        """The sum along an axis, in any order."""
+        total = self.value.sum(axis=axis, keepdims=keepdims)
+        size = np.abs(self.value).sum(axis=axis, keepdims=keepdims)
+        count = self.shape[axis]
+        bounds = [
+            _summed(count - 1, model, size, bound.sum(axis=axis, keepdims=keepdims))
+            for bound, model in zip(self.components[1:], self.models, strict=True)
+        ]
+        return self.of([total, *bounds])
+
+    def matmul(self, other: Self) -> Self:
+        """The matrix product, summed in any order, with or without fused multiply-adds."""
+        left, right = np.abs(self.value), np.abs(other.value)
+        size = np.matmul(left, right)
+        bounds: list[Array] = []
+        for index, model in enumerate(self.models, 1):
+            ours, theirs = self.components[index], other.components[index]
+            # Inputs have no error, and a product with 0 need not be computed.
+            error: Array = np.zeros_like(size)
+            if theirs.any():
+                error = error + np.matmul(left, theirs)
+            if ours.any():
+                error = error + np.matmul(ours, right + theirs)
+            bounds.append(_summed(self.shape[-1], model, size, error))
+        return self.of([np.matmul(self.value, other.value), *bounds])
+
+
+def _summed(roundings: int, model: RoundingModel, size: Array, error: Array) -> Array:
+    """The bound of a sum, each summand of which is rounded so often at most."""
+    unit = roundings * model.unit
+    information = np.finfo(model.compute)
+    # Products that are summed may each be less than the least normal number.
+    tiny = roundings * float(information.smallest_subnormal)
+    reach = size + error
+    bound = error + unit / (1 - unit) * reach + np.where(reach > 0, tiny, 0.0)
+    return np.where(reach + bound <= float(information.max), bound, np.inf)
+
+
+@dataclass(frozen=True)
+class BoundedArithmetic(Arithmetic):
+    """Computes in float64 and derives bounds for some models of rounding."""
+
+    models: tuple[RoundingModel, ...] = (STORAGE, FLOAT64)
+
+    @classmethod
+    def make(cls, *models: RoundingModel) -> BoundedArithmetic:
+        """The arithmetic with bounds for these models."""
+        return cls(Precision.FLOAT64, models)
+
+    @property
+    def element_bytes(self) -> int:
+        """What one number takes, with the temporaries of its bounds."""
+        return np.dtype(np.float64).itemsize * (1 + 2 * len(self.models))
+
+    def exact(self, array: Array) -> BoundedArray:
+        """Numbers that no run has rounded: inputs."""
+        value = np.ascontiguousarray(array, np.float64)
+        return BoundedArray([value, *(np.zeros_like(value) for _ in self.models)], self.models)
+
+    def load(self, array: Any) -> Any:
+        """The same numbers."""
+        return array
+
+    def round(self, value: Any, element_type: Attribute) -> Any:
+        """The same numbers, with what storing them may add to the bounds."""
+        return cast(BoundedArray, value).rounded_to(storage_dtype(element_type))
+
+    def store(self, value: Any, type_: Attribute) -> Any:
+        """The same numbers, with what storing them may add to the bounds."""
+        return self.round(value, element_type_of(type_))
+
+    def empty(self, type_: Attribute) -> Any:
+        """A tensor in device memory, to be written."""
+        shape = shape_of(type_)
+        return BoundedArray([np.empty(shape) for _ in range(1 + len(self.models))], self.models)
+
+    def full(self, shape: Sequence[int], value: float) -> Any:
+        """One constant everywhere."""
+        return self.exact(np.full(tuple(shape), value, np.float64))

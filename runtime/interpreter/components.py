@@ -1,0 +1,138 @@
+"""Arrays of numbers that consist of several parts each, in place of numpy's.
+
+The interpreter computes with numpy's functions.  A :class:`ComponentArray` answers to those that it
+uses, so that the same implementations of operators run on other kinds of number: intervals of error
+(:mod:`mugraph.runtime.interpreter.bounds`) or finite fields
+(:mod:`mugraph.runtime.interpreter.fields`).  A kind of number says what the arithmetic is; how
+arrays are cut, moved and broadcast is said here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from mugraph.runtime.interpreter.arithmetic import Array
+
+
+class ComponentArray(NDArrayOperatorsMixin, ABC):
+    """Arrays of the same shape, one for each part of a number."""
+
+    def __init__(self, components: Sequence[Array]):
+        self.components = tuple(components)
+
+    @abstractmethod
+    def of(self, components: Sequence[Array]) -> Self:
+        """An array of the same kind of number with other components."""
+
+    @abstractmethod
+    def lift(self, number: float) -> Self:
+        """A number of the program, such as a constant, as an array of no dimensions."""
+
+    @abstractmethod
+    def add(self, other: Self) -> Self:
+        """The sum."""
+
+    @abstractmethod
+    def subtract(self, other: Self) -> Self:
+        """The difference."""
+
+    @abstractmethod
+    def multiply(self, other: Self) -> Self:
+        """The product."""
+
+    @abstractmethod
+    def divide(self, other: Self) -> Self:
+        """The quotient."""
+
+    @abstractmethod
+    def matmul(self, other: Self) -> Self:
+        """The matrix product over the last two axes."""
+
+    @abstractmethod
+    def negative(self) -> Self:
+        """The number with the other sign."""
+
+    @abstractmethod
+    def square(self) -> Self:
+        """The number times itself."""
+
+    @abstractmethod
+    def sqrt(self) -> Self:
+        """The square root."""
+
+    @abstractmethod
+    def exp(self) -> Self:
+        """e to the power of it."""
+
+    @abstractmethod
+    def sum(self, axis: int, keepdims: bool = False) -> Self:
+        """The sum along an axis."""
+
+    def mean(self, axis: int, keepdims: bool = False) -> Self:
+        """The sum along an axis, divided by the extent."""
+        return self.sum(axis, keepdims).divide(self.lift(self.shape[axis]))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents."""
+        return self.components[0].shape
+
+    @property
+    def ndim(self) -> int:
+        """How many axes there are."""
+        return self.components[0].ndim
+
+    def _each(self, function: Callable[[Array], Array]) -> Self:
+        return self.of([function(component) for component in self.components])
+
+    def reshape(self, *shape: int) -> Self:
+        """The same elements with other extents; a view where numpy's would be one."""
+        return self._each(lambda component: component.reshape(*shape))
+
+    def transpose(self, *axes: int) -> Self:
+        """A view with the axes in another order."""
+        return self._each(lambda component: component.transpose(*axes))
+
+    def __getitem__(self, index: Any) -> Self:
+        return self._each(lambda component: component[index])
+
+    def __setitem__(self, index: Any, value: Self) -> None:
+        for component, new in zip(self.components, value.components, strict=True):
+            component[index] = new
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        """Numpy's functions of these arrays, with plain numbers as constants."""
+        compute = _UFUNCS.get(ufunc)
+        if compute is None or method != "__call__" or options:
+            return NotImplemented
+        if len(inputs) == 2 and compute in (_ADD, _SUBTRACT):
+            # Adding nothing is exact in every arithmetic; accumulators start that way.
+            left, right = inputs
+            if isinstance(right, int) and right == 0:
+                return left
+            if isinstance(left, int) and left == 0 and compute is _ADD:
+                return right
+        first, *rest = [
+            value if isinstance(value, ComponentArray) else self.lift(value) for value in inputs
+        ]
+        return compute(first, *rest)
+
+
+_ADD: Callable[..., Any] = lambda left, right: left.add(right)  # noqa: E731
+_SUBTRACT: Callable[..., Any] = lambda left, right: left.subtract(right)  # noqa: E731
+_UFUNCS: dict[Any, Callable[..., Any]] = {
+    np.add: _ADD,
+    np.subtract: _SUBTRACT,
+    np.multiply: lambda left, right: left.multiply(right),
+    np.divide: lambda left, right: left.divide(right),
+    np.matmul: lambda left, right: left.matmul(right),
+    np.negative: lambda value: value.negative(),
+    np.square: lambda value: value.square(),
+    np.sqrt: lambda value: value.sqrt(),
+    np.exp: lambda value: value.exp(),
+}

@@ -22,11 +22,13 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.cute.atoms.mma import mma_atom
 from mugraph.dialects.cute.basis import ScaledBasis
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.int_tuple import Nested
 from mugraph.dialects.cute.layout import Layout
 from mugraph.dialects.cute.swizzle import AnyLayout, ComposedLayout, Swizzle
+from mugraph.dialects.cute.tiled import TiledMma
 
 T = TypeVar("T")
 
@@ -162,6 +164,11 @@ class TiledMmaAttr(ParametrizedAttribute):
         return self.atom_name.data
 
     @property
+    def tiled_mma(self) -> TiledMma:
+        """The tiled MMA, whose layouts partition tensors."""
+        return TiledMma(self.atom, self.thr_layout)
+
+    @property
     def thr_layout(self) -> tuple[int, int, int]:
         """The number of atoms side by side along M, N and K."""
         m, n, k = (extent.data for extent in self.thr_layout_mnk)
@@ -171,16 +178,29 @@ class TiledMmaAttr(ParametrizedAttribute):
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         """Parse ``<atom, (m,n,k)>``; the tuple may be left out where it is ``(1,1,1)``."""
         with parser.in_angle_brackets():
+            start = parser.pos
             atom = parser.parse_identifier(" for the name of an MMA atom")
+            try:
+                mma_atom(atom)
+            except LayoutError as error:
+                parser.raise_error(str(error), start, parser.pos)
             extents = [1, 1, 1]
             if parser.parse_optional_punctuation(",") is not None:
                 parser.parse_punctuation("(", " of the atoms along M, N and K")
                 for mode, axis in enumerate("MNK"):
                     if mode:
                         parser.parse_punctuation(",", " between the atoms along M, N and K")
+                    start = parser.pos
                     extents[mode] = parser.parse_integer(
                         allow_boolean=False, context_msg=f" for the number of atoms along {axis}"
                     )
+                    if extents[mode] < 1:
+                        parser.raise_error(
+                            f"the number of atoms along {axis} must be at least 1, not "
+                            f"{extents[mode]}",
+                            start,
+                            parser.pos,
+                        )
                 parser.parse_punctuation(")", " after the atoms along M, N and K")
         return (StringAttr(atom), ArrayAttr([IntAttr(extent) for extent in extents]))
 
@@ -191,7 +211,11 @@ class TiledMmaAttr(ParametrizedAttribute):
             printer.print_string(f"{self.atom}, ({m},{n},{k})")
 
     def verify(self) -> None:
-        """Check the numbers of atoms."""
+        """Check that the atom is known, and the numbers of atoms."""
+        try:
+            mma_atom(self.atom)
+        except LayoutError as error:
+            raise VerifyException(str(error)) from None
         if len(self.thr_layout_mnk) != 3 or any(e.data < 1 for e in self.thr_layout_mnk):
             raise VerifyException(
                 f"the atoms along M, N and K must be three integers of at least 1, not "

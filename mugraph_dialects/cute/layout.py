@@ -153,24 +153,20 @@ class Layout(Generic[D]):
     def _call_flat(self, point: int) -> IntTuple:
         """The index of a non-negative 1-D coordinate."""
         shape = self._flat_shape
-        stride = self._flat_stride
+        stride: Any = self._flat_stride
         last = len(shape) - 1
-        index: Any = 0
-        for mode in range(last):
-            extent = shape[mode]
-            step = stride[mode]
-            digit = point % extent
-            point //= extent
-            if isinstance(step, ScaledBasis):
-                index = add_coordinates(index, (step * digit).as_coordinate())
-            else:
-                index += digit * step
-        if last >= 0:
-            step = stride[last]
-            if isinstance(step, ScaledBasis):
-                return add_coordinates(index, (step * point).as_coordinate())
-            index += point * step
-        return index
+        if last < 0:
+            return 0
+        index, whole = 0, point
+        try:
+            for mode in range(last):
+                extent = shape[mode]
+                index += point % extent * stride[mode]
+                point //= extent
+            return index + point * stride[last]
+        except TypeError:
+            # Some stride is a basis vector, which is not added to an integer.
+            return _inner_product(flat_coordinate(whole, self.shape), stride)
 
     def __getitem__(self, mode: int) -> Layout[D]:
         """The layout of one top-level mode."""
@@ -314,12 +310,14 @@ def _negated(value: IntTuple) -> IntTuple:
 
 
 def _inner_product(coord: tuple[int, ...], stride: tuple[Any, ...]) -> IntTuple:
-    index: Any = 0
+    index: IntTuple = 0
     for part, step in zip(coord, stride, strict=True):
         if isinstance(step, ScaledBasis):
             index = add_coordinates(index, (step * part).as_coordinate())
-        else:
+        elif isinstance(index, int):
             index += part * step
+        else:
+            index = add_coordinates(index, part * step)
     return index
 
 

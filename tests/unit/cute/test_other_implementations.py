@@ -173,9 +173,9 @@ def _explanation(library: str, name: str, arguments: tuple[Any, ...], theirs: An
     if name == "left_inverse":
         if not isinstance(theirs, Exception) and _equals_definition(name, arguments, theirs):
             return "another left inverse, different outside the image"
-        if library == "pycute" and 0 in cute.coalesce(a).flat_stride:
-            # It inverts (A, A*) from the right, which a mode of stride 0 cuts short.
-            return "pycute does not invert layouts with modes of stride 0"
+        if library == "pycute" and not cute.is_bijective(cute.make_layout(a, cute.complement(a))):
+            # It inverts (A, A*) from the right, which a mode of stride 0 or a gap cuts short.
+            return "pycute inverts only layouts that their complement completes"
         return None
     if isinstance(theirs, AssertionError) and library == "pycute":
         # pycute asks that a leaf's stride divide a mode even where the leaf does not leave it.

@@ -1,0 +1,38 @@
+// Every error is one message, exit code 1, and no file.
+// RUN: not mg-opt -t cuda %s 2>&1 | filecheck %s --check-prefix SEVERAL
+// SEVERAL: mg-opt: error: the module has 3 functions (@plain, @twice, @argument); the CUDA target prints one, say which with -t 'cuda{function=NAME}'
+// RUN: not mg-opt -t 'cuda{function=nothing}' %s 2>&1 | filecheck %s --check-prefix NOTHING
+// NOTHING: mg-opt: error: the module has no function @nothing; it has @plain, @twice, @argument
+// RUN: not mg-opt -t 'cuda{function=plain}' %s -o %t.cu 2>&1 | filecheck %s --check-prefix DTENSOR
+// RUN: not ls %t.cu
+// DTENSOR: mg-opt: error: 'func.func' @plain has no plan for its intermediates; run --plan-dtensor-memory first
+// RUN: not mg-opt --resolve-layout --plan-dtensor-memory -t 'cuda{function=plain}' %s 2>&1 | filecheck %s --check-prefix UNSCHEDULED
+// UNSCHEDULED: mg-opt: error: the CUDA target cannot print 'kn.customized' %o; print a module that --transpile made
+// RUN: not mg-opt --resolve-layout --plan-dtensor-memory --schedule-threadblock -t 'cuda{function=plain}' %s 2>&1 | filecheck %s --check-prefix STENSOR
+// STENSOR: mg-opt: error: 'sched.kernel' @plain_custom0 has no shared-memory plan; run --plan-stensor-memory first
+// RUN: not mg-opt --transpile -t 'cuda{function=twice}' %s 2>&1 | filecheck %s --check-prefix TWICE
+// TWICE: mg-opt: error: result 1 of 'func.func' @twice repeats an earlier result (%y); return each value once
+// RUN: not mg-opt --transpile -t 'cuda{function=argument}' %s 2>&1 | filecheck %s --check-prefix ARGUMENT
+// ARGUMENT: mg-opt: error: result 0 of 'func.func' @argument is its argument %x; no kernel writes it: return the result of an operator
+
+// One function of several can be printed; a declaration is none.
+// RUN: mg-opt --transpile -t 'cuda{function=plain}' %s | filecheck %s
+// CHECK: __global__ void {{.*}} plain_custom0(
+// CHECK: _execute_mugraph(
+func.func private @elsewhere(tensor<16x16xf16>) -> tensor<16x16xf16>
+func.func @plain(%x: tensor<16x16xf16>) -> tensor<16x16xf16> {
+  %o = kn.customized %x grid [1, 1, 1] block [32, 1, 1] forloop 1 {
+  ^bb0(%d: tensor<16x16xf16>):
+    %s = tb.input %d imap [-1, -1, -1] : tensor<16x16xf16> -> !tb.stensor<16x16xf16>
+    tb.output %s omap [-1, -1, -1] : !tb.stensor<16x16xf16> -> tensor<16x16xf16>
+  } : (tensor<16x16xf16>) -> tensor<16x16xf16>
+  func.return %o : tensor<16x16xf16>
+}
+func.func @twice(%x: tensor<4xf16>) -> (tensor<4xf16>, tensor<4xf16>) {
+  %y = kn.exp %x : tensor<4xf16> -> tensor<4xf16>
+  func.return %y, %y : tensor<4xf16>, tensor<4xf16>
+}
+func.func @argument(%x: tensor<4xf16>) -> tensor<4xf16> {
+  %y = kn.exp %x : tensor<4xf16> -> tensor<4xf16>
+  func.return %x : tensor<4xf16>
+}

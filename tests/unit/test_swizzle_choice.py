@@ -1,0 +1,140 @@
+"""Swizzles by brute force: no bank conflicts, nothing outside the buffer, no two elements as one."""
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mugraph.dialects.cute import ComposedLayout, Layout
+from mugraph.dialects.tensor_types import (
+    AnyLayout,
+    base_layout,
+    padded_strides,
+    physical_elements,
+)
+from mugraph.passes.plan_swizzle.choose import SwizzleDemand, choose_swizzle
+
+LINE_BYTES = 128
+CHUNK_BYTES = 16
+
+
+def addresses(layout: AnyLayout, shape: tuple[int, ...]) -> dict[tuple[int, ...], int]:
+    """The offset in elements of every coordinate."""
+    return {at: int(layout(at)) for at in itertools.product(*(range(extent) for extent in shape))}
+
+
+@st.composite
+def matrices(draw: st.DrawFn) -> tuple[SwizzleDemand, int]:
+    """A padded matrix read in chunks of 16 bytes across its rows, and its innermost dimension."""
+    size = draw(st.sampled_from([2, 4]))
+    rows = draw(st.integers(8, 24))
+    columns = draw(st.integers(1, 20)) * (CHUNK_BYTES // size)
+    inner = draw(st.integers(0, 1))
+    shape = (columns, rows) if inner == 0 else (rows, columns)
+    strides = padded_strides(shape, inner, size)[0]
+    demand = SwizzleDemand(shape, strides, size, CHUNK_BYTES // size, frozenset({0, 1}))
+    return demand, inner
+
+
+@settings(max_examples=60)
+@given(matrices())
+def test_eight_rows_touch_eight_different_bank_groups(case: tuple[SwizzleDemand, int]) -> None:
+    demand, inner = case
+    layout = choose_swizzle(demand)
+    offsets = addresses(layout, demand.shape)
+    size, rows = demand.element_bytes, demand.shape[1 - inner]
+    if base_layout(layout).stride == (1, 1) or demand.shape[inner] == 1:
+        return
+    for column in range(0, demand.shape[inner], demand.chunk):
+        groups = [
+            offsets[(column, row) if inner == 0 else (row, column)] * size % LINE_BYTES // 16
+            for row in range(rows)
+        ]
+        # ldmatrix reads eight rows that begin at a multiple of eight.
+        for first in range(0, rows - 7, 8):
+            assert len(set(groups[first : first + 8])) == 8, (layout, column, groups)
+        if not isinstance(layout, ComposedLayout):
+            # Shifted rows are conflict-free from any row on.
+            assert all(len(set(groups[first : first + 8])) == 8 for first in range(rows - 7))
+
+
+@settings(max_examples=60)
+@given(matrices())
+def test_addresses_are_distinct_and_chunks_stay_whole(case: tuple[SwizzleDemand, int]) -> None:
+    demand, inner = case
+    layout = choose_swizzle(demand)
+    offsets = addresses(layout, demand.shape)
+    assert len(set(offsets.values())) == len(offsets)
+    assert min(offsets.values()) >= 0
+    assert max(offsets.values()) < physical_elements(layout)
+    for at, offset in offsets.items():
+        start = list(at)
+        start[inner] -= at[inner] % demand.chunk
+        assert offset - offsets[tuple(start)] == at[inner] % demand.chunk
+        if at[inner] % demand.chunk == 0:
+            assert offset % demand.chunk == 0
+
+
+@settings(max_examples=60)
+@given(matrices())
+def test_xor_costs_no_memory_and_a_shift_at_most_a_chunk_a_row(
+    case: tuple[SwizzleDemand, int],
+) -> None:
+    demand, inner = case
+    layout = choose_swizzle(demand)
+    plain = Layout(demand.shape, demand.strides)
+    rows = demand.shape[1 - inner]
+    if isinstance(layout, ComposedLayout):
+        assert base_layout(layout) == plain
+        # The last row may end anywhere in its stride.
+        assert physical_elements(layout) <= rows * demand.strides[1 - inner]
+    else:
+        assert 0 <= layout.cosize() - plain.cosize() <= (rows - 1) * demand.chunk
+
+
+@settings(max_examples=30)
+@given(matrices())
+def test_choosing_again_changes_nothing(case: tuple[SwizzleDemand, int]) -> None:
+    demand, _ = case
+    layout = choose_swizzle(demand)
+    stride = base_layout(layout).stride
+    assert isinstance(stride, tuple)
+    again = SwizzleDemand(
+        demand.shape,
+        tuple(int(str(step)) for step in stride),
+        demand.element_bytes,
+        demand.chunk,
+        demand.walks,
+    )
+    assert choose_swizzle(again) == layout
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "size", "chunk", "walks", "expected"),
+    [
+        ((16, 128), (128, 1), 2, 8, {0}, "S<3,3,4> o (16,128):(128,1)"),  # 16 chunks a row
+        ((16, 64), (64, 1), 2, 8, {0}, "S<3,3,3> o (16,64):(64,1)"),  # 8
+        ((16, 32), (32, 1), 2, 8, {0}, "S<2,3,3> o (16,32):(32,1)"),  # 4
+        ((16, 16), (16, 1), 2, 8, {0}, "S<1,3,3> o (16,16):(16,1)"),  # 2
+        ((16, 8), (8, 1), 2, 8, {0}, "(16,8):(8,1)"),  # one: rows are neighbours already
+        ((16, 48), (48, 1), 2, 8, {0}, "(16,48):(56,1)"),  # 6 chunks become 7
+        ((16, 72), (72, 1), 2, 8, {0}, "(16,72):(72,1)"),  # 9 is odd already
+        ((64, 16), (1, 64), 2, 8, {1}, "S<3,3,3> o (64,16):(1,64)"),  # columns
+        ((16, 64), (64, 1), 2, 8, {1}, "(16,64):(64,1)"),  # walked along its rows only
+        ((1, 64), (64, 1), 2, 8, {0}, "(1,64):(64,1)"),  # one row
+        ((16, 64), (64, 1), 4, 1, {0}, "S<5,0,6> o (16,64):(64,1)"),  # single fp32 numbers
+        ((16, 64), (64, 1), 2, 1, {0}, "S<5,1,5> o (16,64):(64,1)"),  # a bank holds two f16
+        ((2, 16, 48), (768, 48, 1), 2, 8, {1}, "(2,16,48):(896,56,1)"),  # outer rows follow
+    ],
+)
+def test_examples(
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    size: int,
+    chunk: int,
+    walks: set[int],
+    expected: str,
+) -> None:
+    demand = SwizzleDemand(shape, strides, size, chunk, frozenset(walks))
+    assert str(choose_swizzle(demand)) == expected

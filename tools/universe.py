@@ -29,6 +29,7 @@ PASSES = {
     "schedule-threadblock": "mugraph.passes.schedule_threadblock:ScheduleThreadblockPass",
     "plan-swizzle": "mugraph.passes.plan_swizzle:PlanSwizzlePass",
     "plan-stensor-memory": "mugraph.passes.plan_stensor_memory:PlanSTensorMemoryPass",
+    "report-memory-access": "mugraph.passes.report_memory_access:ReportMemoryAccessPass",
     "transpile": "mugraph.passes.transpile:TranspilePass",
 }
 

@@ -1,0 +1,173 @@
+"""What the accesses of a scheduled kernel cost: wavefronts and sectors against the ideal.
+
+Read from the access streams alone; see :mod:`mugraph.passes.analysis.wavefronts` for the model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from mugraph.dialects.sched import (
+    AllocOp,
+    HasThreadAccesses,
+    KernelOp,
+    ThreadAccess,
+    TileOp,
+    enclosing_loop,
+    start_bytes,
+)
+from mugraph.dialects.sched.accesses import AccessKind, Proxy
+from mugraph.passes.analysis.wavefronts import (
+    SECTOR_BYTES,
+    WARP,
+    IntArray,
+    ideal_sectors,
+    ideal_wavefronts,
+    ldmatrix_wavefronts,
+    load_wavefronts,
+    sectors,
+    store_wavefronts,
+)
+
+
+@dataclass(frozen=True)
+class AccessCost:
+    """One access of an operator, executed once by one block.
+
+    ``transactions`` are wavefronts in shared memory and sectors in device memory; in device memory
+    those of the least favourable start of the tile over blocks and iterations.  ``per_launch`` is
+    their exact sum over all blocks and iterations, ``executions`` how often the operator runs in
+    them.
+    """
+
+    access: ThreadAccess
+    instructions: int
+    transactions: int
+    ideal: int
+    per_launch: int
+    executions: int
+
+    @property
+    def excess(self) -> int:
+        """Transactions that another layout or mapping could save."""
+        return max(0, self.transactions - self.ideal)
+
+
+def thread_accesses(kernel: KernelOp) -> Iterator[ThreadAccess]:
+    """All accesses of a kernel, in the order of its operators.
+
+    Raises ``AccessError`` at an operator whose accesses are not modelled.
+    """
+    for op in kernel.body.walk():
+        if isinstance(op, HasThreadAccesses):
+            yield from op.thread_accesses()
+
+
+def warp_addresses(access: ThreadAccess, start: int) -> IntArray:
+    """Byte addresses by warp instruction and lane, ``[instructions, 32]``; idle warps left out.
+
+    ``start`` is the address of the first element of the stage or tile.
+    """
+    missing = -access.offsets.shape[1] % WARP
+    offsets = np.pad(access.offsets, ((0, 0), (0, missing)), constant_values=-1)
+    offsets = offsets.reshape(-1, WARP)
+    offsets = offsets[(offsets >= 0).any(axis=1)]
+    return np.where(offsets < 0, -1, start + offsets * access.element_bytes)
+
+
+def access_wavefronts(access: ThreadAccess, addresses: IntArray) -> IntArray:
+    """The wavefronts of every warp instruction of an access to shared memory."""
+    if access.warp_collective:
+        return ldmatrix_wavefronts(addresses)
+    if access.kind is AccessKind.WRITE or access.proxy is Proxy.ASYNC_COPY:
+        return store_wavefronts(addresses, access.access_bytes)
+    return load_wavefronts(addresses, access.access_bytes)
+
+
+def access_cost(access: ThreadAccess, kernel: KernelOp) -> AccessCost:
+    """The cost of one access of a kernel; unplanned buffers are taken to start at a line."""
+    if access.in_device_memory:
+        return _device_cost(access, kernel)
+    owner = access.value.owner
+    # Stages are whole lines of all banks, so that every one of them costs the same.
+    start = (owner.byte_offset or 0) if isinstance(owner, AllocOp) else 0
+    addresses = warp_addresses(access, start)
+    wavefronts = int(access_wavefronts(access, addresses).sum())
+    executions = sum(iterations_meant(access, kernel).values()) * math.prod(kernel.grid_dim)
+    return AccessCost(
+        access,
+        len(addresses),
+        wavefronts,
+        int(ideal_wavefronts(addresses, access.access_bytes).sum()),
+        wavefronts * executions,
+        executions,
+    )
+
+
+def _device_cost(access: ThreadAccess, kernel: KernelOp) -> AccessCost:
+    counts = start_residues(access, kernel)
+    by_residue = {
+        residue: int(sectors(warp_addresses(access, residue), access.access_bytes).sum())
+        for residue in counts
+    }
+    addresses = warp_addresses(access, 0)
+    return AccessCost(
+        access,
+        len(addresses),
+        max(by_residue.values()),
+        int(ideal_sectors(addresses, access.access_bytes).sum()),
+        sum(count * by_residue[residue] for residue, count in counts.items()),
+        sum(counts.values()),
+    )
+
+
+def iterations_meant(access: ThreadAccess, kernel: KernelOp) -> Counter[int]:
+    """Which iterations' stages or tiles a block touches with this access, and how often."""
+    loop = enclosing_loop(access.operation)
+    if loop is None:
+        return Counter([access.stage.iteration_at(0)])
+    return Counter(
+        access.stage.iteration_at(current)
+        for current in range(loop.iterations)
+        if access.stage.happens_at(current, loop.iterations)
+    )
+
+
+def start_residues(access: ThreadAccess, kernel: KernelOp) -> Counter[int]:
+    """Where tiles start within a sector, in bytes, and how many executions start there.
+
+    Tensors are taken to start at a sector.
+    """
+    value = access.value
+    element_bytes = access.element_bytes
+    counts = Counter[int]()
+    for iteration, times in iterations_meant(access, kernel).items():
+        counts[start_bytes(value, iteration) % SECTOR_BYTES] += times
+    strides = block_strides(value.owner) if isinstance(value.owner, TileOp) else (0, 0, 0)
+    for extent, stride in zip(kernel.grid_dim, strides, strict=True):
+        steps = Counter(index * stride * element_bytes % SECTOR_BYTES for index in range(extent))
+        moved = Counter[int]()
+        for start, times in counts.items():
+            for step, blocks in steps.items():
+                moved[(start + step) % SECTOR_BYTES] += times * blocks
+        counts = moved
+    return counts
+
+
+def block_strides(tile: TileOp) -> tuple[int, ...]:
+    """How far a tile, of a tile perhaps, moves with each block index, in elements."""
+    strides = tile.block_strides()
+    owner = tile.source.owner
+    if isinstance(owner, TileOp):
+        return tuple(a + b for a, b in zip(strides, block_strides(owner), strict=True))
+    return strides
+
+
+def memory_access_costs(kernel: KernelOp) -> list[AccessCost]:
+    """The cost of every access of a kernel, in the order of its operators."""
+    return [access_cost(access, kernel) for access in thread_accesses(kernel)]

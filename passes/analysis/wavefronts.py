@@ -1,0 +1,121 @@
+"""What the memory system makes of a warp's addresses: wavefronts and sectors, by counting.
+
+All functions take ``addresses``, the byte address of every lane, ``[instructions, 32]`` with -1
+for lanes that are predicated off, and give one number an instruction.
+
+The model of shared memory: 32 banks of 4-byte words, and a wavefront brings one word of each bank.
+Lanes are served together in groups that need at most 32 words: a warp for accesses of up to 4
+bytes, half-warps for 8, quarter-warps for 16, and the eight lines of one matrix for ``ldmatrix``.
+A group takes as many wavefronts as its busiest bank has distinct words; a word that several lanes
+want is brought once.
+
+Loads of 8 and 16 bytes may be served two groups at a time, see :func:`load_wavefronts`; stores
+and ``cp.async`` never are.  Sources and measurements: ``docs/memory-access.md``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+WARP = 32
+BANKS = 32
+BANK_BYTES = 4
+WAVEFRONT_BYTES = BANKS * BANK_BYTES
+SECTOR_BYTES = 32
+LINE_BYTES = 16
+"""One line of ``ldmatrix``."""
+
+IntArray = npt.NDArray[np.int64]
+
+
+def lanes_together(access_bytes: int) -> int:
+    """How many lanes one wavefront can serve; ``ValueError`` for a width that no access has."""
+    if access_bytes not in (1, 2, 4, 8, 16):
+        raise ValueError(
+            f"a thread accesses 1, 2, 4, 8 or 16 bytes of shared memory at once, not {access_bytes}"
+        )
+    return min(WARP, WAVEFRONT_BYTES // access_bytes)
+
+
+def group_wavefronts(addresses: IntArray, access_bytes: int, lanes: int) -> IntArray:
+    """The wavefronts of every group of ``lanes`` lanes, ``[instructions, groups]``."""
+    grouped = addresses.reshape(-1, lanes)
+    words = _words(grouped, access_bytes)
+    words.sort(axis=1)
+    is_new = np.ones_like(words, dtype=np.bool_)
+    is_new[:, 1:] = words[:, 1:] != words[:, :-1]
+    is_new &= words >= 0
+    row, column = np.nonzero(is_new)
+    slots = row * BANKS + words[row, column] % BANKS
+    counts = np.bincount(slots, minlength=grouped.shape[0] * BANKS).reshape(-1, BANKS)
+    return counts.max(axis=1).reshape(addresses.shape[0], -1)
+
+
+def _words(addresses: IntArray, access_bytes: int) -> IntArray:
+    """The words that each row of lanes touches; -1 for idle lanes."""
+    count = max(1, access_bytes // BANK_BYTES)
+    first = addresses // BANK_BYTES
+    words = first[:, :, None] + np.arange(count)
+    words = np.where(addresses[:, :, None] < 0, -1, words)
+    return words.reshape(addresses.shape[0], -1)
+
+
+def store_wavefronts(addresses: IntArray, access_bytes: int) -> IntArray:
+    """The wavefronts of stores to shared memory, and of the writes of ``cp.async``."""
+    return group_wavefronts(addresses, access_bytes, lanes_together(access_bytes)).sum(axis=1)
+
+
+def load_wavefronts(addresses: IntArray, access_bytes: int) -> IntArray:
+    """The wavefronts of loads from shared memory.
+
+    Loads of 8 or 16 bytes are served two groups at a time, half as many wavefronts, where all
+    lanes that differ in bit 0 of their number, or all that differ in bit 1, want the same address
+    (idle lanes want any), and no two lanes want different words of one bank.
+    """
+    lanes = lanes_together(access_bytes)
+    separate = group_wavefronts(addresses, access_bytes, lanes)
+    total = separate.sum(axis=1)
+    if lanes == WARP:
+        return total
+    merged = group_wavefronts(addresses, access_bytes, 2 * lanes)
+    can_merge = _lanes_agree(addresses, 1) | _lanes_agree(addresses, 2)
+    can_merge &= merged.max(axis=1) <= 1
+    return np.where(can_merge, np.minimum(total, merged.sum(axis=1)), total)
+
+
+def _lanes_agree(addresses: IntArray, bit: int) -> npt.NDArray[np.bool_]:
+    """Whether active lanes whose numbers differ in ``bit`` want the same address."""
+    other = addresses[:, np.arange(WARP) ^ bit]
+    agree: npt.NDArray[np.bool_] = (addresses == other) | (addresses < 0) | (other < 0)
+    return np.asarray(agree.all(axis=1), dtype=np.bool_)
+
+
+def ldmatrix_wavefronts(addresses: IntArray) -> IntArray:
+    """The wavefronts of ``ldmatrix``: lanes 8 q to 8 q + 7 give the lines of matrix q."""
+    return group_wavefronts(addresses, LINE_BYTES, 8).sum(axis=1)
+
+
+def ideal_wavefronts(addresses: IntArray, access_bytes: int) -> IntArray:
+    """The bytes that the lanes ask for, over the 128 of a wavefront, rounded up."""
+    return _rounded_up((addresses >= 0).sum(axis=1) * access_bytes, WAVEFRONT_BYTES)
+
+
+def sectors(addresses: IntArray, access_bytes: int) -> IntArray:
+    """The distinct 32-byte sectors of device memory that the lanes touch."""
+    first, last = addresses // SECTOR_BYTES, (addresses + access_bytes - 1) // SECTOR_BYTES
+    idle = addresses < 0
+    touched = np.concatenate([np.where(idle, -1, first), np.where(idle, -1, last)], axis=1)
+    touched.sort(axis=1)
+    is_new = np.ones_like(touched, dtype=np.bool_)
+    is_new[:, 1:] = touched[:, 1:] != touched[:, :-1]
+    return (is_new & (touched >= 0)).sum(axis=1)
+
+
+def ideal_sectors(addresses: IntArray, access_bytes: int) -> IntArray:
+    """The bytes that the lanes ask for, over the 32 of a sector, rounded up."""
+    return _rounded_up((addresses >= 0).sum(axis=1) * access_bytes, SECTOR_BYTES)
+
+
+def _rounded_up(amount: IntArray, unit: int) -> IntArray:
+    return (amount + unit - 1) // unit

@@ -13,6 +13,7 @@ from xdsl.interpreter import (
 
 from mugraph.dialects import kn
 from mugraph.dialects.sched import LaunchOp
+from mugraph.runtime.interpreter.address_launches import AddressLauncher
 from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array
 from mugraph.runtime.interpreter.functions import apply_function
 from mugraph.runtime.interpreter.schedule import run_kernel
@@ -23,8 +24,9 @@ from mugraph.runtime.interpreter.threadblock import run_threadblock_graph
 class KernelFunctions(InterpreterFunctions):
     """One implementation an operator; values are tensors in device memory, of logical extents."""
 
-    def __init__(self, arithmetic: Arithmetic):
+    def __init__(self, arithmetic: Arithmetic, launcher: AddressLauncher | None = None):
         self.arithmetic = arithmetic
+        self.launcher = launcher
 
     def _loaded(self, args: PythonValues) -> list[Array]:
         return [self.arithmetic.load(arg) for arg in args]
@@ -60,11 +62,15 @@ class KernelFunctions(InterpreterFunctions):
         self, interpreter: Interpreter, op: kn.CustomizedOp, args: PythonValues
     ) -> PythonValues:
         """The threadblock graph in every block."""
+        if self.launcher is not None:
+            self.launcher.refuse(op)
         return run_threadblock_graph(op, args, self.arithmetic, interpreter.module)
 
     @impl(LaunchOp)
     def run_launch(
         self, interpreter: Interpreter, op: LaunchOp, args: PythonValues
     ) -> PythonValues:
-        """The kernel's schedule in every block."""
+        """The kernel's schedule in every block, at the level that was asked for."""
+        if self.launcher is not None:
+            return self.launcher.launch(op, args, self.arithmetic, interpreter.module)
         return run_kernel(op, args, self.arithmetic, interpreter.module)

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.interpreters.func import FuncFunctions
 from xdsl.ir import Attribute
 
 from mugraph.dialects.tensor_types import element_type_of, shape_of
+from mugraph.runtime.interpreter.address_kernel import (
+    FORWARD,
+    REVERSED,
+    TOGETHER,
+    AddressLevel,
+)
+from mugraph.runtime.interpreter.address_launches import AddressLauncher
+from mugraph.runtime.interpreter.address_level import Landing
+from mugraph.runtime.interpreter.address_plans import Plans
 from mugraph.runtime.interpreter.arithmetic import (
     Arithmetic,
     Array,
@@ -23,11 +34,28 @@ from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.kernel import KernelFunctions
 
 
+@dataclass(frozen=True)
+class Execution:
+    """What a function gave at the level of addresses."""
+
+    outputs: list[Array]
+    """The results; NaN where nothing was written."""
+    written: list[npt.NDArray[np.bool_]]
+    """Where each result was written: everywhere, unless only a sample of blocks ran."""
+    blocks: dict[str, list[tuple[int, ...]]]
+    """The blocks (x, y, z) that ran, of each kernel."""
+
+
 def run_function(
     module: ModuleOp,
     function: str | None,
     inputs: Sequence[Array],
     precision: str = "storage",
+    *,
+    level: str = "logical",
+    blocks: int | None = None,
+    order: str | int = TOGETHER,
+    landing: str = Landing.LATEST,
 ) -> list[Array]:
     """The results of ``function`` on ``inputs``, at any stage of compilation.
 
@@ -39,32 +67,99 @@ def run_function(
     result's element type, and results have their storage type.  With "float64" everything is
     float64 and nothing is rounded.  See ``docs/interpreter.md``.
 
+    With ``level`` "address" scheduled kernels run on bytes, and ``blocks``, ``order`` and
+    ``landing`` are as in :func:`execute_by_address`.
+
     Raises ``ExecutionError``, an ``InterpretationError`` whose text is a sentence, where there is
-    no such function or precision, where an input does not fit, or where the function has an
+    no such function, precision or level, where an input does not fit, or where the function has an
     operator or an element type that the interpreter does not know.
     """
+    if level == "address":
+        if _precision(precision) is not Precision.STORAGE:
+            raise ExecutionError(
+                "the level of addresses works on the bytes of stored numbers, so its precision is "
+                f"'storage', not '{precision}'"
+            )
+        return execute_by_address(
+            module, function, inputs, blocks=blocks, order=order, landing=landing
+        ).outputs
+    if level != "logical":
+        raise ExecutionError(f"there is no level '{level}'; there are 'logical' and 'address'")
+    if blocks is not None or order != TOGETHER or landing != Landing.LATEST:
+        raise ExecutionError(
+            "blocks, order and landing are options of the level of addresses; pass level='address'"
+        )
     arithmetic = Arithmetic(_precision(precision))
     callee = find_function(module, function)
     arguments = _convert_inputs(callee, inputs)
-    results = evaluate_function(module, callee, arguments, arithmetic)
-    types = callee.function_type.outputs.data
+    return _stored(callee, evaluate_function(module, callee, arguments, arithmetic), arithmetic)
+
+
+def execute_by_address(
+    module: ModuleOp,
+    function: str | None,
+    inputs: Sequence[Array],
+    *,
+    blocks: int | None = None,
+    order: str | int = TOGETHER,
+    landing: str = Landing.LATEST,
+    plans: Plans | None = None,
+) -> Execution:
+    """Runs a function whose threadblock graphs were scheduled and planned on bytes and addresses.
+
+    ``blocks``: how many blocks of each grid run, spread over it (all of them by default).
+    ``order``: which warp of a block is first between two barriers: "together" (all at once, an
+    operator at a time), "forward", "reversed", or the seed of random orders.  ``landing``: when
+    asynchronous copies land, "latest" or "earliest".  ``plans`` may be shared by runs of the same
+    module, as long as it does not change.
+
+    Raises ``ExecutionError`` as :func:`run_function` does, and where an access leaves memory or is
+    not aligned.
+    """
+    if blocks is not None and blocks < 1:
+        raise ExecutionError(f"{blocks} blocks cannot run; ask for at least 1")
+    if isinstance(order, str) and order not in (TOGETHER, FORWARD, REVERSED):
+        raise ExecutionError(
+            f"there is no order '{order}'; there are '{TOGETHER}', '{FORWARD}', '{REVERSED}' and "
+            "numbers, the seeds of random orders"
+        )
+    if landing not in tuple(Landing):
+        raise ExecutionError(
+            f"there is no landing '{landing}'; there are '{Landing.LATEST}' and "
+            f"'{Landing.EARLIEST}'"
+        )
+    launcher = AddressLauncher(AddressLevel(order, Landing(landing), blocks), plans or Plans())
+    arithmetic = Arithmetic(Precision.STORAGE)
+    callee = find_function(module, function)
+    arguments = _convert_inputs(callee, inputs)
+    results = evaluate_function(module, callee, arguments, arithmetic, launcher)
+    outputs = _stored(callee, results, arithmetic)
+    return Execution(outputs, launcher.mask_outputs(callee, outputs), launcher.blocks)
+
+
+def _stored(function: FuncOp, results: Sequence[Any], arithmetic: Arithmetic) -> list[Array]:
     # A copy, since a function may return an argument, and that may be the caller's array.
     with np.errstate(all="ignore"):
         return [
             np.array(value, arithmetic.device_dtype(type_))
-            for value, type_ in zip(results, types, strict=True)
+            for value, type_ in zip(results, function.function_type.outputs.data, strict=True)
         ]
 
 
 def evaluate_function(
-    module: ModuleOp, function: FuncOp, inputs: Sequence[Any], arithmetic: Arithmetic
+    module: ModuleOp,
+    function: FuncOp,
+    inputs: Sequence[Any],
+    arithmetic: Arithmetic,
+    launcher: AddressLauncher | None = None,
 ) -> list[Any]:
     """The results of a function in any arithmetic, on inputs that are its device tensors.
 
-    The inputs have the arguments' extents.  Raises ``ExecutionError`` where the function has an
-    operator or an element type that the interpreter does not know.
+    The inputs have the arguments' extents.  Kernels run at the level of logical values, unless
+    there is a ``launcher``.  Raises ``ExecutionError`` where the function has an operator or an
+    element type that the interpreter does not know.
     """
-    functions = (FuncFunctions(), KernelFunctions(arithmetic))
+    functions = (FuncFunctions(), KernelFunctions(arithmetic, launcher))
     with np.errstate(all="ignore"):
         interpreter = make_interpreter(module, *functions)
         return list(interpreter.call_op(function, tuple(inputs)))

@@ -1,0 +1,177 @@
+"""Runs the kernels of ``sched`` at the level of addresses: which blocks, and warps in which order.
+
+Between two barriers nothing orders the warps of a block.  Where an order is asked for, each warp
+in turn runs everything up to the next barrier, so that a missing barrier shows as a wrong number
+under some order.  Otherwise every operator runs for all threads of a block at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.interpreter import Interpreter
+from xdsl.ir import Operation
+from xdsl.utils.exceptions import DiagnosticException, VerifyException
+
+from mugraph.dialects import sched
+from mugraph.dialects.sched.mappings import WARP, IntArray
+from mugraph.dialects.sched.structure import loop_iterations
+from mugraph.dialects.tensor_types import op_label
+from mugraph.runtime.interpreter.address_level import AddressFrame, AddressFunctions, Landing
+from mugraph.runtime.interpreter.address_plans import Plans, Threads
+from mugraph.runtime.interpreter.arithmetic import Array
+from mugraph.runtime.interpreter.dispatch import make_interpreter
+from mugraph.runtime.interpreter.errors import ExecutionError
+from mugraph.runtime.interpreter.memory import DeviceTensor, DeviceTile, SharedMemory
+
+MEMORY_BYTES = 2**25
+"""About how much shared memory the blocks that run together may have."""
+
+TOGETHER, FORWARD, REVERSED = "together", "forward", "reversed"
+"""The orders of warps that have names; a number is the seed of random ones."""
+
+
+@dataclass(frozen=True)
+class AddressLevel:
+    """How kernels run at the level of addresses.
+
+    ``order``: "together", "forward" and "reversed" (the warps of a block between two barriers), or
+    the seed of a random order for each stretch between barriers.  ``landing``: when asynchronous
+    copies land.  ``sample``: how many blocks of each grid run, ``None`` for all of them.
+    """
+
+    order: str | int = TOGETHER
+    landing: Landing = Landing.LATEST
+    sample: int | None = None
+
+    def blocks_of(self, grid: Sequence[int]) -> IntArray:
+        """The blocks that run, [blocks, 3]; a sample is the first, the last, and some between."""
+        count = int(np.prod(grid))
+        chosen = np.arange(count)
+        if self.sample is not None and self.sample < count:
+            chosen = np.unique(np.linspace(0, count - 1, self.sample).round().astype(np.int64))
+        # x is the innermost axis of a grid.
+        z, y, x = np.unravel_index(chosen, tuple(reversed(grid)))
+        return np.stack([x, y, z], axis=1).astype(np.int64)
+
+
+@dataclass
+class KernelRun:
+    """What a launch gave: results, where they were written, and the blocks that ran."""
+
+    results: tuple[Array, ...]
+    written: tuple[npt.NDArray[np.bool_], ...]
+    blocks: IntArray = field(repr=False)
+
+
+def steps_of(kernel: sched.KernelOp) -> Iterator[tuple[Operation, int]]:
+    """The operators of a kernel in the order of execution, each with its iteration of the loop."""
+    for op in kernel.body.block.ops:
+        if isinstance(op, sched.PhaseOp):
+            yield from ((inner, 0) for inner in op.body.block.ops)
+        elif isinstance(op, sched.ForloopOp):
+            for iteration in range(op.iterations):
+                yield from ((inner, iteration) for inner in op.body.block.ops)
+        else:
+            yield op, 0
+
+
+def stretches_of(kernel: sched.KernelOp) -> Iterator[list[tuple[Operation, int]]]:
+    """What a kernel executes between two barriers, one list a stretch; declarations left out."""
+    stretch: list[tuple[Operation, int]] = []
+    for op, iteration in steps_of(kernel):
+        if isinstance(op, sched.BarrierOp):
+            yield stretch
+            stretch = []
+        elif not op.results:
+            stretch.append((op, iteration))
+    yield stretch
+
+
+def warps_in(threads: int) -> list[Threads]:
+    """The warps of a block, the last one perhaps not whole."""
+    return [slice(first, min(first + WARP, threads)) for first in range(0, threads, WARP)]
+
+
+def _orders(order: str | int, threads: int) -> Iterator[list[Threads]]:
+    """Who runs a stretch, in turn, for one stretch after the other."""
+    warps = warps_in(threads)
+    generator = np.random.default_rng(order) if isinstance(order, int) else None
+    while True:
+        if generator is not None:
+            yield [warps[index] for index in generator.permutation(len(warps))]
+        elif order == FORWARD:
+            yield warps
+        elif order == REVERSED:
+            yield warps[::-1]
+        else:
+            yield [slice(0, threads)]
+
+
+def _run_blocks(
+    kernel: sched.KernelOp,
+    interpreter: Interpreter,
+    frame: AddressFrame,
+    order: str | int,
+) -> None:
+    for op in kernel.body.walk():
+        if op.results:
+            values = interpreter.run_op(op, interpreter.get_values(op.operands))
+            interpreter.set_values(zip(op.results, values, strict=True))
+    orders = _orders(order, kernel.threads)
+    for stretch, order_of_stretch in zip(stretches_of(kernel), orders, strict=False):
+        for threads in order_of_stretch:
+            frame.threads = threads
+            for op, iteration in stretch:
+                frame.iteration = iteration
+                interpreter.run_op(op, interpreter.get_values(op.operands))
+
+
+def run_kernel_by_address(
+    launch: sched.LaunchOp,
+    inputs: Sequence[Array],
+    level: AddressLevel,
+    module: ModuleOp,
+    plans: Plans,
+) -> KernelRun:
+    """The results of a ``sched.launch`` on logical arrays.
+
+    What no block wrote is NaN.  Raises ``ExecutionError`` where the kernel has no memory plan, or
+    has an operator that is not modelled, or an access outside of memory.
+    """
+    try:
+        kernel = launch.resolve()
+        iterations = loop_iterations(kernel)
+    except VerifyException as error:
+        raise ExecutionError(str(error)) from error
+    if kernel.smem_bytes is None:
+        raise ExecutionError(
+            f"{op_label(kernel)} has no shared-memory plan; run --plan-stensor-memory first"
+        )
+    parameters = kernel.body.block.args
+    given, taken = parameters[: kernel.input_count], parameters[kernel.input_count :]
+    tensors = [DeviceTensor.of(value, array) for value, array in zip(given, inputs, strict=True)]
+    results = [DeviceTensor.empty(value) for value in taken]
+    blocks = level.blocks_of(kernel.grid_dim)
+    together = max(MEMORY_BYTES // max(kernel.smem_bytes, 1), 1)
+    for first in range(0, len(blocks), together):
+        running = blocks[first : first + together]
+        memory = SharedMemory(len(running), kernel.smem_bytes)
+        frame = AddressFrame(running, iterations, memory, slice(0, kernel.threads), level.landing)
+        interpreter = make_interpreter(module, AddressFunctions(frame, plans))
+        start = np.zeros(len(running), np.int64)
+        tiles = [DeviceTile(tensor, start) for tensor in (*tensors, *results)]
+        interpreter.set_values(zip(parameters, tiles, strict=True))
+        try:
+            _run_blocks(kernel, interpreter, frame, level.order)
+        except DiagnosticException as error:
+            raise ExecutionError(str(error)) from error
+    return KernelRun(
+        tuple(tensor.logical() for tensor in results),
+        tuple(tensor.logical_written() for tensor in results),
+        blocks,
+    )

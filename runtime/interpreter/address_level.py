@@ -1,0 +1,351 @@
+"""Execution of ``sched`` operators at the level of addresses.
+
+Buffers are bytes of the block's shared memory at their planned offsets, fragments are what each
+thread holds in registers, and asynchronous copies land when they are waited for.  An operator
+runs for some threads of every block at once (:attr:`AddressFrame.threads`): for all of them, or
+for one warp where an order of warps was asked for.  Who runs what when is decided in
+:mod:`mugraph.runtime.interpreter.address_kernel`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+from xdsl.interpreter import (
+    Interpreter,
+    InterpreterFunctions,
+    PythonValues,
+    impl,
+    register_impls,
+)
+
+from mugraph.dialects import sched
+from mugraph.dialects.elementwise import Epilogue
+from mugraph.dialects.sched.mappings import IntArray
+from mugraph.dialects.tb import epilogue_of
+from mugraph.dialects.tensor_types import (
+    element_bytes_of,
+    op_label,
+)
+from mugraph.runtime.interpreter.address_plans import (
+    AccessPlan,
+    ComputePlan,
+    CopyPlan,
+    Plans,
+    ReducePlan,
+    Threads,
+)
+from mugraph.runtime.interpreter.arithmetic import Array
+from mugraph.runtime.interpreter.errors import ExecutionError
+from mugraph.runtime.interpreter.functions import apply_chain, apply_function
+from mugraph.runtime.interpreter.matmul_plans import MatmulPlan, OperandPlan, fragment_of
+from mugraph.runtime.interpreter.memory import (
+    CopyGroups,
+    CopyInFlight,
+    DeviceTile,
+    Place,
+    SharedBuffer,
+    SharedMemory,
+    poison,
+)
+
+COMPUTE = np.dtype(np.float32)
+"""The type in which threads compute, and of their registers."""
+
+
+class Landing(StrEnum):
+    """When the data of an asynchronous copy is in shared memory."""
+
+    LATEST = "latest"
+    """When a wait covers the copy; the bytes are poison from the copy on until then."""
+    EARLIEST = "earliest"
+    """At once."""
+
+
+@dataclass
+class AddressFrame:
+    """Where execution stands, and the memory of the blocks that run together."""
+
+    blocks: IntArray
+    """The index of each block along x, y, z: [blocks, 3]."""
+    iterations: int
+    memory: SharedMemory
+    threads: Threads
+    landing: Landing
+    iteration: int = 0
+    groups: dict[int, CopyGroups] = field(default_factory=dict[int, CopyGroups])
+    """The asynchronous copies of those who run together, by their first thread."""
+
+    def copies(self) -> CopyGroups:
+        """The asynchronous copies of the running threads."""
+        return self.groups.setdefault(self.threads.start, CopyGroups())
+
+
+@register_impls
+class AddressFunctions(InterpreterFunctions):
+    """One implementation an operator; buffers are :class:`SharedBuffer`, fragments arrays.
+
+    A fragment is [blocks, values, threads] of fp32, poison where nothing was written.
+    """
+
+    def __init__(self, frame: AddressFrame, plans: Plans) -> None:
+        self.frame = frame
+        self.plans = plans
+
+    # Memory.
+
+    def starts(self, plan: AccessPlan, where: Place) -> IntArray:
+        """The first byte that offsets count from: one, or one a block.
+
+        Raises ``ExecutionError`` where the access would leave the memory or is not aligned.
+        """
+        access = plan.access
+        starts = where.starts(access.stage, self.frame.iteration)
+        if plan.last_byte < plan.first_byte:
+            return starts
+        first, last = int(starts.min()) + plan.first_byte, int(starts.max()) + plan.last_byte
+        if first < 0 or last >= where.size:
+            raise ExecutionError(
+                f"{plan.label} touches bytes {first} to {last} of {where.space}, which has "
+                f"{where.size} bytes"
+            )
+        if np.any(starts % access.access_bytes):
+            raise ExecutionError(
+                f"{plan.label} moves {access.access_bytes} bytes from a start that is not aligned "
+                "to them"
+            )
+        return starts
+
+    def read(self, plan: AccessPlan, where: Place) -> Array:
+        """What the running threads read, [blocks, values, threads]; idle ones get poison."""
+        chosen = plan.of(self.frame.threads)
+        values = where.read(plan.dtype, chosen.offsets, self.starts(plan, where))
+        return chosen.expanded(values, poison(plan.dtype))
+
+    def write(self, plan: AccessPlan, where: Place, values: Array) -> None:
+        """Writes the values of the running threads, rounded to the elements' type."""
+        chosen = plan.of(self.frame.threads)
+        kept = chosen.compressed(values).astype(plan.dtype, copy=False)
+        where.write(chosen.offsets, self.starts(plan, where), kept)
+
+    def load(self, plan: AccessPlan, where: Place) -> Array:
+        """As :meth:`read`, in fp32."""
+        return self.read(plan, where).astype(COMPUTE, copy=False)
+
+    def finish(self, plan: AccessPlan, where: Place, values: Array, epilogue: Epilogue) -> None:
+        """Applies the epilogue, adds what is there where it accumulates, and writes."""
+        values = apply_chain(epilogue.functions, values)
+        if epilogue.accumulates:
+            values = self.load(plan, where) + values
+        self.write(plan, where, values)
+
+    # Where data lives.
+
+    @impl(sched.AllocOp)
+    def run_alloc(
+        self, interpreter: Interpreter, op: sched.AllocOp, args: PythonValues
+    ) -> PythonValues:
+        """The planned place of the buffer."""
+        if op.byte_offset is None:
+            raise ExecutionError(
+                f"{op_label(op)} has no offset in shared memory; run --plan-stensor-memory first"
+            )
+        return (SharedBuffer(self.frame.memory, op.byte_offset, op.stage_count, op.stage_bytes()),)
+
+    @impl(sched.FragmentOp)
+    def run_fragment(
+        self, interpreter: Interpreter, op: sched.FragmentOp, args: PythonValues
+    ) -> PythonValues:
+        """Registers of every thread, poison."""
+        threads = sched.enclosing_kernel(op).threads
+        shape = (self.frame.memory.blocks, op.values_per_thread(), threads)
+        return (np.full(shape, poison(COMPUTE), COMPUTE),)
+
+    @impl(sched.TileOp)
+    def run_tile(
+        self, interpreter: Interpreter, op: sched.TileOp, args: PythonValues
+    ) -> PythonValues:
+        """The tiles of the blocks."""
+        source: DeviceTile = args[0]
+        size = element_bytes_of(op.source.type)
+        moved = self.frame.blocks @ np.array(op.block_strides(), dtype=np.int64) * size
+        iteration_bytes = source.iteration_bytes + op.iteration_stride() * size
+        return (DeviceTile(source.tensor, source.first + moved, iteration_bytes),)
+
+    # Transfers.
+
+    @impl(sched.CopyOp)
+    def run_copy(
+        self, interpreter: Interpreter, op: sched.CopyOp, args: PythonValues
+    ) -> PythonValues:
+        """Moves the tile of the iteration that the copy means, or notes it as in flight."""
+        plan = self.plans.of(op, CopyPlan.build)
+        stage = plan.destination.access.stage
+        if not stage.happens_at(self.frame.iteration, self.frame.iterations):
+            return ()
+        source, destination = args
+        values = self.read(plan.source, source)
+        if op.is_async and self.frame.landing is Landing.LATEST:
+            self._issue(plan.destination, destination, values)
+        else:
+            self.write(plan.destination, destination, values)
+        return ()
+
+    def _issue(self, plan: AccessPlan, where: Place, values: Array) -> None:
+        """Notes a copy as in flight; until it lands, its destination is poison."""
+        chosen = plan.of(self.frame.threads)
+        starts = self.starts(plan, where)
+        kept = chosen.compressed(values)
+        where.write(chosen.offsets, starts, np.broadcast_to(poison(plan.dtype), kept.shape))
+        copy = CopyInFlight(where, chosen.offsets, starts, kept)
+        self.frame.copies().uncommitted.append(copy)
+
+    @impl(sched.CommitOp)
+    def run_commit(
+        self, interpreter: Interpreter, op: sched.CommitOp, args: PythonValues
+    ) -> PythonValues:
+        """Closes the running threads' group."""
+        self.frame.copies().commit()
+        return ()
+
+    @impl(sched.WaitOp)
+    def run_wait(
+        self, interpreter: Interpreter, op: sched.WaitOp, args: PythonValues
+    ) -> PythonValues:
+        """Lands the running threads' groups."""
+        self.frame.copies().wait(op.pending_groups)
+        return ()
+
+    # Computation.
+
+    @impl(sched.FillOp)
+    def run_fill(
+        self, interpreter: Interpreter, op: sched.FillOp, args: PythonValues
+    ) -> PythonValues:
+        """The constant in every register, or in all stages of the buffer."""
+        (destination,) = args
+        if not isinstance(destination, SharedBuffer):
+            destination[:, :, self.frame.threads] = op.value.value.data
+            return ()
+        plan = self.plans.of(op, ComputePlan.build).destination
+        assert plan is not None
+        shape = (self.frame.memory.blocks, *plan.of(self.frame.threads).shape)
+        self.write(plan, destination, np.full(shape, op.value.value.data, COMPUTE))
+        return ()
+
+    @impl(sched.ElementwiseOp)
+    def run_elementwise(
+        self, interpreter: Interpreter, op: sched.ElementwiseOp, args: PythonValues
+    ) -> PythonValues:
+        """The scalar function of each element."""
+        plan = self.plans.of(op, ComputePlan.of_elementwise)
+        *buffers, destination = args
+        sources = [
+            self.load(source, buffer) for source, buffer in zip(plan.sources, buffers, strict=True)
+        ]
+        value = apply_function(op.function.data, *sources)
+        epilogue = epilogue_of(op)
+        if plan.destination is not None:
+            self.finish(plan.destination, destination, value, epilogue)
+            return ()
+        value = apply_chain(epilogue.functions, value)
+        active = plan.sources[0].of(self.frame.threads).active
+        if active is not None:
+            # Threads without an element leave their registers as they are.
+            value[:, ~active] = 0
+        registers = destination[:, :, self.frame.threads]
+        if not epilogue.accumulates:
+            registers[...] = 0
+        registers += value
+        return ()
+
+    @impl(sched.ReduceOp)
+    def run_reduce(
+        self, interpreter: Interpreter, op: sched.ReduceOp, args: PythonValues
+    ) -> PythonValues:
+        """Sums of groups, in the order of the header library."""
+        plan = self.plans.of(op, ReducePlan.build)
+        values = self.load(plan.source, args[0])
+        active = plan.source.of(self.frame.threads).active
+        if active is not None:
+            values[:, ~active] = 0
+        blocks, _, threads = values.shape
+        steps = values.reshape(blocks, plan.rounds, -1, threads)
+        sums = np.zeros((blocks, plan.rounds, threads), COMPUTE)
+        for step in range(steps.shape[2]):
+            sums += steps[:, :, step]
+        value = sum_over_lanes(sums, op.lane_count)
+        self.finish(plan.destination, args[1], value, epilogue_of(op))
+        return ()
+
+    def _operand(self, plan: MatmulPlan, operand: OperandPlan, where: Place) -> Array:
+        """What the running warps read of an operand, zero where it cannot reach a result."""
+        starts = [self.starts(read, where) for read in operand.reads]
+        offsets = plan.offsets_of(operand, self.frame.threads)
+        dtype = operand.reads[0].dtype
+        values = where.read(dtype, np.maximum(offsets, 0), starts[0])
+        # Elements of other types are rounded to half precision on the way to the tensor core.
+        values = values.astype(np.float16, copy=False).astype(COMPUTE)
+        if not operand.is_whole:
+            values[:, offsets < 0] = 0
+        return values
+
+    @impl(sched.MmaOp)
+    def run_mma(
+        self, interpreter: Interpreter, op: sched.MmaOp, args: PythonValues
+    ) -> PythonValues:
+        """Adds every warp's product to its accumulator.
+
+        The sum over k of one operator is numpy's, not step by step of 16.
+        """
+        plan = self.plans.of(op, MatmulPlan.build)
+        threads = self.frame.threads
+        if not plan.takes_part(threads):
+            return ()
+        lhs = self._operand(plan, plan.lhs, args[0])
+        rhs = self._operand(plan, plan.rhs, args[1])
+        product = np.matmul(lhs, rhs.swapaxes(-1, -2))
+        warps_n, warps_m = plan.warps_along(threads)
+        shape = (product.shape[0], warps_n, warps_m, *product.shape[3:])
+        values = fragment_of(np.broadcast_to(product, shape))
+        args[2][:, :, threads.start : threads.start + values.shape[2]] += values
+        return ()
+
+    @impl(sched.StoreOp)
+    def run_store(
+        self, interpreter: Interpreter, op: sched.StoreOp, args: PythonValues
+    ) -> PythonValues:
+        """Writes the registers to a buffer through the epilogue."""
+        plan = self.plans.of(op, ComputePlan.build).destination
+        assert plan is not None
+        self.finish(plan, args[1], args[0][:, :, self.frame.threads], epilogue_of(op))
+        return ()
+
+    @impl(sched.AccumulateOp)
+    def run_accumulate(
+        self, interpreter: Interpreter, op: sched.AccumulateOp, args: PythonValues
+    ) -> PythonValues:
+        """Adds registers to registers through the epilogue."""
+        source, destination = (array[:, :, self.frame.threads] for array in args)
+        destination += apply_chain(epilogue_of(op).functions, source)
+        return ()
+
+
+def sum_over_lanes(sums: Array, lanes: int) -> Array:
+    """Sums over ``lanes`` neighbouring threads, over the distances lanes / 2, ..., 2, 1.
+
+    [..., threads] to the same extents; every lane has the sum.  Twin of the butterfly of
+    ``ReduceSum``; threads past the last whole group count as zero.
+    """
+    threads = sums.shape[-1]
+    padded = np.zeros((*sums.shape[:-1], -(-threads // lanes) * lanes), sums.dtype)
+    padded[..., :threads] = sums
+    grouped = padded.reshape(*sums.shape[:-1], -1, lanes)
+    distance = lanes // 2
+    lane = np.arange(lanes)
+    while distance:
+        grouped = grouped + grouped[..., lane ^ distance]
+        distance //= 2
+    return grouped.reshape(padded.shape)[..., :threads]

@@ -1,0 +1,202 @@
+"""Which elements the warps of a tensor-core product read, from the accesses that it declares.
+
+A warp multiplies what its own lanes loaded, so each warp has matrices of its own: ``tiles`` of
+rows of m (or n) by whole steps of 16 along k.  The coordinate of every loaded element follows
+from the lane and the instruction alone, as the hardware deals them out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mugraph.dialects import sched
+from mugraph.dialects.cute.attributes import TiledMmaAttr
+from mugraph.dialects.sched.accesses import ThreadAccess
+from mugraph.dialects.sched.mappings import (
+    ATOM_K,
+    ATOM_M,
+    ATOM_N,
+    IDLE,
+    LINE,
+    WARP,
+    IntArray,
+    matrix_layout,
+)
+from mugraph.dialects.sched.operand_mappings import MatmulOperand
+from mugraph.dialects.tensor_types import op_label, resolved_layout_of, shape_of
+from mugraph.runtime.interpreter.address_plans import (
+    AccessPlan,
+    Threads,
+    accesses_of,
+    plan_elements,
+)
+from mugraph.runtime.interpreter.arithmetic import Array
+from mugraph.runtime.interpreter.errors import ExecutionError
+
+
+@dataclass(frozen=True, eq=False)
+class OperandPlan:
+    """What every warp reads of one operand.
+
+    ``offsets[wn, wm, row, k]`` counts elements from the start of the stage, for the warps along n
+    and m; -1 where the value cannot reach a result, and is taken as zero.  An axis of warps that
+    all read the same has extent 1.
+    """
+
+    reads: tuple[AccessPlan, ...]
+    """The declared accesses, for their extents."""
+    offsets: IntArray
+    is_whole: bool
+    """Whether every value can reach a result."""
+
+    def of_warp(self, along_n: int, along_m: int) -> IntArray:
+        """What one warp reads, [1, 1, row, k]."""
+        at_n = along_n % self.offsets.shape[0]
+        at_m = along_m % self.offsets.shape[1]
+        return self.offsets[at_n : at_n + 1, at_m : at_m + 1]
+
+
+@dataclass(frozen=True, eq=False)
+class MatmulPlan:
+    """Both operands of a product, and the warps along m and n."""
+
+    lhs: OperandPlan
+    rhs: OperandPlan
+    warps_m: int
+    warps_n: int
+
+    @property
+    def threads(self) -> int:
+        """How many threads multiply; those past them do nothing."""
+        return self.warps_m * self.warps_n * WARP
+
+    @classmethod
+    def build(cls, op: sched.MmaOp) -> MatmulPlan:
+        """The plan of a product; raises ``ExecutionError`` for an instruction not known here."""
+        mma = _tiled_mma(op)
+        warps_m, warps_n, _ = mma.thr_layout
+        accesses = accesses_of(op)
+        lhs, rhs = (
+            _plan_operand(op, index, [a for a in accesses if a.operand == index], warps_m, warps_n)
+            for index in range(2)
+        )
+        return cls(lhs, rhs, warps_m, warps_n)
+
+    def takes_part(self, threads: Threads) -> bool:
+        """Whether any of the threads multiplies."""
+        return threads.start < self.threads
+
+    def warps_along(self, threads: Threads) -> tuple[int, int]:
+        """How many warps of some threads lie along n and m."""
+        return (self.warps_n, self.warps_m) if threads.stop - threads.start > WARP else (1, 1)
+
+    def offsets_of(self, operand: OperandPlan, threads: Threads) -> IntArray:
+        """What the warps of some threads read: all warps of the block, or one."""
+        if threads.stop - threads.start > WARP:
+            return operand.offsets
+        along_n, along_m = divmod(threads.start // WARP, self.warps_m)
+        return operand.of_warp(along_n, along_m)
+
+
+def _tiled_mma(op: sched.MmaOp) -> TiledMmaAttr:
+    accumulator = op.accumulator.type
+    mma = accumulator.tiled_mma if isinstance(accumulator, sched.FragmentType) else None
+    if mma is None:
+        raise ExecutionError(f"{op_label(op)}: the accumulator is not a tensor-core fragment")
+    return mma
+
+
+def _plan_operand(
+    op: sched.MmaOp, index: int, accesses: list[ThreadAccess], warps_m: int, warps_n: int
+) -> OperandPlan:
+    value = op.operands[index]
+    is_a = index == 0
+    matrix = matrix_layout(resolved_layout_of(value), shape_of(value.type), transposed=not is_a)
+    operand = MatmulOperand(is_a, warps_m, warps_n, matrix)
+    warps = warps_m * warps_n
+    rows, depth = operand.tiles * operand.tile_rows, operand.steps * ATOM_K
+    offsets = np.full((warps, rows, depth), IDLE, np.int64)
+    for access in accesses:
+        elements = access.significant_elements()
+        threads = min(elements.shape[1], warps * WARP)
+        elements = elements[:, :threads]
+        row, k = _coordinates(operand, access, threads)
+        thread = np.arange(threads, dtype=np.int64)[:, None]
+        warp = np.broadcast_to(thread // WARP, row.shape)
+        loaded = np.broadcast_to((access.offsets[:, :threads] != IDLE)[..., None], row.shape)
+        offsets[warp[loaded], row[loaded], k[loaded]] = elements[loaded]
+    by_warp = offsets.reshape(warps_n, warps_m, rows, depth)
+    for axis in range(2):
+        first = by_warp.take([0], axis)
+        if np.array_equal(np.broadcast_to(first, by_warp.shape), by_warp):
+            by_warp = first
+    reads = tuple(plan_elements(access) for access in accesses)
+    return OperandPlan(reads, np.ascontiguousarray(by_warp), not np.any(by_warp == IDLE))
+
+
+def _coordinates(
+    operand: MatmulOperand, access: ThreadAccess, threads: int
+) -> tuple[IntArray, IntArray]:
+    """Row (of the warp's own) and k of what lanes load, [instructions, threads, width]."""
+    lane = np.arange(threads, dtype=np.int64)[:, None] % WARP
+    element = np.arange(access.width, dtype=np.int64)
+    if access.warp_collective:
+        tile, quarter = _collective_loads(operand, access, lane)
+        line = lane % LINE
+        down, along = (element, line) if operand.transposed else (line, element)
+    else:
+        tile, quarter, half = _single_loads(operand)
+        down, along = lane // 4, 2 * (lane % 4) + half
+    per_step = tile.shape[0]
+    step = np.arange(access.instructions // per_step, dtype=np.int64)[:, None, None, None]
+    second = np.zeros_like(quarter) if operand.is_a else quarter // 2
+    row = (tile + second) * operand.tile_rows + down
+    k = quarter % 2 * LINE + along
+    if operand.is_a:
+        row = row + quarter % 2 * LINE
+        k = quarter // 2 * LINE + along
+    by_step = (step.shape[0], per_step, threads, access.width)
+    shape = (access.instructions, threads, access.width)
+    return (
+        np.broadcast_to(row, by_step).reshape(shape),
+        np.broadcast_to(k + step * ATOM_K, by_step).reshape(shape),
+    )
+
+
+def _collective_loads(
+    operand: MatmulOperand, access: ThreadAccess, lane: IntArray
+) -> tuple[IntArray, IntArray]:
+    """First tile and matrix of the lines that lanes address, by the loads of one k step."""
+    tiles = operand.first_tiles()
+    loads_pairs = operand.is_a | (tiles + 1 < operand.tiles)
+    in_pairs = ".x4" in access.instruction
+    chosen = tiles[loads_pairs if in_pairs else ~loads_pairs]
+    return chosen[:, None, None], lane // LINE
+
+
+def _single_loads(operand: MatmulOperand) -> tuple[IntArray, IntArray, IntArray]:
+    """Tile, register and half of the elements that lanes load one by one in one k step."""
+    loads = [
+        (tile, quarter, half)
+        for tile in operand.first_tiles().tolist()
+        for quarter in range(4 if operand.is_a or tile + 1 < operand.tiles else 2)
+        for half in range(2)
+    ]
+    tile, quarter, half = np.array(loads, dtype=np.int64).T[:, :, None, None]
+    return tile, quarter, half
+
+
+def fragment_of(product: Array) -> Array:
+    """Products of warps as the values of their threads.
+
+    ``product`` is [blocks, warps of n, warps of m, rows, columns]; the result [blocks, values,
+    threads], with warp w at (w % warps_m, w / warps_m).
+    """
+    blocks, warps_n, warps_m, rows, columns = product.shape
+    tiles_m, tiles_n = rows // ATOM_M, columns // ATOM_N
+    split = product.reshape(blocks, warps_n, warps_m, tiles_m, 2, 8, tiles_n, 4, 2)
+    # Value (i * tiles_n + j) * 4 + 2 * half + odd of lane 4 * row + pair.
+    ordered = split.transpose(0, 3, 6, 4, 8, 1, 2, 5, 7)
+    return ordered.reshape(blocks, tiles_m * tiles_n * 4, warps_n * warps_m * WARP)

@@ -1,0 +1,267 @@
+"""Memory as bytes: the shared memory of blocks, tensors in device memory, copies in flight.
+
+All blocks that run together are the first axis of every array.  Bytes that hold nothing yet are
+:data:`POISON`: NaN in every element type, so whatever is computed from them is NaN.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.ir import Attribute, SSAValue
+
+from mugraph.dialects.sched.accesses import StageReference
+from mugraph.dialects.tensor_types import (
+    AnyLayout,
+    element_type_of,
+    physical_elements,
+    resolved_layout_of,
+    shape_of,
+    strides_of,
+)
+from mugraph.runtime.interpreter.arithmetic import Array, storage_dtype
+
+IntArray = npt.NDArray[np.int64]
+
+POISON = 0xFF
+"""The value of every byte that nothing was written to."""
+
+_UNITS: dict[int, np.dtype[Any]] = {
+    1: np.dtype(np.uint8),
+    2: np.dtype(np.uint16),
+    4: np.dtype(np.uint32),
+    8: np.dtype(np.uint64),
+    16: np.dtype(np.complex128),  # 16 bytes that numpy moves as they are
+}
+_LINE = 16
+
+
+def unit_dtype(size: int) -> np.dtype[Any]:
+    """The numpy type that moves ``size`` bytes (1, 2, 4, 8 or 16) as they are."""
+    return _UNITS[size]
+
+
+def poison(dtype: np.dtype[Any]) -> Array:
+    """One element of poison."""
+    return np.full(dtype.itemsize, POISON, np.uint8).view(dtype)
+
+
+class Place(ABC):
+    """A buffer or a tile, of every block that runs: where accesses count from, and its memory."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """The bytes of the memory that accesses must stay in."""
+
+    @property
+    @abstractmethod
+    def space(self) -> str:
+        """How errors name that memory."""
+
+    @abstractmethod
+    def starts(self, stage: StageReference, iteration: int) -> IntArray:
+        """The first byte of the stage or tile meant in an iteration: one, or one a block."""
+
+    @abstractmethod
+    def read(self, dtype: np.dtype[Any], offsets: IntArray, starts: IntArray) -> Array:
+        """What lies at ``offsets``, in units of ``dtype`` from ``starts``: [blocks, ...]."""
+
+    @abstractmethod
+    def write(self, offsets: IntArray, starts: IntArray, values: Array) -> None:
+        """Writes ``values``, [blocks, n], to ``offsets``, [n], counted as in :meth:`read`."""
+
+
+class SharedMemory:
+    """The shared memory of some blocks, ``[blocks, bytes]``, all of it poison at first."""
+
+    def __init__(self, blocks: int, size: int) -> None:
+        self.size = size
+        """How many bytes a block may touch."""
+        self.bytes = np.full((blocks, -(-size // _LINE) * _LINE), POISON, np.uint8)
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks there are."""
+        return self.bytes.shape[0]
+
+
+@dataclass(frozen=True)
+class SharedBuffer(Place):
+    """A buffer in shared memory: its offset, its stages and their size, in bytes."""
+
+    memory: SharedMemory
+    offset: int
+    stages: int
+    stage_bytes: int
+
+    @property
+    def size(self) -> int:
+        """The shared memory of a block."""
+        return self.memory.size
+
+    @property
+    def space(self) -> str:
+        """How errors name shared memory."""
+        return "the block's shared memory"
+
+    def starts(self, stage: StageReference, iteration: int) -> IntArray:
+        """The first byte of a stage, the same in every block."""
+        return np.array([self.offset + stage.stage_at(iteration, self.stages) * self.stage_bytes])
+
+    def read(self, dtype: np.dtype[Any], offsets: IntArray, starts: IntArray) -> Array:
+        """What lies at ``offsets`` in every block."""
+        return np.take(self.memory.bytes.view(dtype), offsets + starts // dtype.itemsize, axis=1)
+
+    def write(self, offsets: IntArray, starts: IntArray, values: Array) -> None:
+        """Writes to every block."""
+        view = self.memory.bytes.view(values.dtype)
+        rows = np.arange(self.memory.blocks)[:, None] * view.shape[1]
+        at = rows + (offsets + starts // values.dtype.itemsize)
+        view.reshape(-1)[at.reshape(-1)] = values.reshape(-1)
+
+
+@dataclass
+class DeviceTensor:
+    """A tensor in device memory as its layout places it: one-dimensional, with its padding."""
+
+    shape: tuple[int, ...]
+    layout: AnyLayout
+    elements: Array
+    written: npt.NDArray[np.bool_] | None = None
+    """Which elements the kernel wrote; ``None`` for a tensor that it only reads."""
+
+    @classmethod
+    def empty(cls, value: SSAValue) -> DeviceTensor:
+        """A tensor of a parameter's type that nothing was written to."""
+        count = physical_elements(resolved_layout_of(value))
+        dtype = storage_dtype(element_type_of(value.type))
+        elements = np.full(count * dtype.itemsize, POISON, np.uint8).view(dtype)
+        layout = resolved_layout_of(value)
+        return cls(shape_of(value.type), layout, elements, np.zeros(count, np.bool_))
+
+    @classmethod
+    def of(cls, value: SSAValue, array: Array) -> DeviceTensor:
+        """A logical array, placed as the type of a kernel's parameter says; padding is poison."""
+        layout = resolved_layout_of(value)
+        dtype = storage_dtype(element_type_of(value.type))
+        given = np.ascontiguousarray(array, dtype)
+        if _is_row_major(given, strides_of(layout)):
+            return cls(given.shape, layout, given.reshape(-1))
+        tensor = cls.empty(value)
+        tensor._logical_view(tensor.elements)[...] = given
+        return cls(tensor.shape, layout, tensor.elements)
+
+    def _logical_view(self, flat: Array) -> Array:
+        strides = tuple(stride * flat.itemsize for stride in strides_of(self.layout))
+        return np.lib.stride_tricks.as_strided(flat, self.shape, strides)
+
+    def logical(self) -> Array:
+        """The tensor as a logical array; what was never written is NaN."""
+        return np.array(self._logical_view(self.elements))
+
+    def logical_written(self) -> npt.NDArray[np.bool_]:
+        """Where the logical array was written."""
+        if self.written is None:
+            return np.ones(self.shape, np.bool_)
+        return np.array(self._logical_view(self.written))
+
+
+def _is_row_major(array: Array, strides: Sequence[int]) -> bool:
+    wanted = tuple(stride // array.itemsize for stride in array.strides)
+    return all(
+        extent == 1 or one == other
+        for extent, one, other in zip(array.shape, wanted, strides, strict=True)
+    )
+
+
+def _as_units(elements: Array, dtype: np.dtype[Any]) -> Array:
+    """The elements as units of ``dtype``; a last partial one is left out (no access has it)."""
+    whole = elements.nbytes // dtype.itemsize * dtype.itemsize // elements.itemsize
+    return elements[:whole].view(dtype)
+
+
+@dataclass(frozen=True)
+class DeviceTile(Place):
+    """The tiles that blocks see of a tensor: where they start, and how far an iteration moves."""
+
+    tensor: DeviceTensor
+    first: IntArray
+    """The first byte of each block's tile in iteration 0."""
+    iteration_bytes: int = 0
+
+    @property
+    def size(self) -> int:
+        """The bytes of the tensor, padding included."""
+        return self.tensor.elements.nbytes
+
+    @property
+    def space(self) -> str:
+        """How errors name the tensor."""
+        return "the tensor in device memory"
+
+    def starts(self, stage: StageReference, iteration: int) -> IntArray:
+        """The first byte of each block's tile."""
+        return self.first + stage.iteration_at(iteration) * self.iteration_bytes
+
+    def read(self, dtype: np.dtype[Any], offsets: IntArray, starts: IntArray) -> Array:
+        """What lies at ``offsets`` in each block's tile."""
+        return _as_units(self.tensor.elements, dtype).take(_each_block(dtype, offsets, starts))
+
+    def write(self, offsets: IntArray, starts: IntArray, values: Array) -> None:
+        """Writes to each block's tile, and notes what was written."""
+        tensor = self.tensor
+        at = _each_block(values.dtype, offsets, starts).reshape(-1)
+        _as_units(tensor.elements, values.dtype)[at] = values.reshape(-1)
+        if tensor.written is not None:
+            count = values.dtype.itemsize // tensor.elements.itemsize
+            for element in range(count):
+                tensor.written[at * count + element] = True
+
+
+def _each_block(dtype: np.dtype[Any], offsets: IntArray, starts: IntArray) -> IntArray:
+    return (starts // dtype.itemsize)[:, None] + offsets
+
+
+@dataclass(frozen=True)
+class CopyInFlight:
+    """The data of an asynchronous copy, and where it will land."""
+
+    place: Place
+    offsets: IntArray
+    starts: IntArray
+    values: Array
+
+    def land(self) -> None:
+        """Writes the data."""
+        self.place.write(self.offsets, self.starts, self.values)
+
+
+@dataclass
+class CopyGroups:
+    """The asynchronous copies of some threads: those not committed yet, and groups in order."""
+
+    uncommitted: list[CopyInFlight] = field(default_factory=list[CopyInFlight])
+    groups: deque[list[CopyInFlight]] = field(default_factory=deque[list[CopyInFlight]])
+
+    def commit(self) -> None:
+        """Closes a group, which may be empty."""
+        self.groups.append(self.uncommitted)
+        self.uncommitted = []
+
+    def wait(self, pending: int) -> None:
+        """Lands all groups but the ``pending`` newest, oldest first."""
+        while len(self.groups) > pending:
+            for copy in self.groups.popleft():
+                copy.land()
+
+
+def element_dtype(type_: Attribute) -> np.dtype[Any]:
+    """The numpy type of a buffer's elements; raises ``ExecutionError`` where there is none."""
+    return storage_dtype(element_type_of(type_))

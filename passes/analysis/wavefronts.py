@@ -79,16 +79,17 @@ def load_wavefronts(addresses: IntArray, access_bytes: int) -> IntArray:
     if lanes == WARP:
         return total
     merged = group_wavefronts(addresses, access_bytes, 2 * lanes)
-    can_merge = _lanes_agree(addresses, 1) | _lanes_agree(addresses, 2)
-    can_merge &= merged.max(axis=1) <= 1
-    return np.where(can_merge, np.minimum(total, merged.sum(axis=1)), total)
+    has_pairs = _lanes_agree(addresses, 1) | _lanes_agree(addresses, 2)
+    is_free = np.less_equal(merged.max(axis=1), 1)
+    fewest: IntArray = np.minimum(total, merged.sum(axis=1))
+    return np.where(has_pairs & is_free, fewest, total)
 
 
 def _lanes_agree(addresses: IntArray, bit: int) -> npt.NDArray[np.bool_]:
     """Whether active lanes whose numbers differ in ``bit`` want the same address."""
     other = addresses[:, np.arange(WARP) ^ bit]
     agree: npt.NDArray[np.bool_] = (addresses == other) | (addresses < 0) | (other < 0)
-    return np.asarray(agree.all(axis=1), dtype=np.bool_)
+    return np.all(agree, axis=1)
 
 
 def ldmatrix_wavefronts(addresses: IntArray) -> IntArray:

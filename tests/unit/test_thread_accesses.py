@@ -16,16 +16,22 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
-from access_cases import CASES, parse
+from access_cases import CASES, Case, copy, device, elementwise, parse, product, shared
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from mugraph.codegen.cuda.cpp import Writer, element_type
+from mugraph.codegen.cuda.cpp import Writer
 from mugraph.codegen.cuda.names import Names
 from mugraph.codegen.cuda.operations import KernelPrinter, print_operation
 from mugraph.dialects import sched
-from mugraph.dialects.sched import AccessKind, HasThreadAccesses, Proxy, ThreadAccess
-from mugraph.dialects.tensor_types import element_type_of
+from mugraph.dialects.sched import (
+    AccessKind,
+    HasThreadAccesses,
+    Proxy,
+    StageReference,
+    ThreadAccess,
+)
+from mugraph.dialects.tensor_types import element_type_of, resolved_layout_of
 from mugraph.runtime.toolchain import (
     ToolchainError,
     cuda_include_paths,
@@ -37,6 +43,8 @@ HERE = Path(__file__).parent
 RECORDER = HERE / "access_recorder"
 ITERATION = 1
 """The iteration of the loop in which the operators of a loop run here."""
+
+CPP_TYPES = {"f16": "half_t", "f32": "float"}
 
 IntArray = npt.NDArray[np.int64]
 Key = tuple[int, bool, int, int]
@@ -90,7 +98,7 @@ class Program:
                 writer.line(f"for (float& value : {names.of(value)}) value = 0.0f;")
                 continue
             region = self.regions.setdefault(value, len(self.regions))
-            type_ = element_type(element_type_of(value.type))
+            type_ = CPP_TYPES[str(element_type_of(value.type))]
             writer.line(f"{type_}* const {names.of(value)} = recorder::region<{type_}>({region});")
         print_operation(op, printer)
         writer.close()
@@ -210,3 +218,86 @@ def has_order(op: HasThreadAccesses, key: Key, regions: dict[SSAValue, int]) -> 
     if isinstance(op, sched.MmaOp) and instruction == 0:
         return False
     return writes or [regions.get(value) for value in op.operands].count(region) == 1
+
+
+def accesses_of(case: Case) -> list[ThreadAccess]:
+    (op,) = accessing_operations(parse(case.kernel()))
+    return list(op.thread_accesses())
+
+
+PRODUCTS = [case for case in CASES if case.name.startswith("mma_")]
+
+
+@pytest.mark.parametrize("case", PRODUCTS, ids=lambda case: case.name)
+def test_significant_elements_are_those_of_the_matrices(case: Case) -> None:
+    for operand in (0, 1):
+        accesses = [access for access in accesses_of(case) if access.operand == operand]
+        layout = resolved_layout_of(accesses[0].value)
+        touched = {int(e) for access in accesses for e in access.significant_elements().flat}
+        assert touched - {-1} == {layout(index) for index in range(layout.size())}
+        for access in accesses:
+            counted = access.active() if access.significant is None else access.significant > 0
+            assert (access.active() | ~counted).all()
+
+
+def test_idle_threads_and_padding() -> None:
+    (tails,) = [case for case in PRODUCTS if case.name == "mma_tails"]
+    lhs = next(access for access in accesses_of(tails) if access.operand == 0)
+    assert lhs.significant is not None and lhs.offsets.shape == (2, 128)
+    # Rows of 21 are read in lines of 8: of the last, 5 elements count; rows past 20 do not.
+    assert sorted(np.unique(lhs.significant)) == [0, 5, 8]
+    (tiny,) = [case for case in PRODUCTS if case.name == "mma_tiny"]
+    assert all(not access.active()[:, 32:].any() for access in accesses_of(tiny))
+
+
+def test_stage_references() -> None:
+    operations = accessing_operations(parse(PIPELINE))
+    stages = [access.stage for op in operations for access in op.thread_accesses()]
+    assert stages[0] == StageReference(iteration=0)
+    assert stages[2] == StageReference(iteration=1)
+    assert stages[4] == StageReference(iteration=0, every_stage=True)
+    ahead = stages[5]
+    assert ahead == StageReference(ahead=2)
+    assert [ahead.happens_at(it, 4) for it in range(4)] == [True, True, False, False]
+    assert [ahead.stage_at(it, 3) for it in range(4)] == [2, 0, 1, 2]
+    assert stages[7] == StageReference()
+    assert stages[-1] == StageReference(iteration=0)
+
+
+def test_start_of_tiles_and_stages() -> None:
+    operations = accessing_operations(parse(PIPELINE))
+    tile, buffer = operations[0].operands
+    assert sched.start_bytes(tile, 3, (2, 0, 0)) == 2 * (3 * 32 + 2 * 4 * 128)
+    assert sched.start_bytes(buffer, 0) == 256
+    assert sched.start_bytes(buffer, 5) == 256 + 2 * 384
+    fill = operations[2].thread_accesses()[0]
+    assert int(fill.elements().max()) + 1 == 3 * 384 // 2
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        pytest.param(
+            copy("gather", 32, "32, vector 4, order [1, 0]", device("16x64xf16", "(16,64):(1,16)"),
+                 shared("16x64xf16", "(16,64):(64,1)"), "async"),
+            "cp.async needs vectors of 4 contiguous, aligned elements along dimension 1, which %a",
+            id="asynchronous gather",
+        ),
+        pytest.param(
+            elementwise("uneven", 32, "32, vector 4, order [1, 0]", "exp",
+                        shared("5x6xf16", "(5,6):(6,1)"), shared("5x6xf16", "(5,6):(6,1)")),
+            "%a: 30 elements cannot be dealt out in vectors of 4; use vectors of 1",
+            id="uneven vectors",
+        ),
+        pytest.param(
+            product("unaligned", 32, "1,1", shared("16x16xf16", "(16,16):(20,1)"),
+                    shared("16x8xf16", "(16,8):(8,1)"), "16x8xf32"),
+            "%a: ldmatrix needs rows or k contiguous, and every other stride",
+            id="unaligned lines",
+        ),
+    ],
+)  # fmt: skip
+def test_what_the_headers_refuse(case: Case, message: str) -> None:
+    with pytest.raises(sched.AccessError) as error:
+        accesses_of(case)
+    assert message in str(error.value)

@@ -1,4 +1,4 @@
-"""Swizzles by brute force: no bank conflicts, nothing outside the buffer, no two elements as one."""
+"""Swizzles by brute force: no bank conflicts, nothing outside the buffer, elements distinct."""
 
 import itertools
 

@@ -1,0 +1,170 @@
+"""Every example, after every pass: it prints, parses back, verifies and computes the same."""
+
+import re
+from functools import cache
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.parser import Parser
+from xdsl.passes import ModulePass
+from xdsl.printer import Printer
+
+from mugraph.dialects.tensor_types import shape_of
+from mugraph.passes.transpile import TranspilePass, transpile_pipeline
+from mugraph.runtime.compare import TOLERANCE, compare
+from mugraph.runtime.interpreter import run_function
+from mugraph.tools.modules import make_context
+
+Array = npt.NDArray[Any]
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.mlir"))
+PASSES: tuple[ModulePass, ...] = transpile_pipeline()
+
+
+def parse(text: str) -> ModuleOp:
+    module = Parser(make_context(), text).parse_module()
+    module.verify()
+    return module
+
+
+def reduced(text: str) -> str:
+    """The full-size RMSNorm example with 4 blocks and iterations in place of 96 and 32."""
+    for full, small in (
+        ("6144", "256"),
+        ("4096", "512"),
+        ("[96", "[4"),
+        ("forloop 32", "forloop 4"),
+    ):
+        text = text.replace(full, small)
+    return text
+
+
+@cache
+def stages(path: Path) -> list[str]:
+    """The text of an example as it is, and after each pass of ``--transpile``."""
+    module = parse(reduced(path.read_text(encoding="utf-8")))
+    texts = [str(module)]
+    for step in PASSES:
+        step.apply(make_context(), module)
+        module.verify()
+        texts.append(str(module))
+    return texts
+
+
+@cache
+def inputs_of(path: Path) -> list[Array]:
+    """Random inputs whose products stay of moderate size."""
+    module = parse(stages(path)[0])
+    function = next(op for op in module.ops if isinstance(op, FuncOp))
+    random = np.random.default_rng(7)
+    return [
+        (random.standard_normal(shape_of(type_)) * 0.5).astype(np.float16)
+        for type_ in function.function_type.inputs
+    ]
+
+
+def names(stage: int) -> str:
+    return PASSES[stage - 1].name if stage else "input"
+
+
+AT_EVERY_STAGE = [
+    pytest.param(path, stage, id=f"{path.stem}-{names(stage)}")
+    for path in EXAMPLES
+    for stage in range(len(PASSES) + 1)
+]
+
+
+def test_there_are_examples() -> None:
+    assert {path.stem for path in EXAMPLES} >= {
+        "rmsnorm_linear",
+        "rmsnorm_in_loop",
+        "gated_mlp",
+        "attention_split_kv",
+        "lora",
+    }
+
+
+@pytest.mark.parametrize(("path", "stage"), AT_EVERY_STAGE)
+def test_the_text_parses_back_to_itself(path: Path, stage: int) -> None:
+    text = stages(path)[stage]
+    module = parse(text)
+    assert str(module) == text
+    generic = StringIO()
+    Printer(stream=generic, print_generic_format=True).print_op(module)
+    assert str(parse(generic.getvalue())) == text
+
+
+@pytest.mark.parametrize(("path", "stage"), AT_EVERY_STAGE)
+def test_the_function_stays_the_same(path: Path, stage: int) -> None:
+    inputs = inputs_of(path)
+    reference = run_function(parse(stages(path)[0]), None, inputs, "float64")
+    module = parse(stages(path)[stage])
+    for comparison in compare(run_function(module, None, inputs, "float64"), reference):
+        assert comparison.holds(1e-12)
+    for comparison in compare(run_function(module, None, inputs), reference):
+        assert comparison.holds(TOLERANCE), comparison
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_every_pass_changes_nothing_the_second_time(path: Path) -> None:
+    for stage, step in enumerate(PASSES, start=1):
+        text = stages(path)[stage]
+        module = parse(text)
+        step.apply(make_context(), module)
+        assert str(module) == text, step.name
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_transpile_is_its_passes(path: Path) -> None:
+    module = parse(stages(path)[0])
+    TranspilePass().apply(make_context(), module)
+    assert str(module) == stages(path)[-1]
+
+
+def test_the_norm_in_the_loop_is_what_its_comment_says() -> None:
+    path = next(path for path in EXAMPLES if path.stem == "rmsnorm_in_loop")
+    x, weight, w = (value.astype(np.float64) for value in inputs_of(path))
+    heads = x.reshape(16, 8, 128)
+    norms = heads / np.sqrt((heads**2).sum(axis=2, keepdims=True)) * weight
+    expected = norms.reshape(16, 1024) @ w
+    scheduled = parse(stages(path)[-1])
+    assert re.search(r"sched\.kernel", str(scheduled))
+    [exact] = compare(run_function(scheduled, None, inputs_of(path), "float64"), [expected])
+    assert exact.holds(1e-12)
+    [rounded] = compare(run_function(scheduled, None, inputs_of(path)), [expected])
+    assert rounded.holds(TOLERANCE)
+
+
+def silu(x: Array) -> Array:
+    return x / (1 + np.exp(-x))
+
+
+def rms(x: Array) -> Array:
+    return np.sqrt((x**2).mean(axis=-1, keepdims=True))
+
+
+def attention(q: Array, k: Array, v: Array) -> Array:
+    weights = np.exp(q @ k / 8)
+    return weights @ v / weights.sum(axis=2, keepdims=True)
+
+
+FUNCTIONS = {
+    "rmsnorm_linear": lambda x, w: (x / rms(x)) @ w,
+    "gated_mlp": lambda x, w1, w2: silu(x @ w1) * (x @ w2),
+    "attention_split_kv": attention,
+    "lora": lambda x, w, a, b: x @ w + x @ a @ b,
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_examples_are_what_their_comments_say(name: str) -> None:
+    path = next(path for path in EXAMPLES if path.stem == name)
+    expected = FUNCTIONS[name](*(value.astype(np.float64) for value in inputs_of(path)))
+    module = parse(stages(path)[0])
+    [exact] = compare(run_function(module, None, inputs_of(path), "float64"), [expected])
+    assert exact.holds(1e-12)

@@ -1,0 +1,79 @@
+"""``--plan-swizzle`` gives the same layouts before scheduling and after it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass, PassPipeline
+
+from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.sched import AllocOp
+from mugraph.dialects.tensor_types import layout_of
+from mugraph.passes.decompose_threadblock import DecomposeThreadblockPass
+from mugraph.passes.fuse_threadblock import FuseThreadblockPass
+from mugraph.passes.plan_swizzle import PlanSwizzlePass
+from mugraph.passes.resolve_layout import ResolveLayoutPass
+from mugraph.passes.schedule_threadblock import ScheduleThreadblockPass
+from mugraph.tools.import_mirage import import_mirage
+from mugraph.tools.modules import make_context, read_module
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted((ROOT / "examples").glob("*.mlir"))
+SAVED = ROOT.parent / "shared" / "mugraphs"
+
+
+def apply(module: ModuleOp, *passes: ModulePass) -> ModuleOp:
+    PassPipeline(passes).apply(make_context(), module)
+    module.verify()
+    return module
+
+
+def tile_layouts(module: ModuleOp) -> dict[str, str]:
+    """The layout of every tile of the µGraph, by its place and name."""
+    found: dict[str, str] = {}
+    for op in module.walk():
+        if isinstance(op, CustomizedOp):
+            for inner in op.body.block.ops:
+                for result in inner.results:
+                    found[f"{len(found)} %{result.name_hint}"] = str(layout_of(result.type))
+    return found
+
+
+def buffer_layouts(module: ModuleOp) -> list[tuple[str | None, str]]:
+    """The layout of every buffer of the schedule, in order."""
+    return [
+        (op.result.name_hint, str(layout_of(op.result.type)))
+        for op in module.walk()
+        if isinstance(op, AllocOp)
+    ]
+
+
+def check(module: ModuleOp) -> int:
+    """Compares both orders on a µGraph; how many layouts swizzling changed."""
+    apply(module, DecomposeThreadblockPass(), FuseThreadblockPass(), ResolveLayoutPass())
+    scheduled = apply(module.clone(), ScheduleThreadblockPass(), PlanSwizzlePass())
+    unscheduled = module.clone()
+    plain = tile_layouts(unscheduled)
+    apply(unscheduled, PlanSwizzlePass())
+    swizzled = tile_layouts(unscheduled)
+    apply(unscheduled, ScheduleThreadblockPass())
+    assert buffer_layouts(unscheduled) == buffer_layouts(scheduled)
+    return sum(plain[name] != swizzled[name] for name in plain)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_examples(path: Path) -> None:
+    assert check(read_module(str(path), make_context())) > 0
+
+
+@pytest.mark.skipif(not SAVED.is_dir(), reason=f"no saved µGraphs at {SAVED.parent.name}/mugraphs")
+@pytest.mark.parametrize(
+    "path", sorted(SAVED.glob("*.json")) if SAVED.is_dir() else [], ids=lambda path: path.stem
+)
+def test_saved_mugraphs(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    graphs = json.loads(text)
+    count = len(graphs) if isinstance(graphs[0], list) else 1
+    changed = [check(import_mirage(text, index)[0]) for index in range(count)]
+    assert sum(changed) > 0

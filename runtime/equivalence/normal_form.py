@@ -121,11 +121,6 @@ class NormalForm:
     def __hash__(self) -> int:
         return hash(self.key)
 
-    def __str__(self) -> str:
-        from mugraph.runtime.equivalence.notation import show
-
-        return show(self)
-
 
 def _nested(factor: Factor) -> NormalForm | None:
     match factor:
@@ -282,8 +277,9 @@ def _content(form: NormalForm) -> tuple[Term, NormalForm]:
     shared = {
         factor: power
         for factor, power in first.factors
-        if all(_depends_on_none(factor, term) and _power(factor, term) == power
-               for term in form.terms)
+        if all(
+            _depends_on_none(factor, term) and _power(factor, term) == power for term in form.terms
+        )
     }
     rest = _collect(
         Term(

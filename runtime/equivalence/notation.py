@@ -36,8 +36,9 @@ def _variable(variable: Variable, names: Names) -> str:
 
 def _index(index: Affine, names: Names) -> str:
     parts = [
-        _variable(variable, names) if coefficient == 1 else f"{coefficient}*"
-        f"{_variable(variable, names)}"
+        _variable(variable, names)
+        if coefficient == 1
+        else f"{coefficient}*{_variable(variable, names)}"
         for variable, coefficient in index.terms
     ]
     if index.constant or not parts:

@@ -28,9 +28,7 @@ def prove(one: FuncOp, other: FuncOp) -> Proof:
     """
     symbolic = Symbolic()
     try:
-        pairs = list(
-            zip(results_of(one, symbolic), results_of(other, symbolic), strict=True)
-        )
+        pairs = list(zip(results_of(one, symbolic), results_of(other, symbolic), strict=True))
         for number, (left, right) in enumerate(pairs):
             shape = shape_of(one.function_type.outputs.data[number])
             form, expected = normal_forms(symbolic, shape, left, right)

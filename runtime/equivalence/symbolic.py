@@ -19,10 +19,10 @@ from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.dialects.maps import block_coordinate_factors, mapped_axes
 from mugraph.dialects.tensor_types import op_label, shape_of
 from mugraph.runtime.equivalence import normal_form as nf
-from mugraph.runtime.equivalence.constants import meant_by
 from mugraph.runtime.equivalence.errors import NoProofError
 from mugraph.runtime.equivalence.indices import ZERO, Affine, Scope, Variable, affine
 from mugraph.runtime.equivalence.normal_form import NormalForm
+from mugraph.runtime.interpreter.constants import meant_by
 
 
 def silu(x: NormalForm) -> NormalForm:
@@ -285,9 +285,7 @@ class ThreadblockExecution:
 
     def accumulated(self, value: SymbolicTensor) -> SymbolicTensor:
         """The sum over the iterations."""
-        return self.symbolic.map(
-            lambda form: self.symbolic.sum(form, [self.iteration]), value
-        )
+        return self.symbolic.map(lambda form: self.symbolic.sum(form, [self.iteration]), value)
 
     def forloop_accum(self, op: tb.ForloopAccumOp, operand: SymbolicTensor) -> SymbolicTensor:
         """The sum, the sum over the last dimension, or its root mean square."""

@@ -115,9 +115,7 @@ class BoundedArray(ComponentArray):
         doubt = 0.0 if exact else abs(number) * unit_roundoff(np.dtype(np.float32))
         return self.of([value, *(np.array(doubt) for _ in self.models)])
 
-    def _result(
-        self, value: Array, bounds: Callable[[int], Array], units: float = 1.0
-    ) -> Self:
+    def _result(self, value: Array, bounds: Callable[[int], Array], units: float = 1.0) -> Self:
         """A value that each model rounds once; ``bounds(i)`` is what model i had before that."""
         rounded = [
             _rounded(bounds(index), value, np.dtype(model.compute), units * model.unit)
@@ -235,12 +233,8 @@ def _summed(roundings: int, model: RoundingModel, size: Array, error: Array) -> 
 class BoundedArithmetic(Arithmetic):
     """Computes in float64 and derives bounds for some models of rounding."""
 
+    precision: Precision = Precision.FLOAT64
     models: tuple[RoundingModel, ...] = (STORAGE, FLOAT64)
-
-    @classmethod
-    def make(cls, *models: RoundingModel) -> BoundedArithmetic:
-        """The arithmetic with bounds for these models."""
-        return cls(Precision.FLOAT64, models)
 
     @property
     def element_bytes(self) -> int:

@@ -20,7 +20,10 @@ from mugraph.runtime.interpreter.arithmetic import Array
 
 
 class ComponentArray(NDArrayOperatorsMixin, ABC):
-    """Arrays of the same shape, one for each part of a number."""
+    """Arrays of the same shape, one for each part of a number.
+
+    The other operand of an operation is of the same kind of number.
+    """
 
     def __init__(self, components: Sequence[Array]):
         self.components = tuple(components)
@@ -34,23 +37,23 @@ class ComponentArray(NDArrayOperatorsMixin, ABC):
         """A number of the program, such as a constant, as an array of no dimensions."""
 
     @abstractmethod
-    def add(self, other: Self) -> Self:
+    def add(self, other: Any) -> Self:
         """The sum."""
 
     @abstractmethod
-    def subtract(self, other: Self) -> Self:
+    def subtract(self, other: Any) -> Self:
         """The difference."""
 
     @abstractmethod
-    def multiply(self, other: Self) -> Self:
+    def multiply(self, other: Any) -> Self:
         """The product."""
 
     @abstractmethod
-    def divide(self, other: Self) -> Self:
+    def divide(self, other: Any) -> Self:
         """The quotient."""
 
     @abstractmethod
-    def matmul(self, other: Self) -> Self:
+    def matmul(self, other: Any) -> Self:
         """The matrix product over the last two axes."""
 
     @abstractmethod
@@ -101,38 +104,33 @@ class ComponentArray(NDArrayOperatorsMixin, ABC):
     def __getitem__(self, index: Any) -> Self:
         return self._each(lambda component: component[index])
 
-    def __setitem__(self, index: Any, value: Self) -> None:
+    def __setitem__(self, index: Any, value: Any) -> None:
         for component, new in zip(self.components, value.components, strict=True):
             component[index] = new
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         """Numpy's functions of these arrays, with plain numbers as constants."""
-        compute = _UFUNCS.get(ufunc)
-        if compute is None or method != "__call__" or options:
+        name = _METHODS.get(ufunc)
+        if name is None or method != "__call__" or options:
             return NotImplemented
-        if len(inputs) == 2 and compute in (_ADD, _SUBTRACT):
-            # Adding nothing is exact in every arithmetic; accumulators start that way.
-            left, right = inputs
-            if isinstance(right, int) and right == 0:
-                return left
-            if isinstance(left, int) and left == 0 and compute is _ADD:
-                return right
+        # Adding nothing is exact in every arithmetic; accumulators start that way.
+        if name == "add" and isinstance(inputs[0], int) and inputs[0] == 0:
+            return inputs[1]
         first, *rest = [
             value if isinstance(value, ComponentArray) else self.lift(value) for value in inputs
         ]
-        return compute(first, *rest)
+        return getattr(first, name)(*rest)
 
 
-_ADD: Callable[..., Any] = lambda left, right: left.add(right)  # noqa: E731
-_SUBTRACT: Callable[..., Any] = lambda left, right: left.subtract(right)  # noqa: E731
-_UFUNCS: dict[Any, Callable[..., Any]] = {
-    np.add: _ADD,
-    np.subtract: _SUBTRACT,
-    np.multiply: lambda left, right: left.multiply(right),
-    np.divide: lambda left, right: left.divide(right),
-    np.matmul: lambda left, right: left.matmul(right),
-    np.negative: lambda value: value.negative(),
-    np.square: lambda value: value.square(),
-    np.sqrt: lambda value: value.sqrt(),
-    np.exp: lambda value: value.exp(),
+_METHODS: dict[np.ufunc, str] = {
+    np.add: "add",
+    np.subtract: "subtract",
+    np.multiply: "multiply",
+    np.divide: "divide",
+    np.matmul: "matmul",
+    np.negative: "negative",
+    np.square: "square",
+    np.sqrt: "sqrt",
+    np.exp: "exp",
 }
+"""The method that computes each of numpy's functions."""

@@ -1,0 +1,110 @@
+"""The functions that are compared, and what a test finds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+
+from mugraph.dialects.tensor_types import dims, element_type_of, shape_of
+from mugraph.runtime.equivalence.errors import CheckError
+from mugraph.runtime.interpreter.arithmetic import Arithmetic, storage_dtype
+from mugraph.runtime.interpreter.run import evaluate_function, find_function
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A function in its module."""
+
+    module: ModuleOp
+    function: FuncOp
+
+    @classmethod
+    def of(cls, module: ModuleOp) -> Subject:
+        """The only function of a verified module; raises ``ExecutionError`` if there are others."""
+        return cls(module, find_function(module, None))
+
+    @property
+    def input_shapes(self) -> list[tuple[int, ...]]:
+        """The extents of the arguments."""
+        return [shape_of(type_) for type_ in self.function.function_type.inputs.data]
+
+    @property
+    def input_dtypes(self) -> list[np.dtype[Any]]:
+        """The numpy types of the arguments."""
+        types = self.function.function_type.inputs.data
+        return [storage_dtype(element_type_of(type_)) for type_ in types]
+
+    @property
+    def output_shapes(self) -> list[tuple[int, ...]]:
+        """The extents of the results."""
+        return [shape_of(type_) for type_ in self.function.function_type.outputs.data]
+
+    def evaluate(self, inputs: Sequence[Any], arithmetic: Arithmetic) -> list[Any]:
+        """The results in any arithmetic."""
+        return evaluate_function(self.module, self.function, inputs, arithmetic)
+
+
+def expect_same_signature(one: Subject, other: Subject) -> None:
+    """Raises ``CheckError`` unless both functions take and return tensors of the same extents."""
+    for what, ours, theirs in (
+        ("takes", one.input_shapes, other.input_shapes),
+        ("returns", one.output_shapes, other.output_shapes),
+    ):
+        if ours != theirs:
+            raise CheckError(
+                f"@{one.function.sym_name.data} {what} {_listed(ours)}, but "
+                f"@{other.function.sym_name.data} {what} {_listed(theirs)}; functions of different "
+                "signatures cannot be compared."
+            )
+
+
+def _listed(shapes: Sequence[Sequence[int]]) -> str:
+    return ", ".join(dims(shape) for shape in shapes) or "nothing"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """An input on which two functions differ, and the first element in which they do."""
+
+    test: str
+    """Which arithmetic, and what made the inputs."""
+    result: int
+    element: tuple[int, ...]
+    one: str
+    """The value of the first function there."""
+    other: str
+    """The value of the second."""
+    arrays: dict[str, Array]
+    """The inputs, and the results that differ, by the names of files to keep them in."""
+
+    def __str__(self) -> str:
+        place = ", ".join(map(str, self.element))
+        return (
+            f"{self.test}: the first difference is in element [{place}] of result {self.result}: "
+            f"{self.one} against {self.other}"
+        )
+
+
+@dataclass(frozen=True)
+class Test:
+    """What a number of random evaluations found."""
+
+    evaluations: int
+    compared: int
+    """Elements that had values which can be compared, over all evaluations."""
+    total: int
+    difference: Difference | None = None
+    notes: tuple[str, ...] = ()
+
+
+def first_place(wrong: npt.NDArray[np.bool_]) -> tuple[int, ...]:
+    """The first place, in row-major order, that holds ``True``."""
+    return tuple(int(place) for place in np.unravel_index(int(np.argmax(wrong)), wrong.shape))

@@ -1,0 +1,254 @@
+"""Numbers of two finite fields, in which rational functions and exponentials are exact.
+
+A number is a pair of residues, modulo primes p and q with q dividing p - 1.  Sums, products and
+quotients are taken in both fields.  exp takes the residue modulo q to a power of a q-th root of
+unity modulo p, so that exp(a + b) = exp(a) exp(b); its result has no residue modulo q.  A root is
+an unknown function of its argument: a table of random residues, the same for equal arguments.
+
+Residues are whole numbers held in float64: sums of products below 2^53 are exact, and matrix
+products run as fast as those of float64.  NaN is an undefined residue: a quotient by 0, and what
+exp has modulo q.  It makes everything computed from it undefined.
+
+Source: M. Wu et al., Mirage: A Multi-Level Superoptimizer for Tensor Programs (OSDI 2025), section
+5: the probabilistic equivalence verifier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from xdsl.ir import Attribute
+
+from mugraph.dialects.tensor_types import shape_of
+from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array, Precision
+from mugraph.runtime.interpreter.components import ComponentArray
+from mugraph.runtime.interpreter.constants import meant_by
+from mugraph.runtime.interpreter.errors import ExecutionError
+
+EXACT = 2**53
+"""Whole numbers up to this are numbers of float64."""
+
+
+@dataclass(frozen=True)
+class FieldPair:
+    """Integers modulo ``p`` and modulo ``q``, and the tables that a seed gives."""
+
+    p: int
+    q: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        if not (_is_prime(self.p) and _is_prime(self.q)) or (self.p - 1) % self.q:
+            raise ValueError(f"{self.p} and {self.q} must be primes, the second dividing p - 1")
+        if self.p * self.p > EXACT // 2:
+            raise ValueError(f"the square of {self.p} must be below 2^52 to compute in float64")
+
+    @cached_property
+    def _generator(self) -> np.random.Generator:
+        return np.random.default_rng((self.p, self.q, self.seed))
+
+    @cached_property
+    def powers(self) -> Array:
+        """The powers of a random q-th root of unity modulo p, from 0 to q - 1."""
+        root = 1
+        while root == 1:
+            candidate = int(self._generator.integers(2, self.p))
+            root = pow(candidate, (self.p - 1) // self.q, self.p)
+        powers = np.empty(self.q)
+        value = 1
+        for exponent in range(self.q):
+            powers[exponent] = value
+            value = value * root % self.p
+        return powers
+
+    @cached_property
+    def inverses(self) -> tuple[Array, Array]:
+        """1 / x of each residue modulo p and modulo q; NaN for 0."""
+        return _inverses(self.p), _inverses(self.q)
+
+    @cached_property
+    def roots(self) -> tuple[Array, Array, Array]:
+        """Random tables: how a residue modulo q counts for one modulo p, and the roots in both."""
+        generator = np.random.default_rng((self.p, self.q, self.seed, 1))
+        return (
+            generator.integers(0, self.p, self.q).astype(np.float64),
+            generator.integers(1, self.p, self.p).astype(np.float64),
+            generator.integers(1, self.q, self.p).astype(np.float64),
+        )
+
+    def random(self, shape: Sequence[int], generator: np.random.Generator) -> FieldArray:
+        """Random residues."""
+        parts = [generator.integers(0, prime, tuple(shape)) for prime in (self.p, self.q)]
+        return FieldArray([part.astype(np.float64) for part in parts], self)
+
+
+def _is_prime(number: int) -> bool:
+    return number > 1 and all(number % factor for factor in range(2, int(number**0.5) + 1))
+
+
+def _inverses(prime: int) -> Array:
+    inverses = np.full(prime, np.nan)
+    inverses[1] = 1
+    table = [0, 1]
+    for number in range(2, prime):
+        table.append((prime - prime // number) * table[prime % number] % prime)
+    inverses[2:] = table[2:]
+    return inverses
+
+
+def _modulo(values: Array, prime: int) -> Array:
+    """Residues of whole numbers below 2^53; faster than numpy's remainder."""
+    rest = values - prime * np.floor(values / prime)
+    # The quotient was rounded, perhaps up to the next whole number.
+    return np.where(rest < 0, rest + prime, rest)
+
+
+def _look_up(table: Array, residues: Array) -> Array:
+    """``table`` at residues; undefined where they are."""
+    undefined = np.isnan(residues)
+    places = np.where(undefined, 0, residues).astype(np.intp)
+    return np.where(undefined, np.nan, table[places])
+
+
+class FieldArray(ComponentArray):
+    """Residues modulo p and modulo q."""
+
+    def __init__(self, components: Sequence[Array], fields: FieldPair):
+        super().__init__(components)
+        self.fields = fields
+
+    @property
+    def primes(self) -> tuple[int, int]:
+        """The modulus of each component."""
+        return self.fields.p, self.fields.q
+
+    def of(self, components: Sequence[Array]) -> Self:
+        """Other residues of the same fields."""
+        return type(self)(components, self.fields)
+
+    def lift(self, number: float) -> Self:
+        """The fraction that a constant stands for; one over a multiple of p is undefined."""
+        value = Fraction(number) if isinstance(number, int) else meant_by(number)
+        parts = [
+            np.nan
+            if value.denominator % prime == 0
+            else value.numerator * pow(value.denominator, -1, prime) % prime
+            for prime in self.primes
+        ]
+        return self.of([np.array(part, np.float64) for part in parts])
+
+    def _reduced(self, components: Sequence[Array]) -> Self:
+        return self.of(
+            [_modulo(part, prime) for part, prime in zip(components, self.primes, strict=True)]
+        )
+
+    def _pairs(self, other: Self) -> list[tuple[Array, Array]]:
+        return list(zip(self.components, other.components, strict=True))
+
+    def add(self, other: Self) -> Self:
+        """The sum."""
+        return self._reduced([one + two for one, two in self._pairs(other)])
+
+    def subtract(self, other: Self) -> Self:
+        """The difference."""
+        return self._reduced([one - two for one, two in self._pairs(other)])
+
+    def multiply(self, other: Self) -> Self:
+        """The product."""
+        return self._reduced([one * two for one, two in self._pairs(other)])
+
+    def square(self) -> Self:
+        """The number times itself."""
+        return self.multiply(self)
+
+    def divide(self, other: Self) -> Self:
+        """The product with the inverse; by 0 it is undefined."""
+        inverted = [
+            _look_up(table, part)
+            for table, part in zip(self.fields.inverses, other.components, strict=True)
+        ]
+        return self.multiply(self.of(inverted))
+
+    def negative(self) -> Self:
+        """The number with the other sign."""
+        return self._reduced([-part for part in self.components])
+
+    def exp(self) -> Self:
+        """A power of the root of unity modulo p; nothing modulo q."""
+        power = _look_up(self.fields.powers, self.components[1])
+        return self.of([power, np.full_like(power, np.nan)])
+
+    def sqrt(self) -> Self:
+        """The unknown function of the argument."""
+        first, second = self.components
+        weights, roots_p, roots_q = self.fields.roots
+        # An argument that has no residue modulo q is known by its residue modulo p alone.
+        weight = np.where(np.isnan(second), 0, _look_up(weights, second))
+        place = _modulo(first + weight, self.fields.p)
+        of_q = np.where(np.isnan(second), np.nan, _look_up(roots_q, place))
+        return self.of([_look_up(roots_p, place), of_q])
+
+    def sum(self, axis: int, keepdims: bool = False) -> Self:
+        """The sum along an axis."""
+        return self._reduced([part.sum(axis=axis, keepdims=keepdims) for part in self.components])
+
+    def matmul(self, other: Self) -> Self:
+        """The matrix product, in pieces whose sums of products are exact."""
+        return self.of(
+            [
+                _exact_matmul(one, two, prime)
+                for (one, two), prime in zip(self._pairs(other), self.primes, strict=True)
+            ]
+        )
+
+
+def _exact_matmul(left: Array, right: Array, prime: int) -> Array:
+    depth = left.shape[-1]
+    step = EXACT // (prime * prime) - 1
+    total: Any = 0
+    for start in range(0, depth, step):
+        piece = slice(start, start + step)
+        product = np.matmul(left[..., piece], right[..., piece, :])
+        total = _modulo(total + product, prime)
+    return total
+
+
+@dataclass(frozen=True)
+class FieldArithmetic(Arithmetic):
+    """Computes in a pair of finite fields; element types mean nothing."""
+
+    precision: Precision = Precision.FLOAT64
+    fields: FieldPair = field(kw_only=True)
+
+    @property
+    def element_bytes(self) -> int:
+        """What one number takes, with temporaries."""
+        return 4 * np.dtype(np.float64).itemsize
+
+    def load(self, array: Any) -> Any:
+        """The same numbers."""
+        return array
+
+    def round(self, value: Any, element_type: Attribute) -> Any:
+        """The same numbers."""
+        return value
+
+    def store(self, value: Any, type_: Attribute) -> Any:
+        """The same numbers."""
+        return value
+
+    def empty(self, type_: Attribute) -> Any:
+        """A tensor in device memory, to be written."""
+        return FieldArray([np.full(shape_of(type_), np.nan) for _ in range(2)], self.fields)
+
+    def full(self, shape: Sequence[int], value: float) -> Any:
+        """One constant everywhere."""
+        if not np.isfinite(value):
+            raise ExecutionError(f"the constant {value} is no number of a finite field")
+        constant = FieldArray([], self.fields).lift(value)
+        return constant.of([np.full(tuple(shape), part) for part in constant.components])

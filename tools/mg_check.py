@@ -1,0 +1,249 @@
+"""``mg-check``: are two µGraphs the same function?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.rewriter import Rewriter
+
+import mugraph
+from mugraph.tools.diagnostics import ArgumentParser, ToolError, run_tool
+from mugraph.tools.modules import make_context, read_module, read_text
+
+EXIT_EQUAL, EXIT_DIFFERENT, EXIT_UNDECIDED = 0, 1, 2
+
+
+def read_sums_as_contiguous(module: ModuleOp) -> None:
+    """Gives every strided sum to dimx the contiguous meaning, to see what a µGraph would compute.
+
+    The meanings: ``tb.forloop_accum_sum_to_dimx_strided`` and ``..._contiguous``.
+    """
+    from mugraph.dialects import tb
+
+    for op in list(module.walk()):
+        if isinstance(op, tb.ForloopAccumSumToDimxStridedOp):
+            Rewriter.replace_op(op, tb.ForloopAccumSumToDimxContiguousOp(op.input, op.result.type))
+        elif isinstance(op, tb.ReductionToDimxStridedOp):
+            new = tb.ReductionToDimxContiguousOp(op.input, op.reduced_dim, op.result.type)
+            if op.epilogue is not None:
+                new.epilogue = op.epilogue
+            Rewriter.replace_op(op, new)
+
+
+def _graph_count(path: str, text: str) -> int:
+    """How many graphs a Mirage JSON text holds."""
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ToolError(f"{path}:{error.lineno}:{error.colno}: no JSON: {error.msg}.") from error
+    if not isinstance(document, list) or not document:
+        raise ToolError(f"{path}: expected a list of operators or a list of graphs.")
+    elements = cast(list[Any], document)
+    return len(elements) if isinstance(elements[0], list) else 1
+
+
+def _chosen_indices(options: argparse.Namespace, count: int) -> list[int]:
+    if options.index == "all":
+        return list(range(count))
+    if options.index is None:
+        if count > 1:
+            raise ToolError(
+                f"{options.of_file} holds {count} graphs; say which one with --index 0 to "
+                f"{count - 1}, or --index all."
+            )
+        return [0]
+    try:
+        index = int(options.index)
+    except ValueError:
+        raise ToolError(f"--index is {options.index!r}; expected a number or 'all'.") from None
+    if not 0 <= index < count:
+        raise ToolError(
+            f"{options.of_file} holds {count} graphs; there is no --index {index}, only 0 to "
+            f"{count - 1}."
+        )
+    return [index]
+
+
+def _subjects(options: argparse.Namespace, context: Context) -> list[tuple[str, ModuleOp]]:
+    """The modules to check, each with how to call it; and the module of the reference last."""
+    if options.of_file is None:
+        if len(options.files) != 2 or options.against is not None or options.index is not None:
+            raise ToolError(
+                "give two files to compare, or --of-file GRAPHS.json --against REFERENCE.mlir."
+            )
+        names = list(options.files)
+        modules = [(name, read_module(name, context)) for name in names]
+    else:
+        if options.files or options.against is None:
+            raise ToolError("--of-file needs --against REFERENCE.mlir, and no other file.")
+        from mugraph.tools.import_mirage import import_mirage
+
+        text = read_text(options.of_file)
+        count = _graph_count(options.of_file, text)
+        symbol = os.path.splitext(os.path.basename(options.of_file))[0]
+        modules: list[tuple[str, ModuleOp]] = []
+        for index in _chosen_indices(options, count):
+            module, _ = import_mirage(
+                text,
+                index if count > 1 else None,
+                options.generation,
+                file_name=options.of_file,
+                symbol=symbol,
+            )
+            modules.append((f"graph {index}", module))
+        modules.append((options.against, read_module(options.against, context)))
+    if options.sum_to_dimx == "contiguous":
+        for _, module in modules[:-1]:
+            read_sums_as_contiguous(module)
+            module.verify()
+    return modules
+
+
+def _write_counterexample(folder: str, arrays: dict[str, Any]) -> None:
+    os.makedirs(folder, exist_ok=True)
+    for name, array in arrays.items():
+        np.save(os.path.join(folder, f"{name}.npy"), array)
+
+
+def _primes(text: str) -> tuple[int, int]:
+    try:
+        p, q = (int(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no pair of primes, such as 227,113"
+        ) from None
+    from mugraph.runtime.interpreter.fields import FieldPair
+
+    try:
+        FieldPair(p, q, 0)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return p, q
+
+
+def _evidence(text: str) -> list[str]:
+    known = ("proof", "float64", "finite-field")
+    chosen = text.split(",")
+    for name in chosen:
+        if name not in known:
+            raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(known)}")
+    return chosen
+
+
+def _positive(text: str) -> int:
+    if not text.isdigit() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of at least 1")
+    return int(text)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = ArgumentParser(
+        prog="mg-check",
+        description="Says whether two µGraphs are the same function over the real numbers, and "
+        "what that rests on. Exit code 0: equal (proved, or tested); 1: different, or an error; "
+        "2: undecided.",
+        usage="%(prog)s [options] A.mlir B.mlir\n"
+        "       %(prog)s [options] --of-file GRAPHS.json [--index N|all] --against B.mlir",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "files", nargs="*", metavar="FILE", help="IR text, at any stage (- is stdin)"
+    )
+    parser.add_argument("--of-file", metavar="GRAPHS.json", help="check µGraphs that Mirage saved")
+    parser.add_argument("--index", metavar="N|all", help="which graphs of a list, counted from 0")
+    parser.add_argument("--against", metavar="B.mlir", help="what --of-file is compared with")
+    parser.add_argument(
+        "--generation", type=int, choices=(1, 2, 3), help="of the JSON (see mg-translate)"
+    )
+    parser.add_argument(
+        "--evidence",
+        type=_evidence,
+        default=["proof", "float64", "finite-field"],
+        metavar="E[,E...]",
+        help="what to try, of proof, float64, finite-field (default: all; a proof is enough)",
+    )
+    parser.add_argument("--thorough", action="store_true", help="test also what has been proved")
+    parser.add_argument(
+        "--seeds", type=_positive, default=3, help="random evaluations of each kind (default 3)"
+    )
+    parser.add_argument(
+        "--primes",
+        type=_primes,
+        metavar="P,Q",
+        help="the finite fields (default: a pair below 2^19 for each seed; Mirage's paper has "
+        "227,113)",
+    )
+    parser.add_argument(
+        "--sum-to-dimx",
+        choices=("strided", "contiguous"),
+        default="strided",
+        help="contiguous: read strided sums to dimx of the first file as contiguous ones",
+    )
+    parser.add_argument(
+        "--counterexample",
+        metavar="DIR",
+        help="where they differ, write the inputs and results there as .npy files",
+    )
+    parser.add_argument("--time", action="store_true", help="print what each check took")
+    parser.add_argument("--version", action="version", version=f"mugraph {mugraph.__version__}")
+    return parser
+
+
+def _main(arguments: Sequence[str]) -> int:
+    options = _parser().parse_args(arguments)
+    modules = _subjects(options, make_context())
+
+    # After the arguments are known to be right: numpy and the dialects take a while to load.
+    from mugraph.runtime.equivalence import Answer, Checker, Evidence, Subject
+
+    checker = Checker(
+        Subject.of(modules.pop()[1]),
+        range(options.seeds),
+        [Evidence(name) for name in options.evidence],
+        options.thorough,
+        **({} if options.primes is None else {"primes": [options.primes]}),
+    )
+    answers = Counter[Answer]()
+    for name, module in modules:
+        verdict = checker.check(Subject.of(module))
+        answers[verdict.answer] += 1
+        print(f"{name}: {verdict}")
+        if options.time:
+            times = ", ".join(
+                f"{kind} {seconds:.3f} s" for kind, seconds in verdict.seconds.items()
+            )
+            print(f"{name}: time: {times}")
+        if verdict.difference is not None and options.counterexample is not None:
+            folder = options.counterexample
+            if len(modules) > 1:
+                folder = os.path.join(folder, name.replace(" ", ""))
+            _write_counterexample(folder, verdict.difference.arrays)
+        sys.stdout.flush()
+    if len(modules) > 1:
+        counts = ", ".join(f"{answers[answer]} {answer}" for answer in Answer if answers[answer])
+        print(f"{len(modules)} graphs: {counts}")
+    if options.time:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(f"memory: {peak:.0f} MiB at most")
+    if answers[Answer.DIFFERENT]:
+        return EXIT_DIFFERENT
+    return EXIT_UNDECIDED if answers[Answer.UNDECIDED] else EXIT_EQUAL
+
+
+def main() -> int:
+    """The ``mg-check`` command; returns its exit code."""
+    return run_tool("mg-check", lambda: _main(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -31,19 +31,29 @@ class Comparison:
         return not self.missing and not self.reference_missing and self.relative_error <= tolerance
 
 
-def compare(outputs: Sequence[Array], reference: Sequence[Array]) -> list[Comparison]:
+def compare(
+    outputs: Sequence[Array],
+    reference: Sequence[Array],
+    written: Sequence[npt.NDArray[np.bool_]] | None = None,
+) -> list[Comparison]:
     """Compare each output with the float64 array at the same place.
 
+    ``written`` says which elements count, where only a sample of blocks ran; all by default.
     Raises ``ValueError`` where counts or shapes differ.
     """
-    return [_compare(one, other) for one, other in zip(outputs, reference, strict=True)]
+    if written is None:
+        written = [np.ones(output.shape, np.bool_) for output in outputs]
+    return [
+        _compare(one, other, mask)
+        for one, other, mask in zip(outputs, reference, written, strict=True)
+    ]
 
 
-def _compare(output: Array, reference: Array) -> Comparison:
+def _compare(output: Array, reference: Array, written: npt.NDArray[np.bool_]) -> Comparison:
     if output.shape != reference.shape:
         raise ValueError(f"an output of shape {output.shape} for one of shape {reference.shape}")
-    wide = output.astype(np.float64)
-    expected = reference.astype(np.float64)
+    wide = output[written].astype(np.float64)
+    expected = reference[written].astype(np.float64)
     missing = int(np.count_nonzero(~np.isfinite(wide)))
     reference_missing = int(np.count_nonzero(~np.isfinite(expected)))
     error = np.inf

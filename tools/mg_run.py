@@ -20,7 +20,9 @@ from mugraph.dialects.tensor_types import dims, element_type_of, shape_of
 from mugraph.runtime.compare import TOLERANCE, compare
 from mugraph.runtime.cuda import generate_cuda, only_function
 from mugraph.runtime.execute import CudaModule, DeviceError
-from mugraph.runtime.interpreter import run_function
+from mugraph.runtime.interpreter import Execution, execute_by_address, run_function
+from mugraph.runtime.interpreter.address_kernel import TOGETHER
+from mugraph.runtime.interpreter.address_level import Landing
 from mugraph.runtime.interpreter.arithmetic import storage_dtype
 from mugraph.runtime.toolchain import device_architecture, find_toolchain
 from mugraph.tools.diagnostics import ArgumentParser, ToolError, atomic_path, run_tool
@@ -138,10 +140,15 @@ def _run_repeatedly(module: CudaModule, inputs: Sequence[Array]) -> tuple[list[A
     return first, ""
 
 
-def _check(outputs: Sequence[Array], reference: Sequence[Array], tolerance: float) -> bool:
+def _check(
+    outputs: Sequence[Array],
+    reference: Sequence[Array],
+    tolerance: float,
+    written: Sequence[npt.NDArray[np.bool_]] | None = None,
+) -> bool:
     """Print how far each output is from the reference; whether all are within the tolerance."""
     succeeded = True
-    for index, comparison in enumerate(compare(outputs, reference)):
+    for index, comparison in enumerate(compare(outputs, reference, written)):
         label = f"output {index}, {dims(outputs[index].shape)} {outputs[index].dtype}"
         if comparison.reference_missing:
             verdict = (
@@ -161,6 +168,29 @@ def _check(outputs: Sequence[Array], reference: Sequence[Array], tolerance: floa
         succeeded = succeeded and comparison.holds(tolerance)
         print(f"check: {label}: {verdict}")
     return succeeded
+
+
+def _run_by_address(
+    module: ModuleOp, inputs: Sequence[Array], options: argparse.Namespace
+) -> Execution:
+    """Run on bytes and addresses; prints which blocks ran, where that is a sample."""
+    execution = execute_by_address(
+        module,
+        None,
+        inputs,
+        blocks=options.blocks,
+        order=options.order,
+        landing=options.landing,
+    )
+    if options.blocks is not None:
+        for kernel, blocks in execution.blocks.items():
+            listed = " ".join(str(list(block)) for block in blocks)
+            print(f"blocks: {len(blocks)} of @{kernel} ran: {listed}")
+    return execution
+
+
+def _order(text: str) -> str | int:
+    return int(text) if text.isdigit() else text
 
 
 def _scales(text: str) -> list[float]:
@@ -185,6 +215,33 @@ def _parser() -> argparse.ArgumentParser:
         choices=("interpreter", "cuda"),
         default="interpreter",
         help="numpy on the CPU (default), or generated CUDA on a GPU",
+    )
+    parser.add_argument(
+        "--level",
+        choices=("logical", "address"),
+        default="logical",
+        help="of the interpreter: values of tensors (default), or bytes of shared memory, for "
+        "which --transpile comes first",
+    )
+    parser.add_argument(
+        "--blocks",
+        type=int,
+        metavar="N",
+        help="with --level=address: run N blocks of each grid; elements of others are NaN",
+    )
+    parser.add_argument(
+        "--order",
+        type=_order,
+        default=TOGETHER,
+        metavar="ORDER",
+        help="with --level=address: the order of a block's warps between two barriers: together "
+        "(default), forward, reversed, or the seed of random orders",
+    )
+    parser.add_argument(
+        "--landing",
+        choices=tuple(str(landing) for landing in Landing),
+        default=str(Landing.LATEST),
+        help="with --level=address: when asynchronous copies land (default latest)",
     )
     parser.add_argument("--inputs", nargs="+", metavar="X.npy", help="one file an argument")
     parser.add_argument("--outputs", nargs="+", metavar="Y.npy", help="one file a result")
@@ -230,7 +287,15 @@ def _main(arguments: Sequence[str]) -> int:
     else:
         inputs = random_inputs(function, options.scale, options.seed)
 
+    by_address = options.level == "address"
+    is_default = (options.blocks, options.order, options.landing) == (None, TOGETHER, "latest")
+    if not is_default and not by_address:
+        raise ToolError("--blocks, --order and --landing need --level=address.")
+    if by_address and options.backend == "cuda":
+        raise ToolError("--level=address is of the interpreter; leave out --backend=cuda.")
+
     succeeded = True
+    written: Sequence[npt.NDArray[np.bool_]] | None = None
     if options.backend == "cuda":
         # The passes change the module, and the check is against what the user wrote.
         loaded, arch = _load_on_gpu(module.clone(), context, options.arch)
@@ -247,13 +312,17 @@ def _main(arguments: Sequence[str]) -> int:
             )
     else:
         start = time.perf_counter()
-        outputs = run_function(module, None, inputs)
+        if by_address:
+            execution = _run_by_address(module, inputs, options)
+            outputs, written = execution.outputs, execution.written
+        else:
+            outputs = run_function(module, None, inputs)
         if options.time:
             print(f"time: {time.perf_counter() - start:.3f} s in the interpreter")
 
     if options.check:
         reference = run_function(module, None, inputs, precision="float64")
-        succeeded = _check(outputs, reference, options.tolerance) and succeeded
+        succeeded = _check(outputs, reference, options.tolerance, written) and succeeded
     if options.outputs is not None:
         write_outputs(options.outputs, outputs)
     elif not (options.check or options.time):

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import IO, ClassVar, NoReturn, cast, get_type_hints
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
+from xdsl.passes import ModulePass, PassPipeline
 from xdsl.utils.arg_spec import ArgSpec, ArgSpecConvertible, parse_pipeline, parse_spec
 from xdsl.utils.hints import type_repr
 from xdsl.utils.target import Target
@@ -248,6 +248,12 @@ class MgOptMain(xDSLOptMain):
                 )
             raise ToolError(message)
 
+        arg_parser.add_argument(
+            "--verify-semantics",
+            action="store_true",
+            help="run the interpreter on random inputs before and after each pass; name the first "
+            "pass that changes what a function computes, and stop there",
+        )
         arg_parser.error = error
         arg_parser.allow_abbrev = False
         arg_parser.prog = "mg-opt"
@@ -271,6 +277,34 @@ class MgOptMain(xDSLOptMain):
             kind = cast(Callable[[], type[Target]], factory)()
             check_options(f"-t {target.name}", target, kind)
         super().setup_pipeline()
+
+    def apply_passes(self, prog: ModuleOp) -> None:
+        """Apply the passes in order; with ``--verify-semantics`` run the module after each."""
+        if not self.args.verify_semantics:
+            super().apply_passes(prog)
+            return
+
+        from mugraph.passes.sequence import flattened
+        from mugraph.runtime.equivalence.stages import SemanticsWatch
+
+        print_and_verify = self.pipeline.callback
+        watch: SemanticsWatch | None = None
+
+        def callback(
+            previous: ModulePass | None, module: ModuleOp, following: ModulePass | None
+        ) -> None:
+            nonlocal watch
+            if print_and_verify is not None:
+                print_and_verify(previous, module, following)
+            if watch is None:
+                watch = SemanticsWatch.begin(module)
+            if previous is not None:
+                watch.check(module, previous.name)
+
+        PassPipeline(flattened(self.pipeline.passes), callback).apply(self.ctx, prog)
+        if watch is not None:
+            for line in watch.summary():
+                print(f"mg-opt: note: {line}", file=sys.stderr)
 
     def get_input_stream(self) -> tuple[IO[bytes], str]:
         """The input file, or stdin when there is none or it is ``-``."""

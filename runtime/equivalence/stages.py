@@ -1,0 +1,210 @@
+"""Do passes keep what a module computes?
+
+The module is evaluated on random inputs before the first pass and after each, in float64 and as the
+generated code rounds.  Over the real numbers its functions must stay the same: values in float64
+may differ by the rounding of float64 only.  And at every stage the rounded results must be within
+the error that their own operators can make.  Both budgets are derived for every element by running
+error analysis (``mugraph.runtime.interpreter.bounds``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+
+from mugraph.dialects.tensor_types import op_label
+from mugraph.runtime.equivalence.errors import CheckError
+from mugraph.runtime.equivalence.float64 import SCALES, RandomInputs
+from mugraph.runtime.equivalence.subject import (
+    Array,
+    Subject,
+    expect_same_signature,
+    first_place,
+)
+from mugraph.runtime.interpreter.bounds import (
+    FLOAT64,
+    STORAGE,
+    BoundedArithmetic,
+    BoundedArray,
+)
+from mugraph.runtime.interpreter.errors import ExecutionError
+from mugraph.runtime.interpreter.run import run_function
+
+ARITHMETIC = BoundedArithmetic(models=(STORAGE, FLOAT64))
+
+
+@dataclass
+class FunctionWatch:
+    """One function as it was before the passes, and how it fared since."""
+
+    original: Subject
+    inputs: RandomInputs
+    arrays: list[Array]
+    expected: list[BoundedArray]
+    stages: int = 0
+    """How many passes have been checked."""
+    largest_share: float = 0.0
+    """The largest rounding error, in parts of its budget."""
+    unbounded: int = 0
+    """Elements of all stages for which no budget can be derived, which are not checked."""
+
+
+@dataclass
+class SemanticsWatch:
+    """Checks a module again and again against what it was when the watch began."""
+
+    seed: int = 0
+    functions: dict[str, FunctionWatch] = field(default_factory=dict[str, FunctionWatch])
+
+    @classmethod
+    def begin(cls, module: ModuleOp, seed: int = 0) -> SemanticsWatch:
+        """Evaluates every function of a module that returns something.
+
+        Raises ``CheckError`` where one cannot be executed, or where its results are off already.
+        """
+        watch = cls(seed)
+        for name, function in _functions(module.clone()).items():
+            watch.functions[name] = _begin(function, seed)
+            _check(watch.functions[name], watch.functions[name].original, "before any pass")
+        return watch
+
+    def check(self, module: ModuleOp, pass_name: str) -> None:
+        """Raises ``CheckError`` unless all functions compute what they did.
+
+        ``pass_name`` is the pass that has just run.
+        """
+        when = f"after --{pass_name}"
+        present = _functions(module)
+        for name, watch in self.functions.items():
+            if name not in present:
+                raise CheckError(f"--{pass_name} removed the function @{name}.")
+            subject = Subject(module, present[name])
+            try:
+                expect_same_signature(subject, watch.original)
+            except CheckError as error:
+                raise CheckError(f"{when} {error}") from error
+            _check(watch, subject, when)
+            watch.stages += 1
+
+    def summary(self) -> list[str]:
+        """What was checked, in a sentence for each function."""
+        lines: list[str] = []
+        for name, watch in self.functions.items():
+            left_out = (
+                f"; {watch.unbounded} elements have no budget and were not checked"
+                if watch.unbounded
+                else ""
+            )
+            lines.append(
+                f"@{name} computes the same after each of {watch.stages} passes ({watch.inputs}); "
+                f"rounding took at most {watch.largest_share:.0%} of its derived budget{left_out}"
+            )
+        return lines
+
+
+def _functions(module: ModuleOp) -> dict[str, FuncOp]:
+    """The functions that compute something, by name."""
+    return {
+        op.sym_name.data: op
+        for op in module.ops
+        if isinstance(op, FuncOp) and not op.is_declaration and op.function_type.outputs.data
+    }
+
+
+def _module_of(function: FuncOp) -> ModuleOp:
+    module = function.parent_op()
+    assert isinstance(module, ModuleOp)  # as it was found there
+    return module
+
+
+def _begin(function: FuncOp, seed: int) -> FunctionWatch:
+    """The function on the largest inputs for which every element has a budget, if there are any."""
+    subject = Subject(_module_of(function), function)
+    best: tuple[int, FunctionWatch] | None = None
+    for positive in (False, True):
+        for scale in SCALES:
+            inputs = RandomInputs(seed, scale, positive)
+            try:
+                arrays = inputs.arrays(subject)
+                results = _bounded(subject, arrays)
+            except (ExecutionError, AttributeError) as error:
+                raise CheckError(
+                    f"--verify-semantics needs functions that the interpreter can execute, and "
+                    f"{op_label(function)} is none: {error}"
+                ) from error
+            unbounded = sum(int(np.count_nonzero(~_has_budget(result))) for result in results)
+            if best is None or unbounded < best[0]:
+                best = (unbounded, FunctionWatch(subject, inputs, arrays, results))
+            if not unbounded:
+                return best[1]
+    assert best is not None  # SCALES is not empty
+    return best[1]
+
+
+def _bounded(subject: Subject, arrays: list[Array]) -> list[BoundedArray]:
+    return subject.evaluate([ARITHMETIC.exact(array) for array in arrays], ARITHMETIC)
+
+
+def _has_budget(result: BoundedArray) -> Array:
+    return (
+        np.isfinite(result.value)
+        & np.isfinite(result.bound(STORAGE))
+        & np.isfinite(result.bound(FLOAT64))
+    )
+
+
+def _check(watch: FunctionWatch, subject: Subject, when: str) -> None:
+    name = subject.function.sym_name.data
+    try:
+        results = _bounded(subject, watch.arrays)
+        stored = run_function(subject.module, name, watch.arrays)
+    except ExecutionError as error:
+        raise CheckError(f"{when} @{name} cannot be executed: {error}") from error
+    for number, (result, expected, rounded) in enumerate(
+        zip(results, watch.expected, stored, strict=True)
+    ):
+        usable = _has_budget(result) & _has_budget(expected)
+        watch.unbounded += int(np.count_nonzero(~usable))
+        room = result.bound(FLOAT64) + expected.bound(FLOAT64)
+        _expect_within(
+            usable,
+            (result.value, expected.value),
+            room,
+            f"{when} @{name} is another function ({watch.inputs}): element {{place}} of result "
+            f"{number} is {{one}} in float64 and was {{other}} before the passes; rounding in "
+            "float64 explains {room}.",
+        )
+        budget = result.bound(STORAGE) + result.bound(FLOAT64)
+        error = _expect_within(
+            usable,
+            (rounded.astype(np.float64), result.value),
+            budget,
+            f"{when} @{name} rounds more than its operators explain ({watch.inputs}): element "
+            f"{{place}} of result {number} is {{one}} and would be {{other}} in float64; the "
+            "budget derived from the operators is {room}.",
+        )
+        watch.largest_share = max(watch.largest_share, error)
+
+
+def _expect_within(usable: Array, pair: tuple[Array, Array], room: Array, message: str) -> float:
+    """The largest part of ``room`` that a difference takes; ``CheckError`` where it is over 1."""
+    one, other = pair
+    with np.errstate(all="ignore"):
+        difference = np.abs(one - other)
+        # A NaN on one side is a difference.
+        wrong = usable & ~(difference <= room)
+        shares = np.where(usable & (room > 0), difference / room, 0.0)
+    if wrong.any():
+        place = first_place(wrong)
+        raise CheckError(
+            message.format(
+                place=list(place),
+                one=f"{one[place]:.9g}",
+                other=f"{other[place]:.9g}",
+                room=f"{room[place]:.2g}",
+            )
+        )
+    return float(shares.max(initial=0.0))

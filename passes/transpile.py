@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass, PassPipeline
+from xdsl.passes import ModulePass
 
+from mugraph.passes.check_hazards import CheckHazardsPass
 from mugraph.passes.decompose_threadblock import DecomposeThreadblockPass
 from mugraph.passes.fuse_threadblock import FuseThreadblockPass
 from mugraph.passes.plan_dtensor_memory import PlanDTensorMemoryPass
@@ -15,16 +14,15 @@ from mugraph.passes.plan_stensor_memory import PlanSTensorMemoryPass
 from mugraph.passes.plan_swizzle import PlanSwizzlePass
 from mugraph.passes.resolve_layout import ResolveLayoutPass
 from mugraph.passes.schedule_threadblock import ScheduleThreadblockPass
+from mugraph.passes.sequence import SequencePass
 from mugraph.passes.targets import DEFAULT_TARGET
 
 
-def _verify(previous: ModulePass | None, module: ModuleOp, following: ModulePass | None) -> None:
-    module.verify()
-
-
-def transpile_pipeline(arch: str = DEFAULT_TARGET) -> tuple[ModulePass, ...]:
+def transpile_pipeline(
+    arch: str = DEFAULT_TARGET, *, check_hazards: bool = True
+) -> tuple[ModulePass, ...]:
     """The passes of ``--transpile`` in order, for other pipelines to take parts of."""
-    return (
+    steps: tuple[ModulePass, ...] = (
         DecomposeThreadblockPass(),
         FuseThreadblockPass(),
         ResolveLayoutPass(),
@@ -33,19 +31,23 @@ def transpile_pipeline(arch: str = DEFAULT_TARGET) -> tuple[ModulePass, ...]:
         PlanSwizzlePass(),
         PlanSTensorMemoryPass(arch=arch),
     )
+    return (*steps, CheckHazardsPass()) if check_hazards else steps
 
 
 @dataclass(frozen=True)
-class TranspilePass(ModulePass):
+class TranspilePass(SequencePass):
     """Runs every step from a µGraph to a planned schedule, verifying the IR after each.
 
     ``arch`` is the GPU: ``sm_80``, ``sm_90a`` or ``sm_100a``.  Print the result with ``-t cuda``.
+    The last step, ``--check-hazards``, proves that the schedule has no races;
+    ``check-hazards=false`` leaves it out.
     """
 
     name = "transpile"
 
     arch: str = DEFAULT_TARGET
+    check_hazards: bool = True
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Runs the pipeline on the module."""
-        PassPipeline(transpile_pipeline(self.arch), callback=_verify).apply(ctx, op)
+    def passes(self) -> tuple[ModulePass, ...]:
+        """The steps."""
+        return transpile_pipeline(self.arch, check_hazards=self.check_hazards)

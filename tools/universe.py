@@ -29,6 +29,8 @@ PASSES = {
     "schedule-threadblock": "mugraph.passes.schedule_threadblock:ScheduleThreadblockPass",
     "plan-swizzle": "mugraph.passes.plan_swizzle:PlanSwizzlePass",
     "plan-stensor-memory": "mugraph.passes.plan_stensor_memory:PlanSTensorMemoryPass",
+    "check-hazards": "mugraph.passes.check_hazards:CheckHazardsPass",
+    "print-hazards": "mugraph.passes.check_hazards:PrintHazardsPass",
     "report-memory-access": "mugraph.passes.report_memory_access:ReportMemoryAccessPass",
     "transpile": "mugraph.passes.transpile:TranspilePass",
 }

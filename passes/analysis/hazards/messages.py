@@ -1,0 +1,152 @@
+"""The sentences of findings that have an order: two operators, a byte, two threads, iterations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mugraph.dialects.tensor_types import value_label
+from mugraph.passes.analysis.hazards.findings import Finding, HazardKind
+from mugraph.passes.analysis.hazards.footprints import threads_at
+from mugraph.passes.analysis.hazards.memory import Event
+from mugraph.passes.analysis.hazards.program import Program
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What happens at the moment of a finding.
+
+    ``skipped`` iterations lie before those of the loop's end, as far as it is being followed.
+    """
+
+    program: Program
+    event: Event
+    skipped: int
+
+    def address(self, granule: int) -> int:
+        """A granule as a byte of shared memory."""
+        return granule * self.program.granule
+
+    def threads(self, event: Event, granule: int) -> list[int]:
+        """Who touches a granule in an event."""
+        return threads_at(
+            event.touch.access,
+            self.program.granule,
+            granule - event.start,
+            self.program.kernel.threads,
+        )
+
+    def describe(self, event: Event) -> str:
+        """The operator of an event, its place and iteration."""
+        return event.touch.place.describe(event.iteration + self.skipped)
+
+    def says(self, event: Event, thread: int, granule: int) -> str:
+        """``'sched.mma' of %a (...) reads %a at byte 0 of shared memory in thread 3``."""
+        verb = "writes" if event.touch.is_write else "reads"
+        return (
+            f"{self.describe(event)} {verb} {_buffer(event)} at byte {self.address(granule)} of "
+            f"shared memory in thread {thread}"
+        )
+
+
+def _buffer(event: Event) -> str:
+    return value_label(event.touch.access.value)
+
+
+def _pair(scene: Scene, other: Event, granule: int) -> tuple[int, int]:
+    """One thread of each event, different ones where there are."""
+    ours, theirs = scene.threads(scene.event, granule), scene.threads(other, granule)
+    for thread in ours:
+        for against in theirs:
+            if thread != against:
+                return thread, against
+    return ours[0], theirs[0]
+
+
+def race_kind(event: Event, other: Event) -> HazardKind:
+    """What kind of race two unordered events are, ``other`` being the earlier one."""
+    if not event.touch.is_write:
+        return HazardKind.READ_AFTER_WRITE
+    return HazardKind.WRITE_AFTER_WRITE if other.touch.is_write else HazardKind.WRITE_AFTER_READ
+
+
+def race(scene: Scene, other: Event, granule: int) -> Finding:
+    """Two threads, or one operator through two buffers, with nothing to order them."""
+    event = scene.event
+    thread, against = _pair(scene, other, granule)
+    verb = "writes" if other.touch.is_write else "reads"
+    if thread == against:
+        ending = "through another buffer, and nothing orders the accesses of one operator"
+    else:
+        ending = "and no barrier orders them"
+    return Finding(
+        race_kind(event, other),
+        (event.touch.place.operation, other.touch.place.operation),
+        f"{scene.says(event, thread, granule)}; {scene.describe(other)} {verb} that byte, of "
+        f"{_buffer(other)}, in thread {against}, {ending}",
+        (thread, against),
+        scene.address(granule),
+    )
+
+
+def in_flight(scene: Scene, copy: Event, granule: int, *, is_closed: bool) -> Finding:
+    """An access to bytes of an asynchronous copy that may not have landed."""
+    event = scene.event
+    thread, against = scene.threads(event, granule)[0], scene.threads(copy, granule)[0]
+    reason = (
+        "no 'sched.wait' between them covers the copy's group"
+        if is_closed
+        else "no 'sched.commit' between them closes the copy's group"
+    )
+    return Finding(
+        HazardKind.IN_FLIGHT,
+        (event.touch.place.operation, copy.touch.place.operation),
+        f"{scene.says(event, thread, granule)}; {scene.describe(copy)}, asynchronous, may still "
+        f"be writing that byte, of {_buffer(copy)}, for thread {against}: {reason}",
+        (thread, against),
+        scene.address(granule),
+    )
+
+
+def never_written(scene: Scene, granule: int) -> Finding:
+    """A read of bytes to which the buffer was never written."""
+    event = scene.event
+    thread = scene.threads(event, granule)[0]
+    return Finding(
+        HazardKind.NEVER_WRITTEN,
+        (event.touch.place.operation,),
+        f"{scene.says(event, thread, granule)}, to which nothing of {_buffer(event)} has been "
+        "written",
+        (thread,),
+        scene.address(granule),
+    )
+
+
+def overwritten(scene: Scene, writer: Event, own: Event, granule: int) -> Finding:
+    """A read of bytes in which another buffer now lies."""
+    event = scene.event
+    thread, against = _pair(scene, writer, granule)
+    return Finding(
+        HazardKind.OVERWRITTEN,
+        (event.touch.place.operation, writer.touch.place.operation),
+        f"{scene.says(event, thread, granule)}; {scene.describe(own)} wrote it, but since then "
+        f"{scene.describe(writer)} has written {_buffer(writer)} there, in thread {against}: the "
+        "two buffers overlap",
+        (thread, against),
+        scene.address(granule),
+    )
+
+
+def wrong_tile(scene: Scene, writer: Event, granule: int) -> Finding:
+    """A read that finds the tile of another iteration."""
+    event = scene.event
+    thread, against = scene.threads(event, granule)[0], scene.threads(writer, granule)[0]
+    return Finding(
+        HazardKind.WRONG_TILE,
+        (event.touch.place.operation, writer.touch.place.operation),
+        f"{scene.says(event, thread, granule)} and expects the tile of iteration "
+        f"{event.meant + scene.skipped}; what lies there is that of iteration "
+        f"{writer.meant + scene.skipped}, which {scene.describe(writer)} copied in thread "
+        f"{against}",
+        (thread, against),
+        scene.address(granule),
+    )

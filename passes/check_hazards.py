@@ -1,0 +1,91 @@
+"""``--check-hazards`` and ``--print-hazards``: are schedules free of races and stray accesses?"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import PassFailedException
+
+from mugraph.dialects.sched import AccessError, KernelOp
+from mugraph.dialects.tensor_types import op_label
+from mugraph.passes.analysis.hazards import (
+    Finding,
+    hazards_of_program,
+    read_program,
+    unneeded_barriers,
+)
+from mugraph.passes.analysis.hazards.program import Program
+
+
+def scheduled_kernels(module: ModuleOp) -> Iterator[KernelOp]:
+    """The kernels of a module."""
+    return (op for op in module.walk() if isinstance(op, KernelOp))
+
+
+def _program_of(kernel: KernelOp, pass_name: str) -> Program:
+    try:
+        return read_program(kernel)
+    except AccessError as error:
+        raise PassFailedException(f"--{pass_name}: {op_label(kernel)}: {error}") from error
+
+
+def describe_findings(kernel: KernelOp, findings: list[Finding]) -> list[str]:
+    """A line that names the kernel, then one for each finding."""
+    count = f"{len(findings)} hazard{'s' if len(findings) > 1 else ''}"
+    return [f"{op_label(kernel)} has {count}:", *(f"  {finding}" for finding in findings)]
+
+
+@dataclass(frozen=True)
+class CheckHazardsPass(ModulePass):
+    """Fails where a schedule has a race or another hazard, and names all of them.
+
+    Reports accesses of different threads that no barrier orders, accesses to bytes that an
+    asynchronous copy may still be writing, values that another buffer or another iteration's tile
+    has overwritten, reads of memory never written, accesses out of bounds or misaligned, and
+    barriers that only some warps reach.  Each finding names the operators, a byte and two threads.
+    Changes nothing.  Pre-condition: ``--plan-stensor-memory``.
+    """
+
+    name = "check-hazards"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Checks every kernel of the module."""
+        lines: list[str] = []
+        for kernel in scheduled_kernels(op):
+            findings = hazards_of_program(_program_of(kernel, self.name))
+            if findings:
+                lines += describe_findings(kernel, findings)
+        if lines:
+            raise PassFailedException("\n".join([f"--{self.name}: {lines[0]}", *lines[1:]]))
+
+
+@dataclass(frozen=True)
+class PrintHazardsPass(ModulePass):
+    """Prints what ``--check-hazards`` would fail for, and barriers that nothing needs, to stderr.
+
+    A barrier is not needed if without it, all others staying, there is no hazard; it is looked for
+    only in kernels without hazards.  Changes nothing.  Pre-condition: ``--plan-stensor-memory``.
+    """
+
+    name = "print-hazards"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Prints a paragraph for each kernel."""
+        for kernel in scheduled_kernels(op):
+            program = _program_of(kernel, self.name)
+            findings = hazards_of_program(program)
+            if findings:
+                lines = describe_findings(kernel, findings)
+            else:
+                lines = [f"{op_label(kernel)} has no hazards"]
+                lines += [
+                    f"  remark: {place.describe()} is not needed: without it there are no hazards "
+                    "either"
+                    for place in unneeded_barriers(program)
+                ]
+            print("\n".join(lines), file=sys.stderr)

@@ -6,12 +6,18 @@ import struct
 from collections.abc import Iterable, Sequence
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from mugraph.dialects.cute import ComposedLayout
 from mugraph.dialects.elementwise import Epilogue, ScalarFunction
-from mugraph.dialects.tensor_types import AnyLayout, strides_of
+from mugraph.dialects.tensor_types import (
+    AnyLayout,
+    element_type_of,
+    op_label,
+    strides_of,
+    value_label,
+)
 
 Nested = int | tuple["Nested", ...]
 """An extent or stride, or a tuple of them."""
@@ -33,6 +39,16 @@ def element_type(type_: Attribute) -> str:
     if type(type_) not in _ELEMENT_TYPES:
         raise CodegenError(f"the CUDA target cannot store elements of type {type_} yet")
     return _ELEMENT_TYPES[type(type_)]
+
+
+def stored_type(value: SSAValue) -> str:
+    """The C++ type of the elements of a tensor or buffer; an error names who makes it."""
+    try:
+        return element_type(element_type_of(value.type))
+    except CodegenError as error:
+        owner = value.owner.parent_op() if isinstance(value.owner, Block) else value.owner
+        made_by = f" of {op_label(owner)}" if owner is not None else ""
+        raise CodegenError(f"{value_label(value)}{made_by}: {error}") from error
 
 
 def _nested(kind: str, value: Nested) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import singledispatch
-from itertools import pairwise
 
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -14,9 +14,9 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from mugraph.codegen.cuda.cpp import (
     CodegenError,
     Writer,
-    element_type,
     function_type,
     iteration_layout,
+    stored_type,
 )
 from mugraph.codegen.cuda.names import Names
 from mugraph.dialects import kn, sched
@@ -25,7 +25,6 @@ from mugraph.dialects.kn.workspace import WORKSPACE_BYTES
 from mugraph.dialects.partition import PartitionedOperand, choose_partition
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
-    element_type_of,
     layout_of,
     op_label,
     shape_of,
@@ -49,10 +48,15 @@ class HostPrinter:
             raise CodegenError(
                 f"{value_label(value)} has no place in the workspace; run --plan-dtensor-memory"
             )
-        type_ = element_type(element_type_of(value.type))
+        type_ = stored_type(value)
         name = self.names.of(value)
         self.writer.line(f"{type_} *{name} = ({type_}*){self.places[value]};")
         return name
+
+    def declare_all(self, values: Sequence[SSAValue]) -> list[str]:
+        """Declares the pointers of an operator's tensors, each once; returns all their names."""
+        declared = {value: self.declare(value) for value in dict.fromkeys(values)}
+        return [declared[value] for value in values]
 
 
 def workspace_bytes(function: FuncOp) -> int:
@@ -105,7 +109,7 @@ def print_host_operation(op: Operation, printer: HostPrinter) -> None:
 def _(op: sched.LaunchOp, printer: HostPrinter) -> None:
     kernel = op.resolve()
     name = printer.kernel_names[kernel.sym_name.data]
-    pointers = [printer.declare(value) for value in (*op.arguments, *op.outputs)]
+    pointers = printer.declare_all((*op.arguments, *op.outputs))
     grid = ", ".join(str(extent) for extent in kernel.grid_dim)
     block = ", ".join(str(extent) for extent in kernel.block_dim)
     printer.writer.line(
@@ -114,22 +118,22 @@ def _(op: sched.LaunchOp, printer: HostPrinter) -> None:
     )
 
 
-def batch_of(value: SSAValue) -> tuple[int, int]:
-    """How many matrices a batched operand holds and how far apart they are, in elements.
+def evenly_spaced(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """How many of the last dimensions merge into one; dimensions of extent 1 always do."""
+    reach: int | None = None
+    for count, (extent, stride) in enumerate(zip(reversed(shape), reversed(strides), strict=True)):
+        if extent == 1:
+            continue
+        if reach is not None and stride != reach:
+            return count
+        reach = extent * stride
+    return len(shape)
 
-    Raises :class:`CodegenError` where the leading dimensions do not merge into one.
-    """
-    shape, strides = shape_of(value.type)[:-2], _strides(value)[:-2]
-    wide = [(extent, stride) for extent, stride in zip(shape, strides, strict=True) if extent > 1]
-    if not wide:
-        return 1, strides[-1] if strides else 0
-    for (_, outer), (extent, inner) in pairwise(wide):
-        if outer != extent * inner:
-            raise CodegenError(
-                f"{value_label(value)}: its leading dimensions are not evenly spaced, as a batched "
-                "cuBLAS call needs; choose strides in which they merge into one"
-            )
-    return math.prod(extent for extent, _ in wide), wide[-1][1]
+
+def spacing_of(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """How far neighbours of merged dimensions are apart, in elements."""
+    wide = [stride for extent, stride in zip(shape, strides, strict=True) if extent > 1]
+    return wide[-1] if wide else strides[-1] if strides else 0
 
 
 def _strides(value: SSAValue) -> tuple[int, ...]:
@@ -142,19 +146,32 @@ def _strides(value: SSAValue) -> tuple[int, ...]:
 @print_host_operation.register
 def _(op: kn.MatmulOp, printer: HostPrinter) -> None:
     a, b, c = op.lhs, op.rhs, op.result
-    pointers = [printer.declare(value) for value in (a, b, c)]
-    *_, m, k = shape_of(a.type)
+    pointers = printer.declare_all((a, b, c))
+    *leading, m, k = shape_of(a.type)
     n = shape_of(b.type)[-1]
-    batches = [batch_of(value) for value in (a, b, c)]
+    # One call computes the matrices of all leading dimensions that merge in every tensor.
+    batch_strides = [_strides(value)[:-2] for value in (a, b, c)]
+    looped = len(leading) - min(evenly_spaced(leading, strides) for strides in batch_strides)
+    for dim, extent in enumerate(leading[:looped]):
+        printer.writer.open(f"for (int i{dim} = 0; i{dim} < {extent}; ++i{dim}) {{")
+    pointers = [
+        " + ".join([pointer, *(f"i{dim} * {strides[dim]}LL" for dim in range(looped))])
+        for pointer, strides in zip(pointers, batch_strides, strict=True)
+    ]
     matrices = ", ".join(
         f"{strides[-2]},{strides[-1]}" for strides in (_strides(value) for value in (a, b, c))
     )
-    spacing = ",".join(str(stride) for _, stride in batches)
+    spacing = ",".join(
+        str(spacing_of(leading[looped:], strides[looped:])) for strides in batch_strides
+    )
     compute = "CUBLAS_COMPUTE_16F" if op.computation is kn.Computation.F16 else "CUBLAS_COMPUTE_32F"
     operands = f"stream, {pointers[2]},{pointers[0]},{pointers[1]}"
     printer.writer.line(
-        f"kn::gemm<{compute}>({operands}, {m},{n},{k}, {matrices}, {batches[2][0]}, {spacing});"
+        f"kn::gemm<{compute}>({operands}, {m},{n},{k}, {matrices}, "
+        f"{math.prod(leading[looped:])}, {spacing});"
     )
+    for _ in range(looped):
+        printer.writer.close()
 
 
 @print_host_operation.register
@@ -169,8 +186,7 @@ def _(op: kn.ElementwiseOp, printer: HostPrinter) -> None:
         ],
         threads=1,
     )
-    pointers = [printer.declare(value) for value in op.operands]
-    result = printer.declare(op.result)
+    *pointers, result = printer.declare_all((*op.operands, op.result))
     names: list[str] = []
     for index, value in enumerate(values):
         layout = layout_of(value.type)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from mugraph.codegen.cuda.cpp import CodegenError, Writer, element_type
+from mugraph.codegen.cuda.cpp import CodegenError, Writer, stored_type
 from mugraph.codegen.cuda.names import Names
 from mugraph.codegen.cuda.operations import KernelPrinter, print_operation
 from mugraph.dialects import sched
-from mugraph.dialects.tensor_types import element_type_of, op_label
+from mugraph.dialects.tensor_types import op_label
 
 
 def print_kernel(kernel: sched.KernelOp, name: str, writer: Writer) -> None:
@@ -19,7 +19,7 @@ def print_kernel(kernel: sched.KernelOp, name: str, writer: Writer) -> None:
     parameters: list[str] = []
     for argument in kernel.body.block.args:
         constness = " const" if argument.index < kernel.input_count else ""
-        type_ = element_type(element_type_of(argument.type))
+        type_ = stored_type(argument)
         parameters.append(f"{type_}{constness}* __restrict__ {names.of(argument)}")
     bounds = f"{kernel.threads}"
     if kernel.resident_blocks is not None:

@@ -15,11 +15,11 @@ from xdsl.ir import Operation, SSAValue
 from mugraph.codegen.cuda.cpp import (
     CodegenError,
     Writer,
-    element_type,
     epilogue_type,
     function_type,
     iteration_layout,
     layout_type,
+    stored_type,
 )
 from mugraph.codegen.cuda.names import Names
 from mugraph.dialects import sched
@@ -27,7 +27,6 @@ from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
-    element_type_of,
     op_label,
     physical_elements,
     resolved_layout_of,
@@ -114,7 +113,7 @@ def _(op: sched.AllocOp, printer: KernelPrinter) -> None:
         raise CodegenError(
             f"{op_label(op)} has no offset in shared memory; run --plan-stensor-memory first"
         )
-    type_ = element_type(element_type_of(op.result.type))
+    type_ = stored_type(op.result)
     name = printer.names.of(op.result)
     printer.writer.line(
         f"{type_}* const {name} = reinterpret_cast<{type_}*>(smem + {op.byte_offset});  "

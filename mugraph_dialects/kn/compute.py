@@ -27,7 +27,7 @@ from mugraph.dialects.interfaces import HasLayoutConstraints
 from mugraph.dialects.kn.workspace import WorkspaceOp
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.shapes import ShapeError, broadcast_shape, matmul_shape
-from mugraph.dialects.tensor_types import dims, op_label, shape_of, value_label
+from mugraph.dialects.tensor_types import dims, element_type_of, op_label, shape_of, value_label
 
 
 class KernelOp(WorkspaceOp, HasLayoutConstraints, ABC):
@@ -107,6 +107,16 @@ class MatmulOp(KernelOp):
     def expected_shape(self) -> tuple[int, ...]:
         """The extents of the product."""
         return matmul_shape(shape_of(self.lhs.type), shape_of(self.rhs.type))
+
+    def verify_(self) -> None:
+        """As any kernel; all tensors have one element type, as a cuBLAS call takes."""
+        super().verify_()
+        types = [element_type_of(value.type) for value in (self.lhs, self.rhs, self.result)]
+        if len(set(types)) > 1:
+            raise VerifyException(
+                f"{op_label(self)} multiplies {types[0]} by {types[1]} into {types[2]}; cuBLAS "
+                "takes one element type: convert the others"
+            )
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """Hard: one of the last two dimensions of every tensor has stride 1 (cuBLAS).

@@ -96,6 +96,7 @@ class CustomizedOp(WorkspaceOp, HasLaunchExtents):
                     f"{op_label(self)}: result {index} has type {result.type} but its 'tb.output' "
                     f"stores {output.dtensor_type}"
                 )
+        _verify_order(block)
         self._verify_phases(block)
 
     def verify_extents(self) -> None:
@@ -136,3 +137,16 @@ class CustomizedOp(WorkspaceOp, HasLaunchExtents):
                     f"{op_label(op)} stores a value of the loop body, which differs from "
                     "iteration to iteration; accumulate it first"
                 )
+
+
+def _verify_order(block: Block) -> None:
+    """Raises ``VerifyException`` where an operator uses what a later one computes."""
+    computed: set[SSAValue] = set(block.args)
+    for op in block.ops:
+        for value in op.operands:
+            if value not in computed:
+                raise VerifyException(
+                    f"{op_label(op)} uses {value_label(value)} before it is computed; operators "
+                    "stand in the order of their data flow"
+                )
+        computed.update(op.results)

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import DenseArrayBase, i64
+from xdsl.ir import Operation
 from xdsl.irdl import IRDLOperation, opt_prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.interfaces import HasWorkspace
-from mugraph.dialects.tensor_types import op_label
+from mugraph.dialects.tensor_types import op_label, value_label
 
 NOT_IN_WORKSPACE = -1
 """The offset of a result that lives in an output of the function."""
@@ -35,7 +36,15 @@ class WorkspaceOp(IRDLOperation, HasWorkspace, ABC):
         self.workspace = DenseArrayBase.from_list(i64, list(offsets))
 
     def verify_(self) -> None:
-        """Checks that there is one offset a result."""
+        """Checks that operands are computed before, and that there is one offset a result."""
+        for operand in self.operands:
+            owner = operand.owner
+            same_block = isinstance(owner, Operation) and owner.parent is self.parent
+            if same_block and not owner.is_before_in_block(self):
+                raise VerifyException(
+                    f"{op_label(self)} uses {value_label(operand)} before it is computed; "
+                    "operators stand in the order of their data flow"
+                )
         offsets = self.workspace_offsets()
         if offsets is not None and len(offsets) != len(self.results):
             raise VerifyException(

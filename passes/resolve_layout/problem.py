@@ -13,7 +13,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
-from mugraph.dialects.cute import ComposedLayout
+from mugraph.dialects.cute import ComposedLayout, Layout, is_injective
 from mugraph.dialects.interfaces import HasLayoutConstraints
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.layout_problem import CostModel, LayoutProblem
@@ -223,6 +223,12 @@ def _fixed_strides(label: str, function: FuncOp, value: SSAValue) -> tuple[int, 
     if any(stride < 0 for stride in strides):
         raise PassFailedException(
             f"--resolve-layout: {label} has the layout {layout}; strides must not be negative"
+        )
+    is_written = isinstance(type_, TensorType) and not isinstance(value.owner, Block)
+    if is_written and not is_injective(Layout(shape, strides)):
+        raise PassFailedException(
+            f"--resolve-layout: {label} has the layout {layout}, under which elements share an "
+            "address; a tensor that is computed needs one for each"
         )
     return strides
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from hypothesis import strategies as st
 from xdsl.dialects.builtin import AnyFloat, TensorType, f16, f32
 from xdsl.ir import Attribute
 
@@ -27,21 +26,20 @@ MAX_TENSOR = 12288
 
 @dataclass(frozen=True)
 class Chooser:
-    """Draws single choices; hypothesis shrinks each towards the first, or the least."""
+    """Draws single choices; the first, or the least, is the simplest.
 
-    draw: Any
+    ``number`` draws a whole number between two, both included.
+    """
+
+    number: Callable[[int, int], int]
 
     def pick(self, choices: Sequence[Choice]) -> Choice:
         """One of several."""
-        return choices[self.draw(st.integers(0, len(choices) - 1))]
-
-    def number(self, low: int, high: int) -> int:
-        """A whole number, both ends included."""
-        return self.draw(st.integers(low, high))
+        return choices[self.number(0, len(choices) - 1)]
 
     def chance(self, percent: int) -> bool:
-        """True in about that many cases of a hundred; shrinks to false."""
-        return self.draw(st.integers(0, 99)) >= 100 - percent
+        """True in about that many cases of a hundred; false is simpler."""
+        return self.number(0, 99) >= 100 - percent
 
     def element_type(self) -> AnyFloat:
         """Mostly f16."""
@@ -78,7 +76,9 @@ class Chooser:
         """A DTensor's type, ``laid_out`` percent of them with a layout."""
         if not self.chance(laid_out):
             return TensorType(element_type, shape)
-        return TensorType(element_type, shape, LayoutAttr(Layout(tuple(shape), self.strides(shape))))
+        return TensorType(
+            element_type, shape, LayoutAttr(Layout(tuple(shape), self.strides(shape)))
+        )
 
 
 @dataclass(frozen=True)
@@ -105,9 +105,7 @@ def draw_partition(
         map_[axis] = chooser.pick(fits)
     tile = tile_shape(shape, map_, -1, grid, iterations)
     moves = [
-        dim
-        for dim in range(len(shape))
-        if _cut(shape, map_, dim, grid, iterations) is not None
+        dim for dim in range(len(shape)) if _cut(shape, map_, dim, grid, iterations) is not None
     ]
     if moves and chooser.chance(75):
         fordim = chooser.pick(moves)

@@ -80,7 +80,8 @@ static int run(Execute execute, std::vector<std::size_t> inputs, std::vector<std
       return 5;
     }
     for (std::size_t i = 0; i < outputs.size(); ++i) {
-      std::ofstream file(folder + "/output" + std::to_string(order) + "_" + std::to_string(i), std::ios::binary);
+      std::string const name = "/output" + std::to_string(order) + "_" + std::to_string(i);
+      std::ofstream file(folder + name, std::ios::binary);
       file.write(static_cast<char const*>(targets[i]), static_cast<std::streamsize>(outputs[i]));
     }
   }

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from hypothesis import assume
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -78,9 +79,7 @@ class FunctionDrawer:
         self.computed.extend(op.results)
 
     def draw_customized(self) -> None:
-        drawer = ThreadblockDrawer(
-            self.chooser, tuple(self.values), self.ranges, self.new_argument
-        )
+        drawer = ThreadblockDrawer(self.chooser, tuple(self.values), self.ranges, self.new_argument)
         op = drawer.draw()
         if op is not None:
             self.add(op)
@@ -170,13 +169,9 @@ def suits_library(type_: Attribute) -> bool:
     if len(wide) == 2 and wide[1][1] < wide[0][0]:
         return False
     leading = [
-        (extent, step)
-        for extent, step in zip(shape[:-2], strides[:-2], strict=True)
-        if extent > 1
+        (extent, step) for extent, step in zip(shape[:-2], strides[:-2], strict=True) if extent > 1
     ]
-    return all(
-        outer == extent * inner for (_, outer), (extent, inner) in pairwise(leading)
-    )
+    return all(outer == extent * inner for (_, outer), (extent, inner) in pairwise(leading))
 
 
 def _product(is_left: bool, operand: SSAValue, other: SSAValue) -> tuple[int, ...] | None:
@@ -194,14 +189,24 @@ def _broadcast(one: Sequence[int], other: Sequence[int]) -> tuple[int, ...] | No
         return None
 
 
-@st.composite
-def mugraphs(draw: Any) -> ModuleOp:
+def draw_mugraph(chooser: Chooser) -> ModuleOp | None:
     """A well-formed µGraph: one function, @fuzzed, of up to four kernels.
 
     Its values stay where fp16 can tell them apart, so that results can be compared (see
-    :mod:`fuzz.ranges`).
+    :mod:`fuzz.ranges`).  ``None`` where the choices led to no operator at all.
     """
-    module = FunctionDrawer(Chooser(draw)).draw()
-    if module is None:
-        return draw(st.nothing())
+    return FunctionDrawer(chooser).draw()
+
+
+def hypothesis_chooser(draw: Any) -> Chooser:
+    """Choices by hypothesis, which shrinks them."""
+    return Chooser(lambda low, high: draw(st.integers(low, high)))
+
+
+@st.composite
+def mugraphs(draw: Any) -> ModuleOp:
+    """The µGraphs of :func:`draw_mugraph`, by hypothesis."""
+    module = draw_mugraph(hypothesis_chooser(draw))
+    assume(module is not None)
+    assert module is not None
     return module

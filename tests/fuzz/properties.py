@@ -165,7 +165,8 @@ def compile_checked(text: str, arch: str = "sm_90a") -> Compiled:
         raise PropertyError(stage, describe_error(error)) from error
 
 
-NAMED_OPERATOR = re.compile(r"['\"](tb|kn|func|sched)\.\w+['\"]")
+NAMED_OPERATOR = re.compile(r"\b(tb|kn|func|sched)\.\w+|%\w+ of @\w+|!tb\.stensor")
+"""An operator; where no operator is wrong, a value of a function, or the type of tiles."""
 
 
 def require_diagnostic(text: str) -> str:

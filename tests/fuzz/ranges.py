@@ -240,9 +240,7 @@ def find_ranges(function_body: Sequence[Operation], ranges: dict[SSAValue, Range
             ranges[op.results[0]] = range_of_result(op, operands)
 
 
-def find_ranges_of_threadblock_graph(
-    graph: kn.CustomizedOp, ranges: dict[SSAValue, Range]
-) -> None:
+def find_ranges_of_threadblock_graph(graph: kn.CustomizedOp, ranges: dict[SSAValue, Range]) -> None:
     """Adds the ranges of a custom kernel's tiles and results."""
     for argument, value in zip(graph.body.block.args, graph.inputs, strict=True):
         ranges[argument] = ranges[value]

@@ -103,9 +103,7 @@ class ThreadblockDrawer:
             if found is not None or self.block.args:
                 return found
         extents = tile or self.chooser.shape(self.chooser.pick((2, 2, 3, 1, 4)))
-        partition, shape = draw_partition_of_tile(
-            self.chooser, extents, self.grid, self.iterations
-        )
+        partition, shape = draw_partition_of_tile(self.chooser, extents, self.grid, self.iterations)
         type_ = self.chooser.tensor_type(shape, self.chooser.element_type())
         return self.add_input(self.new_argument(type_), partition, extents)
 
@@ -117,10 +115,8 @@ class ThreadblockDrawer:
             return None
         return self.add_input(dtensor, partition, cut)
 
-    def add_input(
-        self, dtensor: SSAValue, partition: Partition, tile: tuple[int, ...]
-    ) -> SSAValue:
-        if dtensor in self.operands:
+    def add_input(self, dtensor: SSAValue, partition: Partition, tile: tuple[int, ...]) -> SSAValue:
+        if dtensor in self.operands and not self.chooser.chance(15):
             argument = self.block.args[self.operands.index(dtensor)]
         else:
             self.operands.append(dtensor)
@@ -245,8 +241,7 @@ class ThreadblockDrawer:
         fits = [
             value
             for value in fits
-            if len(shape_of(value.type)) == len(shape)
-            and self.is_late([first, value]) is not None
+            if len(shape_of(value.type)) == len(shape) and self.is_late([first, value]) is not None
         ]
         if fits and self.chooser.chance(40):
             second: SSAValue | None = self.chooser.pick(fits)

@@ -24,6 +24,7 @@ from mugraph.dialects.cute import grouping, recast, tensor
 from mugraph.dialects.cute.errors import LayoutError, NotationError
 from mugraph.dialects.cute.int_tuple import (
     Underscore,
+    flatten,
     is_tuple,
     product_each,
     rank,
@@ -38,7 +39,9 @@ from mugraph.dialects.cute.tiling import tiler_to_text, zip_layouts
 class Operation(NamedTuple):
     """A function by its CuTe name: the kinds of its arguments, and how many may be left out.
 
-    Kinds: layout, swizzle, tiler, shape, coord, integer, value (a layout or a swizzle).
+    Kinds: layout, plain (a layout without a swizzle), tiler, shape (of extents of at least 1),
+    tuple (of any integers), coord, point (a coordinate without ``_``), integer, value (a layout or
+    a swizzle), operand (a value or a tiler).
     A kind with ``*`` at the end takes all further arguments.
     """
 
@@ -102,22 +105,22 @@ def _stride(layout: Any) -> Any:
 
 
 OPERATIONS: dict[str, Operation] = {
-    "coalesce": _named(cute.coalesce, "layout shape", "fewest modes, the same function", 1),
-    "filter": _named(cute.filter_layout, "layout shape", "coalesce without strides of 0", 1),
+    "coalesce": _named(cute.coalesce, "layout tuple", "fewest modes, the same function", 1),
+    "filter": _named(cute.filter_layout, "layout tuple", "coalesce without strides of 0", 1),
     "filter_zeros": _named(cute.filter_zeros, "layout", "extent 1 where the stride is 0"),
     "flatten": _named(grouping.flatten_layout, "layout", "all leaves at the top"),
     "group": _named(grouping.group_modes, "layout integer integer", "modes b to e - 1 as one"),
     "select": _named(grouping.select_modes, "layout integer*", "the given modes"),
     "get": _named(_get, "layout integer*", "a mode, or a mode's mode"),
-    "make_layout": _named(cute.make_layout, "layout*", "concatenation"),
-    "make_ordered_layout": _named(cute.make_ordered_layout, "shape shape", "dense, in an order"),
+    "make_layout": _named(cute.make_layout, "plain*", "concatenation"),
+    "make_ordered_layout": _named(cute.make_ordered_layout, "shape tuple", "dense, in an order"),
     "make_identity_layout": _named(cute.make_identity_layout, "shape", "coordinates themselves"),
     "make_fragment_like": _named(tensor.make_fragment_layout, "layout", "a copy in registers"),
     "composition": _named(cute.composition, "value operand", "A(B(c)): also written A o B"),
     "complement": _named(cute.complement, "layout shape", "what a layout leaves out", 1),
     "right_inverse": _named(cute.right_inverse, "layout", "A(R(i)) = i"),
     "left_inverse": _named(cute.left_inverse, "layout", "L(A(c)) = c"),
-    "nullspace": _named(cute.nullspace, "layout", "the coordinates of stride 0"),
+    "nullspace": _named(cute.nullspace, "plain", "the coordinates of stride 0"),
     "logical_divide": _named(cute.logical_divide, "layout tiler", "(tile, rest) by mode"),
     "zipped_divide": _named(cute.zipped_divide, "layout tiler", "((tiles), (rests))"),
     "tiled_divide": _named(cute.tiled_divide, "layout tiler", "((tiles), rest, rest, ...)"),
@@ -126,10 +129,10 @@ OPERATIONS: dict[str, Operation] = {
     "zipped_product": _named(cute.zipped_product, "layout tiler", "((blocks), (copies))"),
     "tiled_product": _named(cute.tiled_product, "layout tiler", "((blocks), copies, ...)"),
     "flat_product": _named(cute.flat_product, "layout tiler", "(block, ..., copies, ...)"),
-    "blocked_product": _named(cute.blocked_product, "layout layout", "copies side by side"),
-    "raked_product": _named(cute.raked_product, "layout layout", "copies interleaved"),
-    "tile_to_shape": _named(cute.tile_to_shape, "layout shape shape", "repeat to a shape", 1),
-    "zip": _named(zip_layouts, "layout layout", "pairs of modes"),
+    "blocked_product": _named(cute.blocked_product, "layout plain", "copies side by side"),
+    "raked_product": _named(cute.raked_product, "layout plain", "copies interleaved"),
+    "tile_to_shape": _named(cute.tile_to_shape, "layout shape tuple", "repeat to a shape", 1),
+    "zip": _named(zip_layouts, "plain plain", "pairs of modes"),
     "upcast": _named(recast.upcast, "layout integer", "elements n times as wide"),
     "downcast": _named(recast.downcast, "layout integer", "elements n times narrower"),
     "recast_layout": _named(
@@ -140,9 +143,9 @@ OPERATIONS: dict[str, Operation] = {
     "max_alignment": _named(recast.max_alignment, "layout", "aligned runs of n elements"),
     "slice": _named(_slice, "coord layout", "the modes at _"),
     "slice_and_offset": _named(_slice_and_offset, "coord layout", "and the index of the rest"),
-    "crd2idx": _named(_crd2idx, "coord layout", "the index of a coordinate"),
+    "crd2idx": _named(_crd2idx, "point layout", "the index of a coordinate"),
     "idx2crd": _named(_idx2crd, "integer shape", "the coordinate of an index"),
-    "crd2crd": _named(cute.crd2crd, "coord shape shape", "from one shape to another"),
+    "crd2crd": _named(cute.crd2crd, "point shape shape", "from one shape to another"),
     "size": _named(_size, "layout", "the number of coordinates"),
     "cosize": _named(_cosize, "layout", "one more than the last index"),
     "rank": _named(_rank, "layout", "the number of modes"),
@@ -293,25 +296,33 @@ class _Parser:
         """The argument as its kind; a shape stands for the dense layout where one is needed."""
         if kind == "integer" and isinstance(value, int):
             return value
-        if kind == "shape":
-            plain = value.shape if is_layout(value) else value
-            return self.as_shape(plain, position)
-        if kind == "coord" and (isinstance(value, (int, Underscore)) or is_tuple(value)):
+        if kind in ("shape", "tuple"):
+            plain = self.as_shape(value.shape if is_layout(value) else value, position)
+            if kind == "shape" and any(extent < 1 for extent in flatten(plain)):
+                raise self.reader.error("An extent must be at least 1", position)
+            return plain
+        if kind == "point" and _has_leaves(value, (int,)):
             return value
-        if kind in ("layout", "value", "operand"):
-            if is_layout(value) or isinstance(value, ComposedLayout):
+        if kind == "coord" and _has_leaves(value, (int, Underscore)):
+            return value
+        if kind in ("layout", "plain", "value", "operand"):
+            if is_layout(value) or (isinstance(value, ComposedLayout) and kind != "plain"):
                 return value
-            if isinstance(value, Swizzle) and kind != "layout":
+            if isinstance(value, Swizzle) and kind in ("value", "operand"):
                 return value
-            if kind == "operand" and is_tuple(value) and not _is_shape(value):
+            if (
+                kind == "operand"
+                and not _is_shape(value)
+                and _has_leaves(value, (int, Underscore, Layout, ComposedLayout))
+            ):
                 return value
             if _is_shape(value):
                 shape: Any = value
                 return self.guarded(position, lambda: Layout(shape))
-        if kind == "tiler" and (
-            isinstance(value, (int, Underscore)) or is_layout(value) or is_tuple(value)
-        ):
+        if kind == "tiler" and _has_leaves(value, (int, Underscore, Layout, ComposedLayout)):
             return value
+        if kind == "plain":
+            kind = "layout without a swizzle"
         article = "an" if kind[0] in "aeiou" else "a"
         raise self.reader.error(f"Expected {article} {kind}, found {_to_text(value)}", position)
 
@@ -321,6 +332,13 @@ class _Shifted(NamedTuple):
 
     offset: int
     layout: Any
+
+
+def _has_leaves(value: Any, kinds: tuple[type, ...]) -> bool:
+    """Whether a value is of one of the kinds, or a nested tuple of such."""
+    if is_tuple(value):
+        return all(_has_leaves(item, kinds) for item in value)
+    return isinstance(value, kinds)
 
 
 def _is_shape(value: Any) -> bool:

@@ -21,7 +21,7 @@ from typing import Any
 from mugraph.dialects.cute import pictures
 from mugraph.dialects.cute.atoms import copy_atom, mma_atom
 from mugraph.dialects.cute.errors import LayoutError, NotationError
-from mugraph.dialects.cute.int_tuple import is_tuple, product_each, size
+from mugraph.dialects.cute.int_tuple import Underscore, flatten, is_tuple, product_each, size
 from mugraph.dialects.cute.layout import is_layout
 from mugraph.dialects.cute.pictures import Picture
 from mugraph.dialects.cute.swizzle import ComposedLayout
@@ -48,19 +48,39 @@ def _plain(text: str) -> Any:
     return value
 
 
+def _shape(text: str) -> tuple[int, ...]:
+    """A flat tuple of extents from its notation."""
+    value = evaluate(text)
+    if isinstance(value, int):
+        value = (value,)
+    if not is_tuple(value) or not all(isinstance(i, int) and i > 0 for i in flatten(value)):
+        raise NotationError("Expected extents such as '(16,8)'", text, 0)
+    return product_each(value)
+
+
+def _permutation(text: str) -> tuple[Any, ...]:
+    """A permutation of M, N and K from its notation."""
+    value = evaluate(text)
+    if not is_tuple(value) or not all(
+        is_layout(part) or isinstance(part, (int, Underscore)) for part in value
+    ):
+        raise NotationError("Expected a permutation such as '<(8,2):(2,1),_,_>'", text, 0)
+    return value
+
+
 def _layout_command(options: argparse.Namespace) -> Picture:
     return pictures.layout_picture(_layout(options.layout), options.color, options.bits)
 
 
 def _tv_command(options: argparse.Namespace) -> Picture:
-    extents = product_each(evaluate(options.tile))
-    rows, columns = (extents[0], size(extents[1:])) if len(extents) > 1 else (1, extents[0])
-    return pictures.tv_picture(_plain(options.layout), (rows, columns))
+    extents = _shape(options.tile)
+    shape = (extents[0], size(extents[1:])) if len(extents) > 1 else (1, size(extents))
+    return pictures.tv_picture(_plain(options.layout), shape)
 
 
 def _mma_command(options: argparse.Namespace) -> Picture:
-    permutation: Any = evaluate(options.permutation) if options.permutation else ()
-    mma = TiledMma(mma_atom(options.atom), evaluate(options.atoms), permutation)
+    permutation = _permutation(options.permutation) if options.permutation else ()
+    mma = TiledMma(mma_atom(options.atom), _shape(options.atoms), permutation)
     return pictures.mma_picture(mma)
 
 
@@ -139,6 +159,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 0 if the picture was drawn, 1 if not."""
     options = _parser().parse_args(arguments)
     try:
+        if getattr(options, "bits", 1) < 1:
+            raise LayoutError(f"The bits of an element must be at least 1, not {options.bits}.")
         _write(options.function(options), options.output)
     except (LayoutError, OSError) as error:
         print(f"mg-viz: {error}", file=sys.stderr)

@@ -267,7 +267,10 @@ def _compose_layouts(left: Layout[Any], right: Layout[Any]) -> Layout[Any]:
         if isinstance(step, ScaledBasis):
             modes = parts.get(step.modes)
             if modes is None:
-                modes = parts[step.modes] = _Modes(left.get(*step.modes))
+                try:
+                    modes = parts[step.modes] = _Modes(left.get(*step.modes))
+                except IndexError as error:
+                    raise LayoutError(f"composition({left}, {right}): {error}") from None
             step = step.value
         else:
             if whole is None:
@@ -301,7 +304,9 @@ def composition(left: Swizzle, right: Layout[int] | ComposedLayout) -> ComposedL
 @overload
 def composition(left: Swizzle, right: Swizzle) -> Swizzle: ...
 @overload
-def composition(left: Layout[int] | ComposedLayout, right: ComposedLayout) -> ComposedLayout: ...
+def composition(
+    left: Layout[int] | ComposedLayout, right: ComposedLayout | Swizzle
+) -> ComposedLayout: ...
 @overload
 def composition(left: L, right: Tiler) -> L: ...
 
@@ -312,7 +317,8 @@ def composition(left: Any, right: Any) -> Any:
     ``right`` may be a layout, a swizzled layout (if its swizzle can be moved to the left of
     ``left``), or a tiler, which composes by mode: ``composition(A, (4, B, _))`` is A's first mode
     cut to 4 elements, its second composed with B, and its third.
-    ``left`` may be a swizzle.  Basis strides in ``right`` pick modes of ``left``.
+    ``left`` may be a swizzle, and so may ``right``, where it can be moved.  Basis strides in
+    ``right`` pick modes of ``left``.
 
     Raises LayoutError naming the modes where the pair is not admissible (see the module's text).
     """
@@ -325,6 +331,8 @@ def _compose(left: Any, right: Any) -> Any:
             return _compose_layouts(left, right)
         if isinstance(right, ComposedLayout):
             return _compose_swizzled(left, right)
+        if isinstance(right, Swizzle):
+            return ComposedLayout(move_swizzle_left(left, right), 0, left)
         if isinstance(right, Underscore):
             return left
         if isinstance(right, int):
@@ -337,14 +345,14 @@ def _compose(left: Any, right: Any) -> Any:
                 )
             return make_layout(*[_compose(left[m], tiler) for m, tiler in enumerate(right)])
     elif isinstance(left, ComposedLayout):
-        if isinstance(right, ComposedLayout):
-            moved = _compose_swizzled(left.layout, right)
+        if isinstance(right, (ComposedLayout, Swizzle)):
+            moved: ComposedLayout = _compose(left.layout, right)
             if left.offset:
                 raise LayoutError(
                     f"composition({left}, {right}): the offset {left.offset} stands between two "
                     "swizzles, which cannot be merged."
                 )
-            return composition(left.swizzle, moved)
+            return _compose(left.swizzle, moved)
         return _inside(left, _compose(left.layout, right))
     elif isinstance(left, Swizzle):
         if isinstance(right, Swizzle):
@@ -354,9 +362,7 @@ def _compose(left: Any, right: Any) -> Any:
             return ComposedLayout(merged, right.offset, right.layout)
         if is_layout(right):
             return ComposedLayout(left, 0, right)
-    raise TypeError(
-        f"composition: cannot compose {type(left).__name__} with {type(right).__name__}."
-    )
+    raise LayoutError(f"composition({left}, {right}): these two do not compose.")
 
 
 def merge_swizzles(outer: Swizzle, inner: Swizzle) -> Swizzle:
@@ -468,6 +474,8 @@ def complement(
         bound = target.size()
     else:
         bound = size(target)
+    if bound < 1:
+        raise LayoutError(f"complement({layout}, {bound}): the target must be at least 1.")
     extents: list[int] = []
     steps: list[int] = []
     covered = 1

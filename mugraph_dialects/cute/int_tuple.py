@@ -331,6 +331,8 @@ def shape_div(a: IntTuple, b: IntTuple) -> IntTuple:
         return tuple(result)
     if isinstance(b, tuple):
         b = size(b)
+    if a < 1 or b < 1:
+        raise LayoutError(f"shape_div: the extents {a} and {b} must be at least 1.")
     if a % b and b % a:
         raise LayoutError(f"shape_div: neither of {a} and {b} divides the other.")
     return ceil_div(a, b)

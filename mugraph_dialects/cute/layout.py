@@ -327,7 +327,14 @@ def flat_coordinate(coord: IntTuple, shape: IntTuple) -> tuple[int, ...]:
 
 
 def make_layout(*layouts: Layout[D]) -> Layout[D]:
-    """The concatenation: a layout whose modes are the given layouts."""
+    """The concatenation: a layout whose modes are the given layouts.
+
+    Raises LayoutError for a swizzled layout: a swizzle acts on the sum of the modes' indices, so
+    the concatenation of swizzled layouts is none.
+    """
+    for layout in layouts:
+        if not isinstance(layout, Layout):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise LayoutError(f"make_layout: {layout} is no plain layout, so it cannot be a mode.")
     return make_unchecked(
         tuple(layout.shape for layout in layouts), tuple(layout.stride for layout in layouts)
     )

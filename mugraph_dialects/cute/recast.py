@@ -25,6 +25,11 @@ def _log2(factor: int, what: str) -> int:
     return factor.bit_length() - 1
 
 
+def _require_positive(number: int, what: str) -> None:
+    if number < 1:
+        raise LayoutError(f"{what}: {number} must be at least 1.")
+
+
 def upcast_swizzle(swizzle: Swizzle, factor: int) -> Swizzle:
     """The swizzle of indices of elements ``factor`` times as wide.
 
@@ -51,6 +56,7 @@ def upcast(layout: L, factor: int) -> L:
     Raises LayoutError where a stride neither divides the factor nor is divided by it, or a swizzle
     or offset splits a wide element.
     """
+    _require_positive(factor, f"upcast({layout}, {factor})")
     if isinstance(layout, ComposedLayout):
         if layout.offset % factor:
             raise LayoutError(
@@ -85,6 +91,7 @@ def downcast(layout: L, factor: int) -> L:
     Raises LayoutError unless the layout has a mode of stride 1, along which the narrow elements of
     a wide one lie.
     """
+    _require_positive(factor, f"downcast({layout}, {factor})")
     if isinstance(layout, ComposedLayout):
         swizzle = downcast_swizzle(layout.swizzle, factor)
         inner = downcast(layout.layout, factor)
@@ -116,6 +123,7 @@ def recast_layout(layout: L, old_bits: int, new_bits: int) -> L:
 
     ``recast_layout((8,4):(1,8), 16, 32)`` is ``(4,4):(1,4)``.
     """
+    _require_positive(min(old_bits, new_bits), f"recast_layout({layout}, {old_bits}, {new_bits})")
     common = gcd(old_bits, new_bits)
     up, down = new_bits // common, old_bits // common
     if up > 1:

@@ -20,6 +20,7 @@ from typing import Any, cast
 
 from mugraph.dialects.cute.algebra import L, complement, composition
 from mugraph.dialects.cute.errors import LayoutError
+from mugraph.dialects.cute.f2 import bit_images
 from mugraph.dialects.cute.int_tuple import (
     IntTuple,
     Tiler,
@@ -56,6 +57,11 @@ def _by_tiler(operation: Any, name: str, layout: Any, tiler: Any) -> Any:
         modes = list(layout)
         for mode, part in enumerate(tilers):
             modes[mode] = _by_tiler(operation, name, modes[mode], part)
+            if isinstance(modes[mode], ComposedLayout):
+                raise LayoutError(
+                    f"{name}: the tiler {tiler_to_text(tilers)} swizzles mode {mode} alone; a "
+                    "swizzle acts on the index of the whole layout. Swizzle the result instead."
+                )
         return make_layout(*modes)
     return operation(layout, Layout(tiler) if isinstance(tiler, int) else tiler)
 
@@ -76,28 +82,55 @@ def _zip_by_tiler(value: Any, tiler: Any) -> tuple[Any, Any]:
     return tiles, rests + value[len(tilers) :]
 
 
-def _zipped(layout: Layout[Any], tiler: Any) -> Layout[Any]:
+def _zipped(layout: Any, tiler: Any) -> Any:
+    if isinstance(layout, ComposedLayout):
+        return _inside(layout, _zipped(layout.layout, tiler))
     return make_unchecked(
         _zip_by_tiler(layout.shape, tiler), cast("Any", _zip_by_tiler(layout.stride, tiler))
     )
 
 
-def _unpacked(layout: Layout[Any], first: bool) -> Layout[Any]:
+def _unpacked(layout: Any, first: bool) -> Any:
     """The rank-2 ``layout`` with its second mode's modes at the top, and its first's if asked.
 
     A mode of rank 1 stays as it is, a tuple of one included, as in CuTe.
     """
+    if isinstance(layout, ComposedLayout):
+        return _inside(layout, _unpacked(layout.layout, first))
     tile, rest = layout[0], layout[1]
     modes = list(tile) if first and tile.rank > 1 else [tile]
     modes += list(rest) if rest.rank > 1 else [rest]
     return make_layout(*modes)
 
 
-def _inside(layout: ComposedLayout, inner: Layout[int]) -> Any:
+def _inside(layout: ComposedLayout, inner: Any) -> Any:
+    """``layout`` with another inner layout; the swizzles merge if that is swizzled, too."""
+    if isinstance(inner, ComposedLayout):
+        if layout.offset:
+            raise LayoutError(
+                f"The offset {layout.offset} of {layout} stands between two swizzles, which cannot "
+                "be merged."
+            )
+        return composition(layout.swizzle, inner)
     return ComposedLayout(layout.swizzle, layout.offset, inner)
 
 
-def _divide_one(layout: Layout[Any], tiler: Layout[int]) -> Layout[Any]:
+def _divide_one(layout: Layout[Any], tiler: Layout[int] | ComposedLayout) -> Any:
+    if isinstance(tiler, ComposedLayout):
+        # S∘(B, B*) = (S∘B, B*) where S moves nothing from block to block of B*.
+        rest = complement(tiler.layout, layout.size())
+        period = tiler.swizzle.period()
+        if tiler.offset or any(
+            step % period
+            for step, extent in zip(rest.flat_stride, rest.flat_shape, strict=True)
+            if extent > 1
+        ):
+            raise LayoutError(
+                f"logical_divide({layout}, {tiler}): the tiler must be without offset and fill "
+                f"the blocks of {period} that its swizzle permutes."
+            )
+        whole = ComposedLayout(tiler.swizzle, 0, make_layout(tiler.layout, rest))
+        return composition(layout, whole)
     return composition(layout, make_layout(tiler, complement(tiler, layout.size())))
 
 
@@ -136,8 +169,21 @@ def flat_divide(layout: L, tiler: Tiler) -> L:
     return cast("L", _unpacked(cast("Layout[Any]", zipped_divide(layout, tiler)), first=True))
 
 
-def _product_one(block: Layout[Any], tiler: Layout[int]) -> Layout[Any]:
+def _product_one(block: Layout[Any], tiler: Layout[int] | ComposedLayout) -> Any:
     rest = complement(block, block.size() * tiler.cosize())
+    if isinstance(tiler, ComposedLayout):
+        # (A, S'∘R) = S'∘(A, R) where S' neither reads nor changes a bit of A's indices.
+        copies = composition(rest, tiler)
+        swizzle = copies.swizzle
+        whole = make_layout(block, copies.layout)
+        block_images, images = bit_images(block), bit_images(whole)
+        touched = swizzle.source_mask | swizzle.target_mask
+        if block_images is None or images is None or any(i & touched for i in block_images):
+            raise LayoutError(
+                f"logical_product({block}, {tiler}): the swizzle, moved to the left as {swizzle}, "
+                "would move elements inside the blocks, too."
+            )
+        return ComposedLayout(swizzle, 0, whole)
     return make_layout(block, composition(rest, tiler))
 
 
@@ -180,7 +226,12 @@ def _padded(layout: Layout[Any], modes: int) -> Layout[Any]:
     return make_layout(*parts, *([Layout(1, 0)] * (modes - len(parts))))
 
 
-def _product_by_mode(block: Layout[Any], tiler: Layout[int], block_first: bool) -> Layout[Any]:
+def _product_by_mode(block: Layout[Any], tiler: Any, block_first: bool) -> Layout[Any]:
+    if isinstance(tiler, ComposedLayout):
+        raise LayoutError(
+            f"A blocked or raked product with the swizzled tiler {tiler} has no form; use "
+            "logical_product, or swizzle the result."
+        )
     modes = max(block.rank, tiler.rank)
     padded = _padded(block, modes)
     product = _product_one(padded, _padded(tiler, modes))

@@ -464,3 +464,22 @@ def test_swizzled_slices_keep_their_place(layout: ComposedLayout) -> None:
 def test_the_cosize_of_a_swizzled_layout_covers_it(layout: Layout[int], offset: int) -> None:
     composed = ComposedLayout(Swizzle(2, 1, 2), offset, layout)
     assert max(composed.indices()) < composed.cosize()
+
+
+@given(layouts(("compact", "padded"), st.sampled_from((2, 4)), most=16), swizzled_layouts(most=64))
+def test_products_with_a_swizzled_tiler(block: Layout[int], tiler: ComposedLayout) -> None:
+    result: Any = admissible(logical_product, block, tiler)
+    rest = complement(block, block.size() * tiler.cosize())
+    for i in range(block.size()):
+        for j in range(tiler.size()):
+            assert result(i, j) == block(i) + rest(tiler(j))
+
+
+@given(layouts(("compact",), st.sampled_from((2, 4, 8))), swizzled_layouts(most=32))
+def test_divides_by_a_swizzled_tiler(layout: Layout[int], tiler: ComposedLayout) -> None:
+    result: Any = admissible(logical_divide, layout, tiler)
+    rest = complement(tiler.layout, layout.size())
+    for i in range(tiler.size()):
+        for j in range(rest.size()):
+            assert result(i, j) == layout(tiler(i) + rest(j))
+    assert zipped_divide(layout, tiler).indices() == result.indices()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
-from mugraph.tools.mg_layout import OPERATIONS, evaluate, main
+from mugraph.dialects.cute import NotationError
+from mugraph.tools.mg_layout import OPERATIONS, evaluate, explain, main
 
 
 @pytest.mark.parametrize(
@@ -114,3 +117,46 @@ def test_list_names_every_operation(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_evaluate_is_usable_as_a_function() -> None:
     assert str(evaluate("right_inverse((4,8):(8,1))")) == "(8,4):(4,1)"
+
+
+POOL = (
+    "4:1",
+    "(4,8):(8,1)",
+    "(8,(2,2)):(2,(1,16))",
+    "(4,(2,2))",
+    "(6,5):(5,0)",
+    "8:-2",
+    "((2)):((3))",
+    "(1,1)",
+    "()",
+    "0",
+    "-3",
+    "S<2,0,2>",
+    "S<2,0,2> o (4,4):(4,1)",
+    "S<1,1,-2> o 3 o (8,8):(1,8)",
+    "make_identity_layout((4,8))",
+    "<2:1,_>",
+    "<2,4>",
+    "(_,1)",
+    "_",
+    "3",
+    "2",
+    "(1,0)",
+)
+
+
+def test_no_expression_is_a_traceback() -> None:
+    """Whatever is given to an operation, it has a value or an error with its place."""
+    rng = random.Random(0)
+    values = errors = 0
+    for name, operation in OPERATIONS.items():
+        for _attempt in range(400):
+            count = len(operation.kinds) - rng.randint(0, operation.optional)
+            arguments = ", ".join(rng.choice(POOL) for _argument in range(count))
+            try:
+                value = evaluate(f"{name}({arguments})")
+                explain(value)
+                values += 1
+            except NotationError:
+                errors += 1
+    assert values > 500 and errors > 500, (values, errors)

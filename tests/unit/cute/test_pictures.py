@@ -152,6 +152,13 @@ def test_the_command_draws(arguments: list[str], tmp_path: Path) -> None:
         (["swizzle", "(4,8):(8,1)"], "Expected a swizzled layout"),
         (["banks", "(8,64):(64,1)", "8:1"], "two modes, (lane, value)"),
         (["layout", "(4,8)", "-o", "picture.gif"], ".svg or .tex"),
+        (["layout", "(4,8)", "-o", "no/such/folder/picture.svg"], "No such file"),
+        (["layout", "(4,8)", "--bits", "0"], "bits of an element"),
+        (["tv", "(4,2)", "4:1"], "Expected extents"),
+        (["tv", "(4,2)", "(2,2)"], "outside the tile"),
+        (["mma", "SM61_DP4A", "--atoms", "(0,1)"], "Expected extents"),
+        (["mma", "SM61_DP4A", "--permutation", "(8,S<1,0,1>)"], "Expected a permutation"),
+        (["copy", "SM75_U32x1_LDSM_N", "--bits", "64"], "does not move elements of 64 bits"),
     ],
 )
 def test_the_command_explains_errors(

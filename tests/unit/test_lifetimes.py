@@ -96,6 +96,17 @@ def test_a_pipelined_input_lives_for_the_whole_loop() -> None:
     assert found["%a"] == Lifetime(0, 2)
 
 
+def test_a_stage_that_only_the_loop_loads_ahead_lives_for_the_whole_loop() -> None:
+    # What one iteration loads is used in the next.
+    found = lifetimes(
+        "clear %d",
+        "wait, barrier, load %a ahead 1, use %a to %b, barrier, use %b to %c",
+        "barrier, store %d",
+        stages=2,
+    )
+    assert found["%a"] == Lifetime(0, 2)
+
+
 def test_an_input_loaded_in_each_iteration_lives_within_it() -> None:
     found = lifetimes(
         "clear %d",

@@ -1,0 +1,112 @@
+"""The comparison with Nsight Compute, as far as it goes without a GPU."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+sys.path.insert(0, str(BENCHMARKS))
+
+import ncu_wavefronts  # noqa: E402
+import wavefront_cases  # noqa: E402
+
+CASES = {case.name: case for case in wavefront_cases.all_cases()}
+
+
+def predicted(name: str) -> dict[str, int]:
+    return ncu_wavefronts.predictions([CASES[name]], "sm_90a")[name]
+
+
+def test_every_case_has_a_prediction() -> None:
+    kernels = ncu_wavefronts.predictions(list(CASES.values()), "sm_90a")
+    assert len(kernels) >= len(CASES) >= 12
+    names = {row.name for row in ncu_wavefronts.ROWS}
+    for name, counts in kernels.items():
+        assert counts["stg sectors"] > 0 and counts["load wavefronts"] > 0, name
+        assert counts.keys() <= names | {"cp.async source passes"}
+
+
+# Two blocks each, patterns as `about` says; numbers counted by hand.
+@pytest.mark.parametrize(
+    ("name", "row", "count"),
+    [
+        ("scalar_plain", "lds wavefronts", 2 * 32 * 64 // 32),
+        ("scalar_conflicts", "lds wavefronts", 2 * 32 * 64),
+        ("scalar_conflicts", "stg sectors", 2 * 32 * 64),
+        ("scalar_padded", "lds wavefronts", 2 * 32 * 64 // 32),
+        ("half_columns", "lds wavefronts", 2 * 64 * 64),
+        ("ldmatrix_plain", "ldmatrix wavefronts", 8 * 2 * (2 + 2) * 64 * 64 // 64),
+        ("ldmatrix_swizzled", "ldmatrix wavefronts", 2 * (2 + 2) * 64 * 64 // 64),
+        ("async_far_rows", "cp.async wavefronts", 2 * 64 * 32 // 64),
+        ("async_far_rows", "cp.async source passes", 2 * 2 * 64 * 32 // 64),
+        ("async_16_bytes", "cp.async sectors, past L1", 2 * 64 * 64 // 16),
+    ],
+)
+def test_predictions(name: str, row: str, count: int) -> None:
+    assert predicted(name)[row] == count
+
+
+CSV = """==PROF== Connected to process 7
+"ID","Process ID","Kernel Name","launch__x","smsp__inst_executed_op_ldsm.sum","l1tex__y.sum"
+"","","","","inst",""
+"0","7","scalar_plain(float const*, float*)","1","1,024","n/a"
+"1","7","void other<3>(int)","1","5","6"
+"2","7","scalar_plain(float const*, float*)","1","9","9"
+"""
+
+
+def test_reading_and_comparing_counters() -> None:
+    measured = ncu_wavefronts.parse_csv(CSV)
+    values = ncu_wavefronts.measurement("scalar_plain", measured)
+    assert values == {"launch__x": 1.0, "smsp__inst_executed_op_ldsm.sum": 1024.0}
+    assert ncu_wavefronts.measurement("scalar", measured) == {}
+    kernels = ncu_wavefronts.predictions([CASES["scalar_plain"]], "sm_90a")
+    comparisons = ncu_wavefronts.compare(kernels, measured)
+    by_row = {comparison.row.name: comparison for comparison in comparisons}
+    assert by_row["ldmatrix instructions"].measured == 1024
+    assert not by_row["ldmatrix instructions"].agrees
+    assert by_row["lds wavefronts"].measured is None and by_row["lds wavefronts"].agrees
+    text = ncu_wavefronts.summary(comparisons)
+    assert "ldmatrix instructions: 0 of 1 agree" in text
+    assert "scalar_plain, ldmatrix instructions: 0 predicted, 1024" in text
+
+
+def test_predict_needs_no_gpu() -> None:
+    script = BENCHMARKS / "ncu_wavefronts.py"
+    command = [sys.executable, str(script), "--predict", "--only", "scalar_padded"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "| **scalar_padded** | the same, rows padded by one word | | | |" in done.stdout
+    assert "| | lds wavefronts | 128 | - |  |" in done.stdout
+    wrong = subprocess.run([*command[:-1], "none"], capture_output=True, text=True, timeout=120)
+    assert wrong.returncode == 2 and "no such case; there are: " in wrong.stdout
+
+
+FAKE_NCU = """#!/bin/sh
+for argument; do
+  case "$previous" in --log-file) log=$argument ;; --metrics) metrics=$argument ;; esac
+  previous=$argument
+done
+case ",$metrics," in
+  *,a__x_op_ldsm.sum,*) echo "==ERROR== Failed to find metric a__x_op_ldsm.sum" > "$log"; exit 1 ;;
+esac
+printf '"ID","Kernel Name","a__x_op_ld.sum"\\n"0","k(int)","3"\\n' > "$log"
+"""
+
+
+def test_counters_that_ncu_refuses_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ncu = tmp_path / "ncu"
+    ncu.write_text(FAKE_NCU)
+    ncu.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    measured = ncu_wavefronts.profile(["true"], ["a__x_op_ld.sum", "a__x_op_ldsm.sum"])
+    assert measured == {"k(int)": {"a__x_op_ld.sum": 3.0}}
+    assert "left out, as ncu refuses them: a__x_op_ldsm.sum\n" in capsys.readouterr().err
+    with pytest.raises(ncu_wavefronts.UserError, match="ncu measured nothing; it said:"):
+        ncu_wavefronts.profile(["true"], ["a__x_op_ldsm.sum"])

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -59,12 +59,10 @@ class FieldPair:
         while root == 1:
             candidate = int(self._generator.integers(2, self.p))
             root = pow(candidate, (self.p - 1) // self.q, self.p)
-        powers = np.empty(self.q)
-        value = 1
-        for exponent in range(self.q):
-            powers[exponent] = value
-            value = value * root % self.p
-        return powers
+        powers = np.ones(1, np.int64)
+        while powers.size < self.q:
+            powers = np.concatenate([powers, powers * pow(root, powers.size, self.p) % self.p])
+        return powers[: self.q].astype(np.float64)
 
     @cached_property
     def inverses(self) -> tuple[Array, Array]:
@@ -91,14 +89,20 @@ def _is_prime(number: int) -> bool:
     return number > 1 and all(number % factor for factor in range(2, int(number**0.5) + 1))
 
 
+@lru_cache
 def _inverses(prime: int) -> Array:
-    inverses = np.full(prime, np.nan)
-    inverses[1] = 1
-    table = [0, 1]
-    for number in range(2, prime):
-        table.append((prime - prime // number) * table[prime % number] % prime)
-    inverses[2:] = table[2:]
-    return inverses
+    """1 / x of each residue: x to the power of ``prime`` - 2; NaN for 0."""
+    base = np.arange(prime, dtype=np.int64)
+    inverses = np.ones_like(base)
+    exponent = prime - 2
+    while exponent:
+        if exponent % 2:
+            inverses = inverses * base % prime
+        base = base * base % prime
+        exponent //= 2
+    table = inverses.astype(np.float64)
+    table[0] = np.nan
+    return table
 
 
 def _modulo(values: Array, prime: int) -> Array:

@@ -1,0 +1,143 @@
+"""The checker's answers, and what they say they rest on."""
+
+import numpy as np
+import pytest
+from equivalence_programs import (
+    RMSNORM_REFERENCE,
+    attention,
+    elementwise,
+    parse,
+    rmsnorm_linear,
+    subject,
+)
+
+from mugraph.runtime.equivalence import Answer, Checker, CheckError, Evidence
+from mugraph.runtime.equivalence.finite_field import FieldReference, degrees_of
+from mugraph.runtime.interpreter import run_function
+from mugraph.runtime.interpreter.degrees import Degrees
+
+TESTS = (Evidence.FLOAT64, Evidence.FINITE_FIELD)
+
+
+def test_a_proof_is_enough() -> None:
+    verdict = Checker(subject(RMSNORM_REFERENCE)).check(subject(rmsnorm_linear(3, 4)))
+    assert verdict.answer is Answer.PROVED
+    assert list(verdict.seconds) == [Evidence.PROOF]
+
+
+def test_thorough_tests_what_is_proved() -> None:
+    checker = Checker(subject(RMSNORM_REFERENCE), thorough=True)
+    verdict = checker.check(subject(rmsnorm_linear(3, 4)))
+    assert verdict.answer is Answer.PROVED
+    assert list(verdict.seconds) == list(Evidence)
+    assert "3 random evaluations in float64" in str(verdict)
+    assert "error probability at most" in str(verdict)
+
+
+def test_what_has_no_proof_is_tested() -> None:
+    """(a / s) * s is a, but its normal form has a sum of two quotients."""
+    one = subject(elementwise("s add a b", "q div a s", "x mul q s"))
+    verdict = Checker(subject(elementwise("x mul_scalar a 1.0"))).check(one)
+    assert verdict.answer is Answer.TESTED
+    assert str(verdict).startswith(
+        "tested equal: no proof, since the normal forms of result 0 differ; 3 random evaluations "
+        "in float64"
+    )
+
+
+@pytest.mark.parametrize("evidence", TESTS)
+def test_split_attention_differs_under_the_contiguous_meaning(evidence: Evidence) -> None:
+    checker = Checker(subject(attention(1, 1)), evidence=[evidence])
+    assert checker.check(subject(attention(4, 2))).answer is Answer.TESTED
+    verdict = checker.check(subject(attention(4, 2, "contiguous")))
+    assert verdict.answer is Answer.DIFFERENT
+    assert verdict.difference is not None and verdict.difference.result == 0
+
+
+def test_a_counterexample_can_be_run() -> None:
+    one, other = attention(4, 2, "contiguous"), attention(1, 1)
+    difference = Checker(subject(other)).check(subject(one)).difference
+    assert difference is not None
+    inputs = [difference.arrays[f"input{n}"] for n in range(3)]
+    left, right = (run_function(parse(text), None, inputs, "float64")[0] for text in (one, other))
+    assert f"{left[difference.element]:.17g}" == difference.one
+    before = tuple(np.argwhere(~np.isclose(left, right, 1e-9))[0])
+    assert difference.element == before
+
+
+def test_a_misplaced_epsilon_is_found() -> None:
+    """A relative change of 1e-7 is far over the rounding of float64."""
+    one = subject(elementwise("x mul_scalar a 1.0000001"))
+    verdict = Checker(subject(elementwise("x mul_scalar a 1.0")), evidence=TESTS).check(one)
+    assert verdict.answer is Answer.DIFFERENT
+
+
+def test_roots_that_differ_in_finite_fields_decide_nothing() -> None:
+    """sqrt(a) sqrt(b) is sqrt(a b) for positive numbers, which an unknown function cannot know."""
+    one = subject(elementwise("p sqrt a", "q sqrt b", "x mul p q"))
+    verdict = Checker(subject(elementwise("m mul a b", "x sqrt m")), evidence=TESTS).check(one)
+    assert verdict.answer is not Answer.DIFFERENT
+    assert "they take roots as unknown functions" in str(verdict)
+
+
+def test_exponentials_of_exponentials_are_not_in_finite_fields() -> None:
+    twice = subject(elementwise("e exp a", "x exp e"))
+    checker = Checker(twice, evidence=[Evidence.FINITE_FIELD])
+    verdict = checker.check(twice)
+    assert verdict.answer is Answer.UNDECIDED
+    assert "exponentials of exponentials" in str(verdict)
+
+
+def test_a_reference_that_is_nowhere_finite_is_undecided() -> None:
+    nowhere = subject(elementwise("z mul_scalar a 0.0", "x div b z"))
+    verdict = Checker(nowhere, evidence=TESTS).check(nowhere)
+    assert verdict.answer is Answer.UNDECIDED
+    assert "no element is finite" in str(verdict)
+
+
+def test_signatures_must_agree() -> None:
+    with pytest.raises(CheckError, match="@f takes 4x6, 4x6, but @reference takes 4x48, 48x24"):
+        Checker(subject(RMSNORM_REFERENCE)).check(subject(elementwise("x add a b")))
+
+
+def test_degrees_count_what_is_multiplied() -> None:
+    assert degrees_of(subject(elementwise("p mul a b", "x div p a"))) == [Degrees(2, 1)]
+    assert degrees_of(subject(elementwise("p div a b", "q div b a", "x add p q"))) == [
+        Degrees(2, 2)
+    ]
+    assert degrees_of(subject(elementwise("e exp a", "x div e b"))) == [Degrees(1, 1, True)]
+    norm = degrees_of(subject(rmsnorm_linear(2, 4)))
+    assert norm == [Degrees(2, 1, roots=True)]
+    # Every row sum is one denominator, which all summands of the product have for themselves.
+    assert degrees_of(subject(RMSNORM_REFERENCE)) == [Degrees(49, 48, roots=True)]
+
+
+def test_the_error_probability_falls_with_every_evaluation() -> None:
+    same = subject(elementwise("p mul a b", "x div p a"))
+    reference = FieldReference(same)
+    once = reference.error_probability(same, [0])
+    # Degrees 2 and 1 twice: (3 + 1 + 1) / p.
+    assert once == 5 / 524243
+    assert reference.error_probability(same, [0, 1]) == once * 5 / 524219
+
+
+def test_small_fields_err() -> None:
+    """a^227 is a modulo 227: the fields of the paper cannot tell them apart, larger ones can."""
+    steps, power = ["s1 square a"], 1
+    names = {1: "a", 2: "s1"}
+    for exponent in range(2, 8):
+        steps.append(f"s{exponent} square s{exponent - 1}")
+        names[2**exponent] = f"s{exponent}"
+    product = "a"
+    for place in range(1, 8):
+        if 227 >> place & 1:
+            steps.append(f"m{place} mul {product} {names[2**place]}")
+            product, power = f"m{place}", power + 2**place
+    assert power == 227
+    steps.append(f"x mul_scalar {product} 1.0")
+    one, other = subject(elementwise(*steps)), subject(elementwise("x mul_scalar a 1.0"))
+    small = Checker(other, evidence=[Evidence.FINITE_FIELD], primes=[(227, 113)])
+    verdict = small.check(one)
+    assert verdict.answer is Answer.TESTED
+    assert "degrees too high to bound the error probability" in str(verdict)
+    assert Checker(other, evidence=[Evidence.FINITE_FIELD]).check(one).answer is Answer.DIFFERENT

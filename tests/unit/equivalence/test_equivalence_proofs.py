@@ -1,0 +1,158 @@
+"""Proofs hold for the same function in other partitions, and never for another function."""
+
+import itertools
+
+import pytest
+from equivalence_programs import (
+    RMSNORM_REFERENCE,
+    attention,
+    elementwise,
+    rmsnorm_linear,
+    subject,
+)
+
+from mugraph.runtime.equivalence.float64 import Float64Reference
+from mugraph.runtime.equivalence.prove import Proof, prove
+
+
+def proof(one: str, other: str) -> Proof:
+    return prove(subject(one).function, subject(other).function)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "loop"), list(itertools.product([1, 2, 3, 8, 24], [1, 2, 3, 16, 48]))
+)
+def test_partitions_of_rmsnorm_are_proved(blocks: int, loop: int) -> None:
+    assert proof(rmsnorm_linear(blocks, loop), RMSNORM_REFERENCE).holds
+
+
+@pytest.mark.parametrize(("splits", "loop"), list(itertools.product([1, 2, 4, 16], [1, 2])))
+def test_split_attention_is_proved_under_the_strided_meaning(splits: int, loop: int) -> None:
+    assert proof(attention(splits, loop), attention(1, 1)).holds
+
+
+def test_split_attention_is_not_the_same_under_the_contiguous_meaning() -> None:
+    assert proof(attention(4, 2, "contiguous"), attention(1, 1)) == Proof(
+        False, "the normal forms of result 0 differ"
+    )
+
+
+def test_one_part_makes_both_meanings_equal() -> None:
+    assert proof(attention(1, 2, "contiguous"), attention(4, 1)).holds
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (elementwise("x add a b"), elementwise("x add b a")),
+        (
+            elementwise("s add a b", "x mul s s"),
+            elementwise(
+                "p square a",
+                "q square b",
+                "m mul a b",
+                "t mul_scalar m 2.0",
+                "u add p q",
+                "x add u t",
+            ),
+        ),
+        (elementwise("p exp a", "q exp b", "x mul p q"), elementwise("s add a b", "x exp s")),
+        (elementwise("s sqrt a", "x mul s s"), elementwise("x mul_scalar a 1.0")),
+        (elementwise("p div a b", "x div p b"), elementwise("s square b", "x div a s")),
+        (
+            elementwise("p mul_scalar a 3.0", "q mul_scalar b 3.0", "s add p q", "x div a s"),
+            elementwise("s add a b", "t mul_scalar s 3.0", "x div a t"),
+        ),
+        (
+            elementwise("x silu a"),
+            elementwise(
+                "n mul_scalar a -1.0",
+                "e exp n",
+                "z mul_scalar a 0.0",
+                "o exp z",
+                "s add o e",
+                "x div a s",
+            ),
+        ),
+        # An fp32 constant means the simplest fraction that rounds to it.
+        (
+            elementwise("p mul_scalar a 0.33333334", "x mul_scalar p 3.0"),
+            elementwise("x mul_scalar a 1.0"),
+        ),
+    ],
+)
+def test_algebra_is_proved(one: str, other: str) -> None:
+    assert proof(one, other).holds
+    assert proof(other, one).holds
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (elementwise("x div a b"), elementwise("x div b a")),
+        (elementwise("x add a a"), elementwise("x add a b")),
+        (elementwise("x mul a b"), elementwise("x square a")),
+        (elementwise("x exp a"), elementwise("x silu a")),
+        (elementwise("x mul_scalar a 0.5"), elementwise("x mul_scalar a 0.50000006")),
+        # |a| is not a.
+        (elementwise("s square a", "x sqrt s"), elementwise("x mul_scalar a 1.0")),
+        (elementwise("e exp a", "x exp e"), elementwise("e exp b", "x exp e")),
+    ],
+)
+def test_other_functions_are_not_proved(one: str, other: str) -> None:
+    assert not proof(one, other).holds
+    reference = Float64Reference(subject(other))
+    assert reference.test(subject(one), [0]).difference is not None
+
+
+def test_a_kernel_may_read_other_tiles_than_the_one_before_wrote() -> None:
+    """24 columns in tiles of 8, then in tiles of 3."""
+    text = """
+    func.func @f(%x: tensor<4x24xf16>) -> tensor<4x24xf16> {
+      %y = kn.customized %x grid [3, 1, 1] block [128, 1, 1] forloop 1 {
+      ^bb0(%d: tensor<4x24xf16>):
+        %t = tb.input %d imap [1, -1, -1] fordim 0 : tensor<4x24xf16> -> !tb.stensor<4x8xf16>
+        %e = tb.exp %t : !tb.stensor<4x8xf16> -> !tb.stensor<4x8xf16>
+        %a = tb.forloop_accum none %e : !tb.stensor<4x8xf16> -> !tb.stensor<4x8xf16>
+        tb.output %a omap [1, -1, -1] : !tb.stensor<4x8xf16> -> tensor<4x24xf16>
+      } : (tensor<4x24xf16>) -> tensor<4x24xf16>
+      %z = kn.customized %y grid [8, 1, 1] block [128, 1, 1] forloop 1 {
+      ^bb0(%d: tensor<4x24xf16>):
+        %t = tb.input %d imap [1, -1, -1] fordim 0 : tensor<4x24xf16> -> !tb.stensor<4x3xf16>
+        %a = tb.forloop_accum none %t : !tb.stensor<4x3xf16> -> !tb.stensor<4x3xf16>
+        tb.output %a omap [1, -1, -1] : !tb.stensor<4x3xf16> -> tensor<4x24xf16>
+      } : (tensor<4x24xf16>) -> tensor<4x24xf16>
+      func.return %z : tensor<4x24xf16>
+    }
+    """
+    assert proof(text, elementwise("x exp a", inputs=1, shape=(4, 24))).holds
+
+
+def test_a_value_that_is_the_same_in_all_iterations_counts_once_for_each() -> None:
+    text = """
+    func.func @f(%x: tensor<4x6xf16>) -> tensor<4x6xf16> {{
+      %y = kn.customized %x grid [1, 1, 1] block [128, 1, 1] forloop {loop} {{
+      ^bb0(%d: tensor<4x6xf16>):
+        %t = tb.input %d imap [-1, -1, -1] : tensor<4x6xf16> -> !tb.stensor<4x6xf16>
+        %a = tb.forloop_accum none %t : !tb.stensor<4x6xf16> -> !tb.stensor<4x6xf16>
+        tb.output %a omap [-1, -1, -1] : !tb.stensor<4x6xf16> -> tensor<4x6xf16>
+      }} : (tensor<4x6xf16>) -> tensor<4x6xf16>
+      func.return %y : tensor<4x6xf16>
+    }}
+    """
+    tripled = elementwise("x mul_scalar a 3.0", inputs=1)
+    assert proof(text.format(loop=3), tripled).holds
+    assert not proof(text.format(loop=4), tripled).holds
+
+
+def test_an_operator_without_a_normal_form_is_the_reason() -> None:
+    from xdsl.passes import PassPipeline
+
+    from mugraph.passes.transpile import transpile_pipeline
+    from mugraph.tools.modules import make_context
+
+    scheduled = subject(rmsnorm_linear(2, 4))
+    PassPipeline(transpile_pipeline()).apply(make_context(), scheduled.module)
+    result = prove(scheduled.function, subject(RMSNORM_REFERENCE).function)
+    assert not result.holds
+    assert "'sched.launch'" in result.reason and "has no normal form" in result.reason

@@ -1,0 +1,165 @@
+"""Bounds on rounding: no run is outside of them, and they are not much too wide."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from interpreter_programs import Array, normal, on_tiles, parse, tile
+from xdsl.dialects.builtin import f16
+
+from mugraph.runtime.interpreter import run_function
+from mugraph.runtime.interpreter.bounds import (
+    FLOAT64,
+    STORAGE,
+    BoundedArithmetic,
+    BoundedArray,
+    RoundingModel,
+)
+from mugraph.runtime.interpreter.run import evaluate_function, find_function
+
+ARITHMETIC = BoundedArithmetic()
+
+
+def bounded(value: Array, storage: float, float64: float = 0.0) -> BoundedArray:
+    """Numbers that runs of either model have with these errors."""
+    value = np.asarray(value, np.float64)
+    errors = [np.full_like(value, storage), np.full_like(value, float64)]
+    return ARITHMETIC.exact(value).of([value, *errors])
+
+
+def fractions(value: Array) -> list[Fraction]:
+    return [Fraction(float(number)) for number in np.ravel(value)]
+
+
+numbers = st.integers(-(2**10), 2**10).map(lambda number: number / 64)
+lists = st.lists(numbers, min_size=1, max_size=40)
+
+
+@given(lists, lists, st.sampled_from(["add", "subtract", "multiply", "divide"]))
+def test_one_operation_is_within_its_bound(
+    left: list[float], right: list[float], name: str
+) -> None:
+    length = min(len(left), len(right))
+    a, b = np.array(left[:length]), np.array(right[:length])
+    if name == "divide":
+        a, b = a[b != 0], b[b != 0]
+    function: Callable[..., Any] = getattr(np, name)
+    exact = {
+        "add": Fraction.__add__,
+        "subtract": Fraction.__sub__,
+        "multiply": Fraction.__mul__,
+        "divide": Fraction.__truediv__,
+    }[name]
+    result: BoundedArray = function(ARITHMETIC.exact(a), ARITHMETIC.exact(b))
+    expected = [exact(x, y) for x, y in zip(fractions(a), fractions(b), strict=True)]
+    for model, rounded in (
+        (STORAGE, function(a.astype(np.float32), b.astype(np.float32))),
+        (FLOAT64, function(a, b)),
+    ):
+        for number, true, room in zip(
+            fractions(rounded), expected, result.bound(model), strict=True
+        ):
+            assert abs(number - true) <= Fraction(float(room))
+
+
+@given(st.data())
+def test_errors_of_operands_are_carried_along(data: st.DataObject) -> None:
+    """Any operand within its error gives a result within the bound."""
+    a, b = data.draw(numbers.filter(bool)), data.draw(numbers.filter(bool))
+    error = data.draw(st.floats(0, min(abs(a), abs(b)) / 2))
+    share_a, share_b = data.draw(st.floats(-1, 1)), data.draw(st.floats(-1, 1))
+    near_a, near_b = a + share_a * error, b + share_b * error
+    left, right = bounded(np.array(a), error), bounded(np.array(b), error)
+    for result, true, near in (
+        (np.add(left, right), a + b, near_a + near_b),
+        (np.multiply(left, right), a * b, near_a * near_b),
+        (np.divide(left, right), a / b, near_a / near_b),
+        (np.square(left), a * a, near_a * near_a),
+        (np.exp(left), np.exp(a), np.exp(near_a)),
+        (np.sqrt(np.square(left)), abs(a), abs(near_a)),
+    ):
+        assert abs(near - true) <= result.bound(STORAGE)
+
+
+@given(st.integers(1, 300), st.integers(0, 2**32 - 1))
+@settings(max_examples=30)
+def test_sums_and_products_of_matrices_are_within_their_bounds(depth: int, seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    a = generator.integers(-(2**11), 2**11, (2, depth)) / 2.0**9
+    b = generator.integers(-(2**11), 2**11, (depth, 2)) / 2.0**9
+    product = np.matmul(ARITHMETIC.exact(a), ARITHMETIC.exact(b))
+    exact = a @ b  # of 22 bits and 9 more for the sum: exact in float64
+    stored = a.astype(np.float32) @ b.astype(np.float32)
+    assert (np.abs(stored - exact) <= product.bound(STORAGE)).all()
+    total = ARITHMETIC.exact(a).sum(axis=1)
+    stored = a.astype(np.float32).sum(axis=1)
+    assert (np.abs(stored - a.sum(axis=1)) <= total.bound(STORAGE)).all()
+    assert (product.bound(STORAGE) <= 1e-4 * (np.abs(a) @ np.abs(b))).all()
+
+
+def test_inputs_and_what_only_moves_have_no_error() -> None:
+    value = ARITHMETIC.exact(normal((4, 6)))
+    moved = ARITHMETIC.round(value.reshape(6, 4).transpose(1, 0)[1:], f16)
+    assert not moved.bound(STORAGE).any()
+    assert np.array_equal(moved.value, value.value.reshape(6, 4).T[1:])
+
+
+def test_storing_adds_half_a_unit_in_the_last_place() -> None:
+    third = np.divide(ARITHMETIC.exact(np.array([1.0])), ARITHMETIC.exact(np.array([3.0])))
+    stored = ARITHMETIC.round(third, f16)
+    error = abs(float(np.float16(1 / 3)) - 1 / 3)
+    assert error <= stored.bound(STORAGE)[0] <= 2.0**-11 / 3 * 1.001 + 2.0**-24
+    assert stored.bound(FLOAT64)[0] < 1e-16
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        # Overflow of fp16, of fp32, and subnormal numbers of fp16.
+        (lambda: ARITHMETIC.round(ARITHMETIC.exact(np.array(7e4)), f16), np.inf),
+        (lambda: np.exp(ARITHMETIC.exact(np.array(100.0))), np.inf),
+        (lambda: ARITHMETIC.round(ARITHMETIC.exact(np.array(1e-9)), f16), 2.0**-25),
+        (lambda: np.divide(bounded(np.array(1.0), 0), bounded(np.array(1.0), 1)), np.inf),
+        (lambda: np.sqrt(bounded(np.array(1.0), 1)), np.inf),
+        (lambda: np.sqrt(bounded(np.array(0.0), 0)), 0.0),
+    ],
+)
+def test_special_bounds(value: tuple[Callable[[], BoundedArray], float]) -> None:
+    make, expected = value
+    with np.errstate(all="ignore"):
+        assert make().bound(STORAGE).max() == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("constant", "doubt"), [(3, 0.0), (0.25, 0.0), (-2.0, 0.0), (0.1, 0.1 * 2.0**-24)]
+)
+def test_a_constant_stands_for_what_rounds_to_it(constant: float, doubt: float) -> None:
+    model = RoundingModel(np.float64, stores=False)
+    arithmetic = BoundedArithmetic(models=(model,))
+    assert arithmetic.exact(np.zeros(())).lift(constant).bound(model) == pytest.approx(doubt, 1e-5)
+
+
+def test_a_whole_graph_is_within_its_bounds_which_are_not_vacuous() -> None:
+    body = f"""
+    %s = tb.silu %t0 : {tile((8, 32))} -> {tile((8, 32))}
+    %m = tb.matmul %s, %t1 : ({tile((8, 32))}, {tile((32, 16))}) -> {tile((8, 16))}
+    %e = tb.exp %m : {tile((8, 16))} -> {tile((8, 16))}
+    %a = tb.forloop_accum none %e : {tile((8, 16))} -> {tile((8, 16))}
+    %r = tb.forloop_accum rms %s : {tile((8, 32))} -> {tile((8, 1))}
+    %y = tb.div %a, %r : ({tile((8, 16))}, {tile((8, 1))}) -> {tile((8, 16))}"""
+    module = parse(on_tiles([(8, 128), (128, 16)], (8, 16), body, 4, [1, 0]))
+    inputs = [normal((8, 128), 0.5, 1), normal((128, 16), 0.25, 2)]
+    (stored,) = run_function(module, None, inputs)
+    (reference,) = run_function(module, None, inputs, "float64")
+    (result,) = evaluate_function(
+        module, find_function(module, None), [ARITHMETIC.exact(x) for x in inputs], ARITHMETIC
+    )
+    assert (np.abs(result.value - reference) <= 2 * result.bound(FLOAT64)).all()
+    room = result.bound(STORAGE) + result.bound(FLOAT64)
+    shares = np.abs(stored - result.value) / room
+    assert 0.01 < shares.max() <= 1
+    assert np.median(room / np.abs(result.value)) < 0.05

@@ -269,6 +269,14 @@ def _layout_after_swizzle(rng: random.Random) -> Case:
     return f"composition({cpp(left)},{cpp(right)})", cute.composition(left, right)
 
 
+def _layout_after_a_swizzle_alone(rng: random.Random) -> Case:
+    left = random_layout(rng, "compact", POWERS)
+    swizzle = random_swizzled(rng).swizzle
+    if swizzle.period() > left.size():
+        raise LayoutError("the swizzle leaves the layout")
+    return f"composition({cpp(left)},{cpp(swizzle)})", cute.composition(left, swizzle)
+
+
 OPERATIONS: dict[str, Callable[[random.Random], Case]] = {
     "coalesce": _plain("coalesce"),
     "coalesce by mode": _coalesce_by_mode,
@@ -312,6 +320,7 @@ OPERATIONS: dict[str, Callable[[random.Random], Case]] = {
     "swizzled zipped_divide": _swizzled_with_tiler("zipped_divide"),
     "swizzled max_common_vector": _swizzled_vector,
     "composition of a layout and a swizzled one": _layout_after_swizzle,
+    "composition of a layout and a swizzle": _layout_after_a_swizzle_alone,
 }
 
 

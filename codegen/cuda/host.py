@@ -27,10 +27,14 @@ from mugraph.dialects.tensor_types import (
     element_bytes_of,
     layout_of,
     op_label,
+    physical_elements,
     shape_of,
     strides_of,
     value_label,
 )
+
+MAX_ELEMENTWISE_ELEMENTS = 2**31 - 1
+"""What ``runtime/include/mugraph/kn/elementwise.h`` counts to."""
 
 
 @dataclass
@@ -192,6 +196,12 @@ def _(op: kn.ElementwiseOp, printer: HostPrinter) -> None:
         layout = layout_of(value.type)
         if layout is None:
             raise CodegenError(f"{value_label(value)} has no layout; run --resolve-layout first")
+        if physical_elements(layout) > MAX_ELEMENTWISE_ELEMENTS:
+            raise CodegenError(
+                f"{op_label(op)}: {value_label(value)} spans {physical_elements(layout)} elements; "
+                f"kn::Elementwise counts in 32 bits, at most {MAX_ELEMENTWISE_ELEMENTS}: split the "
+                "tensor, or use a custom kernel"
+            )
         names.append("Target" if index == 0 else f"Source{index - 1}")
         text = iteration_layout(layout, shape_of(value.type), domain, partition.order)
         printer.writer.line(f"using {names[-1]} = {text};")

@@ -33,9 +33,12 @@ from mugraph.dialects.tensor_types import (
     row_major_strides,
     shape_of,
     strides_of,
+    value_label,
 )
 
 MAX_INT = 2**31 - 1
+MAX_TILE_ELEMENTS = 2**32
+"""What the unsigned 32-bit offsets inside a tile reach (``runtime/include/mugraph/layout.h``)."""
 
 
 @dataclass
@@ -157,6 +160,12 @@ def _(op: sched.FragmentOp, printer: KernelPrinter) -> None:
 
 @print_operation.register
 def _(op: sched.TileOp, printer: KernelPrinter) -> None:
+    elements = physical_elements(resolved_layout_of(op.result))
+    if elements > MAX_TILE_ELEMENTS:
+        raise CodegenError(
+            f"{op_label(op)} spans {elements} elements of {value_label(op.source)}; inside a tile "
+            f"offsets have 32 bits, at most {MAX_TILE_ELEMENTS}: choose smaller tiles"
+        )
     name, source = printer.names.of(op.result), printer.names.of(op.source)
     start = source
     for axis, stride in zip("xyz", op.block_strides(), strict=True):

@@ -1,0 +1,215 @@
+"""Mutants of a schedule: one change at a time to what keeps it right.
+
+A mutant is a whole module in which one operator was removed, moved or weakened, or one planned
+number changed.  Not every mutant is wrong: a barrier may be superfluous, an offset may be free.
+Which are is asked of the interpreter (:mod:`harm`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.ir import Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects import sched
+from mugraph.dialects.cute import ComposedLayout, Swizzle
+from mugraph.dialects.cute.attributes import LayoutAttr
+from mugraph.dialects.tensor_types import AnyLayout, op_label, resolved_layout_of, value_label
+
+Op = TypeVar("Op", bound=Operation)
+Edit = Callable[[Operation], None]
+Change = tuple[str, str, Edit]
+"""The kind of a mutation, what it does, and the edit of the operator that does it."""
+
+MOVES = (-2, -1, 1, 2)
+"""How many operators a barrier or wait is moved over, backwards or forwards."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A module that differs from a schedule in one place."""
+
+    kind: str
+    description: str
+    kernel: str
+    """The name of the kernel that was changed."""
+    module: ModuleOp
+
+    @property
+    def verifies(self) -> bool:
+        """Whether the module passes the verifier, which is a way to be found."""
+        try:
+            self.module.verify()
+        except VerifyException:
+            return False
+        return True
+
+
+def mutants_of(module: ModuleOp) -> Iterator[Mutant]:
+    """Every mutant of every kernel of a scheduled and planned module, which is left as it is."""
+    for position, op in enumerate(module.walk()):
+        if not isinstance(_kernel_of(op), sched.KernelOp):
+            continue
+        for kind, description, edit in _changes_of(op):
+            copy = module.clone()
+            target = _operator_at(copy, position)
+            kernel = _kernel_of(target)
+            assert kernel is not None
+            edit(target)
+            yield Mutant(kind, description, kernel.sym_name.data, copy)
+
+
+def _kernel_of(op: Operation) -> sched.KernelOp | None:
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, sched.KernelOp):
+        parent = parent.parent_op()
+    return parent
+
+
+def _operator_at(module: ModuleOp, position: int) -> Operation:
+    return next(op for at, op in enumerate(module.walk()) if at == position)
+
+
+def _changes_of(op: Operation) -> Iterator[Change]:
+    """All mutations of one operator."""
+    if isinstance(op, sched.BarrierOp):
+        yield from _removal("barrier", op)
+        yield from _moves("barrier", op)
+    elif isinstance(op, sched.WaitOp):
+        yield from _removal("wait", op)
+        yield from _moves("wait", op)
+        pending = op.pending_groups + 1
+        what = f"{_place(op)}: pending {pending}"
+        yield "wait weakened", what, _set_property("pending", pending)
+    elif isinstance(op, sched.CommitOp):
+        yield from _removal("commit", op)
+    elif isinstance(op, sched.AllocOp):
+        yield from _offsets(op)
+        yield from _stages(op)
+    elif isinstance(op, sched.ForloopOp):
+        for bound in (op.iterations - 1, op.iterations + 1):
+            yield "loop bound", f"{bound} iterations", _set_property("range", bound)
+    elif isinstance(op, sched.CopyOp) and op.ahead is not None:
+        for ahead in (op.ahead_of - 1, op.ahead_of + 1):
+            what = f"copy to {value_label(op.destination)} ahead {ahead}"
+            yield "ahead", what, _set_property("ahead", ahead)
+    yield from _swizzles(op)
+
+
+def _place(op: Operation) -> str:
+    """Where an operator stands: its phase, and what comes before it."""
+    phase = op.parent_op()
+    before = op.prev_op
+    after = "at the start" if before is None else f"after {op_label(before)}"
+    return f"{op.name} {after} of {phase.name if phase is not None else 'nothing'}"
+
+
+def _set_property(name: str, value: int) -> Edit:
+    def edit(op: Operation) -> None:
+        op.properties[name] = IntegerAttr(value, i64)
+
+    return edit
+
+
+def _remove(op: Operation) -> None:
+    op.detach()
+    op.erase()
+
+
+def _removal(what: str, op: Operation) -> Iterator[Change]:
+    yield f"{what} removed", _place(op), _remove
+
+
+def _neighbour(op: Operation, distance: int) -> Operation | None:
+    """The operator so many steps later, or earlier for a negative distance."""
+    found: Operation | None = op
+    for _ in range(abs(distance)):
+        found = (found.next_op if distance > 0 else found.prev_op) if found is not None else None
+    return found
+
+
+def _moves(what: str, op: Operation) -> Iterator[Change]:
+    for distance in MOVES:
+        if _neighbour(op, distance) is not None:
+            yield f"{what} moved", f"{_place(op)} by {distance:+d}", _move_by(distance)
+
+
+def _move_by(distance: int) -> Edit:
+    def edit(op: Operation) -> None:
+        neighbour = _neighbour(op, distance)
+        block = op.parent_block()
+        assert neighbour is not None and block is not None
+        op.detach()
+        if distance > 0:
+            block.insert_op_after(op, neighbour)
+        else:
+            block.insert_op_before(op, neighbour)
+
+    return edit
+
+
+def _offsets(op: sched.AllocOp) -> Iterator[Change]:
+    """The offsets of the other buffers, and the next ones that are still aligned."""
+    kernel = _kernel_of(op)
+    assert kernel is not None and op.byte_offset is not None and kernel.smem_bytes is not None
+    allocs = [other for other in kernel.body.walk() if isinstance(other, sched.AllocOp)]
+    offsets = {other.byte_offset for other in allocs}
+    offsets |= {op.byte_offset + step for step in (-128, -16, 16, 128)}
+    for offset in sorted(known for known in offsets if known is not None):
+        if offset != op.byte_offset and 0 <= offset <= kernel.smem_bytes - op.total_bytes():
+            what = f"{value_label(op.result)} at {offset}, not {op.byte_offset}"
+            yield "offset", what, _set_property("offset", offset)
+
+
+def _stages(op: sched.AllocOp) -> Iterator[Change]:
+    for stages in {op.stage_count - 1, op.stage_count // 2} - {0}:
+        if stages < op.stage_count:
+            what = f"{value_label(op.result)} with {stages} stages, not {op.stage_count}"
+            yield "stages", what, _set_property("stages", stages)
+
+
+def _swizzles(op: Operation) -> Iterator[Change]:
+    """Another swizzle for one operand of one operator, on the same bytes."""
+    if isinstance(op, sched.ChannelOp):
+        return
+    for index, operand in enumerate(op.operands):
+        if not isinstance(operand.owner, sched.AllocOp):
+            continue
+        for layout in _other_swizzles(resolved_layout_of(operand)):
+            what = f"operand {index}, {value_label(operand)}, of {op_label(op)} with {layout}"
+            yield "swizzle", what, _use_other_layout(index, layout)
+
+
+def _other_swizzles(layout: AnyLayout) -> Iterator[AnyLayout]:
+    if not isinstance(layout, ComposedLayout) or not layout.swizzle.bits:
+        return
+    yield layout.layout
+    swizzle = layout.swizzle
+    if swizzle.bits > 1:
+        fewer = Swizzle(swizzle.bits - 1, swizzle.base, swizzle.shift)
+        yield ComposedLayout(fewer, layout.offset, layout.layout)
+
+
+def _use_other_layout(index: int, layout: AnyLayout) -> Edit:
+    def edit(op: Operation) -> None:
+        op.operands[index] = _alias(op.operands[index], layout)
+
+    return edit
+
+
+def _alias(buffer: SSAValue, layout: AnyLayout) -> SSAValue:
+    """A second buffer on the bytes of a first one."""
+    owner, type_ = buffer.owner, buffer.type
+    assert isinstance(owner, sched.AllocOp) and isinstance(type_, sched.SharedType)
+    alias = sched.AllocOp(
+        type_.with_layout(LayoutAttr(layout)), owner.stage_count, owner.byte_offset
+    )
+    block = owner.parent_block()
+    assert block is not None
+    block.insert_op_after(alias, owner)
+    alias.result.name_hint = f"{buffer.name_hint or 'buffer'}_alias"
+    return alias.result

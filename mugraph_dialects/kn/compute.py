@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from xdsl.dialects.builtin import Float32Type, FloatAttr, TensorType, f32
+from xdsl.dialects.builtin import Float16Type, Float32Type, FloatAttr, TensorType, f32
 from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import Attribute, SpacedOpaqueSyntaxAttribute, SSAValue
 from xdsl.irdl import (
@@ -116,6 +116,10 @@ class MatmulOp(KernelOp):
             raise VerifyException(
                 f"{op_label(self)} multiplies {types[0]} by {types[1]} into {types[2]}; cuBLAS "
                 "takes one element type: convert the others"
+            )
+        if self.computation is Computation.F16 and not isinstance(types[0], Float16Type):
+            raise VerifyException(
+                f"{op_label(self)}: compute f16 is for tensors of f16, not {types[0]}; leave it out"
             )
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:

@@ -29,6 +29,7 @@ from mugraph.codegen.cuda.names import Names, sanitize
         ("A", "A_v"),
         ("Target", "Target_v"),
         ("Source1", "Source1_v"),
+        ("i0", "i0_v"),  # of a loop over batches
         ("NULL", "NULL_v"),
         ("USE_NVSHMEM", "USE_NVSHMEM_v"),
         ("errno", "errno_v"),

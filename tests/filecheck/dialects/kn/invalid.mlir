@@ -202,3 +202,19 @@ func.func @computation(%x: tensor<4x4xf16>) {
 }
 // CHECK: kn.matmul %x, %x compute f8
 // CHECK: Expected `f32`, or `f16`.
+
+// -----
+
+// CHECK: 'kn.matmul' %z multiplies f16 by f32 into f16; cuBLAS takes one element type: convert the others
+func.func @mixed_types(%x: tensor<4x4xf16>, %y: tensor<4x4xf32>) {
+  %z = kn.matmul %x, %y : (tensor<4x4xf16>, tensor<4x4xf32>) -> tensor<4x4xf16>
+  func.return
+}
+
+// -----
+
+// CHECK: 'kn.matmul' %z: compute f16 is for tensors of f16, not f32; leave it out
+func.func @narrow_sum(%x: tensor<4x4xf32>) {
+  %z = kn.matmul %x, %x compute f16 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  func.return
+}

@@ -74,13 +74,17 @@ FLOAT64 = RoundingModel(np.float64, stores=False)
 
 def _rounded(bound: Array, value: Array, dtype: np.dtype[Any], unit: float) -> Array:
     """The bound after one more rounding to ``dtype`` with unit roundoff ``unit``."""
-    reach = np.abs(value) + bound
     information = np.finfo(dtype)
+    reach = np.asarray(np.abs(value) + bound)
+    # In place, since these arrays may be hundreds of megabytes.
+    rounded = np.asarray(reach * unit)
     # Below the least normal number the error is absolute; 0 stays 0.
-    least = np.where(reach > 0, float(information.smallest_subnormal) / 2, 0.0)
-    return np.where(
-        reach <= float(information.max), bound + np.maximum(unit * reach, least), np.inf
-    )
+    least = float(information.smallest_subnormal) / 2
+    np.maximum(rounded, least, out=rounded, where=reach > 0)
+    rounded += bound
+    # What may overflow has no bound, and neither has NaN.
+    rounded[~(reach <= float(information.max))] = np.inf
+    return rounded
 
 
 class BoundedArray(ComponentArray):

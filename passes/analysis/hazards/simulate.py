@@ -47,18 +47,38 @@ class _Snapshot:
         )
 
 
+def _is_in_place(write: Event, read: Event) -> bool:
+    """Whether each thread writes exactly what it read with the same instruction.
+
+    Only then is one operator safe that reads and writes the same bytes through two buffers: it may
+    read several vectors before it writes the first.
+    """
+    return (
+        write.start == read.start
+        and write.touch.access.access_bytes == read.touch.access.access_bytes
+        and write.touch.access.element_bytes == read.touch.access.element_bytes
+        and np.array_equal(write.touch.access.offsets, read.touch.access.offsets)
+    )
+
+
 class Simulation:
     """One run of a program; ``without`` is an operator to leave out.
 
-    With ``first_only`` it ends at the first hazard.
+    With ``first_only`` it ends at the first hazard; with ``every_iteration`` it skips none.
     """
 
     def __init__(
-        self, program: Program, *, without: Operation | None = None, first_only: bool = False
+        self,
+        program: Program,
+        *,
+        without: Operation | None = None,
+        first_only: bool = False,
+        every_iteration: bool = False,
     ) -> None:
         self.program = program
         self.without = without
         self.first_only = first_only
+        self.every_iteration = every_iteration
         waits = [
             step.operation.pending_groups
             for segment in program.segments
@@ -95,7 +115,8 @@ class Simulation:
         iteration = 0
         skipped = 0
         while iteration < iterations and not self._is_done:
-            if not skipped and iteration + period <= iterations - ahead:
+            may_skip = not skipped and not self.every_iteration
+            if may_skip and iteration + period <= iterations - ahead:
                 now = _Snapshot(iteration, self.memory.ordering_state(), self.memory.written.copy())
                 if iteration >= period and now.repeats(snapshots[iteration - period]):
                     skipped = (iterations - ahead - iteration) // period * period
@@ -142,7 +163,7 @@ class Simulation:
         for event in writes:
             self._check_order(event)
             for read in reads:
-                if read.touch.buffer is not event.touch.buffer:
+                if read.touch.buffer is not event.touch.buffer and not _is_in_place(event, read):
                     self._check_pair(event, read, any_threads=True)
         for event in writes:
             memory.write(event)

@@ -1,0 +1,227 @@
+"""The parts of the address level by themselves: memory, copies in flight, registers, lanes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from interpreter_programs import integers, parse
+
+from mugraph.dialects import sched
+from mugraph.dialects.sched.accesses import StageReference
+from mugraph.dialects.sched.mappings import MmaFragment
+from mugraph.runtime.interpreter import run_function
+from mugraph.runtime.interpreter.address_kernel import AddressLevel, stretches_of, warps_in
+from mugraph.runtime.interpreter.address_level import sum_over_lanes
+from mugraph.runtime.interpreter.matmul_plans import MatmulPlan, fragment_of
+from mugraph.runtime.interpreter.memory import (
+    CopyGroups,
+    CopyInFlight,
+    DeviceTensor,
+    SharedBuffer,
+    SharedMemory,
+    poison,
+)
+
+HALF = np.dtype(np.float16)
+START = np.array([0])
+
+
+def buffer(memory: SharedMemory, offset: int = 0, stages: int = 1) -> SharedBuffer:
+    return SharedBuffer(memory, offset, stages, 32)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_memory_is_poison_until_it_is_written(dtype: type[np.floating]) -> None:
+    memory = SharedMemory(2, 64)
+    place = buffer(memory)
+    assert np.isnan(
+        place.read(np.dtype(dtype), np.arange(64 // np.dtype(dtype).itemsize), START)
+    ).all()
+    assert np.isnan(poison(np.dtype(dtype)))
+    place.write(np.array([3, 1]), START, np.array([[5, 6], [7, 8]], dtype))
+    read = place.read(np.dtype(dtype), np.array([1, 2, 3]), START)
+    np.testing.assert_array_equal(read, np.array([[6, np.nan, 5], [8, np.nan, 7]], dtype))
+
+
+def test_whole_lines_keep_every_bit() -> None:
+    memory = SharedMemory(1, 64)
+    bits = np.random.default_rng(0).integers(0, 256, (1, 64), np.uint8)
+    memory.bytes[...] = bits
+    line = np.dtype(np.complex128)
+    place = buffer(memory)
+    place.write(np.array([3, 2, 1, 0]), START, place.read(line, np.arange(4), START))
+    np.testing.assert_array_equal(memory.bytes.reshape(4, 16), bits.reshape(4, 16)[::-1])
+
+
+def test_stages() -> None:
+    place = buffer(SharedMemory(1, 256), offset=64, stages=3)
+    assert place.starts(StageReference(), 4) == 64 + 32
+    assert place.starts(StageReference(ahead=2), 4) == 64
+    assert place.starts(StageReference(iteration=2), 4) == 64 + 64
+    assert place.starts(StageReference(iteration=0, every_stage=True), 4) == 64
+
+
+def test_copies_land_group_by_group() -> None:
+    place = buffer(SharedMemory(1, 64))
+    groups = CopyGroups()
+
+    def issue(at: int) -> None:
+        values = np.array([[at + 1.0]], HALF)
+        groups.uncommitted.append(CopyInFlight(place, np.array([at]), START, values))
+
+    def landed() -> list[int]:
+        values = place.read(HALF, np.arange(5), START)[0]
+        return [int(at) for at in np.flatnonzero(~np.isnan(values))]
+
+    issue(0)
+    issue(1)
+    groups.wait(0)
+    assert landed() == []  # A wait covers committed groups only.
+    groups.commit()
+    issue(2)
+    groups.commit()
+    groups.commit()  # An empty group counts.
+    groups.wait(2)
+    assert landed() == [0, 1]
+    groups.wait(2)
+    assert landed() == [0, 1]
+    groups.wait(1)
+    assert landed() == [0, 1, 2]
+
+
+def test_a_padded_tensor() -> None:
+    module = parse("""
+    sched.kernel @kernel inputs 1 grid [1, 1, 1] block [32, 1, 1] smem 0 {
+    ^bb0(%x: !sched.global<3x5xf16, (3,5):(1,8)>, %y: !sched.global<3x5xf16, (3,5):(8,1)>):
+    }
+    """)
+    kernel = next(op for op in module.walk() if isinstance(op, sched.KernelOp))
+    x = integers((3, 5))
+    column_major = DeviceTensor.of(kernel.body.block.args[0], x)
+    assert column_major.elements.shape == (4 * 8 + 2 + 1,)
+    np.testing.assert_array_equal(column_major.logical(), x)
+    np.testing.assert_array_equal(column_major.elements[8:11], x[:, 1])
+    assert np.isnan(column_major.elements[3:8]).all()
+    assert column_major.logical_written().all()
+    empty = DeviceTensor.empty(kernel.body.block.args[1])
+    assert np.isnan(empty.logical()).all() and not empty.logical_written().any()
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 8, 32])
+@pytest.mark.parametrize("threads", [32, 48, 64])
+def test_lanes_add_pairwise(lanes: int, threads: int) -> None:
+    sums = np.random.default_rng(0).standard_normal((2, threads)).astype(np.float32)
+    expected = np.zeros((2, -(-threads // lanes) * lanes), np.float32)
+    expected[:, :threads] = sums
+    distance = lanes // 2
+    while distance:
+        expected = np.stack(
+            [expected[:, t] + expected[:, t ^ distance] for t in range(expected.shape[1])], axis=1
+        )
+        distance //= 2
+    np.testing.assert_array_equal(sum_over_lanes(sums, lanes), expected[:, :threads])
+
+
+@pytest.mark.parametrize("warps", [(1, 1), (2, 1), (1, 4), (2, 3)])
+@pytest.mark.parametrize("extents", [(16, 8), (40, 24), (7, 33)])
+def test_a_fragment_holds_what_the_header_says(
+    warps: tuple[int, int], extents: tuple[int, int]
+) -> None:
+    fragment = MmaFragment(*warps, *extents)
+    row, column = fragment.coordinates()
+    shape = (1, warps[1], warps[0], fragment.tiles_m * 16, fragment.tiles_n * 8)
+    # The product whose value at (row, column) of the whole matrix is row * 1000 + column.
+    _, n, m, r, c = np.indices(shape)
+    rows = (r // 16 * warps[0] + m) * 16 + r % 16
+    columns = (c // 8 * warps[1] + n) * 8 + c % 8
+    values = fragment_of((rows * 1000 + columns).astype(np.float32))
+    np.testing.assert_array_equal(values[0], row * 1000 + column)
+
+
+@pytest.mark.parametrize("ldmatrix", ["true", "false"])
+@pytest.mark.parametrize("extents", [(16, 8, 16), (24, 40, 24), (8, 72, 40), (56, 16, 8)])
+@pytest.mark.parametrize("warps", [(1, 1), (2, 2), (4, 1)])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_products_of_any_extents(
+    ldmatrix: str, extents: tuple[int, int, int], warps: tuple[int, int], transposed: bool
+) -> None:
+    m, n, k = extents
+    text = product_of(m, n, k, warps, ldmatrix, transposed)
+    a, b = integers((m, k)), integers((k, n), seed=1)
+    module = parse(text)
+    op = next(op for op in module.walk() if isinstance(op, sched.MmaOp))
+    assert MatmulPlan.build(op).lhs.is_whole == (
+        m % 16 == 0 and k % 16 == 0 and m // 16 % warps[0] == 0
+    )
+    exact = (a.astype(np.float64) @ b.astype(np.float64)).astype(np.float16)
+    for order in ("together", "reversed"):
+        (result,) = run_function(module, None, [a, b], level="address", order=order)
+        np.testing.assert_array_equal(result, exact)
+
+
+def product_of(
+    m: int, n: int, k: int, warps: tuple[int, int], ldmatrix: str, transposed: bool
+) -> str:
+    """A kernel of one block that multiplies a (m, k) and b (k, n), copied synchronously."""
+    threads = warps[0] * warps[1] * 32
+    a, b, c = (
+        f"{extents[0]}x{extents[1]}xf16, ({extents[0]},{extents[1]})"
+        for extents in ((m, k), (k, n), (m, n))
+    )
+    layouts = [f"(1,{m})", f"(1,{k})"] if transposed else [f"({k},1)", f"({n},1)"]
+    sa, sb = f"!sched.shared<{a}:{layouts[0]}>", f"!sched.shared<{b}:{layouts[1]}>"
+    sc = f"!sched.shared<{c}:({n},1)>"
+    ga, gb = f"!sched.global<{a}:({k},1)>", f"!sched.global<{b}:({n},1)>"
+    gc = f"!sched.global<{c}:({n},1)>"
+    warp_grid = f"({warps[0]},{warps[1]},1)"
+    acc = (
+        f"!sched.fragment<{m}x{n}xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, {warp_grid}>>"
+    )
+    by = f"by <{threads}, vector 1, order [1, 0]>"
+    at_b = -(-m * k * 2 // 128) * 128
+    at_c = at_b + -(-k * n * 2 // 128) * 128
+    return f"""
+    sched.kernel @kernel inputs 2 grid [1, 1, 1] block [{threads}, 1, 1] smem {at_c + m * n * 2} {{
+    ^bb0(%a: {ga}, %b: {gb}, %c: {gc}):
+      %sa = sched.alloc offset 0 : {sa}
+      %sb = sched.alloc offset {at_b} : {sb}
+      %sc = sched.alloc offset {at_c} : {sc}
+      %acc = sched.fragment : {acc}
+      sched.prologue {{
+        sched.copy %a to %sa {by} : {ga} to {sa}
+        sched.copy %b to %sb {by} : {gb} to {sb}
+        sched.fill %acc with 0.0 : {acc}
+        sched.barrier
+        sched.mma %sa, %sb to %acc ldmatrix [{ldmatrix}, {ldmatrix}] : {sa}, {sb} to {acc}
+        sched.store %acc to %sc : {acc} to {sc}
+        sched.barrier
+        sched.copy %sc to %c {by} : {sc} to {gc}
+      }}
+    }}
+    func.func @f(%a: tensor<{m}x{k}xf16>, %b: tensor<{k}x{n}xf16>) -> tensor<{m}x{n}xf16> {{
+      %c = sched.launch @kernel %a, %b
+        : (tensor<{m}x{k}xf16>, tensor<{k}x{n}xf16>) -> tensor<{m}x{n}xf16>
+      func.return %c : tensor<{m}x{n}xf16>
+    }}
+    """
+
+
+def test_barriers_cut_the_execution_into_stretches() -> None:
+    module = parse(product_of(16, 8, 16, (1, 1), "true", transposed=False))
+    kernel = next(op for op in module.walk() if isinstance(op, sched.KernelOp))
+    names = [[op.name for op, _ in stretch] for stretch in stretches_of(kernel)]
+    assert names == [
+        ["sched.copy", "sched.copy", "sched.fill"],
+        ["sched.mma", "sched.store"],
+        ["sched.copy"],
+    ]
+    assert warps_in(80) == [slice(0, 32), slice(32, 64), slice(64, 80)]
+
+
+def test_which_blocks_a_sample_holds() -> None:
+    every = AddressLevel().blocks_of((3, 2, 1))
+    np.testing.assert_array_equal(every[:4], [[0, 0, 0], [1, 0, 0], [2, 0, 0], [0, 1, 0]])
+    assert len(every) == 6
+    np.testing.assert_array_equal(
+        AddressLevel(sample=2).blocks_of((3, 2, 4)), [[0, 0, 0], [2, 1, 3]]
+    )

@@ -412,6 +412,12 @@ CASES = [
         shared("16x24xf32", "(16,24):(24,1)"),
         "then [exp, accum]",
     ),
+    store(
+        "odd_swizzle",
+        32,
+        tensor_core("16x16xf32", "1,1"),
+        shared("16x16xf16", "S<2,0,4> o (16,16):(16,1)"),
+    ),
     store("one_column", 32, tensor_core("16x1xf32", "1,1"), shared("16x1xf16", "(16,1):(1,16)")),
     store(
         "linear",

@@ -52,9 +52,9 @@ class ScalarFunction:
             raise ValueError(f"unknown scalar function '{self.name}'; known are {known}")
         expected = UNARY_FUNCTIONS.get(self.name, 0)
         if len(self.constants) != expected:
+            noun = "constant" if expected == 1 else "constants"
             raise ValueError(
-                f"scalar function '{self.name}' takes {expected} constants, "
-                f"got {len(self.constants)}"
+                f"scalar function '{self.name}' takes {expected} {noun}, got {len(self.constants)}"
             )
 
     @property

@@ -101,7 +101,8 @@ def offset_by(pointer: str, index: str, stride: int) -> str:
 
 
 def _grouped(expression: str) -> str:
-    return f"({expression})" if " + " in expression else expression
+    is_sum = " + " in expression and not expression.startswith("static_cast")
+    return f"({expression})" if is_sum else expression
 
 
 @singledispatch

@@ -39,8 +39,9 @@ class WorkspaceOp(IRDLOperation, HasWorkspace, ABC):
         """Checks that operands are computed before, and that there is one offset a result."""
         for operand in self.operands:
             owner = operand.owner
-            same_block = isinstance(owner, Operation) and owner.parent is self.parent
-            if same_block and not owner.is_before_in_block(self):
+            if not isinstance(owner, Operation) or owner.parent is not self.parent:
+                continue
+            if not owner.is_before_in_block(self):
                 raise VerifyException(
                     f"{op_label(self)} uses {value_label(operand)} before it is computed; "
                     "operators stand in the order of their data flow"

@@ -308,7 +308,7 @@ func.func @binary_step(%x: tensor<8x8xf16>) {
 
 // -----
 
-// CHECK: scalar function 'mul_scalar' takes 1 constants, got 0
+// CHECK: scalar function 'mul_scalar' takes 1 constant, got 0
 func.func @no_constant(%x: tensor<8x8xf16>) {
   %o = kn.customized %x grid [1, 1, 1] block [32, 1, 1] forloop 1 {
   ^bb0(%d: tensor<8x8xf16>):

@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test lint format docs demo clean
+.PHONY: help venv test fuzz lint format docs demo clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -30,6 +30,16 @@ $(INSTALLED): pyproject.toml
 test: $(INSTALLED) ## run the FileCheck and unit tests
 	$(BIN)/lit --succinct --show-unsupported tests/filecheck
 	$(BIN)/python -m pytest -r s
+
+# How many, from which seed; COMPILE=20 also compiles every 20th with nvcc, EMULATE=20 runs it.
+N ?= 1000
+SEED ?= 0
+COMPILE ?= 0
+EMULATE ?= 0
+
+fuzz: $(INSTALLED) ## take N random µGraphs through every pass and check each stage
+	PYTHONPATH=tests $(BIN)/python -m fuzz -n $(N) --seed $(SEED) \
+		--compile $(COMPILE) --emulate $(EMULATE) --out build/fuzz
 
 lint: $(INSTALLED) ## check style and types
 	$(BIN)/ruff check .

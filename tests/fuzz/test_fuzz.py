@@ -1,0 +1,87 @@
+"""A small slice of what ``make fuzz`` does, the same in every run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, seed, settings
+from xdsl.dialects.builtin import ModuleOp
+
+from fuzz.broken import Broken, broken_mugraphs
+from fuzz.kernel import mugraphs
+from fuzz.properties import PropertyError, compile_checked, parse, require_diagnostic
+from fuzz.search import BROKEN, WELL_FORMED, draw_case, failure_of, shrink
+
+REGRESSIONS = sorted((Path(__file__).parent / "regressions").glob("*.mlir"))
+BROKEN_REGRESSIONS = [path for path in REGRESSIONS if path.stem.startswith("broken_")]
+GOOD_REGRESSIONS = [path for path in REGRESSIONS if path not in BROKEN_REGRESSIONS]
+SEED = 1
+slice_settings = settings(
+    database=None, deadline=None, suppress_health_check=list(HealthCheck), derandomize=False
+)
+
+
+@seed(SEED)
+@settings(slice_settings, max_examples=8)
+@given(mugraphs())
+def test_every_stage_computes_the_same(module: ModuleOp) -> None:
+    compile_checked(str(module))
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_drawn_mugraph(number: int) -> None:
+    drawn = draw_case(WELL_FORMED, SEED, number)
+    if drawn is not None:
+        compile_checked(drawn.text)
+
+
+@seed(SEED)
+@settings(slice_settings, max_examples=15)
+@given(broken_mugraphs())
+def test_every_mistake_is_diagnosed(broken: Broken) -> None:
+    require_diagnostic(broken.text)
+
+
+@pytest.mark.parametrize("number", range(30))
+def test_drawn_mistake(number: int) -> None:
+    drawn = draw_case(BROKEN, SEED, number)
+    if drawn is not None:
+        require_diagnostic(drawn.text)
+
+
+@pytest.mark.parametrize("path", GOOD_REGRESSIONS, ids=lambda path: path.stem)
+def test_regression(path: Path) -> None:
+    compile_checked(str(parse(path.read_text(encoding="utf-8"))))
+
+
+@pytest.mark.parametrize("path", BROKEN_REGRESSIONS, ids=lambda path: path.stem)
+def test_broken_regression(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    (first, *_) = text.splitlines()
+    assert first.removeprefix("// ") in require_diagnostic(text)
+
+
+def test_a_wrong_pass_is_caught_and_its_case_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The property fails where a pass changes the function, and shrinking keeps that."""
+    from mugraph.passes import decompose_threadblock
+
+    original = decompose_threadblock.tb.MulScalarOp
+
+    def slightly_wrong(operand: object, scalar: float, type_: object) -> object:
+        return original(operand, scalar * 1.01, type_)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(decompose_threadblock.tb, "MulScalarOp", slightly_wrong)
+    for number in range(100):
+        drawn = draw_case(WELL_FORMED, SEED, number)
+        if drawn is None or "forloop_accum rms" not in drawn.text:
+            continue
+        failure = failure_of(WELL_FORMED, drawn.text)
+        if failure is not None:
+            assert failure.stage == "--decompose-threadblock, in float64"
+            small = shrink(WELL_FORMED, drawn, failure.stage, most_attempts=12)
+            assert len(small.text) < len(drawn.text)
+            with pytest.raises(PropertyError, match="decompose-threadblock"):
+                compile_checked(small.text)
+            return
+    pytest.fail("no random µGraph noticed the wrong constant")

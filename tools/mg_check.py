@@ -194,7 +194,11 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="where they differ, write the inputs and results there as .npy files",
     )
-    parser.add_argument("--time", action="store_true", help="print what each check took")
+    parser.add_argument(
+        "--time",
+        action="store_true",
+        help="print the processor time that each check took, and the memory",
+    )
     parser.add_argument("--version", action="version", version=f"mugraph {mugraph.__version__}")
     return parser
 
@@ -222,7 +226,7 @@ def _main(arguments: Sequence[str]) -> int:
             times = ", ".join(
                 f"{kind} {seconds:.3f} s" for kind, seconds in verdict.seconds.items()
             )
-            print(f"{name}: time: {times}")
+            print(f"{name}: processor time: {times}")
         if verdict.difference is not None and options.counterexample is not None:
             folder = options.counterexample
             if len(modules) > 1:

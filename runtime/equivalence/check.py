@@ -38,6 +38,7 @@ class Verdict:
     reasons: list[str] = field(default_factory=list[str])
     difference: Difference | None = None
     seconds: dict[Evidence, float] = field(default_factory=dict[Evidence, float])
+    """Of processor time, all threads together."""
 
     def __str__(self) -> str:
         return f"{self.answer}: {'; '.join(self.reasons) or 'nothing was tried'}"
@@ -77,9 +78,9 @@ class Checker:
         for evidence, step in steps.items():
             if evidence not in self.evidence:
                 continue
-            start = time.perf_counter()
+            start = time.process_time()
             step(subject, verdict)
-            verdict.seconds[evidence] = time.perf_counter() - start
+            verdict.seconds[evidence] = time.process_time() - start
             if verdict.answer is Answer.DIFFERENT:
                 break
             if verdict.answer is Answer.PROVED and not self.thorough:

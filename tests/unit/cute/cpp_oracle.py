@@ -82,6 +82,10 @@ def cpp(value: Any) -> str:
     return f"Int<{value}>{{}}"
 
 
+EXPRESSIONS_A_PROGRAM = 500
+"""More in one program would take the compiler gigabytes."""
+
+
 def evaluate(
     expressions: list[str],
     folder: Path,
@@ -91,9 +95,20 @@ def evaluate(
     """What CuTe makes of the C++ expressions, in order.
 
     Of those numbered in ``with_values``, which must be layouts to integers, the values too.
-    ``headers`` is further C++ at the top.  The expressions are spread over functions of 50
-    so that the compiler does not see one huge one.
+    ``headers`` is further C++ at the top.
     """
+    answers: list[Answer] = []
+    for first in range(0, len(expressions), EXPRESSIONS_A_PROGRAM):
+        part = expressions[first : first + EXPRESSIONS_A_PROGRAM]
+        valued = frozenset(number - first for number in with_values)
+        answers += _evaluate_in_one_program(part, folder, valued, headers)
+    return answers
+
+
+def _evaluate_in_one_program(
+    expressions: list[str], folder: Path, with_values: frozenset[int], headers: str
+) -> list[Answer]:
+    # Spread over functions of 50, so that the compiler does not see one huge one.
     directories = include_directories()
     assert not isinstance(directories, str), directories
     functions: list[str] = []

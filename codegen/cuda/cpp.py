@@ -64,7 +64,7 @@ def layout_type(shape: Nested, stride: Nested, like: AnyLayout | None = None) ->
     text = f"Layout<{_nested('Shape', as_tuple)}, {_nested('Stride', stride_tuple)}>"
     if isinstance(like, ComposedLayout):
         bits, base, shift = like.swizzle.bits, like.swizzle.base, like.swizzle.shift
-        return f"ComposedLayout<Swizzle<{bits}, {base}, {shift}>, Int<0>, {text}>"
+        return f"ComposedLayout<Swizzle<{bits}, {base}, {shift}>, Int<{like.offset}>, {text}>"
     return text
 
 

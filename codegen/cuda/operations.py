@@ -190,9 +190,22 @@ def _(op: sched.BarrierOp, printer: KernelPrinter) -> None:
     printer.writer.line(f"__syncthreads();  // {op.name}")
 
 
+def partition_of(
+    op: sched.CopyOp | sched.ElementwiseOp | sched.ReduceOp, printer: KernelPrinter
+) -> LinearPartition:
+    """Who does what of an operation; the headers count on every thread of the block."""
+    partition = op.partition.data
+    if partition.threads != printer.threads:
+        raise CodegenError(
+            f"{op_label(op)} is dealt to {partition.threads} threads; the CUDA target deals to all "
+            f"{printer.threads} of the block"
+        )
+    return partition
+
+
 @print_operation.register
 def _(op: sched.CopyOp, printer: KernelPrinter) -> None:
-    partition = op.partition.data
+    partition = partition_of(op, printer)
     shape = shape_of(op.source.type)
     iteration = printer.iteration
     if op.fixed_iteration is not None:
@@ -245,7 +258,7 @@ def _source_layouts(
 
 @print_operation.register
 def _(op: sched.ElementwiseOp, printer: KernelPrinter) -> None:
-    partition: LinearPartition = op.partition.data
+    partition = partition_of(op, printer)
     domain = shape_of(op.destination.type)
     epilogue = epilogue_of(op)
     writer = printer.writer
@@ -275,7 +288,7 @@ def _(op: sched.ElementwiseOp, printer: KernelPrinter) -> None:
 
 @print_operation.register
 def _(op: sched.ReduceOp, printer: KernelPrinter) -> None:
-    partition = op.partition.data
+    partition = partition_of(op, printer)
     source_strides = strides_of(resolved_layout_of(op.source))
     results = shape_of(op.destination.type)
     groups, dim = op.groups(), op.reduced_dim

@@ -14,6 +14,8 @@
 // TWICE: mg-opt: error: result 1 of 'func.func' @twice repeats an earlier result (%y); return each value once
 // RUN: not mg-opt --transpile -t 'cuda{function=argument}' %s 2>&1 | filecheck %s --check-prefix ARGUMENT
 // ARGUMENT: mg-opt: error: result 0 of 'func.func' @argument is its argument %x; no kernel writes it: return the result of an operator
+// RUN: mg-opt --transpile %examples/lora.mlir | sed '/sched.copy/s/by <128,/by <64,/' | not mg-opt -t cuda 2>&1 | filecheck %s --check-prefix PARTIAL
+// PARTIAL: mg-opt: error: 'sched.copy' of %{{.*}} is dealt to 64 threads; the CUDA target deals to all 128 of the block
 
 // One function of several can be printed; a declaration is none.
 // RUN: mg-opt --transpile -t 'cuda{function=plain}' %s | filecheck %s

@@ -87,8 +87,8 @@ class Float64Reference:
                 usable = _usable(one) & _usable(other)
                 compared += int(np.count_nonzero(usable))
                 total += usable.size
-                room = one.bound(FLOAT64) + other.bound(FLOAT64)
                 with np.errstate(all="ignore"):
+                    room = one.bound(FLOAT64) + other.bound(FLOAT64)
                     wrong = usable & (np.abs(one.value - other.value) > room)
                 if wrong.any():
                     place = first_place(wrong)

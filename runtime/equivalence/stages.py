@@ -169,28 +169,29 @@ def _check(watch: FunctionWatch, subject: Subject, when: str) -> None:
     except ExecutionError as error:
         raise CheckError(f"{when} @{name} cannot be executed: {error}") from error
     for number, (result, expected) in enumerate(zip(results, watch.expected, strict=True)):
-        usable = _has_budget(result) & _has_budget(expected)
-        watch.unbounded += int(np.count_nonzero(~usable))
-        room = result.bound(FLOAT64) + expected.bound(FLOAT64)
+        with np.errstate(all="ignore"):
+            room = result.bound(FLOAT64) + expected.bound(FLOAT64)
+            budget = result.bound(STORAGE) + result.bound(FLOAT64)
+        known = np.isfinite(expected.value) & np.isfinite(expected.bound(FLOAT64))
+        watch.unbounded += int(np.count_nonzero(~known | ~np.isfinite(budget)))
         _expect_within(
-            usable,
+            known,
             (result.value, expected.value),
             room,
             f"{when} @{name} is another function ({watch.inputs}): element {{place}} of result "
             f"{number} is {{one}} in float64 and was {{other}} before the passes; rounding in "
             "float64 explains {room}.",
         )
-        budget = result.bound(STORAGE) + result.bound(FLOAT64)
         for how, stored in runs.items():
-            error = _expect_within(
-                usable,
+            share = _expect_within(
+                np.isfinite(result.value) & np.isfinite(budget),
                 (stored[number].astype(np.float64), result.value),
                 budget,
                 f"{when} @{name}{how} rounds more than its operators explain ({watch.inputs}): "
                 f"element {{place}} of result {number} is {{one}} and would be {{other}} in "
                 "float64; the budget derived from the operators is {room}.",
             )
-            watch.largest_share = max(watch.largest_share, error)
+            watch.largest_share = max(watch.largest_share, share)
 
 
 def _is_planned(module: ModuleOp) -> bool:
@@ -200,14 +201,16 @@ def _is_planned(module: ModuleOp) -> bool:
     return bool(buffers) and not graphs and all(op.byte_offset is not None for op in buffers)
 
 
-def _expect_within(usable: Array, pair: tuple[Array, Array], room: Array, message: str) -> float:
-    """The largest part of ``room`` that a difference takes; ``CheckError`` where it is over 1."""
+def _expect_within(known: Array, pair: tuple[Array, Array], room: Array, message: str) -> float:
+    """The largest part of ``room`` that a difference takes; ``CheckError`` where it is over 1.
+
+    Where the second number is ``known`` the first must be finite, whatever the room.
+    """
     one, other = pair
     with np.errstate(all="ignore"):
         difference = np.abs(one - other)
-        # A NaN on one side is a difference.
-        wrong = usable & ~(difference <= room)
-        shares = np.where(usable & (room > 0), difference / room, 0.0)
+        wrong = known & (~np.isfinite(one) | (difference > room))
+        shares = np.where(known & np.isfinite(room) & (room > 0), difference / room, 0.0)
     if wrong.any():
         place = first_place(wrong)
         raise CheckError(

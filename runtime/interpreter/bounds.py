@@ -101,7 +101,8 @@ class BoundedArray(ComponentArray):
 
     def bound(self, model: RoundingModel) -> Array:
         """How far a run of this model may be from the exact numbers, infinite where unknown."""
-        bound = self.components[1 + self.models.index(model)] * OWN_ROUNDING
+        with np.errstate(over="ignore"):
+            bound = self.components[1 + self.models.index(model)] * OWN_ROUNDING
         return np.where(np.isnan(bound), np.inf, bound)
 
     def of(self, components: Sequence[Array]) -> Self:

@@ -12,7 +12,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, ModuleOp, f32, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass, PassPipeline
-from xdsl.rewriter import Rewriter
+from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.universe import Universe
 
 from mugraph.dialects import sched, tb
@@ -96,6 +96,15 @@ def skip_the_norm(module: ModuleOp) -> None:
             Rewriter.replace_op(op, tb.MulOp(op.lhs, op.rhs, op.result.type))
 
 
+def divide_by_nothing(module: ModuleOp) -> None:
+    """All results become NaN, which no budget excuses."""
+    for op in list(module.walk()):
+        if isinstance(op, tb.DivOp):
+            nothing = tb.SubOp(op.rhs, op.rhs, op.rhs.type)
+            Rewriter.insert_op(nothing, InsertPoint.before(op))
+            op.operands[1] = nothing.result
+
+
 def overlap_buffers(module: ModuleOp) -> None:
     for op in module.walk():
         if isinstance(op, sched.AllocOp):
@@ -122,6 +131,7 @@ def planted(change: Callable[[ModuleOp], None]) -> PlantedPass:
     [
         (rmsnorm_linear(3, 4), change_constant),
         (rmsnorm_linear(3, 4), skip_the_norm),
+        (rmsnorm_linear(3, 4), divide_by_nothing),
         (attention(4, 2), read_sums_as_contiguous),
     ],
 )

@@ -462,7 +462,8 @@ def late_values(graph: CustomizedOp) -> set[SSAValue]:
     """The tiles that exist after the loop."""
     late: set[SSAValue] = set()
     for op in graph.body.block.ops:
-        if isinstance(op, tb.AccumulatorOp) or any(value in late for value in op.operands):
+        accumulates = isinstance(op, tb.AccumulatorOp) or tb.epilogue_of(op).accumulates
+        if accumulates or any(value in late for value in op.operands):
             late.update(op.results)
     return late
 

@@ -226,8 +226,13 @@ def _(op: tb.ForloopAccumSumToDimxOp, operands: Sequence[Range], iterations: int
 
 def range_of_result(op: Operation, operands: Sequence[Range], iterations: int = 1) -> Range:
     """The range of an operator's result as it is stored; raises ``OutOfRangeError``."""
-    element_type = element_type_of(op.results[0].type)
-    return range_before_rounding(op, operands, iterations).rounded(element_type)
+    value = range_before_rounding(op, operands, iterations)
+    epilogue = tb.epilogue_of(op)
+    for function in epilogue.functions:
+        value = apply(function, [value])
+    if epilogue.accumulates:
+        value = value.scaled(iterations)
+    return value.rounded(element_type_of(op.results[0].type))
 
 
 def find_ranges(function_body: Sequence[Operation], ranges: dict[SSAValue, Range]) -> None:

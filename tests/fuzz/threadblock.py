@@ -20,6 +20,8 @@ from fuzz.drawing import (
 )
 from fuzz.ranges import OutOfRangeError, Range, range_of_result
 from mugraph.dialects import tb
+from mugraph.dialects.elementwise import Epilogue, EpilogueAttr, ScalarFunction
+from mugraph.dialects.interfaces import HasEpilogue
 from mugraph.dialects.kn import CustomizedOp, is_loop_invariant_input
 from mugraph.dialects.shapes import ShapeError, broadcast_shape
 from mugraph.dialects.tensor_types import element_type_of, shape_of
@@ -170,6 +172,9 @@ class ThreadblockDrawer:
         """Adds an operator unless it mixes phases or leaves the range of useful numbers."""
         operands = list(op.operands)
         late = self.is_late(operands)
+        if isinstance(op, HasEpilogue) and self.chooser.chance(10):
+            op.epilogue = EpilogueAttr(self.draw_epilogue())
+            accumulates = op.epilogue.data.accumulates
         try:
             if late is None or (accumulates and late):
                 raise OutOfRangeError("the phases do not fit")
@@ -181,6 +186,13 @@ class ThreadblockDrawer:
         self.block.add_op(op)
         (self.after if late or accumulates else self.looped).append(op.results[0])
         return op.results[0]
+
+    def draw_epilogue(self) -> Epilogue:
+        """What fusion makes, and a user may write as well."""
+        functions = [ScalarFunction("square"), ScalarFunction("mul_scalar", (0.5,))]
+        count = self.chooser.number(0, 2)
+        accumulates = self.chooser.chance(50) or count == 0
+        return Epilogue(tuple(self.chooser.pick(functions) for _ in range(count)), accumulates)
 
     def stensor(self, shape: Sequence[int]) -> tb.STensorType:
         return tb.STensorType(shape, self.chooser.element_type())

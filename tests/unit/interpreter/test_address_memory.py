@@ -225,3 +225,76 @@ def test_which_blocks_a_sample_holds() -> None:
     np.testing.assert_array_equal(
         AddressLevel(sample=2).blocks_of((3, 2, 4)), [[0, 0, 0], [2, 1, 3]]
     )
+
+
+SHARED_A = "!sched.shared<8x12xf16, S<1,2,2> o (8,12):(12,1)>"
+SHARED_R = "!sched.shared<8x12xf16, (8,12):(1,8)>"
+SHARED_S = "!sched.shared<8x3xf32, (8,3):(3,1)>"
+DEVICE_A = "!sched.global<8x12xf16, (8,12):(12,1)>"
+DEVICE_R = "!sched.global<8x12xf16, (8,12):(16,1)>"
+DEVICE_S = "!sched.global<8x3xf16, (8,3):(3,1)>"
+LINEAR = "!sched.fragment<8x12xf32, #sched.linear<32, vector 4, order [1, 0]>>"
+BY = "by <32, vector 4, order [1, 0]>"
+
+STEPS = {
+    "accumulation in shared memory": f"""
+      sched.fill %r with 2.0 : {SHARED_R}
+      sched.barrier
+      sched.elementwise square %a to %r then [mul_scalar(0.3), accum] {BY}
+        : {SHARED_A} to {SHARED_R}
+    """,
+    "registers that are added up": f"""
+      sched.fill %f with 0.0 : {LINEAR}
+      sched.elementwise exp %a to %g {BY} : {SHARED_A} to {LINEAR}
+      sched.accumulate %g to %f then [square] : {LINEAR} to {LINEAR}
+      sched.elementwise identity %a to %f then [accum] {BY} : {SHARED_A} to {LINEAR}
+      sched.store %f to %r then [mul_scalar(0.25)] : {LINEAR} to {SHARED_R}
+    """,
+    "two sources": f"""
+      sched.elementwise mul %a, %a to %r {BY} : {SHARED_A}, {SHARED_A} to {SHARED_R}
+    """,
+}
+
+
+def vector_kernel(steps: str) -> str:
+    """One block that reads x and writes two results: from %r, and sums of it from %s."""
+    return f"""
+    sched.kernel @kernel inputs 1 grid [1, 1, 1] block [32, 1, 1] smem 640 {{
+    ^bb0(%x: {DEVICE_A}, %o: {DEVICE_R}, %p: {DEVICE_S}):
+      %a = sched.alloc offset 0 : {SHARED_A}
+      %r = sched.alloc offset 256 : {SHARED_R}
+      %s = sched.alloc offset 512 : {SHARED_S}
+      %f = sched.fragment : {LINEAR}
+      %g = sched.fragment : {LINEAR}
+      sched.prologue {{
+        sched.copy %x to %a {BY} : {DEVICE_A} to {SHARED_A}
+        sched.barrier
+        {steps}
+        sched.barrier
+        sched.reduce %r to %s then [mul_scalar(0.5)] dim 1 strided lanes 4
+          by <32, vector 1, order [0, 1]> : {SHARED_R} to {SHARED_S}
+        sched.barrier
+        sched.reduce %r to %s then [accum] dim 1 contiguous lanes 2
+          by <32, vector 1, order [0, 1]> : {SHARED_R} to {SHARED_S}
+        sched.barrier
+        sched.copy %r to %o {BY} : {SHARED_R} to {DEVICE_R}
+        sched.copy %s to %p by <32, vector 1, order [1, 0]> : {SHARED_S} to {DEVICE_S}
+      }}
+    }}
+    func.func @f(%x: tensor<8x12xf16>) -> (tensor<8x12xf16>, tensor<8x3xf16>) {{
+      %o, %p = sched.launch @kernel %x : (tensor<8x12xf16>) -> (tensor<8x12xf16>, tensor<8x3xf16>)
+      func.return %o, %p : tensor<8x12xf16>, tensor<8x3xf16>
+    }}
+    """
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_steps_round_as_logical_values_do(name: str) -> None:
+    module = parse(vector_kernel(STEPS[name]))
+    x = integers((8, 12), 3)
+    logical = run_function(module, None, [x])
+    for order in ("together", "forward"):
+        by_address = run_function(module, None, [x], level="address", order=order)
+        np.testing.assert_array_equal(by_address[0], logical[0])
+        # Sums of four numbers in another order.
+        np.testing.assert_allclose(by_address[1], logical[1], rtol=1e-3)

@@ -26,6 +26,8 @@ from mugraph.passes.analysis.wavefronts import (
     SECTOR_BYTES,
     WARP,
     IntArray,
+    copy_sectors,
+    copy_wavefronts,
     ideal_sectors,
     ideal_wavefronts,
     ldmatrix_wavefronts,
@@ -80,13 +82,41 @@ def warp_addresses(access: ThreadAccess, start: int) -> IntArray:
     return np.where(offsets < 0, -1, start + offsets * access.element_bytes)
 
 
+def other_side(access: ThreadAccess) -> ThreadAccess | None:
+    """The read of the ``cp.async`` that an access is the write of, or the other way round."""
+    operation = access.operation
+    if access.proxy is not Proxy.ASYNC_COPY or not isinstance(operation, HasThreadAccesses):
+        return None
+    return next(
+        (
+            other
+            for other in operation.thread_accesses()
+            if other.proxy is Proxy.ASYNC_COPY and other.kind is not access.kind
+        ),
+        None,
+    )
+
+
 def access_wavefronts(access: ThreadAccess, addresses: IntArray) -> IntArray:
     """The wavefronts of every warp instruction of an access to shared memory."""
     if access.warp_collective:
         return ldmatrix_wavefronts(addresses)
-    if access.kind is AccessKind.WRITE or access.proxy is Proxy.ASYNC_COPY:
+    source = other_side(access)
+    if source is not None:
+        # Where the tile starts moves all banks alike.
+        return copy_wavefronts(addresses, warp_addresses(source, 0), access.access_bytes)
+    if access.kind is AccessKind.WRITE:
         return store_wavefronts(addresses, access.access_bytes)
     return load_wavefronts(addresses, access.access_bytes)
+
+
+def access_sectors(access: ThreadAccess, addresses: IntArray) -> IntArray:
+    """The sectors of every warp instruction of an access to device memory."""
+    target = other_side(access)
+    if target is not None:
+        # Stages start at bank 0, so that no offset changes which writes conflict.
+        return copy_sectors(warp_addresses(target, 0), addresses, access.access_bytes)
+    return sectors(addresses, access.access_bytes)
 
 
 def access_cost(access: ThreadAccess, kernel: KernelOp) -> AccessCost:
@@ -112,7 +142,7 @@ def access_cost(access: ThreadAccess, kernel: KernelOp) -> AccessCost:
 def _device_cost(access: ThreadAccess, kernel: KernelOp) -> AccessCost:
     counts = start_residues(access, kernel)
     by_residue = {
-        residue: int(sectors(warp_addresses(access, residue), access.access_bytes).sum())
+        residue: int(access_sectors(access, warp_addresses(access, residue)).sum())
         for residue in counts
     }
     addresses = warp_addresses(access, 0)

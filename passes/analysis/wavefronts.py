@@ -10,7 +10,9 @@ A group takes as many wavefronts as its busiest bank has distinct words; a word 
 want is brought once.
 
 Loads of 8 and 16 bytes may be served two groups at a time, see :func:`load_wavefronts`; stores
-and ``cp.async`` never are.  Sources and measurements: ``docs/memory-access.md``.
+and ``cp.async`` never are.  ``cp.async`` is bound by both of its sides, see
+:func:`copy_wavefronts` and :func:`copy_sectors`.  Sources and measurements:
+``docs/memory-access.md``.
 """
 
 from __future__ import annotations
@@ -62,8 +64,20 @@ def _words(addresses: IntArray, access_bytes: int) -> IntArray:
 
 
 def store_wavefronts(addresses: IntArray, access_bytes: int) -> IntArray:
-    """The wavefronts of stores to shared memory, and of the writes of ``cp.async``."""
+    """The wavefronts of stores to shared memory."""
     return group_wavefronts(addresses, access_bytes, lanes_together(access_bytes)).sum(axis=1)
+
+
+def copy_wavefronts(targets: IntArray, sources: IntArray, access_bytes: int) -> IntArray:
+    """The wavefronts of ``cp.async``, from where each lane writes and where it reads.
+
+    Each group takes the greater of what a store to ``targets`` would, and of what it would if the
+    ``sources`` lay in the same 32 banks: device memory comes through those of the L1 cache.
+    """
+    lanes = lanes_together(access_bytes)
+    written = group_wavefronts(targets, access_bytes, lanes)
+    read = group_wavefronts(sources, access_bytes, lanes)
+    return np.maximum(written, read).sum(axis=1)
 
 
 def load_wavefronts(addresses: IntArray, access_bytes: int) -> IntArray:
@@ -111,6 +125,41 @@ def sectors(addresses: IntArray, access_bytes: int) -> IntArray:
     is_new = np.ones_like(touched, dtype=np.bool_)
     is_new[:, 1:] = touched[:, 1:] != touched[:, :-1]
     return (is_new & (touched >= 0)).sum(axis=1)
+
+
+def copy_sectors(targets: IntArray, sources: IntArray, access_bytes: int) -> IntArray:
+    """The sectors of device memory that ``cp.async`` asks for.
+
+    Each wavefront of the writes asks for its own: lanes that read one sector and whose writes
+    cannot be served together ask for it twice.
+    """
+    lanes = lanes_together(access_bytes)
+    passes = _write_passes(targets.reshape(-1, lanes), access_bytes)
+    # Lanes of a pass keep their source, all others are idle: one row a pass.
+    read = np.where(
+        passes[:, None, :] == np.arange(lanes)[:, None], sources.reshape(-1, 1, lanes), -1
+    )
+    touched = sectors(read.reshape(-1, lanes), access_bytes)
+    return touched.reshape(targets.shape[0], -1).sum(axis=1)
+
+
+def _write_passes(targets: IntArray, access_bytes: int) -> IntArray:
+    """In which of its group's wavefronts each lane writes, ``[groups, lanes]``.
+
+    Lanes that write one place go together; of those that write different places in the same banks
+    the lower lane goes first.
+    """
+    places = targets // access_bytes
+    banks = places % (WAVEFRONT_BYTES // access_bytes)
+    passes = np.zeros_like(targets)
+    is_first = np.zeros(targets.shape, dtype=np.bool_)
+    for lane in range(targets.shape[1]):
+        same = places[:, :lane] == places[:, lane, None]
+        blocked = is_first[:, :lane] & (banks[:, :lane] == banks[:, lane, None])
+        joined = np.where(same, passes[:, :lane], 0).max(axis=1, initial=0)
+        is_first[:, lane] = ~same.any(axis=1) & (targets[:, lane] >= 0)
+        passes[:, lane] = np.where(is_first[:, lane], blocked.sum(axis=1), joined)
+    return passes
 
 
 def ideal_sectors(addresses: IntArray, access_bytes: int) -> IntArray:

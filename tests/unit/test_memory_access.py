@@ -22,6 +22,8 @@ from mugraph.passes.analysis.memory_access import (
     warp_addresses,
 )
 from mugraph.passes.analysis.wavefronts import (
+    copy_sectors,
+    copy_wavefronts,
     ideal_sectors,
     ideal_wavefronts,
     ldmatrix_wavefronts,
@@ -64,6 +66,8 @@ def warp(*addresses: object) -> npt.NDArray[np.int64]:
         pytest.param(LANES // 2 * 16, 16, 2, 4, 4, id="pairs of lanes want 16 bytes"),
         pytest.param(LANES // 16 * 16, 16, 2, 4, 4, id="half-warps want 16 bytes"),
         pytest.param(LANES // 2 * 128, 16, 16, 16, 4, id="pairs, but conflicts"),
+        # Measured: benchmarks/wavefront_cases.py, broadcast_halves.
+        pytest.param(LANES % 16 * 16, 16, 4, 4, 4, id="half-warps want the same 16 vectors"),
         pytest.param(np.where(LANES < 8, 16 * LANES, -1), 16, 1, 1, 1, id="a quarter-warp"),
     ],
 )
@@ -106,6 +110,80 @@ def test_wavefronts_against_a_brute_force(size: int, data: st.DataObject) -> Non
     loads = int(load_wavefronts(row, size)[0])
     assert loads <= expected
     assert loads == expected or size > 4
+
+
+FAR_ROWS = LANES // 4 * 1024 + LANES % 4 * 16
+"""Rows of 64 bytes, 1024 bytes apart."""
+
+
+@pytest.mark.parametrize(
+    ("targets", "sources", "size", "wavefronts", "asked"),
+    [
+        pytest.param(16 * LANES, 16 * LANES, 16, 4, 16, id="lines"),
+        pytest.param(128 * LANES, 16 * LANES, 16, 32, 32, id="writes conflict, sectors twice"),
+        pytest.param(LANES % 2 * 16 + LANES // 2 * 128, 16 * LANES, 16, 16, 16, id="by pairs"),
+        pytest.param(16 * LANES, FAR_ROWS, 16, 8, 16, id="sources conflict"),
+        pytest.param(128 * LANES, FAR_ROWS, 16, 32, 32, id="both sides conflict"),
+        pytest.param(4 * LANES, 4 * LANES, 4, 1, 4, id="words"),
+        pytest.param(4 * LANES, 128 * LANES, 4, 32, 32, id="a column of words"),
+        pytest.param(8 * LANES, 4096 + 8 * LANES, 8, 2, 8, id="8 bytes"),
+        pytest.param(0 * LANES, 16 * LANES, 16, 4, 16, id="all to one place"),
+        pytest.param(
+            np.where(LANES < 4, 16 * LANES, -1), np.where(LANES < 4, 32 * LANES, -1), 16, 1, 4,
+            id="four lanes",
+        ),
+    ],
+)  # fmt: skip
+def test_asynchronous_copies(
+    targets: npt.NDArray[np.int64],
+    sources: npt.NDArray[np.int64],
+    size: int,
+    wavefronts: int,
+    asked: int,
+) -> None:
+    assert copy_wavefronts(warp(targets), warp(sources), size).tolist() == [wavefronts]
+    assert copy_sectors(warp(targets), warp(sources), size).tolist() == [asked]
+    two = copy_sectors(warp(targets, 16 * LANES), warp(sources, 16 * LANES), 16)
+    assert len(two) == 2 and two[1] == 16
+
+
+def passes_of(targets: list[int | None], size: int) -> dict[int, list[int]]:
+    """Lanes by wavefront: each takes the first that has no other place in its banks."""
+    taken: list[dict[int, int]] = []
+    result: dict[int, list[int]] = {}
+    for lane, target in enumerate(targets):
+        if target is None:
+            continue
+        place = target // size
+        bank = place % (128 // size)
+        number = next((i for i, banks in enumerate(taken) if banks.get(bank, place) == place), None)
+        if number is None:
+            number = len(taken)
+            taken.append({})
+        taken[number][bank] = place
+        result.setdefault(number, []).append(lane)
+    return result
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from([4, 8, 16]), st.data())
+def test_copies_against_a_brute_force(size: int, data: st.DataObject) -> None:
+    places = st.integers(0, 64).map(lambda element: element * size)
+    lane = st.one_of(st.none(), st.tuples(places, places))
+    lanes = data.draw(st.lists(lane, min_size=32, max_size=32))
+    group = 128 // size if size > 4 else 32
+    asked = wavefronts = 0
+    for first in range(0, 32, group):
+        members = lanes[first : first + group]
+        passes = passes_of([m and m[0] for m in members], size)
+        read = passes_of([m and m[1] for m in members], size)
+        wavefronts += max(len(passes), len(read))
+        for own in passes.values():
+            asked += len({m[1] // 32 for m in (members[i] for i in own) if m is not None})
+    targets = np.array([[-1 if m is None else m[0] for m in lanes]], dtype=np.int64)
+    sources = np.array([[-1 if m is None else m[1] for m in lanes]], dtype=np.int64)
+    assert copy_sectors(targets, sources, size).tolist() == [asked]
+    assert copy_wavefronts(targets, sources, size).tolist() == [wavefronts]
 
 
 @pytest.mark.parametrize(
@@ -154,6 +232,20 @@ def test_a_column_walk_conflicts() -> None:
         (32, 32 * 32, 31 * 32),
         (32, 32, 0),
     ]
+
+
+def test_both_sides_of_an_asynchronous_copy_count() -> None:
+    far = copy(
+        "far", 32, "32, vector 8, order [1, 0]",
+        device("8x32xf16", "(8,32):(512,1)"), shared("8x32xf16", "S<2,3,3> o (8,32):(32,1)"),
+        "async",
+    )  # fmt: skip
+    assert [(c.transactions, c.ideal) for c in costs_of(far)] == [(16, 16), (8, 4)]
+    conflicts = copy(
+        "conflicts", 32, "32, vector 8, order [0, 1]",
+        device("8x32xf16", "(8,32):(1,8)"), shared("8x32xf16", "(8,32):(1,64)"), "async",
+    )  # fmt: skip
+    assert [(c.transactions, c.ideal) for c in costs_of(conflicts)] == [(32, 16), (32, 4)]
 
 
 def test_idle_warps_execute_nothing() -> None:

@@ -27,7 +27,7 @@ def test_every_case_has_a_prediction() -> None:
     names = {row.name for row in ncu_wavefronts.ROWS}
     for name, counts in kernels.items():
         assert counts["stg sectors"] > 0 and counts["load wavefronts"] > 0, name
-        assert counts.keys() <= names | {"cp.async source passes"}
+        assert counts.keys() <= names
 
 
 # Two blocks each, patterns as `about` says; numbers counted by hand.
@@ -41,9 +41,13 @@ def test_every_case_has_a_prediction() -> None:
         ("half_columns", "lds wavefronts", 2 * 64 * 64),
         ("ldmatrix_plain", "ldmatrix wavefronts", 8 * 2 * (2 + 2) * 64 * 64 // 64),
         ("ldmatrix_swizzled", "ldmatrix wavefronts", 2 * (2 + 2) * 64 * 64 // 64),
-        ("async_far_rows", "cp.async wavefronts", 2 * 64 * 32 // 64),
-        ("async_far_rows", "cp.async source passes", 2 * 2 * 64 * 32 // 64),
+        ("async_far_rows", "cp.async wavefronts", 2 * 2 * 64 * 32 // 64),
         ("async_16_bytes", "cp.async sectors, past L1", 2 * 64 * 64 // 16),
+        ("async_16_bytes", "ldg sectors", 2 * 64 * 64 // 16),
+        ("async_conflicts", "cp.async sectors, past L1", 2 * 256),
+        # Two vectors a thread, of one column: the second load of the broadcast row goes.
+        ("broadcast_halves", "lds instructions", 2 * 4 * (2 + 1 + 16)),
+        ("broadcast_halves", "lds wavefronts", 2 * 4 * (2 * 4 + 4 + 16)),
     ],
 )
 def test_predictions(name: str, row: str, count: int) -> None:
@@ -71,8 +75,41 @@ def test_reading_and_comparing_counters() -> None:
     assert not by_row["ldmatrix instructions"].agrees
     assert by_row["lds wavefronts"].measured is None and by_row["lds wavefronts"].agrees
     text = ncu_wavefronts.summary(comparisons)
-    assert "ldmatrix instructions: 0 of 1 agree" in text
-    assert "scalar_plain, ldmatrix instructions: 0 predicted, 1024" in text
+    assert "ldmatrix instructions: 0 of 1 agree; the counter also counts instructions" in text
+    assert "0 predicted, 1024" not in text
+    assert ncu_wavefronts.verdict(comparisons) == 2
+    table = ncu_wavefronts.as_table(comparisons, [CASES["scalar_plain"]])
+    assert "| | ldmatrix instructions | 0 | 1024 | (counts more) |" in table
+
+
+@pytest.mark.parametrize(
+    ("measured", "status"), [({"lds": 128.0, "stores": 7.0}, 0), ({"lds": 129.0}, 1), ({}, 2)]
+)
+def test_the_verdict_is_about_wavefronts_and_sectors(
+    measured: dict[str, float], status: int
+) -> None:
+    counters = {
+        "lds": "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+        "stores": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
+    }
+    values = {counters[name]: value for name, value in measured.items()}
+    kernels = ncu_wavefronts.predictions([CASES["scalar_plain"]], "sm_90a")
+    comparisons = ncu_wavefronts.compare(kernels, {"scalar_plain": values})
+    assert ncu_wavefronts.verdict(comparisons) == status
+    expected = "scalar_plain, lds wavefronts: 128 predicted, 129"
+    assert (expected in ncu_wavefronts.summary(comparisons)) == (status == 1)
+    assert "scalar_plain, store wavefronts" not in ncu_wavefronts.summary(comparisons)
+
+
+def test_repeated_loads_go_only_before_a_write() -> None:
+    # Four vectors a thread in the second case: two batches, each of which loads the row once.
+    for height, loads in ((16, 1), (32, 2)):
+        case = wavefront_cases.elementwise(
+            "rows_of_one", "", [wavefront_cases.rows(height, 128), wavefront_cases.rows(1, 128)],
+            wavefront_cases.rows(height, 128), "128, vector 8, order [1, 0]",
+        )  # fmt: skip
+        counts = ncu_wavefronts.predictions([case], "sm_90a")["rows_of_one"]
+        assert counts["lds instructions"] == 2 * 4 * (height // 8 + loads + height)
 
 
 def test_predict_needs_no_gpu() -> None:

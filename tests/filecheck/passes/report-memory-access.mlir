@@ -46,3 +46,22 @@ sched.kernel @conflicts inputs 1 grid [6, 1, 1] block [64, 1, 1] {
     sched.copy %sum to %ot by <64, vector 1, order [0, 1]> : !sched.shared<16x64xf32, (16,64):(1,32)> to !sched.global<16x64xf32, (16,64):(64,1)>
   }
 }
+
+// A cp.async takes as many wavefronts as the worse of its sides, and each asks for its own sectors.
+// CHECK: memory accesses of @copies, 1 blocks:
+// CHECK-NEXT: operator    buffer  instruction  count  moved          ideal  excess  runs
+sched.kernel @copies inputs 2 grid [1, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<8x32xf16, (8,32):(512,1)>, %y: !sched.global<8x32xf16, (8,32):(1,8)>, %o: !sched.global<8x32xf16, (8,32):(32,1)>):
+  %a = sched.alloc : !sched.shared<8x32xf16, (8,32):(32,1)>
+  %b = sched.alloc : !sched.shared<8x32xf16, (8,32):(1,64)>
+  sched.prologue {
+    // Two rows of the source lie in the same banks of the L1 cache.
+    // CHECK-NEXT: sched.copy  %x      cp.async.16  1      16 sectors     16     0       1
+    // CHECK-NEXT: sched.copy  %a      cp.async.16  1      8 wavefronts   4      4       1
+    sched.copy async %x to %a by <32, vector 8, order [1, 0]> : !sched.global<8x32xf16, (8,32):(512,1)> to !sched.shared<8x32xf16, (8,32):(32,1)>
+    // The writes conflict, so that two lanes never get their sector together.
+    // CHECK-NEXT: sched.copy  %y      cp.async.16  1      32 sectors     16     16      1
+    // CHECK-NEXT: sched.copy  %b      cp.async.16  1      32 wavefronts  4      28      1
+    sched.copy async %y to %b by <32, vector 8, order [0, 1]> : !sched.global<8x32xf16, (8,32):(1,8)> to !sched.shared<8x32xf16, (8,32):(1,64)>
+  }
+}

@@ -17,6 +17,7 @@ from mugraph.passes.analysis.hazards import (
     Finding,
     hazards_of_program,
     read_program,
+    uniform_loops,
     unneeded_barriers,
 )
 from mugraph.passes.analysis.hazards.program import Program
@@ -69,7 +70,8 @@ class PrintHazardsPass(ModulePass):
     """Prints what ``--check-hazards`` would fail for, and barriers that nothing needs, to stderr.
 
     A barrier is not needed if without it, all others staying, there is no hazard; it is looked for
-    only in kernels without hazards.  Changes nothing.  Pre-condition: ``--plan-stensor-memory``.
+    only in kernels without hazards.  Also names loops whose iterations are all alike.  Changes
+    nothing.  Pre-condition: ``--plan-stensor-memory``.
     """
 
     name = "print-hazards"
@@ -88,4 +90,9 @@ class PrintHazardsPass(ModulePass):
                     "either"
                     for place in unneeded_barriers(program)
                 ]
+            lines += [
+                f"  remark: the {loop.iterations} iterations of the loop are all alike: no tile "
+                "moves with it"
+                for loop in uniform_loops(kernel)
+            ]
             print("\n".join(lines), file=sys.stderr)

@@ -28,6 +28,7 @@ from hazard_kernels import (
     tile_type,
     wait,
 )
+from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def
 
 from mugraph.dialects import sched
@@ -37,6 +38,7 @@ from mugraph.passes.analysis.hazards import (
     HazardKind,
     find_hazards,
     read_program,
+    uniform_loops,
     unneeded_barriers,
 )
 
@@ -270,7 +272,10 @@ def test_every_lane_reads_the_lines_of_ldmatrix() -> None:
 
 
 def test_a_buffer_past_the_end_of_shared_memory() -> None:
-    (finding,) = findings_of(kernel_text([], smem=2 * BYTES - 128))
+    kernel = kernel_of(parse(kernel_text([])))
+    # The verifier refuses this too.
+    kernel.smem = IntegerAttr(2 * BYTES - 128, i64)
+    (finding,) = find_hazards(kernel)
     assert finding.kind is HazardKind.OUT_OF_BOUNDS
     assert "%b takes bytes 1024 to 2047 of shared memory" in finding.message
 
@@ -285,6 +290,18 @@ def test_barriers_that_nothing_needs() -> None:
     text = kernel_text([load("%a"), BARRIER, exp("%a", "%b"), BARRIER, save("%b", HALVES)])
     program = read_program(kernel_of(parse(text)))
     assert [place.number for place in unneeded_barriers(program)] == [2]
+
+
+def test_a_loop_whose_iterations_are_all_alike() -> None:
+    loop = [add_up("%a")]
+    allocs = [alloc("%a", 0), MAKE_FRAGMENT]
+    text = kernel_text([FILL_FRAGMENT, load("%a"), BARRIER], allocs=allocs, loop=loop, iterations=4)
+    kernel = kernel_of(parse(text))
+    assert find_hazards(kernel) == []
+    assert list(uniform_loops(kernel)) == []
+    tile = next(op for op in kernel.body.block.ops if isinstance(op, sched.TileOp))
+    tile.detach()
+    assert [op.iterations for op in uniform_loops(kernel)] == [4]
 
 
 @irdl_op_definition

@@ -5,9 +5,11 @@ The model and why it is exact: ``docs/hazards.md``.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from xdsl.ir import Operation
 
-from mugraph.dialects.sched import KernelOp
+from mugraph.dialects.sched import ForloopOp, KernelOp, TileOp
 from mugraph.passes.analysis.hazards.bounds import check_bounds
 from mugraph.passes.analysis.hazards.findings import Finding, HazardKind
 from mugraph.passes.analysis.hazards.program import Place, Program, read_program
@@ -36,6 +38,18 @@ def unneeded_barriers(program: Program) -> list[Place]:
     return [place for place in program.barriers() if not _is_needed(program, place.operation)]
 
 
+def uniform_loops(kernel: KernelOp) -> Iterator[ForloopOp]:
+    """Loops of several iterations that all do the same, as no tile of the kernel moves.
+
+    They have no hazard for that, but another count of iterations would have none either.
+    """
+    operators = list(kernel.body.block.ops)
+    if not any(isinstance(op, TileOp) and op.loop_dim >= 0 for op in operators):
+        for op in operators:
+            if isinstance(op, ForloopOp) and op.iterations > 1:
+                yield op
+
+
 def _is_needed(program: Program, barrier: Operation) -> bool:
     return bool(Simulation(program, without=barrier, first_only=True).run())
 
@@ -46,5 +60,6 @@ __all__ = [
     "find_hazards",
     "hazards_of_program",
     "read_program",
+    "uniform_loops",
     "unneeded_barriers",
 ]

@@ -8,13 +8,13 @@ give it other bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from mugraph.passes.analysis.hazards.program import Program, Touch
+from mugraph.passes.analysis.hazards.program import LOOP, Program, Touch
 
 Key: TypeAlias = tuple[int, int]
 """A touch by its index, and the granule of shared memory that its footprint counts from."""
@@ -28,13 +28,20 @@ NOTHING = 0
 
 @dataclass(frozen=True, eq=False)
 class Event:
-    """A touch as it happens: in which iteration, and where its stage starts."""
+    """A touch as it happens: in which iteration, and where its stage starts.
+
+    ``meant`` is the iteration whose tile the touch means, counted without those skipped.
+    """
 
     touch: Touch
     start: int
     iteration: int
     meant: int
-    """The iteration whose stage or tile the touch means."""
+
+    @property
+    def tile(self) -> int:
+        """The iteration whose stage or tile the touch means."""
+        return self.touch.access.stage.iteration_at(self.iteration)
 
     @property
     def key(self) -> Key:
@@ -182,6 +189,22 @@ class Memory:
                     return event
         return None
 
+    def skip(self, since: int, iterations: int) -> None:
+        """Names the events of the loop from iteration ``since`` on as those so many later."""
+
+        def later(event: Event) -> Event:
+            if event.touch.place.phase != LOOP or event.iteration < since:
+                return event
+            return replace(event, iteration=event.iteration + iterations)
+
+        def renamed(group: Group) -> Group:
+            return {key: later(event) for key, event in group.items()}
+
+        self.reads, self.writes = renamed(self.reads), renamed(self.writes)
+        self.open_group = renamed(self.open_group)
+        self.groups = [renamed(group) for group in self.groups]
+        self.history = [later(event) for event in self.history]
+
     def ordering_state(self) -> object:
         """All but ``written``, in a form that compares equal for equal states."""
         return (
@@ -191,10 +214,6 @@ class Memory:
             tuple(frozenset(group) for group in self.groups),
             frozenset(self.fragments),
         )
-
-    def written_relative_to(self, iteration: int) -> npt.NDArray[np.int32 | np.int64]:
-        """``written`` with tiles counted from an iteration; older ones, but for tile 0, alike."""
-        return relative_codes(self.written, iteration)
 
 
 def relative_codes(

@@ -13,14 +13,10 @@ from mugraph.passes.analysis.hazards.program import Program
 
 @dataclass(frozen=True)
 class Scene:
-    """What happens at the moment of a finding.
-
-    ``skipped`` iterations lie before those of the loop's end, as far as it is being followed.
-    """
+    """What happens at the moment of a finding."""
 
     program: Program
     event: Event
-    skipped: int
 
     def address(self, granule: int) -> int:
         """A granule as a byte of shared memory."""
@@ -37,7 +33,7 @@ class Scene:
 
     def describe(self, event: Event) -> str:
         """The operator of an event, its place and iteration."""
-        return event.touch.place.describe(event.iteration + self.skipped)
+        return event.touch.place.describe(event.iteration)
 
     def says(self, event: Event, thread: int, granule: int) -> str:
         """``'sched.mma' of %a (...) reads %a at byte 0 of shared memory in thread 3``."""
@@ -144,8 +140,8 @@ def wrong_tile(scene: Scene, writer: Event, granule: int) -> Finding:
         HazardKind.WRONG_TILE,
         (event.touch.place.operation, writer.touch.place.operation),
         f"{scene.says(event, thread, granule)} and expects the tile of iteration "
-        f"{event.meant + scene.skipped}; what lies there is that of iteration "
-        f"{writer.meant + scene.skipped}, which {scene.describe(writer)} copied in thread "
+        f"{event.tile}; what lies there is that of iteration "
+        f"{writer.tile}, which {scene.describe(writer)} copied in thread "
         f"{against}",
         (thread, against),
         scene.address(granule),

@@ -122,8 +122,10 @@ class Simulation:
                     skipped = (iterations - ahead - iteration) // period * period
                     iterations -= skipped
                     self.skipped = skipped
+                    self.memory.skip(iteration - period, skipped)
                 snapshots.append(now)
-            self._run_steps(segment, iteration, iterations)
+            if iteration < iterations:
+                self._run_steps(segment, iteration, iterations)
             iteration += 1
         self.skipped = 0
 
@@ -175,7 +177,7 @@ class Simulation:
             Event(
                 touch,
                 touch.start(iteration),
-                iteration,
+                iteration + self.skipped,
                 touch.access.stage.iteration_at(iteration),
             )
             for touch in touches
@@ -236,7 +238,7 @@ class Simulation:
             )
 
     def _scene(self, event: Event) -> messages.Scene:
-        return messages.Scene(self.program, event, self.skipped)
+        return messages.Scene(self.program, event)
 
     def _report(self, key: tuple[object, ...], make: Callable[[], Finding]) -> None:
         if key not in self._findings:

@@ -61,8 +61,8 @@ def expect_same_signature(one: Subject, other: Subject) -> None:
         if ours != theirs:
             raise CheckError(
                 f"@{one.function.sym_name.data} {what} {_listed(ours)}, but "
-                f"@{other.function.sym_name.data} {what} {_listed(theirs)}; functions of different "
-                "signatures cannot be compared."
+                f"@{other.function.sym_name.data}, which it is compared with, {what} "
+                f"{_listed(theirs)}; functions of different signatures cannot be compared."
             )
 
 

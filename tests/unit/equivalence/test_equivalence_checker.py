@@ -96,7 +96,8 @@ def test_a_reference_that_is_nowhere_finite_is_undecided() -> None:
 
 
 def test_signatures_must_agree() -> None:
-    with pytest.raises(CheckError, match="@f takes 4x6, 4x6, but @reference takes 4x48, 48x24"):
+    message = "@f takes 4x6, 4x6, but @reference, which it is compared with, takes 4x48, 48x24"
+    with pytest.raises(CheckError, match=message):
         Checker(subject(RMSNORM_REFERENCE)).check(subject(elementwise("x add a b")))
 
 

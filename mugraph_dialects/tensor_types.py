@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import FixedBitwidthType, NoneAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.cute import ComposedLayout, Layout
+from mugraph.dialects.cute import ComposedLayout, Layout, is_injective
 from mugraph.dialects.cute.attributes import LayoutAttr
 
 AnyLayout = Layout | ComposedLayout
@@ -37,7 +37,10 @@ class LaidOutType(Protocol):
 
 def shape_of(type_: Attribute) -> tuple[int, ...]:
     """The extents of a tensor, STensor or buffer type."""
-    return cast(LaidOutType, type_).get_shape()
+    shape = cast(LaidOutType, type_).get_shape()
+    if any(extent < 0 for extent in shape):
+        raise VerifyException(f"{type_} has a dynamic extent; µGraphs need static ones")
+    return shape
 
 
 def element_type_of(type_: Attribute) -> Attribute:
@@ -174,7 +177,7 @@ def verify_layout_fits(label: str, shape: Sequence[int], layout: AnyLayout) -> N
 
 
 def verify_no_broadcast(label: str, layout: AnyLayout) -> None:
-    """Raises ``VerifyException`` where elements along a dimension share one address."""
+    """Raises ``VerifyException`` where two elements share one address."""
     modes = base_layout(layout)
     shapes = modes.shape if isinstance(modes.shape, tuple) else (modes.shape,)
     strides = modes.stride if isinstance(modes.stride, tuple) else (modes.stride,)
@@ -184,6 +187,8 @@ def verify_no_broadcast(label: str, layout: AnyLayout) -> None:
                 f"{label}: layout {layout} has stride 0 along dimension {dim} of extent {extent}; "
                 "its elements would share one address"
             )
+    if not is_injective(modes):
+        raise VerifyException(f"{label}: elements of layout {layout} share an address")
 
 
 def _size(shape: tuple[object, ...]) -> int:

@@ -6,8 +6,9 @@ them in the storage type.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import singledispatch
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, f32
@@ -40,7 +41,17 @@ def _mean_square_root(
     return [total, mean, root]
 
 
-def decompose_rms_norm(op: tb.RmsNormOp, iterations: int) -> list[Operation]:
+@singledispatch
+def decompose(op: Operation, iterations: int) -> list[Operation]:
+    """The operators that an operator is made of; none where it stays as it is.
+
+    ``iterations`` is the for-loop's range.  A composite operator registers a function of its own.
+    """
+    return []
+
+
+@decompose.register
+def _(op: tb.RmsNormOp, iterations: int) -> list[Operation]:
     """x / sqrt(mean of x² over the last dimension)."""
     shape = shape_of(op.input.type)
     square = tb.SquareOp(op.input, _fp32_tile(shape))
@@ -49,7 +60,8 @@ def decompose_rms_norm(op: tb.RmsNormOp, iterations: int) -> list[Operation]:
     return [square, *norm, quotient]
 
 
-def decompose_forloop_accum(op: tb.ForloopAccumOp, iterations: int) -> list[Operation]:
+@decompose.register
+def _(op: tb.ForloopAccumOp, iterations: int) -> list[Operation]:
     """A plain accumulator, and what reduces its sum after the loop."""
     shape = shape_of(op.input.type)
     dim = _last(op.input)
@@ -64,38 +76,26 @@ def decompose_forloop_accum(op: tb.ForloopAccumOp, iterations: int) -> list[Oper
     return [square, total, *norm]
 
 
-def decompose_sum_to_dimx_strided(
-    op: tb.ForloopAccumSumToDimxStridedOp, iterations: int
-) -> list[Operation]:
+@decompose.register
+def _(op: tb.ForloopAccumSumToDimxStridedOp, iterations: int) -> list[Operation]:
     """A plain accumulator and a strided reduction after the loop."""
     tile = _fp32_tile(shape_of(op.input.type))
     total = tb.ForloopAccumOp(tb.AccumulatorKind.NONE, op.input, tile)
     return [total, tb.ReductionToDimxStridedOp(total.result, _last(op.input), op.result.type)]
 
 
-def decompose_sum_to_dimx_contiguous(
-    op: tb.ForloopAccumSumToDimxContiguousOp, iterations: int
-) -> list[Operation]:
+@decompose.register
+def _(op: tb.ForloopAccumSumToDimxContiguousOp, iterations: int) -> list[Operation]:
     """A plain accumulator and a contiguous reduction after the loop."""
     tile = _fp32_tile(shape_of(op.input.type))
     total = tb.ForloopAccumOp(tb.AccumulatorKind.NONE, op.input, tile)
     return [total, tb.ReductionToDimxContiguousOp(total.result, _last(op.input), op.result.type)]
 
 
-DECOMPOSITIONS: dict[type[Operation], Callable[..., list[Operation]]] = {
-    tb.RmsNormOp: decompose_rms_norm,
-    tb.ForloopAccumOp: decompose_forloop_accum,
-    tb.ForloopAccumSumToDimxStridedOp: decompose_sum_to_dimx_strided,
-    tb.ForloopAccumSumToDimxContiguousOp: decompose_sum_to_dimx_contiguous,
-}
-"""How each composite operator is written with others; no operators where it stays as it is."""
-
-
 def decompose_threadblock(graph: CustomizedOp) -> None:
     """Replaces every composite operator of a threadblock graph."""
     for op in tuple(graph.body.block.ops):
-        decompose = DECOMPOSITIONS.get(type(op))
-        parts = [] if decompose is None else decompose(op, graph.forloop_range)
+        parts = decompose(op, graph.forloop_range)
         if parts:
             hint = op.results[0].name_hint
             Rewriter.replace_op(op, parts, [parts[-1].results[0]])

@@ -60,7 +60,7 @@ def only_function(module: ModuleOp) -> FuncOp:
     if len(functions) != 1:
         names = ", ".join(f"@{function.sym_name.data}" for function in functions) or "none"
         raise UserError(
-            f"the module must define one function to be run on a GPU; it defines {names}."
+            f"the module must define one function to be run; it defines {names}."
         )
     return functions[0]
 

@@ -203,6 +203,22 @@ def _scales(text: str) -> list[float]:
     return scales
 
 
+def _seed(text: str) -> int:
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is no seed; expected an integer of at least 0")
+    return int(text)
+
+
+def _tolerance(text: str) -> float:
+    try:
+        tolerance = float(text)
+    except ValueError:
+        tolerance = math.nan
+    if not (math.isfinite(tolerance) and tolerance >= 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is no tolerance, such as 2e-3")
+    return tolerance
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = ArgumentParser(
         prog="mg-run",
@@ -245,7 +261,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--inputs", nargs="+", metavar="X.npy", help="one file an argument")
     parser.add_argument("--outputs", nargs="+", metavar="Y.npy", help="one file a result")
-    parser.add_argument("--seed", type=int, default=0, help="of random inputs (default 0)")
+    parser.add_argument("--seed", type=_seed, default=0, help="of random inputs (default 0)")
     parser.add_argument(
         "--scale",
         type=_scales,
@@ -261,7 +277,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--tolerance",
-        type=float,
+        type=_tolerance,
         default=TOLERANCE,
         help=f"largest relative error, in the Frobenius norm (default {TOLERANCE:g})",
     )

@@ -34,17 +34,22 @@ _ELEMENT_TYPES: dict[type[Attribute], str] = {
 }
 
 
-def element_type(type_: Attribute) -> str:
-    """The C++ type of an element."""
-    if type(type_) not in _ELEMENT_TYPES:
+_LIBRARY_ONLY = (BFloat16Type,)
+"""Element types that cuBLAS takes and the headers of the runtime do not yet."""
+
+
+def element_type(type_: Attribute, *, for_library: bool = False) -> str:
+    """The C++ type of an element, as kernels store it or only as a library takes it."""
+    known = type(type_) in _ELEMENT_TYPES
+    if not known or (isinstance(type_, _LIBRARY_ONLY) and not for_library):
         raise CodegenError(f"the CUDA target cannot store elements of type {type_} yet")
     return _ELEMENT_TYPES[type(type_)]
 
 
-def stored_type(value: SSAValue) -> str:
+def stored_type(value: SSAValue, *, for_library: bool = False) -> str:
     """The C++ type of the elements of a tensor or buffer; an error names who makes it."""
     try:
-        return element_type(element_type_of(value.type))
+        return element_type(element_type_of(value.type), for_library=for_library)
     except CodegenError as error:
         owner = value.owner.parent_op() if isinstance(value.owner, Block) else value.owner
         made_by = f" of {op_label(owner)}" if owner is not None else ""

@@ -22,9 +22,7 @@ from mugraph.codegen.cuda.names import Names
 from mugraph.dialects import kn, sched
 from mugraph.dialects.interfaces import HasWorkspace
 from mugraph.dialects.kn.workspace import WORKSPACE_BYTES
-from mugraph.dialects.partition import PartitionedOperand, choose_partition
 from mugraph.dialects.tensor_types import (
-    element_bytes_of,
     layout_of,
     op_label,
     physical_elements,
@@ -46,20 +44,22 @@ class HostPrinter:
     kernel_names: dict[str, str]
     places: dict[SSAValue, str]
 
-    def declare(self, value: SSAValue) -> str:
+    def declare(self, value: SSAValue, *, for_library: bool = False) -> str:
         """Declares the pointer of a DTensor in the current block; returns its name."""
         if value not in self.places:
             raise CodegenError(
                 f"{value_label(value)} has no place in the workspace; run --plan-dtensor-memory"
             )
-        type_ = stored_type(value)
+        type_ = stored_type(value, for_library=for_library)
         name = self.names.of(value)
         self.writer.line(f"{type_} *{name} = ({type_}*){self.places[value]};")
         return name
 
-    def declare_all(self, values: Sequence[SSAValue]) -> list[str]:
+    def declare_all(self, values: Sequence[SSAValue], *, for_library: bool = False) -> list[str]:
         """Declares the pointers of an operator's tensors, each once; returns all their names."""
-        declared = {value: self.declare(value) for value in dict.fromkeys(values)}
+        declared = {
+            value: self.declare(value, for_library=for_library) for value in dict.fromkeys(values)
+        }
         return [declared[value] for value in values]
 
 
@@ -150,7 +150,7 @@ def _strides(value: SSAValue) -> tuple[int, ...]:
 @print_host_operation.register
 def _(op: kn.MatmulOp, printer: HostPrinter) -> None:
     a, b, c = op.lhs, op.rhs, op.result
-    pointers = printer.declare_all((a, b, c))
+    pointers = printer.declare_all((a, b, c), for_library=True)
     *leading, m, k = shape_of(a.type)
     n = shape_of(b.type)[-1]
     # One call computes the matrices of all leading dimensions that merge in every tensor.
@@ -182,14 +182,9 @@ def _(op: kn.MatmulOp, printer: HostPrinter) -> None:
 def _(op: kn.ElementwiseOp, printer: HostPrinter) -> None:
     domain = shape_of(op.result.type)
     values = (op.result, *op.operands)
-    partition = choose_partition(
-        domain,
-        [
-            PartitionedOperand(shape_of(value.type), _strides(value), element_bytes_of(value.type))
-            for value in values
-        ],
-        threads=1,
-    )
+    # Threads walk the result as it lies in memory.
+    strides = _strides(op.result)
+    order = sorted(range(len(domain)), key=lambda dim: (domain[dim] == 1, strides[dim]))
     *pointers, result = printer.declare_all((*op.operands, op.result))
     names: list[str] = []
     for index, value in enumerate(values):
@@ -203,7 +198,7 @@ def _(op: kn.ElementwiseOp, printer: HostPrinter) -> None:
                 "tensor, or use a custom kernel"
             )
         names.append("Target" if index == 0 else f"Source{index - 1}")
-        text = iteration_layout(layout, shape_of(value.type), domain, partition.order)
+        text = iteration_layout(layout, shape_of(value.type), domain, order)
         printer.writer.line(f"using {names[-1]} = {text};")
     printer.writer.line(
         f"kn::Elementwise<{function_type(op.function)}, {', '.join(names)}>::run(stream, {result}, "

@@ -23,6 +23,7 @@ from mugraph.codegen.cuda.cpp import (
 )
 from mugraph.codegen.cuda.names import Names
 from mugraph.dialects import sched
+from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import (
@@ -125,12 +126,26 @@ def _(op: sched.AllocOp, printer: KernelPrinter) -> None:
     )
 
 
+RUNTIME_ATOM = "SM80_16x8x16_F32F16F16F32_TN"
+"""The tensor-core instruction of ``tb::Matmul`` and ``tb::MmaFragment``."""
+
+
+def warps_of(mma: TiledMmaAttr) -> tuple[int, int]:
+    """How many warps share a product along m and n; refuses instructions the headers lack."""
+    if mma.atom != RUNTIME_ATOM or mma.thr_layout[2] != 1:
+        raise CodegenError(
+            f"the CUDA target's matrix products use {RUNTIME_ATOM}, with one warp along k; it "
+            f"cannot print {mma} yet"
+        )
+    return mma.thr_layout[0], mma.thr_layout[1]
+
+
 def fragment_class(type_: sched.FragmentType) -> str:
     """The class of the runtime that knows which thread holds which value of a fragment."""
     shape = type_.get_shape()
     mma = type_.tiled_mma
     if mma is not None:
-        warps_m, warps_n, _ = mma.thr_layout
+        warps_m, warps_n = warps_of(mma)
         return f"tb::MmaFragment<{warps_m}, {warps_n}, {shape[-2]}, {shape[-1]}>"
     partition = type_.partition
     if partition is None:
@@ -325,7 +340,7 @@ def _(op: sched.MmaOp, printer: KernelPrinter) -> None:
     mma = fragment_type_of(op.accumulator).tiled_mma
     if mma is None:
         raise CodegenError(f"{op_label(op)}: the accumulator is not a tensor-core fragment")
-    warps_m, warps_n, _ = mma.thr_layout
+    warps_m, warps_n = warps_of(mma)
     flags = ", ".join("true" if flag else "false" for flag in op.ldmatrix)
     writer = printer.writer
     writer.open(f"{{  {printer.describe(op)}")

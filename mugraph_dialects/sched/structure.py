@@ -180,11 +180,17 @@ class AllocOp(IRDLOperation):
             raise VerifyException(
                 f"{op_label(self)}: offset {offset} must be a multiple of 16 bytes"
             )
+        smem = enclosing_kernel(self).smem_bytes
+        if offset is not None and smem is not None and offset + self.total_bytes() > smem:
+            raise VerifyException(
+                f"{op_label(self)} ends at byte {offset + self.total_bytes()}, beyond the kernel's "
+                f"smem {smem}"
+            )
 
 
 @irdl_op_definition
 class FragmentOp(IRDLOperation):
-    """Registers that live for the whole kernel."""
+    """Registers of the threads: one array a thread."""
 
     name = "sched.fragment"
 

@@ -19,6 +19,7 @@ from mugraph.dialects.assembly import (
     parse_shaped_type_parameters,
     print_shaped_type_parameters,
 )
+from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.attributes import LayoutAttr, TiledMmaAttr
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.tensor_types import verify_layout_fits, verify_no_broadcast
@@ -166,14 +167,19 @@ class FragmentType(BufferType):
         return self.layout if isinstance(self.layout, TiledMmaAttr) else None
 
     def values_per_thread(self) -> int:
-        """How many values each thread holds; 4 for each 16 x 8 tile of a tensor-core product."""
+        """How many values each thread holds, those of partly filled tiles included."""
         shape = self.get_shape()
         if self.partition is not None:
             return self.partition.values_per_thread(shape)
         if self.tiled_mma is None:
             return 0
+        atom = mma_atom(self.tiled_mma.atom)
         warps_m, warps_n, _ = self.tiled_mma.thr_layout
-        return math.ceil(shape[-2] / (16 * warps_m)) * math.ceil(shape[-1] / (8 * warps_n)) * 4
+        atom_m, atom_n, _ = atom.shape_mnk
+        tiles = math.ceil(shape[-2] / (atom_m * warps_m)) * math.ceil(
+            shape[-1] / (atom_n * warps_n)
+        )
+        return tiles * (atom_m * atom_n // atom.threads)
 
     def _verify_layout(self) -> None:
         if not isinstance(self.layout, LinearPartitionAttr | TiledMmaAttr):

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
-from mugraph.dialects.sched import AllocOp, FragmentOp, KernelOp
+from mugraph.dialects.sched import AllocOp, CopyOp, FragmentOp, KernelOp, TileOp
 from mugraph.dialects.sched.kernel import LINE_BYTES
 from mugraph.dialects.tensor_types import dims, op_label, shape_of, value_label
 from mugraph.passes.analysis.lifetimes import buffer_lifetimes
@@ -26,17 +26,51 @@ def memory_requests(kernel: KernelOp) -> dict[AllocOp, Request]:
     return {buffer: Request(buffer.total_bytes(), life) for buffer, life in lifetimes.items()}
 
 
-def choose_plan(requests: list[Request], fit: str) -> Plan:
-    """The plan of one heuristic by name, or the best of all of them."""
-    if fit == BEST_FIT_OF_ALL:
-        return best_plan(requests, LINE_BYTES)
+def fit_named(name: str) -> Fit | None:
+    """A heuristic by name, ``None`` for the best of all; raises ``PassFailedException``."""
     names = {member.value: member for member in Fit}
-    if fit not in names:
+    if name != BEST_FIT_OF_ALL and name not in names:
         raise PassFailedException(
-            f"--plan-stensor-memory: unknown fit '{fit}'; expected {', '.join(names)} or "
+            f"--plan-stensor-memory: unknown fit '{name}'; expected {', '.join(names)} or "
             f"{BEST_FIT_OF_ALL}"
         )
-    return allocate(requests, names[fit], LINE_BYTES)
+    return names.get(name)
+
+
+def choose_plan(requests: list[Request], fit: str) -> Plan:
+    """The plan of one heuristic by name, or the best of all of them."""
+    chosen = fit_named(fit)
+    if chosen is None:
+        return best_plan(requests, LINE_BYTES)
+    return allocate(requests, chosen, LINE_BYTES)
+
+
+def moves_with_the_loop(buffer: AllocOp) -> bool:
+    """Whether the buffer holds tiles that the for-loop cuts, so that more iterations shrink it."""
+    return any(
+        isinstance(copy := use.operation, CopyOp)
+        and isinstance(tile := copy.source.owner, TileOp)
+        and tile.loop_dim >= 0
+        for use in buffer.result.uses
+    )
+
+
+def advice(requests: dict[AllocOp, Request], peak: int, limit: int) -> str:
+    """What would make a kernel fit, and which of its bytes each remedy shrinks."""
+    moving = sum(
+        request.size for buffer, request in requests.items() if moves_with_the_loop(buffer)
+    )
+    factor = -(-peak // limit)
+    if not moving:
+        return (
+            "None of them is a tile that the for-loop cuts: give inputs a 'fordim', or split the "
+            f"tensors over about {factor} times as many blocks ('grid')."
+        )
+    return (
+        f"Tiles about {factor} times smaller would fit. {moving} bytes are tiles that the for-loop "
+        "cuts: more iterations ('forloop') shrink them and what is computed from them; more blocks "
+        "('grid') shrink the rest, too."
+    )
 
 
 def overflow_message(
@@ -50,14 +84,12 @@ def overflow_message(
         f"live in regions {request.lifetime.first} to {request.lifetime.last}"
         for buffer, request in sorted(requests.items(), key=lambda item: -item[1].size)
     ]
-    factor = -(-peak // limit)
     return "\n".join(
         [
             f"--plan-stensor-memory: {op_label(kernel)} needs {peak} bytes of shared memory, a "
             f"block of {target.name} has {limit}:",
             *rows,
-            f"Tiles about {factor} times smaller would fit: raise 'forloop' or the grid by that "
-            "factor.",
+            advice(requests, peak, limit),
         ]
     )
 
@@ -115,6 +147,7 @@ class PlanSTensorMemoryPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Plans every kernel of the module."""
         target = target_named(self.arch)
+        fit_named(self.fit)
         for kernel in op.walk():
             if isinstance(kernel, KernelOp):
                 plan_stensor_memory(kernel, target, self.fit)

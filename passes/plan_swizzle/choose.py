@@ -48,7 +48,9 @@ def choose_swizzle(demand: SwizzleDemand) -> AnyLayout:
         return plain
     chunk = max(demand.chunk, BANK_BYTES // demand.element_bytes)
     chunks_in_line = LINE_BYTES // (chunk * demand.element_bytes)
-    if row_stride % chunk:
+    outer = [stride for stride in demand.strides if stride > row_stride]
+    # Rows of a user's layout that are not evenly spaced keep their places.
+    if row_stride % chunk or any(stride % row_stride for stride in outer):
         return plain
     chunks_in_row = row_stride // chunk
     if _is_power_of_two(chunks_in_row):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
@@ -143,17 +143,33 @@ def require_layouts(graph: CustomizedOp) -> None:
         if layout_of(value.type) is None:
             raise PassFailedException(
                 f"--schedule-threadblock: {value_label(value)} in {op_label(graph)} has no layout "
-                "yet; run --resolve-layout first"
+                "yet; run --resolve-layout, after the passes that make tiles"
             )
 
 
-def schedule_threadblock(function: FuncOp, target: Target) -> Sequence[sched.KernelOp]:
+def unused_symbol(module: ModuleOp, wish: str, kernels: Sequence[sched.KernelOp]) -> str:
+    """``wish``, or ``wish`` with a number, such that nothing in the module has that name."""
+    taken = {kernel.sym_name.data for kernel in kernels}
+    for op in module.body.block.ops:
+        name = op.properties.get("sym_name")
+        if isinstance(name, StringAttr):
+            taken.add(name.data)
+    symbol, count = wish, 0
+    while symbol in taken:
+        count += 1
+        symbol = f"{wish}_{count}"
+    return symbol
+
+
+def schedule_threadblock(
+    module: ModuleOp, function: FuncOp, target: Target
+) -> Sequence[sched.KernelOp]:
     """Replaces every custom kernel of a function by the launch of its schedule."""
     kernels: list[sched.KernelOp] = []
     graphs = [op for op in function.walk() if isinstance(op, CustomizedOp)]
     for index, graph in enumerate(graphs):
         require_layouts(graph)
-        symbol = f"{function.sym_name.data}_custom{index}"
+        symbol = unused_symbol(module, f"{function.sym_name.data}_custom{index}", kernels)
         kernel = schedule_graph(graph, target, symbol)
         kernels.append(kernel)
         launch = sched.LaunchOp(symbol, graph.inputs, [value.type for value in graph.results])
@@ -187,6 +203,6 @@ class ScheduleThreadblockPass(ModulePass):
         target = target_named(self.arch)
         for function in tuple(op.body.block.ops):
             if isinstance(function, FuncOp):
-                kernels = schedule_threadblock(function, target)
+                kernels = schedule_threadblock(op, function, target)
                 for kernel in kernels:
                     op.body.block.insert_op_before(kernel, function)

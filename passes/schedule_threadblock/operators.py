@@ -21,7 +21,9 @@ from mugraph.dialects.tensor_types import (
     element_type_of,
     innermost_of,
     op_label,
+    resolved_layout_of,
     shape_of,
+    strides_of,
     value_label,
 )
 from mugraph.passes.schedule_threadblock.builder import KernelBuilder
@@ -96,14 +98,27 @@ def _(op: tb.AnyReductionOp, builder: KernelBuilder) -> None:
     )
 
 
+LDMATRIX_ROW = 8
+"""Elements of one row of ``ldmatrix``, which starts at a multiple of 16 bytes."""
+
+
 def suits_ldmatrix(buffer: SSAValue) -> bool:
-    """Whether ``ldmatrix`` can load a matrix: 16-bit elements, a matrix dimension innermost."""
+    """Whether ``ldmatrix`` can load a matrix.
+
+    Its elements have 16 bits, a matrix dimension is innermost, and rows start at multiples of 16
+    bytes.
+    """
+    shape = shape_of(buffer.type)
     innermost = innermost_of(buffer)
-    rank = len(shape_of(buffer.type))
-    return (
-        element_bytes_of(buffer.type) == LDMATRIX_ELEMENT_BYTES
-        and innermost is not None
-        and innermost >= rank - 2
+    if element_bytes_of(buffer.type) != LDMATRIX_ELEMENT_BYTES:
+        return False
+    if innermost is None or innermost < len(shape) - 2:
+        return False
+    strides = strides_of(resolved_layout_of(buffer))
+    return all(
+        strides[dim] % LDMATRIX_ROW == 0
+        for dim in range(len(shape))
+        if dim != innermost and shape[dim] > 1
     )
 
 

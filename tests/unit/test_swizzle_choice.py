@@ -138,3 +138,24 @@ def test_examples(
 ) -> None:
     demand = SwizzleDemand(shape, strides, size, chunk, frozenset(walks))
     assert str(choose_swizzle(demand)) == expected
+
+
+def test_rows_that_are_not_evenly_spaced_keep_their_places() -> None:
+    """60 is no multiple of the row stride 40: padding the rows would make them overlap."""
+    demand = SwizzleDemand((2, 2, 20), (60, 40, 1), 2, 1, frozenset({0, 1}))
+    assert choose_swizzle(demand) == Layout((2, 2, 20), (60, 40, 1))
+
+
+@given(
+    extents=st.tuples(*[st.integers(1, 6)] * 2, st.sampled_from([4, 8, 20, 24, 40, 64])),
+    gaps=st.tuples(st.integers(0, 40), st.integers(0, 40)),
+    walk=st.integers(0, 2),
+)
+def test_no_choice_makes_two_elements_share_an_address(
+    extents: tuple[int, int, int], gaps: tuple[int, int], walk: int
+) -> None:
+    rows = extents[2] + gaps[0]
+    strides = (rows * extents[1] + gaps[1], rows, 1)
+    layout = choose_swizzle(SwizzleDemand(extents, strides, 2, 2, frozenset({walk})))
+    addresses = [layout(index) for index in range(layout.size())]
+    assert len(set(addresses)) == len(addresses)

@@ -17,16 +17,16 @@
 // CHECK:      using Source1 = Layout<Shape<Int<9>, Int<6>>, Stride<Int<1>, Int<0>>>;
 // CHECK-NEXT: kn::Elementwise<ops::Add, Target, Source0, Source1>::run(stream, sum, scaled, row);
 // CHECK:      // OP type: kn.div
-// CHECK:      bfloat16_t *column = (bfloat16_t*)input_tensors.at(2);
+// CHECK:      float *column = (float*)input_tensors.at(2);
 // CHECK:      float *quotient = (float*)output_tensors.at(1);
 // CHECK:      using Source1 = Layout<Shape<Int<9>, Int<6>>, Stride<Int<0>, Int<1>>>;
 // CHECK:      // OP type: kn.sqrt
 // CHECK:      half_t *root = (half_t*)output_tensors.at(0);
 // CHECK-NOT:  (void)buf;
-func.func @host(%x: tensor<6x9xf16>, %row: tensor<1x9xf32>, %column: tensor<6x1xbf16>) -> (tensor<6x9xf16>, tensor<6x9xf32>) {
+func.func @host(%x: tensor<6x9xf16>, %row: tensor<1x9xf32>, %column: tensor<6x1xf32>) -> (tensor<6x9xf16>, tensor<6x9xf32>) {
   %scaled = kn.mul_scalar %x by 0.5 : tensor<6x9xf16> -> tensor<6x9xf16>
   %sum = kn.add %scaled, %row : (tensor<6x9xf16>, tensor<1x9xf32>) -> tensor<6x9xf16>
-  %quotient = kn.div %sum, %column : (tensor<6x9xf16>, tensor<6x1xbf16>) -> tensor<6x9xf32>
+  %quotient = kn.div %sum, %column : (tensor<6x9xf16>, tensor<6x1xf32>) -> tensor<6x9xf32>
   %root = kn.sqrt %sum : tensor<6x9xf16> -> tensor<6x9xf16>
   func.return %root, %quotient : tensor<6x9xf16>, tensor<6x9xf32>
 }

@@ -8,7 +8,7 @@
 // CHECK-NEXT:   %s{{[wx]: (128x512|512x128)}} x 1 stages, 131072 bytes, live in regions 0 to 1
 // CHECK-NEXT:   %s{{[wx]: (128x512|512x128)}} x 1 stages, 131072 bytes, live in regions 0 to 1
 // CHECK-NEXT:   %m: 128x128 x 1 stages, 65536 bytes, live in regions 0 to
-// CHECK-NEXT: Tiles about 2 times smaller would fit: raise 'forloop' or the grid by that factor.
+// CHECK-NEXT: None of them is a tile that the for-loop cuts: give inputs a 'fordim', or split the tensors over about 2 times as many blocks ('grid').
 // SM80: a block of sm_80 has 166912:
 func.func @big(%x: tensor<128x512xf16>, %w: tensor<512x128xf16>) -> tensor<128x128xf16> {
   %o = kn.customized %x, %w grid [1, 1, 1] block [32, 1, 1] forloop 1 {

@@ -177,7 +177,10 @@ def real_innermost(shape: Sequence[int], strides: Sequence[int]) -> int:
 
 
 def _static_shape(label: str, type_: Attribute) -> tuple[int, ...]:
-    shape = shape_of(type_)
+    try:
+        shape = shape_of(type_)
+    except VerifyException as error:
+        raise PassFailedException(f"--resolve-layout: {label}: {error}") from error
     if not shape:
         raise PassFailedException(
             f"--resolve-layout: {label} has rank 0; give it one dimension of extent 1"

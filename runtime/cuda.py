@@ -59,9 +59,7 @@ def only_function(module: ModuleOp) -> FuncOp:
     functions = [op for op in module.ops if isinstance(op, FuncOp) and not op.is_declaration]
     if len(functions) != 1:
         names = ", ".join(f"@{function.sym_name.data}" for function in functions) or "none"
-        raise UserError(
-            f"the module must define one function to be run; it defines {names}."
-        )
+        raise UserError(f"the module must define one function to be run; it defines {names}.")
     return functions[0]
 
 

@@ -56,8 +56,9 @@ class KernelOp(HasLaunchExtents):
 
     The body's arguments are the tensors, inputs first.  ``smem`` is the dynamic shared memory of a
     block in bytes and ``resident`` how many blocks share a multiprocessor, which bounds the
-    registers of a thread; both are absent until ``--plan-stensor-memory``.  ``cluster`` (sm_90a on)
-    groups blocks.
+    registers of a thread; both are absent until ``--plan-stensor-memory``.  ``forloop`` is the
+    for-loop's range in the µGraph, which the schedule's loop must have too.  ``cluster`` (sm_90a
+    on) groups blocks.
     """
 
     name = "sched.kernel"
@@ -67,13 +68,14 @@ class KernelOp(HasLaunchExtents):
     cluster = opt_prop_def(DenseArrayBase.constr(i64))
     smem = opt_prop_def(IntegerAttr.constr(type=i64))
     resident = opt_prop_def(IntegerAttr.constr(type=i64))
+    forloop = opt_prop_def(IntegerAttr.constr(type=i64))
     body = region_def("single_block")
 
     traits = traits_def(IsolatedFromAbove(), NoTerminator(), SymbolOpInterface())
 
     assembly_format = (
         "$sym_name `inputs` $inputs `grid` $grid `block` $block (`cluster` $cluster^)? "
-        "(`smem` $smem^)? (`resident` $resident^)? $body attr-dict"
+        "(`smem` $smem^)? (`resident` $resident^)? (`forloop` $forloop^)? $body attr-dict"
     )
 
     def __init__(
@@ -83,6 +85,7 @@ class KernelOp(HasLaunchExtents):
         grid: Sequence[int],
         block: Sequence[int],
         body: Region | Block,
+        forloop: int | None = None,
     ) -> None:
         super().__init__(
             properties={
@@ -90,6 +93,7 @@ class KernelOp(HasLaunchExtents):
                 "inputs": IntegerAttr(inputs, i64),
                 "grid": DenseArrayBase.from_list(i64, list(grid)),
                 "block": DenseArrayBase.from_list(i64, list(block)),
+                "forloop": None if forloop is None else IntegerAttr(forloop, i64),
             },
             regions=[Region(body) if isinstance(body, Block) else body],
         )
@@ -98,6 +102,11 @@ class KernelOp(HasLaunchExtents):
     def input_count(self) -> int:
         """How many of the body's arguments are read; the others are written."""
         return self.inputs.value.data
+
+    @property
+    def forloop_range(self) -> int | None:
+        """The for-loop's range in the µGraph, where the kernel came from one."""
+        return None if self.forloop is None else self.forloop.value.data
 
     @property
     def resident_blocks(self) -> int | None:

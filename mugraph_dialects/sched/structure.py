@@ -115,6 +115,12 @@ class ForloopOp(IRDLOperation):
             raise VerifyException(
                 f"{op_label(self)} {self.iterations}: the loop must have at least 1 iteration"
             )
+        planned = enclosing_kernel(self).forloop_range
+        if planned is not None and planned != self.iterations:
+            raise VerifyException(
+                f"{op_label(self)} runs {self.iterations} times, but the kernel is the schedule of "
+                f"a for-loop of {planned}"
+            )
 
 
 def loop_iterations(kernel: KernelOp) -> int:

@@ -177,18 +177,19 @@ def real_innermost(shape: Sequence[int], strides: Sequence[int]) -> int:
 
 
 def _static_shape(label: str, type_: Attribute) -> tuple[int, ...]:
+    unknown = (
+        f"--resolve-layout: {label} has type {type_}; every extent must be known and at least 1"
+    )
     try:
         shape = shape_of(type_)
     except VerifyException as error:
-        raise PassFailedException(f"--resolve-layout: {label}: {error}") from error
+        raise PassFailedException(unknown) from error
     if not shape:
         raise PassFailedException(
             f"--resolve-layout: {label} has rank 0; give it one dimension of extent 1"
         )
     if any(extent < 1 for extent in shape):
-        raise PassFailedException(
-            f"--resolve-layout: {label} has type {type_}; every extent must be known and at least 1"
-        )
+        raise PassFailedException(unknown)
     try:
         element_bytes_of(type_)
     except VerifyException as error:

@@ -83,7 +83,9 @@ def build_kernel(
     body.add_op(sched.PrologueOp(Block(builder.prologue)))
     body.add_op(sched.ForloopOp(graph.forloop_range, Block(loop)))
     body.add_op(sched.EpilogueOp(Block(epilogue)))
-    return sched.KernelOp(symbol, len(graph.inputs), graph.grid_dim, graph.block_dim, body)
+    return sched.KernelOp(
+        symbol, len(graph.inputs), graph.grid_dim, graph.block_dim, body, graph.forloop_range
+    )
 
 
 def write_loads(builder: KernelBuilder, loads: Sequence[Load]) -> list[Operation]:

@@ -29,7 +29,7 @@ from mutants import Mutant, mutants_of
 from xdsl.dialects.builtin import ModuleOp
 
 from mugraph.dialects.sched import KernelOp
-from mugraph.passes.analysis.hazards import find_hazards, uniform_loops
+from mugraph.passes.analysis.hazards import find_hazards
 from mugraph.passes.transpile import TranspilePass
 from mugraph.runtime.cuda import only_function
 from mugraph.tools.import_mirage import import_mirage
@@ -63,11 +63,6 @@ REPORTED_HARMFUL = "reported, harmful"
 REPORTED_HARMLESS = "reported, harmless"
 REPORTED = "reported, not run"
 UNREPORTED_HARMLESS = "not reported, harmless"
-REMARKED = "another function, remarked"
-"""A race-free schedule of another function: a loop in which no tile moves runs once more or less.
-
-That is seen by ``--verify-semantics``; ``--print-hazards`` remarks that its iterations are alike.
-"""
 MISSED = "missed"
 OUTCOMES = (
     REFUSED,
@@ -75,7 +70,6 @@ OUTCOMES = (
     REPORTED_HARMLESS,
     REPORTED,
     UNREPORTED_HARMLESS,
-    REMARKED,
     MISSED,
 )
 
@@ -128,13 +122,7 @@ def _outcome(mutant: Mutant, judge: Judge, unreported_only: bool) -> str:
         return REPORTED_HARMFUL if judge.harmful(mutant) else REPORTED_HARMLESS
     if not judge.harmful(mutant):
         return UNREPORTED_HARMLESS
-    return REMARKED if is_remarked(mutant) else MISSED
-
-
-def is_remarked(mutant: Mutant) -> bool:
-    """Whether a mutant only changes how often a loop repeats itself."""
-    kernels = (k for k in kernels_of(mutant.module) if k.sym_name.data == mutant.kernel)
-    return mutant.kind == "loop bound" and any(list(uniform_loops(kernel)) for kernel in kernels)
+    return MISSED
 
 
 def scheduled(module: ModuleOp) -> tuple[ModuleOp, list[Array]]:

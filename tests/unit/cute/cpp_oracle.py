@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -97,12 +99,17 @@ def evaluate(
     Of those numbered in ``with_values``, which must be layouts to integers, the values too.
     ``headers`` is further C++ at the top.
     """
-    answers: list[Answer] = []
-    for first in range(0, len(expressions), EXPRESSIONS_A_PROGRAM):
+
+    def answers_from(first: int) -> list[Answer]:
         part = expressions[first : first + EXPRESSIONS_A_PROGRAM]
         valued = frozenset(number - first for number in with_values)
-        answers += _evaluate_in_one_program(part, folder, valued, headers)
-    return answers
+        own = folder / str(first)
+        own.mkdir()
+        return _evaluate_in_one_program(part, own, valued, headers)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        parts = pool.map(answers_from, range(0, len(expressions), EXPRESSIONS_A_PROGRAM))
+        return [answer for part in parts for answer in part]
 
 
 def _evaluate_in_one_program(

@@ -5,18 +5,7 @@ This package does not import xDSL: the attributes around layouts are in
 :mod:`mugraph.dialects.cute.attributes`, the dialect in :mod:`mugraph.dialects.cute.dialect`.
 """
 
-from mugraph.dialects.cute.algebra import (
-    coalesce,
-    complement,
-    composition,
-    filter_layout,
-    filter_zeros,
-    is_bijective,
-    is_injective,
-    left_inverse,
-    nullspace,
-    right_inverse,
-)
+from mugraph.dialects.cute.algebra import coalesce, composition, filter_layout, filter_zeros
 from mugraph.dialects.cute.basis import E, ScaledBasis
 from mugraph.dialects.cute.errors import LayoutError, NotationError
 from mugraph.dialects.cute.int_tuple import (
@@ -36,6 +25,14 @@ from mugraph.dialects.cute.int_tuple import (
     shape_div,
     weakly_compatible,
     weakly_congruent,
+)
+from mugraph.dialects.cute.inverses import (
+    complement,
+    is_bijective,
+    is_injective,
+    left_inverse,
+    nullspace,
+    right_inverse,
 )
 from mugraph.dialects.cute.layout import (
     Layout,

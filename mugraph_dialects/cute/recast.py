@@ -11,9 +11,10 @@ from __future__ import annotations
 from math import gcd
 from typing import Any, cast
 
-from mugraph.dialects.cute.algebra import L, coalesce, composition, right_inverse
+from mugraph.dialects.cute.algebra import L, coalesce, composition
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.int_tuple import ceil_div, unflatten
+from mugraph.dialects.cute.inverses import right_inverse
 from mugraph.dialects.cute.layout import Layout, make_flat, make_unchecked
 from mugraph.dialects.cute.swizzle import ComposedLayout, Swizzle
 from mugraph.dialects.cute.tiling import logical_divide

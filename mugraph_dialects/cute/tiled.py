@@ -17,17 +17,12 @@ from __future__ import annotations
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
-from mugraph.dialects.cute.algebra import (
-    coalesce,
-    complement,
-    composition,
-    is_injective,
-    right_inverse,
-)
+from mugraph.dialects.cute.algebra import coalesce, composition
 from mugraph.dialects.cute.atoms.copy import CopyAtom, copy_atom
 from mugraph.dialects.cute.atoms.mma import MmaAtom, mma_atom
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.int_tuple import IntTuple, Underscore, _, is_tuple, product_each, size
+from mugraph.dialects.cute.inverses import complement, is_injective, right_inverse
 from mugraph.dialects.cute.layout import Layout, make_layout, make_unchecked
 from mugraph.dialects.cute.tensor import Tensor, make_fragment_like, make_fragment_of_shape
 from mugraph.dialects.cute.tiling import (

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from mugraph.dialects.cute.algebra import L, complement, composition
+from mugraph.dialects.cute.algebra import L, composition
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.f2 import bit_images
 from mugraph.dialects.cute.int_tuple import (
@@ -32,6 +32,7 @@ from mugraph.dialects.cute.int_tuple import (
     rank,
     to_text,
 )
+from mugraph.dialects.cute.inverses import complement
 from mugraph.dialects.cute.layout import Layout, make_layout, make_unchecked
 from mugraph.dialects.cute.swizzle import ComposedLayout
 

@@ -22,7 +22,8 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.cute.atoms.mma import mma_atom
+from mugraph.dialects.cute.atoms.copy import CopyAtom, copy_atom
+from mugraph.dialects.cute.atoms.mma import MmaAtom, mma_atom
 from mugraph.dialects.cute.basis import ScaledBasis
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.int_tuple import Nested
@@ -221,3 +222,73 @@ class TiledMmaAttr(ParametrizedAttribute):
                 f"the atoms along M, N and K must be three integers of at least 1, not "
                 f"{tuple(extent.data for extent in self.thr_layout_mnk)}"
             )
+
+
+def _parse_atom_name(parser: AttrParser, find: Callable[[str], object]) -> str:
+    with parser.in_angle_brackets():
+        start = parser.pos
+        name = parser.parse_identifier(" for the name of an atom")
+        try:
+            find(name)
+        except LayoutError as error:
+            parser.raise_error(str(error), start, parser.pos)
+    return name
+
+
+def _verify_atom_name(name: str, find: Callable[[str], object]) -> None:
+    try:
+        find(name)
+    except LayoutError as error:
+        raise VerifyException(str(error)) from None
+
+
+@irdl_attr_definition
+class MmaAtomAttr(Data[str]):
+    """A matrix multiply instruction: ``#cute.mma_atom<SM80_16x8x16_F32F16F16F32_TN>``."""
+
+    name = "cute.mma_atom"
+
+    @property
+    def atom(self) -> MmaAtom:
+        """The instruction: its shape, types and thread-value layouts."""
+        return mma_atom(self.data)
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        """Parse ``<name>``, a name of the table of MMA atoms."""
+        return _parse_atom_name(parser, mma_atom)
+
+    def print_parameter(self, printer: Printer) -> None:
+        """Print ``<name>``."""
+        with printer.in_angle_brackets():
+            printer.print_string(self.data)
+
+    def verify(self) -> None:
+        """Check that the atom is known."""
+        _verify_atom_name(self.data, mma_atom)
+
+
+@irdl_attr_definition
+class CopyAtomAttr(Data[str]):
+    """A copy instruction: ``#cute.copy_atom<SM75_U32x4_LDSM_N>``."""
+
+    name = "cute.copy_atom"
+
+    @property
+    def atom(self) -> CopyAtom:
+        """The instruction: its width and thread-value layouts."""
+        return copy_atom(self.data)
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        """Parse ``<name>``, a name of the table of copy atoms."""
+        return _parse_atom_name(parser, copy_atom)
+
+    def print_parameter(self, printer: Printer) -> None:
+        """Print ``<name>``."""
+        with printer.in_angle_brackets():
+            printer.print_string(self.data)
+
+    def verify(self) -> None:
+        """Check that the atom is known."""
+        _verify_atom_name(self.data, copy_atom)

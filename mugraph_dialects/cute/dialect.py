@@ -2,6 +2,11 @@
 
 from xdsl.ir import Dialect
 
-from mugraph.dialects.cute.attributes import LayoutAttr, TiledMmaAttr
+from mugraph.dialects.cute.attributes import (
+    CopyAtomAttr,
+    LayoutAttr,
+    MmaAtomAttr,
+    TiledMmaAttr,
+)
 
-CuteDialect = Dialect("cute", [], [LayoutAttr, TiledMmaAttr])
+CuteDialect = Dialect("cute", [], [LayoutAttr, MmaAtomAttr, CopyAtomAttr, TiledMmaAttr])

@@ -21,6 +21,10 @@
   encoded = tensor<16x4096xf16, #cute.layout<(16,4096):(4096,1)>>,
   // CHECK-SAME: mma = #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,2,1)>
   mma = #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,2,1)>,
+  // CHECK-SAME: instruction = #cute.mma_atom<SM80_16x8x16_F32F16F16F32_TN>
+  instruction = #cute.mma_atom<SM80_16x8x16_F32F16F16F32_TN>,
+  // CHECK-SAME: load = #cute.copy_atom<SM75_U32x4_LDSM_N>
+  load = #cute.copy_atom<SM75_U32x4_LDSM_N>,
   // CHECK-SAME: one_atom = #cute.tiled_mma<SM90_64x128x16_F32F16F16_SS, (1,1,1)>
   one_atom = #cute.tiled_mma<SM90_64x128x16_F32F16F16_SS>
 } : () -> ()

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from mugraph.dialects.maps import block_coordinate_factors
+from mugraph.dialects.maps import block_strides
 from mugraph.dialects.partition import VECTOR_BYTES, PartitionedOperand, vector_fits
 from mugraph.dialects.tensor_types import innermost_dimension
 
@@ -35,11 +35,7 @@ class TileCopy:
 
     def block_strides(self) -> tuple[int, ...]:
         """How far the tile's start moves with each block index, in elements."""
-        factors = block_coordinate_factors(self.shape, self.map_, self.grid)
-        return tuple(
-            sum(factor * stride for factor, stride in zip(row, self.strides, strict=True))
-            for row in factors
-        )
+        return block_strides(self.shape, self.strides, self.map_, self.grid)
 
     def iteration_stride(self) -> int:
         """How far the tile's start moves from one iteration to the next, in elements."""

@@ -91,3 +91,13 @@ def block_coordinate_factors(
             extent //= grid[axis]
             factors[axis][dim] = extent
     return factors
+
+
+def block_strides(
+    shape: Sequence[int], strides: Sequence[int], map_: Sequence[int], grid: Sequence[int]
+) -> tuple[int, ...]:
+    """For each axis, how far a tile's start moves with the block index, in elements."""
+    return tuple(
+        sum(factor * stride for factor, stride in zip(row, strides, strict=True))
+        for row in block_coordinate_factors(shape, map_, grid)
+    )

@@ -27,7 +27,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.maps import PartitionError, tile_shape
+from mugraph.dialects.maps import PartitionError, block_strides, tile_shape
 from mugraph.dialects.sched.kernel import (
     KernelOp,
     LaunchOp,
@@ -256,14 +256,11 @@ class TileOp(IRDLOperation):
 
     def block_strides(self) -> tuple[int, ...]:
         """How far the tile's start moves with each block index, in elements."""
-        from mugraph.dialects.maps import block_coordinate_factors
-
-        shape = shape_of(self.source.type)
-        strides = strides_of(resolved_layout_of(self.source))
-        factors = block_coordinate_factors(shape, self.map_, enclosing_kernel(self).grid_dim)
-        return tuple(
-            sum(factor * stride for factor, stride in zip(row, strides, strict=True))
-            for row in factors
+        return block_strides(
+            shape_of(self.source.type),
+            strides_of(resolved_layout_of(self.source)),
+            self.map_,
+            enclosing_kernel(self).grid_dim,
         )
 
     def iteration_stride(self) -> int:

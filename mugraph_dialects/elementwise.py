@@ -11,6 +11,7 @@ applies to every element of its result before it stores it, or adds it to an acc
 
 from __future__ import annotations
 
+import math
 import struct
 from dataclasses import dataclass
 
@@ -19,17 +20,52 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 
-UNARY_FUNCTIONS: dict[str, int] = {
-    "identity": 0,
-    "exp": 0,
-    "silu": 0,
-    "square": 0,
-    "sqrt": 0,
-    "mul_scalar": 1,
-}
-"""Functions of one number, with the count of constants each takes in parentheses."""
 
-BINARY_FUNCTIONS: tuple[str, ...] = ("add", "sub", "mul", "div")
+@dataclass(frozen=True)
+class Constant:
+    """A constant of a scalar function: the operators' property, and the word in front of it."""
+
+    name: str
+    keyword: str
+
+
+@dataclass(frozen=True)
+class FunctionDescription:
+    """What a scalar function computes, as a sentence of documentation, and its constants."""
+
+    summary: str
+    constants: tuple[Constant, ...] = ()
+
+
+UNARY_FUNCTIONS: dict[str, FunctionDescription] = {
+    "identity": FunctionDescription("Each element."),
+    "exp": FunctionDescription("e to the power of each element."),
+    "silu": FunctionDescription("x / (1 + exp(-x)) of each element."),
+    "gelu": FunctionDescription("x (1 + erf(x / sqrt(2))) / 2 of each element."),
+    "sigmoid": FunctionDescription("1 / (1 + exp(-x)) of each element."),
+    "relu": FunctionDescription("0 where an element is less than 0, else the element; NaN stays."),
+    "square": FunctionDescription("The square of each element."),
+    "sqrt": FunctionDescription("The square root of each element."),
+    "log": FunctionDescription("The natural logarithm of each element."),
+    "mul_scalar": FunctionDescription(
+        "Each element times a constant, an fp32 number: ``mul_scalar %x by 0.5``.",
+        (Constant("scalar", "by"),),
+    ),
+    "clamp": FunctionDescription(
+        "Each element, or the nearest of two fp32 numbers outside of which it lies; NaN stays: "
+        "``clamp %x from 0.0 to 6.0``.",
+        (Constant("low", "from"), Constant("high", "to")),
+    ),
+}
+"""Functions of one number.  To add one, add a line here, in ``ops.h`` and in the interpreter."""
+
+BINARY_FUNCTIONS: dict[str, FunctionDescription] = {
+    "add": FunctionDescription("The sum, element by element."),
+    "sub": FunctionDescription("The difference, element by element."),
+    "mul": FunctionDescription("The product, element by element."),
+    "div": FunctionDescription("The quotient, element by element."),
+    "pow": FunctionDescription("The left operand to the power of the right one, as C's pow."),
+}
 """Functions of two numbers."""
 
 ACCUMULATE = "accum"
@@ -40,7 +76,8 @@ ACCUMULATE = "accum"
 class ScalarFunction:
     """A function of :data:`UNARY_FUNCTIONS` or :data:`BINARY_FUNCTIONS` with its constants.
 
-    Constants are fp32 numbers.  Raises ``ValueError`` for an unknown name or a wrong count.
+    Constants are fp32 numbers.  Raises ``ValueError`` for an unknown name, a wrong count, a
+    constant that is infinite or NaN, or bounds of a clamp the wrong way round.
     """
 
     name: str
@@ -50,11 +87,18 @@ class ScalarFunction:
         if self.name not in UNARY_FUNCTIONS and self.name not in BINARY_FUNCTIONS:
             known = ", ".join((*UNARY_FUNCTIONS, *BINARY_FUNCTIONS))
             raise ValueError(f"unknown scalar function '{self.name}'; known are {known}")
-        expected = UNARY_FUNCTIONS.get(self.name, 0)
+        unary = UNARY_FUNCTIONS.get(self.name)
+        expected = 0 if unary is None else len(unary.constants)
         if len(self.constants) != expected:
             noun = "constant" if expected == 1 else "constants"
             raise ValueError(
                 f"scalar function '{self.name}' takes {expected} {noun}, got {len(self.constants)}"
+            )
+        if not all(math.isfinite(constant) for constant in self.constants):
+            raise ValueError(f"the constants of '{self}' must be finite numbers")
+        if self.name == "clamp" and self.constants[0] > self.constants[1]:
+            raise ValueError(
+                f"the bounds of '{self}' are the wrong way round; the first must be the lower one"
             )
 
     @property

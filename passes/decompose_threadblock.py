@@ -36,7 +36,7 @@ def _mean_square_root(
     dim = _last(sum_of_squares)
     shape = (*shape_of(sum_of_squares.type)[:dim], 1)
     total = tb.ReductionOp(sum_of_squares, dim, _fp32_tile(shape))
-    mean = tb.MulScalarOp(total.result, 1.0 / count, _fp32_tile(shape))
+    mean = tb.MulScalarOp(total.result, _fp32_tile(shape), (1.0 / count,))
     root = tb.SqrtOp(mean.result, result_type)
     return [total, mean, root]
 

@@ -90,23 +90,11 @@ def fp32_bits(value: float) -> str:
     return f"0x{struct.unpack('<I', struct.pack('<f', value))[0]:08x}u"
 
 
-_FUNCTIONS: dict[str, str] = {
-    "identity": "ops::Chain<>",
-    "exp": "ops::Exp",
-    "silu": "ops::Silu",
-    "square": "ops::Square",
-    "sqrt": "ops::Sqrt",
-    "mul_scalar": "ops::MulScalar",
-    "add": "ops::Add",
-    "sub": "ops::Sub",
-    "mul": "ops::Mul",
-    "div": "ops::Div",
-}
-
-
 def function_type(function: ScalarFunction) -> str:
     """The functor of ``runtime/include/mugraph/ops.h`` for a scalar function."""
-    name = _FUNCTIONS[function.name]
+    if function.name == "identity":
+        return "ops::Chain<>"
+    name = "ops::" + "".join(part.capitalize() for part in function.name.split("_"))
     if not function.constants:
         return name
     return f"{name}<{', '.join(fp32_bits(constant) for constant in function.constants)}>"

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import ClassVar
+from abc import ABC
+from collections.abc import Sequence
 
-from xdsl.dialects.builtin import Float16Type, Float32Type, FloatAttr, TensorType, f32
+from xdsl.dialects.builtin import Float16Type, TensorType
 from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import Attribute, SpacedOpaqueSyntaxAttribute, SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
-    prop_def,
     result_def,
     traits_def,
 )
@@ -22,7 +20,12 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
-from mugraph.dialects.elementwise import ScalarFunction, round_to_fp32
+from mugraph.dialects.elementwise import BINARY_FUNCTIONS, UNARY_FUNCTIONS
+from mugraph.dialects.elementwise_operators import (
+    FunctionOperator,
+    constant_properties,
+    make_operators,
+)
 from mugraph.dialects.interfaces import HasLayoutConstraints
 from mugraph.dialects.kn.workspace import WorkspaceOp
 from mugraph.dialects.layout_problem import LayoutProblem
@@ -147,13 +150,13 @@ class MatmulOp(KernelOp):
             )
 
 
-class ElementwiseOp(KernelOp, ABC):
+class ElementwiseOp(KernelOp, FunctionOperator, ABC):
     """A kernel that computes each element from the elements at the same place."""
 
-    @property
-    @abstractmethod
-    def function(self) -> ScalarFunction:
-        """What is computed of each element."""
+    def verify_(self) -> None:
+        """As any kernel; the function takes its constants."""
+        self.verify_function()
+        super().verify_()
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """Operands and result share their innermost dimension, unless a user fixed them otherwise.
@@ -178,79 +181,19 @@ class UnaryOp(ElementwiseOp, ABC):
     """A function of one tensor."""
 
     input = operand_def(TensorType)
-    FUNCTION: ClassVar[str]
 
     assembly_format = (
         "$input (`workspace` $workspace^)? attr-dict `:` type($input) `->` type($result)"
     )
 
-    def __init__(self, operand: SSAValue, result_type: Attribute) -> None:
-        super().__init__(operands=[operand], result_types=[result_type])
-
-    @property
-    def function(self) -> ScalarFunction:
-        """The scalar function of this operator."""
-        return ScalarFunction(self.FUNCTION)
-
-
-@irdl_op_definition
-class ExpOp(UnaryOp):
-    """e to the power of each element."""
-
-    name = "kn.exp"
-    FUNCTION: ClassVar[str] = "exp"
-
-
-@irdl_op_definition
-class SiluOp(UnaryOp):
-    """x / (1 + exp(-x)) of each element."""
-
-    name = "kn.silu"
-    FUNCTION: ClassVar[str] = "silu"
-
-
-@irdl_op_definition
-class SquareOp(UnaryOp):
-    """The square of each element."""
-
-    name = "kn.square"
-    FUNCTION: ClassVar[str] = "square"
-
-
-@irdl_op_definition
-class SqrtOp(UnaryOp):
-    """The square root of each element."""
-
-    name = "kn.sqrt"
-    FUNCTION: ClassVar[str] = "sqrt"
-
-
-@irdl_op_definition
-class MulScalarOp(UnaryOp):
-    """Each element times a constant, an fp32 number: ``kn.mul_scalar %x by 0.5``."""
-
-    name = "kn.mul_scalar"
-    FUNCTION: ClassVar[str] = "mul_scalar"
-
-    scalar = prop_def(FloatAttr[Float32Type])
-
-    assembly_format = (
-        "$input `by` $scalar (`workspace` $workspace^)? attr-dict "
-        "`:` type($input) `->` type($result)"
-    )
-
-    def __init__(self, operand: SSAValue, scalar: float, result_type: Attribute) -> None:
-        IRDLOperation.__init__(
-            self,
+    def __init__(
+        self, operand: SSAValue, result_type: Attribute, constants: Sequence[float] = ()
+    ) -> None:
+        super().__init__(
             operands=[operand],
             result_types=[result_type],
-            properties={"scalar": FloatAttr(round_to_fp32(scalar), f32)},
+            properties=constant_properties(self.FUNCTION, constants),
         )
-
-    @property
-    def function(self) -> ScalarFunction:
-        """Multiplication by the constant."""
-        return ScalarFunction("mul_scalar", (self.scalar.value.data,))
 
 
 class BinaryOp(ElementwiseOp, ABC):
@@ -258,7 +201,6 @@ class BinaryOp(ElementwiseOp, ABC):
 
     lhs = operand_def(TensorType)
     rhs = operand_def(TensorType)
-    FUNCTION: ClassVar[str]
 
     assembly_format = (
         "$lhs `,` $rhs (`workspace` $workspace^)? attr-dict "
@@ -268,31 +210,29 @@ class BinaryOp(ElementwiseOp, ABC):
     def __init__(self, lhs: SSAValue, rhs: SSAValue, result_type: Attribute) -> None:
         super().__init__(operands=[lhs, rhs], result_types=[result_type])
 
-    @property
-    def function(self) -> ScalarFunction:
-        """The scalar function of this operator."""
-        return ScalarFunction(self.FUNCTION)
 
+UNARY_OPERATORS = make_operators("kn", UnaryOp, UNARY_FUNCTIONS)
+"""The operator of each function of one number."""
+BINARY_OPERATORS = make_operators("kn", BinaryOp, BINARY_FUNCTIONS)
+"""The operator of each function of two numbers."""
+ELEMENTWISE_OPERATORS: tuple[type[ElementwiseOp], ...] = (
+    *UNARY_OPERATORS.values(),
+    *BINARY_OPERATORS.values(),
+)
+"""All of them."""
 
-@irdl_op_definition
-class AddOp(BinaryOp):
-    """The sum, element by element."""
-
-    name = "kn.add"
-    FUNCTION: ClassVar[str] = "add"
-
-
-@irdl_op_definition
-class MulOp(BinaryOp):
-    """The product, element by element."""
-
-    name = "kn.mul"
-    FUNCTION: ClassVar[str] = "mul"
-
-
-@irdl_op_definition
-class DivOp(BinaryOp):
-    """The quotient, element by element."""
-
-    name = "kn.div"
-    FUNCTION: ClassVar[str] = "div"
+ExpOp = UNARY_OPERATORS["exp"]
+SiluOp = UNARY_OPERATORS["silu"]
+GeluOp = UNARY_OPERATORS["gelu"]
+SigmoidOp = UNARY_OPERATORS["sigmoid"]
+ReluOp = UNARY_OPERATORS["relu"]
+SquareOp = UNARY_OPERATORS["square"]
+SqrtOp = UNARY_OPERATORS["sqrt"]
+LogOp = UNARY_OPERATORS["log"]
+MulScalarOp = UNARY_OPERATORS["mul_scalar"]
+ClampOp = UNARY_OPERATORS["clamp"]
+AddOp = BINARY_OPERATORS["add"]
+SubOp = BINARY_OPERATORS["sub"]
+MulOp = BINARY_OPERATORS["mul"]
+DivOp = BINARY_OPERATORS["div"]
+PowOp = BINARY_OPERATORS["pow"]

@@ -10,9 +10,8 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
-from xdsl.dialects.builtin import Float32Type, FloatAttr, IntegerAttr, f32, i64
+from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -27,10 +26,15 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import ThenEpilogue
 from mugraph.dialects.elementwise import (
+    BINARY_FUNCTIONS,
+    UNARY_FUNCTIONS,
     Epilogue,
     EpilogueAttr,
-    ScalarFunction,
-    round_to_fp32,
+)
+from mugraph.dialects.elementwise_operators import (
+    FunctionOperator,
+    constant_properties,
+    make_operators,
 )
 from mugraph.dialects.interfaces import (
     FusesWithProducer,
@@ -72,19 +76,15 @@ def expect_shape(op: Operation, expected: Sequence[int], result: SSAValue) -> No
         )
 
 
-class ElementwiseOp(HasEpilogue, HasLayoutConstraints, HasSharedAccesses, ABC):
+class ElementwiseOp(FunctionOperator, HasEpilogue, HasLayoutConstraints, HasSharedAccesses, ABC):
     """An operator that computes each element from the elements at the same place."""
 
     result = result_def(STensorType)
     traits = traits_def(Pure())
 
-    @property
-    @abstractmethod
-    def function(self) -> ScalarFunction:
-        """What is computed of each element."""
-
     def verify_(self) -> None:
-        """Checks the result against the operands' extents."""
+        """Checks the constants, and the result against the operands' extents."""
+        self.verify_function()
         try:
             expected = broadcast_shape([shape_of(operand.type) for operand in self.operands])
         except ShapeError as error:
@@ -107,20 +107,23 @@ class UnaryOp(ElementwiseOp, FusesWithProducer, ABC):
     """A function of one tensor."""
 
     input = operand_def(STensorType)
-    FUNCTION: ClassVar[str]
 
     assembly_format = (
         "$input custom<ThenEpilogue>($epilogue) attr-dict `:` type($input) `->` type($result)"
     )
     custom_directives = (ThenEpilogue,)
 
-    def __init__(self, operand: SSAValue, result_type: Attribute | None = None) -> None:
-        super().__init__(operands=[operand], result_types=[result_type or operand.type])
-
-    @property
-    def function(self) -> ScalarFunction:
-        """The scalar function of this operator."""
-        return ScalarFunction(self.FUNCTION)
+    def __init__(
+        self,
+        operand: SSAValue,
+        result_type: Attribute | None = None,
+        constants: Sequence[float] = (),
+    ) -> None:
+        super().__init__(
+            operands=[operand],
+            result_types=[result_type or operand.type],
+            properties=constant_properties(self.FUNCTION, constants),
+        )
 
     def fused_onto(self, epilogue: Epilogue) -> Epilogue | None:
         """The epilogue followed by the operator's function and its own epilogue."""
@@ -131,74 +134,11 @@ class UnaryOp(ElementwiseOp, FusesWithProducer, ABC):
         return fused.then_accumulate() if own.accumulates else fused
 
 
-@irdl_op_definition
-class ExpOp(UnaryOp):
-    """e to the power of each element."""
-
-    name = "tb.exp"
-    FUNCTION: ClassVar[str] = "exp"
-
-
-@irdl_op_definition
-class SiluOp(UnaryOp):
-    """x / (1 + exp(-x)) of each element."""
-
-    name = "tb.silu"
-    FUNCTION: ClassVar[str] = "silu"
-
-
-@irdl_op_definition
-class SquareOp(UnaryOp):
-    """The square of each element."""
-
-    name = "tb.square"
-    FUNCTION: ClassVar[str] = "square"
-
-
-@irdl_op_definition
-class SqrtOp(UnaryOp):
-    """The square root of each element."""
-
-    name = "tb.sqrt"
-    FUNCTION: ClassVar[str] = "sqrt"
-
-
-@irdl_op_definition
-class MulScalarOp(UnaryOp):
-    """Each element times a constant, an fp32 number: ``tb.mul_scalar %x by 0.5``."""
-
-    name = "tb.mul_scalar"
-    FUNCTION: ClassVar[str] = "mul_scalar"
-
-    scalar = prop_def(FloatAttr[Float32Type])
-
-    assembly_format = (
-        "$input `by` $scalar custom<ThenEpilogue>($epilogue) attr-dict "
-        "`:` type($input) `->` type($result)"
-    )
-
-    def __init__(
-        self, operand: SSAValue, scalar: float, result_type: Attribute | None = None
-    ) -> None:
-        IRDLOperation.__init__(
-            self,
-            operands=[operand],
-            result_types=[result_type or operand.type],
-            properties={"scalar": FloatAttr(round_to_fp32(scalar), f32)},
-        )
-
-    @property
-    def function(self) -> ScalarFunction:
-        """Multiplication by the constant."""
-        return ScalarFunction("mul_scalar", (self.scalar.value.data,))
-
-
 class BinaryOp(ElementwiseOp, ABC):
     """A function of two tensors of equal rank; an extent of 1 is broadcast."""
 
     lhs = operand_def(STensorType)
     rhs = operand_def(STensorType)
-    FUNCTION: ClassVar[str]
 
     assembly_format = (
         "$lhs `,` $rhs custom<ThenEpilogue>($epilogue) attr-dict "
@@ -209,42 +149,32 @@ class BinaryOp(ElementwiseOp, ABC):
     def __init__(self, lhs: SSAValue, rhs: SSAValue, result_type: Attribute) -> None:
         super().__init__(operands=[lhs, rhs], result_types=[result_type])
 
-    @property
-    def function(self) -> ScalarFunction:
-        """The scalar function of this operator."""
-        return ScalarFunction(self.FUNCTION)
 
+UNARY_OPERATORS = make_operators("tb", UnaryOp, UNARY_FUNCTIONS)
+"""The operator of each function of one number."""
+BINARY_OPERATORS = make_operators("tb", BinaryOp, BINARY_FUNCTIONS)
+"""The operator of each function of two numbers."""
+ELEMENTWISE_OPERATORS: tuple[type[ElementwiseOp], ...] = (
+    *UNARY_OPERATORS.values(),
+    *BINARY_OPERATORS.values(),
+)
+"""All of them."""
 
-@irdl_op_definition
-class AddOp(BinaryOp):
-    """The sum, element by element."""
-
-    name = "tb.add"
-    FUNCTION: ClassVar[str] = "add"
-
-
-@irdl_op_definition
-class SubOp(BinaryOp):
-    """The difference, element by element."""
-
-    name = "tb.sub"
-    FUNCTION: ClassVar[str] = "sub"
-
-
-@irdl_op_definition
-class MulOp(BinaryOp):
-    """The product, element by element."""
-
-    name = "tb.mul"
-    FUNCTION: ClassVar[str] = "mul"
-
-
-@irdl_op_definition
-class DivOp(BinaryOp):
-    """The quotient, element by element."""
-
-    name = "tb.div"
-    FUNCTION: ClassVar[str] = "div"
+ExpOp = UNARY_OPERATORS["exp"]
+SiluOp = UNARY_OPERATORS["silu"]
+GeluOp = UNARY_OPERATORS["gelu"]
+SigmoidOp = UNARY_OPERATORS["sigmoid"]
+ReluOp = UNARY_OPERATORS["relu"]
+SquareOp = UNARY_OPERATORS["square"]
+SqrtOp = UNARY_OPERATORS["sqrt"]
+LogOp = UNARY_OPERATORS["log"]
+MulScalarOp = UNARY_OPERATORS["mul_scalar"]
+ClampOp = UNARY_OPERATORS["clamp"]
+AddOp = BINARY_OPERATORS["add"]
+SubOp = BINARY_OPERATORS["sub"]
+MulOp = BINARY_OPERATORS["mul"]
+DivOp = BINARY_OPERATORS["div"]
+PowOp = BINARY_OPERATORS["pow"]
 
 
 @irdl_op_definition

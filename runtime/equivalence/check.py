@@ -109,7 +109,8 @@ class Checker:
         if test.difference is not None:
             if self._fields.uses_roots(subject):
                 verdict.reasons.append(
-                    "finite fields do not decide: they take roots as unknown functions, and differ"
+                    "finite fields do not decide: they take roots and the like as unknown "
+                    "functions, and differ"
                 )
             else:
                 self._differs(verdict, test.difference)

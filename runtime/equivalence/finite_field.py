@@ -10,8 +10,9 @@ Inputs are drawn from p values modulo p; exponentials from the q powers of a roo
 
 That argument takes exponentials of different arguments as independent variables, which they are
 where the arguments are independent, as in a softmax of a matrix product.  It takes a polynomial
-that is 0 modulo p to be 0; each evaluation has another p.  Roots are unknown functions here: where
-they agree that is evidence, where they do not it is none.
+that is 0 modulo p to be 0; each evaluation has another p.  Roots, logarithms and other
+functions that are no quotients of polynomials are unknown functions here: where they agree that is
+evidence, where they do not it is none.
 """
 
 from __future__ import annotations
@@ -120,5 +121,5 @@ class FieldReference:
         return Test(len(seeds), compared, total)
 
     def uses_roots(self, subject: Subject) -> bool:
-        """Whether either function has a root, which makes a difference inconclusive."""
+        """Whether either function has a root or the like, so that a difference decides nothing."""
         return any(degrees.roots for degrees in (*degrees_of(subject), *self.degrees))

@@ -5,11 +5,12 @@ over the ranges of its bound variables::
 
     sum over k of X[i, k] * W[k, j] * (sum over k of X[i, k]² / 4096)^(-1/2)
 
-Factors are elements of the inputs at affine indices, exponentials of normal forms, and normal forms
-to a rational power (what divisions and roots leave).  Products of sums are multiplied out; sums
-stand outside products.  A range of sums that together run through one longer range once, because
-their variables occur in every index side by side as the digits of one mixed-radix number, becomes
-one sum over the longer range.  Bound variables are then named by where they occur.
+Factors are elements of the inputs at affine indices, exponentials of normal forms, normal forms to
+a rational power (what divisions and roots leave), and unknown functions of normal forms.  Products
+of sums are multiplied out; sums stand outside products.  A range of sums that together run through
+one longer range once, because their variables occur in every index side by side as the digits of
+one mixed-radix number, becomes one sum over the longer range.  Bound variables are then named by
+where they occur.
 
 Equal normal forms are equal functions, wherever both are defined: every step is an identity of
 commutative algebra, of finite sums, or of ``exp(a) exp(b) = exp(a + b)`` and ``x^a x^b = x^(a+b)``.
@@ -76,7 +77,20 @@ class Power:
         return ("power", *self.base.key)
 
 
-Factor = Element | Exponential | Power
+@dataclass(frozen=True)
+class Application:
+    """A function, of which nothing is known but its name, of normal forms."""
+
+    function: str
+    arguments: tuple[NormalForm, ...]
+
+    @cached_property
+    def key(self) -> Key:
+        """What orders factors."""
+        return ("apply", self.function, *(argument.key for argument in self.arguments))
+
+
+Factor = Element | Exponential | Power | Application
 Factors = tuple[tuple[Factor, Fraction], ...]
 
 
@@ -122,27 +136,28 @@ class NormalForm:
         return hash(self.key)
 
 
-def _nested(factor: Factor) -> NormalForm | None:
+def _nested(factor: Factor) -> tuple[NormalForm, ...]:
     match factor:
         case Element():
-            return None
+            return ()
         case Exponential(exponent):
-            return exponent
+            return (exponent,)
         case Power(base):
-            return base
+            return (base,)
+        case Application(_, arguments):
+            return arguments
 
 
 def _height(factor: Factor) -> int:
-    nested = _nested(factor)
-    return 0 if nested is None else max((term.height for term in nested.terms), default=0)
+    terms = itertools.chain.from_iterable(nested.terms for nested in _nested(factor))
+    return max((term.height for term in terms), default=0)
 
 
 def _affines(factor: Factor) -> Iterator[Affine]:
     """Every index in a factor, however deep."""
-    nested = _nested(factor)
-    if nested is not None:
+    for nested in _nested(factor):
         yield from indices_of(nested)
-    elif isinstance(factor, Element):
+    if isinstance(factor, Element):
         yield from factor.indices
 
 
@@ -166,6 +181,8 @@ def _substituted_factor(factor: Factor, values: Values) -> Factor:
             return Exponential(substitute(exponent, values))
         case Power(base):
             return Power(substitute(base, values))
+        case Application(function, arguments):
+            return Application(function, tuple(substitute(form, values) for form in arguments))
 
 
 def substitute(form: NormalForm, values: Values) -> NormalForm:
@@ -248,6 +265,12 @@ def exponential(form: NormalForm) -> NormalForm:
     if not form.terms:
         return constant(1)
     return NormalForm((Term(Fraction(1), (), ((Exponential(form), Fraction(1)),)),))
+
+
+def application(function: str, arguments: Sequence[NormalForm]) -> NormalForm:
+    """An unknown function of normal forms."""
+    factor = Application(function, tuple(arguments))
+    return NormalForm((Term(Fraction(1), (), ((factor, Fraction(1)),)),))
 
 
 def square_root(form: NormalForm) -> NormalForm:

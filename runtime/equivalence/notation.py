@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from mugraph.runtime.equivalence.indices import Affine, Variable
 from mugraph.runtime.equivalence.normal_form import (
+    Application,
     Element,
     Exponential,
     Factor,
@@ -52,6 +53,8 @@ def _factor(factor: Factor, power: Fraction, names: Names) -> str:
             text = f"in{tensor}[{', '.join(_index(index, names) for index in indices)}]"
         case Exponential(exponent):
             text = f"exp({show(exponent, names)})"
+        case Application(function, arguments):
+            text = f"{function}({', '.join(show(form, names) for form in arguments)})"
         case Power(base):
             text = f"({show(base, names)})"
     return text if power == 1 else f"{text}^({power})"

@@ -31,6 +31,21 @@ def silu(x: NormalForm) -> NormalForm:
     return nf.multiply(x, nf.inverse(decay))
 
 
+def _sigmoid(x: NormalForm) -> NormalForm:
+    return nf.inverse(nf.add(nf.constant(1), nf.exponential(nf.scale(x, -1))))
+
+
+def _unknown(function: str) -> Callable[..., NormalForm]:
+    """A function of which only that it is one is known; its constants are part of its name."""
+
+    def apply(*arguments: NormalForm | float) -> NormalForm:
+        forms = [argument for argument in arguments if isinstance(argument, NormalForm)]
+        constants = [str(argument) for argument in arguments if isinstance(argument, float)]
+        return nf.application(" ".join([function, *constants]), forms)
+
+    return apply
+
+
 def _identity(x: NormalForm) -> NormalForm:
     return x
 
@@ -55,6 +70,12 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., NormalForm]] = {
     "identity": _identity,
     "exp": nf.exponential,
     "silu": silu,
+    "gelu": _unknown("gelu"),
+    "sigmoid": _sigmoid,
+    "relu": _unknown("relu"),
+    "log": _unknown("log"),
+    "clamp": _unknown("clamp"),
+    "pow": _unknown("pow"),
     "square": _square,
     "sqrt": nf.square_root,
     "mul_scalar": _mul_scalar,

@@ -12,6 +12,10 @@ a + b        e_a + e_b
 a * b        |a| e_b + |b| e_a + e_a e_b
 a / b        (e_a + |a / b| e_b) / (|b| - e_b); unbounded where e_b >= |b|
 exp(a)       exp(a) (exp(e_a) - 1)
+log(a)       -log(1 - e_a / a); unbounded where e_a >= a
+gelu(a)      1.13 e_a
+max(a, b)    max(e_a, e_b); clamp(a) e_a
+a ^ b        the farthest of its four corners; unbounded where e_a >= a
 sqrt(a)      e_a / (sqrt(a - e_a) + sqrt(a)); unbounded where e_a >= a
 sum of n     sum of e_k, and n u / (1 - n u) times the sum of |a_k| + e_k
 ===========  =====================================================================
@@ -31,6 +35,7 @@ import numpy as np
 from xdsl.ir import Attribute
 
 from mugraph.dialects.tensor_types import element_type_of, shape_of
+from mugraph.runtime.interpreter import functions
 from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array, Precision, storage_dtype
 from mugraph.runtime.interpreter.components import ComponentArray
 
@@ -182,6 +187,61 @@ class BoundedArray(ComponentArray):
         """e to the power of it."""
         value = np.exp(self.value)
         return self._result(value, lambda i: value * np.expm1(self.components[i]), EXP_UNITS)
+
+    def log(self) -> Self:
+        """The natural logarithm."""
+        value = np.log(self.value)
+
+        def bound(i: int) -> Array:
+            part = self.components[i] / np.abs(self.value)
+            moved = -np.log1p(-np.minimum(part, 1))
+            return np.where(self.components[i] == 0, 0.0, np.where(part < 1, moved, np.inf))
+
+        return self._result(value, bound, EXP_UNITS)
+
+    def gelu(self) -> Self:
+        """x (1 + erf(x / sqrt(2))) / 2, which is nowhere steeper than 1.13.
+
+        Rounding x / sqrt(2) moves it by at most a few units of 1, wherever that is.
+        """
+        value = functions.gelu(self.value)
+        return self._result(
+            value,
+            lambda i: 1.13 * self.components[i] + 4 * self.models[i - 1].unit,
+            EXP_UNITS,
+        )
+
+    def clamp(self, low: float, high: float) -> Self:
+        """The nearest number from ``low`` to ``high``: errors do not grow, and nothing rounds."""
+        return self.of([functions.clamp(self.value, low, high), *self.components[1:]])
+
+    def maximum(self, other: Self) -> Self:
+        """The larger number, which does not round."""
+        pairs = zip(self.components, other.components, strict=True)
+        return self.of([np.maximum(one, two) for one, two in pairs])
+
+    def power(self, other: Self) -> Self:
+        """The number to the power of another; unbounded where the number may be 0 or less.
+
+        Where it is more, the power rises or falls with both, so that its bounds lie in corners.
+        """
+        ours, theirs = self.components, other.components
+        value = np.power(ours[0], theirs[0])
+
+        def bound(i: int) -> Array:
+            corners = [
+                np.abs(
+                    np.power(np.maximum(ours[0] + one * ours[i], 0), theirs[0] + two * theirs[i])
+                    - value
+                )
+                for one in (-1, 1)
+                for two in (-1, 1)
+            ]
+            exact = (ours[i] == 0) & (theirs[i] == 0)
+            moved = np.where(ours[0] > ours[i], np.maximum.reduce(corners), np.inf)
+            return np.where(exact, 0.0, moved)
+
+        return self._result(value, bound, 2 * EXP_UNITS)
 
     def sqrt(self) -> Self:
         """The square root."""

@@ -9,6 +9,7 @@ arrays are cut, moved and broadcast is said here.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Self
@@ -73,6 +74,30 @@ class ComponentArray(NDArrayOperatorsMixin, ABC):
         """e to the power of it."""
 
     @abstractmethod
+    def log(self) -> Self:
+        """The natural logarithm."""
+
+    @abstractmethod
+    def gelu(self) -> Self:
+        """x (1 + erf(x / sqrt(2))) / 2."""
+
+    @abstractmethod
+    def clamp(self, low: float, high: float) -> Self:
+        """The nearest number from ``low`` to ``high``."""
+
+    @abstractmethod
+    def power(self, other: Any) -> Self:
+        """The number to the power of another."""
+
+    @abstractmethod
+    def maximum(self, other: Any) -> Self:
+        """The larger number."""
+
+    def relu(self) -> Self:
+        """The number, or 0 if that is larger."""
+        return self.clamp(0.0, math.inf)
+
+    @abstractmethod
     def sum(self, axis: int, keepdims: bool = False) -> Self:
         """The sum along an axis."""
 
@@ -132,5 +157,8 @@ _METHODS: dict[np.ufunc, str] = {
     np.square: "square",
     np.sqrt: "sqrt",
     np.exp: "exp",
+    np.log: "log",
+    np.power: "power",
+    np.maximum: "maximum",
 }
 """The method that computes each of numpy's functions."""

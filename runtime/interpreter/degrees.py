@@ -128,6 +128,29 @@ class DegreeArray(ComponentArray):
         """A variable of its own."""
         return self._made(self.shape, replace(self.degrees, numerator=1, denominator=0, roots=True))
 
+    def log(self) -> Self:
+        """A variable of its own."""
+        return self.sqrt()
+
+    def gelu(self) -> Self:
+        """A variable of its own."""
+        return self.sqrt()
+
+    def clamp(self, low: float, high: float) -> Self:
+        """A variable of its own."""
+        return self.sqrt()
+
+    def power(self, other: Self) -> Self:
+        """A variable of its own."""
+        shape = np.broadcast_shapes(self.shape, other.shape)
+        both = self.degrees.or_those_of(other.degrees)
+        return self._made(shape, replace(both, numerator=1, denominator=0, roots=True))
+
+    def maximum(self, other: Self) -> Self:
+        """One of the two."""
+        shape = np.broadcast_shapes(self.shape, other.shape)
+        return self._made(shape, replace(self.degrees.or_those_of(other.degrees), roots=True))
+
     def exp(self) -> Self:
         """A variable of its own."""
         return self._made(

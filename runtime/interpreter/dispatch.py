@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues
+from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, impl
 from xdsl.ir import Operation
 
 from mugraph.dialects.tensor_types import op_label
 from mugraph.runtime.interpreter.errors import ExecutionError
+
+Functions = TypeVar("Functions", bound=InterpreterFunctions)
+
+
+def implements(
+    method: str, operators: Sequence[type[Operation]]
+) -> Callable[[type[Functions]], type[Functions]]:
+    """Makes a method of a class the implementation of several operators.
+
+    A decorator to stand below ``register_impls``.
+    """
+
+    def add(functions: type[Functions]) -> type[Functions]:
+        for operator in operators:
+            setattr(functions, f"{method}_{operator.name}", impl(operator)(vars(functions)[method]))
+        return functions
+
+    return add
 
 
 class RefuseUnknown(Interpreter.Listener):

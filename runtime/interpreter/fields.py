@@ -69,15 +69,20 @@ class FieldPair:
         """1 / x of each residue modulo p and modulo q; NaN for 0."""
         return _inverses(self.p), _inverses(self.q)
 
+    def unknown_function(self, name: str) -> tuple[Array, Array, Array]:
+        """Random tables: how a residue modulo q counts for one modulo p, and values in both."""
+        if name not in self._tables:
+            generator = np.random.default_rng((self.p, self.q, self.seed, 1, *name.encode()))
+            self._tables[name] = (
+                generator.integers(0, self.p, self.q).astype(np.float64),
+                generator.integers(1, self.p, self.p).astype(np.float64),
+                generator.integers(1, self.q, self.p).astype(np.float64),
+            )
+        return self._tables[name]
+
     @cached_property
-    def roots(self) -> tuple[Array, Array, Array]:
-        """Random tables: how a residue modulo q counts for one modulo p, and the roots in both."""
-        generator = np.random.default_rng((self.p, self.q, self.seed, 1))
-        return (
-            generator.integers(0, self.p, self.q).astype(np.float64),
-            generator.integers(1, self.p, self.p).astype(np.float64),
-            generator.integers(1, self.q, self.p).astype(np.float64),
-        )
+    def _tables(self) -> dict[str, tuple[Array, Array, Array]]:
+        return {}
 
     def random(self, shape: Sequence[int], generator: np.random.Generator) -> FieldArray:
         """Random residues."""
@@ -189,13 +194,49 @@ class FieldArray(ComponentArray):
 
     def sqrt(self) -> Self:
         """The unknown function of the argument."""
+        return self._unknown("sqrt")
+
+    def log(self) -> Self:
+        """The unknown function of the argument."""
+        return self._unknown("log")
+
+    def gelu(self) -> Self:
+        """The unknown function of the argument."""
+        return self._unknown("gelu")
+
+    def clamp(self, low: float, high: float) -> Self:
+        """The unknown function of the argument, another one for other bounds."""
+        return self._unknown(f"clamp {low} {high}")
+
+    def power(self, other: Self) -> Self:
+        """The unknown function of both arguments."""
+        return self.add(other._unknown("exponent"))._unknown("power")
+
+    def maximum(self, other: Self) -> Self:
+        """One of the two: that with the larger residues, first modulo p.
+
+        That is no order that goes with sums, but a maximum of several does not depend on how they
+        are paired, and where a maximum cancels, as in a softmax, any choice of it does.
+        """
+        (first, second), (third, fourth) = self.components, other.components
+        takes_other = (third > first) | ((third == first) & (fourth > second))
+        undefined = np.isnan(first) | np.isnan(third)
+        return self.of(
+            [
+                np.where(undefined, np.nan, np.where(takes_other, third, first)),
+                np.where(undefined, np.nan, np.where(takes_other, fourth, second)),
+            ]
+        )
+
+    def _unknown(self, name: str) -> Self:
+        """An unknown function, the same for equal arguments."""
         first, second = self.components
-        weights, roots_p, roots_q = self.fields.roots
+        weights, of_p, of_q = self.fields.unknown_function(name)
         # An argument that has no residue modulo q is known by its residue modulo p alone.
         weight = np.where(np.isnan(second), 0, _look_up(weights, second))
         place = _modulo(first + weight, self.fields.p)
-        of_q = np.where(np.isnan(second), np.nan, _look_up(roots_q, place))
-        return self.of([_look_up(roots_p, place), of_q])
+        value_q = np.where(np.isnan(second), np.nan, _look_up(of_q, place))
+        return self.of([_look_up(of_p, place), value_q])
 
     def sum(self, axis: int, keepdims: bool = False) -> Self:
         """The sum along an axis."""

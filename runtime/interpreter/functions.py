@@ -2,11 +2,14 @@
 
 Arrays are of the computing type and nothing rounds to a storage type here.  Special numbers follow
 IEEE 754: x / 0 is an infinity, 0 / 0 and the root of a negative number are NaN, the root of -0 is
--0, silu(-infinity) is NaN as in the CUDA header, and a NaN that is summed makes the sum NaN.
+-0, the logarithm of either 0 is -infinity, and a NaN that is summed makes the sum NaN.  silu and
+gelu of -infinity are NaN as in the CUDA header; relu, clamp and maxima of a NaN are NaN.  pow is
+C's: x to the power of 0 and 1 to that of anything are 1.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,12 +18,42 @@ import numpy as np
 from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.dialects.tb import Groups
 from mugraph.runtime.interpreter.arithmetic import Array
+from mugraph.runtime.interpreter.components import ComponentArray
 from mugraph.runtime.interpreter.errors import ExecutionError
 
 
 def silu(x: Array) -> Array:
     """x / (1 + exp(-x))."""
     return x / (1 + np.exp(-x))
+
+
+def sigmoid(x: Array) -> Array:
+    """1 / (1 + exp(-x))."""
+    return 1 / (1 + np.exp(-x))
+
+
+_ERFC: Callable[[Array], Any] = np.frompyfunc(math.erfc, 1, 1)
+
+
+def gelu(x: Array) -> Array:
+    """x (1 + erf(x / sqrt(2))) / 2, by the complement of erf, which does not cancel."""
+    if isinstance(x, ComponentArray):
+        return x.gelu()
+    tail = np.asarray(_ERFC(x.astype(np.float64) * -math.sqrt(0.5)), np.float64)
+    return 0.5 * x * tail.astype(x.dtype)
+
+
+def relu(x: Array) -> Array:
+    """0 where x < 0, else x: NaN and -0 stay."""
+    return x.relu() if isinstance(x, ComponentArray) else np.where(x < 0, x.dtype.type(0), x)
+
+
+def clamp(x: Array, low: float, high: float) -> Array:
+    """The nearest number from low to high; NaN stays."""
+    if isinstance(x, ComponentArray):
+        return x.clamp(low, high)
+    bounded = np.where(x < low, x.dtype.type(low), x)
+    return np.where(bounded > high, x.dtype.type(high), bounded)
 
 
 def mul_scalar(x: Array, constant: float) -> Array:
@@ -37,13 +70,19 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "identity": identity,
     "exp": np.exp,
     "silu": silu,
+    "gelu": gelu,
+    "sigmoid": sigmoid,
+    "relu": relu,
     "square": np.square,
     "sqrt": np.sqrt,
+    "log": np.log,
     "mul_scalar": mul_scalar,
+    "clamp": clamp,
     "add": np.add,
     "sub": np.subtract,
     "mul": np.multiply,
     "div": np.divide,
+    "pow": np.power,
 }
 """What each function of :mod:`mugraph.dialects.elementwise` computes: operands, then constants."""
 

@@ -15,12 +15,14 @@ from mugraph.dialects import kn
 from mugraph.dialects.sched import LaunchOp
 from mugraph.runtime.interpreter.address_launches import AddressLauncher
 from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array
+from mugraph.runtime.interpreter.dispatch import implements
 from mugraph.runtime.interpreter.functions import apply_function
 from mugraph.runtime.interpreter.schedule import run_kernel
 from mugraph.runtime.interpreter.threadblock import run_threadblock_graph
 
 
 @register_impls
+@implements("run_elementwise", kn.ELEMENTWISE_OPERATORS)
 class KernelFunctions(InterpreterFunctions):
     """One implementation an operator; values are tensors in device memory, of logical extents."""
 
@@ -47,15 +49,6 @@ class KernelFunctions(InterpreterFunctions):
     ) -> PythonValues:
         """The operator's scalar function of each element."""
         return self._stored(op, apply_function(op.function, *self._loaded(args)))
-
-    run_exp = impl(kn.ExpOp)(run_elementwise)
-    run_silu = impl(kn.SiluOp)(run_elementwise)
-    run_square = impl(kn.SquareOp)(run_elementwise)
-    run_sqrt = impl(kn.SqrtOp)(run_elementwise)
-    run_mul_scalar = impl(kn.MulScalarOp)(run_elementwise)
-    run_add = impl(kn.AddOp)(run_elementwise)
-    run_mul = impl(kn.MulOp)(run_elementwise)
-    run_div = impl(kn.DivOp)(run_elementwise)
 
     @impl(kn.CustomizedOp)
     def run_customized(

@@ -33,7 +33,7 @@ from mugraph.runtime.interpreter.blocks import (
     boxes,
     broadcast_bytes,
 )
-from mugraph.runtime.interpreter.dispatch import make_interpreter
+from mugraph.runtime.interpreter.dispatch import implements, make_interpreter
 from mugraph.runtime.interpreter.functions import (
     apply_chain,
     apply_function,
@@ -59,6 +59,7 @@ class Addend:
 
 
 @register_impls
+@implements("run_elementwise", tb.ELEMENTWISE_OPERATORS)
 class ThreadblockFunctions(InterpreterFunctions):
     """One implementation an operator of ``tb``.
 
@@ -113,16 +114,6 @@ class ThreadblockFunctions(InterpreterFunctions):
     ) -> PythonValues:
         """The operator's scalar function of each element."""
         return self.finish(op, apply_function(op.function, *args))
-
-    run_exp = impl(tb.ExpOp)(run_elementwise)
-    run_silu = impl(tb.SiluOp)(run_elementwise)
-    run_square = impl(tb.SquareOp)(run_elementwise)
-    run_sqrt = impl(tb.SqrtOp)(run_elementwise)
-    run_mul_scalar = impl(tb.MulScalarOp)(run_elementwise)
-    run_add = impl(tb.AddOp)(run_elementwise)
-    run_sub = impl(tb.SubOp)(run_elementwise)
-    run_mul = impl(tb.MulOp)(run_elementwise)
-    run_div = impl(tb.DivOp)(run_elementwise)
 
     @impl(tb.RmsNormOp)
     def run_rms_norm(

@@ -16,13 +16,16 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from fuzz.drawing import MAX_TENSOR, Chooser
 from fuzz.ranges import OutOfRangeError, Range, input_range, range_of_result
-from fuzz.threadblock import SCALARS, ThreadblockDrawer
+from fuzz.threadblock import CLAMPS, SCALARS, ThreadblockDrawer
 from mugraph.dialects import kn
+from mugraph.dialects.elementwise import UNARY_FUNCTIONS
 from mugraph.dialects.shapes import ShapeError, broadcast_shape, matmul_shape
 from mugraph.dialects.tensor_types import element_type_of, layout_of, shape_of, strides_of
 
-UNARY = (kn.ExpOp, kn.SquareOp, kn.SiluOp, kn.SqrtOp)
-BINARY = (kn.AddOp, kn.MulOp, kn.DivOp)
+UNARY = tuple(
+    operator for name, operator in kn.UNARY_OPERATORS.items() if not UNARY_FUNCTIONS[name].constants
+)
+BINARY = tuple(kn.BINARY_OPERATORS.values())
 FUNCTION = "fuzzed"
 
 
@@ -102,7 +105,9 @@ class FunctionDrawer:
         operand = self.draw_operand()
         type_ = self.result_type(shape_of(operand.type))
         if self.chooser.chance(25):
-            self.add(kn.MulScalarOp(operand, self.chooser.pick(SCALARS), type_))
+            self.add(kn.MulScalarOp(operand, type_, (self.chooser.pick(SCALARS),)))
+        elif self.chooser.chance(10):
+            self.add(kn.ClampOp(operand, type_, self.chooser.pick(CLAMPS)))
         else:
             self.add(self.chooser.pick(UNARY)(operand, type_))
 

@@ -107,6 +107,42 @@ def silu(x: Range) -> Range:
     return Range(low, high, 1.1 * x.error + FUNCTION_ERROR * largest)
 
 
+def sigmoid(x: Range) -> Range:
+    """1 / (1 + exp(-x)), which rises, by at most 1/4."""
+    low, high = (0.0 if end < -500.0 else 1.0 / (1.0 + math.exp(-end)) for end in (x.low, x.high))
+    return Range(low, high, 0.25 * x.error + FUNCTION_ERROR)
+
+
+def gelu(x: Range) -> Range:
+    """x (1 + erf(x / sqrt(2))) / 2, which falls to -0.17 at -0.75; nowhere steeper than 1.13."""
+
+    def at(value: float) -> float:
+        return 0.5 * value * math.erfc(-value * math.sqrt(0.5))
+
+    low = at(x.low) if x.low >= 0.0 else -0.17
+    high = max(at(x.high), at(x.low))
+    return Range(low, high, 1.13 * x.error + FUNCTION_ERROR * max(abs(low), abs(high)))
+
+
+def logarithm(x: Range) -> Range:
+    """The logarithm of a value that keeps clear of zero, where it is steep."""
+    if x.low - x.error < 2.0**-8:
+        raise OutOfRangeError("the operand of a logarithm may come near zero")
+    low, high = math.log(x.low), math.log(x.high)
+    error = low - math.log(x.low - x.error)
+    return Range(low, high, error + FUNCTION_ERROR * max(abs(low), abs(high), 1.0))
+
+
+def clamp(x: Range, low: float, high: float) -> Range:
+    """The nearest number from low to high."""
+    return Range(min(max(x.low, low), high), min(max(x.high, low), high), x.error)
+
+
+def power(x: Range, y: Range) -> Range:
+    """x to the y = exp(y log x), for an x that keeps clear of zero."""
+    return exponential(product(logarithm(x), y))
+
+
 def square(x: Range) -> Range:
     """x times itself."""
     largest = x.magnitude**2
@@ -134,6 +170,18 @@ def apply(function: ScalarFunction, operands: Sequence[Range]) -> Range:
             return exponential(x)
         case "silu":
             return silu(x)
+        case "gelu":
+            return gelu(x)
+        case "sigmoid":
+            return sigmoid(x)
+        case "relu":
+            return clamp(x, 0.0, math.inf)
+        case "clamp":
+            return clamp(x, *function.constants)
+        case "log":
+            return logarithm(x)
+        case "pow":
+            return power(x, y)
         case "square":
             return square(x)
         case "sqrt":

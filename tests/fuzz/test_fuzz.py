@@ -67,8 +67,8 @@ def test_a_wrong_pass_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
     original = decompose_threadblock.tb.MulScalarOp
 
-    def slightly_wrong(operand: object, scalar: float, type_: object) -> object:
-        return original(operand, scalar * 1.01, type_)  # type: ignore[arg-type]
+    def slightly_wrong(operand: object, type_: object, constants: tuple[float]) -> object:
+        return original(operand, type_, (constants[0] * 1.01,))  # type: ignore[arg-type]
 
     monkeypatch.setattr(decompose_threadblock.tb, "MulScalarOp", slightly_wrong)
     for number in range(100):

@@ -20,7 +20,12 @@ from fuzz.drawing import (
 )
 from fuzz.ranges import OutOfRangeError, Range, range_of_result
 from mugraph.dialects import tb
-from mugraph.dialects.elementwise import Epilogue, EpilogueAttr, ScalarFunction
+from mugraph.dialects.elementwise import (
+    UNARY_FUNCTIONS,
+    Epilogue,
+    EpilogueAttr,
+    ScalarFunction,
+)
 from mugraph.dialects.interfaces import HasEpilogue
 from mugraph.dialects.kn import CustomizedOp, is_loop_invariant_input
 from mugraph.dialects.shapes import ShapeError, broadcast_shape
@@ -46,8 +51,12 @@ BLOCKS = (
 )
 WARP = 32
 
-UNARY = (tb.ExpOp, tb.SquareOp, tb.SiluOp, tb.SqrtOp)
-BINARY = (tb.AddOp, tb.MulOp, tb.SubOp, tb.DivOp)
+UNARY = tuple(
+    operator for name, operator in tb.UNARY_OPERATORS.items() if not UNARY_FUNCTIONS[name].constants
+)
+CLAMPS = ((-0.5, 0.5), (0.25, 6.0), (0.0, 0.0))
+"""The bounds of clamps."""
+BINARY = tuple(tb.BINARY_OPERATORS.values())
 SCALARS = (0.5, -0.25, 1.5, 0.0625, 0.1)
 
 
@@ -189,7 +198,14 @@ class ThreadblockDrawer:
 
     def draw_epilogue(self) -> Epilogue:
         """What fusion makes, and a user may write as well."""
-        functions = [ScalarFunction("square"), ScalarFunction("mul_scalar", (0.5,))]
+        functions = [
+            ScalarFunction("square"),
+            ScalarFunction("mul_scalar", (0.5,)),
+            ScalarFunction("clamp", (-0.5, 0.75)),
+            ScalarFunction("gelu"),
+            ScalarFunction("relu"),
+            ScalarFunction("sigmoid"),
+        ]
         count = self.chooser.number(0, 2)
         accumulates = self.chooser.chance(50) or count == 0
         return Epilogue(tuple(self.chooser.pick(functions) for _ in range(count)), accumulates)
@@ -201,7 +217,9 @@ class ThreadblockDrawer:
         operand = self.draw_operand()
         type_ = self.stensor(shape_of(operand.type))
         if self.chooser.chance(25):
-            self.add(tb.MulScalarOp(operand, self.chooser.pick(SCALARS), type_))
+            self.add(tb.MulScalarOp(operand, type_, (self.chooser.pick(SCALARS),)))
+        elif self.chooser.chance(10):
+            self.add(tb.ClampOp(operand, type_, self.chooser.pick(CLAMPS)))
         else:
             self.add(self.chooser.pick(UNARY)(operand, type_))
 

@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from mugraph.dialects import kn
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.attributes import LayoutAttr
+from mugraph.dialects.elementwise import UNARY_FUNCTIONS
 from mugraph.tools.import_mirage.document import MirageImportError, Node
 from mugraph.tools.import_mirage.generations import Generation, find_generation
 from mugraph.tools.import_mirage.tensors import (
@@ -30,16 +31,13 @@ from mugraph.tools.import_mirage.verification import verify_at
 NOT_SHARDED = (-1, -1, -1)
 
 _UNARY: dict[str, Callable[[SSAValue, Attribute], Operation]] = {
-    "kn_exp_op": kn.ExpOp,
-    "kn_silu_op": kn.SiluOp,
-    "kn_square_op": kn.SquareOp,
-    "kn_sqrt_op": kn.SqrtOp,
+    f"kn_{name}_op": operator
+    for name, operator in kn.UNARY_OPERATORS.items()
+    if not UNARY_FUNCTIONS[name].constants
 }
 _BINARY: dict[str, Callable[[SSAValue, SSAValue, Attribute], Operation]] = {
     "kn_matmul_op": kn.MatmulOp,
-    "kn_add_op": kn.AddOp,
-    "kn_mul_op": kn.MulOp,
-    "kn_div_op": kn.DivOp,
+    **{f"kn_{name}_op": operator for name, operator in kn.BINARY_OPERATORS.items()},
 }
 _NOT_YET = "mugraph has no such kernel-level operator."
 _UNSUPPORTED = {
@@ -50,7 +48,7 @@ _UNSUPPORTED = {
 } | {
     f"kn_{name}_op": _NOT_YET
     for name in (
-        *("sigmoid", "gelu", "relu", "log", "pow", "rms_norm"),
+        "rms_norm",
         *(
             f"{name}_{dim}"
             for name in ("reduction", "concat", "split", "chunk")

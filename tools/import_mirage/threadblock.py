@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mugraph.dialects import kn, tb
+from mugraph.dialects.elementwise import UNARY_FUNCTIONS
 from mugraph.dialects.launch_extents import MAX_GRID, MAX_THREADS
 from mugraph.dialects.maps import PartitionError, tile_shape
 from mugraph.dialects.tensor_types import dims
@@ -28,18 +29,16 @@ from mugraph.tools.import_mirage.verification import verify_at
 _Make = Callable[[SSAValue, Attribute], Operation]
 
 _UNARY: dict[str, _Make] = {
-    "tb_exp_op": tb.ExpOp,
-    "tb_silu_op": tb.SiluOp,
-    "tb_square_op": tb.SquareOp,
-    "tb_sqrt_op": tb.SqrtOp,
     "tb_rms_norm_op": tb.RmsNormOp,
+    **{
+        f"tb_{name}_op": operator
+        for name, operator in tb.UNARY_OPERATORS.items()
+        if not UNARY_FUNCTIONS[name].constants
+    },
 }
 _BINARY: dict[str, Callable[[SSAValue, SSAValue, Attribute], Operation]] = {
     "tb_matmul_op": tb.MatmulOp,
-    "tb_add_op": tb.AddOp,
-    "tb_sub_op": tb.SubOp,
-    "tb_mul_op": tb.MulOp,
-    "tb_div_op": tb.DivOp,
+    **{f"tb_{name}_op": operator for name, operator in tb.BINARY_OPERATORS.items()},
 }
 
 
@@ -75,7 +74,6 @@ _UNSUPPORTED = {
 } | {
     f"tb_{name}_op": _NOT_YET
     for name in (
-        *("sigmoid", "gelu", "relu", "log", "pow"),
         *(f"{name}_{dim}" for name in ("concat", "split") for dim in range(3)),
         *(f"reduction_{dim}_max" for dim in range(3)),
         *(

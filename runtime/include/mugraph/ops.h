@@ -1,10 +1,11 @@
 // Scalar functions on float, composed at compile time into operators and epilogues.
 //
 // Each has `static float apply(float...)`. Rounding: Add, Sub, Mul, Div, Square, Sqrt and MulScalar are one IEEE
-// operation, rounded to nearest (unless a file is compiled with -use_fast_math). Exp is CUDA's expf, at most 2 ulp
-// from e^x over the whole range. Silu is x / (1 + e^-x) with the fast division of CUDA, at most 5 ulp, and tends to
-// -0 for x -> -infinity; silu(-infinity) itself is NaN, as the formula gives. A product that is added to something may
-// be fused with the sum by the compiler, which leaves out its own rounding.
+// operation, rounded to nearest (unless a file is compiled with -use_fast_math). Exp, Log and Pow are CUDA's expf, logf
+// and powf, at most 2, 1 and 4 ulp off over the whole range; Gelu takes erfcf, which keeps its tail exact where 1 + erf
+// would cancel. Silu and Gelu of -infinity are NaN, as their formulas give. Relu, Clamp and Max compare, so that a NaN
+// stays a NaN and -0 stays -0 inside the bounds; the sign of a Max of two zeros is that of either. A product that is
+// added to something may be fused with the sum by the compiler, which leaves out its own rounding.
 #pragma once
 
 #if !defined(__CUDACC_RTC__)
@@ -21,7 +22,23 @@ struct Exp {
 };
 
 struct Silu {
-  static __device__ __forceinline__ float apply(float x) { return __fdividef(x, 1.0f + expf(-x)); }
+  static __device__ __forceinline__ float apply(float x) { return x / (1.0f + expf(-x)); }
+};
+
+struct Sigmoid {
+  static __device__ __forceinline__ float apply(float x) { return 1.0f / (1.0f + expf(-x)); }
+};
+
+struct Gelu {
+  static __device__ __forceinline__ float apply(float x) { return 0.5f * x * erfcf(-0.70710678f * x); }
+};
+
+struct Relu {
+  static __device__ __forceinline__ float apply(float x) { return x < 0.0f ? 0.0f : x; }
+};
+
+struct Log {
+  static __device__ __forceinline__ float apply(float x) { return logf(x); }
 };
 
 struct Square {
@@ -38,6 +55,15 @@ struct MulScalar {
   static __device__ __forceinline__ float apply(float x) { return x * __uint_as_float(kBits); }
 };
 
+// The nearest number between the floats whose bits are given.
+template <uint32_t kLow, uint32_t kHigh>
+struct Clamp {
+  static __device__ __forceinline__ float apply(float x) {
+    if (x < __uint_as_float(kLow)) return __uint_as_float(kLow);
+    return x > __uint_as_float(kHigh) ? __uint_as_float(kHigh) : x;
+  }
+};
+
 struct Add {
   static __device__ __forceinline__ float apply(float x, float y) { return x + y; }
 };
@@ -52,6 +78,14 @@ struct Mul {
 
 struct Div {
   static __device__ __forceinline__ float apply(float x, float y) { return x / y; }
+};
+
+struct Pow {
+  static __device__ __forceinline__ float apply(float x, float y) { return powf(x, y); }
+};
+
+struct Max {
+  static __device__ __forceinline__ float apply(float x, float y) { return x > y || x != x ? x : y; }
 };
 
 // Unary functions, applied from left to right. Chain<> is the identity.

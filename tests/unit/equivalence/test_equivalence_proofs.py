@@ -74,6 +74,9 @@ def test_one_part_makes_both_meanings_equal() -> None:
                 "x div a s",
             ),
         ),
+        (elementwise("s sigmoid a", "x mul a s"), elementwise("x silu a")),
+        (elementwise("s add a b", "x gelu s"), elementwise("s add b a", "x gelu s")),
+        (elementwise("s mul a b", "x pow s a"), elementwise("s mul b a", "x pow s a")),
         # An fp32 constant means the simplest fraction that rounds to it.
         (
             elementwise("p mul_scalar a 0.33333334", "x mul_scalar p 3.0"),
@@ -93,6 +96,8 @@ def test_algebra_is_proved(one: str, other: str) -> None:
         (elementwise("x add a a"), elementwise("x add a b")),
         (elementwise("x mul a b"), elementwise("x square a")),
         (elementwise("x exp a"), elementwise("x silu a")),
+        (elementwise("x relu a"), elementwise("x gelu a")),
+        (elementwise("p exp a", "x pow p b"), elementwise("p exp b", "x pow p b")),
         (elementwise("x mul_scalar a 0.5"), elementwise("x mul_scalar a 0.50000006")),
         # |a| is not a.
         (elementwise("s square a", "x sqrt s"), elementwise("x mul_scalar a 1.0")),

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from mugraph.runtime.equivalence.float64 import Float64Reference
 from mugraph.runtime.equivalence.prove import prove
 
-UNARY = ("exp", "silu", "square", "sqrt", "mul_scalar")
-BINARY = ("add", "mul", "div")
+UNARY = ("exp", "silu", "square", "sqrt", "gelu", "sigmoid", "relu", "log", "mul_scalar")
+BINARY = ("add", "sub", "mul", "div", "pow")
 
 
 @st.composite
@@ -45,12 +45,13 @@ def test_programs_of_one_step_fall_into_the_right_classes() -> None:
     classes = _classes(texts)
     assert sorted(map(sorted, classes)) == sorted(
         [
-            # The operators that commute, squares, and 1.
+            # The operators that commute, squares, 1 and 0.
             ["x add a b", "x add b a"],
             ["x mul a b", "x mul b a"],
             ["x mul a a", "x square a"],
             ["x mul b b", "x square b"],
             ["x div a a", "x div b b"],
+            ["x sub a a", "x sub b b"],
         ]
     )
 

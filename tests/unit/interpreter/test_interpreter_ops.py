@@ -1,5 +1,6 @@
 """Each operator against a direct numpy expression, and where results are rounded."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -10,20 +11,27 @@ from mugraph.dialects.elementwise import BINARY_FUNCTIONS, UNARY_FUNCTIONS
 from mugraph.runtime.interpreter import run_function
 from mugraph.runtime.interpreter.functions import SCALAR_FUNCTIONS
 
+erf = np.vectorize(math.erf, otypes=[np.float64])
 SCALE = float(np.float32(0.3))
 
 UNARY: dict[str, Callable[[Array], Array]] = {
     "exp": lambda x: np.exp(x),
     "silu": lambda x: x / (1 + np.exp(-x)),
+    "gelu": lambda x: x * (1 + erf(x / np.sqrt(2))) / 2,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "relu": lambda x: np.maximum(x, 0),
     "square": lambda x: x * x,
     "sqrt": lambda x: np.sqrt(x),
+    "log": lambda x: np.log(x),
     "mul_scalar": lambda x: x * SCALE,
+    "clamp": lambda x: np.clip(x, -0.25, 0.5),
 }
 BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "add": lambda x, y: x + y,
     "sub": lambda x, y: x - y,
     "mul": lambda x, y: x * y,
     "div": lambda x, y: x / y,
+    "pow": lambda x, y: np.power(x, y),
 }
 COMPUTE = {"storage": np.float32, "float64": np.float64}
 STORE = {"storage": np.float16, "float64": np.float64}
@@ -40,7 +48,7 @@ def accumulate(value: str, shape: tuple[int, ...]) -> str:
 
 
 def with_constant(name: str, operand: str) -> str:
-    return f"{operand} by 0.3" if name == "mul_scalar" else operand
+    return operand + {"mul_scalar": " by 0.3", "clamp": " from -0.25 to 0.5"}.get(name, "")
 
 
 @pytest.mark.parametrize("precision", ["storage", "float64"])
@@ -48,7 +56,7 @@ def with_constant(name: str, operand: str) -> str:
 @pytest.mark.parametrize("name", UNARY)
 def test_unary(name: str, level: str, precision: str) -> None:
     shape = (4, 24)
-    x = np.abs(normal(shape)) if name == "sqrt" else normal(shape)
+    x = np.abs(normal(shape)) if name in ("sqrt", "log") else normal(shape)
     operands = with_constant(name, "%t0" if level == "tb" else "%x")
     if level == "tb":
         body = f"%v = tb.{name} {operands} : {tile(shape)} -> {tile(shape)}\n"
@@ -60,17 +68,22 @@ def test_unary(name: str, level: str, precision: str) -> None:
           func.return %y : {tensor(shape)}
         }}"""
     expected = UNARY[name](x.astype(COMPUTE[precision])).astype(STORE[precision])
-    np.testing.assert_array_equal(run(text, x, precision=precision), expected)
+    result = run(text, x, precision=precision)
+    if name == "gelu":
+        tolerance = {"storage": 2.0**-10, "float64": 1e-13}[precision]
+        np.testing.assert_allclose(result, expected, rtol=tolerance, atol=tolerance * 2.0**-10)
+    else:
+        np.testing.assert_array_equal(result, expected)
 
 
 @pytest.mark.parametrize("precision", ["storage", "float64"])
 @pytest.mark.parametrize(
-    ("level", "name"),
-    [*(("tb", name) for name in BINARY), ("kn", "add"), ("kn", "mul"), ("kn", "div")],
+    ("level", "name"), [(level, name) for level in ("tb", "kn") for name in BINARY]
 )
 def test_binary_broadcasts(name: str, level: str, precision: str) -> None:
     left, right, both = (4, 1, 24), (1, 6, 24), (4, 6, 24)
     x, y = normal(left, seed=1), normal(right, seed=2)
+    x = np.abs(x) if name == "pow" else x
     types = "({0}<4x1x24xf16>, {0}<1x6x24xf16>) -> {0}<4x6x24xf16>"
     if level == "tb":
         body = f"%v = tb.{name} %t0, %t1 : {types.format('!tb.stensor')}\n"
@@ -252,6 +265,40 @@ def test_special_numbers() -> None:
     sqrt += f"%y = tb.sqrt %a : {tile(shape)} -> {tile(shape)}"
     roots = run(on_tiles([shape], shape, sqrt), np.array([[-1.0, 0.0, -np.inf, 4.0]]))
     np.testing.assert_array_equal(roots, [[np.nan, 0.0, np.nan, 2.0]])
+
+
+SPECIAL = {
+    "relu": [np.inf, 0.0, np.nan, -0.0],
+    "clamp": [0.5, -0.25, np.nan, -0.0],
+    "sigmoid": [1.0, 0.0, np.nan, 0.5],
+    "gelu": [np.inf, np.nan, np.nan, -0.0],
+    "log": [np.inf, np.nan, np.nan, -np.inf],
+}
+"""Of infinity, -infinity, NaN and -0."""
+
+
+@pytest.mark.parametrize("name", SPECIAL)
+def test_special_numbers_of_a_function(name: str) -> None:
+    x = np.array([[np.inf, -np.inf, np.nan, -0.0]], np.float16)
+    root = "func.func @f(%x: tensor<1x4xf16>) -> tensor<1x4xf16> {\n"
+    root += f"%y = kn.{name} {with_constant(name, '%x')} : tensor<1x4xf16> -> tensor<1x4xf16>\n"
+    result = run(root + "func.return %y : tensor<1x4xf16>\n}", x)
+    np.testing.assert_array_equal(result, [SPECIAL[name]])
+    zero = result == 0
+    np.testing.assert_array_equal(
+        np.signbit(result[zero]), np.signbit(np.array(SPECIAL[name])[zero[0]])
+    )
+
+
+def test_gelu_keeps_its_tail() -> None:
+    """1 + erf(-4 / sqrt(2)) would have lost most digits in fp32."""
+    text = """
+    func.func @f(%x: tensor<1x1xf32>) -> tensor<1x1xf32> {
+      %y = kn.gelu %x : tensor<1x1xf32> -> tensor<1x1xf32>
+      func.return %y : tensor<1x1xf32>
+    }"""
+    (result,) = run_function(parse(text), "f", [np.array([[-4.0]])], "storage")
+    np.testing.assert_allclose(result, [[-2 * math.erfc(4 / math.sqrt(2))]], rtol=2.0**-22)
 
 
 def test_division_by_zero() -> None:

@@ -218,3 +218,19 @@ func.func @narrow_sum(%x: tensor<4x4xf32>) {
   %z = kn.matmul %x, %x compute f16 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   func.return
 }
+
+// -----
+
+// CHECK: 'kn.clamp' %y: the bounds of 'clamp(2.0, 1.0)' are the wrong way round; the first must be the lower one
+func.func @bounds(%x: tensor<4x8xf16>) {
+  %y = kn.clamp %x from 2.0 to 1.0 : tensor<4x8xf16> -> tensor<4x8xf16>
+  func.return
+}
+
+// -----
+
+// CHECK: 'kn.mul_scalar' %y: the constants of 'mul_scalar(inf)' must be finite numbers
+func.func @infinite(%x: tensor<4x8xf16>) {
+  %y = "kn.mul_scalar"(%x) <{scalar = 0x7F800000 : f32}> : (tensor<4x8xf16>) -> tensor<4x8xf16>
+  func.return
+}

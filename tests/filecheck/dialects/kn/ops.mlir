@@ -28,6 +28,26 @@ func.func @unary(%x: tensor<4x8xf16, #cute.layout<(4,8):(8,1)>>) -> tensor<4x8xf
   func.return %m : tensor<4x8xf16>
 }
 
+// CHECK-LABEL: func.func @activations
+// CHECK: kn.gelu %x : tensor<4x8xf16> -> tensor<4x8xf16>
+// CHECK: kn.sigmoid %a
+// CHECK: kn.relu %b
+// CHECK: kn.log %c
+// CHECK: kn.clamp %d from -1.000000e+00 to 6.500000e+00 workspace [128] : tensor<4x8xf16> -> tensor<4x8xf16>
+// CHECK: kn.sub %e, %x : (tensor<4x8xf16>, tensor<4x8xf16>) -> tensor<4x8xf16>
+// CHECK: kn.pow %f, %x
+// GENERIC: "kn.clamp"(%d) <{low = -1.000000e+00 : f32, high = 6.500000e+00 : f32, workspace = array<i64: 128>}>
+func.func @activations(%x: tensor<4x8xf16>) -> tensor<4x8xf16> {
+  %a = kn.gelu %x : tensor<4x8xf16> -> tensor<4x8xf16>
+  %b = kn.sigmoid %a : tensor<4x8xf16> -> tensor<4x8xf16>
+  %c = kn.relu %b : tensor<4x8xf16> -> tensor<4x8xf16>
+  %d = kn.log %c : tensor<4x8xf16> -> tensor<4x8xf16>
+  %e = kn.clamp %d from -1.0 to 6.5 workspace [128] : tensor<4x8xf16> -> tensor<4x8xf16>
+  %f = kn.sub %e, %x : (tensor<4x8xf16>, tensor<4x8xf16>) -> tensor<4x8xf16>
+  %g = kn.pow %f, %x : (tensor<4x8xf16>, tensor<4x8xf16>) -> tensor<4x8xf16>
+  func.return %g : tensor<4x8xf16>
+}
+
 // CHECK-LABEL: func.func @binary
 // CHECK: kn.add %x, %y : (tensor<4x8xf16>, tensor<4x1xf16>) -> tensor<4x8xf16>
 // CHECK: kn.mul %a, %y workspace [128] : (tensor<4x8xf16>, tensor<4x1xf16>) -> tensor<4x8xf16>

@@ -282,7 +282,7 @@ func.func @accum_first(%x: tensor<8x8xf16>) {
 
 // -----
 
-// CHECK: unknown scalar function 'tanh'; known are identity, exp, silu, square, sqrt, mul_scalar, add, sub, mul, div
+// CHECK: unknown scalar function 'tanh'; known are identity, exp, silu, gelu, sigmoid, relu, square, sqrt, log, mul_scalar, clamp, add, sub, mul, div, pow
 func.func @unknown(%x: tensor<8x8xf16>) {
   %o = kn.customized %x grid [1, 1, 1] block [32, 1, 1] forloop 1 {
   ^bb0(%d: tensor<8x8xf16>):

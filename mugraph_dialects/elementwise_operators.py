@@ -1,0 +1,103 @@
+"""The element-wise operators of ``kn`` and ``tb``, made from the tables of scalar functions.
+
+Both levels have the same operators: one for each function of
+:mod:`mugraph.dialects.elementwise`.  A level says what its operators have in common, in a base
+class for functions of one tensor and one for functions of two; the classes of the operators differ
+in their name, their function and its constants only, and are made here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, TypeVar, cast
+
+from xdsl.dialects.builtin import Float32Type, FloatAttr, f32
+from xdsl.ir import Attribute
+from xdsl.irdl import IRDLOperation, irdl_op_definition, prop_def
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.elementwise import (
+    BINARY_FUNCTIONS,
+    UNARY_FUNCTIONS,
+    FunctionDescription,
+    ScalarFunction,
+    round_to_fp32,
+)
+from mugraph.dialects.tensor_types import op_label
+
+
+class FunctionOperator(IRDLOperation):
+    """An operator that applies a scalar function; its constants are the operator's properties."""
+
+    FUNCTION: ClassVar[str] = "identity"
+
+    @property
+    def function(self) -> ScalarFunction:
+        """What is computed of each element."""
+        constants: list[float] = []
+        for constant in _description(self.FUNCTION).constants:
+            value = self.properties[constant.name]
+            assert isinstance(value, FloatAttr)
+            constants.append(value.value.data)
+        return ScalarFunction(self.FUNCTION, tuple(constants))
+
+    def verify_function(self) -> None:
+        """Raises ``VerifyException`` for constants that the function does not take."""
+        try:
+            _ = self.function
+        except ValueError as error:
+            raise VerifyException(f"{op_label(self)}: {error}") from error
+
+
+def _description(function: str) -> FunctionDescription:
+    return (UNARY_FUNCTIONS | BINARY_FUNCTIONS)[function]
+
+
+def constant_properties(function: str, constants: Sequence[float]) -> Mapping[str, Attribute]:
+    """The properties of an operator with these constants, rounded to fp32.
+
+    Raises ``ValueError`` where the function takes another number of them.
+    """
+    names = [constant.name for constant in _description(function).constants]
+    if len(names) != len(constants):
+        raise ValueError(f"'{function}' takes {len(names)} constants, got {len(constants)}")
+    return {
+        name: FloatAttr(round_to_fp32(constant), f32)
+        for name, constant in zip(names, constants, strict=True)
+    }
+
+
+Operator = TypeVar("Operator", bound=FunctionOperator)
+
+
+def make_operators(
+    dialect: str, base: type[Operator], functions: Mapping[str, FunctionDescription]
+) -> dict[str, type[Operator]]:
+    """An operator ``dialect.function`` for each function but the identity, by function.
+
+    ``base`` gives everything but the name and the constants, which follow the first operand in its
+    assembly format.
+    """
+    return {
+        function: _make_operator(dialect, base, function, description)
+        for function, description in functions.items()
+        if function != "identity"
+    }
+
+
+def _make_operator(
+    dialect: str, base: type[Operator], function: str, description: FunctionDescription
+) -> type[Operator]:
+    assembly = cast(str, base.assembly_format)
+    operand, _, rest = assembly.partition(" ")
+    constants = [f"`{constant.keyword}` ${constant.name}" for constant in description.constants]
+    members: dict[str, Any] = {
+        "__doc__": description.summary,
+        "__module__": base.__module__,
+        "name": f"{dialect}.{function}",
+        "FUNCTION": function,
+        "__annotations__": {"FUNCTION": ClassVar[str]},
+        "assembly_format": " ".join([operand, *constants, rest]),
+    } | {constant.name: prop_def(FloatAttr[Float32Type]) for constant in description.constants}
+    class_name = "".join(part.capitalize() for part in function.split("_")) + "Op"
+    return irdl_op_definition(cast(type[Operator], type(class_name, (base,), members)))

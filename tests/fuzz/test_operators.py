@@ -1,0 +1,37 @@
+"""Every operator through every pass, and as generated CUDA executed on the CPU."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from fuzz.emulated import check_together, emulating_compiler
+from fuzz.operator_cases import elementwise_functions
+from fuzz.properties import Compiled, compile_checked
+from mugraph.runtime.toolchain import ToolchainError
+
+CASES = {"elementwise": elementwise_functions(96)}
+
+
+@pytest.fixture(scope="module", params=CASES)
+def compiled(request: pytest.FixtureRequest) -> list[Compiled]:
+    return [compile_checked(text) for text in CASES[request.param]]
+
+
+def test_every_pass_keeps_the_function(compiled: list[Compiled]) -> None:
+    assert all(case.cuda for case in compiled)
+
+
+def test_kernels_compute_what_the_interpreter_does(
+    compiled: list[Compiled], tmp_path: Path
+) -> None:
+    if shutil.which("g++") is None:
+        pytest.skip("no g++ on this machine: no generated kernel was executed")
+    try:
+        emulating_compiler()
+    except ToolchainError as error:
+        pytest.skip(f"no generated kernel was executed: {error}")
+    failures = check_together(compiled, tmp_path)
+    assert [failure for failure in failures if failure is not None] == []

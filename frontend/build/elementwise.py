@@ -1,0 +1,111 @@
+"""The operators that a kernel graph and a threadblock graph have alike."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, Generic, TypeVar
+
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from mugraph.build.errors import BuildError, build_errors
+from mugraph.build.tensors import DTensor, STensor
+from mugraph.dialects.shapes import broadcast_shape, matmul_shape
+
+T = TypeVar("T", DTensor, STensor)
+
+
+class GraphOperators(ABC, Generic[T]):
+    """Operators whose result follows from their operands, the same at both levels.
+
+    Each method adds one operator and returns its result, of the first operand's element type.
+    All of them raise :class:`BuildError` for operands of another graph or that do not fit.
+    """
+
+    OPERATORS: ClassVar[dict[str, Any]]
+    """The operator class of each name without its dialect, such as ``exp``."""
+
+    @abstractmethod
+    def _type_of(self, shape: Sequence[int], dtype: Attribute) -> Attribute:
+        """The type of a tensor at this level."""
+
+    @abstractmethod
+    def _handle(self, value: SSAValue) -> T:
+        """The handle of a value of this graph."""
+
+    @abstractmethod
+    def _append(self, op: Operation) -> None:
+        """Adds an operator to the graph's body, or raises and leaves the graph as it was."""
+
+    def _value(self, tensor: T) -> SSAValue:
+        """The value of an operand; it must be a tensor of this graph."""
+        if getattr(tensor, "graph", None) is not self:
+            raise BuildError(
+                f"{tensor!r} is not a tensor of this {type(self).__name__}; operands must come "
+                "from calls on the same graph"
+            )
+        return tensor.value
+
+    def _add(self, op: Operation, name: str | None) -> T:
+        """Adds an operator of one result and names that."""
+        self._append(op)
+        op.results[0].name_hint = name
+        return self._handle(op.results[0])
+
+    def _unary(self, operator: str, x: T, name: str | None, *constants: float) -> T:
+        value = self._value(x)
+        with build_errors():
+            op = self.OPERATORS[operator](value, *constants, self._type_of(x.shape, x.dtype))
+        return self._add(op, name)
+
+    def _binary(self, operator: str, a: T, b: T, name: str | None) -> T:
+        lhs, rhs = self._value(a), self._value(b)
+        shape = matmul_shape if operator == "matmul" else _broadcast
+        with build_errors():
+            type_ = self._type_of(shape(a.shape, b.shape), a.dtype)
+            op = self.OPERATORS[operator](lhs, rhs, type_)
+        return self._add(op, name)
+
+    def matmul(self, a: T, b: T, *, name: str | None = None) -> T:
+        """The matrix product of ``[..., M, K]`` and ``[..., K, N]``; leading extents are equal."""
+        return self._binary("matmul", a, b, name)
+
+    def exp(self, x: T, *, name: str | None = None) -> T:
+        """e to the power of each element."""
+        return self._unary("exp", x, name)
+
+    def silu(self, x: T, *, name: str | None = None) -> T:
+        """x / (1 + exp(-x)) of each element."""
+        return self._unary("silu", x, name)
+
+    def square(self, x: T, *, name: str | None = None) -> T:
+        """The square of each element."""
+        return self._unary("square", x, name)
+
+    def sqrt(self, x: T, *, name: str | None = None) -> T:
+        """The square root of each element."""
+        return self._unary("sqrt", x, name)
+
+    def mul_scalar(self, x: T, scalar: float, *, name: str | None = None) -> T:
+        """Each element times an fp32 constant."""
+        return self._unary("mul_scalar", x, name, scalar)
+
+    def add(self, a: T, b: T, *, name: str | None = None) -> T:
+        """The sum, element by element; an extent of 1 is broadcast."""
+        return self._binary("add", a, b, name)
+
+    def sub(self, a: T, b: T, *, name: str | None = None) -> T:
+        """The difference, element by element; an extent of 1 is broadcast."""
+        return self._binary("sub", a, b, name)
+
+    def mul(self, a: T, b: T, *, name: str | None = None) -> T:
+        """The product, element by element; an extent of 1 is broadcast."""
+        return self._binary("mul", a, b, name)
+
+    def div(self, a: T, b: T, *, name: str | None = None) -> T:
+        """The quotient, element by element; an extent of 1 is broadcast."""
+        return self._binary("div", a, b, name)
+
+
+def _broadcast(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
+    return broadcast_shape([a, b])

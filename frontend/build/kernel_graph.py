@@ -1,0 +1,159 @@
+"""The kernel graph: device tensors, pre-defined kernels and custom ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, cast
+
+from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType, f16
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.rewriter import Rewriter
+
+from mugraph.build.elementwise import GraphOperators
+from mugraph.build.errors import BuildError, build_errors
+from mugraph.build.tensors import DTensor
+from mugraph.build.threadblock_graph import ThreadblockGraph
+from mugraph.dialects import kn, tb
+from mugraph.dialects.cute import Layout
+from mugraph.dialects.cute.attributes import LayoutAttr
+from mugraph.dialects.tensor_types import verify_layout_fits, verify_no_broadcast, with_layout
+
+
+def new_kernel_graph(name: str = "mugraph") -> KernelGraph:
+    """An empty kernel graph; ``name`` is the function's in the module and in generated code."""
+    return KernelGraph(name)
+
+
+class KernelGraph(GraphOperators[DTensor]):
+    """A graph of kernels on device tensors, built call by call in the order of execution."""
+
+    OPERATORS: ClassVar[dict[str, Any]] = {
+        op.name.removeprefix("kn."): op for op in kn.Kn.operations
+    }
+
+    def __init__(self, name: str = "mugraph") -> None:
+        if not name.isidentifier():
+            raise BuildError(f"{name!r} cannot name a function; use letters, digits and '_'")
+        self.name = name
+        self._block = Block()
+        self._region = Region(self._block)
+        self._outputs: list[tuple[SSAValue, Layout[int] | None]] = []
+
+    def new_input(
+        self,
+        dims: Sequence[int],
+        strides: Sequence[int] | None = None,
+        dtype: Attribute = f16,
+        *,
+        name: str | None = None,
+    ) -> DTensor:
+        """A tensor that the caller passes; the order of calls is the order of arguments.
+
+        ``strides`` are in elements; without them the tensor is row-major and contiguous.
+        """
+        with build_errors():
+            argument = self._block.insert_arg(
+                _tensor_type(dims, strides, dtype), len(self._block.args)
+            )
+        argument.name_hint = name
+        return DTensor(argument, self)
+
+    def customized(
+        self, inputs: Sequence[DTensor], graph: ThreadblockGraph, *, names: Sequence[str] = ()
+    ) -> list[DTensor]:
+        """One kernel that runs a threadblock graph in every block of its grid.
+
+        ``inputs`` are the tensors that the graph's ``new_input`` calls were given, in that order;
+        the i-th result is the graph's i-th ``new_output``.  A threadblock graph is used once.
+        """
+        operands = [self._value(tensor) for tensor in inputs]
+        op = graph.finish(operands)
+        self._append(op)
+        for result, name in zip(op.results, names, strict=False):
+            result.name_hint = name
+        return [DTensor(result, self) for result in op.results]
+
+    def mark_output(self, tensor: DTensor, strides: Sequence[int] | None = None) -> None:
+        """Makes a tensor a result; the order of calls is the order of results.
+
+        With ``strides``, in elements, the result is stored so; otherwise the compiler chooses.
+        """
+        value = self._value(tensor)
+        layout = None
+        if strides is not None:
+            with build_errors():
+                layout = _layout("mark_output", tensor.shape, strides)
+        self._outputs.append((value, layout))
+
+    def module(self) -> ModuleOp:
+        """A module with one function: the graph as it is now; raises where nothing is marked."""
+        if not self._outputs:
+            raise BuildError("the graph has no result; mark at least one tensor with mark_output")
+        mapping: dict[SSAValue, SSAValue] = {}
+        region = Region()
+        self._region.clone_into(region, value_mapper=mapping)
+        outputs = [
+            _stored_with(mapping[value], layout) if layout is not None else mapping[value]
+            for value, layout in self._outputs
+        ]
+        region.block.add_op(ReturnOp(*outputs))
+        types = FunctionType.from_lists(
+            [argument.type for argument in region.block.args], [value.type for value in outputs]
+        )
+        module = ModuleOp([FuncOp(self.name, types, region)])
+        with build_errors():
+            module.verify()
+        return module
+
+    def __str__(self) -> str:
+        return str(self.module()) if self._outputs else "\n".join(map(str, self._block.ops))
+
+    def _type_of(self, shape: Sequence[int], dtype: Attribute) -> Attribute:
+        return TensorType(dtype, shape)
+
+    def _handle(self, value: SSAValue) -> DTensor:
+        return DTensor(value, self)
+
+    def _append(self, op: Operation) -> None:
+        self._block.add_op(op)
+        try:
+            with build_errors():
+                op.verify()
+        except BuildError:
+            Rewriter.erase_op(op)
+            raise
+
+
+def _layout(what: str, shape: Sequence[int], strides: Sequence[int]) -> Layout[int]:
+    if len(strides) != len(shape):
+        raise BuildError(
+            f"{what}: {len(strides)} strides for a tensor of rank {len(shape)}; give one stride, "
+            "in elements, a dimension"
+        )
+    layout = Layout(tuple(shape), tuple(strides))
+    verify_layout_fits(what, tuple(shape), layout)
+    verify_no_broadcast(what, layout)
+    return layout
+
+
+def _tensor_type(
+    dims: Sequence[int], strides: Sequence[int] | None, dtype: Attribute
+) -> TensorType[Attribute]:
+    if not dims or any(extent < 1 for extent in dims):
+        raise BuildError(f"new_input: extents {list(dims)}; expected at least one, each at least 1")
+    if strides is None:
+        return TensorType(dtype, dims)
+    return TensorType(dtype, dims, LayoutAttr(_layout("new_input", dims, strides)))
+
+
+def _stored_with(value: SSAValue, layout: Layout[int]) -> SSAValue:
+    """The value with a layout of the user's, in its type and where a custom kernel stores it."""
+    laid_out = cast(TensorType[Attribute], with_layout(value.type, layout))
+    if value.type == laid_out:
+        return value
+    owner = value.owner
+    if isinstance(owner, kn.CustomizedOp):
+        stores = [op for op in owner.body.block.ops if isinstance(op, tb.OutputOp)]
+        stores[owner.results.index(value)].dtensor_type = laid_out
+    return Rewriter.replace_value_with_new_type(value, laid_out)

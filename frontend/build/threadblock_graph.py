@@ -1,0 +1,208 @@
+"""The threadblock graph: what every block of a custom kernel computes on tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.rewriter import Rewriter
+
+from mugraph.build.elementwise import GraphOperators
+from mugraph.build.errors import BuildError, build_errors
+from mugraph.build.tensors import DTensor, STensor
+from mugraph.dialects import kn, tb
+from mugraph.dialects.maps import tile_shape
+from mugraph.dialects.tensor_types import value_label
+
+_NO_LOOP = -1
+
+
+def new_threadblock_graph(
+    grid_dim: Sequence[int],
+    block_dim: Sequence[int],
+    forloop_range: int = 1,
+    reduction_dimx: int = 64,
+) -> ThreadblockGraph:
+    """An empty threadblock graph.
+
+    ``grid_dim`` blocks of ``block_dim`` threads (x, y, z each), ``forloop_range`` iterations, and
+    the extent that the ``todimx`` reductions leave.
+    """
+    return ThreadblockGraph(grid_dim, block_dim, forloop_range, reduction_dimx)
+
+
+class ThreadblockGraph(GraphOperators[STensor]):
+    """A graph of operators on tiles, built call by call; see :func:`new_threadblock_graph`."""
+
+    OPERATORS: ClassVar[dict[str, Any]] = {
+        op.name.removeprefix("tb."): op for op in tb.Tb.operations
+    }
+
+    def __init__(
+        self,
+        grid_dim: Sequence[int],
+        block_dim: Sequence[int],
+        forloop_range: int,
+        reduction_dimx: int,
+    ) -> None:
+        if reduction_dimx < 1:
+            raise BuildError(f"reduction_dimx is {reduction_dimx}; expected at least 1")
+        self.reduction_dimx = reduction_dimx
+        self._block = Block()
+        with build_errors():
+            # The operators of the body read grid and loop from the operator around them.
+            self._around = kn.CustomizedOp([], [], grid_dim, block_dim, forloop_range, self._block)
+            self._around.verify_extents()
+        self._inputs: list[DTensor] = []
+        self._finished = False
+
+    def new_input(
+        self,
+        dtensor: DTensor,
+        input_map: Sequence[int],
+        forloop_dim: int = _NO_LOOP,
+        store_in_dmem: bool = False,
+        *,
+        name: str | None = None,
+    ) -> STensor:
+        """A tile of a device tensor.
+
+        ``input_map`` says which dimension each grid axis splits (-1: none), ``forloop_dim`` which
+        one the for-loop walks; without it the tile is loaded once and may be used after the loop.
+        """
+        if store_in_dmem:
+            raise BuildError(
+                "new_input: store_in_dmem is not supported; tiles live in shared memory"
+            )
+        if not isinstance(dtensor, DTensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise BuildError(f"new_input: expected a DTensor, got {type(dtensor).__name__}")
+        grid, loop = self._around.grid_dim, self._around.forloop_range
+        with build_errors():
+            tile = tile_shape(dtensor.shape, tuple(input_map), forloop_dim, grid, loop)
+        argument = self._block.insert_arg(dtensor.value.type, len(self._block.args))
+        argument.name_hint = dtensor.value.name_hint
+        op = tb.InputOp(argument, input_map, forloop_dim, tb.STensorType(tile, dtensor.dtype))
+        try:
+            result = self._add(op, name)
+        except BuildError:
+            self._block.erase_arg(argument)
+            raise
+        self._inputs.append(dtensor)
+        return result
+
+    def new_output(
+        self,
+        stensor: STensor,
+        output_map: Sequence[int],
+        forloop_dim: int = _NO_LOOP,
+        epilogue: str | None = None,
+    ) -> None:
+        """Stores a tile into a result of the kernel; the order of calls is that of the results.
+
+        ``output_map`` says which dimension each grid axis splits; every axis of extent over 1 must
+        be mapped.
+        """
+        if epilogue is not None:
+            raise BuildError(
+                f"new_output: epilogue {epilogue!r} is not supported; µGraphs over several GPUs "
+                "are not"
+            )
+        if forloop_dim != _NO_LOOP:
+            raise BuildError("new_output: forloop_dim is not supported; accumulate over the loop")
+        value = self._value(stensor)
+        shape = list(stensor.shape)
+        if any(not -1 <= dim < len(shape) for dim in output_map):
+            raise BuildError(
+                f"new_output: output_map {list(output_map)} names a dimension that a tile of rank "
+                f"{len(shape)} does not have; expected -1 to {len(shape) - 1}"
+            )
+        for dim, blocks in zip(output_map, self._around.grid_dim, strict=False):
+            if dim >= 0:
+                shape[dim] *= blocks
+        with build_errors():
+            op = tb.OutputOp(value, output_map, TensorType(stensor.dtype, shape))
+        self._append(op)
+
+    def rms_norm(self, x: STensor, *, name: str | None = None) -> STensor:
+        """x / sqrt(mean of x² over the last dimension of the tile)."""
+        return self._unary("rms_norm", x, name)
+
+    def reduction(self, x: STensor, dim: int, *, name: str | None = None) -> STensor:
+        """The sum over one dimension, whose extent becomes 1."""
+        return self._reduce("reduction", x, dim, 1, name)
+
+    def reduction_to_dimx(self, x: STensor, dim: int, *, name: str | None = None) -> STensor:
+        """Result j of ``reduction_dimx`` sums elements j, j + dimx ... of a dimension."""
+        return self._reduce("reduction_to_dimx_strided", x, dim, self.reduction_dimx, name)
+
+    def forloop_accum(
+        self, x: STensor, acc: str | None = None, *, name: str | None = None
+    ) -> STensor:
+        """What the for-loop leaves of a value of its body.
+
+        ``acc`` is ``None`` (the sum over the iterations), ``"sum"`` (that, summed over the last
+        dimension), ``"rms"`` (the root of the mean square over both), or ``"sum_todimx"`` (sums of
+        strided groups of the last dimension; ``reduction_dimx`` of them remain).
+        """
+        value = self._value(x)
+        if acc == "sum_todimx":
+            type_ = tb.STensorType((*x.shape[:-1], self.reduction_dimx), x.dtype)
+            return self._add(tb.ForloopAccumSumToDimxStridedOp(value, type_), name)
+        kinds = {kind.value for kind in tb.AccumulatorKind}
+        if acc is not None and acc not in kinds:
+            known = ", ".join(sorted({*kinds - {"none"}, "sum_todimx"}))
+            raise BuildError(f"forloop_accum: unknown acc {acc!r}; expected None or one of {known}")
+        kind = tb.AccumulatorKind(acc or "none")
+        shape = x.shape if kind is tb.AccumulatorKind.NONE else (*x.shape[:-1], 1)
+        return self._add(tb.ForloopAccumOp(kind, value, tb.STensorType(shape, x.dtype)), name)
+
+    def finish(self, operands: Sequence[SSAValue]) -> kn.CustomizedOp:
+        """The operator around the body, bound to its operands; the graph cannot be used again."""
+        if self._finished:
+            raise BuildError("customized: this threadblock graph is in a kernel already; build one")
+        expected = [tensor.value for tensor in self._inputs]
+        if list(operands) != expected:
+            listed = ", ".join(value_label(value) for value in expected)
+            raise BuildError(
+                f"customized: the inputs must be the tensors of the graph's {len(expected)} "
+                f"new_input calls, in that order: {listed}"
+            )
+        outputs = [op for op in self._block.ops if isinstance(op, tb.OutputOp)]
+        if not outputs:
+            raise BuildError("customized: the graph stores nothing; call new_output")
+        types = [op.dtensor_type for op in outputs]
+        around = self._around
+        body = around.detach_region(around.body)
+        self._finished = True
+        return kn.CustomizedOp(
+            operands, types, around.grid_dim, around.block_dim, around.forloop_range, body
+        )
+
+    def _reduce(self, operator: str, x: STensor, dim: int, size: int, name: str | None) -> STensor:
+        value = self._value(x)
+        if not 0 <= dim < len(x.shape):
+            raise BuildError(
+                f"{operator}: dimension {dim} does not exist in a tile of rank {len(x.shape)}: "
+                f"expected 0 to {len(x.shape) - 1}"
+            )
+        shape = (*x.shape[:dim], size, *x.shape[dim + 1 :])
+        return self._add(self.OPERATORS[operator](value, dim, tb.STensorType(shape, x.dtype)), name)
+
+    def _type_of(self, shape: Sequence[int], dtype: Attribute) -> Attribute:
+        return tb.STensorType(shape, dtype)
+
+    def _handle(self, value: SSAValue) -> STensor:
+        return STensor(value, self)
+
+    def _append(self, op: Operation) -> None:
+        if self._finished:
+            raise BuildError("this threadblock graph is in a kernel already; build another")
+        self._block.add_op(op)
+        try:
+            with build_errors():
+                op.verify()
+        except BuildError:
+            Rewriter.erase_op(op)
+            raise

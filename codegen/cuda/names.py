@@ -60,6 +60,10 @@ class Names:
         self._used.add(name)
         return name
 
+    def reserve(self, name: str) -> None:
+        """Keeps an identifier from being handed out."""
+        self._used.add(name)
+
     def of(self, value: SSAValue) -> str:
         """The identifier of a value."""
         if value not in self._of_value:

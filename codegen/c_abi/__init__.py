@@ -1,0 +1,23 @@
+"""The C interface around a compiled µGraph: what C, C++, Rust and any other language can call.
+
+:func:`interface_of` reads it off a planned function; :func:`print_header`, :func:`print_launcher`
+and :func:`print_variant` print the files, :mod:`mugraph.codegen.c_abi.package` what build systems
+read.  The rules of the interface stand in ``docs/ahead-of-time.md``.
+"""
+
+from mugraph.codegen.c_abi.header import print_header
+from mugraph.codegen.c_abi.interface import CInterface, CTensor, interface_of
+from mugraph.codegen.c_abi.launcher import Architecture, print_launcher, print_variant
+from mugraph.codegen.c_abi.package import print_cmake_package, print_pkg_config
+
+__all__ = [
+    "Architecture",
+    "CInterface",
+    "CTensor",
+    "interface_of",
+    "print_cmake_package",
+    "print_header",
+    "print_launcher",
+    "print_pkg_config",
+    "print_variant",
+]

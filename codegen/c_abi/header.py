@@ -1,0 +1,91 @@
+"""The C header: the interface as a C or C++ compiler, or a person, reads it."""
+
+from __future__ import annotations
+
+from mugraph.codegen.c_abi.interface import WORKSPACE_ALIGNMENT, CInterface
+
+STATUS_CODES: tuple[tuple[str, str], ...] = (
+    ("MUGRAPH_SUCCESS", "the kernels are on the stream"),
+    ("MUGRAPH_NULL_POINTER", "a tensor, or a workspace that is needed, is NULL"),
+    ("MUGRAPH_MISALIGNED_POINTER", "a tensor or the workspace is not aligned as documented"),
+    ("MUGRAPH_WORKSPACE_TOO_SMALL", "workspace_bytes is less than is needed"),
+    ("MUGRAPH_UNSUPPORTED_DEVICE", "compiled for other architectures than the current device's"),
+    ("MUGRAPH_CUDA_ERROR", "the CUDA runtime or a library reported an error"),
+)
+"""The status codes in order from 0, with what each says; fixed for version 1 of the interface."""
+
+
+def _status_codes() -> list[str]:
+    lines = ["#ifndef MUGRAPH_C_INTERFACE_1", "#define MUGRAPH_C_INTERFACE_1", "enum {"]
+    for code, (name, meaning) in enumerate(STATUS_CODES):
+        lines.append(f"  {name} = {code}, /* {meaning} */")
+    return [*lines, "};", "#endif"]
+
+
+def parameters(interface: CInterface) -> list[str]:
+    """The parameters of the function that runs the kernels, as C declares them."""
+    return [
+        *(f"const void *{tensor.name}" for tensor in interface.inputs),
+        *(f"void *{tensor.name}" for tensor in interface.outputs),
+        "void *workspace",
+        "size_t workspace_bytes",
+        "struct CUstream_st *stream",
+    ]
+
+
+def print_header(interface: CInterface) -> str:
+    """The header's text; C89 but for the comments' contents, and C++."""
+    name = interface.name
+    guard = f"MUGRAPH_{name.upper()}_H"
+    tensors = [f" *   {tensor.name}: {tensor}" for tensor in interface.tensors]
+    return "\n".join(
+        [
+            f"/* {name}: a µGraph compiled by mugraph. Version 1 of the C interface.",
+            " *",
+            " * Tensors are pointers to device memory, strides are in elements:",
+            *tensors,
+            " * An output must not overlap an input, another output or the workspace.",
+            " */",
+            f"#ifndef {guard}",
+            f"#define {guard}",
+            "",
+            "#include <stddef.h>",
+            "",
+            *_status_codes(),
+            "",
+            "#if defined(__GNUC__)",
+            '#define MUGRAPH_API __attribute__((visibility("default")))',
+            "#else",
+            "#define MUGRAPH_API",
+            "#endif",
+            "",
+            "#ifdef __cplusplus",
+            'extern "C" {',
+            "#endif",
+            "",
+            "/* CUDA's cudaStream_t and CUstream are pointers to it. */",
+            "struct CUstream_st;",
+            "",
+            f"/* Bytes of device memory, aligned to {WORKSPACE_ALIGNMENT}, that a call needs for"
+            " intermediates; 0 for none. */",
+            f"MUGRAPH_API size_t {name}_workspace_bytes(void);",
+            "",
+            "/* Puts the kernels on the stream of the current device and returns without waiting.",
+            " *",
+            " * The workspace must stay untouched until the kernels have run; calls on different",
+            " * streams need one each. May be captured in a CUDA graph. Safe to call from several",
+            " * threads. Returns one of the codes above; nothing is launched where it is one of",
+            " * the first four failures. */",
+            f"MUGRAPH_API int {name}_run(" + ", ".join(parameters(interface)) + ");",
+            "",
+            "/* A sentence on the last failure of a call on this thread; empty before it. */",
+            f"MUGRAPH_API const char *{name}_error(void);",
+            "",
+            "#ifdef __cplusplus",
+            "}",
+            "#endif",
+            "",
+            f"#endif /* {guard} */",
+            "",
+        ]
+    )

@@ -1,0 +1,116 @@
+"""The C++ behind the header: argument checks, the choice of an architecture's code, the call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp
+
+from mugraph.codegen.c_abi.header import parameters
+from mugraph.codegen.c_abi.interface import WORKSPACE_ALIGNMENT, CInterface, CTensor
+from mugraph.codegen.cuda import CodegenError, print_module
+
+_EXECUTE = "void const* const* inputs, void* const* outputs, void* workspace, cudaStream_t stream"
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """An architecture by its name, such as ``sm_90a``; raises :class:`CodegenError` for others."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        if re.fullmatch(r"sm_\d{2,3}[af]?", self.name) is None:
+            raise CodegenError(
+                f"'{self.name}' is no architecture; expected one such as sm_80 or sm_90a"
+            )
+
+    @property
+    def capability(self) -> tuple[int, int]:
+        """The compute capability, major and minor."""
+        digits = self.name.removeprefix("sm_").rstrip("af")
+        return int(digits[:-1]), int(digits[-1])
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether its code runs on that capability only, and not on later minor ones."""
+        return self.name.endswith("a")
+
+
+def execute_symbol(interface: CInterface, arch: Architecture) -> str:
+    """The C++ function that launches the kernels of one architecture."""
+    return f"{interface.name}_{arch.name}"
+
+
+def print_variant(module: ModuleOp, interface: CInterface, arch: Architecture) -> str:
+    """The CUDA of a module scheduled for one architecture, and the function that launches it."""
+    inputs, outputs = len(interface.inputs), len(interface.outputs)
+    return "\n".join(
+        [
+            print_module(module),
+            f"void {execute_symbol(interface, arch)}({_EXECUTE}) {{",
+            f"  _execute_mugraph({{inputs, inputs + {inputs}}}, {{outputs, outputs + {outputs}}}, "
+            "workspace, stream);",
+            "}",
+            "",
+        ]
+    )
+
+
+def _arguments(kind: str, tensors: Sequence[CTensor]) -> str:
+    """The declaration of the array of a call's inputs or outputs."""
+    entries = ", ".join(
+        f'{{"{tensor.name}", {tensor.name}, {tensor.alignment}}}' for tensor in tensors
+    )
+    type_ = f"std::array<mugraph::c_interface::{kind}, {len(tensors)}>"
+    return (
+        f"{type_} {kind.lower()}s = {{{{{entries}}}}}"
+        if tensors
+        else f"{type_} {kind.lower()}s{{}}"
+    )
+
+
+def print_launcher(interface: CInterface, architectures: Sequence[Architecture]) -> str:
+    """The C functions of the header, for code of these architectures."""
+    name = interface.name
+    symbols = [execute_symbol(interface, arch) for arch in architectures]
+    variants = [
+        f"    {{{arch.capability[0]}, {arch.capability[1]}, {str(arch.is_exact).lower()}, "
+        f'"{arch.name}", {symbol}}},'
+        for arch, symbol in zip(architectures, symbols, strict=True)
+    ]
+    inputs = _arguments("Input", interface.inputs)
+    outputs = _arguments("Output", interface.outputs)
+    needed = interface.workspace_bytes
+    return "\n".join(
+        [
+            f'#include "{name}.h"',
+            "",
+            '#include "c_interface.h"',
+            "",
+            *(f"void {symbol}({_EXECUTE});" for symbol in symbols),
+            "",
+            "namespace {",
+            "constexpr mugraph::c_interface::Variant kVariants[] = {",
+            *variants,
+            "};",
+            "}  // namespace",
+            "",
+            f'extern "C" size_t {name}_workspace_bytes(void) {{ return {needed}; }}',
+            "",
+            f'extern "C" const char *{name}_error(void) {{',
+            "  return mugraph::c_interface::message();",
+            "}",
+            "",
+            f'extern "C" int {name}_run({", ".join(parameters(interface))}) {{',
+            f"  const {inputs};",
+            f"  const {outputs};",
+            "  const mugraph::c_interface::Workspace place = {workspace, workspace_bytes, "
+            f"{needed}, {WORKSPACE_ALIGNMENT}}};",
+            "  return mugraph::c_interface::run(inputs, outputs, place, kVariants, stream);",
+            "}",
+            "",
+        ]
+    )

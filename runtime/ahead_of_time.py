@@ -1,0 +1,289 @@
+"""From a µGraph to files that programs without Python link: C header, libraries, packages.
+
+The same input, options, mugraph and toolkit give the same bytes: nvcc runs in a folder of its own
+with relative paths and fixed names for its intermediate files, archives carry no dates.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr, SymbolRefAttr
+from xdsl.passes import PassPipeline
+
+import mugraph
+from mugraph.codegen.c_abi import (
+    Architecture,
+    CInterface,
+    interface_of,
+    print_cmake_package,
+    print_header,
+    print_launcher,
+    print_pkg_config,
+    print_variant,
+)
+from mugraph.dialects.sched import KernelOp, LaunchOp
+from mugraph.passes.schedule_threadblock import ScheduleThreadblockPass
+from mugraph.passes.transpile import transpile_pipeline
+from mugraph.runtime.compile import CompileError, calls_cublas
+from mugraph.runtime.cuda import only_function
+from mugraph.runtime.toolchain import Toolchain, ToolchainError, cache_directory, find_toolchain
+
+MANIFEST = "manifest.json"
+
+_SHOWN_LINES = 20
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The text files of a compilation, by their path in the output folder."""
+
+    interface: CInterface
+    architectures: tuple[Architecture, ...]
+    files: Mapping[str, str]
+    uses_cublas: bool
+
+    @property
+    def translation_units(self) -> list[tuple[str, Architecture | None]]:
+        """The files that nvcc compiles, with the architecture of those that hold kernels."""
+        name = self.interface.name
+        kernels = [(f"src/{name}_{arch.name}.cu", arch) for arch in self.architectures]
+        return [(f"src/{name}.cu", None), *kernels]
+
+
+def generate_sources(
+    module: ModuleOp, context: Context, architectures: Sequence[str], name: str | None = None
+) -> Sources:
+    """The C interface and the CUDA of a µGraph, scheduled for each architecture.
+
+    Layouts and device memory are planned once, for the first architecture, so that all share one
+    interface.  Raises what the passes and the printer raise.  The module is changed.
+    """
+    kinds = tuple(Architecture(arch) for arch in dict.fromkeys(architectures))
+    only_function(module)
+    steps = transpile_pipeline(kinds[0].name)
+    PassPipeline(steps[: _scheduling(steps)]).apply(context, module)
+    module.verify()
+    interface = interface_of(only_function(module), name)
+    files = {f"include/{interface.name}.h": print_header(interface)}
+    for arch in kinds:
+        scheduled = module.clone()
+        steps = transpile_pipeline(arch.name)
+        PassPipeline(steps[_scheduling(steps) :]).apply(context, scheduled)
+        _rename_kernels(scheduled, arch)
+        scheduled.verify()
+        files[f"src/{interface.name}_{arch.name}.cu"] = print_variant(scheduled, interface, arch)
+    uses_cublas = any(calls_cublas(text) for text in files.values())
+    files[f"src/{interface.name}.cu"] = print_launcher(interface, kinds)
+    files[f"lib/cmake/{interface.name}/{interface.name}-config.cmake"] = print_cmake_package(
+        interface, uses_cublas=uses_cublas
+    )
+    files[f"lib/pkgconfig/{interface.name}.pc"] = print_pkg_config(
+        interface, mugraph.__version__, uses_cublas=uses_cublas
+    )
+    return Sources(interface, kinds, files, uses_cublas)
+
+
+def _rename_kernels(module: ModuleOp, arch: Architecture) -> None:
+    """Adds the architecture to every kernel's name: those of all of them are linked together."""
+    for op in module.walk():
+        if isinstance(op, KernelOp):
+            op.sym_name = StringAttr(f"{op.sym_name.data}_{arch.name}")
+        elif isinstance(op, LaunchOp):
+            op.kernel = SymbolRefAttr(f"{op.kernel.root_reference.data}_{arch.name}")
+
+
+def _scheduling(steps: Sequence[object]) -> int:
+    """Where the passes begin that depend on the architecture."""
+    return next(i for i, step in enumerate(steps) if isinstance(step, ScheduleThreadblockPass))
+
+
+def write_sources(sources: Sources, output: Path) -> list[Path]:
+    """Writes the texts alone into a folder; returns what was written, sorted."""
+    with tempfile.TemporaryDirectory(prefix="mugraph-") as temporary:
+        _write_texts(sources, Path(temporary))
+        return _publish(Path(temporary), output)
+
+
+def _write_texts(sources: Sources, folder: Path) -> None:
+    for path, text in sources.files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+
+
+def build(
+    sources: Sources,
+    output: Path,
+    input_text: str,
+    *,
+    flags: Sequence[str] = (),
+    toolchain: Toolchain | None = None,
+    jobs: int = 2,
+) -> list[Path]:
+    """Compiles and writes everything into a folder; returns what was written, sorted.
+
+    Files appear only when all of it has succeeded.  Raises ``ToolchainError`` where something to
+    compile with is missing and ``CompileError`` where nvcc fails.
+    """
+    toolchain = toolchain or find_toolchain()
+    if sources.uses_cublas and toolchain.cublas is None:
+        raise ToolchainError(
+            "this µGraph has a kernel-level matmul, which calls cuBLAS, and cuBLAS's headers and "
+            "library are not on this machine: install them with `pip install 'mugraph[cuda]'`."
+        )
+    with _build_folder(_digest(sources, input_text, toolchain, flags)) as folder:
+        _write_texts(sources, folder)
+        objects = _compile_all(sources, folder, toolchain, flags, jobs)
+        _link(sources, folder, objects, toolchain)
+        for path in objects:
+            (folder / path).unlink()
+        shutil.rmtree(folder / "keep", ignore_errors=True)
+        manifest = _manifest(sources, folder, input_text, toolchain, flags)
+        (folder / MANIFEST).write_text(manifest, encoding="utf-8")
+        return _publish(folder, output)
+
+
+def _digest(sources: Sources, input_text: str, toolchain: Toolchain, flags: Sequence[str]) -> str:
+    """A digest of what a compilation is made from."""
+    parts = [input_text, toolchain.version, *flags]
+    for path, text in sorted(sources.files.items()):
+        parts += [path, text]
+    return _sha256("\0".join(parts).encode())[:32]
+
+
+@contextmanager
+def _build_folder(digest: str) -> Generator[Path]:
+    """An empty folder to compile in, whose path is a function of what is compiled.
+
+    nvcc puts a hash of the source's absolute path into the names of hidden symbols, so the bytes
+    repeat only where the path does.  Where the folder cannot be had (another user is compiling the
+    same), it is a temporary one: the code is the same, those names are not.
+    """
+    parent = Path("/tmp") if os.access("/tmp", os.W_OK) else Path(tempfile.gettempdir())
+    folder = parent / f"mugraph-{digest}"
+    lock_path = cache_directory() / "ahead-of-time.lock"
+    lock_path.parent.mkdir(parents=True, exist_ok=True)
+    with lock_path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(mode=0o700)
+        except OSError:
+            with tempfile.TemporaryDirectory(prefix="mugraph-") as temporary:
+                yield Path(temporary)
+            return
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(command: Sequence[str], folder: Path, what: str) -> None:
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": "0"}
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment)
+    if done.returncode != 0:
+        lines = (done.stdout + done.stderr).strip().splitlines()
+        raise CompileError(f"{what} fails:\n" + "\n".join(lines[:_SHOWN_LINES]))
+
+
+def _compile_all(
+    sources: Sources, folder: Path, toolchain: Toolchain, flags: Sequence[str], jobs: int
+) -> list[str]:
+    """Compiles every translation unit; returns the object files' paths in ``folder``."""
+    includes = [f"-I{path}" for path in toolchain.include_paths]
+    if sources.uses_cublas and toolchain.cublas is not None:
+        cublas = toolchain.cublas.include_path
+        if cublas != toolchain.cuda_root / "include":
+            includes += ["-isystem", str(cublas)]
+
+    def compile_one(unit: tuple[str, Architecture | None]) -> str:
+        path, arch = unit
+        target = f"{Path(path).stem}.o"
+        keep = f"keep/{Path(path).stem}"
+        (folder / keep).mkdir(parents=True)
+        # The launcher holds no kernel; any architecture will do for it.
+        for_arch = arch or sources.architectures[0]
+        code = for_arch.name.removeprefix("sm_")
+        command = [
+            *(str(toolchain.nvcc), "-std=c++17", "-O3", "--expt-relaxed-constexpr", "-c"),
+            *("-gencode", f"arch=compute_{code},code={for_arch.name}"),
+            *("-Xcompiler", "-fPIC,-fvisibility=hidden,-frandom-seed=mugraph"),
+            # Intermediate files whose names do not change from run to run.
+            *("--keep", "--keep-dir", keep),
+            *("-Iinclude", *includes, *flags, path, "-o", target),
+        ]
+        _run(command, folder, f"compiling {path}")
+        return target
+
+    with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
+        return list(pool.map(compile_one, sources.translation_units))
+
+
+def _link(sources: Sources, folder: Path, objects: Sequence[str], toolchain: Toolchain) -> None:
+    name = sources.interface.name
+    _run(["ar", "rcsD", f"lib/lib{name}.a", *objects], folder, "making the static library")
+    libraries: list[str] = []
+    if sources.uses_cublas and toolchain.cublas is not None:
+        library = toolchain.cublas.library
+        libraries = [f"-L{library.parent}", f"-l:{library.name}"]
+    command = [
+        *(str(toolchain.nvcc), "-shared", "-cudart", "static"),
+        *("-Xlinker", "--exclude-libs,ALL", "-Xlinker", "--build-id=none"),
+        *("-Xlinker", f"-soname=lib{name}.so"),
+        *("--keep", "--keep-dir", "keep"),
+        *(f"-L{path}" for path in toolchain.library_paths),
+        *(*objects, *libraries, "-o", f"lib/lib{name}.so"),
+    ]
+    _run(command, folder, "linking the shared library")
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _manifest(
+    sources: Sources, folder: Path, input_text: str, toolchain: Toolchain, flags: Sequence[str]
+) -> str:
+    """What was compiled from what, with what, and the digest of every file; sorted JSON."""
+    files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    contents = {
+        "name": sources.interface.name,
+        "interface_version": 1,
+        "mugraph": mugraph.__version__,
+        "nvcc": toolchain.version,
+        "nvcc_flags": list(flags),
+        "architectures": [arch.name for arch in sources.architectures],
+        "input_sha256": _sha256(input_text.encode()),
+        "workspace_bytes": sources.interface.workspace_bytes,
+        "uses_cublas": sources.uses_cublas,
+        "inputs": [asdict(tensor) for tensor in sources.interface.inputs],
+        "outputs": [asdict(tensor) for tensor in sources.interface.outputs],
+        "files_sha256": {path: _sha256((folder / path).read_bytes()) for path in files},
+    }
+    return json.dumps(contents, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _publish(folder: Path, output: Path) -> list[Path]:
+    """Moves every file to its place in ``output``, the manifest last."""
+    paths = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    paths.sort(key=lambda path: path.name == MANIFEST)
+    for path in paths:
+        target = output / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # In the same folder first: a reader sees the old file or the new one.
+        partial = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        shutil.copyfile(folder / path, partial)
+        partial.replace(target)
+    return sorted(output / path for path in paths)

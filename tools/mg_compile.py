@@ -1,0 +1,80 @@
+"""``mg-compile``: a µGraph ahead of time into a C header, libraries and packages."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import mugraph
+from mugraph.tools.diagnostics import ArgumentParser, ToolError, run_tool
+from mugraph.tools.modules import make_context, read_text
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = ArgumentParser(
+        prog="mg-compile",
+        description="Compiles a µGraph into a C header, a static and a shared library with code "
+        "for each architecture, a CMake package, a pkg-config file and a manifest.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("input", help="the µGraph as MLIR text (- is stdin)")
+    parser.add_argument(
+        "--arch",
+        default="sm_90a",
+        metavar="A[,B]",
+        help="architectures, such as sm_80,sm_90a (default: sm_90a)",
+    )
+    parser.add_argument("--name", help="starts every name of the interface (default: the function)")
+    parser.add_argument(
+        "-o", "--output", required=True, type=Path, metavar="FOLDER", help="write into this folder"
+    )
+    parser.add_argument(
+        "--nvcc-flag", action="append", default=[], metavar="FLAG", help="a further option of nvcc"
+    )
+    parser.add_argument(
+        "--sources-only", action="store_true", help="write the texts and compile nothing"
+    )
+    parser.add_argument("--version", action="version", version=f"mugraph {mugraph.__version__}")
+    return parser
+
+
+def _main(arguments: Sequence[str]) -> int:
+    options = _parser().parse_args(arguments)
+    architectures = [arch.strip() for arch in options.arch.split(",") if arch.strip()]
+    if not architectures:
+        raise ToolError("--arch names no architecture; expected for instance sm_80,sm_90a.")
+    if options.output.exists() and not options.output.is_dir():
+        raise ToolError(f"cannot write into {options.output}: it is not a folder.")
+
+    # After the arguments are known to be right: the dialects take a while to load.
+    from xdsl.parser import Parser
+
+    from mugraph.passes.targets import target_named
+    from mugraph.runtime.ahead_of_time import build, generate_sources, write_sources
+
+    for arch in architectures:
+        target_named(arch)
+    context = make_context()
+    text = read_text(options.input)
+    name = "stdin" if options.input == "-" else options.input
+    module = Parser(context, text, name).parse_module()
+    module.verify()
+    sources = generate_sources(module, context, architectures, options.name)
+    if options.sources_only:
+        written = write_sources(sources, options.output)
+    else:
+        written = build(sources, options.output, text, flags=options.nvcc_flag)
+    for path in written:
+        print(path)
+    return 0
+
+
+def main() -> int:
+    """The ``mg-compile`` command; returns its exit code."""
+    return run_tool("mg-compile", lambda: _main(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,194 @@
+"""Ahead-of-time compilation: the files, the C interface, and programs that link it."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mugraph.codegen.c_abi import Architecture
+from mugraph.codegen.cuda import CodegenError
+from mugraph.runtime.ahead_of_time import MANIFEST, Sources, build, generate_sources, write_sources
+from mugraph.runtime.toolchain import ToolchainError, find_toolchain
+from mugraph.tools.modules import make_context, read_module
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+GRAPH = EXAMPLES / "rmsnorm_linear.mlir"
+
+
+def sources_of(path: Path, architectures: list[str], name: str | None = None) -> Sources:
+    context = make_context()
+    return generate_sources(read_module(str(path), context), context, architectures, name)
+
+
+def require(*commands: str) -> None:
+    """Skips, saying so, where a tool of the host is not there."""
+    missing = [command for command in commands if shutil.which(command) is None]
+    if missing:
+        pytest.skip(f"not on this machine: {', '.join(missing)}")
+    try:
+        find_toolchain()
+    except ToolchainError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example compiled for two architectures."""
+    require("ar")
+    folder = tmp_path_factory.mktemp("compiled")
+    build(sources_of(GRAPH, ["sm_80", "sm_90a"]), folder, GRAPH.read_text())
+    return folder
+
+
+def test_the_header_is_c_and_cpp(tmp_path: Path) -> None:
+    require("gcc", "g++")
+    write_sources(sources_of(GRAPH, ["sm_90a"]), tmp_path)
+    header = tmp_path / "include" / "rmsnorm_linear.h"
+    for compiler in (["gcc", "-std=c99"], ["g++", "-x", "c++", "-std=c++11"]):
+        command = [*compiler, "-Wall", "-Wextra", "-Werror", "-fsyntax-only", str(header)]
+        subprocess.run(command, check=True)
+
+
+def test_a_header_says_what_every_tensor_is() -> None:
+    header = sources_of(GRAPH, ["sm_90a"]).files["include/rmsnorm_linear.h"]
+    assert "w: f16 4096x6144, strides (6144, 1), 50331648 bytes, aligned to 16" in header
+    assert "int rmsnorm_linear_run(const void *x, const void *w, void *o," in header
+
+
+def test_architectures_share_one_interface() -> None:
+    sources = sources_of(GRAPH, ["sm_80", "sm_90a"])
+    assert [path for path, _ in sources.translation_units] == [
+        "src/rmsnorm_linear.cu",
+        "src/rmsnorm_linear_sm_80.cu",
+        "src/rmsnorm_linear_sm_90a.cu",
+    ]
+    assert "rmsnorm_linear_custom0_sm_80" in sources.files["src/rmsnorm_linear_sm_80.cu"]
+
+
+@pytest.mark.parametrize("name", ["9lives", "a-b", "double", "a__b", ""])
+def test_a_name_must_be_one_of_c(name: str) -> None:
+    with pytest.raises(CodegenError, match="give another with --name"):
+        sources_of(GRAPH, ["sm_90a"], name)
+
+
+@pytest.mark.parametrize("arch", ["sm_9", "compute_90", "sm_90b", "90"])
+def test_an_architecture_has_a_name(arch: str) -> None:
+    with pytest.raises(CodegenError, match="is no architecture"):
+        Architecture(arch)
+
+
+def test_the_manifest_has_the_digest_of_every_file(compiled: Path) -> None:
+    manifest = json.loads((compiled / MANIFEST).read_text())
+    files = {path for path in compiled.rglob("*") if path.is_file() and path.name != MANIFEST}
+    assert {str(path.relative_to(compiled)) for path in files} == set(manifest["files_sha256"])
+    for path, digest in manifest["files_sha256"].items():
+        assert hashlib.sha256((compiled / path).read_bytes()).hexdigest() == digest
+    assert manifest["input_sha256"] == hashlib.sha256(GRAPH.read_bytes()).hexdigest()
+    assert manifest["architectures"] == ["sm_80", "sm_90a"]
+
+
+def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
+    require("ar")
+    text = GRAPH.read_text()
+    for folder in ("first", "second"):
+        build(sources_of(GRAPH, ["sm_80"]), tmp_path / folder, text)
+    first, second = (
+        {
+            file.relative_to(tmp_path / folder): file.read_bytes()
+            for file in _files(tmp_path / folder)
+        }
+        for folder in ("first", "second")
+    )
+    assert first == second and len(first) == 8
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def test_the_shared_library_exports_its_interface_only(compiled: Path) -> None:
+    require("nm", "ldd")
+    library = compiled / "lib" / "librmsnorm_linear.so"
+    listed = subprocess.run(
+        ["nm", "-D", "--defined-only", str(library)], check=True, capture_output=True, text=True
+    ).stdout
+    strong = {line.split()[-1] for line in listed.splitlines() if line.split()[-2] == "T"}
+    assert strong == {f"rmsnorm_linear_{name}" for name in ("run", "error", "workspace_bytes")}
+    loads = subprocess.run(["ldd", str(library)], check=True, capture_output=True, text=True).stdout
+    assert "python" not in loads and "cublas" not in loads and "cudart" not in loads
+
+
+class Pointers:
+    """Calls the compiled example with made-up addresses, which are checked before any use."""
+
+    def __init__(self, compiled: Path) -> None:
+        self.library = ctypes.CDLL(str(compiled / "lib" / "librmsnorm_linear.so"))
+        self.library.rmsnorm_linear_error.restype = ctypes.c_char_p
+        self.library.rmsnorm_linear_workspace_bytes.restype = ctypes.c_size_t
+
+    def run(self, x: int, w: int, o: int) -> tuple[int, str]:
+        pointers = [ctypes.c_void_p(address) for address in (x, w, o, 0)]
+        code = self.library.rmsnorm_linear_run(*pointers, ctypes.c_size_t(0), ctypes.c_void_p(0))
+        return code, self.library.rmsnorm_linear_error().decode()
+
+
+def test_wrong_pointers_are_refused_by_name(compiled: Path) -> None:
+    library = Pointers(compiled)
+    assert library.library.rmsnorm_linear_workspace_bytes() == 0
+    assert library.run(0, 4096, 8192) == (1, "x is NULL; pass a pointer to device memory.")
+    code, message = library.run(4096, 4098, 8192)
+    assert code == 2 and message == "w is at 0x1002, which is not a multiple of 16 bytes."
+
+
+def test_a_call_without_a_gpu_is_an_error_code(compiled: Path) -> None:
+    if Path("/dev/nvidia0").exists():
+        pytest.skip("there is a GPU on this machine")
+    code, message = Pointers(compiled).run(4096, 8192, 12288)
+    assert code == 5 and message.startswith("asking for the current device failed")
+
+
+def test_a_cpp_program_links_through_cmake(compiled: Path, tmp_path: Path) -> None:
+    require("cmake", "g++")
+    options = {"CMAKE_PREFIX_PATH": compiled, "CUDAToolkit_ROOT": find_toolchain().cuda_root}
+    source = str(EXAMPLES / "ahead_of_time" / "cpp")
+    defined = [f"-D{name}={value}" for name, value in options.items()]
+    _run_here(["cmake", "-S", source, "-B", str(tmp_path), *defined])
+    _run_here(["cmake", "--build", str(tmp_path)])
+    _expect_example(tmp_path / "rmsnorm_linear_example")
+
+
+def test_a_rust_program_links_the_static_library(compiled: Path, tmp_path: Path) -> None:
+    require("cargo")
+    manifest = EXAMPLES / "ahead_of_time" / "rust" / "Cargo.toml"
+    environment = {
+        **os.environ,
+        "CARGO_TARGET_DIR": str(tmp_path),
+        "CUDA_PATH": str(find_toolchain().cuda_root),
+        "COMPILED_MUGRAPH": str(compiled),
+    }
+    command = ["cargo", "build", "--release", "--offline", "--locked", "--manifest-path", manifest]
+    _run_here([str(part) for part in command], environment)
+    _expect_example(tmp_path / "release" / "rmsnorm_linear_example")
+
+
+def _run_here(command: list[str], environment: dict[str, str] | None = None) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _expect_example(program: Path) -> None:
+    """It loads no Python and no cuBLAS; it is right on a GPU, and says so where there is none."""
+    loads = subprocess.run(["ldd", str(program)], check=True, capture_output=True, text=True).stdout
+    assert "python" not in loads and "cublas" not in loads
+    done = subprocess.run([str(program)], capture_output=True, text=True)
+    if done.returncode == 2:
+        assert "no NVIDIA GPU" in done.stderr
+    else:
+        assert done.returncode == 0 and "largest error" in done.stdout, done.stdout + done.stderr

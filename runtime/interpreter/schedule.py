@@ -155,7 +155,10 @@ class ScheduleFunctions(InterpreterFunctions):
             loaded = self.frame.arithmetic.load(self.tiles(op, source, iteration))
             self.write(op.destination, destination, loaded, iteration=iteration)
         elif isinstance(source, Buffer) and isinstance(destination, DeviceTile):
-            self.tiles(op, destination, iteration)[...] = self.read(op.source, source)
+            value = self.read(op.source, source)
+            # The tile's type may be narrower than the buffer's.
+            rounded = self.frame.arithmetic.round(value, element_type_of(op.destination.type))
+            self.tiles(op, destination, iteration)[...] = rounded
         return ()
 
     def tiles(self, op: sched.CopyOp, tile: DeviceTile, iteration: int) -> Array:

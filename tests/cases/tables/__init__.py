@@ -1,0 +1,1 @@
+"""One module a table or a few related ones; each has ``cases()``."""

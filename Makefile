@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test fuzz lint format docs demo clean
+.PHONY: help venv test cases fuzz lint format docs demo clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -32,6 +32,12 @@ $(INSTALLED): pyproject.toml
 test: $(INSTALLED) ## run the FileCheck and unit tests
 	$(BIN)/lit --succinct --show-unsupported tests/filecheck
 	$(BIN)/python -m pytest -r s
+
+# OUTPUT=benchmarks/results/NAME also writes a report.
+OUTPUT ?=
+
+cases: $(INSTALLED) ## run the tables of µGraphs on a GPU
+	PYTHONPATH=tests $(BIN)/python -m cases run $(if $(OUTPUT),--output $(OUTPUT))
 
 # How many, from which seed; COMPILE=20 also compiles every 20th with nvcc, EMULATE=20 runs it.
 N ?= 1000

@@ -27,7 +27,7 @@ POISON = 0xFF
 """The byte that memory is filled with: NaN in every floating-point type."""
 
 GUARD_BYTES = 256
-"""Poisoned bytes after each output and the workspace, which no kernel may change."""
+"""Poisoned bytes before and after each output and the workspace, which no kernel may change."""
 
 TIMED_BYTES = 200 * 2**20
 """What the copies of the tensors add up to when timing, so that the L2 holds none of the next."""
@@ -90,6 +90,17 @@ def to_physical(array: Array, layout: Layout[int]) -> Array:
 def from_physical(memory: Array, layout: Layout[int], shape: Sequence[int]) -> Array:
     """The array of extents ``shape`` whose elements ``layout`` finds in the flat memory."""
     return np.ascontiguousarray(_view_of(memory, layout)).reshape(tuple(shape))
+
+
+def _expect_gaps_unwritten(memory: npt.NDArray[np.uint8], spec: TensorSpec, what: str) -> None:
+    """Raises ``DeviceError`` where bytes that no element maps to are not poisoned.
+
+    The elements themselves become poison.
+    """
+    poison = np.full(spec.dtype.itemsize, POISON, np.uint8).view(spec.dtype)
+    _view_of(memory.view(spec.dtype), spec.layout)[...] = poison
+    if (memory != POISON).any():
+        raise DeviceError(f"the generated code wrote into the gaps of the layout of {what}.")
 
 
 def _view_of(memory: Array, layout: Layout[int]) -> Array:
@@ -170,19 +181,32 @@ class _DeviceMemory:
         self._launcher.call("copy_on_device", pointer, source, size)
         return pointer
 
+    def unwritten(self, size: int) -> int:
+        """So many bytes as they come."""
+        return self._allocate(max(size, 1))
+
     def poisoned(self, size: int) -> int:
-        """So many poisoned bytes, and a guard behind them."""
-        pointer = self._allocate(size + GUARD_BYTES)
-        self._launcher.call("fill", pointer, POISON, size + GUARD_BYTES)
-        return pointer
+        """So many poisoned bytes, between two guards."""
+        pointer = self._allocate(size + 2 * GUARD_BYTES)
+        self._launcher.call("fill", pointer, POISON, size + 2 * GUARD_BYTES)
+        return pointer + GUARD_BYTES
 
     def read(self, pointer: int, size: int, what: str) -> npt.NDArray[np.uint8]:
-        """The bytes of a ``poisoned`` allocation; ``DeviceError`` if its guard was written."""
-        memory = np.empty(size + GUARD_BYTES, np.uint8)
-        self._launcher.call("download", memory.ctypes.data, pointer, memory.nbytes)
-        if (memory[size:] != POISON).any():
+        """The bytes of a ``poisoned`` allocation; ``DeviceError`` if a guard was written."""
+        memory = np.empty(size + 2 * GUARD_BYTES, np.uint8)
+        self._launcher.call("download", memory.ctypes.data, pointer - GUARD_BYTES, memory.nbytes)
+        if (memory[:GUARD_BYTES] != POISON).any():
+            raise DeviceError(f"the generated code wrote before the start of {what}.")
+        if (memory[GUARD_BYTES + size :] != POISON).any():
             raise DeviceError(f"the generated code wrote behind the end of {what}.")
-        return memory[:size]
+        return memory[GUARD_BYTES : GUARD_BYTES + size]
+
+    def expect_unchanged(self, pointer: int, array: Array, what: str) -> None:
+        """Raises ``DeviceError`` where what was made by ``of`` has other bytes now."""
+        memory = np.empty(array.nbytes, np.uint8)
+        self._launcher.call("download", memory.ctypes.data, pointer, memory.nbytes)
+        if (memory != array.reshape(-1).view(np.uint8)).any():
+            raise DeviceError(f"the generated code changed {what}.")
 
     def free(self) -> None:
         """Free everything."""
@@ -204,8 +228,8 @@ class CudaModule:
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Run once on arrays of the signature's extents; returns the outputs.
 
-        Raises ``DeviceError`` on any CUDA error, and when bytes behind an output or behind the
-        workspace were written.
+        Raises ``DeviceError`` on any CUDA error, when bytes before or behind an output or the
+        workspace, or in the gaps of an output's layout, were written, and when an input was.
         """
         signature = self.signature
         arrays = self._physical_inputs(inputs)
@@ -222,9 +246,31 @@ class CudaModule:
             outputs: list[Array] = []
             for index, (spec, target) in enumerate(zip(signature.outputs, targets, strict=True)):
                 raw = memory.read(target, spec.physical_bytes, f"output {index}")
-                outputs.append(from_physical(raw.view(spec.dtype), spec.layout, spec.shape))
+                outputs.append(from_physical(raw.view(spec.dtype), spec.layout, spec.shape).copy())
+                _expect_gaps_unwritten(raw, spec, f"output {index}")
             memory.read(workspace, signature.workspace_bytes, "the workspace")
+            for index, (source, array) in enumerate(zip(sources, arrays, strict=True)):
+                memory.expect_unchanged(source, array, f"input {index}")
         return outputs
+
+    def launch(self, inputs: Sequence[Array]) -> None:
+        """Run once on outputs and a workspace that nothing wrote before, and read nothing back.
+
+        A checker of uninitialised memory then sees every read of what no kernel has written.
+        Raises ``DeviceError`` on any CUDA error.
+        """
+        signature = self.signature
+        arrays = self._physical_inputs(inputs)
+        with self._memory() as memory:
+            sources = [memory.of(array) for array in arrays]
+            targets = [memory.unwritten(spec.physical_bytes) for spec in signature.outputs]
+            workspace = memory.unwritten(signature.workspace_bytes)
+            self._launcher.call(
+                "execute",
+                *(_pointers(sources), len(sources)),
+                *(_pointers(targets), len(targets)),
+                workspace,
+            )
 
     def time(self, inputs: Sequence[Array], sample_count: int = 41) -> Timing:
         """Time one call with its tensors out of the L2 cache.

@@ -8,14 +8,24 @@ from functools import cache
 
 from cases.case import Case
 from cases.tables import (
+    graphs,
     input_output,
     kernel,
     matmul,
+    operators,
     reduction,
     threadblock_elementwise,
 )
 
-TABLES = (kernel, threadblock_elementwise, input_output, matmul, reduction)
+TABLES = (
+    kernel,
+    threadblock_elementwise,
+    input_output,
+    matmul,
+    reduction,
+    operators,
+    graphs,
+)
 
 
 @cache

@@ -139,7 +139,9 @@ def judge(outputs: list[Array], expected: list[Array], budgets: list[Array]) -> 
             shares = np.where(distance > 0, distance / budget, 0.0)
         largest = float(np.abs(reference).max(initial=0.0)) or 1.0
         share = max(share, float(np.nan_to_num(shares, nan=np.inf).max(initial=0.0)))
-        relative = max(relative, float(np.nan_to_num(distance, nan=np.inf).max(initial=0)) / largest)
+        relative = max(
+            relative, float(np.nan_to_num(distance, nan=np.inf).max(initial=0)) / largest
+        )
         if wrong.any():
             place = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
             return Verdict(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Tensor:
-    """A DTensor: its name, extents, element type, and strides in elements where a user gives them."""
+    """A DTensor: name, extents, element type, and strides in elements where a user gives them."""
 
     name: str
     shape: tuple[int, ...]
@@ -167,9 +167,7 @@ class Threadblock:
     results: list[Tensor] = field(default_factory=list[Tensor])
     lines: list[str] = field(default_factory=list[str])
 
-    def input(
-        self, tensor: Tensor, imap: Sequence[int] = (-1, -1, -1), fordim: int = -1
-    ) -> Tile:
+    def input(self, tensor: Tensor, imap: Sequence[int] = (-1, -1, -1), fordim: int = -1) -> Tile:
         """A tile of a DTensor; partitions that do not divide give the larger tile."""
         if tensor not in self.operands:
             self.operands.append(tensor)

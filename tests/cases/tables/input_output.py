@@ -45,9 +45,7 @@ def copy(
     return graph.text(*body.close())
 
 
-def case_of(
-    name: str, innermost: str, padded: bool, block: tuple[int, int, int]
-) -> Case:
+def case_of(name: str, innermost: str, padded: bool, block: tuple[int, int, int]) -> Case:
     """One row."""
     shape = SHAPES[name]
     b, m, n, _, tile_n = shape

@@ -76,7 +76,9 @@ def cases() -> Iterator[Case]:
     )
     for shapes in BROADCASTS:
         for orders in itertools.product(("row", "column"), repeat=2):
-            name = "-".join(f"{m}x{n}-{order}" for (m, n), order in zip(shapes, orders, strict=True))
+            name = "-".join(
+                f"{m}x{n}-{order}" for (m, n), order in zip(shapes, orders, strict=True)
+            )
             yield Case(
                 *("tb_bcast", name, broadcasting(shapes, orders), ranges, np.add),
                 data=str(shapes),

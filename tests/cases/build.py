@@ -1,0 +1,327 @@
+"""From cases to shared objects: in parallel, several kernels a translation unit.
+
+CuTe's headers take nvcc longer than a kernel does, so cases are compiled in batches.  A batch looks
+like one generated file to ``runtime/launcher.cu``; the variable ``mugraph_case`` says which of its
+µGraphs runs.  Cases with the same generated text share one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import re
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from fuzz.emulated import EMULATOR, emulating_compiler
+
+from cases.case import Array, Case, Level, results_of
+from cases.catalogue import all_cases
+from cases.check import MANY_ELEMENTS, derived_budgets, inputs_of, parse, transpile
+from mugraph.codegen.cuda import CudaTarget
+from mugraph.runtime.compile import CompileError, calls_cublas, compile_kernel
+from mugraph.runtime.cuda import only_function, signature_of
+from mugraph.runtime.execute import Signature
+from mugraph.runtime.toolchain import find_toolchain, runtime_include_paths
+from mugraph.tools.diagnostics import describe_error
+from mugraph.tools.modules import make_context
+
+BATCH = 8
+"""Kernels a translation unit."""
+
+CASE_VARIABLE = "mugraph_case"
+
+
+@dataclass(frozen=True)
+class Built:
+    """A case on its way: what was made of it, or why nothing was."""
+
+    id: str
+    error: str = ""
+    source: str = ""
+    signature: Signature | None = None
+    library: Path | None = None
+    number: int = 0
+    """Of the µGraph in the library."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How cases are built."""
+
+    folder: Path
+    """Where inputs, references, budgets and what was built are kept."""
+    arch: str = "sm_90a"
+    jobs: int = field(default_factory=lambda: os.cpu_count() or 1)
+    batch: int = BATCH
+    emulate: bool = False
+    """For the emulator on the CPU, in place of a GPU."""
+
+
+def data_key(case: Case) -> str:
+    """The folder of a case's inputs and reference."""
+    name = f"{case.family}-{case.data or case.name}"
+    digest = hashlib.sha256(f"{name} {case.ranges} {case.seed}".encode()).hexdigest()[:8]
+    return f"{re.sub(r'[^A-Za-z0-9_.-]+', '_', name)}-{digest}"
+
+
+def budget_key(case: Case) -> str:
+    """The folder of a case's budgets, which follow from its schedule unless it gives them."""
+    if case.budget is not None:
+        return data_key(case)
+    return f"{data_key(case)}-{hashlib.sha256(case.text.encode()).hexdigest()[:8]}"
+
+
+@contextmanager
+def _whole_folder(path: Path) -> Iterator[Path]:
+    """A folder that appears at ``path`` when it is complete."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as temporary:
+        folder = Path(temporary) / "whole"
+        folder.mkdir()
+        yield folder
+        if not path.exists():
+            try:
+                folder.rename(path)
+            except OSError:
+                # Another process was first; the two are equal.
+                if not path.exists():
+                    raise
+
+
+def _save(folder: Path, name: str, arrays: Sequence[Array]) -> None:
+    for index, array in enumerate(arrays):
+        np.save(folder / f"{name}{index}.npy", array)
+
+
+def load_arrays(folder: Path, name: str) -> list[Array]:
+    """The arrays of that name that were saved in a folder, mapped into memory."""
+    count = len(list(folder.glob(f"{name}*.npy")))
+    return [np.load(folder / f"{name}{index}.npy", mmap_mode="r") for index in range(count)]
+
+
+def _in_fp32(results: list[Array], budgets: list[Array]) -> tuple[list[Array], list[Array]]:
+    """Large results in half the memory; the budgets grow by what that rounds."""
+    for index, (result, budget) in enumerate(zip(results, budgets, strict=True)):
+        if result.size > MANY_ELEMENTS:
+            budgets[index] = ((budget + 2.0**-23 * np.abs(result)) * (1 + 2.0**-22)).astype(
+                np.float32
+            )
+            results[index] = result.astype(np.float32)
+    return results, budgets
+
+
+def write_data(task: tuple[str, Settings]) -> str:
+    """Saves inputs, reference and closed-form budgets of a case; returns what went wrong."""
+    case, settings = _case(task[0]), task[1]
+    path = settings.folder / "data" / data_key(case)
+    if path.exists():
+        return ""
+    try:
+        inputs = inputs_of(case, parse(case))
+        results = results_of(case.reference, inputs)
+        budgets = [] if case.budget is None else results_of(case.budget, inputs)
+        if budgets:
+            results, budgets = _in_fp32(results, budgets)
+        with _whole_folder(path) as folder:
+            _save(folder, "input", inputs)
+            _save(folder, "result", results)
+            _save(folder, "budget", budgets)
+    except Exception as error:
+        return describe_error(error)
+    return ""
+
+
+def write_source(task: tuple[str, Settings]) -> Built:
+    """Transpiles and prints a case, and saves its derived budgets."""
+    case, settings = _case(task[0]), task[1]
+    try:
+        module = transpile(case, parse(case), settings.arch)
+        path = settings.folder / "data" / budget_key(case)
+        if case.budget is None and not path.exists():
+            inputs = load_arrays(settings.folder / "data" / data_key(case), "input")
+            budgets = derived_budgets(module, inputs)
+            if not all(np.isfinite(budget).all() for budget in budgets):
+                return Built(case.id, "some elements have no error budget")
+            with _whole_folder(path) as folder:
+                _save(folder, "budget", budgets)
+        text = StringIO()
+        CudaTarget().emit(make_context(), module, text)
+        return Built(case.id, source=text.getvalue(), signature=signature_of(only_function(module)))
+    except Exception as error:
+        return Built(case.id, describe_error(error))
+
+
+def _case(id_: str) -> Case:
+    return next(case for case in all_cases() if case.id == id_)
+
+
+def batch_source(sources: Sequence[str]) -> str:
+    """One generated file of several: each in a namespace of its own, chosen by a variable."""
+    heads: dict[str, None] = {}
+    bodies: list[str] = []
+    for number, source in enumerate(sources):
+        body: list[str] = []
+        for line in source.splitlines():
+            if line.startswith(("#define", "#include", "using namespace")):
+                heads[line] = None
+            else:
+                body.append(line)
+        bodies += [f"namespace case_{number} {{", *body, f"}}  // namespace case_{number}", ""]
+    numbers = range(len(sources))
+    calls = [
+        f"    case {number}: return case_{number}::_execute_mugraph(inputs, outputs, buf, stream);"
+        for number in numbers
+    ]
+    lines = [
+        *heads,
+        *bodies,
+        f'extern "C" {{ int {CASE_VARIABLE} = 0; }}',
+        "static void _init() {",
+        *(f"  case_{number}::_init();" for number in numbers),
+        "}",
+        "static void _execute_mugraph(std::vector<void const *> inputs, "
+        "std::vector<void*> outputs, void* buf, cudaStream_t stream) {",
+        f"  switch ({CASE_VARIABLE}) {{",
+        *calls,
+        "  }",
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def compile_emulated(source: str) -> Path:
+    """The same for the CPU: a shared object whose kernels the emulator runs."""
+    source = source.replace(
+        "extern __shared__ __align__(128) char smem[];",
+        "char* const smem = reinterpret_cast<char*>(shared_memory);",
+    )
+    launcher = runtime_include_paths()[0].parent / "launcher.cu"
+    digest = hashlib.sha256(source.encode())
+    for path in sorted((*runtime_include_paths()[0].rglob("*.h"), *EMULATOR.rglob("*.h*"))):
+        digest.update(path.read_bytes())
+    result = Path(tempfile.gettempdir()) / f"mugraph-emulated-{digest.hexdigest()[:24]}" / "case.so"
+    if result.exists():
+        return result
+    with _whole_folder(result.parent) as folder:
+        (folder / "kernel.cu").write_text(source, encoding="utf-8")
+        command = [*emulating_compiler(), "-include", str(EMULATOR / "launcher_calls.h")]
+        command += ['-DMUGRAPH_GENERATED="kernel.cu"', f"-I{folder}", "-shared", "-fPIC"]
+        command += [str(launcher), "-o", str(folder / result.name)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            errors = [line for line in done.stderr.splitlines() if "error" in line]
+            raise CompileError("\n".join(errors[:5]) or done.stderr[:2000])
+    return result
+
+
+def _compile(task: tuple[list[str], Settings]) -> Path | str:
+    """The library of a batch, or what the compiler said."""
+    sources, settings = task
+    try:
+        source = batch_source(sources)
+        return (
+            compile_emulated(source) if settings.emulate else compile_kernel(source, settings.arch)
+        )
+    except Exception as error:
+        return describe_error(error)
+
+
+def build(
+    cases: Sequence[Case], settings: Settings, say: Callable[[str], None] = print
+) -> list[Built]:
+    """Builds cases, as many at a time as there are jobs; those that fail carry their error."""
+    start = time.perf_counter()
+    with ProcessPoolExecutor(settings.jobs) as pool:
+        keys = {data_key(case): case.id for case in cases}
+        # The largest first, since they take longest.
+        ordered = sorted(keys.values(), key=lambda id_: _case(id_).level is not Level.TRANSPILED)
+        failures = dict(
+            zip(
+                (data_key(_case(id_)) for id_ in ordered),
+                pool.map(write_data, [(id_, settings) for id_ in ordered]),
+                strict=True,
+            )
+        )
+        say(f"inputs and references of {len(keys)} functions: {time.perf_counter() - start:.1f} s")
+        ready = [case for case in cases if not failures[data_key(case)]]
+        written = list(pool.map(write_source, [(case.id, settings) for case in ready], chunksize=4))
+        built = {one.id: one for one in written}
+        for case in cases:
+            if failures[data_key(case)]:
+                built[case.id] = Built(case.id, failures[data_key(case)])
+        say(f"{len(written)} µGraphs transpiled: {time.perf_counter() - start:.1f} s")
+        libraries = _compile_all(built, settings, pool, say)
+        for id_, one in built.items():
+            if not one.error:
+                place = libraries[one.source]
+                built[id_] = (
+                    replace(one, error=place)
+                    if isinstance(place, str)
+                    else replace(one, library=place[0], number=place[1])
+                )
+        say(f"{len(libraries)} kernel files compiled: {time.perf_counter() - start:.1f} s")
+    result = [built[case.id] for case in cases]
+    settings.folder.mkdir(parents=True, exist_ok=True)
+    (settings.folder / "built.pickle").write_bytes(pickle.dumps(result))
+    return result
+
+
+def load_built(folder: Path) -> list[Built]:
+    """What the last :func:`build` into this folder made."""
+    return pickle.loads((folder / "built.pickle").read_bytes())
+
+
+def _compile_all(
+    built: dict[str, Built],
+    settings: Settings,
+    pool: ProcessPoolExecutor,
+    say: Callable[[str], None],
+) -> dict[str, tuple[Path, int] | str]:
+    """The library and the number of each source text, or the compiler's message."""
+    sources = list(dict.fromkeys(one.source for one in built.values() if not one.error))
+    libraries: dict[str, tuple[Path, int] | str] = {}
+    groups: list[list[str]] = []
+    has_cublas = settings.emulate or find_toolchain().cublas is not None
+    for needs_cublas in (False, True):
+        chosen = [source for source in sources if calls_cublas(source) is needs_cublas]
+        if needs_cublas and not has_cublas:
+            libraries |= dict.fromkeys(chosen, "cuBLAS is not on this machine")
+            continue
+        groups += [chosen[i : i + settings.batch] for i in range(0, len(chosen), settings.batch)]
+    retried: list[list[str]] = []
+    for group, found in zip(
+        groups, pool.map(_compile, [(group, settings) for group in groups]), strict=True
+    ):
+        if isinstance(found, Path):
+            libraries |= {source: (found, number) for number, source in enumerate(group)}
+        elif len(group) == 1:
+            libraries[group[0]] = found
+        else:
+            retried += [[source] for source in group]
+    if retried:
+        say(f"{len(retried)} kernel files compiled again, each alone, to find which fail")
+    for (source,), found in zip(
+        retried, pool.map(_compile, [(group, settings) for group in retried]), strict=True
+    ):
+        libraries[source] = found if isinstance(found, str) else (found, 0)
+    return libraries
+
+
+def inputs_and_budgets(
+    case: Case, settings_folder: Path
+) -> tuple[list[Array], list[Array], list[Array]]:
+    """Inputs, reference and budgets of a case that was built."""
+    data = settings_folder / "data" / data_key(case)
+    budgets: Any = load_arrays(settings_folder / "data" / budget_key(case), "budget")
+    return load_arrays(data, "input"), load_arrays(data, "result"), budgets

@@ -1,0 +1,251 @@
+"""Every operator with every element type, in the smallest graph that holds it.
+
+Extents are odd or not powers of two on purpose, blocks are of 32, 96 and 128 threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from cases.case import Array, Case, Range
+from cases.functions import rms, silu, sum_contiguous, sum_strided
+from cases.graph import Graph, Tile, replaced
+
+TYPES = ("f16", "f32")
+TILE_PRODUCTS = ("f16",)
+"""Types of which tiles are multiplied."""
+BLOCKS = {"f16": (128, 1, 1), "f32": (96, 1, 1), "bf16": (32, 3, 1)}
+GRID = (3, 1, 1)
+FORLOOP = 4
+SHAPE = (24, 40)
+"""Cut into three by the grid and into four by the loop: tiles of 8x10."""
+
+BROADCAST_SHAPES = {"same": SHAPE, "row": (1, 40), "column": (24, 1)}
+
+
+MODERATE = Range(-3, 3)
+
+
+@dataclass(frozen=True)
+class Unary:
+    """A function of one number."""
+
+    function: Callable[[Array], Array]
+    range: Range = MODERATE
+    more: str = ""
+    """Its attributes in the text."""
+
+
+UNARY: dict[str, Unary] = {
+    "exp": Unary(np.exp),
+    "silu": Unary(silu),
+    "square": Unary(np.square),
+    "sqrt": Unary(np.sqrt, Range(0.25, 9)),
+    "mul_scalar": Unary(lambda x: x * -0.375, more="by -0.375"),
+}
+
+BINARY: dict[str, tuple[Callable[[Array, Array], Array], Range, Range]] = {
+    "add": (np.add, Range(-2, 2), Range(-2, 2)),
+    "sub": (np.subtract, Range(-2, 2), Range(-2, 2)),
+    "mul": (np.multiply, Range(-2, 2), Range(-2, 2)),
+    "div": (np.divide, Range(-2, 2), Range(0.5, 2)),
+}
+KERNEL_BINARY = ("add", "mul", "div")
+
+
+def over_loop(x: Array) -> Array:
+    """The tiles that the loop cuts, along a new first dimension."""
+    return np.stack(np.split(x, FORLOOP, axis=1))
+
+
+def kernel_unary(name: str, element: str) -> str:
+    """The operator alone."""
+    graph = Graph()
+    x = graph.input(7, 45, element=element)
+    return graph.text(graph.unary(name, x, UNARY[name].more))
+
+
+def kernel_binary(name: str, other: tuple[int, ...], element: str) -> str:
+    """The operator alone."""
+    graph = Graph()
+    x, y = graph.input(*SHAPE, element=element), graph.input(*other, element=element)
+    return graph.text(graph.binary(name, x, y))
+
+
+def in_loop(element: str, compute: Callable[..., Tile], *others: tuple[int, ...]) -> str:
+    """``compute`` of tiles of the loop, summed over it."""
+    graph = Graph()
+    shapes = (SHAPE, *others)
+    inputs = [graph.input(*shape, element=element) for shape in shapes]
+    body = graph.customized(GRID, BLOCKS[element], FORLOOP)
+    tiles = [
+        body.input(
+            tensor, (0 if tensor.shape[0] > 1 else -1, -1, -1), 1 if tensor.shape[1] > 1 else -1
+        )
+        for tensor in inputs
+    ]
+    body.output(body.accumulate("none", compute(body, *tiles)), (0, -1, -1))
+    return graph.text(*body.close())
+
+
+def after_loop(element: str, compute: Callable[..., Tile]) -> str:
+    """``compute`` of what the loop has summed."""
+    graph = Graph()
+    x = graph.input(*SHAPE, element=element)
+    body = graph.customized(GRID, BLOCKS[element], FORLOOP)
+    total = body.accumulate("none", body.input(x, (0, -1, -1), 1))
+    body.output(compute(body, total), (0, -1, -1))
+    return graph.text(*body.close())
+
+
+def unary_cases(element: str) -> Iterator[Case]:
+    """Functions of one tensor: in a kernel of their own, in the loop, and after it."""
+    for name, row in UNARY.items():
+        yield Case(
+            *("kn_operators", f"{name}-{element}", kernel_unary(name, element), (row.range,)),
+            row.function,
+            sanitize=element != "f16",
+        )
+        yield Case(
+            *("tb_operators", f"{name}-{element}"),
+            in_loop(element, lambda body, x, n=name, m=row.more: body.unary(n, x, m)),
+            *((row.range,), lambda x, f=row.function: over_loop(f(x)).sum(axis=0)),
+            sanitize=element != "f16",
+        )
+        yield Case(
+            *("tb_operators", f"{name}-after-{element}"),
+            after_loop(element, lambda body, x, n=name, m=row.more: body.unary(n, x, m)),
+            (Range(row.range.low / FORLOOP, row.range.high / FORLOOP),),
+            lambda x, f=row.function: f(over_loop(x).sum(axis=0)),
+        )
+
+
+def binary_cases(element: str) -> Iterator[Case]:
+    """Functions of two tensors, of the same extents and of broadcast ones."""
+    for name, (function, *ranges) in BINARY.items():
+        for shape_name, shape in BROADCAST_SHAPES.items():
+            if name in KERNEL_BINARY:
+                yield Case(
+                    *("kn_operators", f"{name}-{shape_name}-{element}"),
+                    *(kernel_binary(name, shape, element), tuple(ranges), function),
+                )
+            yield Case(
+                *("tb_operators", f"{name}-{shape_name}-{element}"),
+                in_loop(element, lambda body, x, y, n=name: body.binary(n, x, y), shape),
+                tuple(ranges),
+                lambda x, y, f=function: over_loop(f(x, y)).sum(axis=0),
+                sanitize=element != "f16" and shape_name == "column",
+            )
+
+
+def matmul_cases(element: str) -> Iterator[Case]:
+    """The library's product, batched, and the product of tiles in and after the loop."""
+    graph = Graph()
+    x, y = graph.input(3, 9, 24, element=element), graph.input(3, 24, 17, element=element)
+    yield Case(
+        *("kn_operators", f"matmul-{element}", graph.text(graph.matmul(x, y))),
+        *((Range(), Range()), np.matmul),
+    )
+    if element in TILE_PRODUCTS:
+        yield tile_product(element)
+
+
+def tile_product(element: str) -> Case:
+    """The product of tiles in the loop, and of its sum and a tile after the loop."""
+    graph = Graph()
+    x, y = graph.input(48, 64, element=element), graph.input(64, 24, element=element)
+    z = graph.input(24, 40, element=element)
+    body = graph.customized(GRID, (128, 1, 1), FORLOOP)
+    tile_x, tile_y = body.input(x, (0, -1, -1), 1), body.input(y, (-1, -1, -1), 0)
+    total = body.accumulate("none", body.matmul(tile_x, tile_y))
+    body.output(body.matmul(total, body.input(z)), (0, -1, -1))
+    return Case(
+        *("tb_operators", f"matmul-{element}", graph.text(*body.close())),
+        *((Range(), Range(), Range()), lambda x, y, z: x @ y @ z),
+        sanitize=element != "f16",
+    )
+
+
+def reduction_cases(element: str) -> Iterator[Case]:
+    """Sums over a dimension, to 1 and to groups, in the loop and after it; norms of tiles."""
+    for dim, size in ((0, 1), (1, 1), (1, 5)):
+        for meaning in ("strided", "contiguous"):
+            if size == 1 and meaning == "contiguous":
+                continue
+            op = "reduction" if size == 1 else f"reduction_to_dimx_{meaning}"
+            summed = sum_strided if meaning == "strided" else sum_contiguous
+
+            def compute(body, x, op=op, dim=dim, size=size):  # type: ignore[no-untyped-def]
+                return body.op(op, [x], replaced(x.shape, dim, size), f"dim {dim}")
+
+            def reference(x, summed=summed, dim=dim, size=size):  # type: ignore[no-untyped-def]
+                tiles = over_loop(x).reshape(FORLOOP, GRID[0], 8, 10)
+                sums = summed(tiles, dim + 2, size).sum(axis=0)
+                return sums.reshape(-1, sums.shape[-1])
+
+            names = f"{op}-dim{dim}-{element}"
+            yield Case(
+                *("tb_operators", names, in_loop(element, compute), (Range(),), reference),
+                sanitize=element != "f16",
+            )
+            yield Case(
+                *("tb_operators", f"{names}-after", after_loop(element, compute), (Range(),)),
+                reference,
+            )
+    yield Case(
+        *("tb_operators", f"rms_norm-{element}"),
+        in_loop(element, lambda body, x: body.unary("rms_norm", x)),
+        (Range(0.5, 2),),
+        lambda x: (over_loop(x) / rms(over_loop(x))).sum(axis=0),
+        sanitize=element != "f16",
+    )
+
+
+def accumulator_cases(element: str) -> Iterator[Case]:
+    """What an accumulator keeps of the loop and of the last dimension."""
+    references: dict[str, Callable[[Array], Array]] = {
+        "none": lambda x: over_loop(x).sum(axis=0),
+        "sum": lambda x: x.sum(axis=1, keepdims=True),
+        "rms": rms,
+    }
+    for kind, reference in references.items():
+        yield Case(
+            *("tb_operators", f"accumulate-{kind}-{element}", accumulator(element, kind)),
+            *((Range(0.25, 2),), reference),
+            sanitize=True,
+        )
+    for meaning, summed in (("strided", sum_strided), ("contiguous", sum_contiguous)):
+        yield Case(
+            *("tb_operators", f"accumulate-to-dimx-{meaning}-{element}"),
+            accumulator(element, f"sum_to_dimx_{meaning}"),
+            (Range(),),
+            lambda x, s=summed: s(over_loop(x).sum(axis=0), 1, 5),
+            sanitize=True,
+        )
+
+
+def accumulator(element: str, kind: str) -> str:
+    """An accumulator of a tile as it is loaded."""
+    graph = Graph()
+    x = graph.input(*SHAPE, element=element)
+    body = graph.customized(GRID, BLOCKS[element], FORLOOP)
+    tile = body.input(x, (0, -1, -1), 1)
+    if kind.startswith("sum_to_dimx"):
+        result = body.op(f"forloop_accum_{kind}", [tile], (tile.shape[0], 5))
+    else:
+        result = body.accumulate(kind, tile)
+    body.output(result, (0, -1, -1))
+    return graph.text(*body.close())
+
+
+def cases() -> Iterator[Case]:
+    """Every operator with every type."""
+    for element in TYPES:
+        yield from unary_cases(element)
+        yield from binary_cases(element)
+        yield from matmul_cases(element)
+        yield from reduction_cases(element)
+        yield from accumulator_cases(element)

@@ -1,0 +1,85 @@
+"""Every case of the tables, as far as its size lets a CPU take it."""
+
+from __future__ import annotations
+
+import pytest
+
+from cases.case import Case, Level
+from cases.catalogue import all_cases, select
+from cases.check import budgets_of, expected_of, judge, parse, real_share, transpile
+from mugraph.runtime.interpreter import run_function
+
+COUNTS = {
+    "elemwise": 10,
+    "elemwise_bcast": 1,
+    "matmul": 2,
+    "tb_elemwise": 13,
+    "tb_bcast": 20,
+    "tb_input_output": 80,
+    "tb_matmul": 224,
+    "tb_reduction": 28,
+}
+"""Rows of the tables that Mirage's transpiler tests have, with both of the sums to groups."""
+
+TOO_LARGE = (
+    "elemwise/performance",
+    "matmul/performance",
+    "tb_input_output/large-*",
+    "tb_matmul/4096x4096x1024-*",
+    "graphs/*-4096",
+    "graphs/rmsnorm-*",
+    "graphs/attention-gqa",
+    "graphs/matmul-*",
+)
+"""What runs on a GPU only; on a CPU these cases are transpiled."""
+
+
+@pytest.mark.parametrize("case", all_cases(), ids=lambda case: case.id)
+def test_case(case: Case) -> None:
+    module = parse(case)
+    if case.level is Level.TRANSPILED:
+        transpile(case, module, "sm_90a")
+        return
+    expected = expected_of(case, module)
+    assert real_share(case, module, expected) <= 1
+    transpile(case, module, "sm_90a")
+    budgets = budgets_of(case, module, expected)
+    levels = ["logical"] if case.level is Level.LOGICAL else ["logical", "address"]
+    for level in levels:
+        outputs = run_function(module, None, expected.inputs, level=level)
+        verdict = judge(outputs, expected.results, budgets)
+        assert not verdict.message, f"{level}: {verdict.message}"
+
+
+def test_the_tables_are_complete() -> None:
+    families = [case.family for case in all_cases()]
+    assert {name: families.count(name) for name in COUNTS} == COUNTS
+
+
+def test_names_are_unique() -> None:
+    ids = [case.id for case in all_cases()]
+    assert len(set(ids)) == len(ids)
+
+
+def test_what_no_cpu_runs_is_listed() -> None:
+    left_out = [case.id for case in all_cases() if case.level is not Level.ADDRESSES]
+    assert left_out == [case.id for case in select(TOO_LARGE)]
+
+
+def test_the_set_under_sanitizers_is_large_enough() -> None:
+    chosen = [case for case in all_cases() if case.sanitize]
+    assert len(chosen) >= 60
+    assert all(case.level is not Level.TRANSPILED for case in chosen)
+
+
+def test_a_wrong_element_is_found() -> None:
+    (case,) = select(["tb_bcast/12x15-row-12x15-row"])
+    module = parse(case)
+    expected = expected_of(case, module)
+    outputs = run_function(transpile(case, module, "sm_90a"), None, expected.inputs)
+    budgets = budgets_of(case, module, expected)
+    assert not judge(outputs, expected.results, budgets).message
+    outputs[0][3, 4] *= 1.01
+    assert "at [3, 4]" in judge(outputs, expected.results, budgets).message
+    outputs[0][3, 4] = float("nan")
+    assert "at [3, 4]" in judge(outputs, expected.results, budgets).message

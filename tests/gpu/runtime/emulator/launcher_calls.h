@@ -1,0 +1,32 @@
+// What runtime/launcher.cu calls beyond the calls in emulator.h, so that Python can load emulated kernels.
+// There is one stream, on which everything happens at once; timing, which needs CUDA graphs, is refused.
+#pragma once
+
+#include "emulator.h"
+
+extern "C" {
+inline cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : cudaErrorInvalidDevice; }
+inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  static int only_stream = 0;
+  *stream = reinterpret_cast<cudaStream_t>(&only_stream);
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaMemset(void* target, int byte, std::size_t bytes) {
+  std::memset(target, byte, bytes);
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) { return cudaErrorNotSupported; }
+inline cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t*) { return cudaErrorNotSupported; }
+inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t*, cudaGraph_t, unsigned long long) {
+  return cudaErrorNotSupported;
+}
+inline cudaError_t cudaGraphLaunch(cudaGraphExec_t, cudaStream_t) { return cudaErrorNotSupported; }
+inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t) { return cudaErrorNotSupported; }
+inline cudaError_t cudaGraphDestroy(cudaGraph_t) { return cudaErrorNotSupported; }
+inline cudaError_t cudaEventCreate(cudaEvent_t*) { return cudaErrorNotSupported; }
+inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaErrorNotSupported; }
+inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaErrorNotSupported; }
+inline cudaError_t cudaEventElapsedTime(float*, cudaEvent_t, cudaEvent_t) { return cudaErrorNotSupported; }
+inline cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaErrorNotSupported; }
+}

@@ -1,0 +1,38 @@
+"""All cases of the tables on the GPU of this machine; ``python -m cases run`` gives a summary.
+
+``MUGRAPH_CASES`` may hold patterns of case ids, separated by spaces.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from mugraph.passes.targets import TARGETS
+from mugraph.tools.mg_run import choose_architecture
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from cases.build import Settings, build
+from cases.case import Case
+from cases.catalogue import select
+from cases.device import Outcome, run_all
+
+CASES = select(os.environ.get("MUGRAPH_CASES", "").split())
+
+
+@pytest.fixture(scope="session")
+def outcomes(gpu_architecture: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
+    settings = Settings(
+        tmp_path_factory.mktemp("cases"), choose_architecture(gpu_architecture, list(TARGETS))
+    )
+    built = build(CASES, settings)
+    return {outcome.id: outcome for outcome in run_all(built, settings.folder)}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_case(case: Case, outcomes: dict[str, Outcome]) -> None:
+    assert not outcomes[case.id].error

@@ -1,6 +1,7 @@
 """``--plan-dtensor-memory``: intermediate DTensors get offsets in one workspace.
 
-Source: seed 002 section 6.1: sequential allocation, aligned to 128 bytes, no reuse.
+Tensors that no kernel needs at the same time share bytes.  Source of the alignment: seed 002,
+section 6.1, whose plans have no reuse.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
@@ -23,6 +24,13 @@ from mugraph.dialects.tensor_types import (
     physical_elements,
     value_label,
 )
+from mugraph.passes.analysis.lifetimes import Lifetime
+from mugraph.passes.plan_stensor_memory.allocate import Request
+from mugraph.passes.plan_stensor_memory.certificate import (
+    WORKSPACE_CERTIFICATE,
+    certificate_attribute,
+)
+from mugraph.passes.plan_stensor_memory.pack import STEP_LIMIT, pack
 
 ALIGNMENT = 128
 """Every tensor of the workspace starts at a multiple of this many bytes."""
@@ -53,34 +61,54 @@ def tensor_bytes(value: SSAValue) -> int:
     return physical_elements(layout) * element_bytes_of(value.type)
 
 
-def choose_offsets(sizes: Sequence[int]) -> tuple[list[int], int]:
-    """Offsets in bytes for tensors of these sizes, one behind the other, and the total."""
-    offsets: list[int] = []
-    total = 0
-    for size in sizes:
-        offsets.append(total)
-        total += (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
-    return offsets, total
+def lifetimes_of(function: FuncOp, values: Sequence[SSAValue]) -> list[Lifetime]:
+    """From the operator that computes a tensor to the last one that reads it, both included.
+
+    Kernels of a function run one after the other, so that the tensors of one are free for what the
+    next one writes.
+    """
+    position = {op: index for index, op in enumerate(function.walk())}
+    lifetimes: list[Lifetime] = []
+    for value in values:
+        born = position[value.owner] if isinstance(value.owner, Operation) else 0
+        lifetimes.append(
+            Lifetime(born, max([born, *(position[use.operation] for use in value.uses)]))
+        )
+    return lifetimes
 
 
-def plan_dtensor_memory(function: FuncOp) -> None:
-    """Writes the plan into the operators and the size of the workspace into the function."""
+def plan_dtensor_memory(
+    function: FuncOp, *, reuse: bool = True, step_limit: int = STEP_LIMIT
+) -> None:
+    """Writes the plan into the operators; size and certificate of the workspace into the function.
+
+    Without ``reuse`` every tensor has bytes of its own, as if all lived to the end.
+    """
     values = workspace_values(function)
-    offsets, total = choose_offsets([tensor_bytes(value) for value in values])
-    offset_of = dict(zip(values, offsets, strict=True))
+    sizes = [tensor_bytes(value) for value in values]
+    lifetimes = lifetimes_of(function, values) if reuse else [Lifetime(0, 0)] * len(values)
+    requests = [Request(size, life) for size, life in zip(sizes, lifetimes, strict=True)]
+    found = pack(requests, ALIGNMENT, step_limit)
+    offset_of = dict(zip(values, found.plan.offsets, strict=True))
     for op in function.walk():
         if isinstance(op, HasWorkspace):
             op.set_workspace_offsets(
                 [offset_of.get(result, NOT_IN_WORKSPACE) for result in op.results]
             )
-    function.attributes[WORKSPACE_BYTES] = IntegerAttr(total, i64)
+    function.attributes[WORKSPACE_BYTES] = IntegerAttr(found.plan.peak, i64)
+    function.attributes.pop(WORKSPACE_CERTIFICATE, None)
+    if values:
+        function.attributes[WORKSPACE_CERTIFICATE] = certificate_attribute(found)
 
 
 @dataclass(frozen=True)
 class PlanDTensorMemoryPass(ModulePass):
     """Gives every intermediate DTensor an offset in the function's workspace.
 
-    Results of the function live in its outputs and get -1.  Pre-condition: ``--resolve-layout``.
+    Tensors share bytes where no operator needs both of them; ``reuse=false`` gives each its own.
+    Results of the function live in its outputs and get -1.  ``kn.workspace_certificate`` on the
+    function records the workspace's size, the lower bound and whether they meet; ``step-limit``
+    bounds the exact search for a smaller one.  Pre-condition: ``--resolve-layout``.
 
     After: ``%s = kn.exp %x workspace [0] : ...`` and ``attributes {kn.workspace_bytes = 4096}`` on
     the function.
@@ -88,8 +116,11 @@ class PlanDTensorMemoryPass(ModulePass):
 
     name = "plan-dtensor-memory"
 
+    reuse: bool = True
+    step_limit: int = STEP_LIMIT
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Plans every function of the module."""
         for function in op.walk():
             if isinstance(function, FuncOp):
-                plan_dtensor_memory(function)
+                plan_dtensor_memory(function, reuse=self.reuse, step_limit=self.step_limit)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -10,20 +11,52 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
-from mugraph.dialects.sched import AllocOp, CopyOp, FragmentOp, KernelOp, TileOp
+from mugraph.dialects.cute import ComposedLayout
+from mugraph.dialects.sched import AllocOp, BulkCopyOp, FragmentOp, KernelOp
 from mugraph.dialects.sched.kernel import LINE_BYTES
-from mugraph.dialects.tensor_types import dims, op_label, shape_of, value_label
+from mugraph.dialects.tensor_types import element_bytes_of, resolved_layout_of
 from mugraph.passes.analysis.lifetimes import buffer_lifetimes
-from mugraph.passes.plan_stensor_memory.allocate import Fit, Plan, Request, allocate, best_plan
+from mugraph.passes.plan_stensor_memory.allocate import Fit, Plan, Request, allocate
+from mugraph.passes.plan_stensor_memory.bounds import instance_of, max_load
+from mugraph.passes.plan_stensor_memory.certificate import (
+    SHARED_MEMORY_CERTIFICATE,
+    certificate_attribute,
+)
+from mugraph.passes.plan_stensor_memory.in_place import in_place_pairs
+from mugraph.passes.plan_stensor_memory.overflow import overflow_message
+from mugraph.passes.plan_stensor_memory.pack import (
+    STEP_LIMIT,
+    CertifiedPlan,
+    pack,
+    pack_in_place,
+)
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 BEST_FIT_OF_ALL = "best-of-all"
 
 
+def alignment_of(buffer: AllocOp) -> int:
+    """What the buffer's offset must be a multiple of, in bytes.
+
+    Swizzles act on offsets within the buffer, so that lines of all banks are enough.  A bulk copy's
+    swizzle acts on addresses: there the buffer starts where its pattern does.
+    """
+    layout = resolved_layout_of(buffer.result)
+    is_bulk = any(isinstance(use.operation, BulkCopyOp) for use in buffer.result.uses)
+    if not is_bulk or not isinstance(layout, ComposedLayout):
+        return LINE_BYTES
+    swizzle = layout.swizzle
+    bits = swizzle.bits + swizzle.base + abs(swizzle.shift)
+    return max(LINE_BYTES, element_bytes_of(buffer.result.type) << bits)
+
+
 def memory_requests(kernel: KernelOp) -> dict[AllocOp, Request]:
-    """Size and lifetime of every buffer that the kernel uses."""
+    """Size, lifetime and alignment of every buffer that the kernel uses."""
     lifetimes = buffer_lifetimes(kernel)
-    return {buffer: Request(buffer.total_bytes(), life) for buffer, life in lifetimes.items()}
+    return {
+        buffer: Request(buffer.total_bytes(), life, alignment_of(buffer))
+        for buffer, life in lifetimes.items()
+    }
 
 
 def fit_named(name: str) -> Fit | None:
@@ -38,60 +71,46 @@ def fit_named(name: str) -> Fit | None:
 
 
 def choose_plan(requests: list[Request], fit: str) -> Plan:
-    """The plan of one heuristic by name, or the best of all of them."""
+    """The plan of one heuristic by name, or the best that is found, nothing in place."""
     chosen = fit_named(fit)
     if chosen is None:
-        return best_plan(requests, LINE_BYTES)
+        return pack(requests, LINE_BYTES).plan
     return allocate(requests, chosen, LINE_BYTES)
 
 
-def moves_with_the_loop(buffer: AllocOp) -> bool:
-    """Whether the buffer holds tiles that the for-loop cuts, so that more iterations shrink it."""
-    return any(
-        isinstance(copy := use.operation, CopyOp)
-        and isinstance(tile := copy.source.owner, TileOp)
-        and tile.loop_dim >= 0
-        for use in buffer.result.uses
-    )
+def certified_plan(
+    kernel: KernelOp, requests: dict[AllocOp, Request], fit: str, step_limit: int
+) -> CertifiedPlan:
+    """The plan of a kernel's buffers, in the order of ``requests``.
+
+    With the best of all fits, results may also take the bytes of operands that they overwrite.
+    """
+    sizes = list(requests.values())
+    chosen = fit_named(fit)
+    if chosen is None:
+        return pack_in_place(sizes, _pairs(kernel, requests), LINE_BYTES, step_limit)
+    plan = allocate(sizes, chosen, LINE_BYTES)
+    instance = instance_of(sizes, LINE_BYTES)
+    return CertifiedPlan(plan, max_load(instance) * instance.unit, f"{chosen.value} fit")
 
 
-def advice(requests: dict[AllocOp, Request], peak: int, limit: int) -> str:
-    """What would make a kernel fit, and which of its bytes each remedy shrinks."""
-    moving = sum(
-        request.size for buffer, request in requests.items() if moves_with_the_loop(buffer)
-    )
-    factor = -(-peak // limit)
-    if not moving:
-        return (
-            "None of them is a tile that the for-loop cuts: give inputs a 'fordim', or split the "
-            f"tensors over about {factor} times as many blocks ('grid')."
-        )
-    return (
-        f"Tiles about {factor} times smaller would fit. {moving} bytes are tiles that the for-loop "
-        "cuts: more iterations ('forloop') shrink them and what is computed from them; more blocks "
-        "('grid') shrink the rest, too."
-    )
-
-
-def overflow_message(
-    kernel: KernelOp, requests: dict[AllocOp, Request], peak: int, target: Target
-) -> str:
-    """Which buffers a kernel that does not fit has, how big they are, and what would fit."""
-    limit = target.shared_memory_per_block
-    rows = [
-        f"  {value_label(buffer.result)}: {dims(shape_of(buffer.result.type))} "
-        f"x {buffer.stage_count} stages, {request.size} bytes, "
-        f"live in regions {request.lifetime.first} to {request.lifetime.last}"
-        for buffer, request in sorted(requests.items(), key=lambda item: -item[1].size)
+def _pairs(kernel: KernelOp, requests: dict[AllocOp, Request]) -> list[tuple[int, int]]:
+    """The pairs of buffers that may share bytes, as positions in ``requests``."""
+    position = {buffer: index for index, buffer in enumerate(requests)}
+    return [
+        (position[pair.operand], position[pair.result])
+        for pair in in_place_pairs(kernel)
+        if requests[pair.operand].lifetime.last == requests[pair.result].lifetime.first
     ]
-    return "\n".join(
-        [
-            f"--plan-stensor-memory: {op_label(kernel)} needs {peak} bytes of shared memory, a "
-            f"block of {target.name} has {limit}:",
-            *rows,
-            advice(requests, peak, limit),
-        ]
-    )
+
+
+def shared_memory_peak(kernel: KernelOp, size_of: Callable[[AllocOp], int]) -> int:
+    """The bytes that a block will need where each buffer, its stages included, has another size."""
+    requests = {
+        buffer: Request(size_of(buffer), request.lifetime, request.alignment)
+        for buffer, request in memory_requests(kernel).items()
+    }
+    return certified_plan(kernel, requests, BEST_FIT_OF_ALL, STEP_LIMIT).plan.peak
 
 
 WORKING_REGISTERS = 80
@@ -108,18 +127,22 @@ def registers_wanted(kernel: KernelOp) -> int:
     return min(fragments + WORKING_REGISTERS, MAX_REGISTERS)
 
 
-def plan_stensor_memory(kernel: KernelOp, target: Target, fit: str = BEST_FIT_OF_ALL) -> None:
-    """Writes offsets into the kernel's buffers and the bytes needed into the kernel.
+def plan_stensor_memory(
+    kernel: KernelOp, target: Target, fit: str = BEST_FIT_OF_ALL, step_limit: int = STEP_LIMIT
+) -> None:
+    """Writes offsets into the kernel's buffers; bytes and certificate into the kernel.
 
     Raises ``PassFailedException`` where the block's shared memory does not suffice.
     """
     requests = memory_requests(kernel)
-    plan = choose_plan(list(requests.values()), fit)
+    found = certified_plan(kernel, requests, fit, step_limit)
+    plan = found.plan
     if plan.peak > target.shared_memory_per_block:
         raise PassFailedException(overflow_message(kernel, requests, plan.peak, target))
     for buffer, offset in zip(requests, plan.offsets, strict=True):
         buffer.offset = IntegerAttr(offset, i64)
     kernel.smem = IntegerAttr(plan.peak, i64)
+    kernel.attributes[SHARED_MEMORY_CERTIFICATE] = certificate_attribute(found)
     resident = target.resident_blocks(
         math.prod(kernel.grid_dim), kernel.threads, plan.peak, registers_wanted(kernel)
     )
@@ -131,9 +154,14 @@ class PlanSTensorMemoryPass(ModulePass):
     """Gives every shared buffer of a scheduled kernel an offset in the block's memory.
 
     Buffers share bytes where their lifetimes allow; freed bytes are used again only after the next
-    barrier.  Also says how many blocks share a multiprocessor (``resident``), from which the
-    compiler knows how many registers a thread may use.  ``fit`` is ``first``, ``best``, ``last``,
-    ``worst`` or ``best-of-all``.
+    barrier, but for a result that each thread writes to the very places where it alone has read the
+    operand for the last time.  Also says how many blocks share a multiprocessor (``resident``),
+    from which the compiler knows how many registers a thread may use.
+
+    With ``fit=best-of-all`` the plan is the best of several heuristics and, where none of them
+    meets the lower bound, of an exact search; ``step-limit`` bounds that search, in buffers looked
+    at.  ``fit`` may also name one heuristic: ``first``, ``best``, ``last`` or ``worst``.
+    ``sched.memory_certificate`` on the kernel records the peak, the bound and whether they meet.
     Pre-condition: ``--schedule-threadblock``; run ``--plan-swizzle`` before, as it changes sizes.
 
     After: ``sched.alloc stages 3 offset 4096 : ...`` and ``smem 61440`` on the kernel.
@@ -143,6 +171,7 @@ class PlanSTensorMemoryPass(ModulePass):
 
     arch: str = DEFAULT_TARGET
     fit: str = BEST_FIT_OF_ALL
+    step_limit: int = STEP_LIMIT
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Plans every kernel of the module."""
@@ -150,4 +179,4 @@ class PlanSTensorMemoryPass(ModulePass):
         fit_named(self.fit)
         for kernel in op.walk():
             if isinstance(kernel, KernelOp):
-                plan_stensor_memory(kernel, target, self.fit)
+                plan_stensor_memory(kernel, target, self.fit, self.step_limit)

@@ -1,5 +1,9 @@
 // RUN: mg-opt --plan-stensor-memory %s | filecheck %s
-// RUN: mg-opt --plan-stensor-memory="fit=worst" %s | filecheck %s
+// RUN: mg-opt --plan-stensor-memory="fit=worst" %s | filecheck %s --check-prefix WORST
+// WORST: smem 768
+// RUN: mg-opt --plan-stensor-memory="fit=first" %s | filecheck %s --check-prefix FIRST
+// What is in place is no race.
+// RUN: mg-opt --plan-stensor-memory --check-hazards %s -o /dev/null
 // RUN: not mg-opt --plan-stensor-memory="fit=snug" %s 2>&1 | filecheck %s --check-prefix FIT
 // FIT: mg-opt: error: --plan-stensor-memory: unknown fit 'snug'; expected first, best, last, worst or best-of-all
 
@@ -14,17 +18,43 @@
 sched.kernel @barriers inputs 1 grid [1, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<8x16xf16, (8,16):(16,1)>, %o: !sched.global<8x16xf16, (8,16):(16,1)>):
   %a = sched.alloc : !sched.shared<8x16xf16, (8,16):(16,1)>
-  %b = sched.alloc : !sched.shared<8x16xf16, (8,16):(16,1)>
+  %b = sched.alloc : !sched.shared<8x16xf16, (8,16):(1,8)>
   %c = sched.alloc : !sched.shared<8x16xf16, (8,16):(16,1)>
   %d = sched.alloc : !sched.shared<8x16xf16, (8,16):(16,1)>
   sched.epilogue {
     sched.copy %x to %a by <32, vector 4, order [1, 0]> : !sched.global<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
     sched.barrier
-    sched.elementwise exp %a to %b by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
-    sched.elementwise exp %b to %c by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
+    sched.elementwise exp %a to %b by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(1,8)>
+    sched.elementwise exp %b to %c by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(1,8)> to !sched.shared<8x16xf16, (8,16):(16,1)>
     sched.barrier
-    sched.elementwise add %b, %c to %d by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)>, !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
+    sched.elementwise add %b, %c to %d by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(1,8)>, !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
     sched.barrier
     sched.copy %d to %o by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.global<8x16xf16, (8,16):(16,1)>
+  }
+}
+
+// %b takes the bytes of %a before any barrier: each thread writes where it alone has read.  %c cannot:
+// its elements lie elsewhere.
+// CHECK-LABEL: sched.kernel @in_place
+// CHECK-SAME: smem 512
+// CHECK: %a = sched.alloc offset 0 :
+// CHECK: %b = sched.alloc offset 0 :
+// CHECK: %c = sched.alloc offset 256 :
+// CHECK: sched.memory_certificate = {bound = 512 : i64, method = "first fit, 1 in place", optimal = true, peak = 512 : i64}
+// FIRST-LABEL: sched.kernel @in_place
+// FIRST-SAME: smem 768
+// FIRST: sched.memory_certificate = {bound = 768 : i64, method = "first fit", optimal = true, peak = 768 : i64}
+sched.kernel @in_place inputs 1 grid [1, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<8x16xf16, (8,16):(16,1)>, %o: !sched.global<8x16xf16, (8,16):(16,1)>):
+  %a = sched.alloc : !sched.shared<8x16xf16, (8,16):(16,1)>
+  %b = sched.alloc : !sched.shared<8x16xf16, (8,16):(16,1)>
+  %c = sched.alloc : !sched.shared<8x16xf16, (8,16):(1,8)>
+  sched.epilogue {
+    sched.copy %x to %a by <32, vector 4, order [1, 0]> : !sched.global<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
+    sched.barrier
+    sched.elementwise exp %a to %b by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
+    sched.elementwise exp %b to %c by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(1,8)>
+    sched.barrier
+    sched.copy %c to %o by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(1,8)> to !sched.global<8x16xf16, (8,16):(16,1)>
   }
 }

@@ -1,0 +1,178 @@
+"""Which buffers may take the bytes of an operand: results that overwrite what they are made of.
+
+Where an operator is the last to read a buffer and each thread writes, with the same instruction, to
+the places of the result that it read of the operand, the two buffers can be the same bytes without
+a barrier between them.  Read from the access streams, never from the kind of operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.ir import Operation
+
+from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.sched import (
+    AllocOp,
+    BarrierOp,
+    ForloopOp,
+    HasThreadAccesses,
+    KernelOp,
+    ThreadAccess,
+    enclosing_loop,
+)
+from mugraph.dialects.sched.accesses import AccessError, AccessKind, Proxy
+from mugraph.dialects.sched.mappings import IntArray
+
+
+@dataclass(frozen=True)
+class InPlace:
+    """``result`` may have the offset of ``operand``: bytes are used again within one region."""
+
+    operand: AllocOp
+    result: AllocOp
+
+
+@dataclass(frozen=True)
+class _Touch:
+    """An operator that uses a buffer, and the region it runs in."""
+
+    operation: HasBufferEffects
+    region: int
+
+
+def _touches(kernel: KernelOp) -> dict[AllocOp, list[_Touch]]:
+    """Who uses each buffer, in the order of the text."""
+    touches: dict[AllocOp, list[_Touch]] = {}
+    region = 0
+    for op in kernel.body.walk():
+        if isinstance(op, BarrierOp):
+            region += 1
+        if isinstance(op, HasBufferEffects):
+            for value in dict.fromkeys((*op.buffers_read(), *op.buffers_written())):
+                if isinstance(value.owner, AllocOp):
+                    touches.setdefault(value.owner, []).append(_Touch(op, region))
+    return touches
+
+
+def _loop_begins_with_a_barrier(kernel: KernelOp) -> bool:
+    """Whether no buffer is used in an iteration before all threads have left the one before."""
+    for op in kernel.body.walk():
+        if isinstance(op, ForloopOp):
+            steps = (step for step in op.body.walk())
+            first = next(
+                (step for step in steps if isinstance(step, BarrierOp | HasBufferEffects)), None
+            )
+            return isinstance(first, BarrierOp)
+    return True
+
+
+def in_place_pairs(kernel: KernelOp) -> list[InPlace]:
+    """The results that may take an operand's bytes, each of one operand, in the order of the text.
+
+    No buffer is the operand of two pairs, and none the result of two.
+    """
+    touches = _touches(kernel)
+    fenced = _loop_begins_with_a_barrier(kernel)
+    pairs: list[InPlace] = []
+    for result, uses in touches.items():
+        writer = uses[0]
+        in_loop = enclosing_loop(writer.operation) is not None
+        if (in_loop and not fenced) or not _is_first_written_by(result, writer.operation):
+            continue
+        for operand in _operand_buffers(writer.operation):
+            last = touches[operand][-1]
+            if (
+                last.operation is writer.operation
+                and operand is not result
+                and operand.stage_count == result.stage_count == 1
+                and operand.total_bytes() == result.total_bytes()
+                and (not in_loop or _lives_within_an_iteration(touches, operand, result))
+                and _threads_agree(touches[operand], writer, operand, result)
+            ):
+                pairs.append(InPlace(operand, result))
+                break
+    return pairs
+
+
+def _operand_buffers(op: HasBufferEffects) -> Iterator[AllocOp]:
+    for value in dict.fromkeys(op.buffers_read()):
+        if isinstance(value.owner, AllocOp):
+            yield value.owner
+
+
+def _is_first_written_by(result: AllocOp, op: HasBufferEffects) -> bool:
+    return result.result in op.buffers_written() and result.result not in op.buffers_read()
+
+
+def _lives_within_an_iteration(touches: dict[AllocOp, list[_Touch]], *buffers: AllocOp) -> bool:
+    """Whether only the loop uses the buffers, and writes each whole before it reads it."""
+    return all(
+        _is_first_written_by(buffer, touches[buffer][0].operation)
+        and all(enclosing_loop(touch.operation) is not None for touch in touches[buffer])
+        for buffer in buffers
+    )
+
+
+def _accesses(op: Operation, buffer: AllocOp) -> list[ThreadAccess] | None:
+    """An operator's accesses to a buffer; ``None`` where they are not known or not plain."""
+    if not isinstance(op, HasThreadAccesses):
+        return None
+    try:
+        found = [access for access in op.thread_accesses() if access.value is buffer.result]
+    except AccessError:
+        return None
+    return found if all(access.proxy is Proxy.GENERIC for access in found) else None
+
+
+def _threads_agree(
+    uses: Sequence[_Touch], writer: _Touch, operand: AllocOp, result: AllocOp
+) -> bool:
+    """Whether each thread overwrites only what it alone has used since the last barrier."""
+    reads, writes = _accesses(writer.operation, operand), _accesses(writer.operation, result)
+    if not reads or not writes or any(write.kind is AccessKind.READ for write in writes):
+        return False
+    if len(writes) != 1 or any(not _same_places(read, writes[0]) for read in reads):
+        return False
+    owners = _owners(writes[0], operand)
+    for use in uses[:-1]:
+        if use.region != writer.region:
+            continue
+        others = _accesses(use.operation, operand)
+        if others is None or any(
+            not np.array_equal(np.where(theirs >= 0, theirs, owners), owners)
+            for theirs in (_owners(access, operand) for access in others)
+        ):
+            return False
+    return True
+
+
+def _same_places(read: ThreadAccess, write: ThreadAccess) -> bool:
+    return (
+        read.access_bytes == write.access_bytes
+        and read.element_bytes == write.element_bytes
+        and not read.warp_collective
+        and np.array_equal(read.offsets, write.offsets)
+    )
+
+
+_SHARED = 1 << 30
+_NOBODY = -1
+
+
+def _owners(access: ThreadAccess, buffer: AllocOp) -> IntArray:
+    """The one thread that touches each element of a buffer, or that nobody or several do."""
+    elements = access.elements()
+    thread = np.arange(elements.shape[1], dtype=np.int64)
+    threads: IntArray = np.broadcast_to(thread[None, :, None], elements.shape)
+    used = elements >= 0
+    count = buffer.stage_bytes() // access.element_bytes
+    lowest = np.full(count, _SHARED, dtype=np.int64)
+    highest = np.full(count, _NOBODY, dtype=np.int64)
+    np.minimum.at(lowest, elements[used], threads[used])
+    np.maximum.at(highest, elements[used], threads[used])
+    if access.warp_collective:
+        return np.where(highest >= 0, _SHARED, _NOBODY)
+    return np.where(highest < 0, _NOBODY, np.where(lowest == highest, lowest, _SHARED))

@@ -101,6 +101,9 @@ class ThreadAccess:
     every lane of the warp receives part of it, so all of them read.
 
     ``operand`` is the position of ``value`` among the operator's operands.
+
+    ``keeps_elements``: a thread touches the same elements whatever the layout of the buffer;
+    otherwise who touches what follows from addresses.
     """
 
     operation: Operation
@@ -113,6 +116,7 @@ class ThreadAccess:
     significant: IntArray | None = None
     proxy: Proxy = Proxy.GENERIC
     warp_collective: bool = False
+    keeps_elements: bool = True
     element_bytes: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -221,7 +225,13 @@ def instruction_name(kind: AccessKind, value: SSAValue, size: int) -> str:
 
 
 def plain_access(
-    op: Operation, operand: int, kind: AccessKind, stage: StageReference, stream: Stream
+    op: Operation,
+    operand: int,
+    kind: AccessKind,
+    stage: StageReference,
+    stream: Stream,
+    *,
+    keeps_elements: bool = True,
 ) -> ThreadAccess:
     """An access by ordinary loads or stores."""
     value = op.operands[operand]
@@ -235,6 +245,7 @@ def plain_access(
         stream.width,
         stream.offsets,
         stream.significant,
+        keeps_elements=keeps_elements,
     )
 
 

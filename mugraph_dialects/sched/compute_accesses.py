@@ -70,7 +70,7 @@ def fill_accesses(op: Operation) -> list[ThreadAccess]:
     elements = owner.total_bytes() // element_bytes
     stream = fill_stream(elements, element_bytes, block=enclosing_kernel(op).threads)
     stage = StageReference(iteration=0, every_stage=True)
-    return [plain_access(op, 0, AccessKind.WRITE, stage, stream)]
+    return [plain_access(op, 0, AccessKind.WRITE, stage, stream, keeps_elements=False)]
 
 
 def elementwise_accesses(
@@ -122,7 +122,8 @@ def reduce_accesses(
     target = iteration_layout(resolved_layout_of(destination), results, results, order)
     writes = reduce_destination_stream(reduction, target, block=block)
     return [
-        plain_access(op, 0, AccessKind.READ, stage, reads),
+        # How long the vectors are that lanes take in turn depends on the layout.
+        plain_access(op, 0, AccessKind.READ, stage, reads, keeps_elements=lanes == 1),
         *destination_accesses(op, 1, stage, writes, accumulates=accumulates),
     ]
 

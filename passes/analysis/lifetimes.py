@@ -14,7 +14,14 @@ from dataclasses import dataclass
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects.interfaces import HasBufferEffects
-from mugraph.dialects.sched import AllocOp, BarrierOp, CopyOp, ForloopOp, KernelOp
+from mugraph.dialects.sched import (
+    AllocOp,
+    BarrierOp,
+    CopyOp,
+    ForloopOp,
+    KernelOp,
+)
+from mugraph.dialects.sched.structure import loop_iterations
 
 
 @dataclass(frozen=True)
@@ -50,32 +57,29 @@ def buffer_lifetimes(kernel: KernelOp) -> dict[AllocOp, Lifetime]:
     """The lifetime of every shared buffer of a kernel; never-used buffers have none.
 
     A buffer that each iteration writes before it reads, and that nothing outside the loop touches,
-    lives from its first to its last use inside an iteration.  Any other buffer that the loop
-    touches lives for the whole loop.
+    lives from its first to its last use inside an iteration, unless that is before the loop's first
+    barrier: that region runs on from the last one of the iteration before.  Any other buffer that
+    a loop of several iterations touches lives for the whole loop.
     """
     accesses: dict[AllocOp, list[_Access]] = {}
     region = 0
     loop_regions: list[int] = []
-    fenced = False
-    unfenced_loop_start = False
     for op, in_loop in _ordered_operations(kernel):
+        if in_loop:
+            loop_regions.append(region)
         if isinstance(op, BarrierOp):
             region += 1
         if in_loop:
             loop_regions.append(region)
-            fenced = fenced or isinstance(op, BarrierOp)
-            if isinstance(op, HasBufferEffects) and not fenced:
-                unfenced_loop_start = True
         if isinstance(op, HasBufferEffects):
             for value in dict.fromkeys((*op.buffers_read(), *op.buffers_written())):
                 if isinstance(value.owner, AllocOp):
                     access = _access(op, value, region, in_loop)
                     accesses.setdefault(value.owner, []).append(access)
     whole_loop = Lifetime(min(loop_regions), max(loop_regions)) if loop_regions else None
-    return {
-        buffer: _lifetime(uses, whole_loop, unfenced_loop_start)
-        for buffer, uses in accesses.items()
-    }
+    if loop_iterations(kernel) == 1:
+        whole_loop = None
+    return {buffer: _lifetime(uses, whole_loop) for buffer, uses in accesses.items()}
 
 
 def _access(op: HasBufferEffects, value: SSAValue, region: int, in_loop: bool) -> _Access:
@@ -85,15 +89,13 @@ def _access(op: HasBufferEffects, value: SSAValue, region: int, in_loop: bool) -
     return _Access(region, in_loop, reads, writes_whole)
 
 
-def _lifetime(
-    uses: list[_Access], whole_loop: Lifetime | None, unfenced_loop_start: bool
-) -> Lifetime:
+def _lifetime(uses: list[_Access], whole_loop: Lifetime | None) -> Lifetime:
     first = min(use.region for use in uses)
     last = max(use.region for use in uses)
     looped = [use for use in uses if use.in_loop]
     if whole_loop is None or not looped:
         return Lifetime(first, last)
     within_iteration = len(looped) == len(uses) and looped[0].writes_whole
-    if within_iteration and not unfenced_loop_start:
+    if within_iteration and first > whole_loop.first:
         return Lifetime(first, last)
     return Lifetime(min(first, whole_loop.first), max(last, whole_loop.last))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -17,7 +17,6 @@ from xdsl.utils.exceptions import PassFailedException
 from mugraph.dialects import sched, tb
 from mugraph.dialects.kn import CustomizedOp, accumulates
 from mugraph.dialects.partition import choose_partition
-from mugraph.dialects.sched.structure import whole_lines
 from mugraph.dialects.tb.layouts import partitioned_operand
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
@@ -26,11 +25,10 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     value_label,
 )
-from mugraph.passes.plan_stensor_memory import choose_plan, memory_requests
+from mugraph.passes.analysis.lifetimes import Lifetime
+from mugraph.passes.plan_stensor_memory import choose_plan, registers_wanted
 from mugraph.passes.plan_stensor_memory.allocate import Request
-from mugraph.passes.plan_swizzle import collect_accesses, demand_of
-from mugraph.passes.plan_swizzle.choose import choose_swizzle
-from mugraph.passes.schedule_threadblock.build import build_kernel
+from mugraph.passes.schedule_threadblock.build import Draft, arrange, draft_kernel
 from mugraph.passes.schedule_threadblock.builder import Choices
 from mugraph.passes.schedule_threadblock.choose import (
     ACCUMULATOR_REGISTERS,
@@ -39,6 +37,14 @@ from mugraph.passes.schedule_threadblock.choose import (
     choose_warp_layout,
 )
 from mugraph.passes.schedule_threadblock.levels import Levels, find_levels
+from mugraph.passes.schedule_threadblock.model import Graph, lifetimes
+from mugraph.passes.schedule_threadblock.plan import (
+    Objective,
+    Schedule,
+    choose_schedule,
+    pareto_front,
+)
+from mugraph.passes.schedule_threadblock.tasks import kernel_graph, swizzled_twins
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 __all__ = ["ScheduleThreadblockPass", "schedule_threadblock"]
@@ -92,17 +98,6 @@ def choose_register_accumulators(
     return frozenset(chosen)
 
 
-def shared_memory_peak(kernel: sched.KernelOp) -> int:
-    """The bytes a block of this kernel will need, with the layouts that swizzling will give it."""
-    accesses = collect_accesses(kernel)
-    requests: list[Request] = []
-    for buffer, request in memory_requests(kernel).items():
-        layout = choose_swizzle(demand_of(buffer.result, accesses[buffer.result]))
-        size = layout.cosize() * element_bytes_of(buffer.result.type)
-        requests.append(replace(request, size=whole_lines(size) * buffer.stage_count))
-    return choose_plan(requests, "best-of-all").peak
-
-
 def _bytes_loaded_an_iteration(levels: Levels) -> int:
     return sum(
         math.prod(shape_of(op.result.type)) * element_bytes_of(op.result.type)
@@ -111,29 +106,104 @@ def _bytes_loaded_an_iteration(levels: Levels) -> int:
     )
 
 
-def schedule_graph(graph: CustomizedOp, target: Target, symbol: str) -> sched.KernelOp:
-    """The schedule of one graph, with the most stages wanted that fit the block's memory."""
+@dataclass(frozen=True)
+class Proposal:
+    """A draft for some number of stages, with what the choice of its schedule needs."""
+
+    draft: Draft
+    twins: dict[Operation, Operation]
+    graph: Graph
+    target: Target
+
+    def arranged(self, schedule: Schedule) -> sched.KernelOp:
+        """The draft's kernel by a schedule."""
+        return arrange(self.draft, schedule.barriers, schedule.regions)
+
+    def packed_bytes(self, schedule: Schedule) -> int:
+        """The bytes a block needs by a schedule once its buffers are packed."""
+        requests = [
+            Request(buffer.size, Lifetime(*life))
+            for buffer, life in zip(
+                self.graph.buffers,
+                lifetimes(self.graph, schedule.barriers, schedule.regions),
+                strict=True,
+            )
+            if life is not None
+        ]
+        return choose_plan(requests, "best-of-all").peak
+
+    def resident_blocks(self, smem: int) -> int:
+        """How many blocks of that many bytes share a multiprocessor."""
+        kernel = self.draft.kernel
+        return self.target.resident_blocks(
+            math.prod(kernel.grid_dim), kernel.threads, smem, registers_wanted(kernel)
+        )
+
+    def fitting_schedule(self, objective: Objective) -> Schedule | None:
+        """The best schedule that fits a block's memory, if one does.
+
+        A barrier more outside the loop is taken where it lets another block share the
+        multiprocessor.
+        """
+        limit = self.target.shared_memory_per_block
+        best = choose_schedule(self.graph, objective)
+        packed = self.packed_bytes(best)
+        if packed <= limit and self.resident_blocks(packed) == self.resident_blocks(0):
+            return best
+        found = best if packed <= limit else None
+        for other in pareto_front(self.graph):
+            bytes_needed = self.packed_bytes(other)
+            if bytes_needed > limit:
+                continue
+            gains = found is not None and (
+                other.barriers.loop == found.barriers.loop
+                and self.resident_blocks(bytes_needed) > self.resident_blocks(packed)
+            )
+            if found is None or gains:
+                found, packed = other, bytes_needed
+        return found
+
+
+def propose(draft: Draft, target: Target) -> Proposal:
+    """What the choice of a draft's schedule needs."""
+    twins = swizzled_twins(draft.kernel)
+    return Proposal(draft, twins, kernel_graph(draft.kernel, draft.tasks, twins), target)
+
+
+def schedule_graph(
+    graph: CustomizedOp,
+    target: Target,
+    symbol: str,
+    objective: Objective = Objective.BARRIERS_FIRST,
+) -> sched.KernelOp:
+    """The schedule of one graph, with the most stages wanted that fit the block's memory.
+
+    Where the schedule of fewest barriers does not fit, those that trade barriers for memory are
+    tried before a stage is given up.
+    """
     levels = find_levels(graph)
     warp_layouts = choose_warp_layouts(graph, target)
     registers = choose_register_accumulators(graph, levels, warp_layouts)
 
-    def kernel_with(stages: int) -> sched.KernelOp:
+    def drafted(stages: int) -> Proposal:
         choices = Choices(stages, warp_layouts, registers)
-        return build_kernel(graph, levels, choices, symbol)
+        return propose(draft_kernel(graph, levels, choices, symbol), target)
 
-    kernel = kernel_with(1)
+    proposal = drafted(1)
     stages = choose_stages(
         _bytes_loaded_an_iteration(levels),
         math.prod(graph.grid_dim),
         graph.forloop_range,
-        shared_memory_peak(kernel),
+        choose_schedule(proposal.graph, objective).peak,
         target,
     )
     for count in range(stages, 1, -1):
-        candidate = kernel_with(count)
-        if shared_memory_peak(candidate) <= target.shared_memory_per_block:
-            return candidate
-    return kernel
+        candidate = drafted(count)
+        schedule = candidate.fitting_schedule(objective)
+        if schedule is not None:
+            return candidate.arranged(schedule)
+    schedule = proposal.fitting_schedule(objective) or choose_schedule(proposal.graph, objective)
+    return proposal.arranged(schedule)
 
 
 def require_layouts(graph: CustomizedOp) -> None:
@@ -187,11 +257,12 @@ def schedule_threadblock(
 class ScheduleThreadblockPass(ModulePass):
     """Turns threadblock graphs into linear schedules: ``kn.customized`` into ``sched.kernel``.
 
-    Orders operators by depth with one barrier between successive depths, pipelines the loop with
-    the fewest stages that cover the latency of device memory, keeps accumulators in registers
-    while they fit, and chooses the tensor-core instruction, the warps' arrangement and the vector
-    width of every access; all of it stands in the result.  Pre-conditions: ``--resolve-layout``,
-    and ``--decompose-threadblock`` where the graph has composite operators.
+    Puts barriers only where threads depend on what others did, as few as can be, and among
+    schedules with so few takes one of least peak shared memory; pipelines the loop with the fewest
+    stages that cover the latency of device memory, keeps accumulators in registers while they fit,
+    and chooses the tensor-core instruction, the warps' arrangement and the vector width of every
+    access; all of it stands in the result.  Pre-conditions: ``--resolve-layout``, and
+    ``--decompose-threadblock`` where the graph has composite operators.
     """
 
     name = "schedule-threadblock"

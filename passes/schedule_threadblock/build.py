@@ -1,8 +1,11 @@
 """Rewrite: from a threadblock graph and the choices made for it to a ``sched.kernel``.
 
 The loop is software pipelined.  With S stages the prologue loads the tiles of the first S - 1
-iterations; each iteration waits for its own tiles, passes one barrier, which also tells that all
-threads have left the previous iteration, and starts the loads of the iteration S - 1 ahead.
+iterations; each iteration waits for its own tiles and starts the loads of the iteration S - 1
+ahead, at the latest behind its first barrier.
+
+A kernel is written in two steps.  The draft has all operators but no barriers, and says which of
+them stay together; a schedule then gives each of these tasks its region.
 """
 
 from __future__ import annotations
@@ -14,13 +17,20 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mugraph.dialects import sched, tb
 from mugraph.dialects.cute.attributes import LayoutAttr
-from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.kn import CustomizedOp, Phase
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.sched.transfer import ASYNC_BYTES
-from mugraph.dialects.tensor_types import element_type_of, resolved_layout_of, shape_of
+from mugraph.dialects.tensor_types import (
+    element_type_of,
+    op_label,
+    resolved_layout_of,
+    shape_of,
+)
 from mugraph.passes.schedule_threadblock.builder import Choices, KernelBuilder
 from mugraph.passes.schedule_threadblock.levels import Levels
+from mugraph.passes.schedule_threadblock.model import Barriers
 from mugraph.passes.schedule_threadblock.operators import schedule_operator
+from mugraph.passes.schedule_threadblock.tasks import TaskOperations
 
 
 @dataclass(frozen=True)
@@ -50,6 +60,14 @@ class Load:
         )
 
 
+@dataclass(frozen=True)
+class Draft:
+    """A kernel without barriers, and the groups of operators that a schedule moves as one."""
+
+    kernel: sched.KernelOp
+    tasks: tuple[TaskOperations, ...]
+
+
 def make_load(builder: KernelBuilder, op: tb.InputOp, argument: SSAValue, stages: int) -> Load:
     """The view, the buffer and the copy of one input."""
     copy = op.resolved_copy()
@@ -60,10 +78,8 @@ def make_load(builder: KernelBuilder, op: tb.InputOp, argument: SSAValue, stages
     return Load(builder.tile(argument, copy), buffer, partition, is_async, moves)
 
 
-def build_kernel(
-    graph: CustomizedOp, levels: Levels, choices: Choices, symbol: str
-) -> sched.KernelOp:
-    """The linear schedule of a threadblock graph."""
+def draft_kernel(graph: CustomizedOp, levels: Levels, choices: Choices, symbol: str) -> Draft:
+    """All operators of a threadblock graph's schedule, with no barriers yet."""
     builder = KernelBuilder(graph, choices)
     body = Block(arg_types=_argument_types(graph))
     for argument, original in zip(body.args, (*graph.body.block.args, *graph.results), strict=True):
@@ -72,24 +88,29 @@ def build_kernel(
     builder.outputs.update(zip(graph.results, body.args[len(graph.inputs) :], strict=True))
 
     loads = [make_load(builder, op, inputs[op.dtensor], choices.stages) for op in levels.inputs]
-    loop = write_loads(builder, loads)
-    write_levels(builder, loop, levels.body)
-    epilogue: list[Operation] = [sched.BarrierOp(), *builder.write_back]
-    if builder.write_back and levels.after:
-        epilogue.append(sched.BarrierOp())
-    write_levels(builder, epilogue, levels.after)
+    looped = [
+        *loading_tasks(builder, loads),
+        *operator_tasks(builder, Phase.LOOP, [op for level in levels.body for op in level]),
+    ]
+    stores = [TaskOperations(op_label(store), Phase.AFTER, [store]) for store in builder.write_back]
+    late = [
+        *stores,
+        *operator_tasks(builder, Phase.AFTER, [op for level in levels.after for op in level]),
+    ]
+    prologue = TaskOperations("the prologue", Phase.BEFORE, builder.prologue)
 
     body.add_ops(builder.top)
     body.add_op(sched.PrologueOp(Block(builder.prologue)))
-    body.add_op(sched.ForloopOp(graph.forloop_range, Block(loop)))
-    body.add_op(sched.EpilogueOp(Block(epilogue)))
-    return sched.KernelOp(
+    body.add_op(sched.ForloopOp(graph.forloop_range, Block(_operations(looped))))
+    body.add_op(sched.EpilogueOp(Block(_operations(late))))
+    kernel = sched.KernelOp(
         symbol, len(graph.inputs), graph.grid_dim, graph.block_dim, body, graph.forloop_range
     )
+    return Draft(kernel, (prologue, *looped, *late))
 
 
-def write_loads(builder: KernelBuilder, loads: Sequence[Load]) -> list[Operation]:
-    """Writes the loads before the loop; returns the start of the loop, up to its computation."""
+def loading_tasks(builder: KernelBuilder, loads: Sequence[Load]) -> list[TaskOperations]:
+    """Writes the loads before the loop; returns the tasks of those in it, and of the wait."""
     iterations, stages = builder.graph.forloop_range, builder.choices.stages
     kept = [load for load in loads if not load.moves]
     moving = [load for load in loads if load.moves]
@@ -102,34 +123,66 @@ def write_loads(builder: KernelBuilder, loads: Sequence[Load]) -> list[Operation
     if distance == 0 and kept:
         builder.prologue.append(sched.CommitOp())
 
+    name = "the loads of an iteration"
     if moving and stages == 1 and iterations > 1:
-        loads_now = [load.ahead(0) for load in moving]
-        return [
-            sched.BarrierOp(),
-            *loads_now,
-            sched.CommitOp(),
-            sched.WaitOp(0),
-            sched.BarrierOp(),
-        ]
-    start: list[Operation] = [sched.WaitOp(max(distance - 1, 0)), sched.BarrierOp()]
+        now: list[Operation] = [load.ahead(0) for load in moving]
+        now += [sched.CommitOp(), sched.WaitOp(0)]
+        return [TaskOperations(name, Phase.LOOP, now, latest=1)]
+    wait = sched.WaitOp(max(distance - 1, 0))
+    tasks = [TaskOperations("the wait for an iteration's tiles", Phase.LOOP, [wait], latest=0)]
+    ahead: list[Operation] = []
     if moving and stages < iterations:
-        start.extend(load.ahead(distance) for load in moving)
-    if distance > 0:
+        ahead += [load.ahead(distance) for load in moving]
+    if distance > 0 and iterations > 1:
         # One group an iteration, also where nothing is left to load: the wait counts groups.
-        start.append(sched.CommitOp())
-    return start
+        ahead.append(sched.CommitOp())
+    if ahead:
+        tasks.append(TaskOperations(name, Phase.LOOP, ahead, latest=1))
+    return tasks
 
 
-def write_levels(
-    builder: KernelBuilder, phase: list[Operation], levels: Sequence[Sequence[Operation]]
-) -> None:
-    """Writes the operators of a phase, one barrier between successive depths."""
-    builder.here = phase
-    for depth, level in enumerate(levels):
-        if depth:
-            phase.append(sched.BarrierOp())
-        for op in level:
-            schedule_operator(op, builder)
+def operator_tasks(
+    builder: KernelBuilder, phase: Phase, operators: Sequence[Operation]
+) -> list[TaskOperations]:
+    """What the operators of a phase become, one task each; none for what needs no operation."""
+    tasks: list[TaskOperations] = []
+    for op in operators:
+        builder.here = []
+        schedule_operator(op, builder)
+        if builder.here:
+            tasks.append(TaskOperations(op_label(op), phase, builder.here))
+    return tasks
+
+
+def arrange(draft: Draft, barriers: Barriers, regions: Sequence[int]) -> sched.KernelOp:
+    """The draft's kernel with every task in its region and barriers between the regions.
+
+    The draft is used up.
+    """
+    for phase_op in draft.kernel.body.block.ops:
+        if isinstance(phase_op, sched.PrologueOp | sched.ForloopOp | sched.EpilogueOp):
+            phase = _phase_of(phase_op)
+            block = phase_op.body.block
+            for op in tuple(block.ops):
+                op.detach()
+            first, last = barriers.range_of(phase)
+            for region in range(first, last + 1):
+                if region > first:
+                    block.add_op(sched.BarrierOp())
+                for task, place in zip(draft.tasks, regions, strict=True):
+                    if task.phase is phase and place == region:
+                        block.add_ops(task.operations)
+    return draft.kernel
+
+
+def _phase_of(op: Operation) -> Phase:
+    if isinstance(op, sched.PrologueOp):
+        return Phase.BEFORE
+    return Phase.LOOP if isinstance(op, sched.ForloopOp) else Phase.AFTER
+
+
+def _operations(tasks: Sequence[TaskOperations]) -> list[Operation]:
+    return [op for task in tasks for op in task.operations]
 
 
 def _argument_types(graph: CustomizedOp) -> list[Attribute]:

@@ -13,7 +13,9 @@ DEVICE = "!sched.global<8x16xf16, (8,16):(16,1)>"
 BY = "by <32, vector 4, order [1, 0]>"
 
 
-def lifetimes(prologue: str, loop: str, epilogue: str, stages: int = 1) -> dict[str, Lifetime]:
+def lifetimes(
+    prologue: str, loop: str, epilogue: str, stages: int = 1, iterations: int = 4
+) -> dict[str, Lifetime]:
     """The lifetimes of %a to %d; ``load %a``, ``use %a to %b`` and ``barrier`` are the steps."""
 
     def steps(text: str) -> str:
@@ -53,7 +55,7 @@ sched.kernel @k inputs 1 grid [1, 1, 1] block [32, 1, 1] {{
   sched.prologue {{
     {steps(prologue)}
   }}
-  sched.forloop 4 {{
+  sched.forloop {iterations} {{
     {steps(loop)}
   }}
   sched.epilogue {{
@@ -123,11 +125,20 @@ def test_an_intermediate_of_the_loop_lives_within_an_iteration() -> None:
     assert found["%c"] == Lifetime(2, 2)
 
 
-def test_but_not_where_the_loop_begins_without_a_barrier() -> None:
-    # A slow warp may still read %b while a fast one is in the next iteration.
+def test_but_not_where_it_is_made_before_the_loop_s_first_barrier() -> None:
+    # A fast warp writes %b in its next iteration while a slow one is at the end of this one.
     found = lifetimes("load %a", LOOP.replace("wait, barrier, ", ""), "barrier, store %d")
     assert found["%b"] == Lifetime(0, 1)
-    assert found["%c"] == Lifetime(0, 1)
+    assert found["%c"] == Lifetime(1, 1)
+
+
+def test_in_a_loop_of_one_iteration_nothing_is_kept_for_another() -> None:
+    found = lifetimes("load %a", LOOP, "barrier, store %d", iterations=1)
+    assert found["%a"] == Lifetime(0, 1)
+    unfenced = LOOP.replace("wait, barrier, ", "")
+    found = lifetimes("load %a", unfenced, "barrier, use %c to %d", iterations=1)
+    assert found["%a"] == Lifetime(0, 0)
+    assert found["%c"] == Lifetime(1, 2)
 
 
 def test_an_accumulator_in_shared_memory_lives_from_before_the_loop() -> None:

@@ -14,7 +14,6 @@
 // CHECK-NEXT:   sched.elementwise square %c to %more then [accum]
 // CHECK-NEXT: }
 // CHECK:      sched.epilogue {
-// CHECK-NEXT:   sched.barrier
 // CHECK-NEXT:   sched.store %full to %full_1
 // CHECK-NEXT:   sched.barrier
 // CHECK-NEXT:   sched.elementwise add %full_1, %more
@@ -56,17 +55,20 @@ func.func @too_wide(%x: tensor<64x32xf16>, %y: tensor<32x104xf16>) -> tensor<64x
 // -----
 
 // Two stages of 128 KiB do not fit a block's 227 KiB: one stage, loaded and waited for in each
-// iteration, and a barrier before it is overwritten.
+// iteration, and a barrier before it is overwritten, which stands at the end of the body so that
+// what follows the loop needs none.
 // CHECK-LABEL: sched.kernel @tight_custom0
 // CHECK:      %a = sched.alloc : !sched.shared<64x1024xf16
 // CHECK:      sched.forloop 4 {
-// CHECK-NEXT:   sched.barrier
 // CHECK-NEXT:   sched.copy async %dx_tile to %a by <128, vector 8, order [1, 0]> :
 // CHECK-NEXT:   sched.commit
 // CHECK-NEXT:   sched.wait pending 0
 // CHECK-NEXT:   sched.barrier
 // CHECK-NEXT:   sched.reduce %a to %sum then [accum]
+// CHECK-NEXT:   sched.barrier
 // CHECK-NEXT: }
+// CHECK-NEXT: sched.epilogue {
+// CHECK-NEXT:   sched.copy %sum to %o_tile
 func.func @tight(%x: tensor<64x4096xf16>) -> tensor<64x1xf16> {
   %o = kn.customized %x grid [1, 1, 1] block [128, 1, 1] forloop 4 {
   ^bb0(%dx: tensor<64x4096xf16>):
@@ -111,7 +113,8 @@ func.func @once(%x: tensor<16x16xf16>, %y: tensor<16x10xf16>, %z: tensor<16x9xf1
 
 // -----
 
-// Levels: one barrier between successive depths, none between operators of the same one.  A value
+// One barrier where threads read what others wrote; none before %s, which adds up what its own
+// thread has computed, and none between operators that do not depend on each other.  A value
 // with two readers is computed once, into a buffer; a product that is only added up needs none.
 // An input that nothing reads is not loaded.
 // CHECK-LABEL: sched.kernel @levels_custom0

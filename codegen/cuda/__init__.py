@@ -17,11 +17,19 @@ from xdsl.utils.target import Target
 
 from mugraph.codegen.cuda.cpp import CodegenError, Writer
 from mugraph.codegen.cuda.host import print_execute, workspace_bytes
+from mugraph.codegen.cuda.host_kernels import print_move
 from mugraph.codegen.cuda.kernel import print_kernel
 from mugraph.codegen.cuda.names import Names
 from mugraph.dialects.sched import KernelOp, LaunchOp
 
-__all__ = ["CodegenError", "CudaTarget", "find_function", "print_module", "workspace_bytes"]
+__all__ = [
+    "CodegenError",
+    "CudaTarget",
+    "find_function",
+    "print_module",
+    "print_move",
+    "workspace_bytes",
+]
 
 
 def find_function(module: ModuleOp, name: str | None = None) -> FuncOp:

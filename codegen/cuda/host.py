@@ -15,24 +15,21 @@ from mugraph.codegen.cuda.cpp import (
     CodegenError,
     Writer,
     function_type,
-    iteration_layout,
+    layout_type,
     stored_type,
 )
 from mugraph.codegen.cuda.names import Names
+from mugraph.codegen.cuda.pieces import Piece, print_pieces
 from mugraph.dialects import kn, sched
 from mugraph.dialects.interfaces import HasWorkspace
 from mugraph.dialects.kn.workspace import WORKSPACE_BYTES
 from mugraph.dialects.tensor_types import (
     layout_of,
     op_label,
-    physical_elements,
     shape_of,
     strides_of,
     value_label,
 )
-
-MAX_ELEMENTWISE_ELEMENTS = 2**31 - 1
-"""What ``runtime/include/mugraph/kn/elementwise.h`` counts to."""
 
 
 @dataclass
@@ -140,7 +137,8 @@ def spacing_of(shape: Sequence[int], strides: Sequence[int]) -> int:
     return wide[-1] if wide else strides[-1] if strides else 0
 
 
-def _strides(value: SSAValue) -> tuple[int, ...]:
+def strides_in_memory(value: SSAValue) -> tuple[int, ...]:
+    """The strides of a DTensor, in elements; raises :class:`CodegenError` where it has none."""
     layout = layout_of(value.type)
     if layout is None:
         raise CodegenError(f"{value_label(value)} has no layout; run --resolve-layout first")
@@ -154,7 +152,7 @@ def _(op: kn.MatmulOp, printer: HostPrinter) -> None:
     *leading, m, k = shape_of(a.type)
     n = shape_of(b.type)[-1]
     # One call computes the matrices of all leading dimensions that merge in every tensor.
-    batch_strides = [_strides(value)[:-2] for value in (a, b, c)]
+    batch_strides = [strides_in_memory(value)[:-2] for value in (a, b, c)]
     looped = len(leading) - min(evenly_spaced(leading, strides) for strides in batch_strides)
     for dim, extent in enumerate(leading[:looped]):
         printer.writer.open(f"for (int i{dim} = 0; i{dim} < {extent}; ++i{dim}) {{")
@@ -163,7 +161,8 @@ def _(op: kn.MatmulOp, printer: HostPrinter) -> None:
         for pointer, strides in zip(pointers, batch_strides, strict=True)
     ]
     matrices = ", ".join(
-        f"{strides[-2]},{strides[-1]}" for strides in (_strides(value) for value in (a, b, c))
+        f"{strides[-2]},{strides[-1]}"
+        for strides in (strides_in_memory(value) for value in (a, b, c))
     )
     spacing = ",".join(
         str(spacing_of(leading[looped:], strides[looped:])) for strides in batch_strides
@@ -178,32 +177,58 @@ def _(op: kn.MatmulOp, printer: HostPrinter) -> None:
         printer.writer.close()
 
 
+def broadcast_strides(value: SSAValue) -> tuple[int, ...]:
+    """The strides of a tensor over an iteration domain, 0 along dimensions of extent 1."""
+    return tuple(
+        0 if extent == 1 else stride
+        for extent, stride in zip(shape_of(value.type), strides_in_memory(value), strict=True)
+    )
+
+
+def memory_order(extents: Sequence[int], strides: Sequence[int]) -> list[int]:
+    """Dimensions from the one of the least stride on; those of extent 1 come last."""
+    return sorted(range(len(extents)), key=lambda dim: (extents[dim] == 1, strides[dim]))
+
+
+def walk(extents: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> str:
+    """A layout over a piece, dimensions in the order of iteration."""
+    return layout_type(*walked_modes(extents, strides, order))
+
+
+def walked_modes(
+    extents: Sequence[int], strides: Sequence[int], order: Sequence[int]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Extents and strides in the order of iteration; dimensions of extent 1 have stride 0."""
+    return (
+        tuple(extents[dim] for dim in order),
+        tuple(0 if extents[dim] == 1 else strides[dim] for dim in order),
+    )
+
+
 @print_host_operation.register
 def _(op: kn.ElementwiseOp, printer: HostPrinter) -> None:
     domain = shape_of(op.result.type)
     values = (op.result, *op.operands)
+    strides = [broadcast_strides(value) for value in values]
     # Threads walk the result as it lies in memory.
-    strides = _strides(op.result)
-    order = sorted(range(len(domain)), key=lambda dim: (domain[dim] == 1, strides[dim]))
+    order = memory_order(domain, strides_in_memory(op.result))
     *pointers, result = printer.declare_all((*op.operands, op.result))
-    names: list[str] = []
-    for index, value in enumerate(values):
-        layout = layout_of(value.type)
-        if layout is None:
-            raise CodegenError(f"{value_label(value)} has no layout; run --resolve-layout first")
-        if physical_elements(layout) > MAX_ELEMENTWISE_ELEMENTS:
-            raise CodegenError(
-                f"{op_label(op)}: {value_label(value)} spans {physical_elements(layout)} elements; "
-                f"kn::Elementwise counts in 32 bits, at most {MAX_ELEMENTWISE_ELEMENTS}: split the "
-                "tensor, or use a custom kernel"
-            )
-        names.append("Target" if index == 0 else f"Source{index - 1}")
-        text = iteration_layout(layout, shape_of(value.type), domain, order)
-        printer.writer.line(f"using {names[-1]} = {text};")
-    printer.writer.line(
-        f"kn::Elementwise<{function_type(op.function)}, {', '.join(names)}>::run(stream, {result}, "
-        f"{', '.join(pointers)});"
-    )
+    names = ["Target", *(f"Source{index}" for index in range(len(op.operands)))]
+    writer = printer.writer
+
+    def print_piece(piece: Piece) -> None:
+        for name, steps in zip(names, strides, strict=True):
+            writer.line(f"using {name} = {walk(piece.extents, steps, order)};")
+        places = [
+            piece.pointer(pointer, steps)
+            for pointer, steps in zip((result, *pointers), strides, strict=True)
+        ]
+        writer.line(
+            f"kn::Elementwise<{function_type(op.function)}, {', '.join(names)}>::run(stream, "
+            f"{', '.join(places)});"
+        )
+
+    print_pieces(writer, domain, strides, print_piece)
 
 
 def print_execute(

@@ -7,6 +7,7 @@ outputs; a layout written in the signature is the user's and stays.
 
 from xdsl.ir import Dialect
 
+from mugraph.dialects.kn.collective import AllReduceOp
 from mugraph.dialects.kn.compute import (
     BINARY_OPERATORS,
     ELEMENTWISE_OPERATORS,
@@ -20,7 +21,6 @@ from mugraph.dialects.kn.compute import (
     ElementwiseOp,
     ExpOp,
     GeluOp,
-    KernelOp,
     LogOp,
     MatmulOp,
     MulOp,
@@ -35,7 +35,10 @@ from mugraph.dialects.kn.compute import (
     UnaryOp,
 )
 from mugraph.dialects.kn.customized import CustomizedOp
+from mugraph.dialects.kn.kernel import KernelOp, MovesElements
 from mugraph.dialects.kn.phases import Phase, accumulates, is_loop_invariant_input, phases_of
+from mugraph.dialects.kn.rearrange import ChunkOp, ConcatOp, CopyOp, PartsOp, SplitOp
+from mugraph.dialects.kn.reduce import ReductionOp, RmsNormOp
 from mugraph.dialects.kn.workspace import NOT_IN_WORKSPACE, WorkspaceOp
 
 Kn = Dialect(
@@ -43,6 +46,13 @@ Kn = Dialect(
     [
         MatmulOp,
         *ELEMENTWISE_OPERATORS,
+        ReductionOp,
+        RmsNormOp,
+        CopyOp,
+        ConcatOp,
+        SplitOp,
+        ChunkOp,
+        AllReduceOp,
         CustomizedOp,
     ],
     [ComputationAttr],
@@ -54,10 +64,14 @@ __all__ = [
     "NOT_IN_WORKSPACE",
     "UNARY_OPERATORS",
     "AddOp",
+    "AllReduceOp",
     "BinaryOp",
+    "ChunkOp",
     "ClampOp",
     "Computation",
     "ComputationAttr",
+    "ConcatOp",
+    "CopyOp",
     "CustomizedOp",
     "DivOp",
     "ElementwiseOp",
@@ -67,13 +81,18 @@ __all__ = [
     "Kn",
     "LogOp",
     "MatmulOp",
+    "MovesElements",
     "MulOp",
     "MulScalarOp",
+    "PartsOp",
     "Phase",
     "PowOp",
+    "ReductionOp",
     "ReluOp",
+    "RmsNormOp",
     "SigmoidOp",
     "SiluOp",
+    "SplitOp",
     "SqrtOp",
     "SquareOp",
     "SubOp",

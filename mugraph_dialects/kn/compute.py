@@ -13,10 +13,7 @@ from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     opt_prop_def,
-    result_def,
-    traits_def,
 )
-from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
@@ -26,35 +23,10 @@ from mugraph.dialects.elementwise_operators import (
     constant_properties,
     make_operators,
 )
-from mugraph.dialects.interfaces import HasLayoutConstraints
-from mugraph.dialects.kn.workspace import WorkspaceOp
+from mugraph.dialects.kn.kernel import KernelOp, prefer_same_innermost
 from mugraph.dialects.layout_problem import LayoutProblem
-from mugraph.dialects.shapes import ShapeError, broadcast_shape, matmul_shape
-from mugraph.dialects.tensor_types import dims, element_type_of, op_label, shape_of, value_label
-
-
-class KernelOp(WorkspaceOp, HasLayoutConstraints, ABC):
-    """A pre-defined kernel with one result."""
-
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
-
-    def expected_shape(self) -> tuple[int, ...]:
-        """The extents the result must have; raises ``ShapeError`` where operands do not fit."""
-        return broadcast_shape([shape_of(operand.type) for operand in self.operands])
-
-    def verify_(self) -> None:
-        """Checks the result's extents and the workspace."""
-        WorkspaceOp.verify_(self)
-        try:
-            expected = self.expected_shape()
-        except ShapeError as error:
-            raise VerifyException(f"{op_label(self)}: {error}") from error
-        if shape_of(self.result.type) != expected:
-            raise VerifyException(
-                f"{op_label(self)}: the result has {dims(shape_of(self.result.type))}, expected "
-                f"{dims(expected)}"
-            )
+from mugraph.dialects.shapes import matmul_shape
+from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
 
 
 class Computation(StrEnum):
@@ -165,16 +137,7 @@ class ElementwiseOp(KernelOp, FunctionOperator, ABC):
         layout, so layouts that a user fixed differently are slower but no error.
         """
         for operand in self.operands:
-            for dim, extent in enumerate(shape_of(operand.type)):
-                if extent > 1:
-                    problem.prefer_any(
-                        problem.innermost(self.result, dim).negated(),
-                        problem.innermost(operand, dim),
-                        reason=(
-                            f"{op_label(self)} is fastest where {value_label(operand)} and the "
-                            "result have the same innermost dimension"
-                        ),
-                    )
+            prefer_same_innermost(problem, self, operand, self.result)
 
 
 class UnaryOp(ElementwiseOp, ABC):

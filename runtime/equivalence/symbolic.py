@@ -202,6 +202,15 @@ class Symbolic:
         (form,) = self.read((operand, read))
         return self.tensor(places, self.sum(form, [inner]))
 
+    def part(
+        self, shape: Sequence[int], start: Sequence[int], operand: SymbolicTensor
+    ) -> SymbolicTensor:
+        """The box of these extents that starts at ``start``."""
+        places = self.places(shape)
+        read = [place + Affine((), at) for place, at in zip(places, start, strict=True)]
+        (form,) = self.read((operand, read))
+        return self.tensor(places, form)
+
     def map(
         self, function: Callable[[NormalForm], NormalForm], operand: SymbolicTensor
     ) -> SymbolicTensor:
@@ -341,6 +350,31 @@ class ThreadblockExecution:
         )
 
 
+def kernel_rms_norm(
+    symbolic: Symbolic,
+    op: kn.RmsNormOp,
+    operand: SymbolicTensor,
+    weight: SymbolicTensor | None = None,
+) -> SymbolicTensor:
+    """x / sqrt(mean of x² + epsilon), times a weight, over the last dimensions."""
+    shape = shape_of(op.input.type)
+    kept = len(shape) - len(op.normalized)
+    total = symbolic.map(_square, operand)
+    for dim in range(kept, len(shape)):
+        summed = (*shape[:kept], *[1] * (dim + 1 - kept), *shape[dim + 1 :])
+        total = symbolic.reduction(summed, dim, tb.Groups(shape[dim], 1, 0), total)
+    epsilon = nf.constant(meant_by(op.epsilon_value))
+    norm = symbolic.map(
+        lambda form: nf.square_root(nf.add(nf.scale(form, Fraction(1, op.group_size)), epsilon)),
+        total,
+    )
+    result = symbolic.elementwise(shape, ScalarFunction("div"), operand, norm)
+    if weight is None:
+        return result
+    factors = SymbolicTensor(((),) * kept + weight.digits, weight.body)
+    return symbolic.elementwise(shape, ScalarFunction("mul"), result, factors)
+
+
 def results_of(function: FuncOp, symbolic: Symbolic) -> list[SymbolicTensor]:
     """The results of a function; raises ``NoProofError`` at an operator without a normal form."""
     values: dict[SSAValue, SymbolicTensor] = {
@@ -360,6 +394,18 @@ def results_of(function: FuncOp, symbolic: Symbolic) -> list[SymbolicTensor]:
             case kn.MatmulOp():
                 depth = shape_of(op.lhs.type)[-1]
                 results = [symbolic.matmul(shape_of(op.result.type), depth, *operands)]
+            case kn.ReductionOp():
+                shape = shape_of(op.result.type)
+                results = [symbolic.reduction(shape, op.reduced_dim, op.groups(), *operands)]
+            case kn.RmsNormOp():
+                results = [kernel_rms_norm(symbolic, op, *operands)]
+            case kn.CopyOp():
+                results = operands
+            case kn.PartsOp():
+                results = [
+                    symbolic.part(shape_of(part.type), start, *operands)
+                    for _, part, start in op.moves()
+                ]
             case _:
                 raise NoProofError(f"{op_label(op)} has no normal form")
         values |= zip(op.results, results, strict=True)

@@ -122,6 +122,19 @@ def sum_last(value: Array) -> Array:
     return value.sum(axis=-1, keepdims=True)
 
 
-def rms_norm(value: Array) -> Array:
-    """x / sqrt(mean of x² over the last axis)."""
-    return value / np.sqrt(np.square(value).mean(axis=-1, keepdims=True))
+def rms_norm(
+    value: Array, last: int = 1, weight: Array | None = None, epsilon: float = 0.0
+) -> Array:
+    """x / sqrt(mean of x² + epsilon), times a weight, over the ``last`` axes."""
+    kept = value.shape[: value.ndim - last]
+    rows = value.reshape(*kept, math.prod(value.shape[value.ndim - last :]))
+    mean = np.square(rows).mean(axis=-1, keepdims=True)
+    normalized = rows / np.sqrt(mean + epsilon if epsilon else mean)
+    if weight is not None:
+        normalized = normalized * weight.reshape(rows.shape[-1])
+    return normalized.reshape(*value.shape)
+
+
+def part_of(value: Array, start: Sequence[int], shape: Sequence[int]) -> Array:
+    """The box of extents ``shape`` that starts at ``start``, as a view."""
+    return value[tuple(slice(at, at + extent) for at, extent in zip(start, shape, strict=True))]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from xdsl.interpreter import (
     Interpreter,
@@ -10,13 +12,20 @@ from xdsl.interpreter import (
     impl,
     register_impls,
 )
+from xdsl.ir import SSAValue
 
 from mugraph.dialects import kn
 from mugraph.dialects.sched import LaunchOp
+from mugraph.dialects.tensor_types import shape_of
 from mugraph.runtime.interpreter.address_launches import AddressLauncher
 from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array
 from mugraph.runtime.interpreter.dispatch import implements
-from mugraph.runtime.interpreter.functions import apply_function
+from mugraph.runtime.interpreter.functions import (
+    apply_function,
+    part_of,
+    rms_norm,
+    sum_groups,
+)
 from mugraph.runtime.interpreter.schedule import run_kernel
 from mugraph.runtime.interpreter.threadblock import run_threadblock_graph
 
@@ -49,6 +58,47 @@ class KernelFunctions(InterpreterFunctions):
     ) -> PythonValues:
         """The operator's scalar function of each element."""
         return self._stored(op, apply_function(op.function, *self._loaded(args)))
+
+    @impl(kn.ReductionOp)
+    def run_reduction(
+        self, interpreter: Interpreter, op: kn.ReductionOp, args: PythonValues
+    ) -> PythonValues:
+        """Sums of runs of neighbours along a dimension."""
+        (value,) = self._loaded(args)
+        results = shape_of(op.result.type)[op.reduced_dim]
+        return self._stored(op, sum_groups(value, op.reduced_dim, op.groups(), results))
+
+    @impl(kn.RmsNormOp)
+    def run_rms_norm(
+        self, interpreter: Interpreter, op: kn.RmsNormOp, args: PythonValues
+    ) -> PythonValues:
+        """The norm over the last dimensions, times the weight."""
+        value, *weight = self._loaded(args)
+        factors = weight[0] if weight else None
+        result = rms_norm(value, len(op.normalized), factors, op.epsilon_value)
+        return self._stored(op, result)
+
+    def run_moves(
+        self, interpreter: Interpreter, op: kn.MovesElements, args: PythonValues
+    ) -> PythonValues:
+        """Moves elements as they are."""
+        values: dict[SSAValue, Array] = dict(zip(op.operands, args, strict=True))
+        values |= {result: self.arithmetic.empty(result.type) for result in op.results}
+        for source, destination, start in op.moves():
+            smaller = min(source, destination, key=lambda value: math.prod(shape_of(value.type)))
+            shape = shape_of(smaller.type)
+            sides = [
+                value if shape_of(side.type) == shape else part_of(value, start, shape)
+                for side in (source, destination)
+                for value in [values[side]]
+            ]
+            sides[1][...] = sides[0]
+        return tuple(values[result] for result in op.results)
+
+    run_copy = impl(kn.CopyOp)(run_moves)
+    run_concat = impl(kn.ConcatOp)(run_moves)
+    run_split = impl(kn.SplitOp)(run_moves)
+    run_chunk = impl(kn.ChunkOp)(run_moves)
 
     @impl(kn.CustomizedOp)
     def run_customized(

@@ -246,6 +246,31 @@ def _(op: kn.MatmulOp, operands: Sequence[Range], iterations: int) -> Range:
 
 
 @range_before_rounding.register
+def _(op: kn.ReductionOp, operands: Sequence[Range], iterations: int) -> Range:
+    return operands[0].scaled(op.groups().count)
+
+
+@range_before_rounding.register
+def _(op: kn.RmsNormOp, operands: Sequence[Range], iterations: int) -> Range:
+    value, *weight = operands
+    squares = square(value).scaled(op.group_size)
+    mean = product(squares, Range(1.0 / op.group_size, 1.0 / op.group_size))
+    epsilon = op.epsilon_value
+    root = square_root(Range(mean.low + epsilon, mean.high + epsilon, mean.error))
+    normalized = quotient(value, root)
+    return product(normalized, weight[0]) if weight else normalized
+
+
+@range_before_rounding.register
+def _(op: kn.MovesElements, operands: Sequence[Range], iterations: int) -> Range:
+    return Range(
+        min(operand.low for operand in operands),
+        max(operand.high for operand in operands),
+        max(operand.error for operand in operands),
+    )
+
+
+@range_before_rounding.register
 def _(op: tb.AnyReductionOp, operands: Sequence[Range], iterations: int) -> Range:
     return operands[0].scaled(op.groups().count)
 
@@ -289,8 +314,8 @@ def find_ranges(function_body: Sequence[Operation], ranges: dict[SSAValue, Range
         if isinstance(op, kn.CustomizedOp):
             find_ranges_of_threadblock_graph(op, ranges)
         elif op.results:
-            operands = [ranges[operand] for operand in op.operands]
-            ranges[op.results[0]] = range_of_result(op, operands)
+            found = range_of_result(op, [ranges[operand] for operand in op.operands])
+            ranges |= dict.fromkeys(op.results, found)
 
 
 def find_ranges_of_threadblock_graph(graph: kn.CustomizedOp, ranges: dict[SSAValue, Range]) -> None:

@@ -32,7 +32,10 @@
 
 #if !defined(__CUDACC_RTC__)
 #include "check.h"
+#include "kn/copy.h"
 #include "kn/elementwise.h"
+#include "kn/reduce.h"
+#include "kn/rms_norm.h"
 #include "launch.h"
 #if __has_include(<cublas_v2.h>)
 #include "kn/gemm.h"

@@ -28,6 +28,8 @@
 
 #undef __launch_bounds__
 #define __launch_bounds__(...)
+// Static shared memory: blocks run one after the other, and all threads of one are fibers of this thread.
+#define MUGRAPH_STATIC_SHARED static
 
 inline uint3 threadIdx;
 inline uint3 blockIdx;

@@ -1,0 +1,143 @@
+"""How kernel-level operators that sum or move elements are printed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from xdsl.ir import SSAValue
+
+from mugraph.codegen.cuda.cpp import CodegenError, Writer, fp32_bits, layout_type
+from mugraph.codegen.cuda.host import (
+    HostPrinter,
+    memory_order,
+    print_host_operation,
+    strides_in_memory,
+    walk,
+    walked_modes,
+)
+from mugraph.codegen.cuda.pieces import MAX_SPAN, Piece, print_pieces, span
+from mugraph.dialects import kn
+from mugraph.dialects.tensor_types import op_label, shape_of, value_label
+
+
+@print_host_operation.register
+def _(op: kn.MovesElements, printer: HostPrinter) -> None:
+    """One copy a part, between the part and its place in the whole tensor."""
+    values = [value for move in op.moves() for value in move[:2]]
+    pointers = dict(zip(values, printer.declare_all(values), strict=True))
+    for source, destination, start in op.moves():
+        printer.writer.open("{")
+        print_move(printer.writer, pointers, destination, source, start)
+        printer.writer.close()
+
+
+def print_move(
+    writer: Writer,
+    pointers: Mapping[SSAValue, str],
+    destination: SSAValue,
+    source: SSAValue,
+    start: Sequence[int],
+) -> None:
+    """Prints the copy of the smaller of two tensors to or from its place in the larger one."""
+    domain = min(shape_of(source.type), shape_of(destination.type), key=math.prod)
+    sides = (destination, source)
+    strides = [strides_in_memory(value) for value in sides]
+    order = memory_order(domain, strides[0])
+    offsets = [
+        0
+        if shape_of(value.type) == domain
+        else sum(at * step for at, step in zip(start, steps, strict=True))
+        for value, steps in zip(sides, strides, strict=True)
+    ]
+
+    def print_piece(piece: Piece) -> None:
+        for name, steps in zip(("Target", "Source"), strides, strict=True):
+            writer.line(f"using {name} = {walk(piece.extents, steps, order)};")
+        places = [
+            piece.pointer(pointers[value], steps, offset)
+            for value, steps, offset in zip(sides, strides, offsets, strict=True)
+        ]
+        writer.line(f"kn::Copy<Target, Source>::run(stream, {places[0]}, {places[1]});")
+
+    print_pieces(writer, domain, strides, print_piece)
+
+
+@print_host_operation.register
+def _(op: kn.ReductionOp, printer: HostPrinter) -> None:
+    groups, dim = op.groups(), op.reduced_dim
+    source_strides, result_strides = strides_in_memory(op.input), strides_in_memory(op.result)
+    step = groups.step * source_strides[dim]
+    starts = tuple(
+        groups.start_step * stride if other == dim else stride
+        for other, stride in enumerate(source_strides)
+    )
+    domain = shape_of(op.result.type)
+    # Threads walk the source as it lies in memory: there is more of it.
+    order = memory_order(domain, starts)
+    source, result = printer.declare_all((op.input, op.result))
+    writer = printer.writer
+    index = "uint32_t" if span((groups.count,), (step,)) <= MAX_SPAN else "uint64_t"
+
+    def print_piece(piece: Piece) -> None:
+        writer.line(f"using Target = {walk(piece.extents, result_strides, order)};")
+        writer.line(f"using Source = {walk(piece.extents, starts, order)};")
+        writer.line(
+            f"kn::ReduceSum<{index}, {groups.count}, {step}, Target, Source>::run(stream, "
+            f"{piece.pointer(result, result_strides)}, {piece.pointer(source, starts)});"
+        )
+
+    print_pieces(writer, domain, [result_strides, starts], print_piece)
+
+
+@print_host_operation.register
+def _(op: kn.RmsNormOp, printer: HostPrinter) -> None:
+    shape = shape_of(op.input.type)
+    rows = len(shape) - len(op.normalized)
+    strides = [strides_in_memory(op.result), strides_in_memory(op.input)]
+    for value, steps in zip((op.result, op.input), strides, strict=True):
+        reach = span(op.normalized, steps[rows:])
+        if reach > MAX_SPAN:
+            raise CodegenError(
+                f"{op_label(op)}: the elements of one mean span {reach} elements of "
+                f"{value_label(value)}; kn::RmsNorm counts them in 32 bits, at most {MAX_SPAN}: "
+                "choose a more compact layout, or use a custom kernel"
+            )
+    elements = memory_order(op.normalized, strides[1][rows:])
+    order = memory_order(shape[:rows], strides[1][:rows])
+    writer = printer.writer
+    values = [op.result, op.input, *([] if op.weight is None else [op.weight])]
+    pointers = printer.declare_all(values)
+    weight: list[str] = []
+    if op.weight is not None:
+        row = walked_modes(op.normalized, strides_in_memory(op.weight), elements)
+        weight = [layout_type((row[0], 1), (row[1], 0))]
+
+    def print_piece(piece: Piece) -> None:
+        layouts: list[str] = []
+        for steps in strides:
+            row = walked_modes(op.normalized, steps[rows:], elements)
+            outer = walked_modes(piece.extents, steps[:rows], order)
+            layouts.append(layout_type((row[0], outer[0] or 1), (row[1], outer[1] or 0)))
+        names = ("Target", "Source", "Weight")[: len(values)]
+        for name, text in zip(names, [*layouts, *weight], strict=True):
+            writer.line(f"using {name} = {text};")
+        places = [
+            piece.pointer(pointer, steps[:rows])
+            for pointer, steps in zip(pointers[:2], strides, strict=True)
+        ]
+        writer.line(
+            f"kn::RmsNorm<{fp32_bits(op.epsilon_value)}, {', '.join(names)}>::run(stream, "
+            f"{', '.join([*places, *pointers[2:]])});"
+        )
+
+    # A launch takes whole rows: pieces are of the dimensions before them, a row being one element.
+    print_pieces(writer, shape[:rows], [steps[:rows] for steps in strides], print_piece)
+
+
+@print_host_operation.register
+def _(op: kn.AllReduceOp, printer: HostPrinter) -> None:
+    raise CodegenError(
+        f"{op_label(op)} sums over several GPUs, for which no code is generated; end the µGraph "
+        "before it, and reduce its results with a library such as NCCL"
+    )

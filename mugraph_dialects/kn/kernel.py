@@ -1,0 +1,97 @@
+"""What pre-defined kernels have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import result_def, traits_def
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.interfaces import HasLayoutConstraints
+from mugraph.dialects.kn.workspace import WorkspaceOp
+from mugraph.dialects.layout_problem import LayoutProblem
+from mugraph.dialects.shapes import ShapeError, broadcast_shape
+from mugraph.dialects.tensor_types import (
+    dims,
+    element_type_of,
+    op_label,
+    shape_of,
+    value_label,
+)
+
+
+class KernelOp(WorkspaceOp, HasLayoutConstraints, ABC):
+    """A pre-defined kernel with one result."""
+
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def expected_shape(self) -> tuple[int, ...]:
+        """The extents the result must have; raises ``ShapeError`` where operands do not fit."""
+        return broadcast_shape([shape_of(operand.type) for operand in self.operands])
+
+    def verify_(self) -> None:
+        """Checks the result's extents and the workspace."""
+        WorkspaceOp.verify_(self)
+        try:
+            expected = self.expected_shape()
+        except ShapeError as error:
+            raise VerifyException(f"{op_label(self)}: {error}") from error
+        if shape_of(self.result.type) != expected:
+            raise VerifyException(
+                f"{op_label(self)}: the result has {dims(shape_of(self.result.type))}, expected "
+                f"{dims(expected)}"
+            )
+
+
+class MovesElements(WorkspaceOp, HasLayoutConstraints, ABC):
+    """A kernel that moves elements as they are: all its tensors have one element type."""
+
+    @abstractmethod
+    def moves(self) -> Sequence[tuple[SSAValue, SSAValue, tuple[int, ...]]]:
+        """Source, destination, and where the smaller of the two starts in the larger one.
+
+        Each is one copy of the smaller tensor's extents; together they write all results.
+        """
+
+    def verify_element_types(self) -> None:
+        """Raises ``VerifyException`` where tensors differ in their element type."""
+        types = [element_type_of(value.type) for value in (*self.operands, *self.results)]
+        for other in types[1:]:
+            if other != types[0]:
+                raise VerifyException(
+                    f"{op_label(self)} moves elements as they are, but its tensors are of "
+                    f"{types[0]} and {other}; convert one of them with another operator"
+                )
+
+    def add_layout_constraints(self, problem: LayoutProblem) -> None:
+        """Operands and results share their innermost dimension where they can."""
+        for source, destination, _ in self.moves():
+            prefer_same_innermost(problem, self, source, destination)
+
+
+def prefer_same_innermost(
+    problem: LayoutProblem,
+    op: Operation,
+    operand: SSAValue,
+    result: SSAValue,
+    but_for: Sequence[int] = (),
+) -> None:
+    """Asks that ``operand`` be innermost where ``result`` is; both have the same rank.
+
+    Dimensions of extent 1 in the operand, and those of ``but_for``, are left out.
+    """
+    for dim, extent in enumerate(shape_of(operand.type)):
+        if extent > 1 and dim not in but_for:
+            problem.prefer_any(
+                problem.innermost(result, dim).negated(),
+                problem.innermost(operand, dim),
+                reason=(
+                    f"{op_label(op)} is fastest where {value_label(operand)} and the "
+                    "result have the same innermost dimension"
+                ),
+            )

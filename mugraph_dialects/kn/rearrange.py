@@ -1,0 +1,218 @@
+"""Kernels that move elements and compute nothing."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import IntegerAttr, TensorType, i64
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.kn.kernel import MovesElements
+from mugraph.dialects.kn.workspace import WorkspaceOp
+from mugraph.dialects.tensor_types import dims, op_label, shape_of, value_label
+
+Move = tuple[SSAValue, SSAValue, tuple[int, ...]]
+"""A source, a destination, and where the smaller of them starts in the larger one."""
+
+
+@irdl_op_definition
+class CopyOp(MovesElements):
+    """The same elements in a tensor of its own, perhaps in another layout.
+
+    ``--insert-copies`` puts it where a function returns an argument, and around library calls that
+    cannot take a layout.
+    """
+
+    name = "kn.copy"
+
+    input = operand_def(TensorType)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    assembly_format = (
+        "$input (`workspace` $workspace^)? attr-dict `:` type($input) `->` type($result)"
+    )
+
+    def __init__(self, operand: SSAValue, result_type: Attribute) -> None:
+        super().__init__(operands=[operand], result_types=[result_type])
+
+    def verify_(self) -> None:
+        """Checks that extents and element types are equal."""
+        WorkspaceOp.verify_(self)
+        if shape_of(self.input.type) != shape_of(self.result.type):
+            raise VerifyException(
+                f"{op_label(self)}: the result has {dims(shape_of(self.result.type))}, expected "
+                f"{dims(shape_of(self.input.type))}"
+            )
+        self.verify_element_types()
+
+    def moves(self) -> Sequence[Move]:
+        """One."""
+        return [(self.input, self.result, (0,) * len(shape_of(self.input.type)))]
+
+
+def _verify_pieces(op: MovesElements, dim: int, whole: SSAValue, parts: Sequence[SSAValue]) -> None:
+    """Raises ``VerifyException`` unless ``parts`` make up ``whole`` along ``dim``."""
+    shape = shape_of(whole.type)
+    if not 0 <= dim < len(shape):
+        raise VerifyException(
+            f"{op_label(op)}: dimension {dim} does not exist in {dims(shape)}: expected 0 to "
+            f"{len(shape) - 1}"
+        )
+    if not parts:
+        raise VerifyException(f"{op_label(op)} has no parts; it needs at least one")
+    total = 0
+    for index, part in enumerate(parts):
+        extents = shape_of(part.type)
+        if len(extents) != len(shape) or any(
+            extents[other] != shape[other] for other in range(len(shape)) if other != dim
+        ):
+            raise VerifyException(
+                f"{op_label(op)}: part {index} ({value_label(part)}) has {dims(extents)}; it must "
+                f"equal the whole tensor's {dims(shape)} but for dimension {dim}"
+            )
+        total += extents[dim]
+    if total != shape[dim]:
+        raise VerifyException(
+            f"{op_label(op)}: the parts have {total} elements along dimension {dim} together, the "
+            f"whole tensor ({value_label(whole)}) has {shape[dim]}"
+        )
+
+
+def _starts(dim: int, parts: Sequence[SSAValue]) -> list[tuple[int, ...]]:
+    """Where each part starts in the whole tensor."""
+    starts: list[tuple[int, ...]] = []
+    reached = 0
+    for part in parts:
+        shape = shape_of(part.type)
+        starts.append(tuple(reached if other == dim else 0 for other in range(len(shape))))
+        reached += shape[dim]
+    return starts
+
+
+@irdl_op_definition
+class ConcatOp(MovesElements):
+    """Tensors one after the other along a dimension.
+
+    ``%z = kn.concat %x, %y dim 1 : (tensor<4x3xf16>, tensor<4x5xf16>) -> tensor<4x8xf16>``.
+    """
+
+    name = "kn.concat"
+
+    inputs = var_operand_def(TensorType)
+    dim = prop_def(IntegerAttr.constr(type=i64))
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    assembly_format = (
+        "$inputs `dim` $dim (`workspace` $workspace^)? attr-dict "
+        "`:` functional-type(operands, results)"
+    )
+
+    def __init__(self, operands: Sequence[SSAValue], dim: int, result_type: Attribute) -> None:
+        super().__init__(
+            operands=[list(operands)],
+            result_types=[result_type],
+            properties={"dim": IntegerAttr(dim, i64)},
+        )
+
+    @property
+    def joined_dim(self) -> int:
+        """The dimension along which they stand."""
+        return self.dim.value.data
+
+    def verify_(self) -> None:
+        """Checks that the operands make up the result."""
+        WorkspaceOp.verify_(self)
+        _verify_pieces(self, self.joined_dim, self.result, self.inputs)
+        self.verify_element_types()
+
+    def moves(self) -> Sequence[Move]:
+        """One an operand."""
+        starts = _starts(self.joined_dim, self.inputs)
+        return [(part, self.result, start) for part, start in zip(self.inputs, starts, strict=True)]
+
+
+class PartsOp(MovesElements, ABC):
+    """Cuts a tensor along a dimension; the parts are the results, in order."""
+
+    input = operand_def(TensorType)
+    dim = prop_def(IntegerAttr.constr(type=i64))
+    parts = var_result_def(TensorType)
+    traits = traits_def(Pure())
+
+    assembly_format = (
+        "$input `dim` $dim (`workspace` $workspace^)? attr-dict "
+        "`:` functional-type(operands, results)"
+    )
+
+    def __init__(self, operand: SSAValue, dim: int, result_types: Sequence[Attribute]) -> None:
+        super().__init__(
+            operands=[operand],
+            result_types=[list(result_types)],
+            properties={"dim": IntegerAttr(dim, i64)},
+        )
+
+    @property
+    def cut_dim(self) -> int:
+        """The dimension that is cut."""
+        return self.dim.value.data
+
+    def verify_(self) -> None:
+        """Checks that the results make up the operand."""
+        WorkspaceOp.verify_(self)
+        _verify_pieces(self, self.cut_dim, self.input, self.parts)
+        self.verify_element_types()
+
+    def moves(self) -> Sequence[Move]:
+        """One a part."""
+        starts = _starts(self.cut_dim, self.parts)
+        return [(self.input, part, start) for part, start in zip(self.parts, starts, strict=True)]
+
+
+@irdl_op_definition
+class SplitOp(PartsOp):
+    """Parts of any extents along a dimension, which the results' types give.
+
+    ``%a, %b = kn.split %x dim 1 : (tensor<4x8xf16>) -> (tensor<4x3xf16>, tensor<4x5xf16>)``.
+    """
+
+    name = "kn.split"
+
+
+@irdl_op_definition
+class ChunkOp(PartsOp):
+    """Equal parts along a dimension, as many as there are results.
+
+    ``%a, %b = kn.chunk %x dim 1 : (tensor<4x8xf16>) -> (tensor<4x4xf16>, tensor<4x4xf16>)``.
+    """
+
+    name = "kn.chunk"
+
+    def verify_(self) -> None:
+        """As a split, into equal parts."""
+        shape, dim, count = shape_of(self.input.type), self.cut_dim, len(self.parts)
+        if 0 <= dim < len(shape) and count and shape[dim] % count:
+            raise VerifyException(
+                f"{op_label(self)}: {shape[dim]} elements along dimension {dim} do not fall into "
+                f"{count} equal parts; use kn.split"
+            )
+        super().verify_()
+        extents = [shape_of(part.type)[dim] for part in self.parts]
+        if len(set(extents)) > 1:
+            raise VerifyException(
+                f"{op_label(self)}: its parts have {extents} elements along dimension {dim}, "
+                f"expected {shape[dim] // count} each; use kn.split"
+            )

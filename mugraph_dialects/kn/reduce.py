@@ -1,0 +1,187 @@
+"""Kernels that sum: reductions and norms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    Float32Type,
+    FloatAttr,
+    IntegerAttr,
+    TensorType,
+    f32,
+    i64,
+)
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+)
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.elementwise import round_to_fp32
+from mugraph.dialects.kn.kernel import KernelOp, prefer_same_innermost
+from mugraph.dialects.launch_extents import extents_of
+from mugraph.dialects.layout_problem import LayoutProblem
+from mugraph.dialects.shapes import ShapeError
+from mugraph.dialects.tb import Groups
+from mugraph.dialects.tensor_types import dims, op_label, shape_of, value_label
+
+
+@irdl_op_definition
+class ReductionOp(KernelOp):
+    """Sums along one dimension, to the extent that the result has there.
+
+    Result j of n sums the j-th run of extent / n neighbours, in fp32; with n = 1 it is the sum over
+    the dimension.  ``%y = kn.reduction %x dim 1 : tensor<10x8x3xf16> -> tensor<10x2x3xf16>``.
+    """
+
+    name = "kn.reduction"
+
+    input = operand_def(TensorType)
+    dim = prop_def(IntegerAttr.constr(type=i64))
+
+    assembly_format = (
+        "$input `dim` $dim (`workspace` $workspace^)? attr-dict `:` type($input) `->` type($result)"
+    )
+
+    def __init__(self, operand: SSAValue, dim: int, result_type: Attribute) -> None:
+        super().__init__(
+            operands=[operand],
+            result_types=[result_type],
+            properties={"dim": IntegerAttr(dim, i64)},
+        )
+
+    @property
+    def reduced_dim(self) -> int:
+        """The dimension that is summed over."""
+        return self.dim.value.data
+
+    def groups(self) -> Groups:
+        """Which elements along the dimension each result sums."""
+        dim = self.reduced_dim
+        count = shape_of(self.input.type)[dim] // shape_of(self.result.type)[dim]
+        return Groups(count, 1, count)
+
+    def expected_shape(self) -> tuple[int, ...]:
+        """The operand's extents, but for the result's own along the dimension."""
+        shape, result = shape_of(self.input.type), shape_of(self.result.type)
+        dim = self.reduced_dim
+        if not 0 <= dim < len(shape):
+            raise ShapeError(
+                f"dimension {dim} does not exist in {dims(shape)}: expected 0 to {len(shape) - 1}"
+            )
+        if len(result) != len(shape):
+            return (*shape[:dim], 1, *shape[dim + 1 :])
+        if shape[dim] % result[dim]:
+            raise ShapeError(
+                f"{shape[dim]} elements along dimension {dim} do not fall into {result[dim]} "
+                "equal groups"
+            )
+        return (*shape[:dim], result[dim], *shape[dim + 1 :])
+
+    def add_layout_constraints(self, problem: LayoutProblem) -> None:
+        """Operand and result share their innermost dimension, unless it is summed over."""
+        prefer_same_innermost(problem, self, self.input, self.result, [self.reduced_dim])
+
+
+@irdl_op_definition
+class RmsNormOp(KernelOp):
+    """x / sqrt(mean of x² + epsilon), times a weight, over the last dimensions.
+
+    ``over`` gives their extents, a suffix of the operand's.  The weight has just these extents;
+    without one the factor is 1, and without an epsilon it is 0.  Computes in fp32.
+
+    ``%y = kn.rms_norm %x over [64] : (tensor<4x64xf16>) -> tensor<4x64xf16>``,
+    ``%z = kn.rms_norm %x weight %w over [64] epsilon 1.0e-05 : (tensor<4x64xf16>,
+    tensor<64xf16>) -> tensor<4x64xf16>``.
+    """
+
+    name = "kn.rms_norm"
+
+    input = operand_def(TensorType)
+    weight = opt_operand_def(TensorType)
+    normalized_shape = prop_def(DenseArrayBase.constr(i64))
+    epsilon = opt_prop_def(FloatAttr[Float32Type])
+
+    assembly_format = (
+        "$input (`weight` $weight^)? `over` $normalized_shape (`epsilon` $epsilon^)? "
+        "(`workspace` $workspace^)? attr-dict `:` functional-type(operands, results)"
+    )
+
+    def __init__(
+        self,
+        operand: SSAValue,
+        normalized_shape: Sequence[int],
+        result_type: Attribute | None = None,
+        weight: SSAValue | None = None,
+        epsilon: float = 0.0,
+    ) -> None:
+        super().__init__(
+            operands=[operand, weight],
+            result_types=[result_type or operand.type],
+            properties={
+                "normalized_shape": DenseArrayBase.from_list(i64, list(normalized_shape)),
+                "epsilon": FloatAttr(round_to_fp32(epsilon), f32) if epsilon else None,
+            },
+        )
+
+    @property
+    def normalized(self) -> tuple[int, ...]:
+        """The extents of the last dimensions, over which the mean is taken."""
+        return extents_of(self.normalized_shape)
+
+    @property
+    def epsilon_value(self) -> float:
+        """What is added to the mean, an fp32 number."""
+        return 0.0 if self.epsilon is None else self.epsilon.value.data
+
+    @property
+    def group_size(self) -> int:
+        """How many elements a mean is taken over."""
+        return math.prod(self.normalized)
+
+    def expected_shape(self) -> tuple[int, ...]:
+        """The operand's extents."""
+        shape, suffix = shape_of(self.input.type), self.normalized
+        if not suffix or shape[-len(suffix) :] != suffix:
+            raise ShapeError(
+                f"the norm is taken over the last extents {list(suffix)}, which must be a suffix "
+                f"of the operand's {dims(shape)}"
+            )
+        if self.weight is not None and shape_of(self.weight.type) != suffix:
+            raise ShapeError(
+                f"the weight {value_label(self.weight)} has {dims(shape_of(self.weight.type))}, "
+                f"expected {dims(suffix)}, the extents that are normalised over"
+            )
+        return shape
+
+    def verify_(self) -> None:
+        """As any kernel; epsilon is not negative."""
+        super().verify_()
+        if not 0.0 <= self.epsilon_value < math.inf:
+            raise VerifyException(
+                f"{op_label(self)}: epsilon {self.epsilon_value} must be a number of at least 0"
+            )
+
+    def add_layout_constraints(self, problem: LayoutProblem) -> None:
+        """Operand and result share their innermost dimension; so does the weight if it can."""
+        prefer_same_innermost(problem, self, self.input, self.result)
+        if self.weight is None:
+            return
+        before = len(shape_of(self.input.type)) - len(self.normalized)
+        for dim, extent in enumerate(self.normalized):
+            if extent > 1:
+                problem.prefer_any(
+                    problem.innermost(self.result, before + dim).negated(),
+                    problem.innermost(self.weight, dim),
+                    reason=(
+                        f"{op_label(self)} is fastest where {value_label(self.weight)} and the "
+                        "result have the same innermost dimension"
+                    ),
+                )

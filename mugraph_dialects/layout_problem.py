@@ -1,15 +1,20 @@
 """The layout problem, in a form that no solver owns.
 
 Boolean variables say which dimension of a tensor is innermost (stride 1), which dimension of a
-shared tensor is swizzled, and along which dimension an operator iterates.  Hard constraints are
+shared tensor is swizzled, whether a shared tensor is laid out without padding, and along which
+dimension an operator iterates.  Hard constraints are
 clauses (a disjunction of literals) and groups (exactly or at most one variable holds).  A
 preference is a clause that is broken only where the hard constraints leave no other way; a soft
 cost is paid when all literals of a conjunction hold.  A solution breaks the fewest preferences
 and, among those that do, pays the least.
-``mugraph.passes.resolve_layout`` builds the problem by asking the operators, and solves it with
-Z3 or by exhaustive enumeration.
+``mugraph.passes.resolve_layout`` builds the problem by asking the operators, and solves it.
 
-Source: seed 000 "Layout Resolution"; the cost constants are those of seed 002 section 3.3.
+Costs come from one of two models.  :data:`MIRAGE_COSTS` are constants that operators charge
+themselves, of seed 002 section 3.3.  Under :data:`EXACT_COSTS` all of these are 0, and
+``mugraph.passes.resolve_layout.exact`` charges the time that the accesses to memory take on the
+target, in picoseconds.  An operator that charges weights of its own does so in that unit.
+
+Source: seed 000 "Layout Resolution".
 """
 
 from __future__ import annotations
@@ -26,6 +31,7 @@ class Role(Enum):
     """What a variable of the layout problem says."""
 
     INNERMOST = "innermost"
+    TIGHT = "tight"
     SWIZZLED = "swizzled"
     ITERATES = "iterates"
 
@@ -66,8 +72,15 @@ class SoftCost(NamedTuple):
 
 @dataclass(frozen=True)
 class CostModel:
-    """Costs of layout choices, without unit; seed 002 section 3.3."""
+    """Costs that operators charge for layout choices; seed 002 section 3.3.
 
+    ``foresees_swizzles``: a shared tensor has at most one swizzled dimension, and operators walk
+    along dimensions that are innermost or swizzled.  Without it, swizzles restrict nothing.
+    """
+
+    name: str = "mirage"
+    unit: str = ""
+    foresees_swizzles: bool = True
     kernel_reduction_innermost: int = 4000
     input_without_wide_copy: int = 4000
     output_without_wide_copy: int = 4000
@@ -75,6 +88,13 @@ class CostModel:
     input_without_async_copy: int = 20000
     swizzled_dimension: int = 1000
     shared_memory_byte: int = 1
+
+
+MIRAGE_COSTS = CostModel()
+"""The constants of seed 002, which have no unit."""
+
+EXACT_COSTS = CostModel("exact", "ps", False, 0, 0, 0, 0, 0, 0, 0)
+"""No constants: accesses are charged by what they take on the target, in picoseconds a launch."""
 
 
 @dataclass
@@ -115,6 +135,10 @@ class LayoutProblem:
     def innermost(self, value: SSAValue, dim: int) -> Literal:
         """``dim`` is the dimension of ``value`` with stride 1."""
         return self._literal(self.number_of(value), Role.INNERMOST, dim)
+
+    def tight(self, value: SSAValue) -> Literal:
+        """The rows of shared tensor ``value`` are not padded to 16 bytes."""
+        return self._literal(self.number_of(value), Role.TIGHT, 0)
 
     def swizzled(self, value: SSAValue, dim: int) -> Literal:
         """Threads walk along ``dim`` of shared tensor ``value``, which is not its innermost."""

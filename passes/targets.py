@@ -2,7 +2,7 @@
 
 Code asks the table for a number, never for the name of an architecture.  Sources: NVIDIA's CUDA
 programming guide (limits an SM and a block) and the data sheets of A100, H200 and B200 (memory
-bandwidth); latencies are those of device memory under load.
+bandwidth, highest clock); latencies are those of device memory under load.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ class Target:
     max_blocks_per_multiprocessor: int
     memory_bytes_per_ns: float
     memory_latency_ns: float
+    clock_ghz: float
     registers_per_multiprocessor: int = 65536
     reserved_shared_memory_per_block: int = 1024
     warp_size: int = 32
+    schedulers_per_multiprocessor: int = 4
     shared_memory_banks: int = 32
     bank_bytes: int = 4
 
@@ -64,6 +66,7 @@ TARGETS: dict[str, Target] = {
             max_blocks_per_multiprocessor=32,
             memory_bytes_per_ns=2039.0,
             memory_latency_ns=700.0,
+            clock_ghz=1.41,
         ),
         Target(
             name="sm_90a",
@@ -74,6 +77,7 @@ TARGETS: dict[str, Target] = {
             max_blocks_per_multiprocessor=32,
             memory_bytes_per_ns=4800.0,
             memory_latency_ns=900.0,
+            clock_ghz=1.98,
         ),
         Target(
             name="sm_100a",
@@ -84,6 +88,7 @@ TARGETS: dict[str, Target] = {
             max_blocks_per_multiprocessor=32,
             memory_bytes_per_ns=8000.0,
             memory_latency_ns=900.0,
+            clock_ghz=1.965,
         ),
     )
 }

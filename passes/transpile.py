@@ -25,7 +25,7 @@ def transpile_pipeline(
     steps: tuple[ModulePass, ...] = (
         DecomposeThreadblockPass(),
         FuseThreadblockPass(),
-        ResolveLayoutPass(),
+        ResolveLayoutPass(arch=arch),
         PlanDTensorMemoryPass(),
         ScheduleThreadblockPass(arch=arch),
         PlanSwizzlePass(),

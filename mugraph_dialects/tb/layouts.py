@@ -49,6 +49,8 @@ def charge_narrow_copies(
     vectors in between by their excess of copies over 16-byte ones; ``without_async_copy`` is paid
     where ``cp.async`` cannot copy the tile.
     """
+    if not (without_wide_copy or without_async_copy):
+        return
     rank = len(shape_of(stensor.type))
     for global_dim in range(rank):
         for shared_dim in range(rank):
@@ -75,7 +77,7 @@ def require_swizzled_unless_innermost(
 
     A single row or column has nothing to walk along and is not restricted.
     """
-    if shape_of(value.type)[dim] > 1:
+    if problem.costs.foresees_swizzles and shape_of(value.type)[dim] > 1:
         problem.require_any(
             problem.innermost(value, dim),
             problem.swizzled(value, dim),
@@ -98,7 +100,7 @@ def add_iteration_constraints(
     which all have extent 1 is no candidate: walking there would be no walk.
     """
     wide = [dim for dim in candidates if any(shape_of(value.type)[dim] > 1 for value in values)]
-    if not wide:
+    if not wide or not problem.costs.foresees_swizzles:
         return
     problem.require_one([problem.iterates(op, dim) for dim in wide])
     for dim in wide:

@@ -1,11 +1,14 @@
 """``--resolve-layout``: every tensor of a µGraph gets a layout.
 
-Analysis, choice and rewrite are :mod:`problem`, :mod:`solve` and :mod:`rewrite`.
+Analysis, choice and rewrite are :mod:`problem`, :mod:`solve` and :mod:`rewrite`; what layouts cost
+on a target is in :mod:`exact`.
 """
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
+from typing import Literal
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -13,34 +16,74 @@ from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
+from mugraph.dialects.layout_problem import EXACT_COSTS, MIRAGE_COSTS, LayoutProblem
+from mugraph.passes.resolve_layout.eliminate import TABLE_LIMIT
+from mugraph.passes.resolve_layout.exact import charge_exact_costs
+from mugraph.passes.resolve_layout.explain import explanation
 from mugraph.passes.resolve_layout.problem import build_layout_problem, is_mugraph
-from mugraph.passes.resolve_layout.rewrite import apply_layouts
-from mugraph.passes.resolve_layout.solve import UnsatisfiableLayouts, solve_with_z3
+from mugraph.passes.resolve_layout.rewrite import apply_layouts, attach_certificate, is_resolved
+from mugraph.passes.resolve_layout.solve import (
+    Solution,
+    StepsExhausted,
+    UnsatisfiableLayouts,
+    solve,
+)
+from mugraph.passes.resolve_layout.z3_solver import STEP_LIMIT
+from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+
+CostModelName = Literal["mirage", "exact"]
+DEFAULT_COST_MODEL: CostModelName = "mirage"
 
 
-def resolve_layout(function: FuncOp) -> None:
-    """Resolves the layouts of one function.
+def layout_problem_of(function: FuncOp, cost_model: CostModelName, target: Target) -> LayoutProblem:
+    """The layout problem of a function under one of the cost models."""
+    if cost_model == "mirage":
+        return build_layout_problem(function, MIRAGE_COSTS)
+    problem = build_layout_problem(function, EXACT_COSTS)
+    charge_exact_costs(problem, function, target)
+    return problem
 
-    Raises ``PassFailedException`` where given layouts contradict what the operators need.
-    """
-    problem = build_layout_problem(function)
+
+def solution_or_failure(function: FuncOp, problem: LayoutProblem, options: Limits) -> Solution:
+    """The best layouts; raises ``PassFailedException`` where there are none, or none is found."""
+    name = function.sym_name.data
     try:
-        solution = solve_with_z3(problem)
+        return solve(problem, options.step_limit, options.table_limit)
     except UnsatisfiableLayouts as error:
         raise PassFailedException(
-            f"--resolve-layout: no layouts of @{function.sym_name.data} meet all requirements, "
-            f"because {', and '.join(error.reasons)}; change a layout in the signature"
+            f"--resolve-layout: no layouts of @{name} meet all requirements, because "
+            f"{', and '.join(error.reasons)}; change a layout in the signature"
         ) from error
-    apply_layouts(function, problem, solution)
+    except StepsExhausted as error:
+        raise PassFailedException(
+            f"--resolve-layout: no layouts of @{name} were found in {options.step_limit} steps of "
+            "the solver; allow more with step-limit, or fix layouts in the signature"
+        ) from error
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the solvers may spend: entries of one table, and steps of Z3."""
+
+    table_limit: int = TABLE_LIMIT
+    step_limit: int = STEP_LIMIT
 
 
 @dataclass(frozen=True)
 class ResolveLayoutPass(ModulePass):
-    """Gives every DTensor and STensor the layout that makes copies wide and swizzles few.
+    """Gives every DTensor and STensor the layout under which the kernels cost least.
 
-    Z3 chooses the innermost dimension of each tensor; the strides follow from it, the first
+    Chosen is the innermost dimension of each tensor; the strides follow from it, the first
     dimension of extent over 1 padded to 16 bytes.  A layout that a type already has stays, and
     inputs without one are row-major and contiguous; results without one are free.
+
+    ``cost-model=mirage`` charges the constants of Mirage's transpiler.  ``cost-model=exact``
+    charges what accesses take on ``arch``: sectors, wavefronts left after the best swizzle,
+    instructions, waiting, and bytes of shared memory; there rows of shared tensors may also be
+    left unpadded.  The function gets ``mugraph.layout_certificate``: the cost, a bound that no
+    choice can go below, and ``optimal`` where they are equal.  ``step-limit`` and ``table-limit``
+    limit the solvers, in steps and not in time.  ``explain=true`` prints, to standard error, the
+    choice of every tensor, what it costs by term, and the best that is possible without it.
 
     The µGraph must not have been scheduled: modules with a ``sched.kernel`` are left as they are,
     and so are functions without ``kn`` operators.  It may be fused or not.  All extents are static.
@@ -63,10 +106,29 @@ class ResolveLayoutPass(ModulePass):
 
     name = "resolve-layout"
 
+    cost_model: CostModelName = DEFAULT_COST_MODEL
+    arch: str = DEFAULT_TARGET
+    explain: bool = False
+    step_limit: int = STEP_LIMIT
+    table_limit: int = TABLE_LIMIT
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Resolves the layouts of every µGraph of the module."""
         if any(inner.name == "sched.kernel" for inner in op.walk()):
             return
+        target = target_named(self.arch)
+        limits = Limits(self.table_limit, self.step_limit)
         for function in tuple(op.walk()):
             if isinstance(function, FuncOp) and is_mugraph(function):
-                resolve_layout(function)
+                self._resolve(function, target, limits)
+
+    def _resolve(self, function: FuncOp, target: Target, limits: Limits) -> None:
+        if is_resolved(function) and not self.explain:
+            return
+        problem = layout_problem_of(function, self.cost_model, target)
+        solution = solution_or_failure(function, problem, limits)
+        if self.explain:
+            sys.stderr.write(explanation(function, problem, solution, limits.table_limit))
+        if not is_resolved(function):
+            apply_layouts(function, problem, solution)
+            attach_certificate(function, problem, solution)

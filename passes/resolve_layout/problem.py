@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import PassFailedException, VerifyException
 from mugraph.dialects.cute import ComposedLayout, Layout, is_injective
 from mugraph.dialects.interfaces import HasLayoutConstraints
 from mugraph.dialects.kn import CustomizedOp
-from mugraph.dialects.layout_problem import CostModel, LayoutProblem
+from mugraph.dialects.layout_problem import MIRAGE_COSTS, CostModel, LayoutProblem, Literal
 from mugraph.dialects.tb import STensorType
 from mugraph.dialects.tensor_types import (
     dims,
@@ -31,6 +31,9 @@ from mugraph.dialects.tensor_types import (
     value_label,
     verify_layout_fits,
 )
+
+ALIGNMENT_BYTES = 16
+"""What rows are padded to: the widest access of one thread."""
 
 
 def has_layouts(type_: Attribute) -> bool:
@@ -72,7 +75,7 @@ def build_layout_problem(function: FuncOp, costs: CostModel | None = None) -> La
             f"--resolve-layout: @{function.sym_name.data} has {len(function.body.blocks)} blocks; "
             "a µGraph is straight-line: one block"
         )
-    problem = LayoutProblem(costs or CostModel())
+    problem = LayoutProblem(costs or MIRAGE_COSTS)
     _bind_block_arguments(problem, function)
     declared: set[int] = set()
     for value in tensors_of(function):
@@ -125,8 +128,47 @@ def _declare_tensor(problem: LayoutProblem, function: FuncOp, value: SSAValue) -
                     innermost[dim].negated(),
                     reason=f"dimension {dim} of {label} has extent 1 and is never innermost",
                 )
-    if isinstance(type_, STensorType):
+    if isinstance(type_, STensorType) and problem.costs.foresees_swizzles:
         _declare_shared(problem, value, candidates, fixed is not None)
+
+
+def strides_for(value: SSAValue, innermost: int, *, is_tight: bool = False) -> tuple[int, ...]:
+    """The strides, in elements, that ``value`` gets when ``innermost`` is chosen."""
+    element_bytes = element_bytes_of(value.type)
+    alignment_bytes = element_bytes if is_tight else ALIGNMENT_BYTES
+    return padded_strides(shape_of(value.type), innermost, element_bytes, alignment_bytes)[0]
+
+
+def layout_candidates(
+    problem: LayoutProblem, value: SSAValue
+) -> list[tuple[tuple[Literal, ...], tuple[int, ...]]]:
+    """The strides that ``value`` may get, each with the literals that choose it.
+
+    Shared tensors whose rows would be padded may also be tight, where the cost model tells the
+    difference.
+    """
+    shape = shape_of(value.type)
+    fixed = problem.strides_fixed_for(value)
+    if fixed is not None:
+        return [((problem.innermost(value, real_innermost(shape, fixed)),), fixed)]
+    candidates: list[tuple[tuple[Literal, ...], tuple[int, ...]]] = []
+    dims_ = innermost_candidates_of(shape)
+    padded = {dim: strides_for(value, dim) for dim in dims_}
+    tight = {dim: strides_for(value, dim, is_tight=True) for dim in dims_}
+    may_be_tight = (
+        isinstance(value.type, STensorType)
+        and not problem.costs.foresees_swizzles
+        and padded != tight
+    )
+    for dim in dims_:
+        innermost = problem.innermost(value, dim)
+        if may_be_tight:
+            is_tight = problem.tight(value)
+            candidates.append(((innermost, is_tight.negated()), padded[dim]))
+            candidates.append(((innermost, is_tight), tight[dim]))
+        else:
+            candidates.append(((innermost,), padded[dim]))
+    return candidates
 
 
 def _declare_shared(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr, TensorType, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, SSAValue
 from xdsl.rewriter import Rewriter
@@ -12,15 +12,36 @@ from xdsl.rewriter import Rewriter
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.tb import OutputOp
-from mugraph.dialects.tensor_types import (
-    element_bytes_of,
-    layout_of,
-    padded_strides,
-    shape_of,
-    with_layout,
-)
-from mugraph.passes.resolve_layout.problem import tensors_of
-from mugraph.passes.resolve_layout.solve import Solution
+from mugraph.dialects.tensor_types import layout_of, shape_of, with_layout
+from mugraph.passes.resolve_layout.problem import strides_for, tensors_of
+from mugraph.passes.resolve_layout.solution import Solution
+
+CERTIFICATE = "mugraph.layout_certificate"
+"""How good the layouts of a function are, as an attribute of it."""
+
+
+def is_resolved(function: FuncOp) -> bool:
+    """Whether a function's layouts have been resolved: all are there, with a certificate."""
+    return CERTIFICATE in function.attributes and all(
+        layout_of(value.type) is not None for value in tensors_of(function)
+    )
+
+
+def attach_certificate(function: FuncOp, problem: LayoutProblem, solution: Solution) -> None:
+    """Records the cost model, the cost, its bound and whether they are equal.
+
+    Preferences that no choice can meet, and their bound, stand beside them where there are any.
+    """
+    entries: dict[str, Attribute] = {
+        "bound": IntegerAttr(solution.bound, i64),
+        "cost": IntegerAttr(solution.cost, i64),
+        "model": StringAttr(problem.costs.name),
+        "status": StringAttr("optimal" if solution.is_optimal else "bounded"),
+    }
+    if solution.broken_preferences:
+        entries["broken"] = IntegerAttr(solution.broken_preferences, i64)
+        entries["broken_bound"] = IntegerAttr(solution.broken_bound, i64)
+    function.attributes[CERTIFICATE] = DictionaryAttr(entries)
 
 
 def chosen_layout(problem: LayoutProblem, solution: Solution, value: SSAValue) -> Layout:
@@ -30,8 +51,8 @@ def chosen_layout(problem: LayoutProblem, solution: Solution, value: SSAValue) -
     if fixed is not None:
         return Layout(shape, fixed)
     innermost = solution.innermost[problem.number_of(value)]
-    strides, _ = padded_strides(shape, innermost, element_bytes_of(value.type))
-    return Layout(shape, strides)
+    is_tight = problem.number_of(value) in solution.tight
+    return Layout(shape, strides_for(value, innermost, is_tight=is_tight))
 
 
 def apply_layouts(function: FuncOp, problem: LayoutProblem, solution: Solution) -> None:

@@ -2,283 +2,144 @@
 
 Three objectives, one after the other: break the fewest preferences, pay the least, and among the
 choices that remain prefer, tensor by tensor in the order of their numbers, the latest dimension as
-innermost (row-major).  The third makes the solution unique, so that it does not depend on the
-solver or its version.
+innermost (row-major) and padded rows.  The third makes the solution unique, so that it does not
+depend on the solver or its version.
+
+The problem falls into parts that have nothing to do with each other.  Each is solved by dynamic
+programming (:mod:`eliminate`) or, where it is too entangled for that, by Z3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
-from importlib import import_module
-from typing import Any
+from collections.abc import Iterable, Sequence
 
-from mugraph.dialects.layout_problem import (
-    Clause,
-    LayoutProblem,
-    Literal,
-    Role,
-    SoftCost,
-    Variable,
+from mugraph.dialects.layout_problem import LayoutProblem, Literal, Variable
+from mugraph.passes.resolve_layout.domains import (
+    Domains,
+    Factor,
+    components,
+    domains_of,
+    scope_of,
+    total_of,
+)
+from mugraph.passes.resolve_layout.eliminate import TABLE_LIMIT, drop_dominated, eliminate
+from mugraph.passes.resolve_layout.solution import (
+    Solution,
+    StepsExhausted,
+    UnsatisfiableLayouts,
+    price_of,
+    solution_of,
+)
+from mugraph.passes.resolve_layout.z3_solver import (
+    STEP_LIMIT,
+    assignment_by_z3,
+    contradiction_of,
+    solve_with_z3,
 )
 
-
-@dataclass(frozen=True)
-class Solution:
-    """The innermost dimension of each tensor, by number, and what it costs."""
-
-    innermost: Mapping[int, int]
-    cost: int
-    broken_preferences: int
+__all__ = ["Solution", "StepsExhausted", "UnsatisfiableLayouts", "solve", "solve_with_z3"]
 
 
-class UnsatisfiableLayouts(Exception):
-    """No choice meets the hard constraints; ``reasons`` are those of a contradictory few."""
+def solve(
+    problem: LayoutProblem, step_limit: int = STEP_LIMIT, table_limit: int = TABLE_LIMIT
+) -> Solution:
+    """The best choice, or the best found within the limits, and its bound.
 
-    def __init__(self, reasons: Sequence[str]) -> None:
-        super().__init__("; ".join(reasons))
-        self.reasons = tuple(reasons)
-
-
-def holds(literal: Literal, true_variables: AbstractSet[Variable]) -> bool:
-    """Whether a literal holds when exactly ``true_variables`` are true."""
-    return (literal.variable in true_variables) is literal.positive
-
-
-def is_satisfied(problem: LayoutProblem, true_variables: AbstractSet[Variable]) -> bool:
-    """Whether an assignment meets every hard constraint."""
-    return (
-        all(any(holds(literal, true_variables) for literal in c.literals) for c in problem.clauses)
-        and all(len(true_variables & {*group}) == 1 for group in problem.exactly_one)
-        and all(len(true_variables & {*group}) <= 1 for group in problem.at_most_one)
-    )
-
-
-def solution_of(problem: LayoutProblem, true_variables: AbstractSet[Variable]) -> Solution:
-    """What an assignment that meets the hard constraints chooses, breaks and costs."""
-    innermost = {
-        variable.owner: variable.dim
-        for variable in problem.variables
-        if variable.role is Role.INNERMOST and variable in true_variables
-    }
-    cost = sum(
-        soft.weight
-        for soft in problem.soft
-        if all(holds(literal, true_variables) for literal in soft.when)
-    )
-    broken = sum(
-        not any(holds(literal, true_variables) for literal in preference.literals)
-        for preference in problem.preferences
-    )
-    return Solution(innermost, cost, broken)
-
-
-def innermost_candidates(problem: LayoutProblem) -> dict[int, list[Variable]]:
-    """The innermost variables of each tensor, the latest dimension first, by tensor number."""
-    candidates: dict[int, list[Variable]] = {}
-    for variable in sorted(
-        (variable for variable in problem.variables if variable.role is Role.INNERMOST),
-        key=lambda variable: (variable.owner, -variable.dim),
-    ):
-        candidates.setdefault(variable.owner, []).append(variable)
-    return candidates
-
-
-def solve_with_z3(problem: LayoutProblem) -> Solution:
-    """The best choice, by Z3's weighted MaxSAT.
-
-    A context of its own for every call: what was solved before in the process has no influence.
-    Raises :class:`UnsatisfiableLayouts`.
+    ``table_limit`` is the number of entries that a table of the dynamic programming may have,
+    ``step_limit`` that of Z3's steps for each part that exceeds it.  Raises
+    :class:`UnsatisfiableLayouts`, and :class:`StepsExhausted` where no choice was found.
     """
-    return _Z3Encoding(problem).solve()
+    domains = domains_of(problem)
+    scale = domains.scale
+    allowed = {choice: list(range(len(values))) for choice, values in enumerate(domains.values)}
+    factors, allowed = drop_dominated(domains.factors, allowed)
+    assignment = {choice: values[0] for choice, values in allowed.items()}
+    constant = total_of((factor for factor in factors if not factor.scope), {})
+    bound = scale.split(constant)
+    if constant >= scale.forbidden:
+        raise UnsatisfiableLayouts(contradiction_of(problem))
+    for choices, part in _parts_of(len(allowed), factors):
+        sizes = {choice: len(allowed[choice]) for choice in choices}
+        found = eliminate(part, sizes, table_limit)
+        if found.bound >= scale.forbidden:
+            raise UnsatisfiableLayouts(contradiction_of(problem))
+        total, least = total_of(part, found.assignment), scale.split(found.bound)
+        values = {choice: allowed[choice][index] for choice, index in found.assignment.items()}
+        if total != found.bound:
+            own = restricted(problem, domains, allowed, choices)
+            chosen, least_of_z3 = _z3_assignment(own, step_limit, total >= scale.forbidden)
+            least = max(least, least_of_z3)
+            if chosen is not None and price_of(own, chosen) < scale.split(total):
+                values.update(domains.assignment_of(chosen, choices))
+        assignment.update(values)
+        bound = (bound[0] + least[0], bound[1] + least[1])
+    chosen = domains.variables_of([assignment[choice] for choice in range(len(assignment))])
+    return solution_of(problem, chosen, min(bound, price_of(problem, chosen)))
 
 
-class _Z3Encoding:
-    """A layout problem as Z3 expressions in a fresh context."""
-
-    def __init__(self, problem: LayoutProblem) -> None:
-        # Imported here because it takes longer than reading and printing a µGraph.
-        self.z3: Any = import_module("z3")
-        self.context: Any = self.z3.Context()
-        self.problem = problem
-        self.terms: dict[Variable, Any] = {
-            variable: self.z3.Bool(
-                f"{variable.role.value}_{variable.owner}_{variable.dim}", self.context
-            )
-            for variable in problem.variables
-        }
-
-    def literal(self, literal: Literal) -> Any:
-        term = self.terms[literal.variable]
-        return term if literal.positive else self.z3.Not(term)
-
-    def any_of(self, literals: Sequence[Literal]) -> Any:
-        return self.z3.Or(*(self.literal(literal) for literal in literals), self.context)
-
-    def broken(self) -> list[tuple[Any, int]]:
-        """Each preference that does not hold, with the weight 1."""
-        return [
-            (self.z3.Not(self.any_of(preference.literals)), 1)
-            for preference in self.problem.preferences
-        ]
-
-    def paid(self) -> list[tuple[Any, int]]:
-        """Each soft cost that is paid, with its weight."""
-        return [
-            (
-                self.z3.And(*(self.literal(literal) for literal in soft.when), self.context),
-                soft.weight,
-            )
-            for soft in self.problem.soft
-        ]
-
-    def out_of_order(self) -> list[tuple[Any, int]]:
-        """Innermost dimensions that are not the latest.
-
-        One of an earlier tensor weighs more than those of all later tensors together.
-        """
-        weighted: list[tuple[Any, int]] = []
-        unit = 1
-        for candidates in reversed(innermost_candidates(self.problem).values()):
-            for place, variable in enumerate(candidates[1:], start=1):
-                weighted.append((self.terms[variable], place * unit))
-            unit *= len(candidates)
-        return weighted
-
-    def group_constraints(self) -> list[Any]:
-        constraints: list[Any] = []
-        for group in self.problem.exactly_one:
-            constraints.append(
-                self.z3.Or(*(self.terms[variable] for variable in group), self.context)
-            )
-        for group in (*self.problem.exactly_one, *self.problem.at_most_one):
-            for index, variable in enumerate(group):
-                for other in group[index + 1 :]:
-                    either = (self.z3.Not(self.terms[variable]), self.z3.Not(self.terms[other]))
-                    constraints.append(self.z3.Or(*either))
-        return constraints
-
-    def hard_constraints(self) -> list[Any]:
-        clauses = [self.any_of(clause.literals) for clause in self.problem.clauses]
-        return [*self.group_constraints(), *clauses]
-
-    def solve(self) -> Solution:
-        optimizer = self.z3.Optimize(ctx=self.context)
-        optimizer.set(priority="lex")
-        optimizer.add(*self.hard_constraints())
-        # Z3 minimises soft constraints of different names one name after the other.
-        objectives = {"broken": self.broken(), "paid": self.paid(), "order": self.out_of_order()}
-        for name, terms in objectives.items():
-            for term, weight in terms:
-                optimizer.add_soft(self.z3.Not(term), weight, name)
-        if optimizer.check() != self.z3.sat:
-            raise UnsatisfiableLayouts(self.contradiction())
-        return solution_of(self.problem, self.assignment(optimizer.model()))
-
-    def assignment(self, model: Any) -> set[Variable]:
-        return {
-            variable
-            for variable, term in self.terms.items()
-            if self.z3.is_true(model.eval(term, model_completion=True))
-        }
-
-    def contradiction(self) -> list[str]:
-        """The reasons of a set of clauses that contradict each other, none of them superfluous."""
-        z3 = self.z3
-        solver = z3.Solver(ctx=self.context)
-        solver.add(*self.group_constraints())
-        guards: dict[str, Any] = {}
-        for clause in self.problem.clauses:
-            guard = guards.setdefault(clause.reason, z3.Bool(f"clause_{len(guards)}", self.context))
-            solver.add(z3.Implies(guard, self.any_of(clause.literals)))
-        needed = list(guards)
-        for reason in guards:
-            rest = [other for other in needed if other != reason]
-            if solver.check(*(guards[other] for other in rest)) == z3.unsat:
-                needed = rest
-        return needed
+def _parts_of(count: int, factors: Sequence[Factor]) -> list[tuple[list[int], list[Factor]]]:
+    """The components of the choices that factors connect, each with its factors."""
+    parts = components(count, [factor for factor in factors if factor.scope])
+    part_of = {choice: number for number, part in enumerate(parts) for choice in part}
+    grouped: list[list[Factor]] = [[] for _ in parts]
+    for factor in factors:
+        if factor.scope:
+            grouped[part_of[factor.scope[0]]].append(factor)
+    return [(list(scope_of(group)), group) for group in grouped if group]
 
 
-def solve_exhaustively(problem: LayoutProblem) -> Solution:
-    """The best choice, by trying all; for small problems, as a check of the other solver.
+def _z3_assignment(
+    problem: LayoutProblem, step_limit: int, is_needed: bool
+) -> tuple[set[Variable] | None, tuple[int, int]]:
+    """What Z3 finds and its bound; no assignment where it finds none and none is needed."""
+    try:
+        return assignment_by_z3(problem, step_limit)
+    except StepsExhausted:
+        if is_needed:
+            raise
+        return None, (0, 0)
 
-    Raises :class:`UnsatisfiableLayouts`, with all reasons there are.
+
+def restricted(
+    problem: LayoutProblem, domains: Domains, allowed: dict[int, list[int]], choices: Sequence[int]
+) -> LayoutProblem:
+    """The problem of some choices alone.
+
+    Variables of values that are not ``allowed`` are false; those of other choices are what the
+    only value left makes them.
     """
-    best = _Enumeration(problem).best
-    if best is None:
-        raise UnsatisfiableLayouts(list(dict.fromkeys(c.reason for c in problem.clauses)))
-    return solution_of(problem, best)
+    part = LayoutProblem(problem.costs)
+    inside = set(choices)
 
+    def truth(literal: Literal) -> bool | None:
+        choice, index = domains.place_of(literal.variable)
+        if index not in allowed[choice]:
+            return not literal.positive
+        return literal.positive if len(allowed[choice]) == 1 else None
 
-@dataclass
-class _Due:
-    """What an enumeration checks and pays once a variable and all before it have their values."""
+    def touches(literals: Iterable[Literal]) -> bool:
+        return any(domains.place_of(literal.variable)[0] in inside for literal in literals)
 
-    clauses: list[Clause] = field(default_factory=list[Clause])
-    exactly_one: list[tuple[Variable, ...]] = field(default_factory=list[tuple[Variable, ...]])
-    at_most_one: list[tuple[Variable, ...]] = field(default_factory=list[tuple[Variable, ...]])
-    preferences: list[Clause] = field(default_factory=list[Clause])
-    soft: list[SoftCost] = field(default_factory=list[SoftCost])
+    def undecided(literals: Iterable[Literal]) -> tuple[Literal, ...]:
+        return tuple(literal for literal in literals if truth(literal) is None)
 
-
-class _Enumeration:
-    """Depth-first search over all assignments, innermost dimensions first, latest dimension first.
-
-    The first of equally good assignments that it meets is the canonical one.  A branch ends where
-    a constraint is violated or the costs so far reach those of the best assignment yet.
-    """
-
-    def __init__(self, problem: LayoutProblem) -> None:
-        self.problem = problem
-        innermost = [v for group in innermost_candidates(problem).values() for v in group]
-        others = [v for v in problem.variables if v.role is not Role.INNERMOST]
-        self.order = innermost + sorted(others, key=lambda v: (v.role is Role.SWIZZLED, v.owner))
-        place = {variable: index for index, variable in enumerate(self.order)}
-        # The last entry is for what mentions no variable at all; Python's index -1 finds it.
-        self.due = [_Due() for _ in range(len(self.order) + 1)]
-
-        def due_at(variables: Iterable[Variable]) -> _Due:
-            return self.due[max((place[variable] for variable in variables), default=-1)]
-
-        for clause in problem.clauses:
-            due_at(literal.variable for literal in clause.literals).clauses.append(clause)
-        for preference in problem.preferences:
-            due_at(literal.variable for literal in preference.literals).preferences.append(
-                preference
-            )
-        for soft in problem.soft:
-            due_at(literal.variable for literal in soft.when).soft.append(soft)
-        for group in problem.exactly_one:
-            due_at(group).exactly_one.append(group)
-        for group in problem.at_most_one:
-            due_at(group).at_most_one.append(group)
-        self.bound: tuple[int, int] | None = None
-        self.best: frozenset[Variable] | None = None
-        self._settle(-1, set(), (0, 0))
-
-    def _settle(self, index: int, chosen: set[Variable], paid: tuple[int, int]) -> None:
-        """Checks and pays what is due after the variable at ``index``, then goes on."""
-        due = self.due[index]
-        if not (
-            all(any(holds(x, chosen) for x in clause.literals) for clause in due.clauses)
-            and all(sum(v in chosen for v in group) == 1 for group in due.exactly_one)
-            and all(sum(v in chosen for v in group) <= 1 for group in due.at_most_one)
-        ):
-            return
-        broken, cost = paid
-        for preference in due.preferences:
-            broken += not any(holds(x, chosen) for x in preference.literals)
-        for soft in due.soft:
-            cost += soft.weight if all(holds(x, chosen) for x in soft.when) else 0
-        if self.bound is not None and (broken, cost) >= self.bound:
-            return
-        if index + 1 == len(self.order):
-            self.bound, self.best = (broken, cost), frozenset(chosen)
-            return
-        variable = self.order[index + 1]
-        for value in (True, False) if variable.role is Role.INNERMOST else (False, True):
-            if value:
-                self._settle(index + 1, chosen | {variable}, (broken, cost))
-            else:
-                self._settle(index + 1, chosen, (broken, cost))
+    for clause in problem.clauses:
+        if touches(clause.literals) and not any(truth(literal) for literal in clause.literals):
+            part.require_any(*undecided(clause.literals), reason=clause.reason)
+    for preference in problem.preferences:
+        literals = preference.literals
+        if touches(literals) and not any(truth(literal) for literal in literals):
+            part.prefer_any(*undecided(literals), reason=preference.reason)
+    for soft in problem.soft:
+        if touches(soft.when) and all(truth(literal) is not False for literal in soft.when):
+            part.charge(soft.weight, *undecided(soft.when), reason=soft.reason)
+    for group in problem.exactly_one:
+        literals = [Literal(variable) for variable in group]
+        # A value left of a choice with one is settled and no longer a variable.
+        if touches(literals) and not any(truth(literal) for literal in literals):
+            part.require_one(undecided(literals))
+    for group in problem.at_most_one:
+        literals = [Literal(variable) for variable in group]
+        if touches(literals):
+            part.require_at_most_one(undecided(literals))
+    return part

@@ -24,16 +24,16 @@ from mugraph.dialects.tb import Tb
 from mugraph.dialects.tensor_types import layout_of, strides_of
 from mugraph.passes.fuse_threadblock import FuseThreadblockPass
 from mugraph.passes.resolve_layout import ResolveLayoutPass
+from mugraph.passes.resolve_layout.exhaustive import solve_exhaustively
 from mugraph.passes.resolve_layout.problem import build_layout_problem
-from mugraph.passes.resolve_layout.rewrite import apply_layouts
-from mugraph.passes.resolve_layout.solve import (
+from mugraph.passes.resolve_layout.rewrite import CERTIFICATE, apply_layouts
+from mugraph.passes.resolve_layout.solution import (
     Solution,
     UnsatisfiableLayouts,
     is_satisfied,
     solution_of,
-    solve_exhaustively,
-    solve_with_z3,
 )
+from mugraph.passes.resolve_layout.solve import solve, solve_with_z3
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
@@ -192,6 +192,8 @@ def test_z3_finds_what_enumeration_finds(problem: LayoutProblem) -> None:
     try:
         expected = solve_exhaustively(problem)
     except UnsatisfiableLayouts:
+        with pytest.raises(UnsatisfiableLayouts):
+            solve(problem)
         with pytest.raises(UnsatisfiableLayouts) as caught:
             solve_with_z3(problem)
         assert contradicts(problem, caught.value.reasons)
@@ -199,6 +201,7 @@ def test_z3_finds_what_enumeration_finds(problem: LayoutProblem) -> None:
             assert not contradicts(problem, [r for r in caught.value.reasons if r != left_out])
     else:
         assert solve_with_z3(problem) == expected
+        assert solve(problem) == expected
 
 
 def contradicts(problem: LayoutProblem, reasons: Sequence[str]) -> bool:
@@ -243,7 +246,7 @@ def test_enumeration_finds_the_least_of_all_assignments(problem: LayoutProblem) 
 @pytest.mark.parametrize("name", SMALL_GRAPHS)
 def test_solvers_agree_on_small_graphs(name: str) -> None:
     problem = build_layout_problem(function_of(parse(SMALL_GRAPHS[name])))
-    assert solve_with_z3(problem) == solve_exhaustively(problem)
+    assert solve_with_z3(problem) == solve_exhaustively(problem) == solve(problem)
 
 
 def test_cost_of_a_matmul_by_hand() -> None:
@@ -349,6 +352,7 @@ func.func @f(%x: {x}, %w: {w}) -> {o} {{
   func.return %o : {o}
 }}"""
     module = resolved(text)
+    del function_of(module).attributes[CERTIFICATE]
     assert str(module) == str(parse(text))
     assert strides(module) == {"x": (128, 16, 1), "w": (128, 8, 1), "o": (64, 1, 8)}
 

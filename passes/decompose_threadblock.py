@@ -17,12 +17,19 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from mugraph.dialects import tb
+from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.kn import CustomizedOp
-from mugraph.dialects.tensor_types import shape_of
+from mugraph.dialects.tensor_types import element_type_of, shape_of
 
 
 def _fp32_tile(shape: Sequence[int]) -> tb.STensorType:
     return tb.STensorType(shape, f32)
+
+
+def _sum_tile(value: SSAValue) -> tb.STensorType:
+    """A tile of sums: i32 of integers, which is exact, fp32 of everything else."""
+    type_ = element_type_of(value.type)
+    return tb.STensorType(shape_of(value.type), type_ if is_integer(type_) else f32)
 
 
 def _last(value: SSAValue) -> int:
@@ -68,7 +75,7 @@ def _(op: tb.ForloopAccumOp, iterations: int) -> list[Operation]:
     if op.kind.data is tb.AccumulatorKind.NONE:
         return []
     if op.kind.data is tb.AccumulatorKind.SUM:
-        total = tb.ForloopAccumOp(tb.AccumulatorKind.NONE, op.input, _fp32_tile(shape))
+        total = tb.ForloopAccumOp(tb.AccumulatorKind.NONE, op.input, _sum_tile(op.input))
         return [total, tb.ReductionOp(total.result, dim, op.result.type)]
     square = tb.SquareOp(op.input, _fp32_tile(shape))
     total = tb.ForloopAccumOp(tb.AccumulatorKind.NONE, square.result, _fp32_tile(shape))
@@ -79,7 +86,7 @@ def _(op: tb.ForloopAccumOp, iterations: int) -> list[Operation]:
 @decompose.register
 def _(op: tb.ForloopAccumSumToDimxStridedOp, iterations: int) -> list[Operation]:
     """A plain accumulator and a strided reduction after the loop."""
-    tile = _fp32_tile(shape_of(op.input.type))
+    tile = _sum_tile(op.input)
     total = tb.ForloopAccumOp(tb.AccumulatorKind.NONE, op.input, tile)
     return [total, tb.ReductionToDimxStridedOp(total.result, _last(op.input), op.result.type)]
 
@@ -87,7 +94,7 @@ def _(op: tb.ForloopAccumSumToDimxStridedOp, iterations: int) -> list[Operation]
 @decompose.register
 def _(op: tb.ForloopAccumSumToDimxContiguousOp, iterations: int) -> list[Operation]:
     """A plain accumulator and a contiguous reduction after the loop."""
-    tile = _fp32_tile(shape_of(op.input.type))
+    tile = _sum_tile(op.input)
     total = tb.ForloopAccumOp(tb.AccumulatorKind.NONE, op.input, tile)
     return [total, tb.ReductionToDimxContiguousOp(total.result, _last(op.input), op.result.type)]
 
@@ -106,8 +113,8 @@ def decompose_threadblock(graph: CustomizedOp) -> None:
 class DecomposeThreadblockPass(ModulePass):
     """Writes norms and reducing accumulators with squares, sums and plain accumulators.
 
-    Sums between the parts are fp32.  A reduction over the last dimension moves behind the loop, so
-    that iterations need no communication between threads.
+    Sums between the parts are fp32, or i32 of integers.  A reduction over the last dimension moves
+    behind the loop, so that iterations need no communication between threads.
 
     Before::
 

@@ -14,10 +14,12 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
 from mugraph.dialects.interfaces import FusesWithProducer, HasEpilogue
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.tb import epilogue_of
+from mugraph.dialects.tensor_types import element_bytes_of, element_type_of
 
 
 @dataclass(frozen=True)
@@ -29,12 +31,23 @@ class Fusion:
     epilogue: Epilogue
 
 
+def rounds_for_good(tail: Operation) -> bool:
+    """Whether fusing would leave out a rounding of the operand that the µGraph means.
+
+    That to 8 bits is what a quantised µGraph is about.  Sums of integers are not rounded.
+    """
+    kept, result = (element_type_of(value.type) for value in (tail.operands[0], tail.results[0]))
+    if is_integer(kept):
+        return kept != result
+    return element_bytes_of(tail.operands[0].type) == 1
+
+
 def find_fusion(tail: Operation) -> Fusion | None:
     """The fusion of an operator with the producer of its operand, where the rule allows it.
 
     The producer must have no other consumer, must be able to lead a chain (inputs and reducing
     accumulators cannot), and must not accumulate itself: what follows an accumulation runs after
-    the loop, its steps before it.
+    the loop, its steps before it.  A value of 8 bits is always rounded to them.
     """
     if not isinstance(tail, FusesWithProducer):
         return None
@@ -42,7 +55,7 @@ def find_fusion(tail: Operation) -> Fusion | None:
     lead = operand.owner
     if not isinstance(lead, HasEpilogue) or not operand.has_one_use():
         return None
-    if epilogue_of(lead).accumulates:
+    if epilogue_of(lead).accumulates or rounds_for_good(tail):
         return None
     epilogue = tail.fused_onto(epilogue_of(lead))
     return None if epilogue is None else Fusion(lead, tail, epilogue)
@@ -72,7 +85,8 @@ class FuseThreadblockPass(ModulePass):
 
     A chain is a leading operator and the steps of its epilogue; a binary operator may lead one
     but is never fused into one.  The values between the steps are no longer rounded to their
-    storage type.
+    storage type; where that has 8 bits, the operator stays as it is.  A ``tb.cast`` becomes the
+    type of the result.
 
     Before::
 

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from mugraph.dialects.cute import Layout
 from mugraph.runtime.errors import UserError
+from mugraph.runtime.strided import strided_view
 
 Array = npt.NDArray[Any]
 
@@ -115,8 +116,7 @@ def _view_of(memory: Array, layout: Layout[int]) -> Array:
         strides += reversed(mode.flat_stride)
     if any(stride < 0 for stride in strides):
         raise ValueError(f"the layout {layout} has a negative stride, which no tensor has")
-    steps = [stride * memory.itemsize for stride in strides]
-    return np.lib.stride_tricks.as_strided(memory, extents, steps)
+    return strided_view(memory, extents, strides)
 
 
 _POINTER = ctypes.c_void_p

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
+from xdsl.dialects.builtin import bf16, f8E4M3FN, f8E5M2, f16, f32, i8, i32
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
@@ -27,29 +27,28 @@ class CodegenError(DiagnosticException):
     """The IR cannot be printed as CUDA; the message says what to do."""
 
 
-_ELEMENT_TYPES: dict[type[Attribute], str] = {
-    Float16Type: "half_t",
-    BFloat16Type: "bfloat16_t",
-    Float32Type: "float",
+_ELEMENT_TYPES: dict[Attribute, str] = {
+    f16: "half_t",
+    bf16: "bfloat16_t",
+    f32: "float",
+    f8E4M3FN: "float_e4m3_t",
+    f8E5M2: "float_e5m2_t",
+    i8: "int8_t",
+    i32: "int32_t",
 }
 
 
-_LIBRARY_ONLY = (BFloat16Type,)
-"""Element types that cuBLAS takes and the headers of the runtime do not yet."""
+def element_type(type_: Attribute) -> str:
+    """The C++ type of an element."""
+    if type_ not in _ELEMENT_TYPES:
+        raise CodegenError(f"the CUDA target cannot store elements of type {type_}")
+    return _ELEMENT_TYPES[type_]
 
 
-def element_type(type_: Attribute, *, for_library: bool = False) -> str:
-    """The C++ type of an element, as kernels store it or only as a library takes it."""
-    known = type(type_) in _ELEMENT_TYPES
-    if not known or (isinstance(type_, _LIBRARY_ONLY) and not for_library):
-        raise CodegenError(f"the CUDA target cannot store elements of type {type_} yet")
-    return _ELEMENT_TYPES[type(type_)]
-
-
-def stored_type(value: SSAValue, *, for_library: bool = False) -> str:
+def stored_type(value: SSAValue) -> str:
     """The C++ type of the elements of a tensor or buffer; an error names who makes it."""
     try:
-        return element_type(element_type_of(value.type), for_library=for_library)
+        return element_type(element_type_of(value.type))
     except CodegenError as error:
         owner = value.owner.parent_op() if isinstance(value.owner, Block) else value.owner
         made_by = f" of {op_label(owner)}" if owner is not None else ""

@@ -21,15 +21,20 @@ from mugraph.codegen.cuda.cpp import (
 from mugraph.codegen.cuda.names import Names
 from mugraph.codegen.cuda.pieces import Piece, print_pieces
 from mugraph.dialects import kn, sched
+from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.interfaces import HasWorkspace
 from mugraph.dialects.kn.workspace import WORKSPACE_BYTES
 from mugraph.dialects.tensor_types import (
+    element_type_of,
     layout_of,
     op_label,
     shape_of,
     strides_of,
     value_label,
 )
+
+LIBRARY_BYTES = 4
+"""The alignment of the columns of integer matrices that cuBLAS reads."""
 
 
 @dataclass
@@ -41,22 +46,20 @@ class HostPrinter:
     kernel_names: dict[str, str]
     places: dict[SSAValue, str]
 
-    def declare(self, value: SSAValue, *, for_library: bool = False) -> str:
+    def declare(self, value: SSAValue) -> str:
         """Declares the pointer of a DTensor in the current block; returns its name."""
         if value not in self.places:
             raise CodegenError(
                 f"{value_label(value)} has no place in the workspace; run --plan-dtensor-memory"
             )
-        type_ = stored_type(value, for_library=for_library)
+        type_ = stored_type(value)
         name = self.names.of(value)
         self.writer.line(f"{type_} *{name} = ({type_}*){self.places[value]};")
         return name
 
-    def declare_all(self, values: Sequence[SSAValue], *, for_library: bool = False) -> list[str]:
+    def declare_all(self, values: Sequence[SSAValue]) -> list[str]:
         """Declares the pointers of an operator's tensors, each once; returns all their names."""
-        declared = {
-            value: self.declare(value, for_library=for_library) for value in dict.fromkeys(values)
-        }
+        declared = {value: self.declare(value) for value in dict.fromkeys(values)}
         return [declared[value] for value in values]
 
 
@@ -145,10 +148,37 @@ def strides_in_memory(value: SSAValue) -> tuple[int, ...]:
     return strides_of(layout)
 
 
+def library_computation(op: kn.MatmulOp) -> str:
+    """How cuBLAS adds up products; refuses i8 that it cannot read.
+
+    Source: cuBLAS's documentation of ``cublasGemmEx``: with integers, all leading dimensions are
+    multiples of 4.
+    """
+    if op.computation is kn.Computation.F16:
+        return "CUBLAS_COMPUTE_16F"
+    if op.multiplies_in_tf32(op.lhs):
+        return "CUBLAS_COMPUTE_32F_FAST_TF32"
+    if not is_integer(element_type_of(op.lhs.type)):
+        return "CUBLAS_COMPUTE_32F"
+    for value in (op.lhs, op.rhs):
+        shape, strides = shape_of(value.type), strides_in_memory(value)
+        if any(
+            extent > 1 and stride != 1 and stride % LIBRARY_BYTES
+            for extent, stride in zip(shape, strides, strict=True)
+        ):
+            raise CodegenError(
+                f"{op_label(op)} calls cuBLAS, which needs strides of i8 matrices in multiples of "
+                f"{LIBRARY_BYTES} bytes; {value_label(value)} has strides "
+                f"({','.join(map(str, strides))}): pad it, or use a 'tb.matmul' in a "
+                "'kn.customized'"
+            )
+    return "CUBLAS_COMPUTE_32I"
+
+
 @print_host_operation.register
 def _(op: kn.MatmulOp, printer: HostPrinter) -> None:
     a, b, c = op.lhs, op.rhs, op.result
-    pointers = printer.declare_all((a, b, c), for_library=True)
+    pointers = printer.declare_all((a, b, c))
     *leading, m, k = shape_of(a.type)
     n = shape_of(b.type)[-1]
     # One call computes the matrices of all leading dimensions that merge in every tensor.
@@ -167,7 +197,7 @@ def _(op: kn.MatmulOp, printer: HostPrinter) -> None:
     spacing = ",".join(
         str(spacing_of(leading[looped:], strides[looped:])) for strides in batch_strides
     )
-    compute = "CUBLAS_COMPUTE_16F" if op.computation is kn.Computation.F16 else "CUBLAS_COMPUTE_32F"
+    compute = library_computation(op)
     operands = f"stream, {pointers[2]},{pointers[0]},{pointers[1]}"
     printer.writer.line(
         f"kn::gemm<{compute}>({operands}, {m},{n},{k}, {matrices}, "

@@ -23,6 +23,7 @@ from mugraph.codegen.cuda.cpp import (
 )
 from mugraph.codegen.cuda.names import Names
 from mugraph.dialects import sched
+from mugraph.dialects.cute.atoms import PRODUCT_ATOMS, mma_atom
 from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.tb import epilogue_of
@@ -126,18 +127,14 @@ def _(op: sched.AllocOp, printer: KernelPrinter) -> None:
     )
 
 
-RUNTIME_ATOM = "SM80_16x8x16_F32F16F16F32_TN"
-"""The tensor-core instruction of ``tb::Matmul`` and ``tb::MmaFragment``."""
-
-
-def warps_of(mma: TiledMmaAttr) -> tuple[int, int]:
-    """How many warps share a product along m and n; refuses instructions the headers lack."""
-    if mma.atom != RUNTIME_ATOM or mma.thr_layout[2] != 1:
+def atom_of(mma: TiledMmaAttr) -> str:
+    """The class of an instruction in the runtime; refuses instructions that it lacks."""
+    if mma.atom not in PRODUCT_ATOMS or mma.thr_layout[2] != 1:
         raise CodegenError(
-            f"the CUDA target's matrix products use {RUNTIME_ATOM}, with one warp along k; it "
-            f"cannot print {mma} yet"
+            f"the CUDA target's matrix products use {', '.join(sorted(PRODUCT_ATOMS))}, with one "
+            f"warp along k; it cannot print {mma} yet"
         )
-    return mma.thr_layout[0], mma.thr_layout[1]
+    return f"atoms::{mma.atom}"
 
 
 def fragment_class(type_: sched.FragmentType) -> str:
@@ -145,8 +142,9 @@ def fragment_class(type_: sched.FragmentType) -> str:
     shape = type_.get_shape()
     mma = type_.tiled_mma
     if mma is not None:
-        warps_m, warps_n = warps_of(mma)
-        return f"tb::MmaFragment<{warps_m}, {warps_n}, {shape[-2]}, {shape[-1]}>"
+        atom = atom_of(mma)
+        warps_m, warps_n, _ = mma.thr_layout
+        return f"tb::MmaFragment<{warps_m}, {warps_n}, {shape[-2]}, {shape[-1]}, {atom}>"
     partition = type_.partition
     if partition is None:
         raise CodegenError(f"the CUDA target cannot hold {type_} in registers yet")
@@ -170,8 +168,8 @@ def fragment_type_of(value: SSAValue) -> sched.FragmentType:
 
 @print_operation.register
 def _(op: sched.FragmentOp, printer: KernelPrinter) -> None:
-    name = printer.names.of(op.result)
-    printer.writer.line(f"float {name}[{fragment_class(fragment_type_of(op.result))}::kValues];")
+    name, type_ = printer.names.of(op.result), stored_type(op.result)
+    printer.writer.line(f"{type_} {name}[{fragment_class(fragment_type_of(op.result))}::kValues];")
 
 
 @print_operation.register
@@ -340,14 +338,16 @@ def _(op: sched.MmaOp, printer: KernelPrinter) -> None:
     mma = fragment_type_of(op.accumulator).tiled_mma
     if mma is None:
         raise CodegenError(f"{op_label(op)}: the accumulator is not a tensor-core fragment")
-    warps_m, warps_n = warps_of(mma)
-    flags = ", ".join("true" if flag else "false" for flag in op.ldmatrix)
+    atom = atom_of(mma)
+    warps_m, warps_n, _ = mma.thr_layout
+    flags = "".join("true, " if flag else "false, " for flag in op.ldmatrix)
+    kind, flags = ("ScalarMatmul", "") if mma_atom(mma.atom).is_scalar else ("Matmul", flags)
     writer = printer.writer
     writer.open(f"{{  {printer.describe(op)}")
     writer.line(f"using A = {matrix_layout(op.lhs)};")
     writer.line(f"using B = {matrix_layout(op.rhs, transposed=True)};")
     writer.line(
-        f"tb::Matmul<{warps_m}, {warps_n}, A, B, {flags}>::mma("
+        f"tb::{kind}<{warps_m}, {warps_n}, A, B, {flags}{atom}>::mma("
         f"{printer.names.of(op.accumulator)}, {printer.pointer(op.lhs)}, "
         f"{printer.pointer(op.rhs)}, thread);"
     )

@@ -14,6 +14,7 @@ from mugraph.dialects.kn.compute import (
     UNARY_OPERATORS,
     AddOp,
     BinaryOp,
+    CastOp,
     ClampOp,
     Computation,
     ComputationAttr,
@@ -46,6 +47,7 @@ Kn = Dialect(
     [
         MatmulOp,
         *ELEMENTWISE_OPERATORS,
+        CastOp,
         ReductionOp,
         RmsNormOp,
         CopyOp,
@@ -66,6 +68,7 @@ __all__ = [
     "AddOp",
     "AllReduceOp",
     "BinaryOp",
+    "CastOp",
     "ChunkOp",
     "ClampOp",
     "Computation",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import Float16Type, TensorType
+from xdsl.dialects.builtin import Float8E4M3FNType, Float8E5M2Type, Float16Type, TensorType
 from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import Attribute, SpacedOpaqueSyntaxAttribute, SSAValue
 from xdsl.irdl import (
@@ -17,6 +17,12 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
+from mugraph.dialects.element_types import (
+    is_integer,
+    verify_joined_types,
+    verify_no_integers,
+    verify_product_types,
+)
 from mugraph.dialects.elementwise import BINARY_FUNCTIONS, UNARY_FUNCTIONS
 from mugraph.dialects.elementwise_operators import (
     FunctionOperator,
@@ -25,6 +31,7 @@ from mugraph.dialects.elementwise_operators import (
 )
 from mugraph.dialects.kn.kernel import KernelOp, prefer_same_innermost
 from mugraph.dialects.layout_problem import LayoutProblem
+from mugraph.dialects.precision import HasPrecision, Precision, PrecisionAttr
 from mugraph.dialects.shapes import matmul_shape
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
 
@@ -44,10 +51,11 @@ class ComputationAttr(EnumAttribute[Computation], SpacedOpaqueSyntaxAttribute):
 
 
 @irdl_op_definition
-class MatmulOp(KernelOp):
+class MatmulOp(KernelOp, HasPrecision):
     """The batched matrix product of [..., M, K] and [..., K, N], by cuBLAS.
 
     Accumulates in fp32, or in fp16 where the graph asks for it: ``kn.matmul %a, %b compute f16``.
+    f32 is multiplied as TF32, or in plain fp32 with ``precision ieee``; i8 is added up in i32.
     """
 
     name = "kn.matmul"
@@ -57,7 +65,8 @@ class MatmulOp(KernelOp):
     compute = opt_prop_def(ComputationAttr)
 
     assembly_format = (
-        "$lhs `,` $rhs (`compute` $compute^)? (`workspace` $workspace^)? attr-dict "
+        "$lhs `,` $rhs (`compute` $compute^)? (`precision` $precision^)? "
+        "(`workspace` $workspace^)? attr-dict "
         "`:` `(` type($lhs) `,` type($rhs) `)` `->` type($result)"
     )
 
@@ -67,11 +76,15 @@ class MatmulOp(KernelOp):
         rhs: SSAValue,
         result_type: Attribute,
         compute: Computation | None = None,
+        precision: Precision | None = None,
     ) -> None:
         super().__init__(
             operands=[lhs, rhs],
             result_types=[result_type],
-            properties={"compute": None if compute is None else ComputationAttr(compute)},
+            properties={
+                "compute": None if compute is None else ComputationAttr(compute),
+                "precision": None if precision is None else PrecisionAttr(precision),
+            },
         )
 
     @property
@@ -84,13 +97,20 @@ class MatmulOp(KernelOp):
         return matmul_shape(shape_of(self.lhs.type), shape_of(self.rhs.type))
 
     def verify_(self) -> None:
-        """As any kernel; all tensors have one element type, as a cuBLAS call takes."""
+        """As any kernel; all tensors have one element type that cuBLAS takes, or i8 into i32."""
         super().verify_()
+        verify_product_types(self, self.lhs, self.rhs, self.result, "kn.cast")
+        self.verify_precision(self.lhs)
         types = [element_type_of(value.type) for value in (self.lhs, self.rhs, self.result)]
-        if len(set(types)) > 1:
+        if not is_integer(types[0]) and len(set(types)) > 1:
             raise VerifyException(
                 f"{op_label(self)} multiplies {types[0]} by {types[1]} into {types[2]}; cuBLAS "
-                "takes one element type: convert the others"
+                "takes one element type: insert a 'kn.cast'"
+            )
+        if isinstance(types[0], Float8E4M3FNType | Float8E5M2Type):
+            raise VerifyException(
+                f"{op_label(self)} multiplies {types[0]}, which cuBLAS cannot in these layouts; "
+                "insert a 'kn.cast' to f16, or use a 'tb.matmul' in a 'kn.customized'"
             )
         if self.computation is Computation.F16 and not isinstance(types[0], Float16Type):
             raise VerifyException(
@@ -126,9 +146,15 @@ class ElementwiseOp(KernelOp, FunctionOperator, ABC):
     """A kernel that computes each element from the elements at the same place."""
 
     def verify_(self) -> None:
-        """As any kernel; the function takes its constants."""
+        """As any kernel; the function takes its constants, and the element types may meet."""
         self.verify_function()
         super().verify_()
+        self.verify_types()
+
+    def verify_types(self) -> None:
+        """Checks that the tensors are of floating-point numbers, and of types that may meet."""
+        verify_no_integers(self, [*self.operands, self.result], "kn.cast")
+        verify_joined_types(self, self.operands, "kn.cast")
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """Operands and result share their innermost dimension, unless a user fixed them otherwise.
@@ -157,6 +183,21 @@ class UnaryOp(ElementwiseOp, ABC):
             result_types=[result_type],
             properties=constant_properties(self.FUNCTION, constants),
         )
+
+
+@irdl_op_definition
+class CastOp(UnaryOp):
+    """Each element in another element type; rounds and saturates as ``tb.cast``."""
+
+    name = "kn.cast"
+
+    def verify_types(self) -> None:
+        """Any element type to any other."""
+        if element_type_of(self.input.type) == element_type_of(self.result.type):
+            raise VerifyException(
+                f"{op_label(self)} converts {element_type_of(self.input.type)} to itself; leave "
+                "it out"
+            )
 
 
 class BinaryOp(ElementwiseOp, ABC):

@@ -11,6 +11,7 @@ from xdsl.irdl import result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.element_types import verify_values
 from mugraph.dialects.interfaces import HasLayoutConstraints
 from mugraph.dialects.kn.workspace import WorkspaceOp
 from mugraph.dialects.layout_problem import LayoutProblem
@@ -35,8 +36,9 @@ class KernelOp(WorkspaceOp, HasLayoutConstraints, ABC):
         return broadcast_shape([shape_of(operand.type) for operand in self.operands])
 
     def verify_(self) -> None:
-        """Checks the result's extents and the workspace."""
+        """Checks the result's extents, the workspace and that element types are known."""
         WorkspaceOp.verify_(self)
+        verify_values(self, [*self.operands, self.result])
         try:
             expected = self.expected_shape()
         except ShapeError as error:
@@ -59,13 +61,14 @@ class MovesElements(WorkspaceOp, HasLayoutConstraints, ABC):
         """
 
     def verify_element_types(self) -> None:
-        """Raises ``VerifyException`` where tensors differ in their element type."""
+        """Raises ``VerifyException`` where tensors differ in their element type, or have none."""
+        verify_values(self, [*self.operands, *self.results])
         types = [element_type_of(value.type) for value in (*self.operands, *self.results)]
         for other in types[1:]:
             if other != types[0]:
                 raise VerifyException(
                     f"{op_label(self)} moves elements as they are, but its tensors are of "
-                    f"{types[0]} and {other}; convert one of them with another operator"
+                    f"{types[0]} and {other}; insert a 'kn.cast' to convert one of them"
                 )
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:

@@ -24,6 +24,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.element_types import verify_no_integers
 from mugraph.dialects.elementwise import round_to_fp32
 from mugraph.dialects.kn.kernel import KernelOp, prefer_same_innermost
 from mugraph.dialects.launch_extents import extents_of
@@ -56,6 +57,11 @@ class ReductionOp(KernelOp):
             result_types=[result_type],
             properties={"dim": IntegerAttr(dim, i64)},
         )
+
+    def verify_(self) -> None:
+        """As any kernel; of floating-point numbers."""
+        super().verify_()
+        verify_no_integers(self, [self.input, self.result], "kn.cast")
 
     @property
     def reduced_dim(self) -> int:
@@ -162,8 +168,9 @@ class RmsNormOp(KernelOp):
         return shape
 
     def verify_(self) -> None:
-        """As any kernel; epsilon is not negative."""
+        """As any kernel; of floating-point numbers, and epsilon is not negative."""
         super().verify_()
+        verify_no_integers(self, [*self.operands, self.result], "kn.cast")
         if not 0.0 <= self.epsilon_value < math.inf:
             raise VerifyException(
                 f"{op_label(self)}: epsilon {self.epsilon_value} must be a number of at least 0"

@@ -24,6 +24,15 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
 from mugraph.dialects.assembly import NamedFunction, ThenEpilogue
+from mugraph.dialects.cute.atoms import (
+    PRODUCT_ATOMS,
+    loads_as_stored,
+    mma_atom,
+    scalar_atom,
+    tensor_core_atom,
+)
+from mugraph.dialects.cute.attributes import TiledMmaAttr
+from mugraph.dialects.element_types import element_type_name, verify_same_type
 from mugraph.dialects.elementwise import (
     Epilogue,
     EpilogueAttr,
@@ -51,7 +60,7 @@ from mugraph.dialects.tb.compute import (
     strided_groups,
 )
 from mugraph.dialects.tb.layouts import reduction_accesses
-from mugraph.dialects.tensor_types import dims, op_label, shape_of
+from mugraph.dialects.tensor_types import dims, element_type_of, op_label, shape_of, value_label
 
 Destination = SharedType | FragmentType
 
@@ -312,11 +321,12 @@ class ReduceOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
 
 @irdl_op_definition
 class MmaOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
-    """Adds the product of two shared matrices to an accumulator fragment, on tensor cores.
+    """Adds the product of two shared matrices to an accumulator fragment.
 
-    The fragment's ``#cute.tiled_mma`` names the instruction and the warps along m and n.
-    ``ldmatrix [true, true]`` says which operands are loaded with ``ldmatrix``; others element by
-    element.
+    The fragment's ``#cute.tiled_mma`` names the instruction, of tensor cores or of single threads,
+    and the warps (or threads) along m and n.  ``ldmatrix [true, true]`` says which operands are
+    loaded with ``ldmatrix``; others element by element, converted to what the instruction takes:
+    f8 exactly to f16, f32 rounded to TF32.
     """
 
     name = "sched.mma"
@@ -372,6 +382,31 @@ class MmaOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffect
             raise VerifyException(
                 f"{op_label(self)}: the accumulator must be a fragment with a #cute.tiled_mma"
             )
+        self._verify_instruction(accumulator, accumulator.tiled_mma)
+
+    def _verify_instruction(self, accumulator: FragmentType, mma: TiledMmaAttr) -> None:
+        """The operands are of one type, which the instruction multiplies."""
+        verify_same_type(self, [self.lhs, self.rhs], "sched.elementwise identity")
+        element = element_type_name(element_type_of(self.lhs.type))
+        taken = tensor_core_atom(element), scalar_atom(element)
+        atom = mma_atom(mma.atom)
+        if atom.name in PRODUCT_ATOMS and atom not in taken:
+            raise VerifyException(
+                f"{op_label(self)}: {atom.name} does not multiply "
+                f"{element_type_of(self.lhs.type)}; use {taken[0].name} or {taken[1].name}"
+            )
+        summed = element_type_name(accumulator.element_type)
+        if summed != atom.c_type:
+            raise VerifyException(
+                f"{op_label(self)}: {atom.name} adds up in {atom.c_type}, the accumulator holds "
+                f"{accumulator.element_type}"
+            )
+        for value, uses_ldmatrix in zip((self.lhs, self.rhs), self.ldmatrix, strict=True):
+            if uses_ldmatrix and (atom.is_scalar or not loads_as_stored(atom, element)):
+                raise VerifyException(
+                    f"{op_label(self)}: ldmatrix cannot load {value_label(value)}, whose elements "
+                    f"{atom.name} takes only after a conversion"
+                )
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
         """Rows of 16 bytes, one below the other, of both operands."""

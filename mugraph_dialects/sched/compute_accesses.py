@@ -8,6 +8,7 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.cute import Layout
+from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
 from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.sched.accesses import (
@@ -34,8 +35,10 @@ from mugraph.dialects.sched.mappings import (
 )
 from mugraph.dialects.sched.operand_mappings import (
     MatmulOperand,
+    ScalarOperand,
     element_stream,
     ldmatrix_streams,
+    scalar_stream,
 )
 from mugraph.dialects.sched.structure import AllocOp
 from mugraph.dialects.sched.types import FragmentType, SharedType
@@ -128,11 +131,11 @@ def reduce_accesses(
     ]
 
 
-def _warps(op: Operation, mma: TiledMmaAttr | None) -> tuple[int, int]:
+def _warps(op: Operation, mma: TiledMmaAttr | None) -> tuple[MmaAtom, int, int]:
     if mma is None:
         raise AccessError(f"{op_label(op)}: the accumulator is not a tensor-core fragment")
     warps_m, warps_n, _ = mma.thr_layout
-    return warps_m, warps_n
+    return mma_atom(mma.atom), warps_m, warps_n
 
 
 def mma_accesses(
@@ -140,13 +143,18 @@ def mma_accesses(
 ) -> list[ThreadAccess]:
     """The reads of both operands, by ``ldmatrix`` (four matrices, then two) or one by one."""
     accesses: list[ThreadAccess] = []
-    warps_m, warps_n = _warps(op, mma)
+    atom, warps_m, warps_n = _warps(op, mma)
     block, stage = enclosing_kernel(op).threads, stage_reference(op)
     for operand, uses_ldmatrix in enumerate(ldmatrix):
         value = op.operands[operand]
         layout, shape = resolved_layout_of(value), shape_of(value.type)
         matrix = matrix_layout(layout, shape, transposed=operand == 1)
-        mapping = MatmulOperand(operand == 0, warps_m, warps_n, matrix)
+        if atom.is_scalar:
+            scalar = ScalarOperand(operand == 0, warps_m, warps_n, matrix)
+            stream = scalar_stream(scalar, block=block)
+            accesses.append(plain_access(op, operand, AccessKind.READ, stage, stream))
+            continue
+        mapping = MatmulOperand(operand == 0, warps_m, warps_n, matrix, atom.packed)
         if not uses_ldmatrix:
             stream = element_stream(mapping, block=block)
             accesses.append(plain_access(op, operand, AccessKind.READ, stage, stream))
@@ -182,9 +190,9 @@ def store_accesses(op: Operation, *, accumulates: bool) -> list[ThreadAccess]:
     if fragment.partition is not None:
         stream = partitioned_stream(op, 1, fragment.partition, shape)
     else:
-        warps_m, warps_n = _warps(op, fragment.tiled_mma)
+        atom, warps_m, warps_n = _warps(op, fragment.tiled_mma)
         stream = mma_fragment_stream(
-            MmaFragment(warps_m, warps_n, shape[-2], shape[-1]),
+            MmaFragment(atom, warps_m, warps_n, shape[-2], shape[-1]),
             matrix_layout(resolved_layout_of(destination), shape),
             block=enclosing_kernel(op).threads,
         )

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mugraph.dialects.cute import ComposedLayout, Layout
+from mugraph.dialects.cute.atoms import MmaAtom
 from mugraph.dialects.partition import VECTOR_BYTES
 from mugraph.dialects.tensor_types import AnyLayout, base_layout, strides_of
 
@@ -29,10 +30,8 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 IDLE = -1
 """The offset of a thread that takes no part in an instruction."""
 WARP = 32
-ATOM_M, ATOM_N, ATOM_K = 16, 8, 16
-"""The extents of one tensor-core instruction."""
-LINE = 8
-"""Elements of 16 bits in one line of ``ldmatrix``."""
+ATOM_M, ATOM_N = 16, 8
+"""The extents of a tensor-core instruction of a warp along m and n."""
 
 _CACHED = 512
 _NO_GRANULE = 1 << 20
@@ -301,9 +300,12 @@ def reduce_destination_stream(
 class MmaFragment:
     """Twin of ``MmaFragment``: a ``rows`` x ``columns`` accumulator of ``warps_m * warps_n`` warps.
 
-    Value ``(i * tiles_n + j) * 4 + c`` of a thread is value c of its m tile i and n tile j.
+    Value ``(i * tiles_n + j) * V + c`` of a thread is value c, of the V that the instruction
+    ``atom`` gives a thread, of its m tile i and n tile j.  For an instruction of single threads,
+    read "thread" for "warp".
     """
 
+    atom: MmaAtom
     warps_m: int
     warps_n: int
     rows: int
@@ -312,25 +314,28 @@ class MmaFragment:
     @property
     def threads(self) -> int:
         """How many threads hold values."""
-        return self.warps_m * self.warps_n * WARP
+        return self.warps_m * self.warps_n * self.atom.threads
 
     @property
     def tiles_m(self) -> int:
         """Tiles of a warp along m."""
-        return math.ceil(math.ceil(self.rows / ATOM_M) / self.warps_m)
+        return math.ceil(math.ceil(self.rows / self.atom.shape_mnk[0]) / self.warps_m)
 
     @property
     def tiles_n(self) -> int:
         """Tiles of a warp along n."""
-        return math.ceil(math.ceil(self.columns / ATOM_N) / self.warps_n)
+        return math.ceil(math.ceil(self.columns / self.atom.shape_mnk[1]) / self.warps_n)
 
     def coordinates(self) -> tuple[IntArray, IntArray]:
         """Row and column of every value, ``[values, threads]``; some lie past the matrix."""
-        shape = (self.tiles_m, self.tiles_n, 4, self.threads)
+        shape = (self.tiles_m, self.tiles_n, self.atom.values_of_c, self.threads)
         i, j, c, thread = np.indices(shape, dtype=np.int64, sparse=True)
-        warp, lane = thread // WARP, thread % WARP
-        row = (i * self.warps_m + warp % self.warps_m) * ATOM_M + lane // 4 + 8 * (c // 2)
-        column = (j * self.warps_n + warp // self.warps_m) * ATOM_N + 2 * (lane % 4) + c % 2
+        warp, lane = np.divmod(thread, self.atom.threads)
+        atom_m, atom_n, _ = self.atom.shape_mnk
+        # The atom's coordinates are column-major.
+        within = linear_offsets(self.atom.c_layout, lane + self.atom.threads * c)
+        row = (i * self.warps_m + warp % self.warps_m) * atom_m + within % atom_m
+        column = (j * self.warps_n + warp // self.warps_m) * atom_n + within // atom_m
         flat = (math.prod(shape[:-1]), self.threads)
         return (
             np.broadcast_to(row, shape).reshape(flat),
@@ -339,6 +344,8 @@ class MmaFragment:
 
     def has_pairs(self, matrix: AnyLayout) -> bool:
         """Whether two neighbouring columns are always stored at once."""
+        if self.atom.values_of_c % 2:
+            return False
         plain = base_layout(matrix)
         rows, columns = modes_of(plain[0]), modes_of(plain[1])
         first_extent, first_stride = columns[0] if columns else (1, 0)

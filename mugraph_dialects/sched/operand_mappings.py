@@ -1,7 +1,9 @@
 """How a warp reads the operands of a tensor-core product: twin of ``tb/matmul_operand.h``.
 
-A tile of A is 16 rows of m, one of B 8 rows of n; B tiles are read two at a time.  Lines or
-elements past the matrix are replaced by valid ones, whose values never reach a result.
+A tile of A is 16 rows of m, one of B 8 rows of n; B tiles are read two at a time.  A register of 32
+bits holds ``packed`` neighbours along k, and one step along k is eight registers: 16 elements of
+16 bits, 32 of 8 bits, 8 of 32 bits.  Lines or elements past the matrix are replaced by valid ones,
+whose values never reach a result.
 """
 
 from __future__ import annotations
@@ -13,11 +15,9 @@ from functools import lru_cache
 import numpy as np
 
 from mugraph.dialects.sched.mappings import (
-    ATOM_K,
     ATOM_M,
     ATOM_N,
     IDLE,
-    LINE,
     WARP,
     IntArray,
     MappingError,
@@ -29,6 +29,9 @@ from mugraph.dialects.sched.mappings import (
     offset_of,
 )
 from mugraph.dialects.tensor_types import AnyLayout, base_layout
+
+ROWS = 8
+"""Lines of one matrix of ``ldmatrix``."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,17 @@ class MatmulOperand:
     warps_m: int
     warps_n: int
     matrix: AnyLayout
+    packed: int = 2
+
+    @property
+    def line(self) -> int:
+        """Elements in one line of ``ldmatrix``, four registers wide."""
+        return 4 * self.packed
+
+    @property
+    def step_depth(self) -> int:
+        """The extent of one instruction along k."""
+        return 8 * self.packed
 
     @property
     def rows(self) -> int:
@@ -76,8 +90,8 @@ class MatmulOperand:
 
     @property
     def steps(self) -> int:
-        """Steps of 16 along k, the last one perhaps partial."""
-        return math.ceil(self.depth / ATOM_K)
+        """Steps along k, the last one perhaps partial."""
+        return math.ceil(self.depth / self.step_depth)
 
     @property
     def transposed(self) -> bool:
@@ -96,17 +110,19 @@ class MatmulOperand:
         along, across = modes_of(lines), modes_of(others)
         return (
             (not along or along[0][1] == 1)
-            and (len(along) <= 1 or along[0][0] % LINE == 0)
-            and all(stride % LINE == 0 for _, stride in (*along[1:], *across))
-            and offset_of(self.matrix) % LINE == 0
-            and granule_of(self.matrix) % LINE == 0
+            and (len(along) <= 1 or along[0][0] % self.line == 0)
+            and all(stride % self.line == 0 for _, stride in (*along[1:], *across))
+            and offset_of(self.matrix) % self.line == 0
+            and granule_of(self.matrix) % self.line == 0
+            # Only elements of 16 bits can be transposed on the way.
+            and (self.packed == 2 or not self.transposed)
         )
 
     def origin(self, quarter: IntArray) -> tuple[IntArray, IntArray]:
         """Row and k of the first element of matrix ``quarter`` of a load (twin: matrix_origin)."""
         if self.is_a:
-            return quarter % 2 * 8, quarter // 2 * 8
-        return quarter // 2 * self.row_step, quarter % 2 * 8
+            return quarter % 2 * ROWS, quarter // 2 * self.line
+        return quarter // 2 * self.row_step, quarter % 2 * self.line
 
     def first_tiles(self) -> IntArray:
         """The tiles with which the loads of one k step begin."""
@@ -129,12 +145,12 @@ def ldmatrix_streams(operand: MatmulOperand, *, block: int) -> tuple[tuple[int, 
     if not operand.has_aligned_lines():
         raise MappingError(
             "ldmatrix needs rows or k contiguous, and every other stride (and the swizzle) in "
-            "multiples of 8 elements"
+            f"multiples of {operand.line} elements; and k contiguous unless elements have 16 bits"
         )
     thread = np.arange(operand.threads, dtype=np.int64)
     lane = thread % WARP
-    row, k = operand.origin(lane // LINE)
-    row, k = (row, k + lane % LINE) if operand.transposed else (row + lane % LINE, k)
+    row, k = operand.origin(lane // ROWS)
+    row, k = (row, k + lane % ROWS) if operand.transposed else (row + lane % ROWS, k)
     row = row + operand.warp_along(thread) * operand.tile_rows
     steps = np.arange(operand.steps, dtype=np.int64)[:, None, None]
     tiles = operand.first_tiles()
@@ -144,51 +160,101 @@ def ldmatrix_streams(operand: MatmulOperand, *, block: int) -> tuple[tuple[int, 
         if not chosen.size:
             continue
         at_row = row + chosen[None, :, None] * operand.row_step
-        at_k = k + steps * ATOM_K
+        at_k = k + steps * operand.step_depth
         offsets, significant = _lines(operand, at_row, at_k)
-        unused = lane >= matrices * LINE
+        unused = lane >= matrices * ROWS
         offsets = np.where(unused, IDLE, offsets)
         significant = np.where(unused, 0, significant)
-        streams.append((matrices, _stream(LINE, offsets, significant, block)))
+        streams.append((matrices, _stream(operand.line, offsets, significant, block)))
     return tuple(streams)
 
 
 def _lines(operand: MatmulOperand, row: IntArray, k: IntArray) -> tuple[IntArray, IntArray]:
     """Offsets of lines, moved inside the matrix, and how many elements of each count."""
-    rows, depth = operand.rows, operand.depth
+    rows, depth, line = operand.rows, operand.depth, operand.line
     if operand.transposed:
-        last_row, last_k = (rows - 1) // LINE * LINE, depth - 1
+        last_row, last_k = (rows - 1) // line * line, depth - 1
         left = np.where(k < depth, rows - row, 0)
     else:
-        last_row, last_k = rows - 1, (depth - 1) // LINE * LINE
+        last_row, last_k = rows - 1, (depth - 1) // line * line
         left = np.where(row < rows, depth - k, 0)
     offsets = matrix_offsets(operand.matrix, np.minimum(row, last_row), np.minimum(k, last_k))
-    return offsets, np.clip(left, 0, LINE)
+    return offsets, np.clip(left, 0, line)
 
 
 @lru_cache(512)
 def element_stream(operand: MatmulOperand, *, block: int) -> Stream:
-    """The elements that lanes read one by one, by k steps, tiles, registers and their halves."""
+    """The elements that lanes read one by one, by k steps, tiles, registers and their parts."""
     thread = np.arange(operand.threads, dtype=np.int64)
     lane = thread % WARP
     tiles = operand.first_tiles()
     loads = [
-        (tile, quarter, half)
+        (tile, quarter, part)
         for tile in tiles.tolist()
         for quarter in range(4 if operand.is_a or tile + 1 < operand.tiles else 2)
-        for half in range(2)
+        for part in range(operand.packed)
     ]
-    tile, quarter, half = np.array(loads, dtype=np.int64).T[:, None, :, None]
+    tile, quarter, part = np.array(loads, dtype=np.int64).T[:, None, :, None]
     row, k = operand.origin(quarter)
     row = row + lane // 4 + operand.warp_along(thread) * operand.tile_rows + tile * operand.row_step
     steps = np.arange(operand.steps, dtype=np.int64)[:, None, None]
-    k = k + 2 * (lane % 4) + half + steps * ATOM_K
+    k = k + operand.packed * (lane % 4) + part + steps * operand.step_depth
     offsets = matrix_offsets(
         operand.matrix,
         np.minimum(row, operand.rows - 1),
         np.minimum(k, operand.depth - 1),
     )
     significant = ((row < operand.rows) & (k < operand.depth)).astype(np.int64)
+    return _stream(1, offsets, significant, block)
+
+
+@dataclass(frozen=True)
+class ScalarOperand:
+    """An operand of a product by single threads: twin of ``ScalarMatmul``.
+
+    Thread t is (t % threads_m, t / threads_m) and computes the rows (or columns) that are so far
+    from its own, in steps of ``threads_m`` (or ``threads_n``).  ``matrix`` is (M, K) for A
+    (``is_a``) and (N, K) for B.
+    """
+
+    is_a: bool
+    threads_m: int
+    threads_n: int
+    matrix: AnyLayout
+
+    @property
+    def threads(self) -> int:
+        """How many threads multiply."""
+        return self.threads_m * self.threads_n
+
+    @property
+    def depth(self) -> int:
+        """The extent along k."""
+        return base_layout(self.matrix)[1].size()
+
+    def rows(self) -> tuple[IntArray, int]:
+        """The rows that each thread reads, [rows, threads], some past the last one, which is next.
+
+        Those past the last one are replaced by it.
+        """
+        thread = np.arange(self.threads, dtype=np.int64)
+        step = self.threads_m if self.is_a else self.threads_n
+        along = thread % self.threads_m if self.is_a else thread // self.threads_m
+        extent = base_layout(self.matrix)[0].size()
+        return along + np.arange(0, extent, step, dtype=np.int64)[:, None], extent - 1
+
+    def offsets(self) -> tuple[IntArray, IntArray]:
+        """What each thread reads, [k, rows, threads], and whether that can reach a result."""
+        row, last = self.rows()
+        k = np.arange(self.depth, dtype=np.int64)[:, None, None]
+        offsets = matrix_offsets(self.matrix, np.minimum(row, last), k)
+        return offsets, np.broadcast_to((row <= last).astype(np.int64), offsets.shape)
+
+
+@lru_cache(512)
+def scalar_stream(operand: ScalarOperand, *, block: int) -> Stream:
+    """The elements that threads read, by k, then by their rows."""
+    offsets, significant = operand.offsets()
     return _stream(1, offsets, significant, block)
 
 

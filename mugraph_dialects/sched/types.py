@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Self
 
-from xdsl.dialects.builtin import AnyFloat, ArrayAttr, IntAttr
+from xdsl.dialects.builtin import ArrayAttr, IntAttr
 from xdsl.ir import Attribute, Data, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
@@ -21,6 +21,7 @@ from mugraph.dialects.assembly import (
 )
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.attributes import LayoutAttr, TiledMmaAttr
+from mugraph.dialects.element_types import verify_element_type
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.tensor_types import verify_layout_fits, verify_no_broadcast
 
@@ -84,10 +85,7 @@ class BufferType(ParametrizedAttribute, TypeAttribute, ABC):
         """Checks extents, element type and layout."""
         if not self.shape.data or any(extent.data < 1 for extent in self.shape.data):
             raise VerifyException(f"!{self.name}: every extent must be at least 1")
-        if not isinstance(self.element_type, AnyFloat):
-            raise VerifyException(
-                f"!{self.name}: element type {self.element_type} is not a floating-point type"
-            )
+        verify_element_type(f"!{self.name}", self.element_type)
         self._verify_layout()
 
     @abstractmethod
@@ -146,6 +144,15 @@ class TensorMemoryType(AddressedType):
     name = "sched.tmem"
 
 
+def accumulators_per_thread(mma: TiledMmaAttr, rows: int, columns: int) -> int:
+    """How many values of a ``rows`` x ``columns`` product each thread holds."""
+    atom = mma_atom(mma.atom)
+    groups_m, groups_n, _ = mma.thr_layout
+    atom_m, atom_n, _ = atom.shape_mnk
+    tiles = math.ceil(rows / (atom_m * groups_m)) * math.ceil(columns / (atom_n * groups_n))
+    return tiles * atom.values_of_c
+
+
 @irdl_attr_definition
 class FragmentType(BufferType):
     """Values in registers; the third parameter says which thread holds which.
@@ -173,13 +180,7 @@ class FragmentType(BufferType):
             return self.partition.values_per_thread(shape)
         if self.tiled_mma is None:
             return 0
-        atom = mma_atom(self.tiled_mma.atom)
-        warps_m, warps_n, _ = self.tiled_mma.thr_layout
-        atom_m, atom_n, _ = atom.shape_mnk
-        tiles = math.ceil(shape[-2] / (atom_m * warps_m)) * math.ceil(
-            shape[-1] / (atom_n * warps_n)
-        )
-        return tiles * (atom_m * atom_n // atom.threads)
+        return accumulators_per_thread(self.tiled_mma, shape[-2], shape[-1])
 
     def _verify_layout(self) -> None:
         if not isinstance(self.layout, LinearPartitionAttr | TiledMmaAttr):

@@ -8,6 +8,7 @@ accumulators combine over the iterations, operators after them run once, after t
 from xdsl.ir import Dialect
 
 from mugraph.dialects.elementwise import EpilogueAttr, ScalarFunctionAttr
+from mugraph.dialects.precision import Precision, PrecisionAttr
 from mugraph.dialects.tb.accumulate import (
     AccumulatorKind,
     AccumulatorKindAttr,
@@ -24,6 +25,7 @@ from mugraph.dialects.tb.compute import (
     AddOp,
     AnyReductionOp,
     BinaryOp,
+    CastOp,
     ClampOp,
     DivOp,
     ElementwiseOp,
@@ -58,6 +60,7 @@ Tb = Dialect(
         OutputOp,
         MatmulOp,
         *ELEMENTWISE_OPERATORS,
+        CastOp,
         RmsNormOp,
         ReductionOp,
         ReductionToDimxStridedOp,
@@ -66,7 +69,7 @@ Tb = Dialect(
         ForloopAccumSumToDimxStridedOp,
         ForloopAccumSumToDimxContiguousOp,
     ],
-    [STensorType, EpilogueAttr, ScalarFunctionAttr, AccumulatorKindAttr],
+    [STensorType, EpilogueAttr, ScalarFunctionAttr, AccumulatorKindAttr, PrecisionAttr],
 )
 
 __all__ = [
@@ -80,6 +83,7 @@ __all__ = [
     "AddOp",
     "AnyReductionOp",
     "BinaryOp",
+    "CastOp",
     "ClampOp",
     "DivOp",
     "ElementwiseOp",
@@ -98,6 +102,8 @@ __all__ = [
     "MulScalarOp",
     "OutputOp",
     "PowOp",
+    "Precision",
+    "PrecisionAttr",
     "ReductionOp",
     "ReductionToDimxContiguousOp",
     "ReductionToDimxStridedOp",

@@ -24,6 +24,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
+from mugraph.dialects.element_types import verify_no_integers, verify_sum_types
 from mugraph.dialects.elementwise import Epilogue
 from mugraph.dialects.interfaces import (
     FusesWithProducer,
@@ -56,8 +57,9 @@ class AccumulatorOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, ABC)
         """The extents the result must have; raises ``VerifyException`` where none fit."""
 
     def verify_(self) -> None:
-        """Checks the result's extents."""
+        """Checks the result's extents and the element types."""
         expect_shape(self, self.result_shape(), self.result)
+        verify_sum_types(self, self.input, self.result, "tb.cast")
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """Each of its tensors is innermost or swizzled along the dimension the threads walk."""
@@ -116,6 +118,12 @@ class ForloopAccumOp(AccumulatorOp, FusesWithProducer):
             result_types=[result_type],
             properties={"kind": AccumulatorKindAttr(kind)},
         )
+
+    def verify_(self) -> None:
+        """As any accumulator; a root mean square is of floating-point numbers."""
+        super().verify_()
+        if self.kind.data is AccumulatorKind.RMS:
+            verify_no_integers(self, [self.input, self.result], "tb.cast")
 
     def result_shape(self) -> tuple[int, ...]:
         """The operand's extents; the last one 1 for ``sum`` and ``rms``."""

@@ -1,7 +1,8 @@
 """Operators that compute on tiles in shared memory.
 
 Every operator computes in fp32 and rounds once, to the element type of its result.  An operator
-with an epilogue applies it to each element before that rounding.
+with an epilogue applies it to each element before that rounding.  Operands of different types are
+joined by ``tb.cast``; which types may meet is said in :mod:`mugraph.dialects.element_types`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,13 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import ThenEpilogue
+from mugraph.dialects.element_types import (
+    is_integer,
+    verify_joined_types,
+    verify_no_integers,
+    verify_product_types,
+    verify_sum_types,
+)
 from mugraph.dialects.elementwise import (
     BINARY_FUNCTIONS,
     UNARY_FUNCTIONS,
@@ -45,6 +53,7 @@ from mugraph.dialects.interfaces import (
 )
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.partition import choose_lanes, result_order
+from mugraph.dialects.precision import HasPrecision, Precision, PrecisionAttr
 from mugraph.dialects.shapes import ShapeError, broadcast_shape, matmul_shape
 from mugraph.dialects.tb.layouts import (
     add_iteration_constraints,
@@ -55,7 +64,13 @@ from mugraph.dialects.tb.layouts import (
 )
 from mugraph.dialects.tb.memory import enclosing_graph
 from mugraph.dialects.tb.types import STensorType
-from mugraph.dialects.tensor_types import dims, element_bytes_of, op_label, shape_of
+from mugraph.dialects.tensor_types import (
+    dims,
+    element_bytes_of,
+    element_type_of,
+    op_label,
+    shape_of,
+)
 
 MATRIX_CHUNK_BYTES = 16
 """One row of an ``ldmatrix`` tile: what a matrix operand must keep contiguous."""
@@ -76,6 +91,15 @@ def expect_shape(op: Operation, expected: Sequence[int], result: SSAValue) -> No
         )
 
 
+def verify_epilogue(op: Operation, result: SSAValue) -> None:
+    """Raises ``VerifyException`` where an epilogue computes on integers."""
+    if is_integer(element_type_of(result.type)) and epilogue_of(op).functions:
+        raise VerifyException(
+            f"{op_label(op)}: its epilogue computes on floating-point numbers, but the result has "
+            f"elements of {element_type_of(result.type)}; insert a 'tb.cast' to f32 before them"
+        )
+
+
 class ElementwiseOp(FunctionOperator, HasEpilogue, HasLayoutConstraints, HasSharedAccesses, ABC):
     """An operator that computes each element from the elements at the same place."""
 
@@ -83,13 +107,19 @@ class ElementwiseOp(FunctionOperator, HasEpilogue, HasLayoutConstraints, HasShar
     traits = traits_def(Pure())
 
     def verify_(self) -> None:
-        """Checks the constants, and the result against the operands' extents."""
+        """Checks the constants, the element types, and the result against the operands' extents."""
         self.verify_function()
         try:
             expected = broadcast_shape([shape_of(operand.type) for operand in self.operands])
         except ShapeError as error:
             raise VerifyException(f"{op_label(self)}: {error}") from error
         expect_shape(self, expected, self.result)
+        self.verify_types()
+
+    def verify_types(self) -> None:
+        """Checks that the tensors are of floating-point numbers, and of types that may meet."""
+        verify_no_integers(self, [*self.operands, self.result], "tb.cast")
+        verify_joined_types(self, self.operands, "tb.cast")
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """All tensors are innermost or swizzled along the dimension the threads walk."""
@@ -132,6 +162,42 @@ class UnaryOp(ElementwiseOp, FusesWithProducer, ABC):
         for function in own.functions:
             fused = fused.then(function)
         return fused.then_accumulate() if own.accumulates else fused
+
+
+@irdl_op_definition
+class CastOp(UnaryOp):
+    """Each element in another element type: ``tb.cast %x : ... -> !tb.stensor<16x8xf8E4M3FN>``.
+
+    Rounds to nearest even.  f8E4M3FN, f8E5M2, i8 and i32 saturate: what is larger than their
+    largest number, infinities included, becomes that; f16 and bf16 overflow to infinities.  NaN
+    stays NaN, and becomes 0 in integers.  An i32 that fp32 cannot hold passes through fp32.
+    """
+
+    name = "tb.cast"
+
+    def verify_types(self) -> None:
+        """Any element type to any other, or to itself where an epilogue follows."""
+        same = element_type_of(self.input.type) == element_type_of(self.result.type)
+        if same and not epilogue_of(self):
+            raise VerifyException(
+                f"{op_label(self)} converts {element_type_of(self.input.type)} to itself; leave "
+                "it out"
+            )
+        verify_epilogue(self, self.result)
+
+    def fused_onto(self, epilogue: Epilogue) -> Epilogue | None:
+        """The epilogue as it is: its one rounding is then to the cast's type.
+
+        Integers are not rounded to on the way out of an operator on floating-point numbers, and
+        of two casts both are made.
+        """
+        if isinstance(self.input.owner, CastOp):
+            return None
+        if any(is_integer(element_type_of(value.type)) for value in (self.input, self.result)):
+            return None
+        for function in epilogue_of(self).functions:
+            epilogue = epilogue.then(function)
+        return epilogue.then_accumulate() if epilogue_of(self).accumulates else epilogue
 
 
 class BinaryOp(ElementwiseOp, ABC):
@@ -178,10 +244,13 @@ PowOp = BINARY_OPERATORS["pow"]
 
 
 @irdl_op_definition
-class MatmulOp(HasEpilogue, HasLayoutConstraints, HasSharedAccesses):
+class MatmulOp(HasEpilogue, HasPrecision, HasLayoutConstraints, HasSharedAccesses):
     """The matrix product of [..., M, K] and [..., K, N]; leading extents are 1.
 
     ``%m = tb.matmul %a, %b then [exp] : (...) -> ...`` applies an epilogue to each element.
+
+    Both operands have one element type.  i8 is added up in i32, exactly (modulo 2^32); everything
+    else in fp32.  f32 is multiplied as TF32, or in plain fp32 with ``precision ieee``.
     """
 
     name = "tb.matmul"
@@ -192,16 +261,26 @@ class MatmulOp(HasEpilogue, HasLayoutConstraints, HasSharedAccesses):
     traits = traits_def(Pure())
 
     assembly_format = (
-        "$lhs `,` $rhs custom<ThenEpilogue>($epilogue) attr-dict "
+        "$lhs `,` $rhs (`precision` $precision^)? custom<ThenEpilogue>($epilogue) attr-dict "
         "`:` `(` type($lhs) `,` type($rhs) `)` `->` type($result)"
     )
     custom_directives = (ThenEpilogue,)
 
-    def __init__(self, lhs: SSAValue, rhs: SSAValue, result_type: Attribute) -> None:
-        super().__init__(operands=[lhs, rhs], result_types=[result_type])
+    def __init__(
+        self,
+        lhs: SSAValue,
+        rhs: SSAValue,
+        result_type: Attribute,
+        precision: Precision | None = None,
+    ) -> None:
+        super().__init__(
+            operands=[lhs, rhs],
+            result_types=[result_type],
+            properties={"precision": None if precision is None else PrecisionAttr(precision)},
+        )
 
     def verify_(self) -> None:
-        """Checks ranks, the contracted extent, leading extents and the result."""
+        """Checks ranks, the contracted extent, leading extents, element types and the result."""
         lhs, rhs = shape_of(self.lhs.type), shape_of(self.rhs.type)
         try:
             expected = matmul_shape(lhs, rhs)
@@ -213,6 +292,9 @@ class MatmulOp(HasEpilogue, HasLayoutConstraints, HasSharedAccesses):
                 "split them over the grid"
             )
         expect_shape(self, expected, self.result)
+        verify_product_types(self, self.lhs, self.rhs, self.result, "tb.cast")
+        verify_epilogue(self, self.result)
+        self.verify_precision(self.lhs)
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """Both matrix dimensions are innermost or swizzled; operands suit ``ldmatrix``."""
@@ -261,8 +343,9 @@ class RmsNormOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
         super().__init__(operands=[operand], result_types=[result_type or operand.type])
 
     def verify_(self) -> None:
-        """Checks that the result has the operand's extents."""
+        """Checks that the result has the operand's extents, and the element types."""
         expect_shape(self, shape_of(self.input.type), self.result)
+        verify_no_integers(self, [self.input, self.result], "tb.cast")
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """As an element-wise operator."""
@@ -347,6 +430,8 @@ class AnyReductionOp(HasEpilogue, HasLayoutConstraints, HasSharedAccesses, ABC):
                 f"{op_label(self)}: {shape[self.reduced_dim]} elements along dimension "
                 f"{self.reduced_dim} do not fall into {result[self.reduced_dim]} equal groups"
             )
+        verify_sum_types(self, self.input, self.result, "tb.cast")
+        verify_epilogue(self, self.result)
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """The operand is innermost or swizzled along the dimension the threads walk.

@@ -19,6 +19,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.copies import TileCopy
+from mugraph.dialects.element_types import is_integer, verify_element_type
 from mugraph.dialects.interfaces import HasLayoutConstraints, HasSharedAccesses, SharedAccess
 from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.layout_problem import LayoutProblem
@@ -222,6 +223,12 @@ class OutputOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
             raise VerifyException(
                 f"{op_label(self)}: a tensor of {dims(shape)} has tiles of {dims(tile)} under "
                 f"this omap, but the operand has {dims(shape_of(self.stensor.type))}"
+            )
+        stored, given = element_type_of(self.dtensor_type), element_type_of(self.stensor.type)
+        verify_element_type(op_label(self), stored)
+        if stored != given and (is_integer(stored) or is_integer(given)):
+            raise VerifyException(
+                f"{op_label(self)} stores {given} as {stored}; insert a 'tb.cast' before it"
             )
 
     def tile_copy(self, strides: Sequence[int], tile_strides: Sequence[int]) -> TileCopy:

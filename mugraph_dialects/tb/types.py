@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import AnyFloat, ArrayAttr, IntAttr, NoneAttr
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, NoneAttr
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
@@ -17,6 +17,7 @@ from mugraph.dialects.assembly import (
     print_shaped_type_parameters,
 )
 from mugraph.dialects.cute.attributes import LayoutAttr
+from mugraph.dialects.element_types import verify_element_type
 from mugraph.dialects.tensor_types import verify_layout_fits, verify_no_broadcast
 
 
@@ -60,10 +61,7 @@ class STensorType(ParametrizedAttribute, TypeAttribute):
         """Checks extents, element type, and that the layout has one mode a dimension."""
         if not self.shape.data or any(extent.data < 1 for extent in self.shape.data):
             raise VerifyException("!tb.stensor: every extent must be at least 1")
-        if not isinstance(self.element_type, AnyFloat):
-            raise VerifyException(
-                f"!tb.stensor: element type {self.element_type} is not a floating-point type"
-            )
+        verify_element_type("!tb.stensor", self.element_type)
         if isinstance(self.layout, LayoutAttr):
             verify_layout_fits("!tb.stensor", self.get_shape(), self.layout.data)
             verify_no_broadcast("!tb.stensor", self.layout.data)

@@ -18,9 +18,9 @@ import numpy as np
 
 from mugraph.dialects.copies import ASYNC_BYTES, TileCopy, copy_vector, global_innermost
 from mugraph.dialects.cute import Layout
+from mugraph.dialects.cute.atoms import MmaAtom
 from mugraph.dialects.partition import VECTOR_BYTES, LinearPartition, iteration_order
 from mugraph.dialects.sched.mappings import (
-    LINE,
     IntArray,
     MmaFragment,
     ReduceSum,
@@ -34,8 +34,10 @@ from mugraph.dialects.sched.mappings import (
 )
 from mugraph.dialects.sched.operand_mappings import (
     MatmulOperand,
+    ScalarOperand,
     element_stream,
     ldmatrix_streams,
+    scalar_stream,
 )
 from mugraph.dialects.tb.compute import Groups
 from mugraph.dialects.tensor_types import AnyLayout, innermost_dimension
@@ -52,7 +54,6 @@ from mugraph.passes.analysis.wavefronts import (
 from mugraph.passes.plan_swizzle.choose import SwizzleDemand, choose_swizzle
 
 _CACHED = 4096
-LDMATRIX_ELEMENT_BYTES = 2
 
 
 @dataclass(frozen=True)
@@ -157,19 +158,40 @@ def partitioned_work(
     return _best(works())
 
 
+@dataclass(frozen=True)
+class ProductPartition:
+    """The instruction of a matrix product, and how many warps lie along m and n.
+
+    For an instruction of single threads, how many threads.
+    """
+
+    atom: MmaAtom
+    m: int
+    n: int
+
+
 @lru_cache(_CACHED)
-def operand_work(tile: Tile, *, is_a: bool, warps_m: int, warps_n: int, threads: int) -> Work:
-    """The loads of one operand of a tensor-core product, by ``ldmatrix`` where it can."""
+def operand_work(
+    tile: Tile, product: ProductPartition, *, is_a: bool, as_stored: bool, threads: int
+) -> Work:
+    """The loads of one operand of a matrix product, by ``ldmatrix`` where it can.
+
+    ``as_stored``: whether the instruction takes the elements without a conversion of their width.
+    """
     rank = len(tile.shape)
     innermost = innermost_dimension(tile.shape, tile.strides)
     walk = rank - 2 if innermost == rank - 1 else rank - 1
 
     def works() -> Iterator[Work]:
-        for layout in tile.layouts(walk, LINE):
+        for layout in tile.layouts(walk, VECTOR_BYTES // tile.element_bytes):
             matrix = matrix_layout(layout, tile.shape, transposed=not is_a)
-            mapping = MatmulOperand(is_a, warps_m, warps_n, matrix)
+            if product.atom.is_scalar:
+                scalar = ScalarOperand(is_a, product.m, product.n, matrix)
+                yield _load(scalar_stream(scalar, block=threads), tile.element_bytes)
+                continue
+            mapping = MatmulOperand(is_a, product.m, product.n, matrix, product.atom.packed)
             by_lines = (
-                tile.element_bytes == LDMATRIX_ELEMENT_BYTES
+                as_stored
                 and innermost is not None
                 and innermost >= rank - 2
                 and mapping.has_aligned_lines()
@@ -188,15 +210,16 @@ def operand_work(tile: Tile, *, is_a: bool, warps_m: int, warps_n: int, threads:
 
 
 @lru_cache(_CACHED)
-def fragment_store_work(tile: Tile, *, warps_m: int, warps_n: int, threads: int) -> Work:
-    """The stores of a tensor-core accumulator."""
+def fragment_store_work(tile: Tile, product: ProductPartition, *, threads: int) -> Work:
+    """The stores of the accumulator of a matrix product."""
     rank = len(tile.shape)
     innermost = innermost_dimension(tile.shape, tile.strides)
     walk = rank - 2 if innermost == rank - 1 else rank - 1
-    fragment = MmaFragment(warps_m, warps_n, tile.shape[-2], tile.shape[-1])
+    *_, rows, columns = tile.shape
+    fragment = MmaFragment(product.atom, product.m, product.n, rows, columns)
 
     def works() -> Iterator[Work]:
-        for layout in tile.layouts(walk, LINE):
+        for layout in tile.layouts(walk, VECTOR_BYTES // tile.element_bytes):
             matrix = matrix_layout(layout, tile.shape)
             yield _store(mma_fragment_stream(fragment, matrix, block=threads), tile.element_bytes)
 

@@ -27,6 +27,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import kn, tb
+from mugraph.dialects.cute.atoms import loads_as_stored
+from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.interfaces import HasLayoutConstraints
 from mugraph.dialects.kn import Phase, accumulates, phases_of
 from mugraph.dialects.layout_problem import LayoutProblem, Literal
@@ -38,16 +40,19 @@ from mugraph.dialects.partition import (
     choose_partition,
     result_order,
 )
+from mugraph.dialects.sched.types import accumulators_per_thread
 from mugraph.dialects.shapes import ShapeError, broadcast_shape
 from mugraph.dialects.tb import STensorType
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
+    element_type_of,
     innermost_dimension,
     op_label,
     shape_of,
 )
 from mugraph.passes.analysis.wavefronts import SECTOR_BYTES
 from mugraph.passes.resolve_layout.access_work import (
+    ProductPartition,
     Tile,
     Work,
     copy_work,
@@ -62,6 +67,7 @@ from mugraph.passes.schedule_threadblock.choose import (
     ACCUMULATOR_REGISTERS,
     MIN_STAGES,
     WarpLayout,
+    choose_atom,
     choose_warp_layout,
 )
 from mugraph.passes.targets import Target
@@ -113,8 +119,10 @@ class Site:
     def warps_of(self, op: tb.MatmulOp) -> WarpLayout:
         """How the warps of a block share a matrix product."""
         *_, rows, columns = shape_of(op.result.type)
-        warps = max(1, self.threads // self.target.warp_size)
-        return choose_warp_layout(rows, columns, shape_of(op.lhs.type)[-1], warps)
+        element = element_type_name(element_type_of(op.lhs.type))
+        atom = choose_atom(element, self.threads, ieee=op.is_ieee)
+        depth = shape_of(op.lhs.type)[-1]
+        return choose_warp_layout(rows, columns, depth, atom, self.threads)
 
     def picoseconds(self, work: Work) -> dict[str, float]:
         """What the work of a launch takes, by resource."""
@@ -155,7 +163,8 @@ def site_of(graph: kn.CustomizedOp, target: Target) -> Site:
             continue
         shape = shape_of(op.results[0].type)
         if isinstance(op, tb.MatmulOp):
-            needed = site.warps_of(op).accumulators_per_thread(shape[-2], shape[-1])
+            mma = site.warps_of(op).tiled_mma
+            needed = accumulators_per_thread(mma, shape[-2], shape[-1])
         else:
             needed = math.ceil(math.prod(shape) / graph.threads)
         if used + needed <= ACCUMULATOR_REGISTERS:
@@ -272,15 +281,17 @@ def _(op: kn.MatmulOp, site: Site) -> Sequence[AccessCosts]:
 @layout_costs.register
 def _(op: tb.MatmulOp, site: Site) -> Sequence[AccessCosts]:
     warps, executions = site.warps_of(op), site.executions(op)
+    sharing = ProductPartition(warps.atom, warps.m, warps.n)
+    as_stored = loads_as_stored(warps.atom, element_type_name(element_type_of(op.lhs.type)))
     sums_up = accumulates(op)
 
     def load(value: SSAValue, is_a: bool) -> AccessCosts:
         def work(strides: Sequence[Strides]) -> Work:
             once = operand_work(
                 tile_of(value, strides[0]),
+                sharing,
                 is_a=is_a,
-                warps_m=warps.m,
-                warps_n=warps.n,
+                as_stored=as_stored,
                 threads=site.threads,
             )
             return once.times(executions)
@@ -291,7 +302,7 @@ def _(op: tb.MatmulOp, site: Site) -> Sequence[AccessCosts]:
         tile = tile_of(op.result, strides[0])
         if sums_up and op not in site.in_registers:
             tile = tile.with_element_bytes(ACCUMULATOR_BYTES)
-        once = fragment_store_work(tile, warps_m=warps.m, warps_n=warps.n, threads=site.threads)
+        once = fragment_store_work(tile, sharing, threads=site.threads)
         if op in site.in_registers:
             return once.times(site.blocks)
         # A sum in shared memory is read, added to, and written.

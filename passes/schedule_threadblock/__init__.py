@@ -15,11 +15,14 @@ from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import sched, tb
+from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.kn import CustomizedOp, accumulates
 from mugraph.dialects.partition import choose_partition
+from mugraph.dialects.sched.types import accumulators_per_thread
 from mugraph.dialects.tb.layouts import partitioned_operand
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
+    element_type_of,
     layout_of,
     op_label,
     shape_of,
@@ -33,6 +36,7 @@ from mugraph.passes.schedule_threadblock.builder import Choices
 from mugraph.passes.schedule_threadblock.choose import (
     ACCUMULATOR_REGISTERS,
     WarpLayout,
+    choose_atom,
     choose_stages,
     choose_warp_layout,
 )
@@ -50,20 +54,17 @@ from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 __all__ = ["ScheduleThreadblockPass", "schedule_threadblock"]
 
 
-def choose_warp_layouts(graph: CustomizedOp, target: Target) -> dict[tb.MatmulOp, WarpLayout]:
+def choose_warp_layouts(graph: CustomizedOp) -> dict[tb.MatmulOp, WarpLayout]:
     """How the block's warps share each matrix product."""
-    warps = graph.threads // target.warp_size
     layouts: dict[tb.MatmulOp, WarpLayout] = {}
     for op in graph.body.block.ops:
         if not isinstance(op, tb.MatmulOp):
             continue
-        if warps == 0:
-            raise PassFailedException(
-                f"--schedule-threadblock: {op_label(op)} needs a whole warp of "
-                f"{target.warp_size} threads, the block has {graph.threads}; enlarge 'block'"
-            )
+        element = element_type_name(element_type_of(op.lhs.type))
+        atom = choose_atom(element, graph.threads, ieee=op.is_ieee)
         *_, rows, columns = shape_of(op.result.type)
-        layouts[op] = choose_warp_layout(rows, columns, shape_of(op.lhs.type)[-1], warps)
+        depth = shape_of(op.lhs.type)[-1]
+        layouts[op] = choose_warp_layout(rows, columns, depth, atom, graph.threads)
     return layouts
 
 
@@ -76,7 +77,7 @@ def accumulator_registers(
     """
     if isinstance(op, tb.MatmulOp):
         *_, rows, columns = shape_of(op.result.type)
-        return warp_layouts[op].accumulators_per_thread(rows, columns)
+        return accumulators_per_thread(warp_layouts[op].tiled_mma, rows, columns)
     if isinstance(op, tb.AnyReductionOp):
         return None
     shape = shape_of(op.results[0].type)
@@ -182,7 +183,7 @@ def schedule_graph(
     tried before a stage is given up.
     """
     levels = find_levels(graph)
-    warp_layouts = choose_warp_layouts(graph, target)
+    warp_layouts = choose_warp_layouts(graph)
     registers = choose_register_accumulators(graph, levels, warp_layouts)
 
     def drafted(stages: int) -> Proposal:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import f32, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mugraph.dialects import sched, tb
 from mugraph.dialects.copies import TileCopy, copy_vector, global_innermost
 from mugraph.dialects.cute import Layout
-from mugraph.dialects.cute.attributes import LayoutAttr, TiledMmaAttr
+from mugraph.dialects.cute.attributes import LayoutAttr
+from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.elementwise import Epilogue
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.partition import (
@@ -22,7 +23,12 @@ from mugraph.dialects.partition import (
 )
 from mugraph.dialects.tb.layouts import partitioned_operand
 from mugraph.dialects.tensor_types import element_type_of, resolved_layout_of, shape_of
-from mugraph.passes.schedule_threadblock.choose import MMA_ATOM, WarpLayout
+from mugraph.passes.schedule_threadblock.choose import WarpLayout
+
+
+def sum_type(type_: Attribute) -> Attribute:
+    """What numbers of an element type are added up in: i32 for integers, otherwise fp32."""
+    return i32 if is_integer(type_) else f32
 
 
 @dataclass(frozen=True)
@@ -92,9 +98,10 @@ class KernelBuilder:
 
     def mma_fragment_type(self, op: tb.MatmulOp) -> sched.FragmentType:
         """The accumulator fragment of a matrix product."""
-        warps = self.choices.warp_layouts[op]
         return sched.FragmentType.of(
-            shape_of(op.result.type), f32, TiledMmaAttr(MMA_ATOM, (warps.m, warps.n, 1))
+            shape_of(op.result.type),
+            sum_type(element_type_of(op.lhs.type)),
+            self.choices.warp_layouts[op].tiled_mma,
         )
 
     def register_accumulator(self, op: Operation, type_: sched.FragmentType) -> SSAValue:
@@ -106,8 +113,9 @@ class KernelBuilder:
         return total
 
     def shared_accumulator(self, op: Operation) -> SSAValue:
-        """An fp32 buffer for an operator's sum, zero before the loop."""
-        total = self.allocate(op.results[0], element_type=f32)
+        """A buffer for an operator's sum, zero before the loop."""
+        type_ = sum_type(element_type_of(op.results[0].type))
+        total = self.allocate(op.results[0], element_type=type_)
         self.prologue.append(sched.FillOp(total, 0.0))
         return total
 

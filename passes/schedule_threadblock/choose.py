@@ -6,12 +6,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from mugraph.dialects.cute.atoms import MmaAtom, scalar_atom, tensor_core_atom
+from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.passes.targets import Target
 
-MMA_M, MMA_N, MMA_K = 16, 8, 16
-"""The extents of one tensor-core instruction, SM80_16x8x16."""
-MMA_ATOM = "SM80_16x8x16_F32F16F16F32_TN"
-"""f16 operands, fp32 accumulation; also runs on Hopper and later."""
 ACCUMULATOR_REGISTERS = 192
 """Registers a thread may spend on accumulators, of the 255 it has (seed 000)."""
 MIN_STAGES, MAX_STAGES = 2, 8
@@ -20,45 +18,60 @@ MIN_STAGES, MAX_STAGES = 2, 8
 
 @dataclass(frozen=True)
 class WarpLayout:
-    """How the warps of a block share a matrix product: ``m`` by ``n`` of them."""
+    """How the warps of a block share a matrix product: ``m`` by ``n`` of them.
 
+    For an instruction of single threads, how the threads share it.
+    """
+
+    atom: MmaAtom
     m: int
     n: int
 
+    @property
+    def tiled_mma(self) -> TiledMmaAttr:
+        """The instruction and its arrangement, as types of fragments name them."""
+        return TiledMmaAttr(self.atom.name, (self.m, self.n, 1))
+
     def tiles(self, rows: int, columns: int) -> tuple[int, int]:
         """How many instruction tiles each warp has along m and along n."""
-        return (
-            math.ceil(rows / (MMA_M * self.m)),
-            math.ceil(columns / (MMA_N * self.n)),
-        )
-
-    def accumulators_per_thread(self, rows: int, columns: int) -> int:
-        """fp32 registers a thread needs for the accumulator; 4 an instruction tile."""
-        tiles_m, tiles_n = self.tiles(rows, columns)
-        return tiles_m * tiles_n * 4
+        atom_m, atom_n, _ = self.atom.shape_mnk
+        return math.ceil(rows / (atom_m * self.m)), math.ceil(columns / (atom_n * self.n))
 
 
-def warp_layouts(warps: int) -> Iterator[WarpLayout]:
-    """Every arrangement of at most ``warps`` warps in a rectangle."""
+def choose_atom(element: str, threads: int, *, ieee: bool) -> MmaAtom:
+    """The instruction for products of an element type (``f16``, ``e4m3``, ``s8`` ...) in a block.
+
+    Tensor cores, unless f32 must not be rounded to TF32 (``ieee``) or there is no whole warp.
+    """
+    atom = tensor_core_atom(element)
+    return scalar_atom(element) if ieee or threads < atom.threads else atom
+
+
+def warp_layouts(atom: MmaAtom, threads: int) -> Iterator[WarpLayout]:
+    """Every arrangement of at most as many warps (or threads) as a block has in a rectangle."""
+    warps = threads // atom.threads
     for m in range(1, warps + 1):
         for n in range(1, warps // m + 1):
-            yield WarpLayout(m, n)
+            yield WarpLayout(atom, m, n)
 
 
-def choose_warp_layout(rows: int, columns: int, depth: int, warps: int) -> WarpLayout:
+def choose_warp_layout(
+    rows: int, columns: int, depth: int, atom: MmaAtom, threads: int
+) -> WarpLayout:
     """The arrangement with the fewest instructions in sequence, then the least data loaded.
 
     Instructions in sequence are those of one warp; the data are the fragments of both operands
     that all warps together load from shared memory.  Source: seed 000 "How to Decide thr_layout".
     """
+    atom_m, atom_n, atom_k = atom.shape_mnk
 
     def cost(layout: WarpLayout) -> tuple[int, int, int]:
         tiles_m, tiles_n = layout.tiles(rows, columns)
-        steps = math.ceil(depth / MMA_K)
-        volume = layout.m * layout.n * (tiles_m * MMA_M + tiles_n * MMA_N) * MMA_K * steps
+        steps = math.ceil(depth / atom_k)
+        volume = layout.m * layout.n * (tiles_m * atom_m + tiles_n * atom_n) * atom_k * steps
         return tiles_m * tiles_n * steps, volume, layout.m
 
-    return min(warp_layouts(warps), key=cost)
+    return min(warp_layouts(atom, threads), key=cost)
 
 
 def choose_stages(

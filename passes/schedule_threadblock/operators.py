@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from functools import singledispatch
 
-from xdsl.dialects.builtin import Float16Type, Float32Type, f32
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import sched, tb
+from mugraph.dialects.cute.atoms import MmaAtom, loads_as_stored
+from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.elementwise import Epilogue, ScalarFunction
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.sched import Grouping, LinearPartitionAttr
@@ -24,12 +25,13 @@ from mugraph.dialects.tensor_types import (
     resolved_layout_of,
     shape_of,
     strides_of,
-    value_label,
 )
-from mugraph.passes.schedule_threadblock.builder import KernelBuilder
+from mugraph.passes.schedule_threadblock.builder import KernelBuilder, sum_type
 
-LDMATRIX_ELEMENT_BYTES = 2
-"""``ldmatrix`` moves elements of 16 bits."""
+LDMATRIX_ROW_BYTES = 16
+"""One row of ``ldmatrix``, which starts at a multiple of its size."""
+TRANSPOSED_BYTES = 2
+"""The size of the elements that ``ldmatrix.trans`` transposes."""
 
 
 @singledispatch
@@ -50,7 +52,8 @@ def write_elementwise(
     if op in builder.choices.register_accumulators:
         partition = builder.partition(result, sources)
         layout = LinearPartitionAttr(partition)
-        type_ = sched.FragmentType.of(shape_of(result.type), f32, layout)
+        added_in = sum_type(element_type_of(result.type))
+        type_ = sched.FragmentType.of(shape_of(result.type), added_in, layout)
         destination = builder.register_accumulator(op, type_)
     elif epilogue.accumulates:
         destination = builder.shared_accumulator(op)
@@ -98,52 +101,39 @@ def _(op: tb.AnyReductionOp, builder: KernelBuilder) -> None:
     )
 
 
-LDMATRIX_ROW = 8
-"""Elements of one row of ``ldmatrix``, which starts at a multiple of 16 bytes."""
+def suits_ldmatrix(buffer: SSAValue, atom: MmaAtom, depth: int) -> bool:
+    """Whether ``ldmatrix`` can load a matrix whose dimension ``depth`` is summed over.
 
-
-def suits_ldmatrix(buffer: SSAValue) -> bool:
-    """Whether ``ldmatrix`` can load a matrix.
-
-    Its elements have 16 bits, a matrix dimension is innermost, and rows start at multiples of 16
-    bytes.
+    The instruction takes its elements as they are stored, a matrix dimension is innermost, and
+    rows start at multiples of 16 bytes.  Only elements of 16 bits can be transposed on the way,
+    for others the innermost dimension must be ``depth``.
     """
     shape = shape_of(buffer.type)
     innermost = innermost_of(buffer)
-    if element_bytes_of(buffer.type) != LDMATRIX_ELEMENT_BYTES:
+    element = element_type_name(element_type_of(buffer.type))
+    if atom.is_scalar or not loads_as_stored(atom, element):
         return False
     if innermost is None or innermost < len(shape) - 2:
         return False
+    size = element_bytes_of(buffer.type)
+    if size != TRANSPOSED_BYTES and innermost != len(shape) + depth:
+        return False
     strides = strides_of(resolved_layout_of(buffer))
     return all(
-        strides[dim] % LDMATRIX_ROW == 0
+        strides[dim] * size % LDMATRIX_ROW_BYTES == 0
         for dim in range(len(shape))
         if dim != innermost and shape[dim] > 1
     )
 
 
-def require_f16_or_wider(op: tb.MatmulOp) -> None:
-    """Raises ``PassFailedException`` for operands that the instruction cannot take as f16.
-
-    f32 is rounded to f16; bf16 would overflow.
-    """
-    for value in (op.lhs, op.rhs):
-        if not isinstance(element_type_of(value.type), Float16Type | Float32Type):
-            raise PassFailedException(
-                f"--schedule-threadblock: {op_label(op)} multiplies {value_label(value)} of type "
-                f"{element_type_of(value.type)}; the tensor-core instruction takes f16, and f32 "
-                "rounded to it"
-            )
-
-
 @schedule_operator.register
 def _(op: tb.MatmulOp, builder: KernelBuilder) -> None:
     epilogue = tb.epilogue_of(op)
-    require_f16_or_wider(op)
     functions = Epilogue(epilogue.functions)
     type_ = builder.mma_fragment_type(op)
     lhs, rhs = builder.buffer(op.lhs), builder.buffer(op.rhs)
-    ldmatrix = (suits_ldmatrix(lhs), suits_ldmatrix(rhs))
+    atom = builder.choices.warp_layouts[op].atom
+    ldmatrix = (suits_ldmatrix(lhs, atom, -1), suits_ldmatrix(rhs, atom, -2))
     in_registers = op in builder.choices.register_accumulators
     if in_registers and not functions:
         total = builder.register_accumulator(op, type_)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mugraph.runtime.equivalence.subject import Array, Difference, Subject, Test, first_place
+from mugraph.runtime.interpreter.arithmetic import convert
 from mugraph.runtime.interpreter.bounds import FLOAT64, BoundedArithmetic, BoundedArray
 
 SCALES = (1.0, 2.0**-2, 2.0**-4, 2.0**-6)
@@ -39,7 +40,7 @@ class RandomInputs:
         arrays: list[Array] = []
         for shape, dtype in zip(subject.input_shapes, subject.input_dtypes, strict=True):
             array = (generator.standard_normal(shape) * self.scale).astype(np.float16)
-            arrays.append((np.abs(array) if self.positive else array).astype(dtype))
+            arrays.append(convert(np.abs(array) if self.positive else array, dtype))
         return arrays
 
 

@@ -21,7 +21,7 @@ from mugraph.runtime.interpreter.address_kernel import (
     run_kernel_by_address,
 )
 from mugraph.runtime.interpreter.address_plans import Plans
-from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array
+from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array, is_whole
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.schedule import run_kernel
 
@@ -71,7 +71,10 @@ class AddressLauncher:
         )
 
     def mask_outputs(self, function: FuncOp, outputs: Sequence[Any]) -> list[Mask]:
-        """Where the outputs of a function were written; elsewhere they become NaN, in place."""
+        """Where the outputs of a function were written.
+
+        Elsewhere they become NaN, and integers 0, in place.
+        """
         returned = function.body.blocks[-1].last_op
         values = returned.operands if isinstance(returned, ReturnOp) else ()
         masks: list[Mask] = []
@@ -79,7 +82,7 @@ class AddressLauncher:
             mask = self.written.get(value)
             if mask is None:
                 mask = np.ones(shape_of(value.type), np.bool_)
-            output[~mask] = np.nan
+            output[~mask] = 0 if is_whole(output.dtype) else np.nan
             masks.append(mask)
         return masks
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 from xdsl.interpreter import (
@@ -37,10 +38,16 @@ from mugraph.runtime.interpreter.address_plans import (
     ReducePlan,
     Threads,
 )
-from mugraph.runtime.interpreter.arithmetic import Array
+from mugraph.runtime.interpreter.arithmetic import Array, convert, is_whole, round_to_tf32
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.functions import apply_chain, apply_function
-from mugraph.runtime.interpreter.matmul_plans import MatmulPlan, OperandPlan, fragment_of
+from mugraph.runtime.interpreter.matmul_plans import (
+    MatmulPlan,
+    OperandPlan,
+    ScalarMatmulPlan,
+    fragment_of,
+    is_scalar_product,
+)
 from mugraph.runtime.interpreter.memory import (
     CopyGroups,
     CopyInFlight,
@@ -48,11 +55,29 @@ from mugraph.runtime.interpreter.memory import (
     Place,
     SharedBuffer,
     SharedMemory,
+    element_dtype,
     poison,
 )
+from mugraph.runtime.interpreter.schedule import multiplies_in_tf32
 
 COMPUTE = np.dtype(np.float32)
 """The type in which threads compute, and of their registers."""
+
+
+def register_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type of registers that hold elements of a type: fp32, or for integers 64 bits.
+
+    Integers wrap around where they are stored, which is the same modulo 2^32.
+    """
+    return np.dtype(np.int64) if is_whole(dtype) else COMPUTE
+
+
+def multiplicand(values: Array, *, in_tf32: bool) -> Array:
+    """Elements of a matrix as they are multiplied; products of integers are exact in float64."""
+    if is_whole(values.dtype):
+        return values.astype(np.float64)
+    wide = values.astype(COMPUTE)
+    return round_to_tf32(wide) if in_tf32 else wide
 
 
 class Landing(StrEnum):
@@ -87,7 +112,8 @@ class AddressFrame:
 class AddressFunctions(InterpreterFunctions):
     """One implementation an operator; buffers are :class:`SharedBuffer`, fragments arrays.
 
-    A fragment is [blocks, values, threads] of fp32, poison where nothing was written.
+    A fragment is [blocks, values, threads] of fp32 (integers: of 64 bits), poison where nothing was
+    written.
     """
 
     def __init__(self, frame: AddressFrame, plans: Plans) -> None:
@@ -127,12 +153,12 @@ class AddressFunctions(InterpreterFunctions):
     def write(self, plan: AccessPlan, where: Place, values: Array) -> None:
         """Writes the values of the running threads, rounded to the elements' type."""
         chosen = plan.of(self.frame.threads)
-        kept = chosen.compressed(values).astype(plan.dtype, copy=False)
+        kept = convert(chosen.compressed(values), plan.dtype)
         where.write(chosen.offsets, self.starts(plan, where), kept)
 
     def load(self, plan: AccessPlan, where: Place) -> Array:
-        """As :meth:`read`, in fp32."""
-        return self.read(plan, where).astype(COMPUTE, copy=False)
+        """As :meth:`read`, in fp32, or integers of 64 bits."""
+        return self.read(plan, where).astype(register_dtype(plan.dtype), copy=False)
 
     def finish(self, plan: AccessPlan, where: Place, values: Array, epilogue: Epilogue) -> None:
         """Applies the epilogue, adds what is there where it accumulates, and writes."""
@@ -161,7 +187,8 @@ class AddressFunctions(InterpreterFunctions):
         """Registers of every thread, poison."""
         threads = sched.enclosing_kernel(op).threads
         shape = (self.frame.memory.blocks, op.values_per_thread(), threads)
-        return (np.full(shape, poison(COMPUTE), COMPUTE),)
+        dtype = register_dtype(element_dtype(op.result.type))
+        return (np.full(shape, poison(dtype), dtype),)
 
     @impl(sched.TileOp)
     def run_tile(
@@ -273,21 +300,22 @@ class AddressFunctions(InterpreterFunctions):
             values[:, ~active] = 0
         blocks, _, threads = values.shape
         steps = values.reshape(blocks, plan.rounds, -1, threads)
-        sums = np.zeros((blocks, plan.rounds, threads), COMPUTE)
+        sums = np.zeros((blocks, plan.rounds, threads), values.dtype)
         for step in range(steps.shape[2]):
             sums += steps[:, :, step]
         value = sum_over_lanes(sums, op.lane_count)
         self.finish(plan.destination, args[1], value, epilogue_of(op))
         return ()
 
-    def _operand(self, plan: MatmulPlan, operand: OperandPlan, where: Place) -> Array:
+    def _operand(
+        self, plan: MatmulPlan, operand: OperandPlan, where: Place, *, in_tf32: bool
+    ) -> Array:
         """What the running warps read of an operand, zero where it cannot reach a result."""
         starts = [self.starts(read, where) for read in operand.reads]
         offsets = plan.offsets_of(operand, self.frame.threads)
         dtype = operand.reads[0].dtype
         values = where.read(dtype, np.maximum(offsets, 0), starts[0])
-        # Elements of other types are rounded to half precision on the way to the tensor core.
-        values = values.astype(np.float16, copy=False).astype(COMPUTE)
+        values = multiplicand(values, in_tf32=in_tf32)
         if not operand.is_whole:
             values[:, offsets < 0] = 0
         return values
@@ -298,20 +326,43 @@ class AddressFunctions(InterpreterFunctions):
     ) -> PythonValues:
         """Adds every warp's product to its accumulator.
 
-        The sum over k of one operator is numpy's, not step by step of 16.
+        The sum over k of one operator is numpy's, not step by step of the instruction.
         """
-        plan = self.plans.of(op, MatmulPlan.build)
+        in_tf32 = multiplies_in_tf32(op)
         threads = self.frame.threads
+        if is_scalar_product(op):
+            scalar = self.plans.of(op, ScalarMatmulPlan.build)
+            self._add_scalar_product(scalar, args)
+            return ()
+        plan = self.plans.of(op, MatmulPlan.build)
         if not plan.takes_part(threads):
             return ()
-        lhs = self._operand(plan, plan.lhs, args[0])
-        rhs = self._operand(plan, plan.rhs, args[1])
+        lhs = self._operand(plan, plan.lhs, args[0], in_tf32=in_tf32)
+        rhs = self._operand(plan, plan.rhs, args[1], in_tf32=in_tf32)
         product = np.matmul(lhs, rhs.swapaxes(-1, -2))
         warps_n, warps_m = plan.warps_along(threads)
         shape = (product.shape[0], warps_n, warps_m, *product.shape[3:])
         values = fragment_of(np.broadcast_to(product, shape))
-        args[2][:, :, threads.start : threads.start + values.shape[2]] += values
+        sums = args[2][:, :, threads.start : threads.start + values.shape[2]]
+        sums += values.astype(sums.dtype, copy=False)
         return ()
+
+    def _add_scalar_product(self, plan: ScalarMatmulPlan, args: PythonValues) -> None:
+        """Adds what every running thread multiplies by itself to its accumulator."""
+        threads = slice(self.frame.threads.start, min(self.frame.threads.stop, plan.threads))
+        if threads.start >= threads.stop:
+            return
+        matrices: list[Array] = []
+        for operand, where in zip((plan.lhs, plan.rhs), args, strict=False):
+            starts = self.starts(operand.read, where)
+            values = where.read(operand.read.dtype, operand.offsets[threads], starts)
+            matrices.append(multiplicand(values, in_tf32=False))
+        # [blocks, threads, rows, columns] to values, then threads.
+        product = np.matmul(matrices[0], matrices[1].swapaxes(-1, -2))
+        blocks, count = product.shape[:2]
+        values = product.reshape(blocks, count, -1).swapaxes(1, 2)
+        sums = args[2][:, :, threads]
+        sums += values.astype(sums.dtype, copy=False)
 
     @impl(sched.StoreOp)
     def run_store(

@@ -1,7 +1,8 @@
 """In what numbers the interpreter computes, and where it rounds.
 
 Two precisions.  ``storage`` computes as the generated kernels do: every operator computes in fp32
-and rounds its result once to the result's element type.  ``float64`` computes everything in
+and rounds its result once to the result's element type; integers are computed with exactly, as
+int64.  ``float64`` computes everything in
 float64 and rounds nothing: it is the reference.  Both start from the same inputs, rounded to the
 element types of the function's arguments.
 
@@ -16,9 +17,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
-from xdsl.dialects.builtin import Float16Type, Float32Type
+from xdsl.dialects.builtin import bf16, f8E4M3FN, f8E5M2, f16, f32, i8, i32
 from xdsl.ir import Attribute
 
 from mugraph.dialects.tensor_types import element_type_of, shape_of
@@ -27,11 +29,72 @@ from mugraph.runtime.interpreter.errors import ExecutionError
 Array = npt.NDArray[Any]
 """An array of numpy's, or a ``ComponentArray`` that behaves like one (``components.py``)."""
 
-STORAGE_DTYPES: dict[type[Attribute], np.dtype[Any]] = {
-    Float16Type: np.dtype(np.float16),
-    Float32Type: np.dtype(np.float32),
+STORAGE_DTYPES: dict[Attribute, np.dtype[Any]] = {
+    f16: np.dtype(np.float16),
+    bf16: np.dtype(ml_dtypes.bfloat16),
+    f32: np.dtype(np.float32),
+    f8E4M3FN: np.dtype(ml_dtypes.float8_e4m3fn),
+    f8E5M2: np.dtype(ml_dtypes.float8_e5m2),
+    i8: np.dtype(np.int8),
+    i32: np.dtype(np.int32),
 }
 """The numpy type of each element type that the interpreter knows; to add one, add a line."""
+
+
+SATURATING = (np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e5m2))
+"""Floating-point types whose largest number stands for everything larger."""
+
+
+def is_whole(dtype: np.dtype[Any]) -> bool:
+    """Whether numbers of a type are integers."""
+    return dtype.kind in "iu"
+
+
+def is_floating(dtype: np.dtype[Any]) -> bool:
+    """Whether numbers of a type are floating-point, also of the types that numpy itself lacks."""
+    return dtype.kind == "f" or (dtype.kind == "V" and dtype in STORAGE_DTYPES.values())
+
+
+def float_info(dtype: np.dtype[Any]) -> Any:
+    """What ``numpy.finfo`` says of numpy's types, for all floating-point types."""
+    known: Any = ml_dtypes.finfo
+    return known(dtype)
+
+
+def convert(values: Array, dtype: np.dtype[Any]) -> Array:
+    """Numbers in another type, as ``tb.cast`` and the CUDA headers convert them.
+
+    Rounds to nearest even.  f8 and integers saturate, except that integers of 32 bits wrap around
+    where the numbers are integers, sums of them.  NaN becomes 0 in integers.
+    """
+    if values.dtype == dtype:
+        return values
+    if is_whole(dtype):
+        limits = np.iinfo(dtype)
+        if is_whole(values.dtype):
+            narrow = values if dtype.itemsize > 1 else np.clip(values, limits.min, limits.max)
+            return narrow.astype(dtype)
+        whole = np.rint(values.astype(np.float64))
+        return np.clip(np.nan_to_num(whole, nan=0.0), limits.min, limits.max).astype(dtype)
+    if is_whole(values.dtype):
+        values = values.astype(np.float32 if dtype.itemsize <= 4 else np.float64)
+    if dtype in SATURATING:
+        largest = float(float_info(dtype).max)
+        wide = values if values.dtype == np.float64 else values.astype(np.float32)
+        return np.clip(wide, -largest, largest).astype(dtype)
+    return values.astype(dtype)
+
+
+TF32_DROPPED = 13
+"""How many bits of an fp32 mantissa TF32 leaves out."""
+
+
+def round_to_tf32(values: Array) -> Array:
+    """fp32 numbers with 10 bits of mantissa: to nearest, ties away from zero."""
+    bits = values.astype(np.float32).view(np.uint32)
+    half, mask = np.uint32(1 << (TF32_DROPPED - 1)), np.uint32(2**32 - (1 << TF32_DROPPED))
+    rounded = ((bits + half) & mask).view(np.float32)
+    return np.where(np.isfinite(values), rounded, values)
 
 
 class Precision(StrEnum):
@@ -43,9 +106,9 @@ class Precision(StrEnum):
 
 def storage_dtype(element_type: Attribute) -> np.dtype[Any]:
     """The numpy type of an element type; raises ``ExecutionError`` where there is none."""
-    dtype = STORAGE_DTYPES.get(type(element_type))
+    dtype = STORAGE_DTYPES.get(element_type)
     if dtype is None:
-        known = ", ".join(cls.name for cls in STORAGE_DTYPES)
+        known = ", ".join(str(known) for known in STORAGE_DTYPES)
         raise ExecutionError(
             f"the interpreter has no numbers of element type {element_type}; it has {known}"
         )
@@ -76,14 +139,20 @@ class Arithmetic:
 
     def load(self, array: Array) -> Array:
         """The same numbers, ready to compute with; perhaps the same array."""
+        if is_whole(array.dtype) and self.precision is Precision.STORAGE:
+            return array.astype(np.int64, copy=False)
         return array.astype(self.compute_dtype, copy=False)
 
     def round(self, value: Array, element_type: Attribute) -> Array:
         """``value`` rounded to nearest even in the element type, still ready to compute with."""
         dtype = storage_dtype(element_type)
-        if self.precision is Precision.FLOAT64 or dtype == self.compute_dtype:
+        if self.precision is Precision.FLOAT64 or dtype == value.dtype:
             return value
-        return value.astype(dtype).astype(self.compute_dtype)
+        return self.load(convert(value, dtype))
+
+    def multiplicand(self, value: Array) -> Array:
+        """An f32 operand of a matrix product in TF32: rounded to that."""
+        return value if self.precision is Precision.FLOAT64 else round_to_tf32(value)
 
     def device_dtype(self, type_: Attribute) -> np.dtype[Any]:
         """The numpy type of a tensor in device memory."""
@@ -92,7 +161,7 @@ class Arithmetic:
 
     def store(self, value: Array, type_: Attribute) -> Array:
         """``value`` as a tensor in device memory of the given type."""
-        return value.astype(self.device_dtype(type_), copy=False)
+        return convert(value, self.device_dtype(type_))
 
     def empty(self, type_: Attribute) -> Array:
         """A tensor in device memory, to be written."""

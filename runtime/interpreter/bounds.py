@@ -36,8 +36,20 @@ from xdsl.ir import Attribute
 
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.runtime.interpreter import functions
-from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array, Precision, storage_dtype
+from mugraph.runtime.interpreter.arithmetic import (
+    Arithmetic,
+    Array,
+    Precision,
+    convert,
+    float_info,
+    is_whole,
+    round_to_tf32,
+    storage_dtype,
+)
 from mugraph.runtime.interpreter.components import ComponentArray
+
+TF32_UNIT = 2.0**-11
+"""The largest relative error of rounding to TF32."""
 
 EXP_UNITS = 8
 """How many unit roundoffs numpy's exp may be off: 4 units in the last place, in fp32 and float64.
@@ -68,7 +80,7 @@ class RoundingModel:
 
 def unit_roundoff(dtype: np.dtype[Any]) -> float:
     """Half the distance from 1 to the next number of a type."""
-    return float(np.finfo(dtype).eps) / 2
+    return float(float_info(dtype).eps) / 2
 
 
 STORAGE = RoundingModel(np.float32, stores=True)
@@ -79,7 +91,7 @@ FLOAT64 = RoundingModel(np.float64, stores=False)
 
 def _rounded(bound: Array, value: Array, dtype: np.dtype[Any], unit: float) -> Array:
     """The bound after one more rounding to ``dtype`` with unit roundoff ``unit``."""
-    information = np.finfo(dtype)
+    information = float_info(dtype)
     reach = np.asarray(np.abs(value) + bound)
     # In place, since these arrays may be hundreds of megabytes.
     rounded = np.asarray(reach * unit)
@@ -90,6 +102,13 @@ def _rounded(bound: Array, value: Array, dtype: np.dtype[Any], unit: float) -> A
     # What may overflow has no bound, and neither has NaN.
     rounded[~(reach <= float(information.max))] = np.inf
     return rounded
+
+
+def _rounded_to_whole(bound: Array, value: Array, dtype: np.dtype[Any]) -> Array:
+    """The bound after rounding to an integer type; none for what it may not hold."""
+    limits = np.iinfo(dtype)
+    reach = np.abs(value) + bound
+    return np.where(reach <= min(-int(limits.min), int(limits.max)), bound + 0.5, np.inf)
 
 
 class BoundedArray(ComponentArray):
@@ -133,14 +152,27 @@ class BoundedArray(ComponentArray):
         ]
         return self.of([value, *rounded])
 
+    def rounded_to_tf32(self) -> Self:
+        """The same numbers; models that store round them to 10 bits of mantissa."""
+        is_exact = (round_to_tf32(self.value) == self.value).all()
+        bounds = [
+            _rounded(bound, self.value, np.dtype(np.float32), TF32_UNIT)
+            if model.stores and (bound.any() or not is_exact)
+            else bound
+            for bound, model in zip(self.components[1:], self.models, strict=True)
+        ]
+        return self.of([self.value, *bounds])
+
     def rounded_to(self, dtype: np.dtype[Any]) -> Self:
         """The same numbers; models that store round them to a storage type."""
         bounds: list[Array] = []
         for bound, model in zip(self.components[1:], self.models, strict=True):
             if not model.stores or dtype == np.dtype(model.compute):
                 bounds.append(bound)
-            elif not bound.any() and (self.value.astype(dtype) == self.value).all():
+            elif not bound.any() and (convert(self.value, dtype) == self.value).all():
                 bounds.append(bound)  # inputs on their way: already numbers of the type
+            elif is_whole(dtype):
+                bounds.append(_rounded_to_whole(bound, self.value, dtype))
             else:
                 bounds.append(_rounded(bound, self.value, dtype, unit_roundoff(dtype)))
         return self.of([self.value, *bounds])
@@ -318,6 +350,10 @@ class BoundedArithmetic(Arithmetic):
     def round(self, value: Any, element_type: Attribute) -> Any:
         """The same numbers, with what storing them may add to the bounds."""
         return cast(BoundedArray, value).rounded_to(storage_dtype(element_type))
+
+    def multiplicand(self, value: Any) -> Any:
+        """The same numbers, with what rounding to TF32 may add to the bounds."""
+        return cast(BoundedArray, value).rounded_to_tf32()
 
     def store(self, value: Any, type_: Attribute) -> Any:
         """The same numbers, with what storing them may add to the bounds."""

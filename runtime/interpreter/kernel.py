@@ -31,7 +31,7 @@ from mugraph.runtime.interpreter.threadblock import run_threadblock_graph
 
 
 @register_impls
-@implements("run_elementwise", kn.ELEMENTWISE_OPERATORS)
+@implements("run_elementwise", (*kn.ELEMENTWISE_OPERATORS, kn.CastOp))
 class KernelFunctions(InterpreterFunctions):
     """One implementation an operator; values are tensors in device memory, of logical extents."""
 
@@ -51,6 +51,8 @@ class KernelFunctions(InterpreterFunctions):
     ) -> PythonValues:
         """The batched matrix product, summed in the computing type whatever ``compute`` says."""
         lhs, rhs = self._loaded(args)
+        if op.multiplies_in_tf32(op.lhs):
+            lhs, rhs = (self.arithmetic.multiplicand(value) for value in (lhs, rhs))
         return self._stored(op, np.matmul(lhs, rhs))
 
     def run_elementwise(

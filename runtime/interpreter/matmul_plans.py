@@ -12,19 +12,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from mugraph.dialects import sched
+from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.dialects.sched.accesses import ThreadAccess
 from mugraph.dialects.sched.mappings import (
-    ATOM_K,
     ATOM_M,
     ATOM_N,
     IDLE,
-    LINE,
     WARP,
     IntArray,
     matrix_layout,
 )
-from mugraph.dialects.sched.operand_mappings import MatmulOperand
+from mugraph.dialects.sched.operand_mappings import ROWS, MatmulOperand, ScalarOperand
 from mugraph.dialects.tensor_types import op_label, resolved_layout_of, shape_of
 from mugraph.runtime.interpreter.address_plans import (
     AccessPlan,
@@ -79,7 +78,7 @@ class MatmulPlan:
         warps_m, warps_n, _ = mma.thr_layout
         accesses = accesses_of(op)
         lhs, rhs = (
-            _plan_operand(op, index, [a for a in accesses if a.operand == index], warps_m, warps_n)
+            _plan_operand(op, index, [a for a in accesses if a.operand == index], mma)
             for index in range(2)
         )
         return cls(lhs, rhs, warps_m, warps_n)
@@ -100,6 +99,46 @@ class MatmulPlan:
         return operand.of_warp(along_n, along_m)
 
 
+@dataclass(frozen=True, eq=False)
+class ScalarOperandPlan:
+    """What every thread reads of one operand: ``offsets[thread, row, k]``."""
+
+    read: AccessPlan
+    offsets: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class ScalarMatmulPlan:
+    """Both operands of a product by single threads."""
+
+    lhs: ScalarOperandPlan
+    rhs: ScalarOperandPlan
+
+    @property
+    def threads(self) -> int:
+        """How many threads multiply; those past them do nothing."""
+        return self.lhs.offsets.shape[0]
+
+    @classmethod
+    def build(cls, op: sched.MmaOp) -> ScalarMatmulPlan:
+        """The plan of a product."""
+        threads_m, threads_n, _ = _tiled_mma(op).thr_layout
+        plans: list[ScalarOperandPlan] = []
+        for index, access in enumerate(accesses_of(op)):
+            value = op.operands[index]
+            layout, shape = resolved_layout_of(value), shape_of(value.type)
+            matrix = matrix_layout(layout, shape, transposed=index == 1)
+            operand = ScalarOperand(index == 0, threads_m, threads_n, matrix)
+            offsets, _ = operand.offsets()
+            plans.append(ScalarOperandPlan(plan_elements(access), offsets.transpose(2, 1, 0)))
+        return cls(*plans)
+
+
+def is_scalar_product(op: sched.MmaOp) -> bool:
+    """Whether single threads multiply."""
+    return mma_atom(_tiled_mma(op).atom).is_scalar
+
+
 def _tiled_mma(op: sched.MmaOp) -> TiledMmaAttr:
     accumulator = op.accumulator.type
     mma = accumulator.tiled_mma if isinstance(accumulator, sched.FragmentType) else None
@@ -109,14 +148,15 @@ def _tiled_mma(op: sched.MmaOp) -> TiledMmaAttr:
 
 
 def _plan_operand(
-    op: sched.MmaOp, index: int, accesses: list[ThreadAccess], warps_m: int, warps_n: int
+    op: sched.MmaOp, index: int, accesses: list[ThreadAccess], mma: TiledMmaAttr
 ) -> OperandPlan:
+    warps_m, warps_n, _ = mma.thr_layout
     value = op.operands[index]
     is_a = index == 0
     matrix = matrix_layout(resolved_layout_of(value), shape_of(value.type), transposed=not is_a)
-    operand = MatmulOperand(is_a, warps_m, warps_n, matrix)
+    operand = MatmulOperand(is_a, warps_m, warps_n, matrix, mma_atom(mma.atom).packed)
     warps = warps_m * warps_n
-    rows, depth = operand.tiles * operand.tile_rows, operand.steps * ATOM_K
+    rows, depth = operand.tiles * operand.tile_rows, operand.steps * operand.step_depth
     offsets = np.full((warps, rows, depth), IDLE, np.int64)
     for access in accesses:
         elements = access.significant_elements()
@@ -144,24 +184,24 @@ def _coordinates(
     element = np.arange(access.width, dtype=np.int64)
     if access.warp_collective:
         tile, quarter = _collective_loads(operand, access, lane)
-        line = lane % LINE
+        line = lane % ROWS
         down, along = (element, line) if operand.transposed else (line, element)
     else:
-        tile, quarter, half = _single_loads(operand)
-        down, along = lane // 4, 2 * (lane % 4) + half
+        tile, quarter, part = _single_loads(operand)
+        down, along = lane // 4, operand.packed * (lane % 4) + part
     per_step = tile.shape[0]
     step = np.arange(access.instructions // per_step, dtype=np.int64)[:, None, None, None]
     second = np.zeros_like(quarter) if operand.is_a else quarter // 2
     row = (tile + second) * operand.tile_rows + down
-    k = quarter % 2 * LINE + along
+    k = quarter % 2 * operand.line + along
     if operand.is_a:
-        row = row + quarter % 2 * LINE
-        k = quarter // 2 * LINE + along
+        row = row + quarter % 2 * ROWS
+        k = quarter // 2 * operand.line + along
     by_step = (step.shape[0], per_step, threads, access.width)
     shape = (access.instructions, threads, access.width)
     return (
         np.broadcast_to(row, by_step).reshape(shape),
-        np.broadcast_to(k + step * ATOM_K, by_step).reshape(shape),
+        np.broadcast_to(k + step * operand.step_depth, by_step).reshape(shape),
     )
 
 
@@ -173,19 +213,19 @@ def _collective_loads(
     loads_pairs = operand.is_a | (tiles + 1 < operand.tiles)
     in_pairs = ".x4" in access.instruction
     chosen = tiles[loads_pairs if in_pairs else ~loads_pairs]
-    return chosen[:, None, None], lane // LINE
+    return chosen[:, None, None], lane // ROWS
 
 
 def _single_loads(operand: MatmulOperand) -> tuple[IntArray, IntArray, IntArray]:
-    """Tile, register and half of the elements that lanes load one by one in one k step."""
+    """Tile, register and part of it of the elements that lanes load one by one in one k step."""
     loads = [
-        (tile, quarter, half)
+        (tile, quarter, part)
         for tile in operand.first_tiles().tolist()
         for quarter in range(4 if operand.is_a or tile + 1 < operand.tiles else 2)
-        for half in range(2)
+        for part in range(operand.packed)
     ]
-    tile, quarter, half = np.array(loads, dtype=np.int64).T[:, :, None, None]
-    return tile, quarter, half
+    tile, quarter, part = np.array(loads, dtype=np.int64).T[:, :, None, None]
+    return tile, quarter, part
 
 
 def fragment_of(product: Array) -> Array:

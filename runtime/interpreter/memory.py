@@ -26,6 +26,7 @@ from mugraph.dialects.tensor_types import (
     strides_of,
 )
 from mugraph.runtime.interpreter.arithmetic import Array, storage_dtype
+from mugraph.runtime.strided import strided_view
 
 IntArray = npt.NDArray[np.int64]
 
@@ -159,8 +160,7 @@ class DeviceTensor:
         return cls(tensor.shape, layout, tensor.elements)
 
     def _logical_view(self, flat: Array) -> Array:
-        strides = tuple(stride * flat.itemsize for stride in strides_of(self.layout))
-        return np.lib.stride_tricks.as_strided(flat, self.shape, strides)
+        return strided_view(flat, self.shape, strides_of(self.layout))
 
     def logical(self) -> Array:
         """The tensor as a logical array; what was never written is NaN."""

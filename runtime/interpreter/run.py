@@ -27,6 +27,9 @@ from mugraph.runtime.interpreter.arithmetic import (
     Arithmetic,
     Array,
     Precision,
+    convert,
+    is_floating,
+    is_whole,
     storage_dtype,
 )
 from mugraph.runtime.interpreter.dispatch import make_interpreter
@@ -60,8 +63,9 @@ def run_function(
     """The results of ``function`` on ``inputs``, at any stage of compilation.
 
     ``module`` must have been verified.  ``function`` may be ``None`` where the module defines
-    only one.  Inputs are logical arrays with the arguments' extents, of any floating-point type;
-    they are rounded to the arguments' element types first, at both precisions.
+    only one.  Inputs are logical arrays with the arguments' extents, of any floating-point type
+    (or, where an argument has integers, any integer type); they are rounded to the arguments'
+    element types first, at both precisions.
 
     With ``precision`` "storage" every operator computes in fp32 and rounds its result once to the
     result's element type, and results have their storage type.  With "float64" everything is
@@ -209,9 +213,20 @@ def _convert_input(label: str, type_: Attribute, value: Array) -> Array:
         raise ExecutionError(
             f"{label} has extents {list(shape)}, got an array of extents {list(value.shape)}"
         )
-    if value.dtype.kind != "f":
+    dtype = storage_dtype(element_type_of(tensor))
+    if is_whole(dtype):
+        if not is_whole(value.dtype):
+            raise ExecutionError(f"{label} needs integers, got an array of {value.dtype.name}")
+        limits = np.iinfo(dtype)
+        if value.size and not limits.min <= value.min() <= value.max() <= limits.max:
+            raise ExecutionError(
+                f"{label} holds integers from {limits.min} to {limits.max}, got an array of "
+                f"{value.min()} to {value.max()}"
+            )
+        return np.ascontiguousarray(value, dtype)
+    if not is_floating(value.dtype):
         raise ExecutionError(
             f"{label} needs floating-point numbers, got an array of {value.dtype.name}"
         )
     with np.errstate(all="ignore"):
-        return np.ascontiguousarray(value, storage_dtype(element_type_of(tensor)))
+        return np.ascontiguousarray(convert(value, dtype))

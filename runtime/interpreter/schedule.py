@@ -24,6 +24,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import sched
+from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.elementwise import Epilogue
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.tb import NOT_SPLIT, epilogue_of
@@ -42,6 +43,13 @@ from mugraph.runtime.interpreter.functions import apply_chain, apply_function, s
 
 WHOLE = (NOT_SPLIT,) * len(AXES)
 """The map of a tensor that no grid axis splits."""
+
+
+def multiplies_in_tf32(op: sched.MmaOp) -> bool:
+    """Whether the instruction of a product rounds its operands to TF32."""
+    accumulator = op.accumulator.type
+    mma = accumulator.tiled_mma if isinstance(accumulator, sched.FragmentType) else None
+    return mma is not None and mma_atom(mma.atom).a_type == "tf32"
 
 
 @dataclass(frozen=True)
@@ -221,7 +229,10 @@ class ScheduleFunctions(InterpreterFunctions):
     ) -> PythonValues:
         """Adds the product to the accumulator."""
         lhs, rhs, accumulator = args
-        product = np.matmul(self.read(op.lhs, lhs), self.read(op.rhs, rhs))
+        matrices = [self.read(op.lhs, lhs), self.read(op.rhs, rhs)]
+        if multiplies_in_tf32(op):
+            matrices = [self.frame.arithmetic.multiplicand(matrix) for matrix in matrices]
+        product = np.matmul(*matrices)
         self.write(op.accumulator, accumulator, product, Epilogue(accumulates=True))
         return ()
 

@@ -59,7 +59,7 @@ class Addend:
 
 
 @register_impls
-@implements("run_elementwise", tb.ELEMENTWISE_OPERATORS)
+@implements("run_elementwise", (*tb.ELEMENTWISE_OPERATORS, tb.CastOp))
 class ThreadblockFunctions(InterpreterFunctions):
     """One implementation an operator of ``tb``.
 
@@ -107,7 +107,10 @@ class ThreadblockFunctions(InterpreterFunctions):
         self, interpreter: Interpreter, op: tb.MatmulOp, args: PythonValues
     ) -> PythonValues:
         """The matrix product of the tiles."""
-        return self.finish(op, np.matmul(args[0], args[1]))
+        lhs, rhs = args
+        if op.multiplies_in_tf32(op.lhs):
+            lhs, rhs = (self.frame.arithmetic.multiplicand(value) for value in (lhs, rhs))
+        return self.finish(op, np.matmul(lhs, rhs))
 
     def run_elementwise(
         self, interpreter: Interpreter, op: tb.ElementwiseOp, args: PythonValues

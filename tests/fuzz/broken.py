@@ -115,16 +115,13 @@ class Breaker:
         return self.done()
 
     def foreign_element_type(self) -> str | None:
-        """f64, or bf16 where tensor cores multiply f16."""
-        text = self.done()
-        if self.chooser.chance(50):
-            return re.sub(r"xf(16|32)\b", "xf64", text)
-        has_product = self.one_of(tb.MatmulOp) is not None
-        return re.sub(r"xf(16|32)\b", "xbf16", text) if has_product else None
+        """f64, or an f8 that is not one of ours."""
+        other = self.chooser.pick(("xf64", "xf8E4M3FNUZ"))
+        return re.sub(r"xf(16|32)\b", other, self.done())
 
     def integers(self) -> str | None:
-        """Tensors of integers."""
-        return re.sub(r"xf(16|32)\b", "xi32", self.done())
+        """Tensors of integers that are not 8 or 32 bits wide."""
+        return re.sub(r"xf(16|32)\b", "xi16", self.done())
 
     def no_elements(self) -> str | None:
         """An argument with an extent of 0, or a dynamic one."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from xdsl.dialects.builtin import AnyFloat, TensorType, f16, f32
+from xdsl.dialects.builtin import TensorType, bf16, f8E4M3FN, f8E5M2, f16, f32
 from xdsl.ir import Attribute
 
 from mugraph.dialects.cute import Layout
@@ -41,9 +41,11 @@ class Chooser:
         """True in about that many cases of a hundred; false is simpler."""
         return self.number(0, 99) >= 100 - percent
 
-    def element_type(self) -> AnyFloat:
-        """Mostly f16."""
-        return f32 if self.chance(25) else f16
+    def element_type(self) -> Attribute:
+        """A floating-point type, mostly f16."""
+        if self.chance(50):
+            return self.pick((f32, bf16, f32, f8E4M3FN, bf16, f8E5M2))
+        return f16
 
     def shape(self, rank: int, elements: int = MAX_TILE) -> tuple[int, ...]:
         """Extents whose product is at most ``elements``."""

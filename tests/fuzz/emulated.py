@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.dialects.builtin import Float16Type
 from xdsl.ir import Attribute
 
 from fuzz.properties import Compiled, PropertyError, function_of, require_close
@@ -35,6 +34,8 @@ from mugraph.dialects.tensor_types import (
     strides_of,
 )
 from mugraph.runtime.interpreter import run_function
+from mugraph.runtime.interpreter.arithmetic import storage_dtype
+from mugraph.runtime.strided import strided_view
 from mugraph.runtime.toolchain import cuda_include_paths, find_cutlass, runtime_include_paths
 
 Array = npt.NDArray[Any]
@@ -104,9 +105,8 @@ class Tensor:
         """The tensor of a resolved type."""
         layout = layout_of(type_)
         assert layout is not None
-        is_f16 = isinstance(element_type_of(type_), Float16Type)
         return Tensor(
-            np.dtype(np.float16 if is_f16 else np.float32),
+            storage_dtype(element_type_of(type_)),
             shape_of(type_),
             strides_of(layout),
             physical_elements(layout),
@@ -119,12 +119,15 @@ class Tensor:
 
     def view(self, memory: Array) -> Array:
         """The elements, of memory that holds the tensor."""
-        steps = [stride * self.dtype.itemsize for stride in self.strides]
-        return np.lib.stride_tricks.as_strided(memory, self.shape, steps)
+        return strided_view(memory, self.shape, self.strides)
+
+    def empty(self, elements: int) -> Array:
+        """Elements that nothing was written to."""
+        return np.full(elements * self.dtype.itemsize, 0xFF, np.uint8).view(self.dtype)
 
     def place(self, values: Array) -> Array:
-        """Memory that holds these values, NaN elsewhere."""
-        memory = np.full(self.elements, np.nan, self.dtype)
+        """Memory that holds these values, NaN (-1 for integers) elsewhere."""
+        memory = self.empty(self.elements)
         self.view(memory)[...] = values
         return memory
 
@@ -201,8 +204,8 @@ def check_emulated(executable: Path, number: int, compiled: Compiled, folder: Pa
         for index, tensor in enumerate(tensors):
             memory = np.fromfile(folder / f"output{order}_{index}", tensor.dtype)
             results.append(tensor.view(memory).copy())
-            tensor.view(memory)[...] = np.nan
-            if not np.isnan(memory).all():
+            tensor.view(memory)[...] = tensor.empty(1)
+            if not (memory.view(np.uint8) == 0xFF).all():
                 raise PropertyError(stage, f"result {index} writes into its padding")
         require_close(stage, results, compiled.case.expected, compiled.case.errors)
         require_as_interpreted(stage, results, compiled)

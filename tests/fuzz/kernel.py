@@ -10,7 +10,7 @@ from typing import Any
 
 from hypothesis import assume
 from hypothesis import strategies as st
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp, TensorType, f8E4M3FN, f8E5M2, f32
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
@@ -18,6 +18,7 @@ from fuzz.drawing import MAX_TENSOR, Chooser
 from fuzz.ranges import OutOfRangeError, Range, input_range, range_of_result
 from fuzz.threadblock import CLAMPS, SCALARS, ThreadblockDrawer
 from mugraph.dialects import kn
+from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.elementwise import UNARY_FUNCTIONS
 from mugraph.dialects.shapes import ShapeError, broadcast_shape, matmul_shape
 from mugraph.dialects.tensor_types import element_type_of, layout_of, shape_of, strides_of
@@ -63,23 +64,27 @@ class FunctionDrawer:
         """Another argument of the function, of signed or of positive numbers."""
         argument = self.block.insert_arg(type_, len(self.block.args))
         kind = self.chooser.pick(("signed", "positive"))
+        if is_integer(type_.element_type):
+            kind = "whole"
         argument.name_hint = f"{kind}_{len(self.block.args)}"
         self.ranges[argument] = input_range(argument.name_hint)
-        self.values.append(argument)
+        if kind != "whole":
+            self.values.append(argument)
         return argument
 
-    def add(self, op: Operation) -> None:
-        """Adds an operator whose ranges are known, or to be found."""
+    def add(self, op: Operation) -> bool:
+        """Adds an operator whose ranges are known, or to be found; whether it could."""
         if not isinstance(op, kn.CustomizedOp):
             try:
                 operands = [self.ranges[operand] for operand in op.operands]
                 self.ranges[op.results[0]] = range_of_result(op, operands)
             except OutOfRangeError:
                 op.erase()
-                return
+                return False
         self.block.add_op(op)
         self.values.extend(op.results)
         self.computed.extend(op.results)
+        return True
 
     def draw_customized(self) -> None:
         drawer = ThreadblockDrawer(self.chooser, tuple(self.values), self.ranges, self.new_argument)
@@ -124,13 +129,22 @@ class FunctionDrawer:
         if self.chooser.chance(50):
             operands.reverse()
         result = _broadcast(*(shape_of(operand.type) for operand in operands))
-        if result is not None and math.prod(result) <= MAX_TENSOR:
-            self.add(self.chooser.pick(BINARY)(*operands, self.result_type(result)))
+        if result is None or math.prod(result) > MAX_TENSOR:
+            return
+        types = [element_type_of(operand.type) for operand in operands]
+        if types[0] != types[1] and f32 not in types:
+            cast = kn.CastOp(operands[0], TensorType(types[1], shape_of(operands[0].type)))
+            if not self.add(cast):
+                return
+            operands[0] = cast.result
+        self.add(self.chooser.pick(BINARY)(*operands, self.result_type(result)))
 
     def draw_matmul(self) -> None:
         operand = self.draw_operand()
         shape = shape_of(operand.type)
         if len(shape) < 2 or not suits_library(operand.type):
+            return
+        if element_type_of(operand.type) in (f8E4M3FN, f8E5M2):
             return
         element_type = element_type_of(operand.type)
         is_left = not self.chooser.chance(40)

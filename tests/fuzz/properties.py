@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.dialects.builtin import Float16Type, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import SSAValue
 from xdsl.parser import Parser
@@ -21,6 +21,7 @@ from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.passes.targets import TARGETS
 from mugraph.passes.transpile import transpile_pipeline
 from mugraph.runtime.interpreter import run_function
+from mugraph.runtime.interpreter.arithmetic import convert, storage_dtype
 from mugraph.tools.diagnostics import describe_error
 from mugraph.tools.modules import make_context
 
@@ -69,8 +70,8 @@ def make_inputs(module: ModuleOp, seed: int) -> list[Array]:
     for argument in function_of(module).body.block.args:
         interval = input_range(argument.name_hint)
         values = random.uniform(interval.low, interval.high, shape_of(argument.type))
-        is_f16 = isinstance(element_type_of(argument.type), Float16Type)
-        inputs.append(values.astype(np.float16 if is_f16 else np.float32))
+        dtype = storage_dtype(element_type_of(argument.type))
+        inputs.append(convert(values.astype(np.float32), dtype))
     return inputs
 
 

@@ -2,7 +2,7 @@
 
 Interval arithmetic with a running error bound.  ``error`` bounds the distance of a value that is
 computed with rounding (fp32 arithmetic in any order, one rounding to the element type an operator,
-f32 operands of a threadblock matrix product rounded to f16) from the same value over the reals.
+f32 operands of matrix products rounded to TF32) from the same value over the reals.
 Leaving a rounding out, as fusion does, keeps within the bound.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 
-from xdsl.dialects.builtin import Float16Type
+from xdsl.dialects.builtin import bf16, f8E4M3FN, f8E5M2, f16, f32, i8, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mugraph.dialects import kn, tb
@@ -28,6 +28,18 @@ LARGEST = 4096.0
 """No value of a generated µGraph exceeds it; f16 ends at 65504."""
 LARGEST_ERROR = 2.0**-6
 """The greatest error, relative to the width of the interval, that is of use for a comparison."""
+
+
+ROUNDINGS: dict[Attribute, tuple[float, float, float]] = {
+    f16: (2.0**-11, 2.0**-25, 65504.0),
+    bf16: (2.0**-8, 2.0**-134, math.inf),
+    f32: (2.0**-24, 2.0**-150, math.inf),
+    f8E4M3FN: (2.0**-4, 2.0**-10, 448.0),
+    f8E5M2: (2.0**-3, 2.0**-17, 57344.0),
+    i8: (0.0, 0.5, 127.0),
+    i32: (0.0, 0.5, math.inf),
+}
+"""Of each element type: relative error of a rounding, least absolute one, and largest number."""
 
 
 class OutOfRangeError(ValueError):
@@ -58,13 +70,13 @@ class Range:
 
     def rounded(self, element_type: Attribute) -> Range:
         """Stored in an element type; raises ``OutOfRangeError`` where it is out of all use."""
-        is_f16 = isinstance(element_type, Float16Type)
-        unit, least = (2.0**-11, 2.0**-25) if is_f16 else (2.0**-24, 2.0**-150)
+        unit, least, largest = ROUNDINGS[element_type]
         stored = self.off_by(unit * (self.magnitude + self.error) + least)
-        if not stored.magnitude <= LARGEST:
+        if not stored.magnitude + stored.error <= min(LARGEST, largest):
             raise OutOfRangeError(f"values reach {stored.magnitude}")
         width = max(stored.high - stored.low, 2.0**-4 * stored.magnitude)
-        if stored.error > LARGEST_ERROR * width:
+        allowed = max(LARGEST_ERROR, 2.0 * unit)
+        if stored.error > allowed * width:
             raise OutOfRangeError(f"rounding may carry values {stored.error} away")
         return stored
 
@@ -230,16 +242,23 @@ def _(op: kn.ElementwiseOp, operands: Sequence[Range], iterations: int) -> Range
     return apply(op.function, operands)
 
 
+def in_product(op: tb.MatmulOp | kn.MatmulOp, operand: Range) -> Range:
+    """An operand as it is multiplied: f32 perhaps rounded to TF32."""
+    if not op.multiplies_in_tf32(op.lhs):
+        return operand
+    return operand.off_by(2.0**-11 * (operand.magnitude + operand.error) + 2.0**-137)
+
+
 @range_before_rounding.register
 def _(op: tb.MatmulOp, operands: Sequence[Range], iterations: int) -> Range:
-    lhs, rhs = (operand.off_by(2.0**-11 * operand.magnitude + 2.0**-25) for operand in operands)
+    lhs, rhs = (in_product(op, operand) for operand in operands)
     return product(lhs, rhs).scaled(shape_of(op.lhs.type)[-1])
 
 
 @range_before_rounding.register
 def _(op: kn.MatmulOp, operands: Sequence[Range], iterations: int) -> Range:
     depth = shape_of(op.lhs.type)[-1]
-    total = product(*operands).scaled(depth)
+    total = product(*(in_product(op, operand) for operand in operands)).scaled(depth)
     if op.computation is kn.Computation.F16:
         return total.off_by(depth * 2.0**-10 * depth * total.magnitude)
     return total
@@ -333,12 +352,14 @@ def find_ranges_of_threadblock_graph(graph: kn.CustomizedOp, ranges: dict[SSAVal
             ranges[op.results[0]] = range_of_result(op, operands, graph.forloop_range)
 
 
-SIGNED, POSITIVE = Range(-1.0, 1.0), Range(0.5, 1.0)
-"""What inputs are drawn from."""
+SIGNED, POSITIVE, WHOLE = Range(-1.0, 1.0), Range(0.5, 1.0), Range(-3.0, 3.0)
+"""What inputs are drawn from; the last one for integers."""
 
 
 def input_range(name: str | None) -> Range:
     """What an argument is drawn from: its name says so, since names survive in the text."""
+    if (name or "").startswith("whole"):
+        return WHOLE
     return POSITIVE if (name or "").startswith("positive") else SIGNED
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import TensorType, f32, i8, i32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from fuzz.drawing import (
@@ -49,8 +49,6 @@ BLOCKS = (
     (7, 1, 1),
     (20, 1, 1),
 )
-WARP = 32
-
 UNARY = tuple(
     operator for name, operator in tb.UNARY_OPERATORS.items() if not UNARY_FUNCTIONS[name].constants
 )
@@ -142,6 +140,60 @@ class ThreadblockDrawer:
 
     # Operators.
 
+    def cast(self, operand: SSAValue, type_: Attribute) -> SSAValue | None:
+        """A tile in another element type; ``None`` where it would be too inexact there."""
+        return self.add(tb.CastOp(operand, tb.STensorType(shape_of(operand.type), type_)))
+
+    def join(self, operands: Sequence[SSAValue], *, strictly: bool) -> list[SSAValue] | None:
+        """Operands of types that may meet, some of them cast; ``None`` where that is no use.
+
+        f32 may stand beside another type unless they must be the same (``strictly``).
+        """
+        first, second = operands
+        one, other = (element_type_of(value.type) for value in operands)
+        if one == other or (not strictly and f32 in (one, other)):
+            return [first, second]
+        type_ = self.chooser.pick((f32, one, other))
+        joined = [
+            value if element_type_of(value.type) == type_ else self.cast(value, type_)
+            for value in operands
+        ]
+        return [value for value in joined if value is not None] if None not in joined else None
+
+    def draw_cast(self) -> None:
+        operand = self.draw_operand()
+        type_ = self.chooser.element_type()
+        if type_ != element_type_of(operand.type):
+            self.cast(operand, type_)
+
+    def draw_integers(self) -> None:
+        """A product of i8 or a sum of i32, cast to f32: integers take part in nothing else."""
+        tile = self.chooser.shape(2, 256)
+        if self.chooser.chance(50):
+            whole = self.draw_new_input(tile, i32)
+            type_ = tb.STensorType((tile[0], 1), i32)
+            self.add_sum(tb.ReductionOp(whole, 1, type_) if self.chooser.chance(50) else whole)
+        else:
+            (free,) = self.chooser.shape(1, 32)
+            lhs, rhs = (self.draw_new_input(shape, i8) for shape in (tile, (tile[1], free)))
+            self.add_sum(tb.MatmulOp(lhs, rhs, tb.STensorType((tile[0], free), i32)))
+        for values in (self.looped, self.after):
+            values[:] = [value for value in values if element_type_of(value.type) not in (i8, i32)]
+
+    def add_sum(self, summed: Operation | SSAValue) -> None:
+        """Integers, perhaps summed over the iterations, and cast."""
+        value = self.add(summed) if isinstance(summed, Operation) else summed
+        if value is not None and self.chooser.chance(50):
+            none = tb.AccumulatorKind.NONE
+            value = self.add(tb.ForloopAccumOp(none, value, value.type), accumulates=True)
+        if value is not None:
+            self.cast(value, f32)
+
+    def draw_new_input(self, tile: tuple[int, ...], type_: Attribute) -> SSAValue:
+        """A tile of a new tensor."""
+        partition, shape = draw_partition_of_tile(self.chooser, tile, self.grid, self.iterations)
+        return self.add_input(self.new_argument(TensorType(type_, shape)), partition, tile)
+
     def draw_step(self) -> None:
         """Adds one operator, if what was drawn fits."""
         if not self.looped:
@@ -156,10 +208,11 @@ class ThreadblockDrawer:
             self.draw_unary,
             self.draw_binary,
             self.draw_rms_norm,
+            self.draw_cast,
+            self.draw_integers,
             self.draw_input,
         ]
-        if math.prod(self.block_dim) >= WARP:
-            kinds.extend([self.draw_matmul] * 4)
+        kinds.extend([self.draw_matmul] * 4)
         self.chooser.pick(kinds)()
 
     def draw_operand(self, *, of_loop: bool = False) -> SSAValue:
@@ -253,7 +306,9 @@ class ThreadblockDrawer:
         shape = _broadcast(operands[0].type, operands[1].type)
         if shape is None or math.prod(shape) > MAX_TILE:
             return
-        self.add(self.chooser.pick(BINARY)(*operands, self.stensor(shape)))
+        joined = self.join(operands, strictly=False)
+        if joined is not None:
+            self.add(self.chooser.pick(BINARY)(*joined, self.stensor(shape)))
 
     def draw_matmul(self) -> None:
         matrices = [
@@ -283,8 +338,12 @@ class ThreadblockDrawer:
             return
         lhs, rhs = (first, second) if is_left else (second, first)
         result = (*shape[:-2], shape_of(lhs.type)[-2], shape_of(rhs.type)[-1])
-        if math.prod(result) <= MAX_TILE:
-            self.add(tb.MatmulOp(lhs, rhs, self.stensor(result)))
+        joined = self.join([lhs, rhs], strictly=True)
+        if math.prod(result) <= MAX_TILE and joined is not None:
+            op = tb.MatmulOp(*joined, self.stensor(result))
+            if element_type_of(joined[0].type) == f32 and self.chooser.chance(30):
+                op.precision = tb.PrecisionAttr(tb.Precision.IEEE)
+            self.add(op)
 
     def draw_reduction(self) -> None:
         operand = self.draw_operand()

@@ -29,8 +29,18 @@ def linear(shape: str, partition: str) -> str:
     return f"!sched.fragment<{shape}, #sched.linear<{partition}>>"
 
 
-def tensor_core(shape: str, warps: str) -> str:
-    return f"!sched.fragment<{shape}, #cute.tiled_mma<{MMA}, ({warps},1)>>"
+def tensor_core(shape: str, warps: str, atom: str = MMA) -> str:
+    return f"!sched.fragment<{shape}, #cute.tiled_mma<{atom}, ({warps},1)>>"
+
+
+ATOMS = {
+    "f16": MMA,
+    "bf16": "SM80_16x8x16_F32BF16BF16F32_TN",
+    "f32": "SM80_16x8x8_F32TF32TF32F32_TN",
+    "f8E4M3FN": MMA,
+    "f8E5M2": MMA,
+    "i8": "SM80_16x8x32_S32S8S8S32_TN",
+}
 
 
 @dataclass(frozen=True)
@@ -103,9 +113,12 @@ def product(
     rhs: str,
     result: str,
     ldmatrix: str = "true, true",
+    atom: str | None = None,
 ) -> Case:
     text = f"sched.mma %a, %b to %c ldmatrix[{ldmatrix}] : {{a}}, {{b}} to {{c}}"
-    return Case(f"mma_{name}", threads, text, [lhs, rhs, tensor_core(result, warps)])
+    element = lhs[lhs.index("<") + 1 : lhs.index(",")].rpartition("x")[2]
+    fragment = tensor_core(result, warps, atom or ATOMS[element])
+    return Case(f"mma_{name}", threads, text, [lhs, rhs, fragment])
 
 
 def store(name: str, threads: int, fragment: str, destination: str, then: str = "") -> Case:
@@ -380,10 +393,97 @@ CASES = [
         "elements",
         64,
         "2,1",
-        shared("20x21xf32", "(20,21):(21,1)"),
+        shared("20x21xf16", "(20,21):(21,1)"),
         shared("21x12xf16", "(21,12):(12,1)"),
         "20x12xf32",
         "false, false",
+    ),
+    product(
+        "bf16_transposed",
+        64,
+        "2,1",
+        shared("40x32xbf16", "(40,32):(1,40)"),
+        shared("32x24xbf16", "(32,24):(24,1)"),
+        "40x24xf32",
+    ),
+    product(
+        "tf32",
+        128,
+        "2,2",
+        shared("40x20xf32", "(40,20):(20,1)"),
+        shared("20x24xf32", "(20,24):(1,20)"),
+        "40x24xf32",
+    ),
+    product(
+        "tf32_swizzled",
+        64,
+        "1,2",
+        shared("16x32xf32", "S<3,2,3> o (16,32):(32,1)"),
+        shared("32x40xf32", "S<3,2,3> o (32,40):(1,32)"),
+        "16x40xf32",
+    ),
+    product(
+        "tf32_elements",
+        64,
+        "2,1",
+        shared("20x13xf32", "(20,13):(13,1)"),
+        shared("13x12xf32", "(13,12):(12,1)"),
+        "20x12xf32",
+        "false, false",
+    ),
+    product(
+        "bytes",
+        128,
+        "2,2",
+        shared("40x80xi8", "(40,80):(80,1)"),
+        shared("80x24xi8", "(80,24):(1,80)"),
+        "40x24xi32",
+    ),
+    product(
+        "bytes_swizzled",
+        64,
+        "2,1",
+        shared("64x128xi8", "S<3,4,3> o (64,128):(128,1)"),
+        shared("128x16xi8", "S<3,4,3> o (128,16):(1,128)"),
+        "64x16xi32",
+    ),
+    product(
+        "bytes_elements",
+        32,
+        "1,1",
+        shared("20x37xi8", "(20,37):(1,20)"),
+        shared("37x12xi8", "(37,12):(12,1)"),
+        "20x12xi32",
+        "false, false",
+    ),
+    product(
+        "f8",
+        64,
+        "1,2",
+        shared("20x37xf8E4M3FN", "(20,37):(37,1)"),
+        shared("37x12xf8E4M3FN", "(37,12):(12,1)"),
+        "20x12xf32",
+        "false, false",
+    ),
+    product(
+        "threads",
+        20,
+        "3,5",
+        shared("10x9xf16", "(10,9):(9,1)"),
+        shared("9x12xf16", "S<1,2,2> o (9,12):(12,1)"),
+        "10x12xf32",
+        "false, false",
+        "UniversalFMA_F32",
+    ),
+    product(
+        "threads_of_integers",
+        33,
+        "16,2",
+        shared("40x21xi8", "(40,21):(1,40)"),
+        shared("21x3xi8", "(21,3):(3,1)"),
+        "40x3xi32",
+        "false, false",
+        "UniversalFMA_S32",
     ),
     product(
         "batch_of_one",
@@ -403,6 +503,19 @@ CASES = [
     ),
     store("pairs", 128, tensor_core("16x64xf32", "1,4"), shared("16x64xf16", SWIZZLED_16X64)),
     store("pairs_f32", 128, tensor_core("20x24xf32", "2,2"), shared("20x24xf32", "(20,24):(24,1)")),
+    store("bytes", 64, tensor_core("20x14xf32", "1,2"), shared("20x14xf8E5M2", "(20,14):(14,1)")),
+    store(
+        "integers",
+        64,
+        tensor_core("20x14xi32", "1,2", ATOMS["i8"]),
+        shared("20x14xi32", "(20,14):(14,1)"),
+    ),
+    store(
+        "threads",
+        24,
+        tensor_core("10x14xf32", "5,4", "UniversalFMA_F32"),
+        shared("10x14xbf16", "(10,14):(14,1)"),
+    ),
     store("scalars", 64, tensor_core("20x13xf32", "1,2"), shared("20x13xf16", "(20,13):(13,1)")),
     store("columns", 64, tensor_core("20x12xf32", "2,1"), shared("20x12xf16", "(20,12):(1,24)")),
     store(

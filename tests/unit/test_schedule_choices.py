@@ -6,16 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mugraph.dialects.cute.atoms import tensor_core_atom
+from mugraph.dialects.sched.types import accumulators_per_thread
 from mugraph.passes.schedule_threadblock.choose import (
-    MMA_K,
-    MMA_M,
-    MMA_N,
     WarpLayout,
+    choose_atom,
     choose_stages,
     choose_warp_layout,
     warp_layouts,
 )
 from mugraph.passes.targets import TARGETS
+
+ATOM = tensor_core_atom("f16")
+MMA_M, MMA_N, MMA_K = ATOM.shape_mnk
 
 
 def cost(m: int, n: int, rows: int, columns: int, depth: int) -> tuple[int, int]:
@@ -37,7 +40,7 @@ def cost(m: int, n: int, rows: int, columns: int, depth: int) -> tuple[int, int]
 def test_no_arrangement_of_warps_is_cheaper(
     rows: int, columns: int, depth: int, warps: int
 ) -> None:
-    chosen = choose_warp_layout(rows, columns, depth, warps)
+    chosen = choose_warp_layout(rows, columns, depth, ATOM, 32 * warps)
     assert chosen.m * chosen.n <= warps
     best = min(
         cost(m, n, rows, columns, depth)
@@ -52,27 +55,52 @@ def test_the_figure() -> None:
     # 64 x 32 x 16 with four warps: 4 instructions a warp however they stand; 2 x 2 loads least.
     costs = {(m, n): cost(m, n, 64, 32, 16) for m, n in ((4, 1), (2, 2), (1, 4))}
     assert {calls for calls, _ in costs.values()} == {4}
-    assert choose_warp_layout(64, 32, 16, 4) == WarpLayout(2, 2)
+    assert choose_warp_layout(64, 32, 16, ATOM, 128) == WarpLayout(ATOM, 2, 2)
 
 
 def test_every_rectangle_is_tried_once() -> None:
-    layouts = [(layout.m, layout.n) for layout in warp_layouts(6)]
+    layouts = [(layout.m, layout.n) for layout in warp_layouts(ATOM, 6 * 32)]
     expected = {(m, n) for m in range(1, 7) for n in range(1, 7) if m * n <= 6}
     assert len(layouts) == len(expected) and set(layouts) == expected
 
 
 @pytest.mark.parametrize(
-    ("layout", "shape", "registers"),
+    ("warps", "shape", "registers"),
     [
-        (WarpLayout(1, 1), (16, 8), 4),
-        (WarpLayout(1, 1), (64, 96), 192),
-        (WarpLayout(1, 1), (64, 97), 208),
-        (WarpLayout(2, 2), (64, 96), 48),
-        (WarpLayout(4, 1), (1, 8), 4),
+        ((1, 1), (16, 8), 4),
+        ((1, 1), (64, 96), 192),
+        ((1, 1), (64, 97), 208),
+        ((2, 2), (64, 96), 48),
+        ((4, 1), (1, 8), 4),
     ],
 )
-def test_accumulator_registers(layout: WarpLayout, shape: tuple[int, int], registers: int) -> None:
-    assert layout.accumulators_per_thread(*shape) == registers
+def test_accumulator_registers(
+    warps: tuple[int, int], shape: tuple[int, int], registers: int
+) -> None:
+    layout = WarpLayout(ATOM, *warps)
+    assert accumulators_per_thread(layout.tiled_mma, *shape) == registers
+
+
+@pytest.mark.parametrize(
+    ("element", "threads", "ieee", "atom"),
+    [
+        ("f16", 128, False, "SM80_16x8x16_F32F16F16F32_TN"),
+        ("bf16", 32, False, "SM80_16x8x16_F32BF16BF16F32_TN"),
+        ("f32", 33, False, "SM80_16x8x8_F32TF32TF32F32_TN"),
+        ("f32", 128, True, "UniversalFMA_F32"),
+        ("e4m3", 64, False, "SM80_16x8x16_F32F16F16F32_TN"),
+        ("s8", 256, False, "SM80_16x8x32_S32S8S8S32_TN"),
+        ("s8", 31, False, "UniversalFMA_S32"),
+        ("e5m2", 1, False, "UniversalFMA_F32"),
+    ],
+)
+def test_the_instruction_of_each_type(element: str, threads: int, ieee: bool, atom: str) -> None:
+    assert choose_atom(element, threads, ieee=ieee).name == atom
+
+
+def test_threads_share_what_no_warp_multiplies() -> None:
+    layout = choose_warp_layout(4, 4, 9, choose_atom("f16", 20, ieee=False), 20)
+    assert (layout.m * layout.n, layout.tiles(4, 4)) == (16, (1, 1))
 
 
 TARGET = TARGETS["sm_90a"]

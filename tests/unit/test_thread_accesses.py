@@ -20,7 +20,7 @@ from access_cases import CASES, Case, copy, device, elementwise, parse, product,
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from mugraph.codegen.cuda.cpp import Writer
+from mugraph.codegen.cuda.cpp import Writer, stored_type
 from mugraph.codegen.cuda.names import Names
 from mugraph.codegen.cuda.operations import KernelPrinter, print_operation
 from mugraph.dialects import sched
@@ -31,7 +31,7 @@ from mugraph.dialects.sched import (
     StageReference,
     ThreadAccess,
 )
-from mugraph.dialects.tensor_types import element_type_of, resolved_layout_of
+from mugraph.dialects.tensor_types import resolved_layout_of
 from mugraph.runtime.toolchain import (
     ToolchainError,
     cuda_include_paths,
@@ -44,7 +44,6 @@ RECORDER = HERE / "access_recorder"
 ITERATION = 1
 """The iteration of the loop in which the operators of a loop run here."""
 
-CPP_TYPES = {"f16": "half_t", "f32": "float"}
 
 IntArray = npt.NDArray[np.int64]
 Key = tuple[int, bool, int, int]
@@ -95,10 +94,10 @@ class Program:
                 assert isinstance(value.owner, Operation)
                 print_operation(value.owner, printer)
                 # Arithmetic on what the stack happens to hold may be slow; there is none on zeros.
-                writer.line(f"for (float& value : {names.of(value)}) value = 0.0f;")
+                writer.line(f"for (auto& value : {names.of(value)}) value = 0;")
                 continue
             region = self.regions.setdefault(value, len(self.regions))
-            type_ = CPP_TYPES[str(element_type_of(value.type))]
+            type_ = stored_type(value)
             writer.line(f"{type_}* const {names.of(value)} = recorder::region<{type_}>({region});")
         print_operation(op, printer)
         writer.close()

@@ -2,5 +2,22 @@
 
 from mugraph.dialects.cute.atoms.copy import COPY_ATOMS, CopyAtom, copy_atom
 from mugraph.dialects.cute.atoms.mma import MMA_ATOMS, MmaAtom, mma_atom
+from mugraph.dialects.cute.atoms.products import (
+    PRODUCT_ATOMS,
+    loads_as_stored,
+    scalar_atom,
+    tensor_core_atom,
+)
 
-__all__ = ["COPY_ATOMS", "MMA_ATOMS", "CopyAtom", "MmaAtom", "copy_atom", "mma_atom"]
+__all__ = [
+    "COPY_ATOMS",
+    "MMA_ATOMS",
+    "PRODUCT_ATOMS",
+    "CopyAtom",
+    "MmaAtom",
+    "copy_atom",
+    "loads_as_stored",
+    "mma_atom",
+    "scalar_atom",
+    "tensor_core_atom",
+]

@@ -66,6 +66,22 @@ class MmaAtom(NamedTuple):
         """The thread-value layout of operand "A", "B" or "C"."""
         return {"A": self.a_layout, "B": self.b_layout, "C": self.c_layout}[operand]
 
+    @property
+    def values_of_c(self) -> int:
+        """How many values of the accumulator each thread holds."""
+        m, n, _ = self.shape_mnk
+        return m * n // self.threads
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether single threads execute the instruction."""
+        return self.threads == 1
+
+    @property
+    def packed(self) -> int:
+        """How many elements of A, neighbours along K, one 32-bit register holds."""
+        return 32 // ELEMENT_BITS[self.a_type]
+
     def tile_shape(self, operand: str) -> tuple[int, int]:
         """The shape of operand "A" (M,K), "B" (N,K) or "C" (M,N)."""
         m, n, k = self.shape_mnk
@@ -108,6 +124,9 @@ def _universal() -> Iterator[MmaAtom]:
     for element in ("f64", "f32", "f16", "bf16"):
         name = f"UniversalFMA_{element.upper()}"
         yield MmaAtom(name, (1, 1, 1), _ONE, scalar, scalar, scalar, *(element,) * 4, arch="sm_50")
+    yield MmaAtom(
+        "UniversalFMA_S32", (1, 1, 1), _ONE, scalar, scalar, scalar, *("s32",) * 4, arch="sm_50"
+    )
     for element in ("f16", "bf16"):
         name = f"UniversalFMA_F32{element.upper() * 2}F32"
         yield MmaAtom(

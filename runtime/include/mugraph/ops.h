@@ -1,4 +1,4 @@
-// Scalar functions on float, composed at compile time into operators and epilogues.
+// Scalar functions on float, composed at compile time into operators and epilogues; the identity also on int32_t.
 //
 // Each has `static float apply(float...)`. Rounding: Add, Sub, Mul, Div, Square, Sqrt and MulScalar are one IEEE
 // operation, rounded to nearest (unless a file is compiled with -use_fast_math). Exp, Log and Pow are CUDA's expf, logf
@@ -94,7 +94,10 @@ struct Chain;
 
 template <>
 struct Chain<> {
-  static __device__ __forceinline__ float apply(float x) { return x; }
+  template <class N>
+  static __device__ __forceinline__ N apply(N x) {
+    return x;
+  }
 };
 
 template <class First, class... Rest>

@@ -19,7 +19,9 @@
 
 #include "arch/async_copy.h"
 #include "arch/tensor_core.h"
+#include "atoms.h"
 #include "layout.h"
+#include "numbers.h"
 #include "ops.h"
 #include "tb/copy.h"
 #include "tb/elementwise.h"
@@ -28,6 +30,7 @@
 #include "tb/matmul.h"
 #include "tb/mma_fragment.h"
 #include "tb/reduce_sum.h"
+#include "tb/scalar_matmul.h"
 #include "vector_access.h"
 
 #if !defined(__CUDACC_RTC__)
@@ -49,3 +52,4 @@ namespace kn {}
 namespace kn = mugraph::kn;
 namespace tb = mugraph::tb;
 namespace ops = mugraph::ops;
+namespace atoms = mugraph::atoms;

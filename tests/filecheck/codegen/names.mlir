@@ -10,7 +10,7 @@
 // CHECK: half_t* const Target_v = reinterpret_cast
 // CHECK: float NULL_v[
 // CHECK: half_t* const NULL_v_1 =
-// CHECK: tb::Matmul<1, 1, A, B, true, true>::mma(NULL_v, A_v, Target_v, thread);
+// CHECK: tb::Matmul<1, 1, A, B, true, true, atoms::SM80_16x8x16_F32F16F16F32_TN>::mma(NULL_v, A_v, Target_v, thread);
 // CHECK: half_t *stream_v = (half_t*)input_tensors.at(0);
 // CHECK-NEXT: half_t *a_b = (half_t*)input_tensors.at(1);
 // CHECK-NEXT: half_t *a_b_custom0_1 = (half_t*)output_tensors.at(0);

@@ -28,29 +28,3 @@ func.func @reducing(%x: tensor<16x16xf16>) -> tensor<16x1xf16> {
   } : (tensor<16x16xf16>) -> tensor<16x1xf16>
   func.return %o : tensor<16x1xf16>
 }
-
-// -----
-
-// CHECK: --schedule-threadblock: 'tb.matmul' %r needs a whole warp of 32 threads, the block has 16; enlarge 'block'
-func.func @small_block(%x: tensor<16x16xf16>) -> tensor<16x16xf16> {
-  %o = kn.customized %x grid [1, 1, 1] block [16, 1, 1] forloop 1 {
-  ^bb0(%dx: tensor<16x16xf16>):
-    %a = tb.input %dx imap [-1, -1, -1] : tensor<16x16xf16> -> !tb.stensor<16x16xf16>
-    %r = tb.matmul %a, %a then [accum] : (!tb.stensor<16x16xf16>, !tb.stensor<16x16xf16>) -> !tb.stensor<16x16xf16>
-    tb.output %r omap [-1, -1, -1] : !tb.stensor<16x16xf16> -> tensor<16x16xf16>
-  } : (tensor<16x16xf16>) -> tensor<16x16xf16>
-  func.return %o : tensor<16x16xf16>
-}
-
-// -----
-
-// CHECK: --schedule-threadblock: 'tb.matmul' %r multiplies %a of type bf16; the tensor-core instruction takes f16, and f32 rounded to it
-func.func @bf16(%x: tensor<16x16xbf16>) -> tensor<16x16xf16> {
-  %o = kn.customized %x grid [1, 1, 1] block [32, 1, 1] forloop 1 {
-  ^bb0(%dx: tensor<16x16xbf16>):
-    %a = tb.input %dx imap [-1, -1, -1] : tensor<16x16xbf16> -> !tb.stensor<16x16xbf16>
-    %r = tb.matmul %a, %a then [accum] : (!tb.stensor<16x16xbf16>, !tb.stensor<16x16xbf16>) -> !tb.stensor<16x16xf16>
-    tb.output %r omap [-1, -1, -1] : !tb.stensor<16x16xf16> -> tensor<16x16xf16>
-  } : (tensor<16x16xbf16>) -> tensor<16x16xf16>
-  func.return %o : tensor<16x16xf16>
-}

@@ -128,3 +128,4 @@ inline uint32_t __float_as_uint(float value) {
   return bits;
 }
 inline float __fdividef(float x, float y) { return x / y; }
+inline int __float2int_rn(float value) { return static_cast<int>(value); }

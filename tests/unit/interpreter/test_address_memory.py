@@ -7,6 +7,7 @@ import pytest
 from interpreter_programs import integers, parse
 
 from mugraph.dialects import sched
+from mugraph.dialects.cute.atoms import tensor_core_atom
 from mugraph.dialects.sched.accesses import StageReference
 from mugraph.dialects.sched.mappings import MmaFragment
 from mugraph.runtime.interpreter import run_function
@@ -127,7 +128,7 @@ def test_lanes_add_pairwise(lanes: int, threads: int) -> None:
 def test_a_fragment_holds_what_the_header_says(
     warps: tuple[int, int], extents: tuple[int, int]
 ) -> None:
-    fragment = MmaFragment(*warps, *extents)
+    fragment = MmaFragment(tensor_core_atom("f16"), *warps, *extents)
     row, column = fragment.coordinates()
     shape = (1, warps[1], warps[0], fragment.tiles_m * 16, fragment.tiles_n * 8)
     # The product whose value at (row, column) of the whole matrix is row * 1000 + column.

@@ -1,28 +1,14 @@
-// The warp instructions of the Ampere tensor core, and who holds what in them.
+// ldmatrix, and where the elements of a tensor-core operand come from; the products themselves are in atoms.h.
 //
-// mma_16x8x16: D[16,8] += A[16,16] * B[16,8], A and B half_t, D float. Lane l of the warp holds, in
-//   a[q]: A(row, k) and A(row, k + 1) with row = l / 4 + 8 (q % 2), k = 2 (l % 4) + 8 (q / 2)
-//   b[q]: B(k, column) and B(k + 1, column) with column = l / 4, k = 2 (l % 4) + 8 q
-//   d[c]: D(row, column) with row = l / 4 + 8 (c / 2), column = 2 (l % 4) + c % 2
-// Products are exact; the sums of an instruction are formed in fp32 in an order the hardware chooses, and truncated.
-//
-// ldmatrix loads 8x8 matrices of half_t, four (or two) at a time: lane 8 q + i gives the address of line i of matrix
-// q, 16 bytes. Lane l receives in register q the elements 2 (l % 4) and 2 (l % 4) + 1 of line l / 4; transposed, of
-// lines 2 (l % 4) and 2 (l % 4) + 1 the element l / 4.
+// ldmatrix loads 8x8 matrices of 16-bit elements, four (or two) at a time: lane 8 q + i gives the address of line i of
+// matrix q, 16 bytes. Lane l receives in register q the elements 2 (l % 4) and 2 (l % 4) + 1 of line l / 4; transposed,
+// of lines 2 (l % 4) and 2 (l % 4) + 1 the element l / 4. A line of other elements is moved the same way: four bytes to
+// a register. With kPacked elements in a register, a line along k has 4 kPacked of them.
 #pragma once
 
 #include "cute.h"
 
 namespace mugraph {
-
-inline constexpr int kAtomM = 16;
-inline constexpr int kAtomN = 8;
-inline constexpr int kAtomK = 16;
-
-__device__ __forceinline__ void mma_16x8x16(float* d, uint32_t const (&a)[4], uint32_t b0, uint32_t b1) {
-  cute::SM80_16x8x16_F32F16F16F32_TN::fma(d[0], d[1], d[2], d[3], a[0], a[1], a[2], a[3], b0, b1, d[0], d[1], d[2],
-                                          d[3]);
-}
 
 template <bool kTransposed>
 __device__ __forceinline__ void ldmatrix_x4(uint32_t (&registers)[4], void const* shared_line) {
@@ -51,27 +37,27 @@ struct TileCoordinate {
   int k;
 };
 
-// The matrix q of an operand: for A, the four 8x8 quarters of a 16x16 tile; for B, the two k halves of one 8x16 tile
-// and then of the next tile of the same warp, pair_stride rows further.
-template <bool kIsA>
+// The matrix q of an operand: for A, the four quarters of a 16 x kK tile; for B, the two k halves of one 8 x kK tile and
+// then of the next tile of the same warp, pair_stride rows further.
+template <bool kIsA, int kPacked>
 __host__ __device__ constexpr TileCoordinate matrix_origin(int q, int pair_stride) {
-  if (kIsA) return {(q % 2) * 8, (q / 2) * 8};
-  return {(q / 2) * pair_stride, (q % 2) * 8};
+  if (kIsA) return {(q % 2) * 8, (q / 2) * 4 * kPacked};
+  return {(q / 2) * pair_stride, (q % 2) * 4 * kPacked};
 }
 
 // The first element of the line whose address `lane` gives to ldmatrix.
-template <bool kIsA, bool kTransposed>
+template <bool kIsA, bool kTransposed, int kPacked>
 __host__ __device__ constexpr TileCoordinate ldmatrix_coordinate(int lane, int pair_stride) {
-  const TileCoordinate origin = matrix_origin<kIsA>(lane / 8, pair_stride);
+  const TileCoordinate origin = matrix_origin<kIsA, kPacked>(lane / 8, pair_stride);
   if (kTransposed) return {origin.row, origin.k + lane % 8};
   return {origin.row + lane % 8, origin.k};
 }
 
-// The first of the two elements (consecutive along k) that `lane` holds in register q.
-template <bool kIsA>
+// The first of the elements (consecutive along k) that `lane` holds in register q.
+template <bool kIsA, int kPacked>
 __host__ __device__ constexpr TileCoordinate register_coordinate(int lane, int q, int pair_stride) {
-  const TileCoordinate origin = matrix_origin<kIsA>(q, pair_stride);
-  return {origin.row + lane / 4, origin.k + 2 * (lane % 4)};
+  const TileCoordinate origin = matrix_origin<kIsA, kPacked>(q, pair_stride);
+  return {origin.row + lane / 4, origin.k + kPacked * (lane % 4)};
 }
 
 }  // namespace mugraph

@@ -2,7 +2,8 @@
 //
 // C[b, m, n] = sum over k of A[b, m, k] B[b, k, n], each operand given by the strides of its dimensions in elements.
 // One of the last two dimensions of each operand must be contiguous. `Compute` says what products are added up in:
-// CUBLAS_COMPUTE_16F in fp16, CUBLAS_COMPUTE_32F in fp32; results are rounded to T.
+// CUBLAS_COMPUTE_16F in fp16, CUBLAS_COMPUTE_32F in fp32, CUBLAS_COMPUTE_32F_FAST_TF32 in fp32 of operands rounded to
+// TF32; results are rounded to T. CUBLAS_COMPUTE_32I adds products of int8_t up into int32_t.
 #pragma once
 
 #include <cublas_v2.h>
@@ -38,6 +39,14 @@ struct CublasType<cutlass::bfloat16_t> {
 template <>
 struct CublasType<float> {
   static constexpr cudaDataType_t value = CUDA_R_32F;
+};
+template <>
+struct CublasType<int8_t> {
+  static constexpr cudaDataType_t value = CUDA_R_8I;
+};
+template <>
+struct CublasType<int32_t> {
+  static constexpr cudaDataType_t value = CUDA_R_32I;
 };
 
 // One handle a device, made at its first use and kept until the process ends (its device memory goes with the
@@ -87,35 +96,38 @@ inline ColumnMajor column_major(char const* name, int rows, int columns, int row
 
 // Enqueues the product on `stream`, with the cuBLAS handle of the current device. Strides and batch strides count
 // elements. Throws std::runtime_error where cuBLAS or the layout refuses.
-template <cublasComputeType_t Compute, class T>
-void gemm(cudaStream_t stream, T* c, T const* a, T const* b, int m, int n, int k, int a_stride_m, int a_stride_k,
+template <cublasComputeType_t Compute, class D, class T>
+void gemm(cudaStream_t stream, D* c, T const* a, T const* b, int m, int n, int k, int a_stride_m, int a_stride_k,
           int b_stride_k, int b_stride_n, int c_stride_m, int c_stride_n, int batch, long long a_batch,
           long long b_batch, long long c_batch) {
   static_assert(Compute == CUBLAS_COMPUTE_16F || Compute == CUBLAS_COMPUTE_32F ||
-                    Compute == CUBLAS_COMPUTE_32F_FAST_TF32,
-                "kn::gemm computes in CUBLAS_COMPUTE_16F, CUBLAS_COMPUTE_32F or CUBLAS_COMPUTE_32F_FAST_TF32");
-  using Scale = std::conditional_t<Compute == CUBLAS_COMPUTE_16F, cutlass::half_t, float>;
-  const Scale alpha(1.0f);
-  const Scale beta(0.0f);
+                    Compute == CUBLAS_COMPUTE_32F_FAST_TF32 || Compute == CUBLAS_COMPUTE_32I,
+                "kn::gemm computes in CUBLAS_COMPUTE_16F, CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32F_FAST_TF32 or "
+                "CUBLAS_COMPUTE_32I");
+  using Scale = std::conditional_t<Compute == CUBLAS_COMPUTE_16F, cutlass::half_t,
+                                   std::conditional_t<Compute == CUBLAS_COMPUTE_32I, int32_t, float>>;
+  const Scale alpha(1);
+  const Scale beta(0);
   const ColumnMajor c_matrix = column_major("C", m, n, c_stride_m, c_stride_n);
   CublasHandles& handles = CublasHandles::get();
   const std::lock_guard<std::mutex> guard(handles.lock);
   cublasHandle_t handle = handles.current();
   check(cublasSetStream(handle, stream), "setting the stream of cuBLAS");
   const cudaDataType_t type = CublasType<T>::value;
+  const cudaDataType_t c_type = CublasType<D>::value;
   cublasStatus_t status;
   if (c_matrix.operation == CUBLAS_OP_N) {
     const ColumnMajor a_matrix = column_major("A", m, k, a_stride_m, a_stride_k);
     const ColumnMajor b_matrix = column_major("B", k, n, b_stride_k, b_stride_n);
     status = cublasGemmStridedBatchedEx(handle, a_matrix.operation, b_matrix.operation, m, n, k, &alpha, a, type,
-                                        a_matrix.leading, a_batch, b, type, b_matrix.leading, b_batch, &beta, c, type,
+                                        a_matrix.leading, a_batch, b, type, b_matrix.leading, b_batch, &beta, c, c_type,
                                         c_matrix.leading, c_batch, batch, Compute, CUBLAS_GEMM_DEFAULT);
   } else {
     // cuBLAS writes column-major results only: C is row-major, so compute its transpose, B^T A^T.
     const ColumnMajor a_matrix = column_major("A", k, m, a_stride_k, a_stride_m);
     const ColumnMajor b_matrix = column_major("B", n, k, b_stride_n, b_stride_k);
     status = cublasGemmStridedBatchedEx(handle, b_matrix.operation, a_matrix.operation, n, m, k, &alpha, b, type,
-                                        b_matrix.leading, b_batch, a, type, a_matrix.leading, a_batch, &beta, c, type,
+                                        b_matrix.leading, b_batch, a, type, a_matrix.leading, a_batch, &beta, c, c_type,
                                         c_matrix.leading, c_batch, batch, Compute, CUBLAS_GEMM_DEFAULT);
   }
   check(status, "cublasGemmStridedBatchedEx");

@@ -1,4 +1,4 @@
-// Element-wise operations of a block on tiles: Op on one or more sources, then Epilogue, in fp32.
+// Element-wise operations of a block on tiles: Op on one or more sources, then Epilogue, in fp32 (see numbers.h).
 //
 // All layouts are congruent over one iteration domain (mode 0 innermost); a broadcast source has stride 0 there.
 // Thread t computes the vectors t, t + kThreads, ... of kVector consecutive indices. A source or destination that is
@@ -28,11 +28,12 @@ struct Elementwise {
   // dst = Epilogue(Op(srcs...))
   template <class D, class... S>
   static __device__ __forceinline__ void store(D* dst, int thread, S const*... srcs) {
+    using N = Number<D, S...>;
     const Sources sources(thread);
     const VectorOffsets<kThreads, kVector, DstLayout> dst_offsets(thread);
 #pragma unroll kUnroll
     for (int first = 0; first < Partition::kRounds; first += kBatch) {
-      float values[kBatch][kVector];
+      N values[kBatch][kVector];
       Partition::template each_owned<kBatch>(
           thread, first, [&](int i) { sources.compute(values[i], first + i, srcs...); });
       Partition::template each_owned<kBatch>(
@@ -41,16 +42,19 @@ struct Elementwise {
   }
 
   // acc += Epilogue(Op(srcs...)), acc in registers. DstLayout only gives the number of elements.
-  template <class... S>
-  static __device__ __forceinline__ void accumulate(float (&acc)[kValues], int thread, S const*... srcs) {
+  template <class Sum, class... S>
+  static __device__ __forceinline__ void accumulate(Sum (&acc)[kValues], int thread, S const*... srcs) {
     const Sources sources(thread);
 #pragma unroll
     for (int round = 0; round < Partition::kRounds; ++round) {
       if (Partition::owns(thread, round)) {
-        float values[kVector];
+        Sum values[kVector];
         sources.compute(values, round, srcs...);
 #pragma unroll
-        for (int i = 0; i < kVector; ++i) acc[round * kVector + i] += values[i];
+        for (int i = 0; i < kVector; ++i) {
+          Sum& sum = acc[round * kVector + i];
+          sum = plus(sum, values[i]);
+        }
       }
     }
   }
@@ -58,17 +62,18 @@ struct Elementwise {
   // dst = dst + Epilogue(Op(srcs...)): an accumulator in shared memory, rounded to D at each call.
   template <class D, class... S>
   static __device__ __forceinline__ void update(D* dst, int thread, S const*... srcs) {
+    using N = Number<D, S...>;
     const Sources sources(thread);
     const VectorOffsets<kThreads, kVector, DstLayout> dst_offsets(thread);
 #pragma unroll kUnroll
     for (int first = 0; first < Partition::kRounds; first += kBatch) {
-      float totals[kBatch][kVector];
+      N totals[kBatch][kVector];
       Partition::template each_owned<kBatch>(thread, first, [&](int i) {
-        float values[kVector];
+        N values[kVector];
         sources.compute(values, first + i, srcs...);
         load_vector<DstLayout, kVector>(dst, dst_offsets, first + i, totals[i]);
 #pragma unroll
-        for (int e = 0; e < kVector; ++e) totals[i][e] += values[e];
+        for (int e = 0; e < kVector; ++e) totals[i][e] = plus(totals[i][e], values[e]);
       });
       Partition::template each_owned<kBatch>(
           thread, first, [&](int i) { store_vector<DstLayout, kVector>(dst, dst_offsets, first + i, totals[i]); });
@@ -96,10 +101,10 @@ struct Elementwise {
   struct SourceList<cute::integer_sequence<int, I...>, Layouts...> : Indexed<I, Layouts>... {
     __device__ __forceinline__ explicit SourceList(int thread) : Indexed<I, Layouts>(thread)... {}
 
-    template <class... S>
-    __device__ __forceinline__ void compute(float (&results)[kVector], int round, S const*... srcs) const {
+    template <class N, class... S>
+    __device__ __forceinline__ void compute(N (&results)[kVector], int round, S const*... srcs) const {
       static_assert(sizeof...(S) == sizeof...(Layouts), "one pointer for each source layout");
-      float operands[sizeof...(Layouts)][kVector];
+      N operands[sizeof...(Layouts)][kVector];
       (load_vector<Layouts, kVector>(srcs, static_cast<Indexed<I, Layouts> const&>(*this).offsets, round, operands[I]),
        ...);
 #pragma unroll

@@ -1,4 +1,4 @@
-// A tile of floats in the registers of a block, in the linear partition that Elementwise::accumulate fills.
+// A tile of sums (float or int32_t) in the registers of a block, in the linear partition that Elementwise::accumulate fills.
 //
 // Value round * kVector + i of thread t is linear index (t + round * kThreads) * kVector + i of DstLayout.
 #pragma once
@@ -13,21 +13,23 @@ struct LinearFragment {
   using Partition = LinearPartition<kThreads, kVector, size_of<DstLayout>>;
   static constexpr int kValues = Partition::kRounds * kVector;
 
-  static __device__ __forceinline__ void clear(float (&acc)[kValues]) {
+  template <class Sum>
+  static __device__ __forceinline__ void clear(Sum (&acc)[kValues]) {
 #pragma unroll
-    for (int i = 0; i < kValues; ++i) acc[i] = 0.0f;
+    for (int i = 0; i < kValues; ++i) acc[i] = Sum(0);
   }
 
   // dst = Epilogue(acc), rounded to nearest.
-  template <class Epilogue, class D>
-  static __device__ __forceinline__ void store(D* dst, float const (&acc)[kValues], int thread) {
+  template <class Epilogue, class D, class Sum>
+  static __device__ __forceinline__ void store(D* dst, Sum const (&acc)[kValues], int thread) {
     const VectorOffsets<kThreads, kVector, DstLayout> dst_offsets(thread);
 #pragma unroll
     for (int round = 0; round < Partition::kRounds; ++round) {
       if (Partition::owns(thread, round)) {
-        float values[kVector];
+        using N = Number<D, Sum>;
+        N values[kVector];
 #pragma unroll
-        for (int i = 0; i < kVector; ++i) values[i] = Epilogue::apply(acc[round * kVector + i]);
+        for (int i = 0; i < kVector; ++i) values[i] = Epilogue::apply(static_cast<N>(acc[round * kVector + i]));
         store_vector<DstLayout, kVector>(dst, dst_offsets, round, values);
       }
     }
@@ -35,10 +37,10 @@ struct LinearFragment {
 };
 
 // total += Epilogue(part), value by value: adds one iteration's fragment to the running one.
-template <class Epilogue, int kValues>
-__device__ __forceinline__ void accumulate(float (&total)[kValues], float const (&part)[kValues]) {
+template <class Epilogue, class Sum, int kValues>
+__device__ __forceinline__ void accumulate(Sum (&total)[kValues], Sum const (&part)[kValues]) {
 #pragma unroll
-  for (int i = 0; i < kValues; ++i) total[i] += Epilogue::apply(part[i]);
+  for (int i = 0; i < kValues; ++i) total[i] = plus(total[i], Epilogue::apply(part[i]));
 }
 
 }  // namespace tb

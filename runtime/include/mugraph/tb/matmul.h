@@ -1,8 +1,9 @@
 // Products of two tiles in shared memory on the tensor cores: acc += A B, by kWarpsM * kWarpsN warps of a block.
 //
 // ALayout is (M, K), BLayout is (N, K); either mode of each may be the contiguous one, and no size need be a multiple
-// of the 16x8x16 instruction (see matmul_operand.h). The accumulator is an MmaFragment: fp32, added up over k from low
-// to high in steps of 16. Sources are half_t, or anything that converts to float where kLdmatrix is false. Warps past
+// of the instruction `Atom` (see atoms.h and matmul_operand.h). The accumulator is an MmaFragment of Atom::Sum, added up
+// over k from low to high in steps of the instruction. Sources are of its operand type, or anything that is converted to
+// it where kLdmatrix is false. Warps past
 // kWarpsM * kWarpsN do nothing. The block has at least that many whole warps.
 #pragma once
 
@@ -12,12 +13,14 @@
 namespace mugraph {
 namespace tb {
 
-template <int kWarpsM, int kWarpsN, class ALayout, class BLayout, bool kLdmatrixA, bool kLdmatrixB>
+template <int kWarpsM, int kWarpsN, class ALayout, class BLayout, bool kLdmatrixA, bool kLdmatrixB,
+          class Atom = atoms::SM80_16x8x16_F32F16F16F32_TN>
 struct Matmul {
-  using A = MatmulOperand<true, kWarpsM, ALayout, kLdmatrixA>;
-  using B = MatmulOperand<false, kWarpsN, BLayout, kLdmatrixB>;
+  using A = MatmulOperand<true, kWarpsM, ALayout, kLdmatrixA, Atom>;
+  using B = MatmulOperand<false, kWarpsN, BLayout, kLdmatrixB, Atom>;
+  using Sum = typename Atom::Sum;
   static_assert(A::kK == B::kK, "A (M, K) and B (N, K) must have the same K");
-  using Fragment = MmaFragment<kWarpsM, kWarpsN, A::kRows, B::kRows>;
+  using Fragment = MmaFragment<kWarpsM, kWarpsN, A::kRows, B::kRows, Atom>;
   static constexpr int kValues = Fragment::kValues;
 
   // The operands of some k steps ahead are loaded while one step multiplies, as far as kAheadRegisters hold them; a
@@ -31,10 +34,10 @@ struct Matmul {
   static constexpr int kUnrolledSteps = kMmaPerStep >= 64 ? 2 : (kMmaPerStep >= 16 ? 4 : 8);
   static constexpr int kUnroll = ceil_div(kUnrolledSteps, kBuffers);
 
-  static __device__ __forceinline__ void clear(float (&acc)[kValues]) { Fragment::clear(acc); }
+  static __device__ __forceinline__ void clear(Sum (&acc)[kValues]) { Fragment::clear(acc); }
 
   template <class TA, class TB>
-  static __device__ __forceinline__ void mma(float (&acc)[kValues], TA const* a, TB const* b, int thread) {
+  static __device__ __forceinline__ void mma(Sum (&acc)[kValues], TA const* a, TB const* b, int thread) {
     const int warp = thread / 32;
     if (warp >= kWarpsM * kWarpsN) return;
     const A a_operand(thread % 32, warp % kWarpsM);
@@ -75,13 +78,13 @@ struct Matmul {
       for (int j = 0; j < B::kTiles; j += 2) b_operand.template load<kIsTail>(b_tile_pairs[j / 2], b, j, step);
     }
 
-    __device__ __forceinline__ void multiply(float (&acc)[kValues]) const {
+    __device__ __forceinline__ void multiply(Sum (&acc)[kValues]) const {
 #pragma unroll
       for (int j = 0; j < B::kTiles; ++j) {
         uint32_t const* b_tile = &b_tile_pairs[j / 2][j % 2 * 2];
 #pragma unroll
         for (int i = 0; i < A::kTiles; ++i) {
-          mma_16x8x16(&acc[(i * B::kTiles + j) * 4], a_tiles[i], b_tile[0], b_tile[1]);
+          Atom::mma(&acc[(i * B::kTiles + j) * 4], a_tiles[i], b_tile[0], b_tile[1]);
         }
       }
     }

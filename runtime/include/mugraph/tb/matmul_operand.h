@@ -2,24 +2,29 @@
 //
 // Tile t of a warp is rows (t * kWarps + warp) * kTileRows + [0, kTileRows), kTileRows = 16 for A, 8 for B; B tiles
 // are read two at a time. With kLdmatrix each lane gives ldmatrix the address of a 16-byte line: along k where k is
-// contiguous, otherwise along the rows, transposed on the way. Without, each lane reads its elements one by one
-// through the layout and converts them to half_t, rounding to nearest.
+// contiguous, otherwise (elements of 16 bits only) along the rows, transposed on the way. Without, each lane reads its
+// elements one by one through the layout. Elements that the instruction does not take as they are stored are converted
+// in registers: float_e4m3_t and float_e5m2_t exactly to half_t, float to TF32, rounding to nearest.
 //
 // Sizes need not be multiples of the tile. Lines past the last row are replaced by a valid one: what they give only
 // reaches results that are never stored. Lines past the last k are replaced likewise, and in the last k step
 // `tail_mask` sets every element with k >= K to zero in registers, whatever the padding holds. A line that begins
 // inside the matrix is read whole; therefore its 16 bytes must lie inside the buffer, also where the contiguous extent
-// is not a multiple of 8.
+// is not a multiple of a line.
 #pragma once
 
 #include "../arch/tensor_core.h"
+#include "../atoms.h"
 #include "../vector_access.h"
 
 namespace mugraph {
 namespace tb {
 
-template <bool kIsA, int kWarps, class Layout, bool kLdmatrix>
+template <bool kIsA, int kWarps, class Layout, bool kLdmatrix, class Atom = atoms::SM80_16x8x16_F32F16F16F32_TN>
 struct MatmulOperand {
+  static constexpr int kPacked = Atom::kPacked;
+  static constexpr int kStep = 8 * kPacked;  // elements along k of one instruction
+  static constexpr int kLine = 4 * kPacked;  // and of one line of ldmatrix
   using Parts = LayoutParts<Layout>;
   static_assert(decltype(cute::rank(typename Parts::Linear{}))::value == 2,
                 "the layout of a matmul operand must be (M, K) for A and (N, K) for B");
@@ -27,12 +32,12 @@ struct MatmulOperand {
   using Depth = Mode<decltype(cute::layout<1>(typename Parts::Linear{}))>;
   static constexpr int kRows = Rows::kSize;
   static constexpr int kK = Depth::kSize;
-  static constexpr int kTileRows = kIsA ? kAtomM : kAtomN;
+  static constexpr int kTileRows = kIsA ? Atom::kM : Atom::kN;
   static constexpr int kRowStep = kWarps * kTileRows;  // rows from one tile of a warp to its next
   static constexpr int kTiles = ceil_div(ceil_div(kRows, kTileRows), kWarps);
   static constexpr int kTilesPerLoad = kIsA ? 1 : 2;
-  static constexpr int kSteps = kK / kAtomK;    // full k steps
-  static constexpr int kTail = kK % kAtomK;     // elements along k in the last, partial step
+  static constexpr int kSteps = kK / kStep;     // full k steps
+  static constexpr int kTail = kK % kStep;      // elements along k in the last, partial step
   static constexpr bool kIsLinear = Rows::kRank <= 1 && Depth::kRank <= 1;
 
   // A mode whose first elements are consecutive; an extent of 1 counts as one where the other mode does not.
@@ -42,23 +47,25 @@ struct MatmulOperand {
   template <class Lines, class Others>
   static __host__ __device__ constexpr bool has_aligned_lines() {
     const bool is_contiguous = Lines::kRank == 0 || Lines::kFirstStride == 1;
-    const bool is_whole = Lines::kRank <= 1 || Lines::kFirstExtent % 8 == 0;
-    return is_contiguous && is_whole && Lines::kModes.strides_divisible_by(8, 1) &&
-           Others::kModes.strides_divisible_by(8, 0) && Parts::kOffset % 8 == 0 && Parts::kGranule % 8 == 0;
+    const bool is_whole = Lines::kRank <= 1 || Lines::kFirstExtent % kLine == 0;
+    return is_contiguous && is_whole && Lines::kModes.strides_divisible_by(kLine, 1) &&
+           Others::kModes.strides_divisible_by(kLine, 0) && Parts::kOffset % kLine == 0 &&
+           Parts::kGranule % kLine == 0;
   }
   static_assert(!kLdmatrix || (kTransposed ? has_aligned_lines<Rows, Depth>() : has_aligned_lines<Depth, Rows>()),
-                "ldmatrix needs rows or k contiguous, and every other stride (and the swizzle) in multiples of 8");
+                "ldmatrix needs rows or k contiguous, and every other stride (and the swizzle) in multiples of a line");
+  static_assert(!kLdmatrix || !kTransposed || kPacked == 2, "ldmatrix transposes elements of 16 bits only");
 
   // The element at (row, k) after moving it inside the matrix.
-  static __host__ __device__ constexpr int last_line_row() { return kTransposed ? (kRows - 1) / 8 * 8 : kRows - 1; }
-  static __host__ __device__ constexpr int last_line_k() { return kTransposed ? kK - 1 : (kK - 1) / 8 * 8; }
+  static __host__ __device__ constexpr int last_line_row() { return kTransposed ? (kRows - 1) / kLine * kLine : kRows - 1; }
+  static __host__ __device__ constexpr int last_line_k() { return kTransposed ? kK - 1 : (kK - 1) / kLine * kLine; }
 
-  // Bits to keep of a register whose two elements are at k and k + 1 of the tail.
+  // Bits to keep of a register of the tail whose elements are in the first or second half of a step.
   static __host__ __device__ constexpr uint32_t tail_mask(int lane, int half) {
-    const int k = 2 * (lane % 4) + 8 * half;
-    if (8 * half + 8 <= kTail) return 0xffffffffu;
-    if (8 * half >= kTail) return 0u;
-    return (k < kTail ? 0x0000ffffu : 0u) | (k + 1 < kTail ? 0xffff0000u : 0u);
+    if (kLine * half + kLine <= kTail) return 0xffffffffu;
+    const int left = kTail - (kPacked * (lane % 4) + kLine * half);
+    if (left <= 0) return 0u;
+    return left >= kPacked ? 0xffffffffu : 0xffffffffu >> (32 / kPacked * (kPacked - left));
   }
 
   // The offsets of the lines that one lane addresses.
@@ -69,18 +76,18 @@ struct MatmulOperand {
 
    public:
     __host__ __device__ constexpr LineOffsets(int lane, int warp)
-        : row_(ldmatrix_coordinate<kIsA, kTransposed>(lane, kRowStep).row + warp * kTileRows),
-          k_(ldmatrix_coordinate<kIsA, kTransposed>(lane, kRowStep).k),
+        : row_(ldmatrix_coordinate<kIsA, kTransposed, kPacked>(lane, kRowStep).row + warp * kTileRows),
+          k_(ldmatrix_coordinate<kIsA, kTransposed, kPacked>(lane, kRowStep).k),
           start_(Parts::kOffset + Rows::at(row_) + Depth::at(k_)) {}
 
-    // For tile (and, for B, tile + 1) and the k step; kIsTail for the step with fewer than 16 elements.
+    // For tile (and, for B, tile + 1) and the k step; kIsTail for the step that is not whole.
     template <bool kIsTail>
     __host__ __device__ constexpr SplitOffset offset(int tile, int step) const {
       const bool rows_exist = (tile + kTilesPerLoad) * kRowStep <= kRows;
       if (kIsLinear && !kIsTail && rows_exist) {
         const uint32_t along_rows = Rows::at(tile * kRowStep);
-        const uint32_t along_k = Depth::at(step * kAtomK);
-        if constexpr (Depth::at(kAtomK) % Parts::kPeriod == 0) {
+        const uint32_t along_k = Depth::at(step * kStep);
+        if constexpr (Depth::at(kStep) % Parts::kPeriod == 0) {
           const SplitOffset first_step = swizzled<Parts>(start_, along_rows);
           return {first_step.of_thread, first_step.constant + along_k};
         } else {
@@ -88,21 +95,21 @@ struct MatmulOperand {
         }
       }
       const int row = row_ + tile * kRowStep;
-      const int k = k_ + step * kAtomK;
+      const int k = k_ + step * kStep;
       return {Parts::swizzle(Parts::kOffset + Rows::at(rows_exist || row < last_line_row() ? row : last_line_row()) +
                              Depth::at(!kIsTail || k < last_line_k() ? k : last_line_k())),
               0};
     }
   };
 
-  // The offset of element 0 or 1 of register q, read one by one.
+  // The offset of an element of register q, read one by one.
   template <bool kIsTail>
   static __host__ __device__ constexpr uint32_t element_offset(int lane, int warp, int tile, int step, int q,
                                                                int element) {
-    const TileCoordinate first = register_coordinate<kIsA>(lane, q, kRowStep);
+    const TileCoordinate first = register_coordinate<kIsA, kPacked>(lane, q, kRowStep);
     const bool rows_exist = (tile + kTilesPerLoad) * kRowStep <= kRows;
     const int row = first.row + warp * kTileRows + tile * kRowStep;
-    const int k = first.k + element + step * kAtomK;
+    const int k = first.k + element + step * kStep;
     return Parts::swizzle(Parts::kOffset + Rows::at(rows_exist || row < kRows ? row : kRows - 1) +
                           Depth::at(!kIsTail || k < kK ? k : kK - 1));
   }
@@ -118,18 +125,23 @@ struct MatmulOperand {
   __device__ __forceinline__ void load(uint32_t (&registers)[4], T const* source, int tile, int step) const {
     const bool has_second = kIsA || tile + 1 < kTiles;
     if constexpr (kLdmatrix) {
-      static_assert(cute::is_same<T, half_t>::value, "ldmatrix loads half_t; print kLdmatrix false for other types");
+      static_assert(cute::is_same<T, typename Atom::Operand>::value,
+                    "ldmatrix loads what the instruction takes; print kLdmatrix false for other types");
       T const* line = source + lines.template offset<kIsTail>(tile, step);
       if (has_second) {
         ldmatrix_x4<kTransposed>(registers, line);
       } else {
         ldmatrix_x2<kTransposed>(registers, line);
       }
+#pragma unroll
+      for (int q = 0; q < (has_second ? 4 : 2); ++q) registers[q] = Atom::prepare(registers[q]);
     } else {
 #pragma unroll
       for (int q = 0; q < (has_second ? 4 : 2); ++q) {
-        registers[q] = pack_half2(to_float(source[element_offset<kIsTail>(lane, warp, tile, step, q, 0)]),
-                                  to_float(source[element_offset<kIsTail>(lane, warp, tile, step, q, 1)]));
+        T elements[kPacked];
+#pragma unroll
+        for (int e = 0; e < kPacked; ++e) elements[e] = source[element_offset<kIsTail>(lane, warp, tile, step, q, e)];
+        registers[q] = atoms::pack<Atom>(elements);
       }
     }
     if constexpr (kIsTail) {

@@ -1,49 +1,55 @@
-// The accumulator of a Matmul: a (kM, kN) tile of floats in the registers of kWarpsM * kWarpsN warps.
+// The accumulator of a Matmul: a (kM, kN) tile of Atom::Sum in the registers of kWarpsM * kWarpsN warps.
 //
-// Warp w is (w % kWarpsM, w / kWarpsM). Its m tile i is rows (i * kWarpsM + wm) * 16 + [0, 16), its n tile j columns
-// (j * kWarpsN + wn) * 8 + [0, 8). Value (i * kTilesN + j) * 4 + c of lane l is the element at row
-// l / 4 + 8 (c / 2), column 2 (l % 4) + c % 2 of that 16x8 tile. Elements past kM or kN are never stored.
+// Warp w is (w % kWarpsM, w / kWarpsM). Its m tile i is rows (i * kWarpsM + wm) * Atom::kM + [0, Atom::kM), its n tile
+// j columns (j * kWarpsN + wn) * Atom::kN + [0, Atom::kN). Value (i * kTilesN + j) * Atom::kValues + c of lane l is
+// value c of lane l in that tile (see atoms.h). Elements past kM or kN are never stored. For an instruction of one
+// thread (ScalarMatmul), read "thread" for "warp".
 #pragma once
 
-#include "../arch/tensor_core.h"
+#include "../atoms.h"
 #include "../ops.h"
 #include "../vector_access.h"
 
 namespace mugraph {
 namespace tb {
 
-template <int kWarpsM, int kWarpsN, int kM, int kN>
+template <int kWarpsM, int kWarpsN, int kM, int kN, class Atom = atoms::SM80_16x8x16_F32F16F16F32_TN>
 struct MmaFragment {
-  static_assert(kWarpsM >= 1 && kWarpsN >= 1 && kWarpsM * kWarpsN <= 32, "a block has 1 to 32 warps");
+  using Sum = typename Atom::Sum;
+  static constexpr int kThreads = kWarpsM * kWarpsN * Atom::kThreads;
+  static_assert(kWarpsM >= 1 && kWarpsN >= 1 && kThreads <= 1024, "a block has 1 to 1024 threads");
   static_assert(kM >= 1 && kN >= 1, "a matrix has at least one row and one column");
-  static constexpr int kTilesM = ceil_div(ceil_div(kM, kAtomM), kWarpsM);
-  static constexpr int kTilesN = ceil_div(ceil_div(kN, kAtomN), kWarpsN);
-  static constexpr int kValues = kTilesM * kTilesN * 4;
+  static constexpr int kTilesM = ceil_div(ceil_div(kM, Atom::kM), kWarpsM);
+  static constexpr int kTilesN = ceil_div(ceil_div(kN, Atom::kN), kWarpsN);
+  static constexpr int kValues = kTilesM * kTilesN * Atom::kValues;
+  // Arrays of many values lie in local memory anyway; unrolling their loops would take the compiler too long.
+  static constexpr int kUnrollM = kValues <= 512 ? kTilesM : 1;
+  static constexpr int kUnrollN = kValues <= 512 ? kTilesN : 1;
 
-  static __device__ __forceinline__ void clear(float (&acc)[kValues]) {
+  static __device__ __forceinline__ void clear(Sum (&acc)[kValues]) {
 #pragma unroll
-    for (int i = 0; i < kValues; ++i) acc[i] = 0.0f;
+    for (int i = 0; i < kValues; ++i) acc[i] = Sum(0);
   }
 
   // dst(m, n) = Epilogue(acc), rounded to nearest. CLayout is (M, N); where n is contiguous and pairs of columns are
   // aligned, two elements are stored at once.
   template <class Epilogue, class CLayout, class D>
-  static __device__ __forceinline__ void store(D* dst, float const (&acc)[kValues], int thread) {
+  static __device__ __forceinline__ void store(D* dst, Sum const (&acc)[kValues], int thread) {
     write<false, Epilogue, CLayout>(dst, acc, thread);
   }
 
   // dst(m, n) = dst(m, n) + Epilogue(acc): an accumulator in shared memory.
   template <class Epilogue, class CLayout, class D>
-  static __device__ __forceinline__ void update(D* dst, float const (&acc)[kValues], int thread) {
+  static __device__ __forceinline__ void update(D* dst, Sum const (&acc)[kValues], int thread) {
     write<true, Epilogue, CLayout>(dst, acc, thread);
   }
 
   // Row and column of value c of m tile i and n tile j, in the whole matrix.
   static __host__ __device__ constexpr int row_of(int thread, int i, int c) {
-    return (i * kWarpsM + thread / 32 % kWarpsM) * kAtomM + thread % 32 / 4 + 8 * (c / 2);
+    return (i * kWarpsM + thread / Atom::kThreads % kWarpsM) * Atom::kM + Atom::row_of(thread % Atom::kThreads, c);
   }
   static __host__ __device__ constexpr int column_of(int thread, int j, int c) {
-    return (j * kWarpsN + thread / 32 / kWarpsM) * kAtomN + 2 * (thread % 4) + c % 2;
+    return (j * kWarpsN + thread / Atom::kThreads / kWarpsM) * Atom::kN + Atom::column_of(thread % Atom::kThreads, c);
   }
 
   // Offsets of the elements of one thread in a (M, N) layout: the thread's part is computed once.
@@ -59,7 +65,7 @@ struct MmaFragment {
     uint32_t start_;
 
    public:
-    static constexpr bool kHasPairs = Columns::kFirstStride == 1 && Columns::kFirstExtent % 2 == 0 &&
+    static constexpr bool kHasPairs = Atom::kValues % 2 == 0 && Columns::kFirstStride == 1 && Columns::kFirstExtent % 2 == 0 &&
                                       Columns::kModes.strides_divisible_by(2, 1) &&
                                       Rows::kModes.strides_divisible_by(2, 0) && Parts::kOffset % 2 == 0 &&
                                       Parts::kGranule % 2 == 0;
@@ -70,8 +76,8 @@ struct MmaFragment {
 
     __host__ __device__ constexpr SplitOffset operator()(int i, int j, int c) const {
       if constexpr (kIsLinear) {
-        const uint32_t down = Rows::at(i * kWarpsM * kAtomM + 8 * (c / 2));
-        return swizzled<Parts>(start_, down + Columns::at(j * kWarpsN * kAtomN + c % 2));
+        const uint32_t down = Rows::at(i * kWarpsM * Atom::kM + Atom::row_of(0, c));
+        return swizzled<Parts>(start_, down + Columns::at(j * kWarpsN * Atom::kN + Atom::column_of(0, c)));
       } else {
         const uint32_t row = Rows::at(row_of(thread_, i, c));
         return {Parts::swizzle(Parts::kOffset + row + Columns::at(column_of(thread_, j, c))), 0};
@@ -81,28 +87,30 @@ struct MmaFragment {
 
  private:
   template <bool kUpdate, class Epilogue, class CLayout, class D>
-  static __device__ __forceinline__ void write(D* dst, float const (&acc)[kValues], int thread) {
-    if (thread >= kWarpsM * kWarpsN * 32) return;
+  static __device__ __forceinline__ void write(D* dst, Sum const (&acc)[kValues], int thread) {
+    if (thread >= kThreads) return;
     const Offsets<CLayout> offsets(thread);
-#pragma unroll
+    constexpr int kStep = Atom::kValues % 2 == 0 ? 2 : 1;
+#pragma unroll kUnrollM
     for (int i = 0; i < kTilesM; ++i) {
-#pragma unroll
+#pragma unroll kUnrollN
       for (int j = 0; j < kTilesN; ++j) {
 #pragma unroll
-        for (int c = 0; c < 4; c += 2) {
-          const bool has_row = (i + 1) * kWarpsM * kAtomM <= kM || row_of(thread, i, c) < kM;
-          float const* values = &acc[(i * kTilesN + j) * 4 + c];
+        for (int c = 0; c < Atom::kValues; c += kStep) {
+          const bool has_row = (i + 1) * kWarpsM * Atom::kM <= kM || row_of(thread, i, c) < kM;
+          Sum const* values = &acc[(i * kTilesN + j) * Atom::kValues + c];
           if constexpr (Offsets<CLayout>::kHasPairs) {
             if (has_row && has_column(thread, j, c)) {
               write_pair<kUpdate, Epilogue>(dst + offsets(i, j, c), values);
             }
           } else {
 #pragma unroll
-            for (int e = 0; e < 2; ++e) {
+            for (int e = 0; e < kStep; ++e) {
               if (has_row && has_column(thread, j, c + e)) {
                 D& target = *(dst + offsets(i, j, c + e));
-                const float result = Epilogue::apply(values[e]);
-                target = from_float<D>(kUpdate ? to_float(target) + result : result);
+                using N = Number<D, Sum>;
+                const N result = Epilogue::apply(static_cast<N>(values[e]));
+                target = from_number<D>(kUpdate ? plus(to_number<N>(target), result) : result);
               }
             }
           }
@@ -112,21 +120,22 @@ struct MmaFragment {
   }
 
   static __device__ __forceinline__ bool has_column(int thread, int j, int c) {
-    return (j + 1) * kWarpsN * kAtomN <= kN || column_of(thread, j, c) < kN;
+    return (j + 1) * kWarpsN * Atom::kN <= kN || column_of(thread, j, c) < kN;
   }
 
   template <bool kUpdate, class Epilogue, class D>
-  static __device__ __forceinline__ void write_pair(D* target, float const* values) {
-    float results[2] = {Epilogue::apply(values[0]), Epilogue::apply(values[1])};
+  static __device__ __forceinline__ void write_pair(D* target, Sum const* values) {
+    using N = Number<D, Sum>;
+    N results[2] = {Epilogue::apply(static_cast<N>(values[0])), Epilogue::apply(static_cast<N>(values[1]))};
     Words<D, 2> words;
     if constexpr (kUpdate) {
-      float totals[2];
+      N totals[2];
       words.load(target);
-      words.to_floats(totals);
-      results[0] += totals[0];
-      results[1] += totals[1];
+      words.to_numbers(totals);
+      results[0] = plus(totals[0], results[0]);
+      results[1] = plus(totals[1], results[1]);
     }
-    words.from_floats(results);
+    words.from_numbers(results);
     words.store(target);
   }
 };

@@ -1,4 +1,4 @@
-// Sums over part of a tile, by all threads of a block, in fp32 and in a fixed order.
+// Sums over part of a tile, by all threads of a block, in fp32 (of int32_t, in int32_t) and in a fixed order.
 //
 // SrcLayout has two modes at top level: mode 0 runs over the elements that are added up (it may itself be nested),
 // mode 1 over the outputs, in the linear order of DstLayout. So a sum over rows, over columns, over contiguous groups,
@@ -80,6 +80,7 @@ struct ReduceSum {
 
   template <bool kUpdate, class D, class S>
   static __device__ __forceinline__ void run(D* dst, S const* src, int thread) {
+    using N = Number<D, S>;
     constexpr int kVector = vector_length<static_cast<int>(sizeof(S))>();
     using Partition = LinearPartition<kLanes, kVector, Reduced::kSize>;
     using SliceLayout = typename Slice<SrcLayout>::type;
@@ -92,27 +93,27 @@ struct ReduceSum {
     for (int round = 0; round < kRounds; ++round) {
       const int output = group + round * kGroups;
       const bool is_active = (kThreads % kLanes == 0 || group < kGroups) && output < Outputs::kSize;
-      float sum = 0.0f;
+      N sum = N(0);
       if (is_active) {
         const VectorOffsets<kLanes, kVector, SliceLayout> offsets(lane, Outputs::at(output));
 #pragma unroll kUnroll
         for (int step = 0; step < Partition::kRounds; ++step) {
           if (Partition::owns(lane, step)) {
-            float values[kVector];
+            N values[kVector];
             load_vector<SliceLayout, kVector>(src, offsets, step, values);
 #pragma unroll
-            for (int i = 0; i < kVector; ++i) sum += values[i];
+            for (int i = 0; i < kVector; ++i) sum = plus(sum, values[i]);
           }
         }
       }
 #pragma unroll
       for (int distance = kLanes / 2; distance > 0; distance /= 2) {
-        sum += __shfl_xor_sync(mask, sum, distance);
+        sum = plus(sum, __shfl_xor_sync(mask, sum, distance));
       }
       if (is_active && lane == 0) {
         D& target = *(dst + dst_offsets(output));
-        const float result = Epilogue::apply(sum);
-        target = from_float<D>(kUpdate ? to_float(target) + result : result);
+        const N result = Epilogue::apply(sum);
+        target = from_number<D>(kUpdate ? plus(to_number<N>(target), result) : result);
       }
     }
   }

@@ -205,7 +205,7 @@ func.func @computation(%x: tensor<4x4xf16>) {
 
 // -----
 
-// CHECK: 'kn.matmul' %z multiplies f16 by f32 into f16; cuBLAS takes one element type: convert the others
+// CHECK: 'kn.matmul' %z takes operands of one element type, got %x of f16 and %y of f32; insert a 'kn.cast' to convert one of them
 func.func @mixed_types(%x: tensor<4x4xf16>, %y: tensor<4x4xf32>) {
   %z = kn.matmul %x, %y : (tensor<4x4xf16>, tensor<4x4xf32>) -> tensor<4x4xf16>
   func.return

@@ -288,3 +288,8 @@ inline uint32_t __float_as_uint(float value) {
   return bits;
 }
 inline float __fdividef(float x, float y) { return x / y; }
+inline int __float2int_rn(float value) {
+  if (!(value == value)) return 0;
+  if (value >= 2147483648.0f) return 2147483647;
+  return value < -2147483648.0f ? -2147483647 - 1 : static_cast<int>(std::nearbyint(value));
+}

@@ -1,4 +1,4 @@
-// Stands in for CuTe's mma.sync wrapper when kernels are emulated on the CPU: same name and parameters.
+// Stands in for CuTe's mma.sync wrappers when kernels are emulated on the CPU: same names and parameters.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -8,38 +8,88 @@
 
 namespace cute {
 
-struct SM80_16x8x16_F32F16F16F32_TN {
-  // Element `high` of the pair in a register, as a number.
-  static double element(uint32_t pair, int high) {
+namespace emulated {
+
+inline float as_float(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+// Element `at` of the kPacked elements of a register, as a number.
+struct F16 {
+  static constexpr int kPacked = 2;
+  static double element(uint32_t word, int at) {
     __half_raw bits;
-    bits.x = static_cast<uint16_t>(high ? pair >> 16 : pair);
+    bits.x = static_cast<uint16_t>(word >> (16 * at));
     return static_cast<double>(__half2float(__half(bits)));
   }
+};
 
-  static void fma(float& d0, float& d1, float& d2, float& d3, uint32_t const& a0, uint32_t const& a1,
-                  uint32_t const& a2, uint32_t const& a3, uint32_t const& b0, uint32_t const& b1, float const& c0,
-                  float const& c1, float const& c2, float const& c3) {
+struct BF16 {
+  static constexpr int kPacked = 2;
+  static double element(uint32_t word, int at) {
+    return static_cast<double>(as_float(at ? word & 0xffff0000u : word << 16));
+  }
+};
+
+struct TF32 {
+  static constexpr int kPacked = 1;
+  static double element(uint32_t word, int) {
+    const float value = as_float(word);
+    if (value == value && (word & 0x1fffu)) emulator::fail("an operand of a TF32 instruction was not rounded to TF32");
+    return static_cast<double>(value);
+  }
+};
+
+struct S8 {
+  static constexpr int kPacked = 4;
+  static double element(uint32_t word, int at) { return static_cast<int8_t>(word >> (8 * at)); }
+};
+
+inline double sum(float value) { return value; }
+inline double sum(uint32_t value) { return static_cast<int32_t>(value); }
+inline void set(float& target, double value) { target = static_cast<float>(value); }
+inline void set(uint32_t& target, double value) {
+  target = static_cast<uint32_t>(static_cast<uint64_t>(static_cast<int64_t>(value)));
+}
+
+template <class Operand, class Sum>
+struct Mma16x8 {
+  static void fma(Sum& d0, Sum& d1, Sum& d2, Sum& d3, uint32_t const& a0, uint32_t const& a1, uint32_t const& a2,
+                  uint32_t const& a3, uint32_t const& b0, uint32_t const& b1, Sum const& c0, Sum const& c1,
+                  Sum const& c2, Sum const& c3) {
+    constexpr int kPacked = Operand::kPacked;
     struct Registers {
       uint32_t a[4];
       uint32_t b[2];
     };
     const auto lanes = emulator::exchange_warp(Registers{{a0, a1, a2, a3}, {b0, b1}});
     const int lane = emulator::block->current->thread % 32;
-    double sums[4] = {c0, c1, c2, c3};
+    double sums[4] = {sum(c0), sum(c1), sum(c2), sum(c3)};
     for (int c = 0; c < 4; ++c) {
       const int row = lane / 4 + 8 * (c / 2);
       const int column = 2 * (lane % 4) + c % 2;
-      for (int k = 0; k < 16; ++k) {
-        const uint32_t a = lanes[row % 8 * 4 + k % 8 / 2].a[row / 8 + 2 * (k / 8)];
-        const uint32_t b = lanes[column * 4 + k % 8 / 2].b[k / 8];
-        sums[c] += element(a, k % 2) * element(b, k % 2);
+      for (int k = 0; k < 8 * kPacked; ++k) {
+        const int half = k / (4 * kPacked);
+        const int pair = k % (4 * kPacked) / kPacked;
+        const uint32_t a = lanes[row % 8 * 4 + pair].a[row / 8 + 2 * half];
+        const uint32_t b = lanes[column * 4 + pair].b[half];
+        sums[c] += Operand::element(a, k % kPacked) * Operand::element(b, k % kPacked);
       }
     }
-    d0 = static_cast<float>(sums[0]);
-    d1 = static_cast<float>(sums[1]);
-    d2 = static_cast<float>(sums[2]);
-    d3 = static_cast<float>(sums[3]);
+    set(d0, sums[0]);
+    set(d1, sums[1]);
+    set(d2, sums[2]);
+    set(d3, sums[3]);
   }
 };
+
+}  // namespace emulated
+
+struct SM80_16x8x16_F32F16F16F32_TN : emulated::Mma16x8<emulated::F16, float> {};
+struct SM80_16x8x16_F32BF16BF16F32_TN : emulated::Mma16x8<emulated::BF16, float> {};
+struct SM80_16x8x8_F32TF32TF32F32_TN : emulated::Mma16x8<emulated::TF32, float> {};
+struct SM80_16x8x32_S32S8S8S32_TN : emulated::Mma16x8<emulated::S8, uint32_t> {};
 
 }  // namespace cute

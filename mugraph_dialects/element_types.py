@@ -1,0 +1,157 @@
+"""The element types of tensors, and which of them may meet in one operator.
+
+Every operator computes in fp32 and rounds once, to nearest even, to the element type of its
+result; integers take part only where sums of them are exact: copies, i8 matrix products with i32
+results, sums of i32, and casts.
+
+Tensors of different types are joined by an explicit cast.  The one exception is f32, the type that
+all arithmetic has: an f32 tensor may stand beside one of another floating-point type in an
+element-wise operator, since converting that one is exact and hides no rounding.  The passes need
+it for the intermediate sums that they make.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    Float16Type,
+    Float32Type,
+    IntegerType,
+    bf16,
+    f8E4M3FN,
+    f8E5M2,
+    f16,
+    f32,
+    i8,
+    i32,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.tensor_types import element_type_of, op_label, value_label
+
+FLOAT_TYPES: tuple[Attribute, ...] = (f16, bf16, f32, f8E4M3FN, f8E5M2)
+"""Floating-point types of elements."""
+INTEGER_TYPES: tuple[Attribute, ...] = (i8, i32)
+"""Signed integers; i32 is what products and sums of i8 are added up in."""
+ELEMENT_TYPES: tuple[Attribute, ...] = (*FLOAT_TYPES, *INTEGER_TYPES)
+"""All types that elements of DTensors and STensors may have."""
+
+
+def element_type_name(type_: Attribute) -> str:
+    """How the table of instructions calls an element type: ``f16``, ``e4m3``, ``s8`` ..."""
+    match type_:
+        case Float8E4M3FNType():
+            return "e4m3"
+        case Float8E5M2Type():
+            return "e5m2"
+        case IntegerType():
+            return f"s{type_.width.data}"
+        case Float16Type() | BFloat16Type() | Float32Type():
+            return str(type_)
+        case _:
+            raise VerifyException(f"{type_} is no element type of tensors")
+
+
+def is_integer(type_: Attribute) -> bool:
+    """Whether elements of the type are whole numbers."""
+    return isinstance(type_, IntegerType)
+
+
+def is_known_element_type(type_: Attribute) -> bool:
+    """Whether tensors may have elements of the type."""
+    return type_ in ELEMENT_TYPES
+
+
+def verify_element_type(label: str, type_: Attribute) -> None:
+    """Raises ``VerifyException`` unless ``type_`` is one of :data:`ELEMENT_TYPES`."""
+    if not is_known_element_type(type_):
+        known = ", ".join(str(known) for known in ELEMENT_TYPES)
+        raise VerifyException(
+            f"{label}: element type {type_} is not supported; tensors have elements of {known}"
+        )
+
+
+def verify_values(op: Operation, values: Sequence[SSAValue]) -> None:
+    """Raises ``VerifyException`` where a tensor has elements of no known type."""
+    for value in values:
+        verify_element_type(f"{op_label(op)}: {value_label(value)}", element_type_of(value.type))
+
+
+def _list(op: Operation, values: Sequence[SSAValue]) -> str:
+    return " and ".join(
+        f"{value_label(value)} of {element_type_of(value.type)}" for value in values
+    )
+
+
+def verify_same_type(op: Operation, values: Sequence[SSAValue], cast: str) -> None:
+    """Raises ``VerifyException`` unless all values have one element type.
+
+    ``cast`` is the name of the operator that a user should insert.
+    """
+    if len({element_type_of(value.type) for value in values}) > 1:
+        raise VerifyException(
+            f"{op_label(op)} takes operands of one element type, got {_list(op, values)}; insert "
+            f"a '{cast}' to convert one of them"
+        )
+
+
+def verify_joined_types(op: Operation, values: Sequence[SSAValue], cast: str) -> None:
+    """As :func:`verify_same_type`, but f32 may stand beside another floating-point type."""
+    others = {element_type_of(value.type) for value in values} - {f32}
+    if len(others) > 1 or (len({is_integer(element_type_of(v.type)) for v in values}) > 1):
+        raise VerifyException(
+            f"{op_label(op)} takes operands of one element type (or f32), got {_list(op, values)}; "
+            f"insert a '{cast}' to convert one of them"
+        )
+
+
+def verify_no_integers(op: Operation, values: Sequence[SSAValue], cast: str) -> None:
+    """Raises ``VerifyException`` for an operator that computes on floating-point numbers only."""
+    for value in values:
+        type_ = element_type_of(value.type)
+        if not is_integer(type_):
+            continue
+        if value in op.results:
+            raise VerifyException(
+                f"{op_label(op)} gives floating-point numbers, but its result has elements of "
+                f"{type_}; make it f32 and insert a '{cast}' to {type_} after it"
+            )
+        raise VerifyException(
+            f"{op_label(op)} computes on floating-point numbers, but {value_label(value)} has "
+            f"elements of {type_}; insert a '{cast}' to f32 first"
+        )
+
+
+def verify_sum_types(op: Operation, source: SSAValue, result: SSAValue, cast: str) -> None:
+    """Checks a plain sum: of floating-point numbers, or of i32 into i32, which is exact."""
+    source_type, result_type = element_type_of(source.type), element_type_of(result.type)
+    if is_integer(source_type) != is_integer(result_type) or (
+        is_integer(source_type) and (source_type, result_type) != (i32, i32)
+    ):
+        raise VerifyException(
+            f"{op_label(op)} adds up {source_type} into {result_type}; sums are of i32 into i32 or "
+            f"of floating-point numbers: insert a '{cast}' first"
+        )
+
+
+def verify_product_types(
+    op: Operation, lhs: SSAValue, rhs: SSAValue, result: SSAValue, cast: str
+) -> None:
+    """Checks a matrix product: operands of one type, i8 into i32 or floating-point numbers."""
+    verify_same_type(op, [lhs, rhs], cast)
+    type_, result_type = element_type_of(lhs.type), element_type_of(result.type)
+    if is_integer(type_) and (type_, result_type) != (i8, i32):
+        raise VerifyException(
+            f"{op_label(op)} multiplies {type_} into {result_type}; products of integers are of "
+            f"i8 into i32: insert a '{cast}' before or after it"
+        )
+    if not is_integer(type_) and is_integer(result_type):
+        raise VerifyException(
+            f"{op_label(op)} multiplies {type_} into {result_type}; make the result f32 and insert "
+            f"a '{cast}' to {result_type} after it"
+        )

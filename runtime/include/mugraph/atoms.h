@@ -1,0 +1,137 @@
+// The instructions of matrix products, by CuTe's names: their extents, who holds what, and how elements reach them.
+//
+// Instructions of a warp: kM = 16, kN = 8. A register of A or B holds kPacked elements, neighbours along k, and
+// kK = 8 kPacked. Lane l holds, in
+//   a[q]: A(row, k) ... with row = l / 4 + 8 (q % 2), k = kPacked (l % 4) + kK / 2 (q / 2)
+//   b[q]: B(k, column) ... with column = l / 4, k = kPacked (l % 4) + kK / 2 q
+//   d[c]: D(row, column) with row = l / 4 + 8 (c / 2), column = 2 (l % 4) + c % 2
+// Products are exact; the sums of an instruction are formed in Sum. Those in float come in an order that the hardware
+// chooses, truncated; those in int32_t are exact modulo 2^32.
+//
+// Instructions of one thread: kM = kN = kK = 1, a fused multiply-add.
+#pragma once
+
+#include "arch/cute.h"
+#include "numbers.h"
+
+namespace mugraph {
+
+// A float with 10 bits of mantissa, to nearest with ties away from zero, in the bits of a float.
+__device__ __forceinline__ uint32_t round_to_tf32(float value) {
+#if defined(__CUDA_ARCH__)
+  uint32_t bits;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(value));
+  return bits;
+#else
+  const uint32_t bits = __float_as_uint(value);
+  const bool is_finite = (bits & 0x7f800000u) != 0x7f800000u;
+  return is_finite ? (bits + 0x1000u) & 0xffffe000u : bits;
+#endif
+}
+
+namespace atoms {
+
+struct OfWarp {
+  static constexpr int kM = 16;
+  static constexpr int kN = 8;
+  static constexpr int kThreads = 32;
+  static constexpr int kValues = 4;  // of D, a thread
+  static __host__ __device__ constexpr int row_of(int lane, int c) { return lane / 4 + 8 * (c / 2); }
+  static __host__ __device__ constexpr int column_of(int lane, int c) { return 2 * (lane % 4) + c % 2; }
+};
+
+// A register as it was loaded is one that the instruction takes.
+struct TakesStored {
+  static __device__ __forceinline__ uint32_t prepare(uint32_t stored) { return stored; }
+};
+
+struct SM80_16x8x16_F32F16F16F32_TN : OfWarp, TakesStored {
+  using Operand = half_t;
+  using Sum = float;
+  static constexpr int kPacked = 2;
+  static __device__ __forceinline__ void mma(float* d, uint32_t const (&a)[4], uint32_t b0, uint32_t b1) {
+    cute::SM80_16x8x16_F32F16F16F32_TN::fma(d[0], d[1], d[2], d[3], a[0], a[1], a[2], a[3], b0, b1, d[0], d[1], d[2],
+                                            d[3]);
+  }
+};
+
+struct SM80_16x8x16_F32BF16BF16F32_TN : OfWarp, TakesStored {
+  using Operand = bfloat16_t;
+  using Sum = float;
+  static constexpr int kPacked = 2;
+  static __device__ __forceinline__ void mma(float* d, uint32_t const (&a)[4], uint32_t b0, uint32_t b1) {
+    cute::SM80_16x8x16_F32BF16BF16F32_TN::fma(d[0], d[1], d[2], d[3], a[0], a[1], a[2], a[3], b0, b1, d[0], d[1], d[2],
+                                              d[3]);
+  }
+};
+
+struct SM80_16x8x8_F32TF32TF32F32_TN : OfWarp {
+  using Operand = float;
+  using Sum = float;
+  static constexpr int kPacked = 1;
+  static __device__ __forceinline__ uint32_t prepare(uint32_t stored) {
+    return round_to_tf32(__uint_as_float(stored));
+  }
+  static __device__ __forceinline__ void mma(float* d, uint32_t const (&a)[4], uint32_t b0, uint32_t b1) {
+    cute::SM80_16x8x8_F32TF32TF32F32_TN::fma(d[0], d[1], d[2], d[3], a[0], a[1], a[2], a[3], b0, b1, d[0], d[1], d[2],
+                                             d[3]);
+  }
+};
+
+struct SM80_16x8x32_S32S8S8S32_TN : OfWarp, TakesStored {
+  using Operand = int8_t;
+  using Sum = int32_t;
+  static constexpr int kPacked = 4;
+  static __device__ __forceinline__ void mma(int32_t* d, uint32_t const (&a)[4], uint32_t b0, uint32_t b1) {
+    uint32_t* const sums = reinterpret_cast<uint32_t*>(d);
+    cute::SM80_16x8x32_S32S8S8S32_TN::fma(sums[0], sums[1], sums[2], sums[3], a[0], a[1], a[2], a[3], b0, b1, sums[0],
+                                          sums[1], sums[2], sums[3]);
+  }
+};
+
+struct OfThread {
+  static constexpr int kM = 1;
+  static constexpr int kN = 1;
+  static constexpr int kThreads = 1;
+  static constexpr int kValues = 1;
+  static __host__ __device__ constexpr int row_of(int, int) { return 0; }
+  static __host__ __device__ constexpr int column_of(int, int) { return 0; }
+};
+
+struct UniversalFMA_F32 : OfThread {
+  using Sum = float;
+  static __device__ __forceinline__ float fma(float a, float b, float c) { return fmaf(a, b, c); }
+  template <class T>
+  static __device__ __forceinline__ float operand(T value) {
+    return to_float(value);
+  }
+};
+
+struct UniversalFMA_S32 : OfThread {
+  using Sum = int32_t;
+  static __device__ __forceinline__ int32_t fma(int32_t a, int32_t b, int32_t c) { return plus(a * b, c); }
+  template <class T>
+  static __device__ __forceinline__ int32_t operand(T value) {
+    return static_cast<int32_t>(value);
+  }
+};
+
+// Packs kPacked elements of memory, neighbours along k, into a register of an instruction of a warp.
+template <class Atom, class T>
+__device__ __forceinline__ uint32_t pack(T const (&elements)[Atom::kPacked]) {
+  using Operand = typename Atom::Operand;
+  constexpr int kBits = 32 / Atom::kPacked;
+  uint32_t word = 0;
+#pragma unroll
+  for (int i = 0; i < Atom::kPacked; ++i) {
+    if constexpr (cute::is_same<T, Operand>::value) {
+      word |= bits_of(elements[i]) << (i * kBits % 32);
+    } else {
+      word |= bits_of(from_float<Operand>(to_float(elements[i]))) << (i * kBits % 32);
+    }
+  }
+  return Atom::prepare(word);
+}
+
+}  // namespace atoms
+}  // namespace mugraph

@@ -1,8 +1,7 @@
 """From generated CUDA text to a file that can be loaded, kept in a cache.
 
 The cache is keyed by all that the result depends on: the text, mugraph's headers, the flags, nvcc's
-version and where CUTLASS is.  An entry appears whole or not at all, so several processes may share
-it.
+version and where CUTLASS is; :mod:`mugraph.runtime.cache` keeps the entries.
 """
 
 from __future__ import annotations
@@ -10,16 +9,15 @@ from __future__ import annotations
 import hashlib
 import re
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from mugraph.runtime.cache import cache_entry, keep_failure
 from mugraph.runtime.errors import UserError
 from mugraph.runtime.toolchain import (
     Toolchain,
     ToolchainError,
-    cache_directory,
     find_toolchain,
     runtime_include_paths,
 )
@@ -55,12 +53,29 @@ def compile_kernel(
     arguments.append(f'-DMUGRAPH_GENERATED="{SOURCE_NAME}"')
     arguments += [f"-L{path}" for path in toolchain.library_paths]
     if calls_cublas(source):
-        arguments += _cublas_arguments(toolchain)
-        library = _require_cublas(toolchain).library
-        # By its file name: the index's package has only libcublas.so.13, with no plain .so.
-        arguments += [f"-L{library.parent}", f"-l:{library.name}"]
-        arguments += ["-Xlinker", f"-rpath={library.parent}"]
+        arguments += _cublas_link_arguments(toolchain)
     return _compile(source, arch, [*arguments, *flags], "module.so", toolchain)
+
+
+def compile_library(
+    source: str,
+    arch: str = "sm_90a",
+    *,
+    flags: Sequence[str] = (),
+    toolchain: Toolchain | None = None,
+) -> Path:
+    """Compile a file that has its C interface in it (``print_single_file``) to a shared object.
+
+    CUDA's runtime is inside, so that it does not matter which one the process has loaded.  Raises
+    as ``compile_kernel``.
+    """
+    toolchain = toolchain or find_toolchain()
+    arguments = [SOURCE_NAME, "-shared", "-cudart", "static"]
+    arguments += ["-Xcompiler", "-fPIC,-fvisibility=hidden", "-Xlinker", "--exclude-libs,ALL"]
+    arguments += [f"-L{path}" for path in toolchain.library_paths]
+    if calls_cublas(source):
+        arguments += _cublas_link_arguments(toolchain)
+    return _compile(source, arch, [*arguments, *flags], "library.so", toolchain)
 
 
 def compile_cubin(
@@ -109,6 +124,13 @@ def _cublas_arguments(toolchain: Toolchain) -> list[str]:
     return ["-isystem", str(include)]
 
 
+def _cublas_link_arguments(toolchain: Toolchain) -> list[str]:
+    library = _require_cublas(toolchain).library
+    # By its file name: the index's package has only libcublas.so.13, with no plain .so.
+    found = [f"-L{library.parent}", f"-l:{library.name}"]
+    return [*_cublas_arguments(toolchain), *found, "-Xlinker", f"-rpath={library.parent}"]
+
+
 def _compile(
     source: str, arch: str, arguments: Sequence[str], result_name: str, toolchain: Toolchain
 ) -> Path:
@@ -125,37 +147,35 @@ def _compile(
         *arguments,
     ]
     key = _key(source, command, toolchain)
-    entry = cache_directory() / "kernels" / key
-    result = entry / result_name
-    if result.is_file():
-        return result
-    entry.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=entry.parent, prefix=".compiling-") as temporary:
-        # A folder inside, for the temporary one must stay in place to be cleaned up.
-        folder = Path(temporary) / "entry"
-        folder.mkdir()
-        (folder / SOURCE_NAME).write_text(source, encoding="utf-8")
-        full = [str(toolchain.nvcc), *command, "-I.", "-o", result_name]
-        done = subprocess.run(full, cwd=folder, capture_output=True, text=True)
-        log = done.stdout + done.stderr
-        if done.returncode != 0:
-            kept = entry.parent / f"failed-{key}.cu"
-            kept.write_text(source, encoding="utf-8")
-            lines = log.strip().splitlines()
-            more = f"\n… and {len(lines) - _SHOWN_LINES} lines more" * (len(lines) > _SHOWN_LINES)
-            raise CompileError(
-                f"nvcc cannot compile the generated code for {arch} (kept as {kept}):\n"
-                + "\n".join(lines[:_SHOWN_LINES])
-                + more
-            )
-        (folder / LOG_NAME).write_text(log, encoding="utf-8")
-        try:
-            folder.rename(entry)
-        except OSError:
-            # Another process made the same entry meanwhile; the two are equal.
-            if not result.is_file():
-                raise
-    return result
+    with cache_entry(key, result_name) as entry:
+        if entry.is_new:
+            _run_nvcc(source, arch, command, result_name, entry.folder, toolchain)
+    return entry.result
+
+
+def _run_nvcc(
+    source: str,
+    arch: str,
+    command: Sequence[str],
+    result_name: str,
+    folder: Path,
+    toolchain: Toolchain,
+) -> None:
+    """Compiles in a folder and leaves the source, the result and nvcc's log there."""
+    (folder / SOURCE_NAME).write_text(source, encoding="utf-8")
+    full = [str(toolchain.nvcc), *command, "-I.", "-o", result_name]
+    done = subprocess.run(full, cwd=folder, capture_output=True, text=True)
+    log = done.stdout + done.stderr
+    if done.returncode != 0:
+        kept = keep_failure(folder / SOURCE_NAME)
+        lines = log.strip().splitlines()
+        more = f"\n… and {len(lines) - _SHOWN_LINES} lines more" * (len(lines) > _SHOWN_LINES)
+        raise CompileError(
+            f"nvcc cannot compile the generated code for {arch} (kept as {kept}):\n"
+            + "\n".join(lines[:_SHOWN_LINES])
+            + more
+        )
+    (folder / LOG_NAME).write_text(log, encoding="utf-8")
 
 
 def _key(source: str, command: Sequence[str], toolchain: Toolchain) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 
-from mugraph.codegen.c_abi.header import parameters
+from mugraph.codegen.c_abi.header import parameters, print_header
 from mugraph.codegen.c_abi.interface import WORKSPACE_ALIGNMENT, CInterface, CTensor
 from mugraph.codegen.cuda import CodegenError, print_module
 
@@ -72,8 +72,23 @@ def _arguments(kind: str, tensors: Sequence[CTensor]) -> str:
     )
 
 
+def print_single_file(module: ModuleOp, interface: CInterface, arch: Architecture) -> str:
+    """Kernels, launcher and interface of one architecture in one file that includes no header."""
+    return "\n".join(
+        [
+            print_variant(module, interface, arch),
+            print_header(interface),
+            _print_functions(interface, [arch]),
+        ]
+    )
+
+
 def print_launcher(interface: CInterface, architectures: Sequence[Architecture]) -> str:
-    """The C functions of the header, for code of these architectures."""
+    """The file behind the header, for code of these architectures."""
+    return f'#include "{interface.name}.h"\n\n{_print_functions(interface, architectures)}'
+
+
+def _print_functions(interface: CInterface, architectures: Sequence[Architecture]) -> str:
     name = interface.name
     symbols = [execute_symbol(interface, arch) for arch in architectures]
     variants = [
@@ -86,8 +101,6 @@ def print_launcher(interface: CInterface, architectures: Sequence[Architecture])
     needed = interface.workspace_bytes
     return "\n".join(
         [
-            f'#include "{name}.h"',
-            "",
             '#include "c_interface.h"',
             "",
             *(f"void {symbol}({_EXECUTE});" for symbol in symbols),

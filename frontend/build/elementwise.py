@@ -55,7 +55,9 @@ class GraphOperators(ABC, Generic[T]):
     def _unary(self, operator: str, x: T, name: str | None, *constants: float) -> T:
         value = self._value(x)
         with build_errors():
-            op = self.OPERATORS[operator](value, *constants, self._type_of(x.shape, x.dtype))
+            type_ = self._type_of(x.shape, x.dtype)
+            make = self.OPERATORS[operator]
+            op = make(value, type_, constants) if constants else make(value, type_)
         return self._add(op, name)
 
     def _binary(self, operator: str, a: T, b: T, name: str | None) -> T:
@@ -77,6 +79,26 @@ class GraphOperators(ABC, Generic[T]):
     def silu(self, x: T, *, name: str | None = None) -> T:
         """x / (1 + exp(-x)) of each element."""
         return self._unary("silu", x, name)
+
+    def sigmoid(self, x: T, *, name: str | None = None) -> T:
+        """1 / (1 + exp(-x)) of each element."""
+        return self._unary("sigmoid", x, name)
+
+    def gelu(self, x: T, *, name: str | None = None) -> T:
+        """x (1 + erf(x / sqrt 2)) / 2 of each element."""
+        return self._unary("gelu", x, name)
+
+    def relu(self, x: T, *, name: str | None = None) -> T:
+        """The larger of each element and 0."""
+        return self._unary("relu", x, name)
+
+    def clamp(self, x: T, min_val: float, max_val: float, *, name: str | None = None) -> T:
+        """Each element, no less than ``min_val`` and no more than ``max_val``, fp32 constants."""
+        return self._unary("clamp", x, name, min_val, max_val)
+
+    def log(self, x: T, *, name: str | None = None) -> T:
+        """The natural logarithm of each element."""
+        return self._unary("log", x, name)
 
     def square(self, x: T, *, name: str | None = None) -> T:
         """The square of each element."""
@@ -105,6 +127,10 @@ class GraphOperators(ABC, Generic[T]):
     def div(self, a: T, b: T, *, name: str | None = None) -> T:
         """The quotient, element by element; an extent of 1 is broadcast."""
         return self._binary("div", a, b, name)
+
+    def pow(self, a: T, b: T, *, name: str | None = None) -> T:
+        """``a`` to the power of ``b``, element by element; an extent of 1 is broadcast."""
+        return self._binary("pow", a, b, name)
 
 
 def _broadcast(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:

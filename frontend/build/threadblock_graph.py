@@ -203,6 +203,7 @@ class ThreadblockGraph(GraphOperators[STensor]):
         try:
             with build_errors():
                 op.verify()
+                self._around.verify_phases()
         except BuildError:
             Rewriter.erase_op(op)
             raise

@@ -107,6 +107,10 @@ class CustomizedOp(WorkspaceOp, HasLaunchExtents):
                 f"{op_label(self)}: forloop {self.forloop_range} must be at least 1"
             )
 
+    def verify_phases(self) -> None:
+        """Checks that values of the loop and values after it do not mix; also on part of a body."""
+        self._verify_phases(self.body.block)
+
     def _verify_phases(self, block: Block) -> None:
         """Values of the loop body and values after the loop must not mix."""
         phases = phases_of(block)

@@ -1,9 +1,26 @@
 """mugraph: from tensor programs written as µGraphs to CUDA kernels, as xDSL passes.
 
-The sub-packages are the top-level folders of the repository:
-``mugraph.dialects`` (``mugraph_dialects/``), ``mugraph.passes``, ``mugraph.codegen``,
-``mugraph.runtime`` and ``mugraph.tools``.  This module imports none of them, so that
-``import mugraph.dialects.cute`` stays cheap.
+The sub-packages are folders of the repository: ``mugraph.dialects`` (``mugraph_dialects/``),
+``mugraph.passes``, ``mugraph.codegen``, ``mugraph.runtime``, ``mugraph.tools``, and of
+``frontend/`` ``mugraph.build`` and ``mugraph.jit``.  This module imports none of them until
+``mugraph.compile`` is used, so that ``import mugraph.dialects.cute`` stays cheap.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mugraph.jit import compile, compile_all
+
+__all__ = ["compile", "compile_all"]
+
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        from mugraph import jit
+
+        return getattr(jit, name)
+    raise AttributeError(f"module 'mugraph' has no attribute '{name}'")

@@ -21,6 +21,7 @@ LINKED = {
     "codegen": "mugraph/codegen",
     "runtime": "mugraph/runtime",
     "tools": "mugraph/tools",
+    "frontend": "mugraph",
 }
 
 

@@ -1,0 +1,16 @@
+"""Compile a µGraph and call it: ``mugraph.compile``.
+
+    kernel = mugraph.compile(graph)        # a KernelGraph, a module, or MLIR text
+    y = kernel(x, w)                       # torch, CuPy, JAX or NumPy arrays
+
+On a machine with a GPU the result is a CUDA kernel, kept in an on-disk cache; ``arch="cpu"``, and
+any machine without a GPU, gives the interpreter behind the same call.
+"""
+
+from mugraph.jit.arguments import ArgumentError
+from mugraph.jit.compilation import Graph, compile, compile_all
+from mugraph.jit.cpu import CpuKernel
+from mugraph.jit.cuda import CudaKernel
+from mugraph.jit.kernel import Kernel
+
+__all__ = ["ArgumentError", "CpuKernel", "CudaKernel", "Graph", "Kernel", "compile", "compile_all"]

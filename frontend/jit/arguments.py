@@ -1,0 +1,215 @@
+"""Arrays of any library as pointers, and what is wrong with those that do not fit."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from mugraph.codegen.c_abi import CTensor
+from mugraph.dialects.tensor_types import dims
+from mugraph.runtime.errors import UserError
+
+Array = npt.NDArray[Any]
+
+CPU = -1
+"""The device number of host memory."""
+
+
+class ArgumentError(UserError, ValueError):
+    """An argument of a kernel that is not what the kernel was compiled for."""
+
+
+@dataclass(frozen=True)
+class ArrayView:
+    """An array as it lies in memory; strides in elements, ``device`` a GPU's number or ``CPU``."""
+
+    pointer: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    element_type: str
+    device: int
+    owner: Any
+    """What keeps the memory alive."""
+
+
+def strides_fit(shape: Sequence[int], strides: Sequence[int], expected: Sequence[int]) -> bool:
+    """Whether elements lie where they are expected; where an extent is 1 its stride is not used."""
+    return all(
+        extent == 1 or stride == wanted
+        for extent, stride, wanted in zip(shape, strides, expected, strict=True)
+    )
+
+
+def check_view(role: str, index: int, tensor: CTensor, view: ArrayView) -> None:
+    """Raises :class:`ArgumentError` unless an array is what the kernel was compiled for.
+
+    ``role`` is "input" or "output"; the device is the caller's business.
+    """
+    what = f"{role} {index} ('{tensor.name}')"
+    if view.shape != tensor.shape:
+        raise ArgumentError(f"{what} has shape {dims(view.shape)}, expected {dims(tensor.shape)}")
+    if view.element_type != tensor.element_type:
+        raise ArgumentError(
+            f"{what} has elements of type {view.element_type}, expected {tensor.element_type}; "
+            "convert it"
+        )
+    if not strides_fit(view.shape, view.strides, tensor.strides):
+        raise ArgumentError(
+            f"{what} has strides {view.strides}, expected {tensor.strides}, in elements; pass a "
+            "copy laid out so, or fix the strides when the graph is built"
+        )
+    if view.pointer % tensor.alignment:
+        raise ArgumentError(
+            f"{what} is at {view.pointer:#x}, which is not a multiple of {tensor.alignment} bytes"
+        )
+
+
+def view_of(role: str, index: int, tensor: CTensor, array: Any, stream: int | None) -> ArrayView:
+    """An array of any library as a view, not yet checked.
+
+    ``stream`` is the CUDA stream that will use it; its producer is made to wait for by DLPack.
+    Raises :class:`ArgumentError` for what is no array.
+    """
+    if isinstance(array, np.ndarray):
+        return _from_numpy(cast(Array, array))
+    interface = getattr(array, "__cuda_array_interface__", None)
+    if interface is not None:
+        return _from_cuda_array_interface(array, interface)
+    if hasattr(array, "__dlpack__"):
+        try:
+            return _from_dlpack(array, stream)
+        except BufferError as error:
+            raise ArgumentError(f"{role} {index} ('{tensor.name}'): {error}") from error
+    raise ArgumentError(
+        f"{role} {index} ('{tensor.name}') is a {type(array).__name__}; expected an array with "
+        "__dlpack__ or __cuda_array_interface__, such as a torch.Tensor"
+    )
+
+
+ELEMENT_TYPES = {
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "f32": "float32",
+    "f8E4M3FN": "float8_e4m3fn",
+    "f8E5M2": "float8_e5m2",
+    "i8": "int8",
+    "i32": "int32",
+}
+"""What NumPy (with ml_dtypes) and torch call each element type."""
+
+
+def _from_numpy(array: Array) -> ArrayView:
+    """An array in host memory; read-only ones too."""
+    names = {name: element_type for element_type, name in ELEMENT_TYPES.items()}
+    return ArrayView(
+        array.ctypes.data,
+        array.shape,
+        tuple(step // array.itemsize for step in array.strides),
+        names.get(array.dtype.name, array.dtype.name),
+        CPU,
+        array,
+    )
+
+
+_TYPE_STRINGS = {"f2": "f16", "f4": "f32", "i1": "i8", "i4": "i32"}
+
+
+def _from_cuda_array_interface(array: Any, interface: dict[str, Any]) -> ArrayView:
+    """Version 3 of the interface, as Numba documents it."""
+    type_string: str = interface["typestr"]
+    size = int(type_string[2:])
+    shape = tuple(int(extent) for extent in interface["shape"])
+    strides = interface.get("strides")
+    return ArrayView(
+        int(interface["data"][0]),
+        shape,
+        _contiguous(shape) if strides is None else tuple(int(step) // size for step in strides),
+        _TYPE_STRINGS.get(type_string[1:], type_string),
+        _device_of(array),
+        array,
+    )
+
+
+def _device_of(array: Any) -> int:
+    """The GPU that an array says it is on; 0 where it does not say."""
+    device = getattr(array, "device", None)
+    number = getattr(device, "id", getattr(device, "index", None))
+    return number if isinstance(number, int) else 0
+
+
+def _contiguous(shape: Sequence[int]) -> tuple[int, ...]:
+    strides: list[int] = []
+    reach = 1
+    for extent in reversed(shape):
+        strides.append(reach)
+        reach *= extent
+    return tuple(reversed(strides))
+
+
+class _DLDevice(ctypes.Structure):
+    _fields_: ClassVar = [("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32)]
+
+
+class _DLDataType(ctypes.Structure):
+    _fields_: ClassVar = [
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+    ]
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_: ClassVar = [
+        ("data", ctypes.c_void_p),
+        ("device", _DLDevice),
+        ("ndim", ctypes.c_int32),
+        ("dtype", _DLDataType),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+_DL_CPU, _DL_CUDA, _DL_CUDA_HOST, _DL_CUDA_MANAGED = 1, 2, 3, 13
+# The codes of dlpack.h, with the bits of an element.
+_DL_TYPES = {
+    (0, 8): "i8",
+    (0, 32): "i32",
+    (2, 16): "f16",
+    (2, 32): "f32",
+    (4, 16): "bf16",
+    (10, 8): "f8E4M3FN",
+    (12, 8): "f8E5M2",
+}
+
+_get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_get_pointer.restype = ctypes.c_void_p
+_get_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+
+def _from_dlpack(array: Any, stream: int | None) -> ArrayView:
+    """The unversioned capsule, whose producer frees it with the capsule."""
+    on_gpu = array.__dlpack_device__()[0] in (_DL_CUDA, _DL_CUDA_MANAGED)
+    # 1 is DLPack's number for the default stream.
+    capsule = array.__dlpack__(stream=(stream or 1)) if on_gpu else array.__dlpack__()
+    tensor = _DLTensor.from_address(_get_pointer(capsule, b"dltensor"))
+    shape = tuple(tensor.shape[dim] for dim in range(tensor.ndim))
+    strides = (
+        tuple(tensor.strides[dim] for dim in range(tensor.ndim))
+        if tensor.strides
+        else _contiguous(shape)
+    )
+    kind = (tensor.dtype.code, tensor.dtype.bits)
+    return ArrayView(
+        (tensor.data or 0) + tensor.byte_offset,
+        shape,
+        strides,
+        _DL_TYPES.get(kind, f"DLPack code {kind[0]} of {kind[1]} bits"),
+        tensor.device.device_id if on_gpu else CPU,
+        capsule,
+    )

@@ -1,0 +1,244 @@
+"""A compiled µGraph loaded into this process."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mugraph.codegen.c_abi import CInterface, CTensor
+from mugraph.jit.arguments import (
+    CPU,
+    ELEMENT_TYPES,
+    ArgumentError,
+    ArrayView,
+    check_view,
+    strides_fit,
+    view_of,
+)
+from mugraph.jit.kernel import Kernel, as_sequence
+from mugraph.runtime.execute import DeviceError
+
+
+class CudaKernel(Kernel):
+    """Calls the C function of a shared library.
+
+    With torch tensors a call checks them, allocates outputs and workspace by torch's caching
+    allocator and launches on torch's current stream, so it may be captured in a CUDA graph.
+    """
+
+    def __init__(self, library: Path, interface: CInterface, arch: str) -> None:
+        super().__init__(interface)
+        self._arch = arch
+        self.library_path = library
+        try:
+            self._library = ctypes.CDLL(str(library))
+        except OSError as error:
+            raise DeviceError(f"cannot load {library}: {error}.") from error
+        self._run = getattr(self._library, f"{interface.name}_run")
+        pointers = len(interface.tensors) + 1
+        self._run.argtypes = [*[ctypes.c_void_p] * pointers, ctypes.c_size_t, ctypes.c_void_p]
+        self._error = getattr(self._library, f"{interface.name}_error")
+        self._error.restype = ctypes.c_char_p
+        self._torch: _TorchCall | None = None
+
+    @property
+    def arch(self) -> str:
+        """The architecture."""
+        return self._arch
+
+    def __call__(self, *inputs: Any, out: Any = None) -> Any:
+        """Runs it; see :meth:`Kernel.__call__`."""
+        torch = sys.modules.get("torch")
+        if torch is not None:
+            if self._torch is None:
+                self._torch = _TorchCall(self, torch)
+            tensors = inputs if out is None else (*inputs, *as_sequence(out, self._output_count))
+            if all(isinstance(tensor, torch.Tensor) for tensor in tensors):
+                return self._torch(inputs, out)
+        return self._call_with_views(inputs, out)
+
+    @property
+    def _output_count(self) -> int:
+        return len(self.interface.outputs)
+
+    def launch(self, pointers: Sequence[int], workspace: int, stream: int) -> None:
+        """The C function: addresses of inputs and outputs in order, of the workspace, a stream.
+
+        Raises ``ArgumentError`` for addresses that are not aligned, ``DeviceError`` for others of
+        its error codes.
+        """
+        needed = self.interface.workspace_bytes
+        code = self._run(*pointers, workspace, needed, stream)
+        if code != 0:
+            message = self._error().decode(errors="replace")
+            raise (ArgumentError if code < 4 else DeviceError)(f"{self.name}: {message}")
+
+    def _call_with_views(self, inputs: Sequence[Any], out: Any) -> Any:
+        """A call with arrays of any library."""
+        interface = self.interface
+        _expect_count(self.name, "inputs", len(interface.inputs), len(inputs))
+        cupy = sys.modules.get("cupy")
+        stream = 0 if cupy is None else int(cupy.cuda.get_current_stream().ptr)
+        if out is None:
+            outputs = [_allocate(tensor) for tensor in interface.outputs]
+        else:
+            outputs = list(as_sequence(out, self._output_count))
+            _expect_count(self.name, "outputs in out", self._output_count, len(outputs))
+        views: list[ArrayView] = []
+        for role, tensors, arrays in (
+            ("input", interface.inputs, inputs),
+            ("output", interface.outputs, outputs),
+        ):
+            for index, (tensor, array) in enumerate(zip(tensors, arrays, strict=True)):
+                view = view_of(role, index, tensor, array, stream)
+                check_view(role, index, tensor, view)
+                _expect_gpu(role, index, tensor, view.device, views)
+                views.append(view)
+        workspace = (
+            _allocate_bytes(interface.workspace_bytes) if interface.workspace_bytes else None
+        )
+        address = (
+            0 if workspace is None else view_of("workspace", 0, _BYTES, workspace, stream).pointer
+        )
+        self.launch([view.pointer for view in views], address, stream)
+        if out is not None:
+            return out
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+
+class _TorchCall:
+    """The call with torch tensors: everything that does not change is looked up once."""
+
+    def __init__(self, kernel: CudaKernel, torch: Any) -> None:
+        self._kernel = kernel
+        self._torch = torch
+        interface = kernel.interface
+        types = [getattr(torch, ELEMENT_TYPES[tensor.element_type]) for tensor in interface.tensors]
+        count = len(interface.inputs)
+        self._inputs = list(zip(interface.inputs, types[:count], strict=True))
+        self._outputs = list(zip(interface.outputs, types[count:], strict=True))
+        self._workspace_bytes = interface.workspace_bytes
+        self._stream = torch._C._cuda_getCurrentRawStream
+        self._device = torch.cuda.current_device
+
+    def __call__(self, inputs: Sequence[Any], out: Any) -> Any:
+        if len(inputs) != len(self._inputs):
+            _expect_count(self._kernel.name, "inputs", len(self._inputs), len(inputs))
+        device = inputs[0].get_device() if inputs else self._device()
+        pointers: list[int] = []
+        for index, (array, (tensor, dtype)) in enumerate(zip(inputs, self._inputs, strict=True)):
+            if (
+                array.shape != tensor.shape
+                or array.dtype is not dtype
+                or array.get_device() != device
+                or device < 0
+                or array.stride() != tensor.strides
+            ):
+                self._check("input", index, tensor, array, device)
+            pointers.append(array.data_ptr())
+        if device != self._device():
+            with self._torch.cuda.device(device):
+                return self._launch(pointers, device, out)
+        return self._launch(pointers, device, out)
+
+    def _launch(self, pointers: list[int], device: int, out: Any) -> Any:
+        empty = self._torch.empty_strided
+        if out is None:
+            outputs = [
+                empty(tensor.shape, tensor.strides, dtype=dtype, device=device)
+                for tensor, dtype in self._outputs
+            ]
+        else:
+            outputs = as_sequence(out, len(self._outputs))
+            _expect_count(self._kernel.name, "outputs in out", len(self._outputs), len(outputs))
+            for index, (array, (tensor, _)) in enumerate(zip(outputs, self._outputs, strict=True)):
+                self._check("output", index, tensor, array, device)
+        pointers += [array.data_ptr() for array in outputs]
+        workspace = 0
+        if self._workspace_bytes:
+            scratch = empty((self._workspace_bytes,), (1,), dtype=self._torch.uint8, device=device)
+            workspace = scratch.data_ptr()
+        self._kernel.launch(pointers, workspace, self._stream(device))
+        if out is not None:
+            return out
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _check(self, role: str, index: int, tensor: CTensor, array: Any, device: int) -> None:
+        """Raises for a tensor that does not fit; returns where only unused strides differ."""
+        if array.get_device() < 0:
+            raise ArgumentError(
+                f"{role} {index} ('{tensor.name}') is on the CPU; move it to the GPU with .cuda()"
+            )
+        if array.get_device() != device:
+            raise ArgumentError(
+                f"{role} {index} ('{tensor.name}') is on GPU {array.get_device()}, but input 0 is "
+                f"on GPU {device}"
+            )
+        names = {
+            getattr(self._torch, name): type_
+            for type_, name in ELEMENT_TYPES.items()
+            if hasattr(self._torch, name)
+        }
+        element_type = names.get(array.dtype, str(array.dtype))
+        shape, strides = tuple(array.shape), tuple(array.stride())
+        view = ArrayView(array.data_ptr(), shape, strides, element_type, device, array)
+        check_view(role, index, tensor, view)
+
+
+_BYTES = CTensor("workspace", (1,), (1,), "i8", 1, 1)
+
+
+def _expect_count(name: str, what: str, expected: int, given: int) -> None:
+    if given != expected:
+        raise ArgumentError(f"{name} takes {expected} {what}, got {given}")
+
+
+def _expect_gpu(
+    role: str, index: int, tensor: CTensor, device: int, before: Sequence[ArrayView]
+) -> None:
+    if device == CPU:
+        raise ArgumentError(f"{role} {index} ('{tensor.name}') is in host memory; move it to a GPU")
+    if before and before[0].device != device:
+        raise ArgumentError(
+            f"{role} {index} ('{tensor.name}') is on GPU {device}, but input 0 is on GPU "
+            f"{before[0].device}"
+        )
+
+
+def _allocator() -> Any:
+    """torch or CuPy, whichever is loaded; an error where neither is."""
+    for name in ("cupy", "torch"):
+        if name in sys.modules:
+            return sys.modules[name]
+    raise ArgumentError(
+        "neither torch nor CuPy is loaded to allocate outputs; import one of them, or pass out="
+    )
+
+
+def _allocate(tensor: CTensor) -> Any:
+    library = _allocator()
+    if library.__name__ == "torch":
+        dtype = getattr(library, ELEMENT_TYPES[tensor.element_type])
+        return library.empty_strided(tensor.shape, tensor.strides, dtype=dtype, device="cuda")
+    if not strides_fit(tensor.shape, tensor.strides, _row_major(tensor.shape)):
+        raise ArgumentError(
+            f"output '{tensor.name}' has strides {tensor.strides}; pass an array for it as out="
+        )
+    return library.empty(tensor.shape, dtype=ELEMENT_TYPES[tensor.element_type])
+
+
+def _row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    strides = [1]
+    for extent in reversed(shape[1:]):
+        strides.insert(0, strides[0] * extent)
+    return tuple(strides)
+
+
+def _allocate_bytes(count: int) -> Any:
+    library = _allocator()
+    if library.__name__ == "torch":
+        return library.empty(count, dtype=library.int8, device="cuda")
+    return library.empty(count, dtype="int8")

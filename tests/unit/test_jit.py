@@ -1,0 +1,232 @@
+"""``mugraph.compile`` where there is no GPU: the interpreter, the checks, the cache."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mugraph
+import mugraph.build as mi
+from mugraph.jit import ArgumentError, CpuKernel
+from mugraph.runtime import cache
+from mugraph.runtime.cache import CacheWarning, cache_entry
+from mugraph.runtime.compile import compile_library
+from mugraph.runtime.errors import UserError
+from mugraph.runtime.toolchain import ToolchainError, find_toolchain
+
+
+def scaled_sum() -> mi.KernelGraph:
+    """(x + y) / 2 of 4x8 tensors; the result is column-major."""
+    graph = mi.new_kernel_graph("scaled_sum")
+    x = graph.new_input((4, 8), name="x")
+    y = graph.new_input((4, 8), name="y")
+    graph.mark_output(graph.mul_scalar(graph.add(x, y), 0.5), strides=(1, 4))
+    return graph
+
+
+def arrays(*shapes: tuple[int, ...]) -> list[np.ndarray]:
+    random = np.random.default_rng(1)
+    return [random.standard_normal(shape).astype(np.float16) for shape in shapes]
+
+
+def test_a_kernel_for_the_cpu_computes() -> None:
+    kernel = mugraph.compile(scaled_sum(), arch="cpu")
+    x, y = arrays((4, 8), (4, 8))
+    result = kernel(x, y)
+    expected = (x.astype(float) + y.astype(float)) / 2
+    assert kernel.arch == "cpu" and result.dtype == np.float16
+    np.testing.assert_allclose(result, expected, atol=2e-3)
+
+
+def test_a_module_and_text_and_a_file_compile_too(tmp_path: Path) -> None:
+    graph = scaled_sum()
+    module = graph.module()
+    before = str(module)
+    path = tmp_path / "graph.mlir"
+    path.write_text(before)
+    x, y = arrays((4, 8), (4, 8))
+    results = [mugraph.compile(given, arch="cpu")(x, y) for given in (graph, module, before, path)]
+    assert all(np.array_equal(result, results[0]) for result in results)
+    assert str(module) == before
+
+
+def test_outputs_go_where_they_are_wanted() -> None:
+    kernel = mugraph.compile(scaled_sum(), arch="cpu")
+    x, y = arrays((4, 8), (4, 8))
+    out = np.zeros((8, 4), np.float16).T
+    assert kernel(x, y, out=out) is out
+    assert np.array_equal(out, kernel(x, y))
+    with pytest.raises(ArgumentError, match=r"output 0 .* strides \(8, 1\), expected \(1, 4\)"):
+        kernel(x, y, out=np.zeros((4, 8), np.float16))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda x: x[:, :4].copy(), r"input 1 \('y'\) has shape 4x4, expected 4x8"),
+        (lambda x: x.astype(np.float32), r"input 1 \('y'\) has elements of type f32, expected f16"),
+        (
+            lambda x: np.asfortranarray(x),
+            r"input 1 \('y'\) has strides \(1, 4\), expected \(8, 1\)",
+        ),
+        (lambda x: x.tolist(), r"input 1 \('y'\) is a list; expected an array"),
+        (
+            lambda x: np.frombuffer(bytes(65), np.float16, 32, 0).reshape(4, 8)[:, ::-1],
+            r"input 1 \('y'\) has strides \(8, -1\)",
+        ),
+    ],
+)
+def test_an_argument_that_does_not_fit_is_named(change: object, message: str) -> None:
+    kernel = mugraph.compile(scaled_sum(), arch="cpu")
+    x, y = arrays((4, 8), (4, 8))
+    with pytest.raises(ArgumentError, match=message):
+        kernel(x, change(y))  # type: ignore[operator]
+
+
+def test_a_misaligned_array_is_named() -> None:
+    kernel = mugraph.compile(scaled_sum(), arch="cpu")
+    memory = np.zeros(40, np.float16)
+    offset = next(i for i in range(1, 9) if (memory.ctypes.data + 2 * i) % 16)
+    with pytest.raises(ArgumentError, match=r"input 0 \('x'\) .* not a multiple of 16 bytes"):
+        kernel(memory[offset : offset + 32].reshape(4, 8), *arrays((4, 8)))
+
+
+def test_the_number_of_arguments_is_checked() -> None:
+    kernel = mugraph.compile(scaled_sum(), arch="cpu")
+    with pytest.raises(ArgumentError, match="takes 2 inputs, got 1"):
+        kernel(*arrays((4, 8)))
+
+
+def test_without_a_gpu_native_is_the_interpreter() -> None:
+    if Path("/dev/nvidia0").exists():
+        pytest.skip("there is a GPU on this machine")
+    assert isinstance(mugraph.compile(scaled_sum()), CpuKernel)
+
+
+def test_several_graphs_compile_in_order(capsys: pytest.CaptureFixture[str]) -> None:
+    other = mi.new_kernel_graph("other")
+    other.mark_output(other.exp(other.new_input((2, 2))))
+    kernels = mugraph.compile_all([scaled_sum(), other], arch="cpu", progress=True)
+    assert [kernel.name for kernel in kernels] == ["scaled_sum", "other"]
+    assert "[2/2]" in capsys.readouterr().err
+
+
+def test_what_is_no_graph_is_said() -> None:
+    with pytest.raises(UserError, match="cannot compile a int"):
+        mugraph.compile(3)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "mugraph" / "kernels"
+
+
+def make(key: str, text: str = "result") -> tuple[bool, Path]:
+    with cache_entry(key, "file") as entry:
+        if entry.is_new:
+            (entry.folder / "file").write_text(text)
+    return entry.is_new, entry.result
+
+
+def test_an_entry_is_made_once(folder: Path) -> None:
+    assert make("a") == (True, folder / "a" / "file")
+    assert make("a") == (False, folder / "a" / "file")
+    assert sorted(path.name for path in folder.iterdir()) == ["a"]
+
+
+def test_an_error_leaves_no_entry(folder: Path) -> None:
+    with pytest.raises(ZeroDivisionError), cache_entry("a", "file"):
+        _ = 1 / 0
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("damage", ["garbage", "", None])
+def test_a_damaged_entry_is_made_again(folder: Path, damage: str | None) -> None:
+    _, result = make("a")
+    # What this process checked it does not read again; another one does.
+    cache._checked.clear()
+    if damage is None:
+        (folder / "a" / "sha256").unlink()
+    else:
+        result.write_text(damage)
+    assert make("a", "again") == (True, result) and result.read_text() == "again"
+    assert sorted(path.name for path in folder.iterdir()) == ["a"]
+
+
+def test_what_a_killed_compiler_left_is_removed(folder: Path) -> None:
+    make("a")
+    old = folder / ".compiling-old"
+    old.mkdir()
+    os.utime(old, (0, 0))
+    young = folder / ".compiling-young"
+    young.mkdir()
+    make("b")
+    assert young.exists() and not old.exists()
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.parent.mkdir(parents=True)
+    # A file where the folder would be: nothing can be made there, by root neither.
+    folder.write_text("")
+    with pytest.warns(CacheWarning, match="for this process only"):
+        is_new, result = make("a")
+    assert is_new and result.read_text() == "result" and folder not in result.parents
+
+
+def test_processes_that_make_the_same_entry_share_it(folder: Path) -> None:
+    script = (
+        "import time; from mugraph.runtime.cache import cache_entry\n"
+        "with cache_entry('a', 'file') as entry:\n"
+        "    if entry.is_new:\n"
+        "        time.sleep(0.3); (entry.folder / 'file').write_text('x' * 100000)\n"
+        "assert entry.result.read_text() == 'x' * 100000, entry\n"
+    )
+    running = [subprocess.Popen([sys.executable, "-c", script]) for _ in range(4)]
+    assert [process.wait() for process in running] == [0] * 4
+    assert sorted(path.name for path in folder.iterdir()) == ["a"]
+
+
+def test_a_compiler_killed_half_way_leaves_no_entry(folder: Path) -> None:
+    script = (
+        "import os, signal; from mugraph.runtime.cache import cache_entry\n"
+        "with cache_entry('a', 'file') as entry:\n"
+        "    (entry.folder / 'file').write_text('half'); os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", script]).returncode < 0
+    assert not (folder / "a").exists()
+    assert make("a")[0]
+
+
+def test_a_kernel_for_a_gpu_compiles_without_one(folder: Path) -> None:
+    try:
+        find_toolchain()
+    except ToolchainError as error:
+        pytest.skip(str(error))
+    kernel = mugraph.compile(scaled_sum(), arch="sm_90a")
+    assert kernel.arch == "sm_90a" and "scaled_sum" in repr(kernel)
+    x, y = arrays((4, 8), (4, 8))
+    with pytest.raises(ArgumentError, match="in host memory"):
+        kernel(x, y, out=x)
+
+
+def test_a_full_disk_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_room(self: Path, *_: object, **__: object) -> int:
+        raise OSError(28, "No space left on device", str(self))
+
+    try:
+        toolchain = find_toolchain()
+    except ToolchainError as error:
+        pytest.skip(str(error))
+    monkeypatch.setattr(Path, "write_text", no_room)
+    with pytest.raises(UserError, match="No space left on device; make room"):
+        compile_library("int f();", toolchain=toolchain)
+    assert list(folder.iterdir()) == []

@@ -1,14 +1,14 @@
 """A small transformer block with its RMSNorm + linear and its gated MLP replaced by µGraphs.
 
-The block is that of a Llama-like model: pre-norm attention and a SwiGLU feed-forward network, in fp16.
-Decoding 16 tokens at a time, its two matrix products behind norms read far more weights than activations,
-which is what fused kernels are for:
+The block is that of a Llama-like model: pre-norm attention and a SwiGLU feed-forward network, in
+fp16.  With 16 tokens at a time its two matrix products behind norms read far more weights than
+activations, which is what fused kernels are for:
 
 - ``rms_norm(x) @ w_qkv`` becomes one kernel: the norm is divided out after the product,
 - ``silu(n @ w_gate) * (n @ w_up)`` becomes one kernel that reads ``n`` once.
 
-Run it on a machine with PyTorch and a GPU; it compares the outputs of the two blocks, then their times in
-eager mode and under ``torch.compile``, and says where the compiled block called the kernels.
+Run it on a machine with PyTorch and a GPU; it compares the outputs of the two blocks, their times
+in eager mode and under ``torch.compile``, and says which of the kernels ``torch.export`` keeps.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import statistics
 from collections.abc import Callable
 
 import torch
-import torch.nn.functional as F
+from torch.nn import functional
 
 import mugraph.build as mi
 import mugraph.torch
@@ -63,12 +63,12 @@ def gated_mlp(rows: int, inner: int, columns: int) -> mi.KernelGraph:
 
 def reference_rms_norm_linear(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     """What the first kernel replaces, as a model writes it."""
-    return F.rms_norm(x, (x.shape[-1],)) @ w
+    return functional.rms_norm(x, (x.shape[-1],)) @ w
 
 
 def reference_gated_mlp(x: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
     """What the second kernel replaces."""
-    return F.silu(x @ gate) * (x @ up)
+    return functional.silu(x @ gate) * (x @ up)
 
 
 class Block(torch.nn.Module):
@@ -90,9 +90,11 @@ class Block(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """The block on (tokens, width)."""
         heads = self.normed_linear(x, self.qkv).view(TOKENS, 3, HEADS, -1).permute(1, 2, 0, 3)
-        attended = F.scaled_dot_product_attention(heads[0], heads[1], heads[2], is_causal=True)
+        attended = functional.scaled_dot_product_attention(
+            heads[0], heads[1], heads[2], is_causal=True
+        )
         x = x + attended.permute(1, 0, 2).reshape(TOKENS, WIDTH) @ self.out
-        return x + self.mlp(F.rms_norm(x, (WIDTH,)), self.gate, self.up) @ self.down
+        return x + self.mlp(functional.rms_norm(x, (WIDTH,)), self.gate, self.up) @ self.down
 
 
 def median_microseconds(function: Callable[[], object], samples: int = 30) -> float:

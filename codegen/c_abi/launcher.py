@@ -51,8 +51,8 @@ def print_variant(module: ModuleOp, interface: CInterface, arch: Architecture) -
         [
             print_module(module),
             f"void {execute_symbol(interface, arch)}({_EXECUTE}) {{",
-            f"  _execute_mugraph({{inputs, inputs + {inputs}}}, {{outputs, outputs + {outputs}}}, "
-            "workspace, stream);",
+            f"  _execute_mugraph(std::vector<void const*>(inputs, inputs + {inputs}),",
+            f"                   std::vector<void*>(outputs, outputs + {outputs}), workspace, stream);",
             "}",
             "",
         ]

@@ -59,18 +59,23 @@ def mugraph_times() -> dict[str, float]:
 
     import mugraph
     import mugraph.torch
+    from mugraph.jit import CudaKernel
 
     graph = rms_norm_linear(*SHAPE)
     times = {"cold s": seconds(lambda: mugraph.compile(graph))}
     times["warm s"] = seconds(lambda: mugraph.compile(graph))
     kernel = mugraph.compile(graph)
     operator = mugraph.torch.op(kernel, "benchmarked")
+    assert isinstance(kernel, CudaKernel)
     x = torch.randn(SHAPE[0], SHAPE[1], dtype=torch.float16, device="cuda")
     w = torch.randn(SHAPE[1], SHAPE[2], dtype=torch.float16, device="cuda")
     kernel(x, w)
     times["call µs"] = call_microseconds(lambda: kernel(x, w))
     out = kernel(x, w)
     times["call with out= µs"] = call_microseconds(lambda: kernel(x, w, out=out))
+    pointers = [x.data_ptr(), w.data_ptr(), out.data_ptr()]
+    stream = torch.cuda.current_stream().cuda_stream
+    times["C function alone µs"] = call_microseconds(lambda: kernel.launch(pointers, 0, stream))
     times["call as torch op µs"] = call_microseconds(lambda: operator(x, w))
     return times
 

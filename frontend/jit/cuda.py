@@ -51,13 +51,13 @@ class CudaKernel(Kernel):
 
     def __call__(self, *inputs: Any, out: Any = None) -> Any:
         """Runs it; see :meth:`Kernel.__call__`."""
-        torch = sys.modules.get("torch")
-        if torch is not None:
-            if self._torch is None:
-                self._torch = _TorchCall(self, torch)
-            tensors = inputs if out is None else (*inputs, *as_sequence(out, self._output_count))
-            if all(isinstance(tensor, torch.Tensor) for tensor in tensors):
-                return self._torch(inputs, out)
+        call = self._torch
+        if call is None and "torch" in sys.modules:
+            call = self._torch = _TorchCall(self, sys.modules["torch"])
+        if call is not None:
+            result = call(inputs, out)
+            if result is not NotImplemented:
+                return result
         return self._call_with_views(inputs, out)
 
     @property
@@ -123,48 +123,66 @@ class _TorchCall:
         self._workspace_bytes = interface.workspace_bytes
         self._stream = torch._C._cuda_getCurrentRawStream
         self._device = torch.cuda.current_device
+        self._devices = [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
 
     def __call__(self, inputs: Sequence[Any], out: Any) -> Any:
+        """The outputs; ``NotImplemented`` where an argument is not a torch tensor."""
+        outputs = None if out is None else as_sequence(out, len(self._outputs))
+        is_tensor = self._torch.Tensor
+        for array in inputs if outputs is None else (*inputs, *outputs):
+            if not isinstance(array, is_tensor):
+                return NotImplemented
         if len(inputs) != len(self._inputs):
             _expect_count(self._kernel.name, "inputs", len(self._inputs), len(inputs))
         device = inputs[0].get_device() if inputs else self._device()
+        pointers = self._pointers("input", inputs, self._inputs, device)
+        if device != self._device():
+            with self._torch.cuda.device(device):
+                made = self._launch(pointers, device, outputs)
+        else:
+            made = self._launch(pointers, device, outputs)
+        if out is not None:
+            return out
+        return made[0] if len(made) == 1 else tuple(made)
+
+    def _pointers(
+        self,
+        role: str,
+        arrays: Sequence[Any],
+        expected: Sequence[tuple[CTensor, Any]],
+        device: int,
+    ) -> list[int]:
+        """The addresses of tensors that are as expected; raises ``ArgumentError`` for others."""
         pointers: list[int] = []
-        for index, (array, (tensor, dtype)) in enumerate(zip(inputs, self._inputs, strict=True)):
+        for index, (array, (tensor, dtype)) in enumerate(zip(arrays, expected, strict=True)):
             if (
-                array.shape != tensor.shape
+                array.stride() != tensor.strides
+                or array.shape != tensor.shape
                 or array.dtype is not dtype
                 or array.get_device() != device
                 or device < 0
-                or array.stride() != tensor.strides
             ):
-                self._check("input", index, tensor, array, device)
+                self._check(role, index, tensor, array, device)
             pointers.append(array.data_ptr())
-        if device != self._device():
-            with self._torch.cuda.device(device):
-                return self._launch(pointers, device, out)
-        return self._launch(pointers, device, out)
+        return pointers
 
-    def _launch(self, pointers: list[int], device: int, out: Any) -> Any:
+    def _launch(self, pointers: list[int], device: int, outputs: list[Any] | None) -> list[Any]:
         empty = self._torch.empty_strided
-        if out is None:
+        if outputs is None:
             outputs = [
-                empty(tensor.shape, tensor.strides, dtype=dtype, device=device)
+                empty(tensor.shape, tensor.strides, dtype=dtype, device=self._devices[device])
                 for tensor, dtype in self._outputs
             ]
+            pointers += [array.data_ptr() for array in outputs]
         else:
-            outputs = as_sequence(out, len(self._outputs))
             _expect_count(self._kernel.name, "outputs in out", len(self._outputs), len(outputs))
-            for index, (array, (tensor, _)) in enumerate(zip(outputs, self._outputs, strict=True)):
-                self._check("output", index, tensor, array, device)
-        pointers += [array.data_ptr() for array in outputs]
+            pointers += self._pointers("output", outputs, self._outputs, device)
         workspace = 0
         if self._workspace_bytes:
             scratch = empty((self._workspace_bytes,), (1,), dtype=self._torch.uint8, device=device)
             workspace = scratch.data_ptr()
         self._kernel.launch(pointers, workspace, self._stream(device))
-        if out is not None:
-            return out
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+        return outputs
 
     def _check(self, role: str, index: int, tensor: CTensor, array: Any, device: int) -> None:
         """Raises for a tensor that does not fit; returns where only unused strides differ."""

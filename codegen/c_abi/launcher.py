@@ -51,8 +51,9 @@ def print_variant(module: ModuleOp, interface: CInterface, arch: Architecture) -
         [
             print_module(module),
             f"void {execute_symbol(interface, arch)}({_EXECUTE}) {{",
-            f"  _execute_mugraph(std::vector<void const*>(inputs, inputs + {inputs}),",
-            f"                   std::vector<void*>(outputs, outputs + {outputs}), workspace, stream);",
+            f"  const std::vector<void const*> all_inputs(inputs, inputs + {inputs});",
+            f"  const std::vector<void*> all_outputs(outputs, outputs + {outputs});",
+            "  _execute_mugraph(all_inputs, all_outputs, workspace, stream);",
             "}",
             "",
         ]

@@ -1,4 +1,4 @@
-"""``mg-translate``: reads other programs' formats and prints them as µGraph IR."""
+"""``mg-translate``: reads other programs' formats as µGraph IR, and writes them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mugraph.tools.modules import read_text
 def _parser() -> argparse.ArgumentParser:
     parser = ArgumentParser(
         prog="mg-translate",
-        description="Reads another program's format and prints it as µGraph IR.",
+        description="Reads another program's format and prints it as µGraph IR, or the reverse.",
         allow_abbrev=False,
     )
     parser.add_argument(
@@ -24,14 +24,19 @@ def _parser() -> argparse.ArgumentParser:
         help="read a Mirage µGraph or a list of them, as JSON (- is stdin)",
     )
     parser.add_argument(
+        "--export-mirage",
+        metavar="FILE",
+        help="read a µGraph as text and print Mirage's JSON of it (- is stdin)",
+    )
+    parser.add_argument(
         "--index", type=int, metavar="N", help="which graph of a list, counted from 0"
     )
     parser.add_argument(
         "--generation",
         type=int,
         choices=(1, 2, 3),
-        help="the file's generation, where its data types do not tell: 1 was written until "
-        "February 2025, 2 until June 2025, 3 since",
+        help="the file's generation, where its data types do not tell, or the one to write "
+        "(default 3): 1 was written until February 2025, 2 until June 2025, 3 since",
     )
     parser.add_argument("-o", "--output-file", metavar="FILE", help="write here, not to stdout")
     parser.add_argument("--version", action="version", version=f"mugraph {mugraph.__version__}")
@@ -41,8 +46,13 @@ def _parser() -> argparse.ArgumentParser:
 def _main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     path: str | None = options.import_mirage
+    if options.export_mirage is not None:
+        if path is not None or options.index is not None:
+            raise ToolError("--export-mirage goes with neither --import-mirage nor --index.")
+        _write(_export(options.export_mirage, options.generation), options.output_file)
+        return 0
     if path is None:
-        raise ToolError("nothing to translate: give --import-mirage FILE.")
+        raise ToolError("nothing to translate: give --import-mirage FILE or --export-mirage FILE.")
 
     # After the arguments are known to be right: the dialects take a while to load.
     from mugraph.tools.import_mirage import import_mirage
@@ -55,12 +65,25 @@ def _main(arguments: Sequence[str]) -> int:
     )
     for note in notes:
         print(f"mg-translate: note: {note}", file=sys.stderr)
-    if options.output_file in (None, "-"):
-        print(module)
-    else:
-        with atomic_output(options.output_file) as stream:
-            print(module, file=stream)
+    _write(str(module) + "\n", options.output_file)
     return 0
+
+
+def _export(path: str, generation: int | None) -> str:
+    """The JSON text of the µGraph in a file."""
+    from mugraph.tools.export_mirage import export_mirage, write_mirage
+    from mugraph.tools.import_mirage.generations import LATEST
+    from mugraph.tools.modules import make_context, read_module
+
+    return write_mirage(export_mirage(read_module(path, make_context()), generation or LATEST))
+
+
+def _write(text: str, path: str | None) -> None:
+    if path in (None, "-"):
+        sys.stdout.write(text)
+    else:
+        with atomic_output(path) as stream:
+            stream.write(text)
 
 
 def main() -> int:

@@ -77,11 +77,13 @@ def test_the_symbol_becomes_an_identifier():
     assert "func.func @my_graph___1(" in str(module)
 
 
-def kernel_level(kind: str, *shapes: tuple[int, ...], result: tuple[int, ...]) -> list[Record]:
+def kernel_level(
+    kind: str, *shapes: tuple[int, ...], result: tuple[int, ...], **more: Any
+) -> list[Record]:
     graph = MirageGraph()
     operands = [graph.input(*shape, strides=()) for shape in shapes]
     tensor = graph.dtensor(*result)
-    graph.add(kind, operands, [tensor])
+    graph.add(kind, operands, [tensor], **more)
     graph.output(tensor)
     return graph.operators
 
@@ -516,8 +518,6 @@ def test_results_of_another_shape_are_refused():
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [
-        ("kn_mul_scalar_op", "the format does not hold the scalar of a mul_scalar"),
-        ("kn_clamp_op", "the format does not hold the bounds of a clamp."),
         ("kn_allreduce_op", "µGraphs over several GPUs are not supported."),
         ("kn_reduction_2_op", "mugraph has no such kernel-level operator."),
         ("kn_chunk_0_op", "mugraph has no such kernel-level operator."),
@@ -531,8 +531,6 @@ def test_known_but_unsupported_kernel_operators(kind: str, reason: str):
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [
-        ("tb_mul_scalar_op", "the format does not hold the scalar of a mul_scalar"),
-        ("tb_clamp_op", "the format does not hold the bounds of a clamp."),
         ("tb_concat_then_matmul_op", "mugraph has no such threadblock operator."),
         ("tb_reduction_0_max_op", "mugraph has no such threadblock operator."),
         ("tb_forloop_accum_max_op", "mugraph has no such threadblock operator."),
@@ -545,6 +543,28 @@ def test_known_but_unsupported_threadblock_operators(kind: str, reason: str):
         f"{reason}"
     )
     assert expected in message(in_loop(kind, [(4, 16)], (4, 16)), None, 1)
+
+
+@pytest.mark.parametrize("level", ["kn", "tb"])
+def test_constants_are_fields_that_mirage_does_not_write(level: str):
+    make = {
+        "kn": lambda kind, **more: kernel_level(kind, (4, 16), result=(4, 16), **more),
+        "tb": lambda kind, **more: in_loop(kind, [(4, 16)], (4, 16), **more),
+    }[level]
+    for kind, missing in (("mul_scalar", "scalar"), ("clamp", "low")):
+        assert (
+            f"({level}_{kind}_op), op_type: Mirage does not save the constants of a {kind}; add "
+            f"the field '{missing}' with the number that is meant."
+        ) in message(make(f"{level}_{kind}_op"), None, 1)
+    wrong = make(f"{level}_clamp_op", low=-1, high="six")
+    assert "high: expected a number, found the string 'six'." in message(wrong, None, 1)
+
+
+def test_constants_are_read():
+    scaled = kernel_level("kn_mul_scalar_op", (4, 16), result=(4, 16), scalar=0.5)
+    assert "by 5.000000e-01" in str(imported(scaled))
+    clamped = kernel_level("kn_clamp_op", (4, 16), result=(4, 16), low=-1, high=6.5)
+    assert "from -1.000000e+00 to 6.500000e+00" in str(imported(clamped))
 
 
 def test_strides_of_outputs():

@@ -54,6 +54,12 @@ class Node:
             raise self.error(f"{self.value} is too large for a 64-bit integer.")
         return self.value
 
+    def number(self) -> float:
+        """This number."""
+        if not isinstance(self.value, int | float) or isinstance(self.value, bool):
+            raise self.error(f"expected a number, found {_kind(self.value)}.")
+        return float(self.value)
+
     def text(self) -> str:
         """This string."""
         if not isinstance(self.value, str):

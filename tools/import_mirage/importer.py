@@ -15,7 +15,11 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from mugraph.dialects import kn
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.attributes import LayoutAttr
-from mugraph.dialects.elementwise import UNARY_FUNCTIONS
+from mugraph.tools.import_mirage.constants import (
+    read_constants,
+    with_constants,
+    without_constants,
+)
 from mugraph.tools.import_mirage.document import MirageImportError, Node
 from mugraph.tools.import_mirage.generations import Generation, find_generation
 from mugraph.tools.import_mirage.tensors import (
@@ -30,20 +34,19 @@ from mugraph.tools.import_mirage.verification import verify_at
 
 NOT_SHARDED = (-1, -1, -1)
 
+FREE_STRIDES = "strides_are_free"
+"""Our field of an input: its strides are only Mirage's default, and the layout pass may choose."""
+
 _UNARY: dict[str, Callable[[SSAValue, Attribute], Operation]] = {
-    f"kn_{name}_op": operator
-    for name, operator in kn.UNARY_OPERATORS.items()
-    if not UNARY_FUNCTIONS[name].constants
+    **without_constants("kn", kn.UNARY_OPERATORS)
 }
+_UNARY_WITH_CONSTANTS = with_constants("kn", kn.UNARY_OPERATORS)
 _BINARY: dict[str, Callable[[SSAValue, SSAValue, Attribute], Operation]] = {
     "kn_matmul_op": kn.MatmulOp,
     **{f"kn_{name}_op": operator for name, operator in kn.BINARY_OPERATORS.items()},
 }
 _NOT_YET = "mugraph has no such kernel-level operator."
 _UNSUPPORTED = {
-    "kn_mul_scalar_op": "the format does not hold the scalar of a mul_scalar; write the µGraph as "
-    "text with kn.mul_scalar.",
-    "kn_clamp_op": "the format does not hold the bounds of a clamp.",
     "kn_allreduce_op": "µGraphs over several GPUs are not supported.",
 } | {
     f"kn_{name}_op": _NOT_YET
@@ -167,7 +170,10 @@ def _read_operator(
             return
         case _:
             pass
-    arity = {**dict.fromkeys(_UNARY, 1), **dict.fromkeys(_BINARY, 2)}.get(kind)
+    arity = {
+        **dict.fromkeys((*_UNARY, *_UNARY_WITH_CONSTANTS), 1),
+        **dict.fromkeys(_BINARY, 2),
+    }.get(kind)
     if kind in _UNSUPPORTED:
         raise operator.field("op_type").error(f"unsupported: {_UNSUPPORTED[kind]}")
     if arity is None and kind != "kn_customized_op":
@@ -180,6 +186,11 @@ def _read_operator(
     types = [_dtensor_type(graph, tensor, layouts) for tensor in results]
     if kind in _UNARY:
         op = _UNARY[kind](operands[0], types[0])
+    elif kind in _UNARY_WITH_CONSTANTS:
+        constants = read_constants(operator)
+        op = _UNARY_WITH_CONSTANTS[kind](operands[0], types[0], constants)
+    elif kind == "kn_matmul_op":
+        op = kn.MatmulOp(operands[0], operands[1], types[0], _computation(operator))
     elif kind in _BINARY:
         op = _BINARY[kind](operands[0], operands[1], types[0])
     else:
@@ -190,12 +201,26 @@ def _read_operator(
         graph.tensors.define(tensor, value, graph.generation)
 
 
+def _computation(operator: Node) -> kn.Computation | None:
+    """The type in which a product accumulates: our field ``compute``."""
+    found = operator.optional_field("compute")
+    if found is None:
+        return None
+    known = [str(computation) for computation in kn.Computation]
+    if found.text() not in known:
+        raise found.error(f"{found.value!r} is none of {', '.join(known)}.")
+    return kn.Computation(found.text())
+
+
 def _read_input(graph: _KernelGraph, operator: Node, layouts: dict[int, tuple[int, ...]]) -> None:
     expect_tensor_count(operator, "input_tensors", 0)
     (tensor,) = expect_tensor_count(operator, "output_tensors", 1)
     _expect_one_gpu(operator, "input_map")
     recorded = operator.optional_field("input_strides")
     strides = None if recorded is None else read_strides(recorded, tensor)
+    are_free = operator.optional_field(FREE_STRIDES)
+    if are_free is not None and are_free.boolean():
+        strides = None
     guid = tensor.field("guid").integer()
     if guid in layouts and strides is not None and layouts[guid] != strides:
         raise operator.field("input_strides").error(

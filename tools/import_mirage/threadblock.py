@@ -10,10 +10,14 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mugraph.dialects import kn, tb
-from mugraph.dialects.elementwise import UNARY_FUNCTIONS
 from mugraph.dialects.launch_extents import MAX_GRID, MAX_THREADS
 from mugraph.dialects.maps import PartitionError, tile_shape
 from mugraph.dialects.tensor_types import dims
+from mugraph.tools.import_mirage.constants import (
+    read_constants,
+    with_constants,
+    without_constants,
+)
 from mugraph.tools.import_mirage.document import Node
 from mugraph.tools.import_mirage.generations import Generation
 from mugraph.tools.import_mirage.tensors import (
@@ -30,12 +34,9 @@ _Make = Callable[[SSAValue, Attribute], Operation]
 
 _UNARY: dict[str, _Make] = {
     "tb_rms_norm_op": tb.RmsNormOp,
-    **{
-        f"tb_{name}_op": operator
-        for name, operator in tb.UNARY_OPERATORS.items()
-        if not UNARY_FUNCTIONS[name].constants
-    },
+    **without_constants("tb", tb.UNARY_OPERATORS),
 }
+_UNARY_WITH_CONSTANTS = with_constants("tb", tb.UNARY_OPERATORS)
 _BINARY: dict[str, Callable[[SSAValue, SSAValue, Attribute], Operation]] = {
     "tb_matmul_op": tb.MatmulOp,
     **{f"tb_{name}_op": operator for name, operator in tb.BINARY_OPERATORS.items()},
@@ -66,9 +67,6 @@ _REDUCTIONS: dict[str, tuple[int, bool]] = {
 
 _NOT_YET = "mugraph has no such threadblock operator."
 _UNSUPPORTED = {
-    "tb_mul_scalar_op": "the format does not hold the scalar of a mul_scalar; write the µGraph as "
-    "text with tb.mul_scalar.",
-    "tb_clamp_op": "the format does not hold the bounds of a clamp.",
     "tb_customized_op": _NOT_YET,
     "tb_concat_then_matmul_op": _NOT_YET,
 } | {
@@ -174,7 +172,7 @@ def _read_operator(graph: _ThreadblockGraph, customized: Node, operator: Node) -
         (kind.removeprefix(prefix) for prefix in _ACCUMULATOR_PREFIXES if kind.startswith(prefix)),
         None,
     )
-    known = kind in _UNARY or kind in _BINARY or kind in _REDUCTIONS
+    known = any(kind in table for table in (_UNARY, _UNARY_WITH_CONSTANTS, _BINARY, _REDUCTIONS))
     if not known and accumulator not in _ACCUMULATORS:
         raise operator.field("op_type").error(f"{kind!r} is no threadblock operator.")
     arity = 2 if kind in _BINARY else 1
@@ -188,6 +186,8 @@ def _read_operator(graph: _ThreadblockGraph, customized: Node, operator: Node) -
         op = _BINARY[kind](operands[0], operands[1], type_)
     elif kind in _UNARY:
         op = _UNARY[kind](operands[0], type_)
+    elif kind in _UNARY_WITH_CONSTANTS:
+        op = _UNARY_WITH_CONSTANTS[kind](operands[0], type_, read_constants(operator))
     elif kind in _REDUCTIONS:
         op = _read_reduction(graph, operator, operands[0], type_)
     else:

@@ -36,7 +36,7 @@
 // MISSING: mg-translate: error: {{.*}}missing.json: No such file or directory
 // MISSING-NOT: {{.}}
 // RUN: not mg-translate 2>&1 | filecheck %s --check-prefix NOTHING
-// NOTHING: mg-translate: error: nothing to translate: give --import-mirage FILE.
+// NOTHING: mg-translate: error: nothing to translate: give --import-mirage FILE or --export-mirage FILE.
 // RUN: not mg-translate --generation 4 2>&1 | filecheck %s --check-prefix GENERATION
 // GENERATION: mg-translate: error: argument --generation: invalid choice: {{.*}}; mg-translate --help explains the arguments.
 // RUN: ls %t | filecheck %s --check-prefix FILES

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cases.case import Array, Case, Range
-from cases.functions import rms, silu, sum_contiguous, sum_strided
+from cases.functions import gelu, relu, rms, sigmoid, silu, sum_contiguous, sum_strided
 from cases.graph import Graph, Tile, replaced
 
 TYPES = ("f16", "f32")
@@ -42,9 +42,14 @@ class Unary:
 UNARY: dict[str, Unary] = {
     "exp": Unary(np.exp),
     "silu": Unary(silu),
+    "gelu": Unary(gelu),
+    "sigmoid": Unary(sigmoid),
+    "relu": Unary(relu),
     "square": Unary(np.square),
     "sqrt": Unary(np.sqrt, Range(0.25, 9)),
+    "log": Unary(np.log, Range(0.25, 9)),
     "mul_scalar": Unary(lambda x: x * -0.375, more="by -0.375"),
+    "clamp": Unary(lambda x: np.clip(x, -0.5, 1.25), more="from -0.5 to 1.25"),
 }
 
 BINARY: dict[str, tuple[Callable[[Array, Array], Array], Range, Range]] = {
@@ -52,8 +57,8 @@ BINARY: dict[str, tuple[Callable[[Array, Array], Array], Range, Range]] = {
     "sub": (np.subtract, Range(-2, 2), Range(-2, 2)),
     "mul": (np.multiply, Range(-2, 2), Range(-2, 2)),
     "div": (np.divide, Range(-2, 2), Range(0.5, 2)),
+    "pow": (np.power, Range(0.25, 2), Range(-2, 2)),
 }
-KERNEL_BINARY = ("add", "mul", "div")
 
 
 def over_loop(x: Array) -> Array:
@@ -127,11 +132,10 @@ def binary_cases(element: str) -> Iterator[Case]:
     """Functions of two tensors, of the same extents and of broadcast ones."""
     for name, (function, *ranges) in BINARY.items():
         for shape_name, shape in BROADCAST_SHAPES.items():
-            if name in KERNEL_BINARY:
-                yield Case(
-                    *("kn_operators", f"{name}-{shape_name}-{element}"),
-                    *(kernel_binary(name, shape, element), tuple(ranges), function),
-                )
+            yield Case(
+                *("kn_operators", f"{name}-{shape_name}-{element}"),
+                *(kernel_binary(name, shape, element), tuple(ranges), function),
+            )
             yield Case(
                 *("tb_operators", f"{name}-{shape_name}-{element}"),
                 in_loop(element, lambda body, x, y, n=name: body.binary(n, x, y), shape),

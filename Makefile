@@ -60,6 +60,7 @@ format: $(INSTALLED) ## format the sources
 
 docs: $(INSTALLED) ## generate the reference pages of docs/ from docstrings
 	$(BIN)/python -m mugraph.tools.reference docs
+	$(BIN)/python -m mugraph.tools.support docs
 
 demo: $(INSTALLED) ## take a µGraph all the way to a CUDA kernel
 	$(BIN)/python -m mugraph.tools.demo

@@ -11,6 +11,7 @@ from cases.tables import (
     graphs,
     input_output,
     kernel,
+    maps,
     matmul,
     operators,
     reduction,
@@ -24,6 +25,7 @@ TABLES = (
     matmul,
     reduction,
     operators,
+    maps,
     graphs,
 )
 

@@ -103,6 +103,17 @@ class Graph:
         self.lines.append(_line(f"kn.{name}", operands, results, more))
         return results
 
+    def functional(
+        self, name: str, operands: Sequence[Tensor], shape: Sequence[int], more: str
+    ) -> Tensor:
+        """An operator that names its first operand, then ``more``, with all types at the end."""
+        result = Tensor(self.fresh(), tuple(shape), operands[0].element)
+        types = ", ".join(operand.type for operand in operands)
+        self.lines.append(
+            f"  {result.name} = kn.{name} {operands[0].name} {more} : ({types}) -> {result.type}"
+        )
+        return result
+
     def unary(
         self,
         name: str,
@@ -293,7 +304,7 @@ def _line(
     made = ", ".join(value.name for value in results)
     types = ", ".join(value.type for value in operands)
     result_types = ", ".join(value.type for value in results)
-    if len(operands) > 1:
+    if len(operands) > 1 or len(results) > 1:
         types = f"({types})"
     if len(results) > 1:
         result_types = f"({result_types})"

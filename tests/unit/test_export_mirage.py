@@ -127,14 +127,17 @@ def test_examples_come_back(path: Path) -> None:
 
 REFUSED = {
     "kn.sub": "Mirage has this operator in threadblock graphs only.",
-    "contiguous": "sums runs of neighbours",
+    "_contiguous ": "sums runs of neighbours",
+    "kn.copy": "Mirage's format has no copies",
+    "rank-2x1x3x1x8": "has 5 dimensions",
 }
 
 
 @pytest.mark.parametrize("case", all_cases(), ids=lambda case: case.id)
 def test_cases_come_back(case: Case) -> None:
     module = parse(case.text)
-    reason = next((said for what, said in REFUSED.items() if what in case.text), None)
+    searched = f"{case.id}\n{case.text}"
+    reason = next((said for what, said in REFUSED.items() if what in searched), None)
     if reason is not None:
         with pytest.raises(MirageExportError, match=reason):
             export_mirage(module)

@@ -515,17 +515,40 @@ def test_results_of_another_shape_are_refused():
     )
 
 
-@pytest.mark.parametrize(
-    ("kind", "reason"),
-    [
-        ("kn_allreduce_op", "µGraphs over several GPUs are not supported."),
-        ("kn_reduction_2_op", "mugraph has no such kernel-level operator."),
-        ("kn_chunk_0_op", "mugraph has no such kernel-level operator."),
-    ],
-)
-def test_known_but_unsupported_kernel_operators(kind: str, reason: str):
-    expected = f"operator 1 ({kind}), op_type: unsupported: {reason}"
-    assert message(kernel_level(kind, (4, 8), result=(4, 8))).startswith(expected)
+def test_kernels_on_whole_tensors():
+    summed = imported(kernel_level("kn_reduction_1_op", (4, 8), result=(4, 2)))
+    assert "kn.reduction %dtensor10000003 dim 1 : tensor<4x8xf16> -> tensor<4x2xf16>" in str(summed)
+    joined = imported(kernel_level("kn_concat_0_op", (4, 8), (2, 8), result=(6, 8)))
+    assert "kn.concat %dtensor10000003, %dtensor10000006 dim 0" in str(joined)
+    everywhere = imported(kernel_level("kn_allreduce_op", (4, 8), result=(4, 8), inplace=True))
+    assert "kn.all_reduce %dtensor10000003 inplace" in str(everywhere)
+
+
+def test_kernel_level_norms():
+    plain = imported(kernel_level("kn_rms_norm_op", (4, 8), result=(4, 8)))
+    assert "kn.rms_norm %dtensor10000003 over [8] : (" in str(plain)
+    whole = kernel_level("kn_rms_norm_op", (4, 8), result=(4, 8), normalized_shape=[4, 8])
+    assert "over [4, 8] : (" in str(imported(whole))
+    weighted = kernel_level("kn_rms_norm_op", (4, 8), (8,), result=(4, 8), epsilon=0.5)
+    assert "weight %dtensor10000006 over [8] epsilon 5.000000e-01" in str(imported(weighted))
+    three = kernel_level("kn_rms_norm_op", (4, 8), (8,), (8,), result=(4, 8))
+    assert "holds 3 tensors; expected 1, or 2 with a weight." in message(three)
+
+
+@pytest.mark.parametrize("kind", ["chunk", "split"])
+def test_parts_of_tensors(kind: str):
+    graph = MirageGraph()
+    x = graph.input(4, 8)
+    parts = [graph.dtensor(4, 4), graph.dtensor(4, 4)]
+    graph.add(f"kn_{kind}_1_op", [x], parts, chunk_size=2, chunk_dim=1)
+    graph.output(parts[1])
+    assert f"kn.{kind} %dtensor10000003 dim 1 : (tensor<4x8xf16" in str(imported(graph.operators))
+    graph.operators[1] |= {"chunk_size": 3, "chunk_dim": 0, "split_dim": 0}
+    expected = {
+        "chunk": "output_tensors: holds 2 tensors; expected 3.",
+        "split": "split_dim: 0 does not fit the op_type; expected 1.",
+    }[kind]
+    assert expected in message(graph.operators)
 
 
 @pytest.mark.parametrize(

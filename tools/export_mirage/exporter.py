@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from functools import singledispatch
 from itertools import count
 
 from xdsl.dialects.builtin import ModuleOp
@@ -14,10 +13,10 @@ from xdsl.ir import Operation, SSAValue
 from mugraph.dialects import kn
 from mugraph.dialects.tensor_types import value_label
 from mugraph.runtime.cuda import only_function
+from mugraph.tools.export_mirage.kernel import kernel_fields
 from mugraph.tools.export_mirage.records import (
     FIRST_DTENSOR,
     FIRST_STENSOR,
-    MirageExportError,
     Record,
     Tensors,
     refuse,
@@ -25,12 +24,9 @@ from mugraph.tools.export_mirage.records import (
     strides_in,
     xyz,
 )
-from mugraph.tools.export_mirage.threadblock import constants_of, customized_record
+from mugraph.tools.export_mirage.threadblock import customized_record
 from mugraph.tools.import_mirage.generations import LATEST
 from mugraph.tools.import_mirage.importer import FREE_STRIDES, NOT_SHARDED
-
-UNKNOWN_TO_MIRAGE = ("sub",)
-"""Functions of two tensors that Mirage has in threadblock graphs only."""
 
 
 def export_mirage(module: ModuleOp, generation: int = LATEST) -> list[Record]:
@@ -105,27 +101,3 @@ def _kernel_record(op: Operation, tensors: Tensors, stensor_guids: Iterator[int]
         "output_tensors": [tensors.record(result) for result in op.results],
         **fields,
     }
-
-
-@singledispatch
-def kernel_fields(op: Operation) -> tuple[str, Record]:
-    """The ``op_type`` of a kernel-level operator and its fields beyond its tensors.
-
-    Operators register a function; raises ``MirageExportError`` for those that have none.
-    """
-    raise refuse(op, "Mirage's format has no such kernel-level operator.")
-
-
-@kernel_fields.register
-def _(op: kn.MatmulOp) -> tuple[str, Record]:
-    return "kn_matmul_op", {} if op.compute is None else {"compute": str(op.computation)}
-
-
-@kernel_fields.register
-def _(op: kn.ElementwiseOp) -> tuple[str, Record]:
-    if op.FUNCTION in UNKNOWN_TO_MIRAGE:
-        raise refuse(op, "Mirage has this operator in threadblock graphs only.")
-    return f"kn_{op.FUNCTION}_op", constants_of(op)
-
-
-__all__ = ["MirageExportError", "export_mirage", "kernel_fields", "write_mirage"]

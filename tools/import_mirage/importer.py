@@ -31,6 +31,7 @@ from mugraph.tools.import_mirage.tensors import (
 )
 from mugraph.tools.import_mirage.threadblock import read_customized
 from mugraph.tools.import_mirage.verification import verify_at
+from mugraph.tools.import_mirage.whole_tensors import WHOLE_TENSOR
 
 NOT_SHARDED = (-1, -1, -1)
 
@@ -44,20 +45,6 @@ _UNARY_WITH_CONSTANTS = with_constants("kn", kn.UNARY_OPERATORS)
 _BINARY: dict[str, Callable[[SSAValue, SSAValue, Attribute], Operation]] = {
     "kn_matmul_op": kn.MatmulOp,
     **{f"kn_{name}_op": operator for name, operator in kn.BINARY_OPERATORS.items()},
-}
-_NOT_YET = "mugraph has no such kernel-level operator."
-_UNSUPPORTED = {
-    "kn_allreduce_op": "µGraphs over several GPUs are not supported.",
-} | {
-    f"kn_{name}_op": _NOT_YET
-    for name in (
-        "rms_norm",
-        *(
-            f"{name}_{dim}"
-            for name in ("reduction", "concat", "split", "chunk")
-            for dim in range(3)
-        ),
-    )
 }
 
 
@@ -174,21 +161,23 @@ def _read_operator(
         **dict.fromkeys((*_UNARY, *_UNARY_WITH_CONSTANTS), 1),
         **dict.fromkeys(_BINARY, 2),
     }.get(kind)
-    if kind in _UNSUPPORTED:
-        raise operator.field("op_type").error(f"unsupported: {_UNSUPPORTED[kind]}")
-    if arity is None and kind != "kn_customized_op":
+    if arity is None and kind != "kn_customized_op" and kind not in WHOLE_TENSOR:
         raise operator.field("op_type").error(f"{kind!r} is no kernel-level operator.")
     operands = [
         graph.tensors.use(tensor, graph.generation)
         for tensor in expect_tensor_count(operator, "input_tensors", arity)
     ]
     results = expect_tensor_count(operator, "output_tensors", None if arity is None else 1)
+    if not results:
+        raise operator.field("output_tensors").error("holds no tensors; expected at least one.")
     types = [_dtensor_type(graph, tensor, layouts) for tensor in results]
     if kind in _UNARY:
         op = _UNARY[kind](operands[0], types[0])
     elif kind in _UNARY_WITH_CONSTANTS:
         constants = read_constants(operator)
         op = _UNARY_WITH_CONSTANTS[kind](operands[0], types[0], constants)
+    elif kind in WHOLE_TENSOR:
+        op = WHOLE_TENSOR[kind](operator, operands, types)
     elif kind == "kn_matmul_op":
         op = kn.MatmulOp(operands[0], operands[1], types[0], _computation(operator))
     elif kind in _BINARY:

@@ -173,6 +173,67 @@ def tile_product(element: str) -> Case:
     )
 
 
+def whole_tensor_cases(element: str) -> Iterator[Case]:
+    """Kernels that sum, normalise, join and cut."""
+    for dim, size in ((0, 1), (1, 1), (2, 1), (1, 2)):
+        graph = Graph()
+        x = graph.input(10, 8, 3, element=element)
+        result = graph.op("reduction", [x], replaced(x.shape, dim, size), f"dim {dim}")
+        yield Case(
+            *("kn_operators", f"reduction-dim{dim}-to{size}-{element}", graph.text(result)),
+            *((Range(),), lambda x, d=dim, s=size: sum_contiguous(x, d, s)),
+            sanitize=dim == 1,
+        )
+    for name, over, weight, epsilon in (
+        ("plain", (45,), False, 0.0),
+        ("epsilon", (45,), False, 0.25),
+        ("weight", (45,), True, 0.0),
+        ("two-dims", (3, 45), True, 0.125),
+    ):
+        graph = Graph()
+        inputs = [graph.input(7, 3, 45, element=element)]
+        more = f"over [{', '.join(map(str, over))}]"
+        if weight:
+            inputs.append(graph.input(*over, element=element))
+            more = f"weight {inputs[1].name} {more}"
+        more += f" epsilon {epsilon}" if epsilon else ""
+        result = graph.functional("rms_norm", inputs, inputs[0].shape, more)
+
+        def norm(x: Array, w: Array | float = 1.0, n: int = len(over), e: float = epsilon) -> Array:
+            axes = tuple(range(x.ndim - n, x.ndim))
+            return x / np.sqrt(np.mean(x * x, axis=axes, keepdims=True) + e) * w
+
+        yield Case(
+            *("kn_operators", f"rms_norm-{name}-{element}", graph.text(result)),
+            *((Range(0.25, 2),) * len(inputs), norm),
+            sanitize=name == "two-dims",
+        )
+    graph = Graph()
+    x, y = graph.input(5, 3, element=element), graph.input(5, 8, element=element)
+    yield Case(
+        *("kn_operators", f"concat-{element}"),
+        graph.text(graph.op("concat", [x, y, x], (5, 14), "dim 1")),
+        *((Range(), Range()), lambda x, y: np.concatenate([x, y, x], axis=1)),
+        sanitize=True,
+    )
+    graph = Graph()
+    x = graph.input(6, 9, 5, element=element)
+    yield Case(
+        *("kn_operators", f"copy-{element}"),
+        graph.text(graph.unary("copy", x, strides=(1, 7, 70))),
+        *((Range(),), lambda x: x),
+    )
+    for name, extents in (("split", (2, 7, 3)), ("chunk", (4, 4, 4))):
+        graph = Graph()
+        x = graph.input(12, 9, element=element)
+        parts = graph.op_of_many(name, [x], [(extent, 9) for extent in extents], "dim 0")
+        yield Case(
+            *("kn_operators", f"{name}-{element}", graph.text(*parts), (Range(),)),
+            lambda x, e=extents: np.split(x, np.cumsum(e)[:-1]),
+            sanitize=True,
+        )
+
+
 def reduction_cases(element: str) -> Iterator[Case]:
     """Sums over a dimension, to 1 and to groups, in the loop and after it; norms of tiles."""
     for dim, size in ((0, 1), (1, 1), (1, 5)):
@@ -251,5 +312,6 @@ def cases() -> Iterator[Case]:
         yield from unary_cases(element)
         yield from binary_cases(element)
         yield from matmul_cases(element)
+        yield from whole_tensor_cases(element)
         yield from reduction_cases(element)
         yield from accumulator_cases(element)

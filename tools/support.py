@@ -1,0 +1,266 @@
+"""The support matrix: which operator takes which element type on which target.
+
+Nothing here says so: for every operator and type a µGraph with just that operator is parsed,
+verified, taken through ``--transpile`` for each target and printed as CUDA.  What all of them
+accept is supported; what one refuses is not, and its diagnostic is the reason.  ``tests/cases``
+must have a case that computes right for every pair that is accepted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from io import StringIO
+from itertools import takewhile
+from pathlib import Path
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.parser import Parser
+from xdsl.passes import ModulePass
+
+from mugraph.codegen.cuda import CudaTarget
+from mugraph.dialects.elementwise import BINARY_FUNCTIONS, UNARY_FUNCTIONS
+from mugraph.passes.targets import TARGETS
+from mugraph.passes.transpile import transpile_pipeline
+from mugraph.tools.diagnostics import describe_error
+from mugraph.tools.modules import make_context
+
+TYPES = ("f16", "bf16", "f32", "f8E4M3FN", "f8E5M2", "i8", "i32")
+"""The columns."""
+
+EXTENTS = (32, 64)
+"""Of every operand, but where an operator asks for others."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One operator in the generic syntax, which is the same for all."""
+
+    operands: tuple[tuple[int, ...], ...] = (EXTENTS,)
+    results: tuple[tuple[int, ...], ...] = (EXTENTS,)
+    properties: str = ""
+    wide_results: dict[str, str] = field(default_factory=dict[str, str])
+    """The result's type where it is not the operands'."""
+    in_loop: bool = True
+    """Whether its results are values of the loop, to be accumulated."""
+
+    def result_type(self, element: str) -> str:
+        """The element type of the results."""
+        return self.wide_results.get(element, element)
+
+
+CONSTANTS = {"mul_scalar": "scalar = 0.5 : f32", "clamp": "low = -1.0 : f32, high = 1.0 : f32"}
+PRODUCT = Probe(((32, 64), (64, 32)), ((32, 32),), wide_results={"i8": "i32"})
+NARROWED = Probe(results=((32, 1),), properties="dim = 1 : i64")
+FOLDED = Probe(results=((32, 8),), properties="dim = 1 : i64")
+CAST = Probe(wide_results={t: "f16" if t == "f32" else "f32" for t in TYPES})
+
+
+def _elementwise() -> dict[str, Probe]:
+    unary = {
+        name: Probe(properties=CONSTANTS.get(name, ""))
+        for name in UNARY_FUNCTIONS
+        if name != "identity"
+    }
+    return unary | {name: Probe((EXTENTS, (32, 1))) for name in BINARY_FUNCTIONS}
+
+
+def _accumulator(kind: str, last: int) -> Probe:
+    return Probe(results=((32, last),), properties=f"kind = #tb<accumulator {kind}>", in_loop=False)
+
+
+def probes() -> dict[str, Probe]:
+    """The probe of each row, by the operator's name; accumulators also by their kind."""
+    table: dict[str, Probe] = {}
+    for dialect in ("kn", "tb"):
+        table |= {f"{dialect}.{name}": probe for name, probe in _elementwise().items()}
+        table[f"{dialect}.matmul"] = PRODUCT
+        table[f"{dialect}.reduction"] = NARROWED
+    table |= {
+        "kn.rms_norm": Probe(properties="normalized_shape = array<i64: 64>"),
+        "kn.concat": Probe((EXTENTS, EXTENTS), ((32, 128),), "dim = 1 : i64"),
+        "kn.split": Probe(results=((32, 16), (32, 48)), properties="dim = 1 : i64"),
+        "kn.chunk": Probe(results=((32, 32), (32, 32)), properties="dim = 1 : i64"),
+        "kn.copy": Probe(),
+        "kn.all_reduce": Probe(),
+        "tb.rms_norm": Probe(),
+        "tb.reduction_to_dimx_strided": FOLDED,
+        "tb.reduction_to_dimx_contiguous": FOLDED,
+        "tb.forloop_accum none": _accumulator("none", 64),
+        "tb.forloop_accum sum": _accumulator("sum", 1),
+        "tb.forloop_accum rms": _accumulator("rms", 1),
+        "tb.forloop_accum_sum_to_dimx_strided": Probe(results=((32, 8),), in_loop=False),
+        "tb.forloop_accum_sum_to_dimx_contiguous": Probe(results=((32, 8),), in_loop=False),
+    }
+    return table
+
+
+def tensor(shape: Sequence[int], element: str) -> str:
+    """A DTensor's type."""
+    return f"tensor<{'x'.join(map(str, shape))}x{element}>"
+
+
+def tile(shape: Sequence[int], element: str) -> str:
+    """An STensor's type."""
+    return f"!tb.stensor<{'x'.join(map(str, shape))}x{element}>"
+
+
+def probe_text(name: str, probe: Probe, element: str) -> str:
+    """The µGraph that holds the operator alone, with the least around it."""
+    result = probe.result_type(element)
+    arguments = ", ".join(
+        f"%x{i}: {tensor(shape, element)}" for i, shape in enumerate(probe.operands)
+    )
+    types = ", ".join(tensor(shape, result) for shape in probe.results)
+    names = ", ".join(f"%y{i}" for i in range(len(probe.results)))
+    if name.startswith("kn."):
+        body = _operator(name, probe, element, "x", "y", tensor)
+    else:
+        body = _threadblock(name, probe, element)
+    return (
+        f"func.func @probe({arguments}) -> ({types}) {{\n{body}\n"
+        f"  func.return {names} : {types}\n}}\n"
+    )
+
+
+def _operator(
+    name: str,
+    probe: Probe,
+    element: str,
+    source: str,
+    target: str,
+    type_: Callable[[Sequence[int], str], str],
+) -> str:
+    operands = ", ".join(f"%{source}{i}" for i in range(len(probe.operands)))
+    results = ", ".join(f"%{target}{i}" for i in range(len(probe.results)))
+    operand_types = ", ".join(type_(shape, element) for shape in probe.operands)
+    result_types = ", ".join(type_(shape, probe.result_type(element)) for shape in probe.results)
+    return (
+        f'  {results} = "{name.split()[0]}"({operands}) <{{{probe.properties}}}> : '
+        f"({operand_types}) -> ({result_types})"
+    )
+
+
+def _threadblock(name: str, probe: Probe, element: str) -> str:
+    result = probe.result_type(element)
+    count = len(probe.operands)
+    whole = [tensor(shape, element) for shape in probe.operands]
+    made = ", ".join(f"%y{i}" for i in range(len(probe.results)))
+    used = ", ".join(f"%x{i}" for i in range(count))
+    lines = [
+        f"  {made} = kn.customized {used} grid [1, 1, 1] block [128, 1, 1] forloop 1 {{",
+        f"  ^bb0({', '.join(f'%d{i}: {type_}' for i, type_ in enumerate(whole))}):",
+    ]
+    lines += [
+        f"  %s{i} = tb.input %d{i} imap [-1, -1, -1] : {whole[i]} -> {tile(shape, element)}"
+        for i, shape in enumerate(probe.operands)
+    ]
+    lines.append(_operator(name, probe, element, "s", "r", tile))
+    for i, shape in enumerate(probe.results):
+        value = f"%r{i}"
+        if probe.in_loop:
+            value = f"%a{i}"
+            lines.append(
+                f"  {value} = tb.forloop_accum none %r{i} : {tile(shape, result)} -> "
+                f"{tile(shape, result)}"
+            )
+        lines.append(
+            f"  tb.output {value} omap [-1, -1, -1] : {tile(shape, result)} -> "
+            f"{tensor(shape, result)}"
+        )
+    results = ", ".join(tensor(shape, result) for shape in probe.results)
+    return "\n".join([*lines, f"  }} : ({', '.join(whole)}) -> ({results})"])
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What became of a probe: the targets that take it, and why the first other does not."""
+
+    targets: tuple[str, ...]
+    reason: str = ""
+
+
+def ask(text: str) -> Answer:
+    """Takes a µGraph through parser, verifier, passes and printer for every target."""
+    try:
+        module = Parser(make_context(), text).parse_module()
+        module.verify()
+    except Exception as error:
+        return Answer((), describe_error(error))
+    accepted: list[str] = []
+    reason = ""
+    shared: ModuleOp | None = None
+    for arch in TARGETS:
+        steps = transpile_pipeline(arch, check_hazards=False)
+        # What comes before the first pass that asks for the target is the same for all of them.
+        common = [*takewhile(lambda step: not hasattr(step, "arch"), steps)]
+        try:
+            if shared is None:
+                _apply(common, module)
+                shared = module
+            own = shared.clone()
+            _apply(steps[len(common) :], own)
+            CudaTarget().emit(make_context(), own, StringIO())
+            accepted.append(arch)
+        except Exception as error:
+            reason = reason or describe_error(error)
+            if shared is None:
+                break
+    return Answer(tuple(accepted), reason)
+
+
+def _apply(steps: Sequence[ModulePass], module: ModuleOp) -> None:
+    for step in steps:
+        step.apply(make_context(), module)
+        module.verify()
+
+
+@cache
+def matrix() -> dict[str, dict[str, Answer]]:
+    """The answer for each row and type."""
+    return {
+        name: {element: ask(probe_text(name, probe, element)) for element in TYPES}
+        for name, probe in probes().items()
+    }
+
+
+def page() -> str:
+    """The page ``docs/support.md``."""
+    lines = [
+        "# What is supported",
+        "",
+        "Generated by `python -m mugraph.tools.support docs`: each operator with each element type",
+        "went through parser, verifier, `--transpile` and the printer, for each of "
+        f"{', '.join(TARGETS)}.",
+        "**yes**: all targets take it; else the targets that do; empty: it is refused, with a",
+        "diagnostic. `tests/cases` has a case for every pair that is not empty, and fails where it",
+        "has none; which of them ran on which GPU is in `benchmarks/results/`.",
+        "",
+        "Operands and results have the column's type, but for products of i8, whose results are",
+        "i32, and casts, which are to f32 (of f32: to f16).",
+        "",
+        f"| operator | {' | '.join(TYPES)} |",
+        f"|---{'|---' * len(TYPES)}|",
+    ]
+    for name, row in matrix().items():
+        cells = " | ".join(_cell(row[element]) for element in TYPES)
+        lines.append(f"| `{name}` | {cells} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(answer: Answer) -> str:
+    return "yes" if len(answer.targets) == len(TARGETS) else ", ".join(answer.targets)
+
+
+def main() -> int:
+    """Writes the page below the folder given."""
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "docs")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "support.md").write_text(page(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

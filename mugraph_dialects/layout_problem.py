@@ -33,6 +33,7 @@ class Role(Enum):
     INNERMOST = "innermost"
     TIGHT = "tight"
     SWIZZLED = "swizzled"
+    PERMUTED = "permuted"
     ITERATES = "iterates"
 
 
@@ -143,6 +144,13 @@ class LayoutProblem:
     def swizzled(self, value: SSAValue, dim: int) -> Literal:
         """Threads walk along ``dim`` of shared tensor ``value``, which is not its innermost."""
         return self._literal(self.number_of(value), Role.SWIZZLED, dim)
+
+    def permuted(self, value: SSAValue, number: int) -> Literal:
+        """Shared tensor ``value`` will get the ``number``-th of its swizzles, counted from 1.
+
+        Nothing of it stays in the IR; it says what planning can make of a layout.
+        """
+        return self._literal(self.number_of(value), Role.PERMUTED, number)
 
     def iterates(self, op: Operation, dim: int) -> Literal:
         """Neighbouring threads of ``op`` walk along ``dim``."""

@@ -32,7 +32,7 @@ from mugraph.passes.resolve_layout.z3_solver import STEP_LIMIT
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 CostModelName = Literal["mirage", "exact"]
-DEFAULT_COST_MODEL: CostModelName = "mirage"
+DEFAULT_COST_MODEL: CostModelName = "exact"
 
 
 def layout_problem_of(function: FuncOp, cost_model: CostModelName, target: Target) -> LayoutProblem:

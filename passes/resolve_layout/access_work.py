@@ -1,16 +1,15 @@
-"""What accesses to memory move under given strides: counts, for one execution by one block.
+"""What accesses to memory move under a given layout: counts, for one execution by one block.
 
 The mappings are those that schedules and the header library use
 (:mod:`mugraph.dialects.sched.mappings`), and the counting that of
-:mod:`mugraph.passes.analysis.wavefronts`.  An access to shared memory counts under the better of
-its plain layout and that with the swizzle, or padding, that suits this access best: what remains
-are conflicts that no swizzle removes.  Nothing here knows of IR.
+:mod:`mugraph.passes.analysis.wavefronts`.  Nothing here knows of IR.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -40,12 +39,12 @@ from mugraph.dialects.sched.operand_mappings import (
     scalar_stream,
 )
 from mugraph.dialects.tb.compute import Groups
-from mugraph.dialects.tensor_types import AnyLayout, innermost_dimension
+from mugraph.dialects.tensor_types import AnyLayout, innermost_dimension, strides_of
 from mugraph.passes.analysis.wavefronts import (
     SECTOR_BYTES,
     WARP,
-    copy_sectors,
     copy_wavefronts,
+    ideal_wavefronts,
     ldmatrix_wavefronts,
     load_wavefronts,
     sectors,
@@ -61,12 +60,14 @@ class Work:
     """Sectors of device memory, wavefronts of shared memory, and warp instructions.
 
     ``latencies``: how often the block waits for device memory with nothing else to do.
+    ``conflicts`` are the wavefronts beyond those that the bytes need.
     """
 
     sectors: float = 0
     wavefronts: float = 0
     instructions: float = 0
     latencies: float = 0
+    conflicts: float = 0
 
     def __add__(self, other: Work) -> Work:
         return Work(
@@ -74,6 +75,7 @@ class Work:
             self.wavefronts + other.wavefronts,
             self.instructions + other.instructions,
             self.latencies + other.latencies,
+            self.conflicts + other.conflicts,
         )
 
     def times(self, count: float) -> Work:
@@ -83,31 +85,42 @@ class Work:
             self.wavefronts * count,
             self.instructions * count,
             self.latencies * count,
+            self.conflicts * count,
         )
 
 
 @dataclass(frozen=True)
 class Tile:
-    """A tensor in shared memory: its extents, strides in elements, and bytes an element."""
+    """A tensor in shared memory: its extents, its layout, and bytes an element."""
 
     shape: tuple[int, ...]
-    strides: tuple[int, ...]
+    layout: AnyLayout
     element_bytes: int
 
-    def layouts(self, walk: int, chunk: int) -> Iterator[AnyLayout]:
-        """The plain layout, then that which planning gives to threads that step along ``walk``."""
-        plain = Layout(self.shape, self.strides)
-        yield plain
-        demand = SwizzleDemand(
-            self.shape, self.strides, self.element_bytes, chunk, frozenset([walk])
-        )
-        chosen = choose_swizzle(demand)
-        if chosen != plain:
-            yield chosen
+    @property
+    def innermost(self) -> int | None:
+        """The dimension of stride 1."""
+        return innermost_dimension(self.shape, strides_of(self.layout))
 
-    def with_element_bytes(self, element_bytes: int) -> Tile:
-        """The same extents and strides for elements of another size."""
-        return Tile(self.shape, self.strides, element_bytes)
+
+@lru_cache(_CACHED)
+def swizzles_of(
+    shape: tuple[int, ...], strides: tuple[int, ...], element_bytes: int
+) -> tuple[AnyLayout, ...]:
+    """The plain layout, then those that are planned where threads step from row to row.
+
+    One for each width of access: 16, 8 and 4 bytes, as far as they differ.
+    """
+    layouts: list[AnyLayout] = [Layout(shape, strides)]
+    everywhere = frozenset(range(len(shape)))
+    for width in (16, 8, 4):
+        chunk = width // element_bytes
+        if chunk:
+            demand = SwizzleDemand(shape, strides, element_bytes, chunk, everywhere)
+            chosen = choose_swizzle(demand)
+            if chosen not in layouts:
+                layouts.append(chosen)
+    return tuple(layouts)
 
 
 def addresses_of(stream: Stream, element_bytes: int, start: int = 0) -> IntArray:
@@ -119,21 +132,22 @@ def addresses_of(stream: Stream, element_bytes: int, start: int = 0) -> IntArray
     return np.where(offsets < 0, -1, start + offsets * element_bytes)
 
 
-def _load(stream: Stream, element_bytes: int) -> Work:
+def _loads(stream: Stream, element_bytes: int) -> Work:
     addresses = addresses_of(stream, element_bytes)
-    wavefronts = load_wavefronts(addresses, stream.width * element_bytes)
-    return Work(wavefronts=int(wavefronts.sum()), instructions=len(addresses))
+    size = stream.width * element_bytes
+    return _shared_work(load_wavefronts(addresses, size), addresses, size)
 
 
-def _store(stream: Stream, element_bytes: int) -> Work:
+def _stores(stream: Stream, element_bytes: int) -> Work:
     addresses = addresses_of(stream, element_bytes)
-    wavefronts = store_wavefronts(addresses, stream.width * element_bytes)
-    return Work(wavefronts=int(wavefronts.sum()), instructions=len(addresses))
+    size = stream.width * element_bytes
+    return _shared_work(store_wavefronts(addresses, size), addresses, size)
 
 
-def _best(works: Iterator[Work]) -> Work:
-    """The least wavefronts, then instructions; the first of equals."""
-    return min(works, key=lambda work: (work.wavefronts, work.instructions))
+def _shared_work(wavefronts: IntArray, addresses: IntArray, size: int) -> Work:
+    moved = int(wavefronts.sum())
+    conflicts = max(0, moved - int(ideal_wavefronts(addresses, size).sum()))
+    return Work(wavefronts=moved, instructions=len(addresses), conflicts=conflicts)
 
 
 @lru_cache(_CACHED)
@@ -141,21 +155,10 @@ def partitioned_work(
     tile: Tile, domain: tuple[int, ...], partition: LinearPartition, *, writes: bool
 ) -> Work:
     """The loads or stores of an operand of an operation over ``domain``, dealt out linearly."""
-    count = _store if writes else _load
-
-    def works() -> Iterator[Work]:
-        for layout in tile.layouts(partition.inner, partition.vector):
-            over = iteration_layout(layout, tile.shape, domain, partition.order)
-            stream = vector_stream(
-                over,
-                partition.threads,
-                partition.vector,
-                tile.element_bytes,
-                block=partition.threads,
-            )
-            yield count(stream, tile.element_bytes)
-
-    return _best(works())
+    over = iteration_layout(tile.layout, tile.shape, domain, partition.order)
+    threads, vector = partition.threads, partition.vector
+    stream = vector_stream(over, threads, vector, tile.element_bytes, block=threads)
+    return (_stores if writes else _loads)(stream, tile.element_bytes)
 
 
 @dataclass(frozen=True)
@@ -179,152 +182,116 @@ def operand_work(
     ``as_stored``: whether the instruction takes the elements without a conversion of their width.
     """
     rank = len(tile.shape)
-    innermost = innermost_dimension(tile.shape, tile.strides)
-    walk = rank - 2 if innermost == rank - 1 else rank - 1
-
-    def works() -> Iterator[Work]:
-        for layout in tile.layouts(walk, VECTOR_BYTES // tile.element_bytes):
-            matrix = matrix_layout(layout, tile.shape, transposed=not is_a)
-            if product.atom.is_scalar:
-                scalar = ScalarOperand(is_a, product.m, product.n, matrix)
-                yield _load(scalar_stream(scalar, block=threads), tile.element_bytes)
-                continue
-            mapping = MatmulOperand(is_a, product.m, product.n, matrix, product.atom.packed)
-            by_lines = (
-                as_stored
-                and innermost is not None
-                and innermost >= rank - 2
-                and mapping.has_aligned_lines()
-            )
-            if not by_lines:
-                yield _load(element_stream(mapping, block=threads), tile.element_bytes)
-                continue
-            total = Work()
-            for _, stream in ldmatrix_streams(mapping, block=threads):
-                addresses = addresses_of(stream, tile.element_bytes)
-                wavefronts = int(ldmatrix_wavefronts(addresses).sum())
-                total += Work(wavefronts=wavefronts, instructions=len(addresses))
-            yield total
-
-    return _best(works())
+    matrix = matrix_layout(tile.layout, tile.shape, transposed=not is_a)
+    if product.atom.is_scalar:
+        scalar = ScalarOperand(is_a, product.m, product.n, matrix)
+        return _loads(scalar_stream(scalar, block=threads), tile.element_bytes)
+    mapping = MatmulOperand(is_a, product.m, product.n, matrix, product.atom.packed)
+    innermost = tile.innermost
+    by_lines = (
+        as_stored
+        and innermost is not None
+        and innermost >= rank - 2
+        and mapping.has_aligned_lines()
+    )
+    if not by_lines:
+        return _loads(element_stream(mapping, block=threads), tile.element_bytes)
+    total = Work()
+    for _, stream in ldmatrix_streams(mapping, block=threads):
+        addresses = addresses_of(stream, tile.element_bytes)
+        total += _shared_work(ldmatrix_wavefronts(addresses), addresses, VECTOR_BYTES)
+    return total
 
 
 @lru_cache(_CACHED)
-def fragment_store_work(tile: Tile, product: ProductPartition, *, threads: int) -> Work:
-    """The stores of the accumulator of a matrix product."""
-    rank = len(tile.shape)
-    innermost = innermost_dimension(tile.shape, tile.strides)
-    walk = rank - 2 if innermost == rank - 1 else rank - 1
+def fragment_work(
+    tile: Tile, product: ProductPartition, *, threads: int, accumulates: bool = False
+) -> Work:
+    """The stores of the accumulator of a product, after loads where it is added to a sum."""
     *_, rows, columns = tile.shape
     fragment = MmaFragment(product.atom, product.m, product.n, rows, columns)
+    matrix = matrix_layout(tile.layout, tile.shape)
+    stream = mma_fragment_stream(fragment, matrix, block=threads)
+    work = _stores(stream, tile.element_bytes)
+    return work + _loads(stream, tile.element_bytes) if accumulates else work
 
-    def works() -> Iterator[Work]:
-        for layout in tile.layouts(walk, VECTOR_BYTES // tile.element_bytes):
-            matrix = matrix_layout(layout, tile.shape)
-            yield _store(mma_fragment_stream(fragment, matrix, block=threads), tile.element_bytes)
 
-    return _best(works())
+@dataclass(frozen=True)
+class Sums:
+    """A reduction: which elements each result sums, and how threads share the work."""
+
+    groups: Groups
+    dim: int
+    lanes: int
+    partition: LinearPartition
 
 
 @lru_cache(_CACHED)
-def reduction_work(
-    source: Tile,
-    result: Tile,
-    groups: Groups,
-    dim: int,
-    lanes: int,
-    partition: LinearPartition,
-    *,
-    accumulates: bool,
-) -> Work:
-    """The loads of a sum's operand by the lanes that share it, and the stores of the sums."""
-
-    def reads() -> Iterator[Work]:
-        walk = dim if lanes > 1 else partition.inner
-        for layout in source.layouts(walk, 1):
-            strides = list(source.strides)
-            step = groups.step * strides[dim]
-            strides[dim] *= groups.start_step
-            reduction = ReduceSum(
-                layout,
-                Layout(groups.count, step),
-                Layout(
-                    tuple(result.shape[d] for d in partition.order),
-                    tuple(strides[d] for d in partition.order),
-                ),
-                partition.threads,
-                lanes,
-            )
-            stream = reduce_source_stream(reduction, source.element_bytes, block=partition.threads)
-            yield _load(stream, source.element_bytes)
-
-    plain = Layout(source.shape, source.strides)
+def reduction_source_work(source: Tile, results: tuple[int, ...], sums: Sums) -> Work:
+    """The loads of a reduction's operand by the lanes that share each sum."""
+    strides = list(strides_of(source.layout))
+    step = sums.groups.step * strides[sums.dim]
+    strides[sums.dim] *= sums.groups.start_step
+    order = sums.partition.order
     reduction = ReduceSum(
-        plain,
-        Layout(groups.count, 1),
-        Layout(tuple(result.shape[d] for d in partition.order)),
-        partition.threads,
-        lanes,
+        source.layout,
+        Layout(sums.groups.count, step),
+        Layout(tuple(results[d] for d in order), tuple(strides[d] for d in order)),
+        sums.partition.threads,
+        sums.lanes,
     )
-    target = iteration_layout(
-        Layout(result.shape, result.strides), result.shape, result.shape, partition.order
-    )
-    stream = reduce_destination_stream(reduction, target, block=partition.threads)
-    sums = _store(stream, result.element_bytes)
-    if accumulates:
-        sums += _load(stream, result.element_bytes)
-    return _best(reads()) + sums
+    stream = reduce_source_stream(reduction, source.element_bytes, block=sums.partition.threads)
+    return _loads(stream, source.element_bytes)
 
 
 @lru_cache(_CACHED)
-def copy_work(copy: TileCopy, threads: int, iterations: int, *, stores: bool) -> Work:
-    """A copy of a tile between device memory and shared memory.
+def reduction_result_work(result: Tile, sums: Sums, *, accumulates: bool) -> Work:
+    """The stores of the sums by one lane each, after loads where they are added to."""
+    order, threads = sums.partition.order, sums.partition.threads
+    outputs = Layout(tuple(result.shape[d] for d in order))
+    # Only the number of outputs counts here, not where their operands lie.
+    reduction = ReduceSum(outputs, Layout(1, 1), outputs, threads, sums.lanes)
+    target = iteration_layout(result.layout, result.shape, result.shape, order)
+    stream = reduce_destination_stream(reduction, target, block=threads)
+    work = _stores(stream, result.element_bytes)
+    return work + _loads(stream, result.element_bytes) if accumulates else work
 
-    Sectors are the mean over blocks and iterations, which differ in where a tile starts within a
-    sector.
+
+@lru_cache(_CACHED)
+def copy_work(
+    copy: TileCopy, layout: AnyLayout, threads: int, iterations: int, *, stores: bool
+) -> Work:
+    """A copy of a tile between device memory and shared memory, which has ``layout``.
+
+    Sectors are those that an instruction touches: one that it asks for again, because its writes
+    conflict, does not come from device memory again.  They are the mean over blocks and
+    iterations, which differ in where a tile starts within a sector.  ``copy.tile_strides`` are
+    those of the layout without its swizzle.
     """
     vector = copy_vector(copy)
-    while vector * copy.element_bytes > VECTOR_BYTES:
-        vector //= 2
     size = vector * copy.element_bytes
-    inner = global_innermost(copy)
-    order = iteration_order(copy.tile, inner)
+    order = iteration_order(copy.tile, global_innermost(copy))
 
-    def stream_of(layout: AnyLayout) -> Stream:
-        over = iteration_layout(layout, copy.tile, copy.tile, order)
+    def stream_of(side: AnyLayout) -> Stream:
+        over = iteration_layout(side, copy.tile, copy.tile, order)
         return vector_stream(over, threads, vector, copy.element_bytes, block=threads)
 
-    is_async = not stores and size in ASYNC_BYTES
     device = stream_of(Layout(copy.tile, copy.strides))
-    starts = start_residues(copy, iterations)
+    shared = stream_of(layout)
     sources = addresses_of(device, copy.element_bytes)
-    tile = Tile(copy.tile, copy.tile_strides, copy.element_bytes)
-    executions = sum(starts.values())
-
-    def works() -> Iterator[Work]:
-        for layout in tile.layouts(inner, vector):
-            shared = stream_of(layout)
-            if is_async:
-                targets = addresses_of(shared, copy.element_bytes)
-                wavefronts = int(copy_wavefronts(targets, sources, size).sum())
-                moved = sum(
-                    times * int(copy_sectors(targets, _moved(sources, start), size).sum())
-                    for start, times in starts.items()
-                )
-                yield Work(moved / executions, wavefronts, len(sources))
-                continue
-            own = (
-                _load(shared, copy.element_bytes) if stores else _store(shared, copy.element_bytes)
-            )
-            size_of_access = device.width * copy.element_bytes
-            moved = sum(
-                times * int(sectors(_moved(sources, start), size_of_access).sum())
-                for start, times in starts.items()
-            )
-            wait = 0 if stores else 1
-            yield own + Work(moved / executions, 0, len(sources), wait)
-
-    return _best(works())
+    starts = start_residues(copy, iterations)
+    # A swizzle finer than the vectors rules out cp.async.
+    if not stores and size in ASYNC_BYTES and shared.width == device.width:
+        targets = addresses_of(shared, copy.element_bytes)
+        own = _shared_work(copy_wavefronts(targets, sources, size), targets, size)
+    else:
+        own = (_loads if stores else _stores)(shared, copy.element_bytes)
+        own += Work(instructions=len(sources), latencies=0 if stores else 1)
+    width = device.width * copy.element_bytes
+    moved = sum(
+        times * int(sectors(_moved(sources, start), width).sum()) for start, times in starts.items()
+    )
+    return own + Work(sectors=moved / sum(starts.values()))
 
 
 def _moved(addresses: IntArray, by: int) -> IntArray:
@@ -364,9 +331,8 @@ def kernel_operand_work(
     Neighbouring threads walk along ``inner`` of ``domain``.  Elements that lie one after the other
     share sectors; others bring a sector each, unless they are less than one apart.
     """
-    elements = 1
-    for extent in domain:
-        elements *= extent
+    # A sum reads more than it writes, a broadcast tensor is read more than once.
+    elements = max(math.prod(domain), math.prod(shape))
     if shape[inner] == 1 and domain[inner] > 1:
         # One element for a whole row of threads: a sector a warp.
         return Work(sectors=elements / (WARP * vector), instructions=elements / (WARP * vector))

@@ -27,6 +27,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import kn, tb
+from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.atoms import loads_as_stored
 from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.interfaces import HasLayoutConstraints
@@ -44,6 +45,7 @@ from mugraph.dialects.sched.types import accumulators_per_thread
 from mugraph.dialects.shapes import ShapeError, broadcast_shape
 from mugraph.dialects.tb import STensorType
 from mugraph.dialects.tensor_types import (
+    AnyLayout,
     element_bytes_of,
     element_type_of,
     innermost_dimension,
@@ -53,14 +55,17 @@ from mugraph.dialects.tensor_types import (
 from mugraph.passes.analysis.wavefronts import SECTOR_BYTES
 from mugraph.passes.resolve_layout.access_work import (
     ProductPartition,
+    Sums,
     Tile,
     Work,
     copy_work,
-    fragment_store_work,
+    fragment_work,
     kernel_operand_work,
     operand_work,
     partitioned_work,
-    reduction_work,
+    reduction_result_work,
+    reduction_source_work,
+    swizzles_of,
 )
 from mugraph.passes.resolve_layout.problem import has_layouts, layout_candidates
 from mugraph.passes.schedule_threadblock.choose import (
@@ -80,14 +85,30 @@ ACCUMULATOR_BYTES = 4
 
 
 @dataclass(frozen=True)
-class AccessCosts:
-    """Accesses of one operator whose work depends on the strides of ``values`` together.
+class SharedUse:
+    """Accesses to one shared tensor: what one launch does for any layout it may be swizzled to."""
 
-    ``work`` takes their strides in order and gives what one launch does.
+    value: SSAValue
+    work: Callable[[AnyLayout], Work]
+
+
+@dataclass(frozen=True)
+class Uses:
+    """What one launch does for given strides: in shared memory by tensor, and otherwise."""
+
+    shared: Sequence[SharedUse] = ()
+    other: Work = field(default_factory=Work)
+
+
+@dataclass(frozen=True)
+class AccessCosts:
+    """Accesses of one operator that depend on the strides of ``values`` together.
+
+    ``uses`` takes their strides in order.
     """
 
     values: tuple[SSAValue, ...]
-    work: Callable[[Sequence[Strides]], Work]
+    uses: Callable[[Sequence[Strides]], Uses]
 
 
 @dataclass
@@ -128,7 +149,12 @@ class Site:
         """What the work of a launch takes, by resource."""
         target = self.target
         cycle = PICOSECONDS / target.clock_ghz
-        spread = target.multiprocessors
+        # Blocks are spread over multiprocessors, some of which a small grid leaves idle.
+        spread = (
+            target.multiprocessors
+            if self.graph is None
+            else min(self.blocks, target.multiprocessors)
+        )
         waves = max(1.0, self.blocks / target.multiprocessors) / self.blocks
         return {
             "device memory": work.sectors * SECTOR_BYTES * PICOSECONDS / target.memory_bytes_per_ns,
@@ -174,9 +200,23 @@ def site_of(graph: kn.CustomizedOp, target: Target) -> Site:
     return site
 
 
-def tile_of(value: SSAValue, strides: Strides) -> Tile:
-    """A shared tensor under candidate strides."""
-    return Tile(shape_of(value.type), strides, element_bytes_of(value.type))
+def shared_use(
+    value: SSAValue,
+    work: Callable[[Tile], Work],
+    times: int,
+    element_bytes: int | None = None,
+) -> SharedUse:
+    """Accesses to one tensor, done ``times`` a launch, ``work`` each."""
+    shape, size = shape_of(value.type), element_bytes or element_bytes_of(value.type)
+    return SharedUse(value, lambda layout: work(Tile(shape, layout, size)).times(times))
+
+
+def operand_of(
+    value: SSAValue, strides: Strides, element_bytes: int | None = None
+) -> PartitionedOperand:
+    """A shared tensor under candidate strides, as the choice of a partition sees it."""
+    size = element_bytes or element_bytes_of(value.type)
+    return PartitionedOperand(shape_of(value.type), strides, size)
 
 
 def _shared(op: Operation) -> list[SSAValue]:
@@ -207,42 +247,46 @@ def layout_costs(op: Operation, site: Site) -> Sequence[AccessCosts]:
 
 def walked_alone(op: Operation, value: SSAValue, site: Site) -> AccessCosts:
     """One tensor that all threads walk through on their own account."""
-    writes = value in op.results
+    shape, writes = shape_of(value.type), value in op.results
 
-    def work(strides: Sequence[Strides]) -> Work:
-        tile = tile_of(value, strides[0])
-        operand = PartitionedOperand(tile.shape, tile.strides, tile.element_bytes)
-        partition = choose_partition(tile.shape, [operand], site.threads)
-        once = partitioned_work(tile, tile.shape, partition, writes=writes)
-        return once.times(site.executions(op))
+    def uses(strides: Sequence[Strides]) -> Uses:
+        partition = choose_partition(shape, [operand_of(value, strides[0])], site.threads)
 
-    return AccessCosts((value,), work)
+        def work(tile: Tile) -> Work:
+            return partitioned_work(tile, shape, partition, writes=writes)
+
+        return Uses([shared_use(value, work, site.executions(op))])
+
+    return AccessCosts((value,), uses)
 
 
 def elementwise_costs(
     op: Operation, values: Sequence[SSAValue], site: Site
 ) -> Sequence[AccessCosts]:
     """An element-wise operator: ``values`` are its result and its operands."""
-    sums_up = accumulates(op)
+    result, *sources = values
+    domain, executions = shape_of(result.type), site.executions(op)
+    in_registers = op in site.in_registers
+    sums_in_memory = accumulates(op) and not in_registers
+    result_bytes = ACCUMULATOR_BYTES if sums_in_memory else None
 
-    def work(strides: Sequence[Strides]) -> Work:
-        tiles = [tile_of(value, own) for value, own in zip(values, strides, strict=True)]
-        domain = tiles[0].shape
-        if sums_up and op not in site.in_registers:
-            tiles[0] = tiles[0].with_element_bytes(ACCUMULATOR_BYTES)
-        operands = [PartitionedOperand(t.shape, t.strides, t.element_bytes) for t in tiles]
+    def uses(strides: Sequence[Strides]) -> Uses:
+        operands = [operand_of(result, strides[0], result_bytes)]
+        operands += [operand_of(v, own) for v, own in zip(sources, strides[1:], strict=True)]
         partition = choose_partition(domain, operands, site.threads)
-        reads = Work()
-        for tile in tiles[1:]:
-            reads += partitioned_work(tile, domain, partition, writes=False)
-        written = partitioned_work(tiles[0], domain, partition, writes=True)
-        if op in site.in_registers:
-            return reads.times(site.executions(op)) + written.times(site.blocks)
-        if sums_up:
-            reads += partitioned_work(tiles[0], domain, partition, writes=False)
-        return (reads + written).times(site.executions(op))
 
-    return [AccessCosts(tuple(values), work)]
+        def reads(tile: Tile) -> Work:
+            return partitioned_work(tile, domain, partition, writes=False)
+
+        def writes(tile: Tile) -> Work:
+            written = partitioned_work(tile, domain, partition, writes=True)
+            return written + reads(tile) if sums_in_memory else written
+
+        shared = [shared_use(value, reads, executions) for value in sources]
+        times = site.blocks if in_registers else executions
+        return Uses([*shared, shared_use(result, writes, times, result_bytes)])
+
+    return [AccessCosts(tuple(values), uses)]
 
 
 def kernel_costs(op: Operation) -> Sequence[AccessCosts]:
@@ -254,7 +298,7 @@ def kernel_costs(op: Operation) -> Sequence[AccessCosts]:
     domain = shape_of(result.type)
     alike = [value for value in tensors if len(shape_of(value.type)) == len(domain)]
 
-    def work(strides: Sequence[Strides]) -> Work:
+    def uses(strides: Sequence[Strides]) -> Uses:
         inner = innermost_dimension(domain, strides[0])
         inner = len(domain) - 1 if inner is None else inner
         contiguous = all(
@@ -267,9 +311,9 @@ def kernel_costs(op: Operation) -> Sequence[AccessCosts]:
         for value, own in zip(alike, strides, strict=True):
             shape, element_bytes = shape_of(value.type), element_bytes_of(value.type)
             total += kernel_operand_work(shape, own, domain, inner, element_bytes, vector)
-        return total
+        return Uses(other=total)
 
-    return [AccessCosts(tuple(alike), work)]
+    return [AccessCosts(tuple(alike), uses)]
 
 
 @layout_costs.register
@@ -280,72 +324,82 @@ def _(op: kn.MatmulOp, site: Site) -> Sequence[AccessCosts]:
 
 @layout_costs.register
 def _(op: tb.MatmulOp, site: Site) -> Sequence[AccessCosts]:
-    warps, executions = site.warps_of(op), site.executions(op)
+    warps, executions, threads = site.warps_of(op), site.executions(op), site.threads
     sharing = ProductPartition(warps.atom, warps.m, warps.n)
     as_stored = loads_as_stored(warps.atom, element_type_name(element_type_of(op.lhs.type)))
-    sums_up = accumulates(op)
+    in_registers = op in site.in_registers
+    sums_in_memory = accumulates(op) and not in_registers
 
     def load(value: SSAValue, is_a: bool) -> AccessCosts:
-        def work(strides: Sequence[Strides]) -> Work:
-            once = operand_work(
-                tile_of(value, strides[0]),
-                sharing,
-                is_a=is_a,
-                as_stored=as_stored,
-                threads=site.threads,
-            )
-            return once.times(executions)
+        def work(tile: Tile) -> Work:
+            return operand_work(tile, sharing, is_a=is_a, as_stored=as_stored, threads=threads)
 
-        return AccessCosts((value,), work)
+        return AccessCosts((value,), lambda _: Uses([shared_use(value, work, executions)]))
 
-    def store(strides: Sequence[Strides]) -> Work:
-        tile = tile_of(op.result, strides[0])
-        if sums_up and op not in site.in_registers:
-            tile = tile.with_element_bytes(ACCUMULATOR_BYTES)
-        once = fragment_store_work(tile, sharing, threads=site.threads)
-        if op in site.in_registers:
-            return once.times(site.blocks)
-        # A sum in shared memory is read, added to, and written.
-        return once.times(2 * executions if sums_up else executions)
+    def store(tile: Tile) -> Work:
+        return fragment_work(tile, sharing, threads=threads, accumulates=sums_in_memory)
 
-    return [load(op.lhs, True), load(op.rhs, False), AccessCosts((op.result,), store)]
+    stored = shared_use(
+        op.result,
+        store,
+        site.blocks if in_registers else executions,
+        ACCUMULATOR_BYTES if sums_in_memory else None,
+    )
+    return [
+        load(op.lhs, True),
+        load(op.rhs, False),
+        AccessCosts((op.result,), lambda _: Uses([stored])),
+    ]
 
 
 @layout_costs.register
 def _(op: tb.AnyReductionOp, site: Site) -> Sequence[AccessCosts]:
-    groups, sums_up = op.groups(), accumulates(op)
-    lanes = choose_lanes(math.prod(shape_of(op.result.type)), groups.count, site.threads)
+    groups, sums_up, executions = op.groups(), accumulates(op), site.executions(op)
+    results = shape_of(op.result.type)
+    lanes = choose_lanes(math.prod(results), groups.count, site.threads)
+    result_bytes = ACCUMULATOR_BYTES if sums_up else None
 
-    def work(strides: Sequence[Strides]) -> Work:
-        source, result = tile_of(op.input, strides[0]), tile_of(op.result, strides[1])
-        if sums_up:
-            result = result.with_element_bytes(ACCUMULATOR_BYTES)
-        operand = PartitionedOperand(result.shape, result.strides, result.element_bytes)
-        partition = LinearPartition(site.threads, 1, result_order(operand))
-        once = reduction_work(
-            source, result, groups, op.reduced_dim, lanes, partition, accumulates=sums_up
+    def uses(strides: Sequence[Strides]) -> Uses:
+        order = result_order(operand_of(op.result, strides[1], result_bytes))
+        sums = Sums(groups, op.reduced_dim, lanes, LinearPartition(site.threads, 1, order))
+
+        def read(tile: Tile) -> Work:
+            return reduction_source_work(tile, results, sums)
+
+        def write(tile: Tile) -> Work:
+            return reduction_result_work(tile, sums, accumulates=sums_up)
+
+        return Uses(
+            [
+                shared_use(op.input, read, executions),
+                shared_use(op.result, write, executions, result_bytes),
+            ]
         )
-        return once.times(site.executions(op))
 
-    return [AccessCosts((op.input, op.result), work)]
+    return [AccessCosts((op.input, op.result), uses)]
 
 
 def _copy_costs(
     op: tb.InputOp | tb.OutputOp, stensor: SSAValue, site: Site, *, stores: bool
 ) -> Sequence[AccessCosts]:
     executions = site.executions(op)
+    iterations = max(1, executions // site.blocks)
 
-    def work(strides: Sequence[Strides]) -> Work:
+    def uses(strides: Sequence[Strides]) -> Uses:
         copy = op.tile_copy(strides[0], strides[1])
-        iterations = max(1, executions // site.blocks)
-        return copy_work(copy, site.threads, iterations, stores=stores).times(executions)
 
-    return [AccessCosts((op.dtensor, stensor), work)]
+        def work(tile: Tile) -> Work:
+            return copy_work(copy, tile.layout, site.threads, iterations, stores=stores)
+
+        return Uses([shared_use(stensor, work, executions)])
+
+    return [AccessCosts((op.dtensor, stensor), uses)]
 
 
 @layout_costs.register
 def _(op: tb.InputOp, site: Site) -> Sequence[AccessCosts]:
-    return _copy_costs(op, op.result, site, stores=False)
+    # A tile that nothing reads is not loaded.
+    return [] if op.result.first_use is None else _copy_costs(op, op.result, site, stores=False)
 
 
 @layout_costs.register
@@ -353,16 +407,78 @@ def _(op: tb.OutputOp, site: Site) -> Sequence[AccessCosts]:
     return _copy_costs(op, op.stensor, site, stores=True)
 
 
-def charge_accesses(problem: LayoutProblem, op: Operation, costs: AccessCosts, site: Site) -> None:
-    """Charges every combination of candidate layouts with the time of its accesses."""
-    values = list(dict.fromkeys(costs.values))
-    candidates = [layout_candidates(problem, value) for value in values]
-    for choice in product(*candidates):
-        strides_by_value = {v: strides for v, (_, strides) in zip(values, choice, strict=True)}
-        literals: tuple[Literal, ...] = tuple(x for own, _ in choice for x in own)
-        work = costs.work([strides_by_value[value] for value in costs.values])
-        for term, picoseconds in site.picoseconds(work).items():
-            problem.charge(round(picoseconds), *literals, reason=f"{term}, {op_label(op)}")
+@dataclass(frozen=True)
+class _Charge:
+    """A use of a shared tensor of given strides, where ``literals`` hold."""
+
+    op: Operation
+    literals: tuple[Literal, ...]
+    use: SharedUse
+    strides: Strides
+
+
+class _Charger:
+    """Charges a problem with the accesses of one launch.
+
+    Where accesses to a tensor conflict in its plain layout, which of its swizzles it gets becomes
+    a choice of its own: all its accesses share it.
+    """
+
+    def __init__(self, problem: LayoutProblem, site: Site) -> None:
+        self.problem = problem
+        self.site = site
+        self.charges: list[_Charge] = []
+        self.conflicting: set[tuple[int, Strides]] = set()
+
+    def add(self, op: Operation) -> None:
+        """Charges what strides alone decide of an operator, and notes the rest."""
+        for costs in layout_costs(op, self.site):
+            values = list(dict.fromkeys(costs.values))
+            candidates = [layout_candidates(self.problem, value) for value in values]
+            for choice in product(*candidates):
+                strides = {v: own for v, (_, own) in zip(values, choice, strict=True)}
+                literals: tuple[Literal, ...] = tuple(x for own, _ in choice for x in own)
+                uses = costs.uses([strides[value] for value in costs.values])
+                self.charge(op, uses.other, literals)
+                for use in uses.shared:
+                    self.note(_Charge(op, literals, use, strides[use.value]))
+
+    def note(self, charge: _Charge) -> None:
+        """Keeps a use for later; finds out whether its tensor needs a swizzle."""
+        value = charge.use.value
+        self.charges.append(charge)
+        plain = Layout(shape_of(value.type), charge.strides)
+        if charge.use.work(plain).conflicts:
+            self.conflicting.add((self.problem.number_of(value), charge.strides))
+
+    def charge(self, op: Operation, work: Work, literals: tuple[Literal, ...]) -> None:
+        """Charges an operator's work where all literals hold."""
+        for term, picoseconds in self.site.picoseconds(work).items():
+            self.problem.charge(round(picoseconds), *literals, reason=f"{term}, {op_label(op)}")
+
+    def settle(self) -> None:
+        """Charges the uses of shared tensors, for each of the swizzles that matter."""
+        counts: dict[SSAValue, int] = {}
+        for charge in self.charges:
+            value = charge.use.value
+            shape = shape_of(value.type)
+            layouts: Sequence[AnyLayout] = (Layout(shape, charge.strides),)
+            if (self.problem.number_of(value), charge.strides) in self.conflicting:
+                layouts = swizzles_of(shape, charge.strides, element_bytes_of(value.type))
+            works = [charge.use.work(layout) for layout in layouts]
+            if all(work == works[0] for work in works):
+                self.charge(charge.op, works[0], charge.literals)
+                continue
+            swizzles = [self.problem.permuted(value, k) for k in range(1, len(layouts))]
+            plain = tuple(literal.negated() for literal in swizzles)
+            self.charge(charge.op, works[0], (*charge.literals, *plain))
+            for work, swizzle in zip(works[1:], swizzles, strict=True):
+                self.charge(charge.op, work, (*charge.literals, swizzle))
+            counts[value] = max(counts.get(value, 0), len(swizzles))
+        for value, count in counts.items():
+            self.problem.require_at_most_one(
+                [self.problem.permuted(value, k) for k in range(1, count + 1)]
+            )
 
 
 def charge_bytes(problem: LayoutProblem, value: SSAValue, site: Site, price: float) -> None:
@@ -380,19 +496,20 @@ def charge_bytes(problem: LayoutProblem, value: SSAValue, site: Site, price: flo
 def charge_exact_costs(problem: LayoutProblem, function: FuncOp, target: Target) -> None:
     """Charges the accesses of every operator of a µGraph, and the bytes of its shared tensors."""
     for op in function.body.block.ops:
-        if not isinstance(op, kn.CustomizedOp):
-            _charge_operator(problem, op, Site(target))
-            continue
-        site = site_of(op, target)
-        price = site.price_of_a_byte()
-        for inner in op.body.block.ops:
-            _charge_operator(problem, inner, site)
-            for result in inner.results:
-                if isinstance(result.type, STensorType):
-                    charge_bytes(problem, result, site, price)
+        if isinstance(op, kn.CustomizedOp):
+            _charge_graph(problem, op, target)
+        elif isinstance(op, HasLayoutConstraints):
+            _Charger(problem, Site(target)).add(op)
 
 
-def _charge_operator(problem: LayoutProblem, op: Operation, site: Site) -> None:
-    if isinstance(op, HasLayoutConstraints):
-        for costs in layout_costs(op, site):
-            charge_accesses(problem, op, costs, site)
+def _charge_graph(problem: LayoutProblem, graph: kn.CustomizedOp, target: Target) -> None:
+    site = site_of(graph, target)
+    price = site.price_of_a_byte()
+    charger = _Charger(problem, site)
+    for op in graph.body.block.ops:
+        if isinstance(op, HasLayoutConstraints):
+            charger.add(op)
+        for result in op.results:
+            if isinstance(result.type, STensorType):
+                charge_bytes(problem, result, site, price)
+    charger.settle()

@@ -11,14 +11,13 @@ from xdsl.ir import SSAValue
 from xdsl.printer import Printer
 
 from mugraph.dialects.cute import Layout
-from mugraph.dialects.layout_problem import LayoutProblem, Role, Variable
+from mugraph.dialects.layout_problem import LayoutProblem, Variable
 from mugraph.dialects.tensor_types import dims, shape_of
 from mugraph.passes.resolve_layout.problem import layout_candidates, tensors_of
 from mugraph.passes.resolve_layout.solution import (
     Solution,
     UnsatisfiableLayouts,
     holds,
-    layout_variables,
 )
 from mugraph.passes.resolve_layout.solve import solve
 
@@ -44,14 +43,12 @@ def tensor_report(
 ) -> TensorReport:
     """The report of one tensor, by solving again without its choice."""
     number = problem.number_of(value)
-    chosen = layout_variables(solution)
+    chosen = solution.chosen
     own = {variable for variable in problem.variables if variable.owner == number}
     terms: dict[str, int] = {}
     for soft in problem.soft:
-        literals = [literal for literal in soft.when if literal.variable in own]
-        # Swizzles and walks are not part of a layout; what they cost is shared by all tensors.
-        settled = all(x.variable.role in (Role.INNERMOST, Role.TIGHT) for x in soft.when)
-        if literals and settled and all(holds(literal, chosen) for literal in soft.when):
+        concerns = any(literal.variable in own for literal in soft.when)
+        if concerns and all(holds(literal, chosen) for literal in soft.when):
             terms[soft.reason] = terms.get(soft.reason, 0) + soft.weight
     return TensorReport(
         value,
@@ -88,7 +85,7 @@ def _runner_up(
         return None
     finally:
         problem.clauses[:] = clauses
-    return layout_chosen(problem, value, layout_variables(other)), other
+    return layout_chosen(problem, value, other.chosen), other
 
 
 def explanation(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mugraph.dialects.layout_problem import LayoutProblem, Literal, Role, Variable
 
@@ -14,7 +14,7 @@ class Solution:
     """The layout of each tensor, by number, what it costs, and what no choice can go below.
 
     ``bound`` and ``broken_bound`` limit the pair of broken preferences and cost, compared in that
-    order.
+    order.  ``chosen`` are all variables that hold.
     """
 
     innermost: Mapping[int, int]
@@ -23,6 +23,7 @@ class Solution:
     broken_preferences: int
     bound: int
     broken_bound: int
+    chosen: frozenset[Variable] = field(compare=False, default=frozenset())
 
     @property
     def is_optimal(self) -> bool:
@@ -88,15 +89,8 @@ def solution_of(
     )
     broken, cost = price_of(problem, true_variables)
     broken_bound, cost_bound = (broken, cost) if bound is None else bound
-    return Solution(innermost, tight, cost, broken, cost_bound, broken_bound)
-
-
-def layout_variables(solution: Solution) -> frozenset[Variable]:
-    """The variables of tensors' layouts that hold in a solution."""
-    innermost = (
-        Variable(number, Role.INNERMOST, dim) for number, dim in solution.innermost.items()
-    )
-    return frozenset(innermost) | {Variable(number, Role.TIGHT, 0) for number in solution.tight}
+    everything = frozenset(true_variables)
+    return Solution(innermost, tight, cost, broken, cost_bound, broken_bound, everything)
 
 
 def layout_choices(problem: LayoutProblem) -> list[list[Variable]]:

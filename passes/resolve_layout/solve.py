@@ -22,7 +22,12 @@ from mugraph.passes.resolve_layout.domains import (
     scope_of,
     total_of,
 )
-from mugraph.passes.resolve_layout.eliminate import TABLE_LIMIT, drop_dominated, eliminate
+from mugraph.passes.resolve_layout.eliminate import (
+    TABLE_LIMIT,
+    Elimination,
+    drop_dominated,
+    eliminate,
+)
 from mugraph.passes.resolve_layout.solution import (
     Solution,
     StepsExhausted,
@@ -46,7 +51,7 @@ def solve(
     """The best choice, or the best found within the limits, and its bound.
 
     ``table_limit`` is the number of entries that a table of the dynamic programming may have,
-    ``step_limit`` that of Z3's steps for each part that exceeds it.  Raises
+    ``step_limit`` that of Z3's steps for all parts that exceed it together.  Raises
     :class:`UnsatisfiableLayouts`, and :class:`StepsExhausted` where no choice was found.
     """
     domains = domains_of(problem)
@@ -58,23 +63,30 @@ def solve(
     bound = scale.split(constant)
     if constant >= scale.forbidden:
         raise UnsatisfiableLayouts(contradiction_of(problem))
+    hard: list[tuple[list[int], int, Elimination]] = []
     for choices, part in _parts_of(len(allowed), factors):
-        sizes = {choice: len(allowed[choice]) for choice in choices}
-        found = eliminate(part, sizes, table_limit)
+        found = eliminate(part, {choice: len(allowed[choice]) for choice in choices}, table_limit)
         if found.bound >= scale.forbidden:
             raise UnsatisfiableLayouts(contradiction_of(problem))
-        total, least = total_of(part, found.assignment), scale.split(found.bound)
-        values = {choice: allowed[choice][index] for choice, index in found.assignment.items()}
-        if total != found.bound:
-            own = restricted(problem, domains, allowed, choices)
-            chosen, least_of_z3 = _z3_assignment(own, step_limit, total >= scale.forbidden)
-            least = max(least, least_of_z3)
-            if chosen is not None and price_of(own, chosen) < scale.split(total):
-                values.update(domains.assignment_of(chosen, choices))
-        assignment.update(values)
-        bound = (bound[0] + least[0], bound[1] + least[1])
+        total = total_of(part, found.assignment)
+        assignment |= {choice: allowed[choice][index] for choice, index in found.assignment.items()}
+        if total == found.bound:
+            bound = _sum_of(bound, scale.split(found.bound))
+        else:
+            hard.append((choices, total, found))
+    for choices, total, found in hard:
+        own = restricted(problem, domains, allowed, choices)
+        is_needed = total >= scale.forbidden
+        chosen, least = _z3_assignment(own, step_limit // len(hard), is_needed)
+        bound = _sum_of(bound, max(least, scale.split(found.bound)))
+        if chosen is not None and price_of(own, chosen) < scale.split(total):
+            assignment |= domains.assignment_of(chosen, choices)
     chosen = domains.variables_of([assignment[choice] for choice in range(len(assignment))])
     return solution_of(problem, chosen, min(bound, price_of(problem, chosen)))
+
+
+def _sum_of(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    return one[0] + other[0], one[1] + other[1]
 
 
 def _parts_of(count: int, factors: Sequence[Factor]) -> list[tuple[list[int], list[Factor]]]:

@@ -1,5 +1,6 @@
 """The solvers of layout problems against each other, their limits, bounds and certificates."""
 
+import json
 import os
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from mugraph.passes.resolve_layout.rewrite import CERTIFICATE
 from mugraph.passes.resolve_layout.solution import UnsatisfiableLayouts
 from mugraph.passes.resolve_layout.solve import Solution, solve, solve_with_z3
 from mugraph.passes.targets import target_named
+from mugraph.tools.import_mirage import import_mirage
 from mugraph.tools.modules import make_context, read_module
 
 EXAMPLES = sorted((Path(__file__).parent.parent.parent / "examples").glob("*.mlir"))
@@ -174,7 +176,7 @@ def test_examples_are_optimal_by_two_solvers(file: Path, model: CostModelName) -
         step.apply(make_context(), module)
     function = next(op for op in module.walk() if isinstance(op, FuncOp))
     problem = layout_problem_of(function, model, target_named("sm_90a"))
-    assert solve(problem) == solve_with_z3(problem)
+    assert solve(problem) == solve_with_z3(problem, 1 << 31)
 
     certificate = resolved_example(file, model).attributes[CERTIFICATE]
     assert isinstance(certificate, DictionaryAttr)
@@ -183,6 +185,27 @@ def test_examples_are_optimal_by_two_solvers(file: Path, model: CostModelName) -
     assert certificate.data["cost"] == certificate.data["bound"]
     cost = certificate.data["cost"]
     assert isinstance(cost, IntegerAttr) and cost.value.data == solve(problem).cost
+
+
+CORPUS = os.environ.get("MUGRAPH_CORPUS")
+
+
+@pytest.mark.skipif(CORPUS is None, reason="MUGRAPH_CORPUS names no folder of saved µGraphs")
+@pytest.mark.parametrize("model", MODELS)
+def test_saved_graphs_are_optimal_by_two_solvers(model: CostModelName) -> None:
+    files = sorted(Path(CORPUS or ".").glob("*.json"))
+    assert files
+    for file in files:
+        text = file.read_text()
+        for index in range(len(json.loads(text))):
+            module, _ = import_mirage(text, index)
+            for step in (DecomposeThreadblockPass(), FuseThreadblockPass()):
+                step.apply(make_context(), module)
+            function = next(op for op in module.walk() if isinstance(op, FuncOp))
+            problem = layout_problem_of(function, model, target_named("sm_90a"))
+            solution = solve(problem)
+            assert solution.is_optimal
+            assert solution == solve_with_z3(problem, 1 << 31)
 
 
 PRINT_RESOLVED = """

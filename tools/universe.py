@@ -28,6 +28,7 @@ PASSES = {
     "plan-dtensor-memory": "mugraph.passes.plan_dtensor_memory:PlanDTensorMemoryPass",
     "schedule-threadblock": "mugraph.passes.schedule_threadblock:ScheduleThreadblockPass",
     "plan-swizzle": "mugraph.passes.plan_swizzle:PlanSwizzlePass",
+    "explain-swizzle": "mugraph.passes.plan_swizzle:ExplainSwizzlePass",
     "plan-stensor-memory": "mugraph.passes.plan_stensor_memory:PlanSTensorMemoryPass",
     "check-hazards": "mugraph.passes.check_hazards:CheckHazardsPass",
     "print-hazards": "mugraph.passes.check_hazards:PrintHazardsPass",

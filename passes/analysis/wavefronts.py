@@ -93,10 +93,15 @@ def load_wavefronts(addresses: IntArray, access_bytes: int) -> IntArray:
     if lanes == WARP:
         return total
     merged = group_wavefronts(addresses, access_bytes, 2 * lanes)
-    has_pairs = _lanes_agree(addresses, 1) | _lanes_agree(addresses, 2)
+    has_pairs = lanes_pair_up(addresses)
     is_free = np.less_equal(merged.max(axis=1), 1)
     fewest: IntArray = np.minimum(total, merged.sum(axis=1))
     return np.where(has_pairs & is_free, fewest, total)
+
+
+def lanes_pair_up(addresses: IntArray) -> npt.NDArray[np.bool_]:
+    """Whether all lanes that differ in bit 0, or all in bit 1, of their number want one address."""
+    return _lanes_agree(addresses, 1) | _lanes_agree(addresses, 2)
 
 
 def _lanes_agree(addresses: IntArray, bit: int) -> npt.NDArray[np.bool_]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -11,16 +14,34 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from mugraph.dialects.interfaces import HasSharedAccesses, SharedAccess
+from mugraph.dialects.sched import AllocOp, KernelOp
 from mugraph.dialects.tensor_types import (
+    AnyLayout,
     element_bytes_of,
+    innermost_dimension,
     resolved_layout_of,
     shape_of,
     strides_of,
     with_layout,
 )
 from mugraph.passes.plan_swizzle.choose import SwizzleDemand, choose_swizzle
+from mugraph.passes.plan_swizzle.explain import explanation
+from mugraph.passes.plan_swizzle.patterns import (
+    Pattern,
+    declared_pattern,
+    is_plain_enough,
+    scheduled_patterns,
+)
+from mugraph.passes.plan_swizzle.selection import Choice, choose_layout
 
-__all__ = ["PlanSwizzlePass", "SwizzleDemand", "choose_swizzle", "plan_swizzle"]
+__all__ = [
+    "ExplainSwizzlePass",
+    "PlanSwizzlePass",
+    "SwizzleDemand",
+    "choose_swizzle",
+    "chosen_layouts",
+    "plan_swizzle",
+]
 
 
 def collect_accesses(root: Operation) -> dict[SSAValue, list[SharedAccess]]:
@@ -33,7 +54,7 @@ def collect_accesses(root: Operation) -> dict[SSAValue, list[SharedAccess]]:
     return accesses
 
 
-def demand_of(value: SSAValue, accesses: list[SharedAccess]) -> SwizzleDemand:
+def demand_of(value: SSAValue, accesses: Sequence[SharedAccess]) -> SwizzleDemand:
     """What the accesses to one value together ask of its layout."""
     return SwizzleDemand(
         shape_of(value.type),
@@ -44,22 +65,103 @@ def demand_of(value: SSAValue, accesses: list[SharedAccess]) -> SwizzleDemand:
     )
 
 
+def declared_patterns(value: SSAValue, accesses: Sequence[SharedAccess]) -> list[Pattern]:
+    """What operators that are not scheduled say of a value; nothing where no row is contiguous."""
+    shape = shape_of(value.type)
+    inner = innermost_dimension(shape, strides_of(resolved_layout_of(value)))
+    if inner is None:
+        return []
+    return [
+        declared_pattern(access, shape, inner, element_bytes_of(value.type)) for access in accesses
+    ]
+
+
+class _Key:
+    """Arguments of a choice, equal where the choice is."""
+
+    def __init__(
+        self, layout: AnyLayout, value: SSAValue, patterns: Sequence[Pattern], seed: AnyLayout
+    ) -> None:
+        self.layout, self.seed, self.patterns = layout, seed, patterns
+        self.shape, self.element_bytes = shape_of(value.type), element_bytes_of(value.type)
+        self._parts = (
+            layout,
+            seed,
+            self.shape,
+            self.element_bytes,
+            tuple(pattern.key() for pattern in patterns),
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and self._parts == other._parts
+
+    def __hash__(self) -> int:
+        return hash(self._parts)
+
+
+@lru_cache(1024)
+def _choice(key: _Key, *, every: bool) -> Choice:
+    return choose_layout(
+        key.layout, key.shape, key.element_bytes, key.patterns, key.seed, every=every
+    )
+
+
+@dataclass(frozen=True)
+class BufferChoice:
+    """A shared-memory value, the accesses that counted, and the choice of its layout."""
+
+    value: SSAValue
+    patterns: Sequence[Pattern]
+    choice: Choice
+
+
+def choose_layouts(root: Operation, *, every: bool = False) -> list[BufferChoice]:
+    """The choice for every shared-memory value under ``root`` whose accesses are known.
+
+    Of a scheduled kernel by the accesses of its threads, of a µGraph by those that its operators
+    declare.  ``every`` counts all classes of layouts, for explanations.
+    """
+    exact: dict[SSAValue, list[Pattern] | None] = {
+        buffer.result: patterns
+        for kernel in root.walk()
+        if isinstance(kernel, KernelOp)
+        for buffer, patterns in scheduled_patterns(kernel).items()
+    }
+    choices: list[BufferChoice] = []
+    for value, accesses in collect_accesses(root).items():
+        layout = resolved_layout_of(value)
+        if not is_plain_enough(layout):
+            continue
+        seed = choose_swizzle(demand_of(value, accesses))
+        is_scheduled = isinstance(value.owner, AllocOp)
+        patterns = exact.get(value) if is_scheduled else declared_patterns(value, accesses)
+        known = patterns or []
+        choice = _choice(_Key(layout, value, known, seed), every=every)
+        choices.append(BufferChoice(value, known, choice))
+    return choices
+
+
+def chosen_layouts(root: Operation) -> dict[SSAValue, AnyLayout]:
+    """The layout of every shared-memory value under ``root`` once it is planned."""
+    return {found.value: found.choice.chosen.layout for found in choose_layouts(root)}
+
+
 def plan_swizzle(root: Operation) -> None:
     """Chooses and writes the layout of every shared-memory value under ``root``."""
-    layouts = {
-        value: choose_swizzle(demand_of(value, accesses))
-        for value, accesses in collect_accesses(root).items()
-    }
-    for value, layout in layouts.items():
+    for value, layout in chosen_layouts(root).items():
         Rewriter.replace_value_with_new_type(value, with_layout(value.type, layout))
 
 
 @dataclass(frozen=True)
 class PlanSwizzlePass(ModulePass):
-    """Composes a swizzle with, or pads, the layout of every tile that threads walk across.
+    """Gives every tile in shared memory the layout that costs its accesses the fewest wavefronts.
 
-    Works on a µGraph, scheduled or not: what an access needs is asked of the operator.  Running it
-    again changes nothing.  Pre-condition: ``--resolve-layout``.
+    Over all accesses to a buffer at once, weighed by how often they run: every xor swizzle over the
+    packed tile that can make a difference, then every padding of its rows; of equals the one with
+    the fewest bytes.  What threads move at once stays contiguous, so that no instruction changes.
+
+    Works on a µGraph, scheduled or not: a schedule's accesses are exact, those of a µGraph are what
+    its operators declare.  Running it again changes nothing.  Pre-condition: ``--resolve-layout``.
 
     Before: ``!tb.stensor<16x128xf16, (16,128):(128,1)>`` as an operand of ``tb.matmul``.
     After: ``!tb.stensor<16x128xf16, S<3,3,4> o (16,128):(128,1)>``.
@@ -70,3 +172,24 @@ class PlanSwizzlePass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Plans the whole module."""
         plan_swizzle(op)
+
+
+@dataclass(frozen=True)
+class ExplainSwizzlePass(ModulePass):
+    """Prints, to standard error, what ``--plan-swizzle`` would choose and why; changes nothing.
+
+    For each shared tile: its accesses, the wavefronts that a block spends on them without a
+    swizzle, under the seeds' rule, under the best xor swizzle and the best padding, the least that
+    any layout needs, and the choice.
+
+    Example line::
+
+        %sx 16x128xf16: S<3,3,4> o (16,128):(128,1), ideal: no layout needs fewer wavefronts
+    """
+
+    name = "explain-swizzle"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Explains the whole module."""
+        for found in choose_layouts(op, every=True):
+            sys.stderr.write(explanation(found.value, found.patterns, found.choice))

@@ -1,4 +1,8 @@
-"""``--plan-swizzle`` gives the same layouts before scheduling and after it."""
+"""``--plan-swizzle`` before scheduling and after it: the schedule's accesses have the last word.
+
+Planned on a µGraph, by what operators declare, and again on its schedule, a buffer gets the layout
+that it gets when only the schedule is planned.
+"""
 
 import json
 from pathlib import Path
@@ -57,7 +61,7 @@ def check(module: ModuleOp) -> int:
     plain = tile_layouts(unscheduled)
     apply(unscheduled, PlanSwizzlePass())
     swizzled = tile_layouts(unscheduled)
-    apply(unscheduled, ScheduleThreadblockPass())
+    apply(unscheduled, ScheduleThreadblockPass(), PlanSwizzlePass())
     assert buffer_layouts(unscheduled) == buffer_layouts(scheduled)
     return sum(plain[name] != swizzled[name] for name in plain)
 

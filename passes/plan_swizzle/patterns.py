@@ -175,10 +175,8 @@ SAMPLE = 8
 @lru_cache(512)
 def _declared_coordinates(shape: tuple[int, ...], inner: int, walk: int, chunk: int) -> IntArray:
     """Lanes that step along ``walk``, then inwards to outwards, in chunks along ``inner``."""
-    steps = [
-        chunk if dim == inner and extent % chunk == 0 else 1 for dim, extent in enumerate(shape)
-    ]
-    counts = [extent // step for extent, step in zip(shape, steps, strict=True)]
+    steps = [chunk if dim == inner else 1 for dim in range(len(shape))]
+    counts = [-(-extent // step) for extent, step in zip(shape, steps, strict=True)]
     others = [dim for dim in reversed(range(len(shape))) if dim not in (walk, inner)]
     order = [walk, *([inner] if inner != walk else []), *others]
     index = np.arange(WARP * SAMPLE, dtype=np.int64)
@@ -195,9 +193,8 @@ def declared_pattern(
     access: SharedAccess, shape: tuple[int, ...], inner: int, element_bytes: int
 ) -> Pattern:
     """What an operator that is not scheduled yet says of an access, as warps would do it."""
-    width = access.chunk
-    while width * element_bytes > LINE_BYTES or shape[inner] % width:
-        width //= 2
+    # A last chunk may reach into the padding of its row, as the last line of ``ldmatrix`` does.
+    width = max(1, min(access.chunk, LINE_BYTES // element_bytes))
     rows = _declared_coordinates(shape, inner, access.walk, width)
     label = f"along dimension {access.walk} by {width}"
     return Pattern(label, Instruction.STORE, width, element_bytes, rows, 1)

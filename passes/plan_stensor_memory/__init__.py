@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -102,15 +101,6 @@ def _pairs(kernel: KernelOp, requests: dict[AllocOp, Request]) -> list[tuple[int
         for pair in in_place_pairs(kernel)
         if requests[pair.operand].lifetime.last == requests[pair.result].lifetime.first
     ]
-
-
-def shared_memory_peak(kernel: KernelOp, size_of: Callable[[AllocOp], int]) -> int:
-    """The bytes that a block will need where each buffer, its stages included, has another size."""
-    requests = {
-        buffer: Request(size_of(buffer), request.lifetime, request.alignment)
-        for buffer, request in memory_requests(kernel).items()
-    }
-    return certified_plan(kernel, requests, BEST_FIT_OF_ALL, STEP_LIMIT).plan.peak
 
 
 WORKING_REGISTERS = 80

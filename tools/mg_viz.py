@@ -1,4 +1,4 @@
-"""mg-viz: pictures of layouts, atoms, swizzles and bank conflicts, as SVG or LaTeX.
+"""mg-viz: pictures of layouts, atoms, swizzles, bank conflicts and memory plans, as SVG or LaTeX.
 
 ::
 
@@ -8,6 +8,7 @@
     mg-viz copy SM75_U32x4_LDSM_N -o copy.tex
     mg-viz swizzle 'S<3,3,3> o (8,64):(64,1)' -o swizzle.svg
     mg-viz banks 'S<3,3,3> o (8,64):(64,1)' '(8,8):(1,8)' -o banks.svg
+    mg-viz memory examples/rmsnorm_linear.mlir -o plan.svg
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from mugraph.dialects.cute.layout import is_layout
 from mugraph.dialects.cute.pictures import Picture
 from mugraph.dialects.cute.swizzle import ComposedLayout
 from mugraph.dialects.cute.tiled import TiledMma
+from mugraph.passes.targets import DEFAULT_TARGET
+from mugraph.tools.diagnostics import run_tool
 from mugraph.tools.mg_layout import evaluate
 
 
@@ -99,6 +102,30 @@ def _banks_command(options: argparse.Namespace) -> Picture:
     return pictures.banks_picture(_layout(options.layout), _plain(options.access), options.bits)
 
 
+class _MemoryPicture:
+    """The memory plans of a module; drawn as SVG only."""
+
+    def __init__(self, path: str, arch: str) -> None:
+        from mugraph.tools.memory_picture import memory_charts
+        from mugraph.tools.memory_plans import planned_module, shared_memory_limit
+
+        self.charts = memory_charts(planned_module(path, arch), shared_memory_limit(arch))
+
+    def to_svg(self) -> str:
+        """The picture as an SVG document."""
+        from mugraph.tools.memory_picture import to_svg
+
+        return to_svg(self.charts)
+
+    def to_latex(self) -> str:
+        """Raises LayoutError."""
+        raise LayoutError("Memory plans are drawn as SVG only: give a file that ends in .svg.")
+
+
+def _memory_command(options: argparse.Namespace) -> _MemoryPicture:
+    return _MemoryPicture(options.input, options.arch)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="mg-viz",
@@ -142,10 +169,13 @@ def _parser() -> argparse.ArgumentParser:
     result.add_argument("layout")
     result.add_argument("access", help="from (lane, value) to the layout's 1-D coordinate")
     bits(result)
+    result = command("memory", _memory_command, "the memory plans of a module's kernels")
+    result.add_argument("input", help="a .mlir file at any stage; what is missing is planned")
+    result.add_argument("--arch", default=DEFAULT_TARGET, help=f"the GPU ({DEFAULT_TARGET})")
     return parser
 
 
-def _write(picture: Picture, output: str | None) -> None:
+def _write(picture: Picture | _MemoryPicture, output: str | None) -> None:
     if output is None:
         print(picture.to_svg())
         return
@@ -158,6 +188,10 @@ def _write(picture: Picture, output: str | None) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 0 if the picture was drawn, 1 if not."""
     options = _parser().parse_args(arguments)
+    return run_tool("mg-viz", lambda: _run(options))
+
+
+def _run(options: argparse.Namespace) -> int:
     try:
         if getattr(options, "bits", 1) < 1:
             raise LayoutError(f"The bits of an element must be at least 1, not {options.bits}.")

@@ -1,0 +1,43 @@
+"""Modules at any stage, with their memory planned: what pictures of plans start from."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass, PassPipeline
+
+from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.sched import AllocOp, KernelOp
+from mugraph.passes.plan_stensor_memory import PlanSTensorMemoryPass
+from mugraph.passes.targets import target_named
+from mugraph.passes.transpile import transpile_pipeline
+from mugraph.tools.modules import make_context, read_module
+
+
+def shared_memory_limit(arch: str) -> int:
+    """The bytes of shared memory that a block may have; raises ``PassFailedException``."""
+    return target_named(arch).shared_memory_per_block
+
+
+def missing_passes(module: ModuleOp, arch: str) -> tuple[ModulePass, ...]:
+    """The passes that lead from a module to one whose memory is planned.
+
+    All of ``--transpile`` where a µGraph is left, the last planning pass where only offsets are
+    missing, and none where there is a plan.
+    """
+    if any(isinstance(op, CustomizedOp) for op in module.walk()) or not any(
+        isinstance(op, KernelOp) for op in module.walk()
+    ):
+        return transpile_pipeline(arch, check_hazards=False)
+    if any(isinstance(op, AllocOp) and op.byte_offset is None for op in module.walk()):
+        return (PlanSTensorMemoryPass(arch=arch),)
+    return ()
+
+
+def planned_module(path: str, arch: str) -> ModuleOp:
+    """The module of a file, with its memory planned."""
+    context = make_context()
+    target_named(arch)
+    module = read_module(path, context)
+    PassPipeline(missing_passes(module, arch)).apply(context, module)
+    module.verify()
+    return module

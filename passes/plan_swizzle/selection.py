@@ -42,6 +42,11 @@ class Certificate(Enum):
     ENUMERATED = "every swizzle and the paddings of one dimension at a time counted"
     KEPT = "kept: its accesses or its strides are not of a known kind"
 
+    @property
+    def is_proof(self) -> bool:
+        """Whether no layout of the space is better."""
+        return self in (Certificate.IDEAL, Certificate.EXHAUSTED)
+
 
 @dataclass(frozen=True, order=True)
 class Cost:

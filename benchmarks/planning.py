@@ -1,0 +1,444 @@
+"""Times the planning passes, and compares their plans with the seeds' heuristics and with bounds.
+
+    python benchmarks/planning.py --mugraphs FOLDER --output benchmarks/results/planning
+
+``FOLDER`` holds saved µGraphs in Mirage's JSON; without it (or MUGRAPH_SAVED) only random graphs
+are planned.  ``--minimalloc FOLDER`` adds packing instances in MiniMalloc's CSV (id, lower, upper,
+size).  ``--wall`` also times ``mg-opt --transpile -t cuda`` as a process, ``--hash-seeds N``
+compares the printed result of N processes with different hash seeds.  Times are CPU seconds of this
+process unless said otherwise, so that other work on the machine matters less.
+Writes NAME.json and NAME.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import hashlib
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import date
+from pathlib import Path
+
+from planning_graphs import perfect_packing, random_intervals, random_mugraph
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp
+
+from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.sched import (
+    BarrierOp,
+    EpilogueOp,
+    KernelOp,
+    StoreOp,
+    enclosing_loop,
+)
+from mugraph.dialects.sched.kernel import LINE_BYTES
+from mugraph.passes.analysis.lifetimes import Lifetime
+from mugraph.passes.plan_stensor_memory import memory_requests
+from mugraph.passes.plan_stensor_memory.allocate import Request, best_of_seed_fits
+from mugraph.passes.plan_stensor_memory.certificate import SHARED_MEMORY_CERTIFICATE
+from mugraph.passes.plan_stensor_memory.pack import pack
+from mugraph.passes.plan_swizzle import choose_layouts
+from mugraph.passes.schedule_threadblock.levels import find_levels
+from mugraph.passes.transpile import transpile_pipeline
+from mugraph.tools.import_mirage import import_mirage
+from mugraph.tools.modules import make_context
+
+
+@dataclass
+class GraphResult:
+    """One µGraph: seconds a pass, and ours against the seeds' rules."""
+
+    name: str
+    operators: int
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+    barriers: int = 0
+    seed_barriers: int = 0
+    peak: int = 0
+    peak_bound: int = 0
+    seed_peak: int = 0
+    wavefronts: int = 0
+    seed_wavefronts: int = 0
+    ideal_wavefronts: int = 0
+    buffers: int = 0
+    certified_layouts: int = 0
+    wall: float | None = None
+    cpu: float | None = None
+
+
+@dataclass
+class PackingResult:
+    """One packing instance."""
+
+    name: str
+    buffers: int
+    peak: int
+    bound: int
+    seed_peak: int
+    seconds: float
+
+
+def seed_barriers(graph: CustomizedOp, *, writes_back: bool) -> int:
+    """Barriers that a thread arrives at by the seeds' rule: one between successive depths.
+
+    The loop and what follows it begin with a barrier each; sums kept in registers are written to
+    shared memory after the loop, in a depth of their own.
+    """
+    levels = find_levels(graph)
+    after = len(levels.after)
+    in_loop = len(levels.body) * graph.forloop_range
+    return in_loop + max(after, 1) + (writes_back and after > 0)
+
+
+def writes_back(kernel: KernelOp) -> bool:
+    """Whether sums are stored from registers after the loop."""
+    return any(
+        isinstance(op, StoreOp) and isinstance(op.parent_op(), EpilogueOp)
+        for op in kernel.body.walk()
+    )
+
+
+def executed_barriers(kernel: KernelOp) -> int:
+    """Barriers that a thread arrives at."""
+    total = 0
+    for op in kernel.body.walk():
+        if isinstance(op, BarrierOp):
+            loop = enclosing_loop(op)
+            total += 1 if loop is None else loop.iterations
+    return total
+
+
+def measure(module: ModuleOp, name: str, arch: str) -> GraphResult:
+    """Runs the pipeline on a module and compares what it plans."""
+    context = make_context()
+    graphs = [op for op in module.walk() if isinstance(op, CustomizedOp)]
+    result = GraphResult(name, sum(len(graph.body.block.ops) for graph in graphs))
+    unscheduled: list[CustomizedOp] = []
+    unswizzled = module
+    for pass_ in transpile_pipeline(arch):
+        if pass_.name == "schedule-threadblock":
+            graphs = [op for op in module.clone().walk() if isinstance(op, CustomizedOp)]
+            unscheduled = graphs
+        if pass_.name == "plan-swizzle":
+            unswizzled = module.clone()
+        start = time.process_time()
+        pass_.apply(context, module)
+        result.seconds[pass_.name] = time.process_time() - start
+    for found in choose_layouts(unswizzled):
+        result.wavefronts += found.choice.chosen.cost.wavefronts
+        result.seed_wavefronts += found.choice.seed.cost.wavefronts
+        result.ideal_wavefronts += found.choice.ideal
+        result.buffers += 1
+        result.certified_layouts += found.choice.certificate.is_proof
+    kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
+    for graph, kernel in zip(unscheduled, kernels, strict=True):
+        result.seed_barriers += seed_barriers(graph, writes_back=writes_back(kernel))
+    for kernel in kernels:
+        result.barriers += executed_barriers(kernel)
+        result.peak += kernel.smem_bytes or 0
+        requests = list(memory_requests(kernel).values())
+        result.seed_peak += best_of_seed_fits(requests, LINE_BYTES).peak
+        result.peak_bound += certified_bound(kernel)
+    return result
+
+
+def certified_bound(kernel: KernelOp) -> int:
+    """The lower bound that the kernel's certificate records."""
+    certificate = kernel.attributes[SHARED_MEMORY_CERTIFICATE]
+    if not isinstance(certificate, DictionaryAttr):
+        raise TypeError(f"{certificate} is no certificate")
+    bound = certificate.data["bound"]
+    if not isinstance(bound, IntegerAttr):
+        raise TypeError(f"{bound} is no number of bytes")
+    return bound.value.data
+
+
+def saved_mugraphs(folder: Path) -> Iterator[tuple[str, ModuleOp]]:
+    """Every µGraph of the JSON files of a folder, by file and index."""
+    for path in sorted(folder.glob("*.json")):
+        text = path.read_text(encoding="utf-8")
+        graphs = json.loads(text)
+        count = len(graphs) if isinstance(graphs[0], list) else 1
+        for index in range(count):
+            yield f"{path.stem} {index}", import_mirage(text, index)[0]
+
+
+def transpile_process(module: ModuleOp, folder: Path, arch: str) -> tuple[float, float, str]:
+    """Wall seconds, CPU seconds and a digest of the output of ``mg-opt`` on a module."""
+    source = folder / "graph.mlir"
+    source.write_text(str(module), encoding="utf-8")
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    start = time.perf_counter()
+    done = subprocess.run(
+        ["mg-opt", f"--transpile=arch={arch}", "-t", "cuda", str(source)],
+        capture_output=True,
+        check=True,
+    )
+    wall = time.perf_counter() - start
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return wall, cpu, hashlib.sha256(done.stdout).hexdigest()
+
+
+def differing_outputs(modules: Sequence[ModuleOp], seeds: int, arch: str) -> int:
+    """How many of the modules do not give the same bytes with every hash seed."""
+    differing = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for module in modules:
+            digests: set[str] = set()
+            for seed in range(seeds):
+                os.environ["PYTHONHASHSEED"] = str(seed)
+                digests.add(transpile_process(module, Path(folder), arch)[2])
+            differing += len(digests) > 1
+    os.environ.pop("PYTHONHASHSEED", None)
+    return differing
+
+
+def minimalloc_instance(path: Path) -> list[Request]:
+    """An instance in MiniMalloc's CSV: id, lower (first time), upper (one past the last), size."""
+    with path.open(encoding="utf-8", newline="") as stream:
+        return [
+            Request(int(row["size"]), Lifetime(int(row["lower"]), int(row["upper"]) - 1))
+            for row in csv.DictReader(stream)
+        ]
+
+
+def measure_packing(name: str, requests: Sequence[Request], alignment: int) -> PackingResult:
+    """Packs one instance."""
+    start = time.process_time()
+    found = pack(requests, alignment)
+    seconds = time.process_time() - start
+    seed = best_of_seed_fits(requests, alignment).peak
+    return PackingResult(name, len(requests), found.plan.peak, found.bound, seed, seconds)
+
+
+def packing_instances(minimalloc: Path | None) -> Iterator[tuple[str, Sequence[Request], int]]:
+    """Names, buffers and alignments."""
+    for buffers in (10, 20, 30, 50, 100, 300, 1000):
+        for seed in range(10 if buffers <= 100 else 2):
+            yield f"intervals {buffers}", random_intervals(buffers, seed), LINE_BYTES
+    for buffers in (10, 20, 30, 50, 100, 300):
+        for seed in range(10 if buffers <= 100 else 2):
+            yield f"perfect {buffers}", perfect_packing(buffers, seed)[0], LINE_BYTES
+    if minimalloc is not None:
+        for path in sorted(minimalloc.glob("*.csv")):
+            yield path.stem, minimalloc_instance(path), 1
+
+
+# --- tables ---
+
+
+def _row(cells: Sequence[object]) -> str:
+    return "| " + " | ".join(str(cell) for cell in cells) + " |"
+
+
+def _head(names: Sequence[str]) -> list[str]:
+    return [_row(names), _row(["---"] * len(names))]
+
+
+def _group(name: str) -> str:
+    return name.rsplit(" ", 1)[0]
+
+
+def _quality(results: Sequence[GraphResult]) -> list[str]:
+    """Ours against the seeds' rules, a line a group of graphs."""
+    lines = _head(
+        (
+            "graphs",
+            "count",
+            "barriers: fewer / equal / more",
+            "sum, ours : seeds' rule",
+            "peak: less / equal / more",
+            "sum of bytes, ours : best fit",
+            "plans proved optimal",
+            "largest gap",
+            "wavefronts: fewer / equal / more",
+            "sum, ours : seeds' rule : ideal",
+            "layouts proved best",
+        )
+    )
+    groups = list(dict.fromkeys(_group(result.name) for result in results))
+    for group in [*groups, "all"]:
+        own = [r for r in results if group in ("all", _group(r.name))]
+        gap = max(r.peak / max(r.peak_bound, 1) - 1 for r in own)
+        lines.append(
+            _row(
+                (
+                    group,
+                    len(own),
+                    _compared([(r.barriers, r.seed_barriers) for r in own]),
+                    f"{sum(r.barriers for r in own)} : {sum(r.seed_barriers for r in own)}",
+                    _compared([(r.peak, r.seed_peak) for r in own]),
+                    f"{sum(r.peak for r in own)} : {sum(r.seed_peak for r in own)}",
+                    f"{sum(r.peak <= r.peak_bound for r in own)} of {len(own)}",
+                    f"{100 * gap:.1f} %",
+                    _compared([(r.wavefronts, r.seed_wavefronts) for r in own]),
+                    f"{sum(r.wavefronts for r in own)} : {sum(r.seed_wavefronts for r in own)} : "
+                    f"{sum(r.ideal_wavefronts for r in own)}",
+                    f"{sum(r.certified_layouts for r in own)} of {sum(r.buffers for r in own)}",
+                )
+            )
+        )
+    return lines
+
+
+def _compared(pairs: Sequence[tuple[int, int]]) -> str:
+    less = sum(ours < theirs for ours, theirs in pairs)
+    more = sum(ours > theirs for ours, theirs in pairs)
+    return f"{less} / {len(pairs) - less - more} / {more}"
+
+
+def _times(results: Sequence[GraphResult]) -> list[str]:
+    """Mean and greatest seconds a pass, a line a group of graphs."""
+    passes = list(dict.fromkeys(name for r in results for name in r.seconds))
+    lines = _head(("graphs", "operators", *passes))
+    for group in dict.fromkeys(_group(result.name) for result in results):
+        own = [r for r in results if _group(r.name) == group]
+        cells: list[str] = []
+        for name in passes:
+            seconds = [r.seconds.get(name, 0.0) for r in own]
+            cells.append(f"{sum(seconds) / len(seconds):.3f} ({max(seconds):.3f})")
+        operators = f"{min(r.operators for r in own)} to {max(r.operators for r in own)}"
+        lines.append(_row((group, operators, *cells)))
+    return lines
+
+
+def _packing(results: Sequence[PackingResult]) -> list[str]:
+    lines = _head(
+        (
+            "instances",
+            "count",
+            "proved optimal",
+            "largest gap to the bound",
+            "best of the seeds' fits, over the bound",
+            "better than those",
+            "seconds, mean (most)",
+        )
+    )
+    for name in dict.fromkeys(result.name for result in results):
+        own = [r for r in results if r.name == name]
+        gap = max(r.peak / r.bound - 1 for r in own)
+        seed = max(r.seed_peak / r.bound - 1 for r in own)
+        seconds = [r.seconds for r in own]
+        lines.append(
+            _row(
+                (
+                    name,
+                    len(own),
+                    sum(r.peak <= r.bound for r in own),
+                    f"{100 * gap:.1f} %",
+                    f"{100 * seed:.1f} %",
+                    sum(r.peak < r.seed_peak for r in own),
+                    f"{sum(seconds) / len(seconds):.3f} ({max(seconds):.3f})",
+                )
+            )
+        )
+    return lines
+
+
+def report(
+    saved: Sequence[GraphResult],
+    random: Sequence[GraphResult],
+    packing: Sequence[PackingResult],
+    notes: Sequence[str],
+) -> str:
+    """The tables in Markdown."""
+    lines = [
+        "# Planning passes",
+        "",
+        f"{date.today().isoformat()}, Python {platform.python_version()}, {platform.machine()}. "
+        "Seconds are CPU seconds of one process, mean and in brackets the most.",
+        "",
+        *[f"- {note}" for note in notes],
+        "",
+    ]
+    for title, results in (("Saved µGraphs", saved), ("Random µGraphs", random)):
+        if results:
+            lines += [f"## {title}", "", *_quality(results), "", *_times(results), ""]
+        walls = [r for r in results if r.wall is not None and r.cpu is not None]
+        if walls:
+            most = max(walls, key=lambda r: r.wall or 0)
+            lines += [
+                f"`mg-opt --transpile -t cuda` as a process, {len(walls)} graphs: wall mean "
+                f"{sum(r.wall or 0 for r in walls) / len(walls):.2f} s, most {most.wall:.2f} s "
+                f"({most.name}); CPU mean {sum(r.cpu or 0 for r in walls) / len(walls):.2f} s, "
+                f"most {max(r.cpu or 0 for r in walls):.2f} s.",
+                "",
+            ]
+    lines += ["## Packing", "", *_packing(packing), ""]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Runs what the options say."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("--mugraphs", type=Path, default=os.environ.get("MUGRAPH_SAVED"))
+    parser.add_argument("--minimalloc", type=Path)
+    parser.add_argument("--output", default="planning")
+    parser.add_argument("--arch", default="sm_90a")
+    parser.add_argument("--sizes", default="10,30,100,300,1000")
+    parser.add_argument("--every", type=int, default=1, help="only every so many saved µGraphs")
+    parser.add_argument("--wall", action="store_true")
+    parser.add_argument("--hash-seeds", type=int, default=0)
+    options = parser.parse_args()
+    notes: list[str] = []
+    saved: list[GraphResult] = []
+    modules: list[ModuleOp] = []
+    folder = Path(options.mugraphs) if options.mugraphs else None
+    if folder is not None and folder.is_dir():
+        with tempfile.TemporaryDirectory() as scratch:
+            for name, module in list(saved_mugraphs(folder))[:: options.every]:
+                modules.append(module.clone())
+                result = measure(module, name, options.arch)
+                if options.wall:
+                    result.wall, result.cpu, _ = transpile_process(
+                        modules[-1], Path(scratch), options.arch
+                    )
+                saved.append(result)
+                print(name, file=sys.stderr)
+    else:
+        notes.append("No saved µGraphs were given.")
+    random: list[GraphResult] = []
+    for size in [int(part) for part in options.sizes.split(",") if part]:
+        for seed in range(3 if size <= 100 else 1):
+            name = f"random {size} {seed}"
+            random.append(measure(random_mugraph(size, seed), name, options.arch))
+            print(name, random[-1].seconds, file=sys.stderr)
+    packing = [
+        measure_packing(name, requests, alignment)
+        for name, requests, alignment in packing_instances(options.minimalloc)
+    ]
+    if options.minimalloc is None:
+        notes.append(
+            "MiniMalloc's own instances are not in this repository (`--minimalloc FOLDER` adds "
+            "them); in their place stand random intervals and rectangles cut without waste, whose "
+            "optimum is their height."
+        )
+    if options.hash_seeds and modules:
+        chosen = modules[:: max(1, len(modules) // 8)]
+        differing = differing_outputs(chosen, options.hash_seeds, options.arch)
+        notes.append(
+            f"{len(chosen)} saved µGraphs printed as CUDA with {options.hash_seeds} hash seeds: "
+            f"{differing} differ."
+        )
+    everything = {
+        "date": date.today().isoformat(),
+        "notes": notes,
+        "saved": [asdict(result) for result in saved],
+        "random": [asdict(result) for result in random],
+        "packing": [asdict(result) for result in packing],
+    }
+    Path(f"{options.output}.json").write_text(json.dumps(everything, indent=1) + "\n")
+    Path(f"{options.output}.md").write_text(report(saved, random, packing, notes))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

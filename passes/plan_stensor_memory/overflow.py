@@ -90,8 +90,9 @@ def advice(requests: dict[AllocOp, Request], peak: int, limit: int) -> str:
             f"tensors over about {factor} times as many blocks ('grid')."
         )
     return (
-        f"Only {moving} bytes are tiles that the for-loop cuts, so that more iterations are not "
-        f"enough: split the tensors over about {factor} times as many blocks ('grid')."
+        f"{moving} bytes are tiles that the for-loop cuts: more iterations ('forloop') shrink them "
+        f"and what is computed from them, but they alone are not enough; about {factor} times as "
+        "many blocks ('grid') shrink the rest, too."
     )
 
 

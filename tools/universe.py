@@ -23,11 +23,11 @@ DIALECTS = {
 # In the order in which `--transpile` runs them, `transpile` itself last.
 PASSES = {
     "decompose-threadblock": "mugraph.passes.decompose_threadblock:DecomposeThreadblockPass",
-    "mask-ragged": "mugraph.passes.mask_ragged:MaskRaggedPass",
     "fuse-threadblock": "mugraph.passes.fuse_threadblock:FuseThreadblockPass",
     "resolve-layout": "mugraph.passes.resolve_layout:ResolveLayoutPass",
     "plan-dtensor-memory": "mugraph.passes.plan_dtensor_memory:PlanDTensorMemoryPass",
     "schedule-threadblock": "mugraph.passes.schedule_threadblock:ScheduleThreadblockPass",
+    "explain-schedule": "mugraph.passes.schedule_threadblock.explain:ExplainSchedulePass",
     "plan-swizzle": "mugraph.passes.plan_swizzle:PlanSwizzlePass",
     "explain-swizzle": "mugraph.passes.plan_swizzle:ExplainSwizzlePass",
     "plan-stensor-memory": "mugraph.passes.plan_stensor_memory:PlanSTensorMemoryPass",

@@ -26,7 +26,6 @@ from mugraph.dialects.sched.compute import (
     ReduceOp,
     StoreOp,
 )
-from mugraph.dialects.sched.mask import MaskOp
 from mugraph.dialects.sched.roles import (
     AcquireOp,
     BulkCopyOp,
@@ -77,7 +76,6 @@ Sched = Dialect(
         FillOp,
         ElementwiseOp,
         ReduceOp,
-        MaskOp,
         MmaOp,
         StoreOp,
         AccumulateOp,
@@ -126,7 +124,6 @@ __all__ = [
     "KernelOp",
     "LaunchOp",
     "LinearPartitionAttr",
-    "MaskOp",
     "MmaOp",
     "PhaseOp",
     "PrologueOp",

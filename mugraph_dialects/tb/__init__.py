@@ -9,7 +9,6 @@ from xdsl.ir import Dialect
 
 from mugraph.dialects.elementwise import EpilogueAttr, ScalarFunctionAttr
 from mugraph.dialects.precision import Precision, PrecisionAttr
-from mugraph.dialects.ragged import RaggedAttr
 from mugraph.dialects.tb.accumulate import (
     AccumulatorKind,
     AccumulatorKindAttr,
@@ -51,7 +50,6 @@ from mugraph.dialects.tb.compute import (
     UnaryOp,
     epilogue_of,
 )
-from mugraph.dialects.tb.mask import MaskOp
 from mugraph.dialects.tb.memory import NOT_SPLIT, InputOp, OutputOp, enclosing_graph
 from mugraph.dialects.tb.types import STensorType
 
@@ -63,7 +61,6 @@ Tb = Dialect(
         MatmulOp,
         *ELEMENTWISE_OPERATORS,
         CastOp,
-        MaskOp,
         RmsNormOp,
         ReductionOp,
         ReductionToDimxStridedOp,
@@ -72,7 +69,7 @@ Tb = Dialect(
         ForloopAccumSumToDimxStridedOp,
         ForloopAccumSumToDimxContiguousOp,
     ],
-    [STensorType, EpilogueAttr, ScalarFunctionAttr, AccumulatorKindAttr, PrecisionAttr, RaggedAttr],
+    [STensorType, EpilogueAttr, ScalarFunctionAttr, AccumulatorKindAttr, PrecisionAttr],
 )
 
 __all__ = [
@@ -100,7 +97,6 @@ __all__ = [
     "Groups",
     "InputOp",
     "LogOp",
-    "MaskOp",
     "MatmulOp",
     "MulOp",
     "MulScalarOp",
@@ -108,7 +104,6 @@ __all__ = [
     "PowOp",
     "Precision",
     "PrecisionAttr",
-    "RaggedAttr",
     "ReductionOp",
     "ReductionToDimxContiguousOp",
     "ReductionToDimxStridedOp",

@@ -28,10 +28,7 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     value_label,
 )
-from mugraph.passes.analysis.lifetimes import Lifetime
-from mugraph.passes.plan_stensor_memory import choose_plan, registers_wanted
-from mugraph.passes.plan_stensor_memory.allocate import Request
-from mugraph.passes.schedule_threadblock.build import Draft, arrange, draft_kernel
+from mugraph.passes.schedule_threadblock.build import draft_kernel
 from mugraph.passes.schedule_threadblock.builder import Choices
 from mugraph.passes.schedule_threadblock.choose import (
     ACCUMULATOR_REGISTERS,
@@ -41,14 +38,8 @@ from mugraph.passes.schedule_threadblock.choose import (
     choose_warp_layout,
 )
 from mugraph.passes.schedule_threadblock.levels import Levels, find_levels
-from mugraph.passes.schedule_threadblock.model import Graph, lifetimes
-from mugraph.passes.schedule_threadblock.plan import (
-    Objective,
-    Schedule,
-    choose_schedule,
-    pareto_front,
-)
-from mugraph.passes.schedule_threadblock.tasks import kernel_graph, swizzled_twins
+from mugraph.passes.schedule_threadblock.plan import Objective, choose_schedule
+from mugraph.passes.schedule_threadblock.proposal import Proposal, propose
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 __all__ = ["ScheduleThreadblockPass", "schedule_threadblock"]
@@ -107,70 +98,6 @@ def _bytes_loaded_an_iteration(levels: Levels) -> int:
     )
 
 
-@dataclass(frozen=True)
-class Proposal:
-    """A draft for some number of stages, with what the choice of its schedule needs."""
-
-    draft: Draft
-    twins: dict[Operation, Operation]
-    graph: Graph
-    target: Target
-
-    def arranged(self, schedule: Schedule) -> sched.KernelOp:
-        """The draft's kernel by a schedule."""
-        return arrange(self.draft, schedule.barriers, schedule.regions)
-
-    def packed_bytes(self, schedule: Schedule) -> int:
-        """The bytes a block needs by a schedule once its buffers are packed."""
-        requests = [
-            Request(buffer.size, Lifetime(*life))
-            for buffer, life in zip(
-                self.graph.buffers,
-                lifetimes(self.graph, schedule.barriers, schedule.regions),
-                strict=True,
-            )
-            if life is not None
-        ]
-        return choose_plan(requests, "best-of-all").peak
-
-    def resident_blocks(self, smem: int) -> int:
-        """How many blocks of that many bytes share a multiprocessor."""
-        kernel = self.draft.kernel
-        return self.target.resident_blocks(
-            math.prod(kernel.grid_dim), kernel.threads, smem, registers_wanted(kernel)
-        )
-
-    def fitting_schedule(self, objective: Objective) -> Schedule | None:
-        """The best schedule that fits a block's memory, if one does.
-
-        A barrier more outside the loop is taken where it lets another block share the
-        multiprocessor.
-        """
-        limit = self.target.shared_memory_per_block
-        best = choose_schedule(self.graph, objective)
-        packed = self.packed_bytes(best)
-        if packed <= limit and self.resident_blocks(packed) == self.resident_blocks(0):
-            return best
-        found = best if packed <= limit else None
-        for other in pareto_front(self.graph):
-            bytes_needed = self.packed_bytes(other)
-            if bytes_needed > limit:
-                continue
-            gains = found is not None and (
-                other.barriers.loop == found.barriers.loop
-                and self.resident_blocks(bytes_needed) > self.resident_blocks(packed)
-            )
-            if found is None or gains:
-                found, packed = other, bytes_needed
-        return found
-
-
-def propose(draft: Draft, target: Target) -> Proposal:
-    """What the choice of a draft's schedule needs."""
-    twins = swizzled_twins(draft.kernel)
-    return Proposal(draft, twins, kernel_graph(draft.kernel, draft.tasks, twins), target)
-
-
 def schedule_graph(
     graph: CustomizedOp,
     target: Target,
@@ -203,8 +130,19 @@ def schedule_graph(
         schedule = candidate.fitting_schedule(objective)
         if schedule is not None:
             return candidate.arranged(schedule)
-    schedule = proposal.fitting_schedule(objective) or choose_schedule(proposal.graph, objective)
+    schedule = proposal.fitting_schedule(objective) or proposal.smallest_schedule()
     return proposal.arranged(schedule)
+
+
+def objective_named(name: str) -> Objective:
+    """The objective of that name; raises ``PassFailedException`` listing the known ones."""
+    for objective in Objective:
+        if objective.value == name:
+            return objective
+    known = ", ".join(objective.value for objective in Objective)
+    raise PassFailedException(
+        f"--schedule-threadblock: unknown objective '{name}'; expected one of {known}"
+    )
 
 
 def require_layouts(graph: CustomizedOp) -> None:
@@ -233,7 +171,10 @@ def unused_symbol(module: ModuleOp, wish: str, kernels: Sequence[sched.KernelOp]
 
 
 def schedule_threadblock(
-    module: ModuleOp, function: FuncOp, target: Target
+    module: ModuleOp,
+    function: FuncOp,
+    target: Target,
+    objective: Objective = Objective.BARRIERS_FIRST,
 ) -> Sequence[sched.KernelOp]:
     """Replaces every custom kernel of a function by the launch of its schedule."""
     kernels: list[sched.KernelOp] = []
@@ -241,7 +182,7 @@ def schedule_threadblock(
     for index, graph in enumerate(graphs):
         require_layouts(graph)
         symbol = unused_symbol(module, f"{function.sym_name.data}_custom{index}", kernels)
-        kernel = schedule_graph(graph, target, symbol)
+        kernel = schedule_graph(graph, target, symbol, objective)
         kernels.append(kernel)
         launch = sched.LaunchOp(symbol, graph.inputs, [value.type for value in graph.results])
         offsets = graph.workspace_offsets()
@@ -262,19 +203,26 @@ class ScheduleThreadblockPass(ModulePass):
     schedules with so few takes one of least peak shared memory; pipelines the loop with the fewest
     stages that cover the latency of device memory, keeps accumulators in registers while they fit,
     and chooses the tensor-core instruction, the warps' arrangement and the vector width of every
-    access; all of it stands in the result.  Pre-conditions: ``--resolve-layout``, and
-    ``--decompose-threadblock`` where the graph has composite operators.
+    access; all of it stands in the result.  ``sched.schedule_certificate`` on the kernel records
+    barriers and peak with their bounds.
+
+    ``objective`` is ``barriers-first``; ``memory-first``, which takes the least peak that any
+    number of barriers allows; or ``pareto``, which also prints, to stderr, every schedule that no
+    other beats in both.  Pre-conditions: ``--resolve-layout``, and ``--decompose-threadblock``
+    where the graph has composite operators.
     """
 
     name = "schedule-threadblock"
 
     arch: str = DEFAULT_TARGET
+    objective: str = Objective.BARRIERS_FIRST.value
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Schedules every function of the module; kernels stand before the function."""
         target = target_named(self.arch)
+        objective = objective_named(self.objective)
         for function in tuple(op.body.block.ops):
             if isinstance(function, FuncOp):
-                kernels = schedule_threadblock(op, function, target)
+                kernels = schedule_threadblock(op, function, target, objective)
                 for kernel in kernels:
                     op.body.block.insert_op_before(kernel, function)

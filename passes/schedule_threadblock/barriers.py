@@ -235,9 +235,10 @@ def fewest_barriers(graph: Graph) -> FewestBarriers:
     choices: list[Barriers] = []
     straight: Witness | None = None
     loop = least
+    has_loop = any(task.phase is Phase.LOOP for task in graph.tasks)
     # One barrier more in the body costs one an iteration and cannot save more than the rest has.
-    while best is None or loop * graph.iterations + least_after <= best:
-        for before in (0, 1):
+    while best is None or (has_loop and loop * graph.iterations + least_after <= best):
+        for before in (0, 1) if has_loop else (0,):
             found = _after_loop(graph, before, loop)
             if found is None:
                 continue
@@ -256,16 +257,26 @@ def fewest_barriers(graph: Graph) -> FewestBarriers:
 def level_barriers(graph: Graph) -> Barriers:
     """What the seeds' rule takes: in each phase one barrier between successive depths.
 
-    A task's depth is the longest chain of dependences that ends in it, crossing or not; the loop
-    and what follows it begin with a barrier each.  Source: seed 000 "TB Graph Scheduling".
+    A task's depth is the longest chain of dependences that ends in it, crossing or not.  The loop
+    begins with a barrier too, unless it begins with a wait, which has a depth of its own; so does
+    what follows the loop.  Source: seed 000 "TB Graph Scheduling".
     """
-    depths = {Phase.BEFORE: 0, Phase.LOOP: 0, Phase.AFTER: 0}
+    looped = [index for index, task in enumerate(graph.tasks) if task.phase is Phase.LOOP]
+    waits = bool(looped) and graph.tasks[looped[0]].latest == 0
     depth = [0] * len(graph.tasks)
+    if waits:
+        for index in looped[1:]:
+            depth[index] = 1
     for dependence in sorted(graph.dependences, key=lambda item: item.after):
-        phase = graph.tasks[dependence.after].phase
-        if dependence.distance == 0 and graph.tasks[dependence.before].phase is phase:
-            depth[dependence.after] = max(depth[dependence.after], depth[dependence.before] + 1)
-            depths[phase] = max(depths[phase], depth[dependence.after])
-    has_loop = any(task.phase is Phase.LOOP for task in graph.tasks)
-    has_rest = any(task.phase is Phase.AFTER for task in graph.tasks)
-    return Barriers(0, depths[Phase.LOOP] + has_loop, depths[Phase.AFTER] + has_rest)
+        before, after = dependence.before, dependence.after
+        if dependence.distance == 0 and graph.tasks[before].phase is graph.tasks[after].phase:
+            depth[after] = max(depth[after], depth[before] + 1)
+    deepest = {phase: 0 for phase in Phase}
+    for task, reached in zip(graph.tasks, depth, strict=True):
+        deepest[task.phase] = max(deepest[task.phase], reached)
+    phases = {task.phase for task in graph.tasks}
+    return Barriers(
+        0,
+        deepest[Phase.LOOP] + (bool(looped) and not waits),
+        deepest[Phase.AFTER] + (Phase.AFTER in phases and len(phases) > 1),
+    )

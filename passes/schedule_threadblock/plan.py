@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from mugraph.dialects.kn import Phase
@@ -14,7 +14,7 @@ from mugraph.passes.schedule_threadblock.barriers import (
 )
 from mugraph.passes.schedule_threadblock.model import Barriers, Graph
 from mugraph.passes.schedule_threadblock.regions import (
-    EXACT_STEPS,
+    EXACT_TASKS,
     assign_regions,
     lower_bound,
 )
@@ -37,7 +37,8 @@ class Schedule:
 
     A thread arrives at ``executed`` barriers, of which ``barrier_bound`` cannot be avoided;
     ``peak`` bytes are alive in the fullest region, and no schedule with as many barriers has less
-    than ``peak_bound``.
+    than ``peak_bound``.  ``is_optimal``: it is proved that no schedule has fewer of one and no more
+    of the other.
     """
 
     barriers: Barriers
@@ -46,6 +47,7 @@ class Schedule:
     barrier_bound: int
     peak: int
     peak_bound: int
+    is_optimal: bool
 
     @property
     def key(self) -> tuple[int, int, Barriers]:
@@ -54,7 +56,7 @@ class Schedule:
 
 
 def _schedule(
-    graph: Graph, barriers: Barriers, bound: int, below: int | None, steps: int
+    graph: Graph, barriers: Barriers, bound: int, below: int | None, steps: int | None
 ) -> Schedule | None:
     limits = windows(graph, barriers)
     if limits is None:
@@ -63,11 +65,12 @@ def _schedule(
     if found is None:
         return None
     executed = barriers.executed(graph.iterations)
-    return Schedule(barriers, found.regions, executed, bound, found.peak, found.bound)
+    optimal = found.is_optimal and executed == bound
+    return Schedule(barriers, found.regions, executed, bound, found.peak, found.bound, optimal)
 
 
 def least_barriers_schedule(
-    graph: Graph, fewest: FewestBarriers | None = None, steps: int = EXACT_STEPS
+    graph: Graph, fewest: FewestBarriers | None = None, steps: int | None = None
 ) -> Schedule:
     """The schedule of least peak among those with the fewest barriers."""
     fewest = fewest or fewest_barriers(graph)
@@ -78,9 +81,7 @@ def least_barriers_schedule(
     ]
     best = min(found, key=lambda schedule: schedule.key)
     bound = min(schedule.peak_bound for schedule in found)
-    return Schedule(
-        best.barriers, best.regions, best.executed, best.barrier_bound, best.peak, bound
-    )
+    return replace(best, peak_bound=bound, is_optimal=best.peak == bound)
 
 
 def _more_barriers(graph: Graph, fewest: FewestBarriers) -> Iterator[Barriers]:
@@ -88,11 +89,12 @@ def _more_barriers(graph: Graph, fewest: FewestBarriers) -> Iterator[Barriers]:
     loop_tasks = sum(task.phase is Phase.LOOP for task in graph.tasks)
     late_tasks = sum(task.phase is Phase.AFTER for task in graph.tasks)
     least = fewest.choices[0]
+    loops = range(min(choice.loop for choice in fewest.choices), loop_tasks + 2)
+    afters = range(late_tasks + 1)
+    if len(graph.tasks) > EXACT_TASKS:
+        loops, afters = _thinned(loops), _thinned(afters)
     every = [
-        Barriers(before, loop, after)
-        for before in (0, 1)
-        for loop in range(min(choice.loop for choice in fewest.choices), loop_tasks + 2)
-        for after in range(late_tasks + 1)
+        Barriers(before, loop, after) for before in (0, 1) for loop in loops for after in afters
     ]
     every.sort(key=lambda barriers: (barriers.executed(graph.iterations), barriers))
     for barriers in every:
@@ -100,15 +102,26 @@ def _more_barriers(graph: Graph, fewest: FewestBarriers) -> Iterator[Barriers]:
             yield barriers
 
 
-def pareto_front(
-    graph: Graph, steps: int = EXACT_STEPS, trials: int = FRONT_TRIALS
-) -> list[Schedule]:
-    """The schedules that no other beats in both barriers and peak, fewest barriers first.
+def _thinned(counts: Sequence[int]) -> list[int]:
+    """The first of several numbers, and those 1, 2, 4, 8 ... behind it, to the last."""
+    places = [0, *(1 << power for power in range(len(counts).bit_length()))]
+    return sorted({counts[place] for place in places if place < len(counts)} | {counts[-1]})
 
-    Ends after ``trials`` numbers of barriers, or where no number of barriers can save more.
+
+def improvements(
+    graph: Graph, steps: int | None = None, trials: int = FRONT_TRIALS
+) -> Iterator[Schedule]:
+    """Schedules of ever more barriers and ever less memory, that of fewest barriers first.
+
+    Ends after ``trials`` numbers of barriers, or where no number of barriers can save more.  For
+    graphs beyond ``EXACT_TASKS`` only numbers at doubling distances are looked at, and not as hard.
     """
     fewest = fewest_barriers(graph)
-    front = [least_barriers_schedule(graph, fewest, steps)]
+    last = least_barriers_schedule(graph, fewest, steps)
+    yield last
+    is_small = len(graph.tasks) <= EXACT_TASKS
+    if not is_small:
+        steps, trials = 0, trials // 10
     most = Barriers(
         1,
         sum(task.phase is Phase.LOOP for task in graph.tasks) + 1,
@@ -116,19 +129,36 @@ def pareto_front(
     )
     limits = windows(graph, most)
     least = 0 if limits is None else lower_bound(graph, most, limits)
+    proved = last.is_optimal and is_small
     for trial, barriers in enumerate(_more_barriers(graph, fewest)):
-        if trial >= trials or front[-1].peak <= least:
-            break
-        better = _schedule(graph, barriers, fewest.executed, front[-1].peak, steps)
-        if better is not None:
-            if better.executed == front[-1].executed:
-                front.pop()
-            front.append(better)
+        if trial >= trials or last.peak <= least:
+            return
+        better = _schedule(graph, barriers, fewest.executed, last.peak, steps)
+        if better is None:
+            continue
+        proved = proved and better.peak == better.peak_bound
+        if better.peak < last.peak:
+            last = replace(better, is_optimal=proved)
+            yield last
+
+
+def pareto_front(
+    graph: Graph, steps: int | None = None, trials: int = FRONT_TRIALS
+) -> list[Schedule]:
+    """The schedules that no other beats in both barriers and peak, fewest barriers first.
+
+    As far as :func:`improvements` goes.
+    """
+    front: list[Schedule] = []
+    for schedule in improvements(graph, steps, trials):
+        if front and schedule.executed == front[-1].executed:
+            front.pop()
+        front.append(schedule)
     return front
 
 
 def choose_schedule(
-    graph: Graph, objective: Objective = Objective.BARRIERS_FIRST, steps: int = EXACT_STEPS
+    graph: Graph, objective: Objective = Objective.BARRIERS_FIRST, steps: int | None = None
 ) -> Schedule:
     """The schedule that an objective asks for; ``PARETO`` takes the one of fewest barriers."""
     if objective is Objective.MEMORY_FIRST:

@@ -2,24 +2,31 @@
 
 Bytes are reusable after the next barrier, so within a region the order of tasks does not matter,
 only which region they are in.  What a region needs is then known from two sets, the tasks done
-before it and the tasks done with it: the buffers alive at its start, and those made in it.  A
-dynamic program over the first sets (down-sets of the dependences) finds the least peak.  Sets that
-cannot beat a schedule already known are cut, and a task that makes no buffer is done as soon as it
-can, which only frees bytes earlier.  The number of steps is bounded; where it runs out the best
-known schedule is returned with a lower bound.
+before it and the tasks done with it: the buffers alive at its start, and those made in it.
+
+The search asks whether a number of bytes suffices, goes through the regions depth first over these
+sets (down-sets of the dependences), and remembers those that have led nowhere.  It leaves out sets
+to which a task could be added that frees at least what it makes: done at once it is never in the
+way.  Asking for capacities between a lower bound and the best assignment known closes the gap
+between the two.  The number of steps is bounded; where they run out the best assignment is returned
+with the bound that was reached.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from mugraph.dialects.kn import Phase
 from mugraph.passes.schedule_threadblock.barriers import Windows
 from mugraph.passes.schedule_threadblock.model import Barriers, Graph, lifetimes, peak_load
 
-EXACT_STEPS = 200_000
-"""How many choices of a region's tasks the exact search may look at."""
+EXACT_STEPS = 1_000_000
+"""How many partial choices of a region's tasks the exact search may look at."""
+EXACT_TASKS = 60
+"""Graphs of more tasks get a twentieth of the steps: some 30 operators with inputs and outputs."""
 IMPROVEMENT_STEPS = 20_000
 """How many moves of one task the local search may try."""
 
@@ -86,6 +93,7 @@ class _Line:
         # (size, task that makes it or -1, first region where no task makes it, tasks that read,
         #  last region in which it is alive in any case)
         self.makes = [0] * count
+        self.reads: list[list[int]] = [[] for _ in range(count)]
         self.buffers: list[tuple[int, int, int, int, int]] = []
         loop_first, loop_last = barriers.range_of(Phase.LOOP)
         for buffer, early, latest in zip(graph.buffers, lives, late, strict=True):
@@ -103,6 +111,8 @@ class _Line:
                     and (buffer.carried or early == latest == (loop_first, loop_last))
                 )
             )
+            for task in set(buffer.touched_by):
+                self.reads[task].append(len(self.buffers))
             if whole_loop:
                 start = min(early[0], loop_first)
                 self.buffers.append((buffer.size, -1, start, mask, loop_last))
@@ -110,6 +120,7 @@ class _Line:
                 self.buffers.append((buffer.size, -1, early[0], mask, -1))
             else:
                 self.makes[first] += buffer.size
+                self.reads[first].pop()
                 self.buffers.append((buffer.size, first, -1, mask & ~(1 << first), -1))
 
     def alive_at_start(self, done: int, region: int) -> int:
@@ -122,55 +133,138 @@ class _Line:
         return total
 
 
-def _search(line: _Line, best: int, steps: int) -> tuple[list[int] | None, int, bool]:
-    """An assignment with a peak below ``best``, if any; its peak; and whether it ran to the end."""
-    graph, windows = line.graph, line.windows
-    count = len(graph.tasks)
-    states: dict[int, tuple[int, tuple[int, ...]]] = {0: (0, ())}
-    for region in range(line.barriers.regions):
-        due = [task for task in range(count) if windows.first[task] <= region]
-        following: dict[int, tuple[int, tuple[int, ...]]] = {}
-        for done, (peak, history) in states.items():
-            base = line.alive_at_start(done, region)
-            if base >= best:
+@dataclass
+class _Budget:
+    """How many steps are left."""
+
+    steps: int
+
+
+class _Search:
+    """Is there an assignment with no more than ``capacity`` bytes in any region?
+
+    Depth first through the regions; a pair of a region and a set of tasks done that has led nowhere
+    is not entered again.
+    """
+
+    def __init__(self, line: _Line, capacity: int, budget: _Budget) -> None:
+        self.line, self.capacity, self.budget = line, capacity, budget
+        self.dead: set[tuple[int, int]] = set()
+        self.count = len(line.graph.tasks)
+
+    def run(self) -> list[int] | None:
+        """An assignment, or ``None``; where the budget is spent by then, nothing is proved."""
+        stack = [iter([0])]
+        history: list[int] = []
+        while stack:
+            region = len(stack) - 1
+            reached = next(stack[-1], None)
+            if self.budget.steps < 0:
+                return None
+            if reached is None:
+                stack.pop()
+                if history:
+                    self.dead.add((region, history.pop()))
                 continue
-            open_tasks = [task for task in due if not done >> task & 1]
-            # Depth first over the open tasks: each is done now, or later.
-            stack = [(0, done, base)]
-            while stack:
-                steps -= 1
-                if steps < 0:
-                    return None, best, False
-                position, reached, load = stack.pop()
-                if position == len(open_tasks):
-                    total = max(peak, load)
-                    known = following.get(reached)
-                    if known is None or total < known[0]:
-                        following[reached] = (total, (*history, reached))
-                    continue
-                task = open_tasks[position]
-                bit = 1 << task
-                can = not line.strict[task] & ~done and not line.weak[task] & ~reached
-                must = windows.last[task] == region
-                if must and not can:
-                    continue
-                free = can and not line.makes[task]
-                if not must and not free:
-                    stack.append((position + 1, reached, load))
-                if can and load + line.makes[task] < best:
-                    stack.append((position + 1, reached | bit, load + line.makes[task]))
-        states = following
-        if not states:
-            return None, best, True
-    (peak, history), *_ = states.values()
-    regions = [0] * count
-    before = 0
-    for region, reached in enumerate(history):
-        for task in range(count):
-            if (reached & ~before) >> task & 1:
-                regions[task] = region
-        before = reached
-    return regions, peak, True
+            if (region, reached) in self.dead:
+                continue
+            if region == self.line.barriers.regions:
+                return self._regions([*history, reached])
+            history.append(reached)
+            stack.append(self._choices(region, reached))
+        return None
+
+    def _regions(self, history: Sequence[int]) -> list[int]:
+        regions = [0] * self.count
+        for region, (before, after) in enumerate(pairwise(history)):
+            for task in range(self.count):
+                if (after & ~before) >> task & 1:
+                    regions[task] = region
+        return regions
+
+    def _choices(self, region: int, done: int) -> Iterator[int]:
+        """The sets of tasks that may be done when a region is left, many tasks first."""
+        line, windows, capacity = self.line, self.line.windows, self.capacity
+        base = line.alive_at_start(done, region)
+        if base > capacity:
+            return
+        candidates = [
+            task
+            for task in range(self.count)
+            if windows.first[task] <= region
+            and not done >> task & 1
+            and not line.strict[task] & ~done
+        ]
+        due = 0
+        for task in range(self.count):
+            if windows.last[task] == region and not done >> task & 1:
+                due |= 1 << task
+        stack = [(0, done, base)]
+        while stack:
+            self.budget.steps -= 1
+            if self.budget.steps < 0:
+                return
+            position, reached, load = stack.pop()
+            if position == len(candidates):
+                if not due & ~reached and not self._lacks(candidates, region, reached, load):
+                    yield reached
+                continue
+            task = candidates[position]
+            must = windows.last[task] == region
+            if not must:
+                stack.append((position + 1, reached, load))
+            if not line.weak[task] & ~reached and load + line.makes[task] <= capacity:
+                stack.append((position + 1, reached | 1 << task, load + line.makes[task]))
+
+    def _lacks(self, candidates: Sequence[int], region: int, reached: int, load: int) -> bool:
+        """Whether a task left for later would fit here and free at least what it makes.
+
+        Doing it here is never worse: nothing it waits for is still to come, and from the next
+        region on it keeps no more bytes than it frees.
+        """
+        line = self.line
+        for task in candidates:
+            bit = 1 << task
+            if reached & bit or line.weak[task] & ~reached:
+                continue
+            made = line.makes[task]
+            if load + made > self.capacity:
+                continue
+            freed = 0
+            for buffer in line.reads[task]:
+                size, _, _, readers, until = line.buffers[buffer]
+                if not readers & ~(reached | bit) and until <= region:
+                    freed += size
+            if freed >= made:
+                return True
+        return False
+
+
+def _close_gap(
+    line: _Line, regions: list[int], peak: int, bound: int, steps: int
+) -> tuple[list[int], int, int]:
+    """Brings peak and lower bound together by asking for capacities between the two."""
+    units = sorted({buffer.size for buffer in line.graph.buffers if buffer.size})
+    unit = math.gcd(*units) if units else 1
+    share = max(steps // 16, 1)
+    ceiling = peak
+    while bound < peak and steps > 0:
+        if bound >= ceiling:
+            # All that is left has been too hard for this share: try again with a larger one.
+            share, ceiling = 2 * share, peak
+        middle = max(bound, (bound + ceiling - unit) // 2 // unit * unit)
+        budget = _Budget(min(share, steps))
+        found = _Search(line, middle, budget).run()
+        steps -= min(share, steps) - max(budget.steps, 0)
+        if found is not None:
+            regions = found
+            peak = ceiling = peak_load(line.graph, line.barriers, regions)
+        elif budget.steps < 0:
+            # Too hard to decide: smaller capacities are easier to rule out.
+            ceiling = middle
+        else:
+            bound = min(peak, (middle // unit + 1) * unit)
+    return regions, peak, bound
 
 
 def _late_makers(line: _Line) -> list[int]:
@@ -192,6 +286,53 @@ def _late_makers(line: _Line) -> list[int]:
                 mask >>= 1
                 other += 1
         regions[task] = min(earliest, windows.last[task])
+    return regions
+
+
+def _spread(line: _Line) -> list[int]:
+    """An order that keeps few bytes alive, cut evenly into the regions of each phase.
+
+    The next task is always one that adds the fewest bytes, net of those it frees.
+    """
+    graph, windows = line.graph, line.windows
+    count = len(graph.tasks)
+    remaining = [0] * len(line.buffers)
+    for reads in line.reads:
+        for buffer in reads:
+            remaining[buffer] += 1
+    waits = [(line.weak[task] | line.strict[task]).bit_count() for task in range(count)]
+    after: list[list[int]] = [[] for _ in range(count)]
+    for task in range(count):
+        mask = line.weak[task] | line.strict[task]
+        while mask:
+            before = (mask & -mask).bit_length() - 1
+            after[before].append(task)
+            mask &= mask - 1
+    totals = {phase: sum(task.phase is phase for task in graph.tasks) for phase in Phase}
+    ranks = dict.fromkeys(Phase, 0)
+    regions = list(windows.first)
+    ready = [task for task in range(count) if not waits[task]]
+
+    def growth(task: int) -> tuple[int, int, int]:
+        freed = sum(line.buffers[b][0] for b in line.reads[task] if remaining[b] == 1)
+        return windows.last[task], line.makes[task] - freed, task
+
+    while ready:
+        task = min(ready, key=growth)
+        ready.remove(task)
+        for buffer in line.reads[task]:
+            remaining[buffer] -= 1
+        phase = graph.tasks[task].phase
+        first, last = line.barriers.range_of(phase)
+        even = first + ranks[phase] * (last - first + 1) // totals[phase]
+        ranks[phase] += 1
+        regions[task] = min(max(even, regions[task]), windows.last[task])
+        for other in after[task]:
+            gap = line.strict[other] >> task & 1
+            regions[other] = max(regions[other], regions[task] + gap)
+            waits[other] -= 1
+            if not waits[other]:
+                ready.append(other)
     return regions
 
 
@@ -289,9 +430,9 @@ def assign_regions(
     windows: Windows,
     *,
     below: int | None = None,
-    steps: int = EXACT_STEPS,
+    steps: int | None = None,
 ) -> Assignment | None:
-    """The assignment of least peak; ``None`` where none has a peak below ``below``.
+    """The assignment of least peak; ``None`` where it is proved that none is below ``below``.
 
     Where the search ends early, the best assignment known, with a bound.
     """
@@ -299,19 +440,17 @@ def assign_regions(
     if below is not None and bound >= below:
         return None
     line = _Line(graph, barriers, windows)
-    starts = [list(windows.first), list(windows.last), _late_makers(line)]
+    starts = [list(windows.first), list(windows.last), _late_makers(line), _spread(line)]
     scored = [(peak_load(graph, barriers, regions), regions) for regions in starts]
     peak, regions = min(scored, key=lambda item: item[0])
     if peak > bound:
-        regions = _Mover(line, regions).run(IMPROVEMENT_STEPS)
+        moves = IMPROVEMENT_STEPS if steps is None or steps else IMPROVEMENT_STEPS // 40
+        regions = _Mover(line, regions).run(moves)
         peak = peak_load(graph, barriers, regions)
     if peak > bound:
-        limit = peak if below is None else min(peak, below)
-        found, found_peak, complete = _search(line, limit, steps)
-        if found is not None:
-            peak, regions = found_peak, found
-        if complete:
-            bound = min(peak, limit)
-    if below is not None and peak >= below:
+        if steps is None:
+            steps = EXACT_STEPS if len(graph.tasks) <= EXACT_TASKS else EXACT_STEPS // 20
+        regions, peak, bound = _close_gap(line, regions, peak, bound, steps)
+    if below is not None and bound >= below:
         return None
     return Assignment(tuple(regions), peak, bound)

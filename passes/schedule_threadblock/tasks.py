@@ -53,10 +53,20 @@ class _Touch:
     position: int
     phase: Phase
     access: ThreadAccess
-    swizzled: ThreadAccess
+    twin: Operation
+    number: int
     stage: StageReference
     writes: bool
     lands: bool = False
+
+    def swizzled(self) -> ThreadAccess:
+        """The same access once the buffer is swizzled."""
+        twin = self.twin
+        return (
+            twin.thread_accesses()[self.number]
+            if isinstance(twin, HasThreadAccesses)
+            else self.access
+        )
 
     @property
     def starts(self) -> bool:
@@ -78,7 +88,7 @@ class _Crossings:
         crosses = self._between(one.access, other.access)
         if one.access.keeps_elements and other.access.keeps_elements:
             return crosses
-        later = self._between(one.swizzled, other.swizzled)
+        later = self._between(one.swizzled(), other.swizzled())
         return later if crosses is None else crosses or bool(later)
 
     def _between(self, one: ThreadAccess, other: ThreadAccess) -> bool | None:
@@ -138,13 +148,14 @@ def _touches(
             if not isinstance(op, HasThreadAccesses):
                 continue
             twin = twins.get(op, op)
-            after = twin.thread_accesses() if isinstance(twin, HasThreadAccesses) else ()
-            for access, swizzled in zip(op.thread_accesses(), after, strict=True):
+            for number, access in enumerate(op.thread_accesses()):
                 buffer = access.value.owner
                 if access.in_device_memory or not isinstance(buffer, AllocOp):
                     continue
                 writes = access.kind is AccessKind.WRITE
-                touch = _Touch(index, position, group.phase, access, swizzled, access.stage, writes)
+                touch = _Touch(
+                    index, position, group.phase, access, twin, number, access.stage, writes
+                )
                 shared.setdefault(buffer, []).append(touch)
                 if touch.starts:
                     copied.setdefault(buffer, touch)

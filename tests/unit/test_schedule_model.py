@@ -23,6 +23,7 @@ from mugraph.passes.schedule_threadblock.model import (
     lifetimes,
     peak_load,
 )
+from mugraph.passes.schedule_threadblock.orders import Order, best_orders, peak_at_last_use
 from mugraph.passes.schedule_threadblock.plan import (
     Objective,
     choose_schedule,
@@ -50,6 +51,44 @@ def test_the_figure_with_bytes_free_after_the_next_barrier() -> None:
     assert [(schedule.executed, schedule.peak) for schedule in front] == [(2, 6), (3, 5), (4, 4)]
     assert all(schedule.peak == schedule.peak_bound for schedule in front)
     assert front[0].regions == (0, 0, 0, 0, 1, 1, 2)
+
+
+def test_the_figure_with_bytes_free_at_their_last_use() -> None:
+    # The two schedules of the text, with 5 and 4 units.
+    graph = straight(FIGURE_EDGES, [1] * 7)
+    few, small = best_orders(graph)
+    assert few == Order(((0, 1, 2, 3), (4, 5), (6,)), 5)
+    assert small == Order(((0, 1), (4, 2, 3), (5,), (6,)), 4)
+    assert (few.barriers, small.barriers) == (2, 3)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_order_beats_the_front_at_last_use(seed: int) -> None:
+    rng = random.Random(seed)
+    count = rng.randint(2, 6)
+    edges = [pair for pair in itertools.combinations(range(count), 2) if rng.random() < 0.4]
+    graph = straight(edges, [rng.randint(1, 5) for _ in range(count)])
+    best: dict[int, int] = {}
+    for order in itertools.permutations(range(count)):
+        place = {task: step for step, task in enumerate(order)}
+        if any(place[before] > place[after] for before, after in edges):
+            continue
+        # A barrier as soon as one is needed leaves no fewer for the rest.
+        barriers, start = 0, 0
+        for step, task in enumerate(order):
+            if any(start <= place[before] for before, after in edges if after == task):
+                barriers, start = barriers + 1, step
+        peak = peak_at_last_use(graph, order)
+        best[barriers] = min(peak, best.get(barriers, peak))
+    expected: list[tuple[int, int]] = []
+    for barriers in sorted(best):
+        if not expected or best[barriers] < expected[-1][1]:
+            expected.append((barriers, best[barriers]))
+    front = best_orders(graph)
+    assert [(order.barriers, order.peak) for order in front] == expected
+    for order in front:
+        flat = [task for region in order.regions for task in region]
+        assert peak_at_last_use(graph, flat) == order.peak
 
 
 def test_objectives_on_the_figure() -> None:

@@ -29,10 +29,11 @@ struct Matmul {
   static constexpr int kAheadRegisters = kValues >= 128 ? 32 : 64;
   static constexpr int kBuffers =
       4 * kStepRegisters <= kAheadRegisters ? 4 : (2 * kStepRegisters <= kAheadRegisters ? 2 : 1);
-  // Unrolling is bounded so that a long K neither compiles slowly nor overflows the instruction cache.
+  // Unrolling is bounded so that a long K neither compiles slowly nor overflows the instruction cache. Next to a large
+  // accumulator there is none: the compiler would load the operands of all unrolled steps first, and spill.
   static constexpr int kMmaPerStep = A::kTiles * B::kTiles;
   static constexpr int kUnrolledSteps = kMmaPerStep >= 64 ? 2 : (kMmaPerStep >= 16 ? 4 : 8);
-  static constexpr int kUnroll = ceil_div(kUnrolledSteps, kBuffers);
+  static constexpr int kUnroll = kValues >= 96 ? 1 : ceil_div(kUnrolledSteps, kBuffers);
 
   static __device__ __forceinline__ void clear(Sum (&acc)[kValues]) { Fragment::clear(acc); }
 

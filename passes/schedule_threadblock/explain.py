@@ -1,0 +1,211 @@
+"""``--explain-schedule``: the regions of a schedule, and what each of its barriers is for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import PassFailedException
+
+from mugraph.dialects.kn import Phase
+from mugraph.dialects.sched import (
+    AccessError,
+    BarrierOp,
+    EpilogueOp,
+    ForloopOp,
+    FragmentOp,
+    KernelOp,
+    PrologueOp,
+    WaitOp,
+)
+from mugraph.dialects.tensor_types import op_label, value_label
+from mugraph.passes.schedule_threadblock.barriers import (
+    FewestBarriers,
+    Witness,
+    fewest_barriers,
+    level_barriers,
+)
+from mugraph.passes.schedule_threadblock.model import Barriers, Dependence, Graph, peak_load
+from mugraph.passes.schedule_threadblock.tasks import TaskOperations, kernel_graph
+
+_PHASES: dict[type[Operation], Phase] = {
+    PrologueOp: Phase.BEFORE,
+    ForloopOp: Phase.LOOP,
+    EpilogueOp: Phase.AFTER,
+}
+_PLACES = {
+    Phase.BEFORE: "before the loop",
+    Phase.LOOP: "in the loop",
+    Phase.AFTER: "after the loop",
+}
+
+
+@dataclass(frozen=True)
+class ScheduledKernel:
+    """A kernel as its text has it: one task an operator, its region, and all barriers."""
+
+    kernel: KernelOp
+    graph: Graph
+    regions: tuple[int, ...]
+    barriers: Barriers
+
+
+def read_schedule(kernel: KernelOp) -> ScheduledKernel:
+    """The tasks and regions of a scheduled kernel; raises ``AccessError`` as its operators do."""
+    tasks: list[TaskOperations] = []
+    regions: list[int] = []
+    counts = {Phase.BEFORE: 0, Phase.LOOP: 0, Phase.AFTER: 0}
+    region = 0
+    for part in kernel.body.block.ops:
+        phase = _PHASES.get(type(part))
+        if phase is None:
+            continue
+        for op in part.regions[0].block.ops:
+            if isinstance(op, BarrierOp):
+                region += 1
+                counts[phase] += 1
+            elif not isinstance(op, FragmentOp):
+                starts = isinstance(op, WaitOp) and op is part.regions[0].block.first_op
+                latest = 0 if starts else None
+                tasks.append(TaskOperations(_describe(op), phase, [op], latest))
+                regions.append(region)
+    barriers = Barriers(counts[Phase.BEFORE], counts[Phase.LOOP], counts[Phase.AFTER])
+    return ScheduledKernel(kernel, kernel_graph(kernel, tasks), tuple(regions), barriers)
+
+
+def _describe(op: Operation) -> str:
+    if not op.operands:
+        return op_label(op)
+    return f"'{op.name}' to {value_label(op.operands[-1])}"
+
+
+def barrier_between(dependence: Dependence, schedule: ScheduledKernel) -> int | None:
+    """The barrier, counted through the text from 0, that alone stands between two tasks.
+
+    ``None`` where none or several do.
+    """
+    before = schedule.regions[dependence.before]
+    after = schedule.regions[dependence.after]
+    passed = after - before + dependence.distance * schedule.barriers.loop
+    if passed != 1:
+        return None
+    _, last = schedule.barriers.range_of(Phase.LOOP)
+    looped = schedule.graph.tasks[dependence.before].phase is Phase.LOOP
+    if dependence.distance and looped and before == last:
+        return schedule.barriers.before
+    return before
+
+
+def reasons(schedule: ScheduledKernel) -> dict[int, list[Dependence]]:
+    """For each barrier the crossing dependences that no other barrier separates, each once."""
+    found: dict[int, list[Dependence]] = {}
+    for dependence in schedule.graph.active_dependences():
+        if dependence.crosses:
+            barrier = barrier_between(dependence, schedule)
+            if barrier is not None:
+                found.setdefault(barrier, []).append(dependence)
+    return found
+
+
+def _sentence(dependence: Dependence, graph: Graph) -> str:
+    before = graph.tasks[dependence.before].name
+    after = graph.tasks[dependence.after].name
+    far = f", {dependence.distance} iteration{'s' if dependence.distance > 1 else ''} later"
+    return f"{dependence.why}: {before}, then {after}{far if dependence.distance else ''}"
+
+
+def _bound_lines(fewest: FewestBarriers, graph: Graph) -> Iterator[str]:
+    def chain(witness: Witness) -> str:
+        names = [graph.tasks[witness.dependences[0].before].name]
+        for dependence in witness.dependences:
+            arrow = "=>" if dependence.crosses else "->"
+            names.append(f"{arrow} {graph.tasks[dependence.after].name}")
+        return " ".join(names)
+
+    if fewest.loop is not None:
+        span = fewest.loop.iterations
+        rounds = "each iteration" if span == 1 else f"every {span} iterations"
+        yield (
+            f"  the loop needs {fewest.loop.bound} an iteration, as {rounds} must pass "
+            f"{fewest.loop.crossings} crossings: {chain(fewest.loop)}"
+        )
+    if fewest.straight is not None:
+        yield (
+            f"  what follows the loop needs {fewest.straight.crossings}: {chain(fewest.straight)}"
+        )
+
+
+def explain(kernel: KernelOp) -> list[str]:
+    """The lines of the explanation of one kernel."""
+    schedule = read_schedule(kernel)
+    graph, barriers = schedule.graph, schedule.barriers
+    fewest = fewest_barriers(graph)
+    executed = barriers.executed(graph.iterations)
+    level = level_barriers(graph).executed(graph.iterations)
+    lines = [
+        f"{op_label(kernel)}: a thread passes {executed} barriers: {barriers.before} before the "
+        f"loop, {barriers.loop} in each of {graph.iterations} iterations, {barriers.after} after "
+        f"it; the fewest possible are {fewest.executed}, one a level would be {level}",
+        *_bound_lines(fewest, graph),
+        f"  the fullest region holds {peak_load(graph, barriers, schedule.regions)} bytes of "
+        "shared memory",
+    ]
+    why = reasons(schedule)
+    for region in range(barriers.regions):
+        if region:
+            lines.append(f"  barrier {region}, {_place_of_barrier(region, barriers)}, for")
+            causes = [_sentence(cause, graph) for cause in why.get(region - 1, [])]
+            shared = "memory that is used again, or dependences that other barriers separate too"
+            lines += [f"    {cause}" for cause in dict.fromkeys(causes or [shared])]
+        lines.append(f"  region {region}")
+        tasks = [
+            f"    {_PLACES[task.phase]}: {task.name}"
+            for task, place in zip(graph.tasks, schedule.regions, strict=True)
+            if place == region
+        ]
+        lines += dict.fromkeys(tasks)
+    return lines
+
+
+def _place_of_barrier(region: int, barriers: Barriers) -> str:
+    if region <= barriers.before:
+        return _PLACES[Phase.BEFORE]
+    if region <= barriers.before + barriers.loop:
+        return _PLACES[Phase.LOOP]
+    return _PLACES[Phase.AFTER]
+
+
+def _kernels(module: ModuleOp) -> Sequence[KernelOp]:
+    return [op for op in module.walk() if isinstance(op, KernelOp)]
+
+
+@dataclass(frozen=True)
+class ExplainSchedulePass(ModulePass):
+    """Prints the regions of each schedule to stderr, with the reason for every barrier.
+
+    Of each kernel: how many barriers a thread passes, the fewest possible and the chains of
+    dependences that need them (``=>`` crosses threads, ``->`` does not), the bytes alive in the
+    fullest region; then region by region the operators, and for each barrier the dependences that
+    it alone separates.  Changes nothing.  Pre-condition: ``--schedule-threadblock``.
+    """
+
+    name = "explain-schedule"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Prints a paragraph for each kernel."""
+        kernels = _kernels(op)
+        if not kernels:
+            raise PassFailedException(
+                "--explain-schedule: the module has no 'sched.kernel'; run --schedule-threadblock"
+            )
+        for kernel in kernels:
+            try:
+                lines = explain(kernel)
+            except AccessError as error:
+                raise PassFailedException(f"--{self.name}: {op_label(kernel)}: {error}") from error
+            print("\n".join(lines), file=sys.stderr)

@@ -1,0 +1,161 @@
+"""A draft for some number of stages, and the schedules that could be made of it."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass, replace
+
+from xdsl.dialects.builtin import BoolAttr, DictionaryAttr, IntegerAttr, i64
+from xdsl.ir import Operation
+
+from mugraph.dialects import sched
+from mugraph.dialects.sched.kernel import whole_lines
+from mugraph.dialects.tensor_types import op_label
+from mugraph.passes.plan_stensor_memory import (
+    BEST_FIT_OF_ALL,
+    certified_plan,
+    memory_requests,
+    registers_wanted,
+)
+from mugraph.passes.plan_stensor_memory.pack import STEP_LIMIT
+from mugraph.passes.schedule_threadblock.barriers import level_barriers
+from mugraph.passes.schedule_threadblock.build import Draft, arrange
+from mugraph.passes.schedule_threadblock.model import Graph
+from mugraph.passes.schedule_threadblock.plan import (
+    Objective,
+    Schedule,
+    choose_schedule,
+    improvements,
+    pareto_front,
+)
+from mugraph.passes.schedule_threadblock.tasks import kernel_graph, swizzled_twins
+from mugraph.passes.targets import Target
+
+SCHEDULE_CERTIFICATE = "sched.schedule_certificate"
+"""The attribute of a kernel with the certificate of its schedule."""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A draft, with what the choice of its schedule needs."""
+
+    draft: Draft
+    twins: dict[Operation, Operation]
+    graph: Graph
+    target: Target
+
+    def arranged(self, schedule: Schedule) -> sched.KernelOp:
+        """The draft's kernel by a schedule, with its certificate."""
+        kernel = arrange(self.draft, schedule.barriers, schedule.regions)
+        kernel.attributes[SCHEDULE_CERTIFICATE] = certificate_attribute(self.graph, schedule)
+        return kernel
+
+    def packed_bytes(self, schedule: Schedule) -> int:
+        """The bytes a block needs by a schedule once its buffers are swizzled and packed."""
+
+        def size_of(buffer: sched.AllocOp) -> int:
+            twin = self.twins.get(buffer)
+            assert isinstance(twin, sched.AllocOp)
+            return whole_lines(twin.total_bytes())
+
+        kernel = self.arranged(schedule)
+        requests = {
+            buffer: replace(request, size=size_of(buffer))
+            for buffer, request in memory_requests(kernel).items()
+        }
+        return certified_plan(kernel, requests, BEST_FIT_OF_ALL, STEP_LIMIT).plan.peak
+
+    def resident_blocks(self, smem: int) -> int:
+        """How many blocks of that many bytes share a multiprocessor."""
+        kernel = self.draft.kernel
+        return self.target.resident_blocks(
+            math.prod(kernel.grid_dim), kernel.threads, smem, registers_wanted(kernel)
+        )
+
+    def fitting_schedule(self, objective: Objective) -> Schedule | None:
+        """The best schedule that fits a block's memory, if one does.
+
+        A barrier more outside the loop is taken where it lets another block share the
+        multiprocessor.
+        """
+        if objective is Objective.PARETO:
+            print("\n".join(self.front_lines()), file=sys.stderr)
+        limit = self.target.shared_memory_per_block
+        best = choose_schedule(self.graph, objective)
+        packed = self._fitting_bytes(best, limit)
+        if packed is not None and self.resident_blocks(packed) == self.resident_blocks(0):
+            return best
+        found = None if packed is None else best
+        for other in improvements(self.graph):
+            if found is not None and other.barriers.loop > found.barriers.loop:
+                break
+            needed = self._fitting_bytes(other, limit)
+            if needed is not None and (
+                packed is None or self.resident_blocks(needed) > self.resident_blocks(packed)
+            ):
+                found, packed = other, needed
+                if not self.resident_blocks(0) > self.resident_blocks(needed):
+                    break
+        return found
+
+    def _fitting_bytes(self, schedule: Schedule, limit: int) -> int | None:
+        """The bytes by a schedule where they are no more than ``limit``.
+
+        Results that take their operands' bytes save half at most, so that more is not packed.
+        """
+        if schedule.peak > 2 * limit:
+            return None
+        packed = self.packed_bytes(schedule)
+        return packed if packed <= limit else None
+
+    def smallest_schedule(self) -> Schedule:
+        """The schedule of least memory that was found, whether it fits or not."""
+        return min(improvements(self.graph), key=lambda schedule: schedule.peak)
+
+    def front_lines(self) -> list[str]:
+        """Every schedule that no other beats in both barriers and bytes, a line each."""
+        stages = max(
+            (op.stage_count for op in self.draft.kernel.walk() if isinstance(op, sched.AllocOp)),
+            default=1,
+        )
+        counted = f"{stages} stage{'s' if stages > 1 else ''}"
+        lines = [f"{op_label(self.draft.kernel)}, {counted}: barriers against bytes of memory"]
+        for schedule in pareto_front(self.graph):
+            parts = schedule.barriers
+            proof = "" if schedule.is_optimal else f", at least {schedule.peak_bound}"
+            lines.append(
+                f"  {schedule.executed} barriers ({parts.before} before the loop, {parts.loop} in "
+                f"each of {self.graph.iterations} iterations, {parts.after} after it), "
+                f"{schedule.peak} bytes{proof}"
+            )
+        return lines
+
+
+def propose(draft: Draft, target: Target) -> Proposal:
+    """What the choice of a draft's schedule needs."""
+    twins = swizzled_twins(draft.kernel)
+    return Proposal(draft, twins, kernel_graph(draft.kernel, draft.tasks, twins), target)
+
+
+def certificate_attribute(graph: Graph, schedule: Schedule) -> DictionaryAttr:
+    """How good a schedule is.
+
+    ``{barriers, barrier_bound, level_barriers, peak, peak_bound, optimal}``: barriers that a thread
+    executes, the fewest that any schedule has, and those of one a level; bytes alive in the fullest
+    region before any are shared in place, and a bound for schedules with as many barriers;
+    ``optimal`` where it is proved that no schedule has fewer of one and no more of the other.
+    """
+    numbers = {
+        "barriers": schedule.executed,
+        "barrier_bound": schedule.barrier_bound,
+        "level_barriers": level_barriers(graph).executed(graph.iterations),
+        "peak": schedule.peak,
+        "peak_bound": schedule.peak_bound,
+    }
+    return DictionaryAttr(
+        {
+            **{name: IntegerAttr(number, i64) for name, number in numbers.items()},
+            "optimal": BoolAttr.from_bool(schedule.is_optimal),
+        }
+    )

@@ -1,0 +1,58 @@
+"""Schedules of random µGraphs and of the examples: right, and without a barrier too many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from fuzz.properties import parse
+from fuzz.search import WELL_FORMED, draw_case
+from mugraph.dialects.sched import KernelOp
+from mugraph.passes.analysis.hazards import hazards_of_program, read_program, unneeded_barriers
+from mugraph.passes.analysis.lifetimes import buffer_lifetimes
+from mugraph.passes.schedule_threadblock.barriers import fewest_barriers, level_barriers
+from mugraph.passes.schedule_threadblock.explain import read_schedule
+from mugraph.passes.schedule_threadblock.model import lifetimes
+from mugraph.passes.transpile import TranspilePass
+from mugraph.tools.modules import make_context, read_module
+
+EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.mlir"))
+SEED = 6
+
+
+def scheduled(module: ModuleOp) -> Iterator[KernelOp]:
+    """The planned kernels of a µGraph's module."""
+    TranspilePass(check_hazards=False).apply(make_context(), module)
+    return (op for op in module.walk() if isinstance(op, KernelOp))
+
+
+def require_right_and_minimal(kernel: KernelOp) -> None:
+    """No hazards, no barrier to spare, no fewer possible, and lifetimes as the choice saw them."""
+    program = read_program(kernel)
+    assert not hazards_of_program(program)
+    assert not unneeded_barriers(program)
+    schedule = read_schedule(kernel)
+    graph, barriers = schedule.graph, schedule.barriers
+    executed = barriers.executed(graph.iterations)
+    assert executed == fewest_barriers(graph).executed
+    assert executed <= level_barriers(graph).executed(graph.iterations)
+    modelled = lifetimes(graph, barriers, schedule.regions)
+    found = [(life.first, life.last) for life in buffer_lifetimes(kernel).values()]
+    assert sorted(life for life in modelled if life is not None) == sorted(found)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_example(path: Path) -> None:
+    for kernel in scheduled(read_module(str(path), make_context())):
+        require_right_and_minimal(kernel)
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_drawn_mugraph(number: int) -> None:
+    drawn = draw_case(WELL_FORMED, SEED, number)
+    if drawn is not None:
+        for kernel in scheduled(parse(drawn.text)):
+            require_right_and_minimal(kernel)

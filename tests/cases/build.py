@@ -105,7 +105,10 @@ def _save(folder: Path, name: str, arrays: Sequence[Array]) -> None:
 
 
 def load_arrays(folder: Path, name: str) -> list[Array]:
-    """The arrays of that name that were saved in a folder, mapped into memory."""
+    """The arrays of that name that were saved in a folder, mapped into memory.
+
+    numpy has no names for 8-bit floating-point types and bf16: they come back as bytes.
+    """
     count = len(list(folder.glob(f"{name}*.npy")))
     return [np.load(folder / f"{name}{index}.npy", mmap_mode="r") for index in range(count)]
 
@@ -149,8 +152,7 @@ def write_source(task: tuple[str, Settings]) -> Built:
         module = transpile(case, parse(case), settings.arch)
         path = settings.folder / "data" / budget_key(case)
         if case.budget is None and not path.exists():
-            inputs = load_arrays(settings.folder / "data" / data_key(case), "input")
-            budgets = derived_budgets(module, inputs)
+            budgets = derived_budgets(module, inputs_of(case, parse(case)))
             if not all(np.isfinite(budget).all() for budget in budgets):
                 return Built(case.id, "some elements have no error budget")
             with _whole_folder(path) as folder:

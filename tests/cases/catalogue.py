@@ -16,6 +16,7 @@ from cases.tables import (
     operators,
     reduction,
     threadblock_elementwise,
+    types,
 )
 
 TABLES = (
@@ -25,6 +26,7 @@ TABLES = (
     matmul,
     reduction,
     operators,
+    types,
     maps,
     graphs,
 )

@@ -9,6 +9,7 @@ it: there is no share of mismatches that is allowed.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -20,7 +21,7 @@ from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.passes.transpile import TranspilePass
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.interpreter import run_function
-from mugraph.runtime.interpreter.arithmetic import storage_dtype
+from mugraph.runtime.interpreter.arithmetic import convert, is_whole, storage_dtype
 from mugraph.runtime.interpreter.bounds import BoundedArithmetic, BoundedArray, RoundingModel
 from mugraph.runtime.interpreter.run import evaluate_function
 from mugraph.tools.modules import make_context
@@ -85,9 +86,13 @@ def inputs_of(case: Case, module: ModuleOp) -> list[Array]:
     types = only_function(module).function_type.inputs.data
     drawn = draw(case, [shape_of(type_) for type_ in types])
     return [
-        array.astype(storage_dtype(element_type_of(type_)))
+        _stored(array, storage_dtype(element_type_of(type_)))
         for array, type_ in zip(drawn, types, strict=True)
     ]
+
+
+def _stored(array: Array, dtype: np.dtype[Any]) -> Array:
+    return convert(np.rint(array) if is_whole(dtype) else array, dtype)
 
 
 def expected_of(case: Case, module: ModuleOp) -> Expected:

@@ -58,6 +58,10 @@ def run_case(built: Built, folder: Path) -> Outcome:
     try:
         inputs, expected, budgets = inputs_and_budgets(case, folder)
         module = load(built)
+        inputs = [
+            array.view(spec.dtype)
+            for array, spec in zip(inputs, module.signature.inputs, strict=True)
+        ]
         first, second = module.run(inputs), module.run(inputs)
         verdict = judge(first, expected, budgets)
         message = verdict.message
@@ -80,7 +84,13 @@ def launch_case(built: Built, folder: Path) -> None:
     """Runs a case and looks at nothing: for checkers that watch the process."""
     case = next(case for case in all_cases() if case.id == built.id)
     inputs, _, _ = inputs_and_budgets(case, folder)
-    load(built).launch(inputs)
+    module = load(built)
+    module.launch(
+        [
+            array.view(spec.dtype)
+            for array, spec in zip(inputs, module.signature.inputs, strict=True)
+        ]
+    )
 
 
 def _serve(built: Sequence[Built], folder: Path, connection: Connection) -> None:

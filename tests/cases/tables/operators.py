@@ -14,10 +14,19 @@ from cases.case import Array, Case, Range
 from cases.functions import gelu, relu, rms, sigmoid, silu, sum_contiguous, sum_strided
 from cases.graph import Graph, Tile, replaced
 
-TYPES = ("f16", "f32")
-TILE_PRODUCTS = ("f16",)
-"""Types of which tiles are multiplied."""
-BLOCKS = {"f16": (128, 1, 1), "f32": (96, 1, 1), "bf16": (32, 3, 1)}
+TYPES = ("f16", "f32", "bf16", "f8E4M3FN", "f8E5M2")
+"""Floating-point types; what takes integers is in ``types.py``."""
+LIBRARY_PRODUCTS = ("f16", "f32", "bf16")
+"""Types that the library multiplies."""
+TRIED_IN_ALL_WAYS = ("f16", "f32")
+"""Types with a case for each way of broadcasting, and in and after the loop; others have one."""
+BLOCKS = {
+    "f16": (128, 1, 1),
+    "f32": (96, 1, 1),
+    "bf16": (32, 3, 1),
+    "f8E4M3FN": (64, 1, 1),
+    "f8E5M2": (64, 2, 1),
+}
 GRID = (3, 1, 1)
 FORLOOP = 4
 SHAPE = (24, 40)
@@ -120,6 +129,8 @@ def unary_cases(element: str) -> Iterator[Case]:
             *((row.range,), lambda x, f=row.function: over_loop(f(x)).sum(axis=0)),
             sanitize=element != "f16",
         )
+        if element not in TRIED_IN_ALL_WAYS:
+            continue
         yield Case(
             *("tb_operators", f"{name}-after-{element}"),
             after_loop(element, lambda body, x, n=name, m=row.more: body.unary(n, x, m)),
@@ -132,6 +143,8 @@ def binary_cases(element: str) -> Iterator[Case]:
     """Functions of two tensors, of the same extents and of broadcast ones."""
     for name, (function, *ranges) in BINARY.items():
         for shape_name, shape in BROADCAST_SHAPES.items():
+            if element not in TRIED_IN_ALL_WAYS and shape_name != "column":
+                continue
             yield Case(
                 *("kn_operators", f"{name}-{shape_name}-{element}"),
                 *(kernel_binary(name, shape, element), tuple(ranges), function),
@@ -147,14 +160,19 @@ def binary_cases(element: str) -> Iterator[Case]:
 
 def matmul_cases(element: str) -> Iterator[Case]:
     """The library's product, batched, and the product of tiles in and after the loop."""
+    if element in LIBRARY_PRODUCTS:
+        yield library_product(element)
+    yield tile_product(element)
+
+
+def library_product(element: str) -> Case:
+    """A batch of products."""
     graph = Graph()
     x, y = graph.input(3, 9, 24, element=element), graph.input(3, 24, 17, element=element)
-    yield Case(
+    return Case(
         *("kn_operators", f"matmul-{element}", graph.text(graph.matmul(x, y))),
         *((Range(), Range()), np.matmul),
     )
-    if element in TILE_PRODUCTS:
-        yield tile_product(element)
 
 
 def tile_product(element: str) -> Case:
@@ -256,6 +274,8 @@ def reduction_cases(element: str) -> Iterator[Case]:
                 *("tb_operators", names, in_loop(element, compute), (Range(),), reference),
                 sanitize=element != "f16",
             )
+            if element not in TRIED_IN_ALL_WAYS:
+                continue
             yield Case(
                 *("tb_operators", f"{names}-after", after_loop(element, compute), (Range(),)),
                 reference,

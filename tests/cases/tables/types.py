@@ -1,0 +1,212 @@
+"""Casts, integers, products of every pair of element types, and graphs of several types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from cases.case import Array, Case, Range
+from cases.functions import rms, sum_contiguous
+from cases.graph import Graph, replaced
+
+FLOATS = ("f16", "bf16", "f32", "f8E4M3FN", "f8E5M2")
+WHOLE = {"i8": Range(-9, 9), "i32": Range(-1000, 1000)}
+RANGES = {**dict.fromkeys(FLOATS, Range(-5, 5)), **WHOLE}
+
+PRODUCTS = (("i8", "i32"), ("f8E4M3FN", "f32"), ("f8E5M2", "f16"), ("bf16", "f32"), ("f16", "f32"))
+"""Types of the operands and of the result, where they differ."""
+
+
+def cast_of(source: str, target: str) -> str:
+    """A kernel-level cast, and one in the loop of what is accumulated after it."""
+    graph = Graph()
+    x = graph.input(12, 20, element=source)
+    return graph.text(graph.unary("cast", x, element=target))
+
+
+def cast_in_loop(source: str, target: str) -> str:
+    """The sum over the loop of what tiles are cast to."""
+    graph = Graph()
+    x = graph.input(12, 20, element=source)
+    body = graph.customized((3, 1, 1), (64, 1, 1), 2)
+    tile = body.unary("cast", body.input(x, (0, -1, -1), 1), element=target)
+    body.output(body.accumulate("none", tile), (0, -1, -1))
+    return graph.text(*body.close())
+
+
+def rounded(x: Array, target: str) -> Array:
+    """What a cast to integers gives over the reals."""
+    return np.rint(x) if target in WHOLE else x
+
+
+def cast_cases() -> Iterator[Case]:
+    """Every pair of types, in a kernel of its own, and in a threadblock graph where sums exist."""
+    for source in RANGES:
+        for target in RANGES:
+            if source == target:
+                continue
+            small = Range(-8, 8) if target in ("i8", "f8E4M3FN", "f8E5M2") else RANGES[source]
+            yield Case(
+                *("types", f"kn-cast-{source}-{target}", cast_of(source, target), (small,)),
+                lambda x, t=target: rounded(x, t),
+                sanitize=target in WHOLE,
+            )
+            if target != "i8":
+                yield Case(
+                    *(
+                        "types",
+                        f"tb-cast-{source}-{target}",
+                        cast_in_loop(source, target),
+                        (small,),
+                    ),
+                    lambda x, t=target: rounded(x, t)[:, :10] + rounded(x, t)[:, 10:],
+                )
+
+
+def product(element: str, result: str, more: str = "") -> str:
+    """A product of tiles of one type into another, summed over the loop."""
+    graph = Graph()
+    x, y = graph.input(48, 64, element=element), graph.input(64, 24, element=element)
+    body = graph.customized((3, 1, 1), (128, 1, 1), 4)
+    tiles = [body.input(x, (0, -1, -1), 1), body.input(y, (-1, -1, -1), 0)]
+    total = body.op("matmul", tiles, (16, 24), more, element=result)
+    body.output(body.accumulate("none", total), (0, -1, -1))
+    return graph.text(*body.close())
+
+
+def product_cases() -> Iterator[Case]:
+    """Products into another type; of f32 without TF32; of integers by the library."""
+    for element, result in PRODUCTS:
+        interval = WHOLE.get(element, Range())
+        yield Case(
+            *("types", f"matmul-{element}-{result}", product(element, result)),
+            *((interval, interval), np.matmul),
+            sanitize=True,
+        )
+    yield Case(
+        *("types", "matmul-f32-ieee", product("f32", "f32", "precision ieee")),
+        *((Range(), Range()), np.matmul),
+        sanitize=True,
+    )
+    graph = Graph()
+    x, y = graph.input(2, 8, 16, element="i8"), graph.input(2, 16, 12, element="i8")
+    yield Case(
+        *("types", "kn-matmul-i8-i32", graph.text(graph.matmul(x, y, element="i32"))),
+        *((WHOLE["i8"], WHOLE["i8"]), np.matmul),
+    )
+    graph = Graph()
+    x, y = graph.input(8, 16, element="f32"), graph.input(16, 12, element="f32")
+    yield Case(
+        *("types", "kn-matmul-f32-ieee", graph.text(graph.matmul(x, y, "precision ieee"))),
+        *((Range(), Range()), np.matmul),
+    )
+    graph = Graph()
+    x, y = graph.input(8, 64), graph.input(64, 12)
+    yield Case(
+        *("types", "kn-matmul-f16-compute-f16", graph.text(graph.matmul(x, y, "compute f16"))),
+        *((Range(), Range()), np.matmul),
+        budget=lambda x, y: 64 * 2.0**-10 * (np.abs(x) @ np.abs(y)) + 2.0**-20,
+    )
+
+
+def sums(element: str) -> Iterator[Case]:
+    """Sums of integers, which are exact."""
+    interval = WHOLE[element]
+    graph = Graph()
+    x = graph.input(10, 8, 3, element=element)
+    result = graph.op("reduction", [x], replaced(x.shape, 1, 2), "dim 1")
+    yield Case(
+        *("types", f"kn-reduction-{element}", graph.text(result), (interval,)),
+        lambda x: sum_contiguous(x, 1, 2),
+    )
+    for op, more, shape in (
+        ("reduction", "dim 1", (4, 1)),
+        ("reduction_to_dimx_strided", "dim 1", (4, 5)),
+        ("reduction_to_dimx_contiguous", "dim 1", (4, 5)),
+    ):
+        graph = Graph()
+        x = graph.input(12, 20, element=element)
+        body = graph.customized((3, 1, 1), (32, 1, 1), 2)
+        tile = body.op(op, [body.input(x, (0, -1, -1), 1)], shape, more)
+        body.output(body.accumulate("none", tile), (0, -1, -1))
+
+        def reference(x: Array, size: int = shape[1], strided: bool = "strided" in op) -> Array:
+            halves = x[:, :10] + x[:, 10:]
+            if strided:
+                return halves.reshape(12, 10 // size, size).sum(axis=1)
+            return sum_contiguous(halves, 1, size)
+
+        yield Case("types", f"{op}-{element}", graph.text(*body.close()), (interval,), reference)
+    for kind in ("none", "sum"):
+        graph = Graph()
+        x = graph.input(12, 20, element=element)
+        body = graph.customized((3, 1, 1), (32, 1, 1), 2)
+        body.output(body.accumulate(kind, body.input(x, (0, -1, -1), 1)), (0, -1, -1))
+        yield Case(
+            *("types", f"accumulate-{kind}-{element}", graph.text(*body.close()), (interval,)),
+            (lambda x: x[:, :10] + x[:, 10:])
+            if kind == "none"
+            else (lambda x: x.sum(axis=1, keepdims=True)),
+        )
+
+
+def moves(element: str) -> Iterator[Case]:
+    """Kernels that move integers."""
+    graph = Graph()
+    x, y = graph.input(5, 3, element=element), graph.input(5, 8, element=element)
+    joined = graph.op("concat", [x, y], (5, 11), "dim 1")
+    parts = graph.op_of_many("split", [joined], [(5, 4), (5, 7)], "dim 1")
+    halves = graph.op_of_many("chunk", [y], [(5, 4), (5, 4)], "dim 1")
+    copied = graph.unary("copy", x, strides=(1, 6))
+
+    def reference(x: Array, y: Array) -> list[Array]:
+        whole = np.concatenate([x, y], axis=1)
+        return [whole[:, :4], whole[:, 4:], y[:, :4], y[:, 4:], x]
+
+    yield Case(
+        *("types", f"moves-{element}", graph.text(*parts, *halves, copied)),
+        *((WHOLE[element], WHOLE[element]), reference),
+    )
+
+
+def mixed() -> Iterator[Case]:
+    """Graphs whose values change their type on the way."""
+    graph = Graph()
+    x, w = graph.input(16, 128, element="bf16"), graph.input(128, 48, element="f8E4M3FN")
+    body = graph.customized((3, 1, 1), (128, 1, 1), 4)
+    tile_x = body.input(x, fordim=1)
+    tile_w = body.unary("cast", body.input(w, (1, -1, -1), 0), element="bf16")
+    product_ = body.accumulate("none", body.matmul(tile_x, tile_w, element="f32"))
+    norm = body.accumulate("rms", tile_x, element="f32")
+    quotient = body.binary("div", product_, norm)
+    body.output(body.unary("cast", quotient, element="f16"), (1, -1, -1))
+    yield Case(
+        *("types", "rmsnorm-bf16-f8", graph.text(*body.close()), (Range(), Range())),
+        lambda x, w: (x / rms(x)) @ w,
+        sanitize=True,
+    )
+    graph = Graph()
+    x, w = graph.input(16, 64, element="i8"), graph.input(64, 32, element="i8")
+    scale = graph.input(1, 32)
+    body = graph.customized((2, 1, 1), (64, 1, 1), 2)
+    tiles = body.input(x, fordim=1), body.input(w, (1, -1, -1), 0)
+    total = body.accumulate("none", body.matmul(*tiles, element="i32"))
+    wide = body.unary("cast", total, element="f32")
+    scaled = body.binary("mul", wide, body.input(scale, (1, -1, -1)), element="f32")
+    body.output(body.unary("cast", scaled, element="f16"), (1, -1, -1))
+    yield Case(
+        *("types", "dequantised-i8", graph.text(*body.close())),
+        *((WHOLE["i8"], WHOLE["i8"], Range(0.001, 0.01)), lambda x, w, s: (x @ w) * s),
+        sanitize=True,
+    )
+
+
+def cases() -> Iterator[Case]:
+    """Every case of these tables."""
+    yield from cast_cases()
+    yield from product_cases()
+    for element in WHOLE:
+        yield from moves(element)
+    yield from sums("i32")
+    yield from mixed()

@@ -77,6 +77,7 @@ def probes() -> dict[str, Probe]:
     for dialect in ("kn", "tb"):
         table |= {f"{dialect}.{name}": probe for name, probe in _elementwise().items()}
         table[f"{dialect}.matmul"] = PRODUCT
+        table[f"{dialect}.cast"] = CAST
         table[f"{dialect}.reduction"] = NARROWED
     table |= {
         "kn.rms_norm": Probe(properties="normalized_shape = array<i64: 64>"),

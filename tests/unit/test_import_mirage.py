@@ -238,10 +238,12 @@ def test_generations_that_nothing_tells_apart():
         "operator 0 (kn_input_op), output_tensors[0].data_type: 999 is no data type of generation "
         "3 of the format."
     )
-    assert message(data_types(935)) == (
-        "operator 0 (kn_input_op), output_tensors[0].data_type: the data type 935, INT8, is not "
+    assert message(data_types(936)) == (
+        "operator 0 (kn_input_op), output_tensors[0].data_type: the data type 936, UINT8, is not "
         "supported."
     )
+    assert "xi8" in str(imported(data_types(935)))
+    assert "xf8E4M3FN" in str(imported(data_types(930), None, 3))
 
 
 CUSTOMIZED = "operator 2 (kn_customized_op)"

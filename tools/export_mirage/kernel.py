@@ -8,7 +8,7 @@ from xdsl.ir import Operation
 
 from mugraph.dialects import kn
 from mugraph.tools.export_mirage.records import Record, refuse
-from mugraph.tools.export_mirage.threadblock import constants_of, expect_named_dim
+from mugraph.tools.export_mirage.threadblock import constants_of, expect_named_dim, precision_of
 
 UNKNOWN_TO_MIRAGE = ("sub",)
 """Functions of two tensors that Mirage has in threadblock graphs only."""
@@ -25,7 +25,15 @@ def kernel_fields(op: Operation) -> tuple[str, Record]:
 
 @kernel_fields.register
 def _(op: kn.MatmulOp) -> tuple[str, Record]:
-    return "kn_matmul_op", {} if op.compute is None else {"compute": str(op.computation)}
+    fields = precision_of(op)
+    return "kn_matmul_op", fields if op.compute is None else fields | {
+        "compute": str(op.computation)
+    }
+
+
+@kernel_fields.register
+def _(op: kn.CastOp) -> tuple[str, Record]:
+    raise refuse(op, "Mirage's format has no casts.")
 
 
 @kernel_fields.register

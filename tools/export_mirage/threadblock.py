@@ -11,6 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from mugraph.dialects import kn, tb
 from mugraph.dialects.elementwise import BINARY_FUNCTIONS, UNARY_FUNCTIONS
 from mugraph.dialects.elementwise_operators import FunctionOperator
+from mugraph.dialects.precision import HasPrecision
 from mugraph.dialects.tb import NOT_SPLIT
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.tools.export_mirage.records import Record, Tensors, refuse, xyz
@@ -36,6 +37,11 @@ def constants_of(op: FunctionOperator) -> Record:
     description = (UNARY_FUNCTIONS | BINARY_FUNCTIONS)[op.FUNCTION]
     names = [constant.name for constant in description.constants]
     return dict(zip(names, op.function.constants, strict=True))
+
+
+def precision_of(op: HasPrecision) -> Record:
+    """The precision of a product of f32, where the graph says it: a field that Mirage ignores."""
+    return {} if op.precision is None else {"precision": str(op.precision.data)}
 
 
 def accumulator_kind(name: str, generation: int) -> str:
@@ -173,7 +179,12 @@ def _(op: tb.ElementwiseOp, generation: int) -> tuple[str, Record]:
 
 @threadblock_fields.register
 def _(op: tb.MatmulOp, generation: int) -> tuple[str, Record]:
-    return "tb_matmul_op", {}
+    return "tb_matmul_op", precision_of(op)
+
+
+@threadblock_fields.register
+def _(op: tb.CastOp, generation: int) -> tuple[str, Record]:
+    raise refuse(op, "Mirage's format has no casts.")
 
 
 @threadblock_fields.register

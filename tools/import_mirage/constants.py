@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from mugraph.dialects.elementwise import UNARY_FUNCTIONS
+from mugraph.dialects.precision import Precision
 from mugraph.tools.import_mirage.document import Node
 
 Operator = TypeVar("Operator")
@@ -27,6 +28,17 @@ def without_constants(prefix: str, operators: Mapping[str, Operator]) -> dict[st
         for name, operator in operators.items()
         if not UNARY_FUNCTIONS[name].constants
     }
+
+
+def read_precision(operator: Node) -> Precision | None:
+    """The precision of a product of f32: our field ``precision``."""
+    found = operator.optional_field("precision")
+    if found is None:
+        return None
+    known = [str(precision) for precision in Precision]
+    if found.text() not in known:
+        raise found.error(f"{found.value!r} is none of {', '.join(known)}.")
+    return Precision(found.text())
 
 
 def read_constants(operator: Node) -> list[float]:

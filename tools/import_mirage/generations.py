@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
-from xdsl.dialects.builtin import AnyFloat, bf16, f16, f32, f64
+from xdsl.dialects.builtin import bf16, f8E4M3FN, f16, f32, f64, i8, i32
+from xdsl.ir import Attribute
 
 from mugraph.tools.import_mirage.document import MirageImportError, Node
 
@@ -44,11 +45,14 @@ DATA_TYPES: dict[int, dict[int, str]] = {
 }
 """Mirage's name of the data type for each number, by generation."""
 
-ELEMENT_TYPES: dict[str, AnyFloat] = {
+ELEMENT_TYPES: dict[str, Attribute] = {
     "FLOAT16": f16,
     "BFLOAT16": bf16,
     "FLOAT32": f32,
     "DOUBLE": f64,
+    "FLOAT8": f8E4M3FN,
+    "INT8": i8,
+    "INT32": i32,
 }
 
 LATEST = 3
@@ -73,7 +77,7 @@ class Generation:
     number: int
     note: str | None = None
 
-    def element_type(self, data_type: Node) -> AnyFloat:
+    def element_type(self, data_type: Node) -> Attribute:
         """The element type that a ``data_type`` field means; raises ``MirageImportError``."""
         code = data_type.integer()
         name = DATA_TYPES[self.number].get(code)

@@ -17,6 +17,7 @@ from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.tools.import_mirage.constants import (
     read_constants,
+    read_precision,
     with_constants,
     without_constants,
 )
@@ -179,7 +180,9 @@ def _read_operator(
     elif kind in WHOLE_TENSOR:
         op = WHOLE_TENSOR[kind](operator, operands, types)
     elif kind == "kn_matmul_op":
-        op = kn.MatmulOp(operands[0], operands[1], types[0], _computation(operator))
+        op = kn.MatmulOp(
+            operands[0], operands[1], types[0], _computation(operator), read_precision(operator)
+        )
     elif kind in _BINARY:
         op = _BINARY[kind](operands[0], operands[1], types[0])
     else:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import AnyFloat
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from mugraph.dialects.tensor_types import dims
 from mugraph.tools.import_mirage.document import Node
@@ -19,7 +18,7 @@ STENSOR_LAYOUTS = ("SmemRowMajor", "SmemColumnMajor", "SmemUnknownLayout")
 
 def read_tensor(
     tensor: Node, generation: Generation, layouts: Collection[str]
-) -> tuple[tuple[int, ...], AnyFloat]:
+) -> tuple[tuple[int, ...], Attribute]:
     """The extents and the element type of a tensor record.
 
     ``layouts`` are the names that its ``layout`` may have; of those, column-major ones are not
@@ -86,8 +85,8 @@ class Tensors:
     kind: str
     """What they are called: ``DTensor`` or ``STensor``."""
     _values: dict[int, SSAValue] = field(default_factory=dict[int, SSAValue])
-    _records: dict[int, tuple[tuple[int, ...], AnyFloat]] = field(
-        default_factory=dict[int, tuple[tuple[int, ...], AnyFloat]]
+    _records: dict[int, tuple[tuple[int, ...], Attribute]] = field(
+        default_factory=dict[int, tuple[tuple[int, ...], Attribute]]
     )
 
     @property

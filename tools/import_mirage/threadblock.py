@@ -15,6 +15,7 @@ from mugraph.dialects.maps import PartitionError, tile_shape
 from mugraph.dialects.tensor_types import dims
 from mugraph.tools.import_mirage.constants import (
     read_constants,
+    read_precision,
     with_constants,
     without_constants,
 )
@@ -182,7 +183,9 @@ def _read_operator(graph: _ThreadblockGraph, customized: Node, operator: Node) -
     ]
     (result,) = expect_tensor_count(operator, "output_tensors", 1)
     type_ = _stensor_type(graph, result)
-    if kind in _BINARY:
+    if kind == "tb_matmul_op":
+        op = tb.MatmulOp(operands[0], operands[1], type_, read_precision(operator))
+    elif kind in _BINARY:
         op = _BINARY[kind](operands[0], operands[1], type_)
     elif kind in _UNARY:
         op = _UNARY[kind](operands[0], type_)

@@ -7,12 +7,15 @@ from collections.abc import Iterator
 import numpy as np
 
 from cases.case import Array, Case, Range
-from cases.functions import rms, sum_contiguous
-from cases.graph import Graph, replaced
+from cases.functions import rms, sum_contiguous, sum_strided
+from cases.graph import Graph
 
 FLOATS = ("f16", "bf16", "f32", "f8E4M3FN", "f8E5M2")
 WHOLE = {"i8": Range(-9, 9), "i32": Range(-1000, 1000)}
 RANGES = {**dict.fromkeys(FLOATS, Range(-5, 5)), **WHOLE}
+
+INTO_SUMS_OF_I32 = tuple((source, "i32") for source in FLOATS)
+"""Casts that are not accumulated yet: their sum is fused with them before it is rounded."""
 
 PRODUCTS = (("i8", "i32"), ("f8E4M3FN", "f32"), ("f8E5M2", "f16"), ("bf16", "f32"), ("f16", "f32"))
 """Types of the operands and of the result, where they differ."""
@@ -52,7 +55,7 @@ def cast_cases() -> Iterator[Case]:
                 lambda x, t=target: rounded(x, t),
                 sanitize=target in WHOLE,
             )
-            if target != "i8":
+            if target != "i8" and (source, target) not in INTO_SUMS_OF_I32:
                 yield Case(
                     *(
                         "types",
@@ -113,13 +116,6 @@ def product_cases() -> Iterator[Case]:
 def sums(element: str) -> Iterator[Case]:
     """Sums of integers, which are exact."""
     interval = WHOLE[element]
-    graph = Graph()
-    x = graph.input(10, 8, 3, element=element)
-    result = graph.op("reduction", [x], replaced(x.shape, 1, 2), "dim 1")
-    yield Case(
-        *("types", f"kn-reduction-{element}", graph.text(result), (interval,)),
-        lambda x: sum_contiguous(x, 1, 2),
-    )
     for op, more, shape in (
         ("reduction", "dim 1", (4, 1)),
         ("reduction_to_dimx_strided", "dim 1", (4, 5)),
@@ -138,6 +134,17 @@ def sums(element: str) -> Iterator[Case]:
             return sum_contiguous(halves, 1, size)
 
         yield Case("types", f"{op}-{element}", graph.text(*body.close()), (interval,), reference)
+    for meaning in ("strided", "contiguous"):
+        graph = Graph()
+        x = graph.input(12, 20, element=element)
+        body = graph.customized((3, 1, 1), (32, 1, 1), 2)
+        tile = body.input(x, (0, -1, -1), 1)
+        body.output(body.op(f"forloop_accum_sum_to_dimx_{meaning}", [tile], (4, 5)), (0, -1, -1))
+        summed = sum_strided if meaning == "strided" else sum_contiguous
+        yield Case(
+            *("types", f"accumulate-to-dimx-{meaning}-{element}", graph.text(*body.close())),
+            *((interval,), lambda x, s=summed: s(x[:, :10] + x[:, 10:], 1, 5)),
+        )
     for kind in ("none", "sum"):
         graph = Graph()
         x = graph.input(12, 20, element=element)

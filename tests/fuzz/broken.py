@@ -209,15 +209,6 @@ class Breaker:
                 op.grid = DenseArrayBase.from_list(i64, grid)
         return self.done()
 
-    def block_below_a_warp(self) -> str | None:
-        """A matrix product with fewer threads than one instruction takes."""
-        op = self.one_of(tb.MatmulOp)
-        graph = op.parent_op() if op else None
-        if not isinstance(graph, CustomizedOp):
-            return None
-        graph.block = DenseArrayBase.from_list(i64, [self.chooser.number(1, 31), 1, 1])
-        return self.done()
-
     # Data flow.
 
     def wrong_phase(self) -> str | None:
@@ -480,7 +471,6 @@ def mutations(breaker: Breaker) -> list[Callable[[], str | None]]:
         breaker.wrong_fordim,
         breaker.wrong_forloop,
         breaker.wrong_launch,
-        breaker.block_below_a_warp,
         breaker.wrong_phase,
         breaker.mixed_phases,
         breaker.use_before_definition,

@@ -22,7 +22,7 @@ from mugraph.dialects.partition import (
     iteration_order,
 )
 from mugraph.dialects.tb.layouts import partitioned_operand
-from mugraph.dialects.tensor_types import element_type_of, resolved_layout_of, shape_of
+from mugraph.dialects.tensor_types import base_layout, element_type_of, resolved_layout_of, shape_of
 from mugraph.passes.schedule_threadblock.choose import WarpLayout
 
 
@@ -60,12 +60,15 @@ class KernelBuilder:
         return self.graph.threads
 
     def shared_type(self, value: SSAValue, element_type: Attribute | None = None) -> Attribute:
-        """The type of the buffer of an STensor."""
-        return sched.SharedType.of(
-            shape_of(value.type),
-            element_type or element_type_of(value.type),
-            LayoutAttr(resolved_layout_of(value)),
-        )
+        """The type of the buffer of an STensor.
+
+        A swizzle is chosen for elements of one width: a buffer of others starts without one.
+        """
+        own = element_type_of(value.type)
+        layout = resolved_layout_of(value)
+        if element_type is not None and element_type != own:
+            layout = base_layout(layout)
+        return sched.SharedType.of(shape_of(value.type), element_type or own, LayoutAttr(layout))
 
     def allocate(
         self, value: SSAValue, stages: int = 1, element_type: Attribute | None = None

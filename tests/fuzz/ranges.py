@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import bf16, f8E4M3FN, f8E5M2, f16, f32, i8, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mugraph.dialects import kn, tb
+from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 
@@ -75,8 +76,8 @@ class Range:
         if not stored.magnitude + stored.error <= min(LARGEST, largest):
             raise OutOfRangeError(f"values reach {stored.magnitude}")
         width = max(stored.high - stored.low, 2.0**-4 * stored.magnitude)
-        allowed = max(LARGEST_ERROR, 2.0 * unit)
-        if stored.error > allowed * width:
+        allowed = max(LARGEST_ERROR, 6.0 * unit)
+        if stored.error > max(allowed * width, 2.0 * least):
             raise OutOfRangeError(f"rounding may carry values {stored.error} away")
         return stored
 
@@ -324,7 +325,11 @@ def range_of_result(op: Operation, operands: Sequence[Range], iterations: int = 
         value = apply(function, [value])
     if epilogue.accumulates:
         value = value.scaled(iterations)
-    return value.rounded(element_type_of(op.results[0].type))
+    types = [element_type_of(value.type) for value in (*op.operands, *op.results)]
+    if all(is_integer(type_) for type_ in types):
+        value = Range(value.low, value.high)  # sums and products of integers are exact
+        return value if value.magnitude <= ROUNDINGS[types[-1]][-1] else value.rounded(types[-1])
+    return value.rounded(types[-1])
 
 
 def find_ranges(function_body: Sequence[Operation], ranges: dict[SSAValue, Range]) -> None:

@@ -234,7 +234,8 @@ class ThreadblockDrawer:
         """Adds an operator unless it mixes phases or leaves the range of useful numbers."""
         operands = list(op.operands)
         late = self.is_late(operands)
-        if isinstance(op, HasEpilogue) and self.chooser.chance(10):
+        is_sum = element_type_of(op.results[0].type) == i32
+        if isinstance(op, HasEpilogue) and not is_sum and self.chooser.chance(10):
             op.epilogue = EpilogueAttr(self.draw_epilogue())
             accumulates = op.epilogue.data.accumulates
         try:

@@ -1,0 +1,87 @@
+"""Every element type through every pass, at both levels of the interpreter, and as CUDA."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fuzz.emulated import check_together, emulating_compiler
+from fuzz.properties import Compiled, compile_checked, require_close
+from fuzz.typed_cases import all_cases
+from mugraph.passes.analysis.hazards import find_hazards
+from mugraph.passes.check_hazards import scheduled_kernels
+from mugraph.runtime.compile import compile_cubin
+from mugraph.runtime.interpreter import run_function
+from mugraph.runtime.toolchain import ToolchainError, find_toolchain
+
+CASES = all_cases()
+
+
+@pytest.fixture(scope="module")
+def compiled() -> dict[str, Compiled]:
+    return {name: compile_checked(text) for name, text in CASES.items()}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bytes_and_addresses_give_what_the_µgraph_means(
+    name: str, compiled: dict[str, Compiled]
+) -> None:
+    one = compiled[name]
+    for order in ("together", "reversed"):
+        results = run_function(one.module, None, one.case.inputs, level="address", order=order)
+        require_close(f"addresses, {order}", results, one.case.expected, one.case.errors)
+
+
+def test_integers_are_exact(compiled: dict[str, Compiled]) -> None:
+    for name in ("product_i8", "product_few_threads_i8", "integer_sums", "library_i8"):
+        one = compiled[name]
+        for result, expected in zip(
+            run_function(one.module, None, one.case.inputs), one.case.expected, strict=True
+        ):
+            np.testing.assert_array_equal(result, expected)
+
+
+def test_no_races(compiled: dict[str, Compiled]) -> None:
+    for name, one in compiled.items():
+        for kernel in scheduled_kernels(one.module):
+            assert find_hazards(kernel) == [], name
+
+
+def test_kernels_compute_what_the_interpreter_does(
+    compiled: dict[str, Compiled], tmp_path: Path
+) -> None:
+    if shutil.which("g++") is None:
+        pytest.skip("no g++ on this machine: no generated kernel was executed")
+    try:
+        emulating_compiler()
+    except ToolchainError as error:
+        pytest.skip(f"no generated kernel was executed: {error}")
+    failures = check_together(list(compiled.values()), tmp_path)
+    wrong = {
+        name: str(failure)
+        for name, failure in zip(compiled, failures, strict=True)
+        if failure is not None
+    }
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_nvcc_compiles_every_type(arch: str, compiled: dict[str, Compiled]) -> None:
+    try:
+        toolchain = find_toolchain()
+    except ToolchainError as error:
+        pytest.skip(f"nothing was compiled: {error}")
+    if toolchain.cublas is None:
+        pytest.skip("no cuBLAS: nothing was compiled")
+    parts = ['#include "runtime.h"', "using namespace cute;"]
+    for number, one in enumerate(compiled.values()):
+        lines = [
+            line for line in one.cuda.splitlines() if not line.startswith(("#", "using namespace"))
+        ]
+        text = "\n".join(lines)
+        parts.append(re.sub(r"\b(_init|_execute_mugraph|\w+_custom\d+)\b", rf"\1_{number}", text))
+    compile_cubin("\n".join(parts), arch)

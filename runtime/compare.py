@@ -8,11 +8,37 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute
+
+from mugraph.dialects.tensor_types import LaidOutType, element_type_of
+from mugraph.runtime.interpreter.arithmetic import float_info, is_whole, storage_dtype
 
 Array = npt.NDArray[Any]
 
 TOLERANCE = 2e-3
 """The largest relative error that counts as equal, for fp16 results of fp32 accumulation."""
+
+
+WHOLE_TOLERANCE = 2.0**-5
+"""The same where numbers are rounded to integers."""
+
+
+def tolerance_of(module: ModuleOp) -> float:
+    """The largest relative error that counts as equal for the results of a µGraph.
+
+    Two units in the last place of the coarsest type that an operator rounds its result to, and at
+    least :data:`TOLERANCE`.
+    """
+    tolerance = TOLERANCE
+    for op in module.walk():
+        for result in op.results:
+            type_: Attribute = result.type
+            if isinstance(type_, LaidOutType):
+                dtype = storage_dtype(element_type_of(type_))
+                unit = WHOLE_TOLERANCE if is_whole(dtype) else 2 * float(float_info(dtype).eps)
+                tolerance = max(tolerance, unit)
+    return tolerance
 
 
 @dataclass(frozen=True)

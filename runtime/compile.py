@@ -28,6 +28,9 @@ SOURCE_NAME = "kernel.cu"
 LOG_NAME = "nvcc.log"
 """What nvcc said (warnings, for instance), inside the same entry."""
 
+FAST_MATH = ("-use_fast_math",)
+"""What is passed to nvcc where a user asks for fast arithmetic; nothing else passes it."""
+
 _SHOWN_LINES = 20
 """Lines of nvcc's output that an error quotes."""
 

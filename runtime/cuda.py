@@ -14,7 +14,7 @@ from xdsl.passes import PassPipeline
 
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.tensor_types import element_type_of, layout_of, row_major_strides, shape_of
-from mugraph.runtime.compile import compile_kernel
+from mugraph.runtime.compile import FAST_MATH, compile_kernel
 from mugraph.runtime.errors import UserError
 from mugraph.runtime.execute import CudaModule, Signature, TensorSpec
 from mugraph.runtime.interpreter.arithmetic import storage_dtype
@@ -28,13 +28,16 @@ class CudaProgram:
     signature: Signature
     arch: str
 
-    def compile(self) -> Path:
-        """The shared object, from the cache where it is there; raises as ``compile_kernel``."""
-        return compile_kernel(self.source, self.arch)
+    def compile(self, *, fast_math: bool = False) -> Path:
+        """The shared object, from the cache where it is there; raises as ``compile_kernel``.
 
-    def load(self) -> CudaModule:
+        ``fast_math`` compiles with nvcc's ``-use_fast_math``, outside of all error bounds.
+        """
+        return compile_kernel(self.source, self.arch, flags=FAST_MATH if fast_math else ())
+
+    def load(self, *, fast_math: bool = False) -> CudaModule:
         """Compiled and loaded into this process; raises ``DeviceError`` where there is no GPU."""
-        return CudaModule(self.compile(), self.signature)
+        return CudaModule(self.compile(fast_math=fast_math), self.signature)
 
 
 def generate_cuda(module: ModuleOp, context: Context, arch: str) -> CudaProgram:

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from mugraph.dialects.cute import Layout
 from mugraph.runtime.errors import UserError
+from mugraph.runtime.interpreter.arithmetic import convert
 from mugraph.runtime.strided import strided_view
 
 Array = npt.NDArray[Any]
@@ -318,7 +319,7 @@ class CudaModule:
             expected = ", ".join(str(spec.shape) for spec in specs)
             raise ValueError(f"inputs of shapes {shapes} were given; the kernel takes {expected}")
         return [
-            to_physical(np.asarray(array, spec.dtype), spec.layout)
+            to_physical(convert(np.asarray(array), spec.dtype), spec.layout)
             for array, spec in zip(inputs, specs, strict=True)
         ]
 

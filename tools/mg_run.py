@@ -12,23 +12,34 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, bf16, f8E4M3FN, f8E5M2
 from xdsl.dialects.func import FuncOp
 
 import mugraph
 from mugraph.dialects.tensor_types import dims, element_type_of, shape_of
-from mugraph.runtime.compare import TOLERANCE, compare
+from mugraph.runtime.compare import compare, tolerance_of
 from mugraph.runtime.cuda import generate_cuda, only_function
 from mugraph.runtime.execute import CudaModule, DeviceError
 from mugraph.runtime.interpreter import Execution, execute_by_address, run_function
 from mugraph.runtime.interpreter.address_kernel import TOGETHER
 from mugraph.runtime.interpreter.address_level import Landing
-from mugraph.runtime.interpreter.arithmetic import storage_dtype
+from mugraph.runtime.interpreter.arithmetic import (
+    STORAGE_DTYPES,
+    convert,
+    is_floating,
+    is_whole,
+    storage_dtype,
+)
 from mugraph.runtime.toolchain import device_architecture, find_toolchain
 from mugraph.tools.diagnostics import ArgumentParser, ToolError, atomic_path, run_tool
 from mugraph.tools.modules import make_context, read_module
 
 Array = npt.NDArray[Any]
+
+WHOLE_SCALE = 16
+"""How much larger random integers are than other random numbers."""
+NOT_IN_FILES = tuple(STORAGE_DTYPES[type_] for type_ in (bf16, f8E4M3FN, f8E5M2))
+"""Types of numbers that .npy files have no name for."""
 
 REPEATS = 3
 """How often the GPU runs; the results must be the same to the bit."""
@@ -37,6 +48,7 @@ REPEATS = 3
 def random_inputs(function: FuncOp, scales: Sequence[float], seed: int) -> list[Array]:
     """Normal random numbers for each argument, times its scale, in the argument's element type.
 
+    Integers are 16 times as large, and rounded.
     One scale is for all arguments, otherwise there must be one each (``ToolError``).
     """
     types = function.function_type.inputs.data
@@ -47,12 +59,12 @@ def random_inputs(function: FuncOp, scales: Sequence[float], seed: int) -> list[
         )
     per_input = list(scales) * len(types) if len(scales) == 1 else scales
     generator = np.random.default_rng(seed)
-    return [
-        (generator.standard_normal(shape_of(type_), np.float32) * scale).astype(
-            storage_dtype(element_type_of(type_))
-        )
-        for type_, scale in zip(types, per_input, strict=True)
-    ]
+    arrays: list[Array] = []
+    for type_, scale in zip(types, per_input, strict=True):
+        dtype = storage_dtype(element_type_of(type_))
+        size = scale * WHOLE_SCALE if is_whole(dtype) else scale
+        arrays.append(convert(generator.standard_normal(shape_of(type_), np.float32) * size, dtype))
+    return arrays
 
 
 def read_inputs(function: FuncOp, paths: Sequence[str]) -> list[Array]:
@@ -75,15 +87,40 @@ def read_inputs(function: FuncOp, paths: Sequence[str]) -> list[Array]:
                 f"{path} holds an array of {dims(array.shape) or 'no dimensions'}; expected "
                 f"{dims(shape)}."
             )
-        if array.dtype.kind != "f":
-            raise ToolError(f"{path} holds {array.dtype}; expected floating-point numbers.")
-        arrays.append(array.astype(storage_dtype(element_type_of(type_))))
+        arrays.append(_as_elements(path, array, storage_dtype(element_type_of(type_))))
     return arrays
 
 
+def _as_elements(path: str, array: Array, dtype: np.dtype[Any]) -> Array:
+    """Numbers of a file in an element type; ``ToolError`` where they are of another kind.
+
+    A .npy file has no name for bf16 and f8: their bytes, as numpy saves them, are taken as well.
+    """
+    if array.dtype.kind == "V" and dtype.kind in "Vf" and array.itemsize == dtype.itemsize:
+        return array.view(dtype)
+    if is_whole(dtype):
+        if not is_whole(array.dtype):
+            raise ToolError(f"{path} holds {array.dtype}; expected integers.")
+        limits = np.iinfo(dtype)
+        if array.size and not limits.min <= array.min() <= array.max() <= limits.max:
+            raise ToolError(
+                f"{path} holds integers from {array.min()} to {array.max()}; {dtype} has "
+                f"{limits.min} to {limits.max}."
+            )
+        return array.astype(dtype)
+    if not is_floating(array.dtype):
+        raise ToolError(f"{path} holds {array.dtype}; expected floating-point numbers.")
+    return convert(array, dtype)
+
+
 def write_outputs(paths: Sequence[str], outputs: Sequence[Array]) -> None:
-    """Write one .npy file an output; each appears whole or not at all."""
+    """Write one .npy file an output; each appears whole or not at all.
+
+    bf16 and f8, which such files cannot name, are written as f32, exactly.
+    """
     for path, output in zip(paths, outputs, strict=True):
+        if output.dtype in NOT_IN_FILES:
+            output = output.astype(np.float32)
         with atomic_path(path) as temporary, open(temporary, "wb") as stream:
             np.save(stream, output)
 
@@ -109,7 +146,9 @@ def choose_architecture(device: str, known: Sequence[str]) -> str:
     return max(fitting)[1]
 
 
-def _load_on_gpu(module: ModuleOp, context: Context, arch: str | None) -> tuple[CudaModule, str]:
+def _load_on_gpu(
+    module: ModuleOp, context: Context, arch: str | None, *, fast_math: bool
+) -> tuple[CudaModule, str]:
     """The module, compiled and loaded, and the architecture that it was compiled for."""
     from mugraph.passes.targets import TARGETS
 
@@ -121,7 +160,7 @@ def _load_on_gpu(module: ModuleOp, context: Context, arch: str | None) -> tuple[
         )
     find_toolchain()  # what is missing is said before the passes run
     chosen = arch or choose_architecture(device, list(TARGETS))
-    return generate_cuda(module, context, chosen).load(), chosen
+    return generate_cuda(module, context, chosen).load(fast_math=fast_math), chosen
 
 
 def _run_repeatedly(module: CudaModule, inputs: Sequence[Array]) -> tuple[list[Array], str]:
@@ -278,10 +317,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--tolerance",
         type=_tolerance,
-        default=TOLERANCE,
-        help=f"largest relative error, in the Frobenius norm (default {TOLERANCE:g})",
+        help="largest relative error, in the Frobenius norm (default: by the coarsest element type "
+        "that is rounded to, 2e-3 for f16)",
     )
     parser.add_argument("--time", action="store_true", help="print how long one call takes")
+    parser.add_argument(
+        "--fast-math",
+        action="store_true",
+        help="with --backend=cuda: compile with -use_fast_math, which rounds and divides less "
+        "exactly and takes small numbers for 0",
+    )
     parser.add_argument("--arch", help="compile for this architecture (default: this GPU's)")
     parser.add_argument("--version", action="version", version=f"mugraph {mugraph.__version__}")
     return parser
@@ -307,6 +352,8 @@ def _main(arguments: Sequence[str]) -> int:
     is_default = (options.blocks, options.order, options.landing) == (None, TOGETHER, "latest")
     if not is_default and not by_address:
         raise ToolError("--blocks, --order and --landing need --level=address.")
+    if options.fast_math and options.backend != "cuda":
+        raise ToolError("--fast-math is for generated CUDA; add --backend=cuda.")
     if by_address and options.backend == "cuda":
         raise ToolError("--level=address is of the interpreter; leave out --backend=cuda.")
 
@@ -314,7 +361,9 @@ def _main(arguments: Sequence[str]) -> int:
     written: Sequence[npt.NDArray[np.bool_]] | None = None
     if options.backend == "cuda":
         # The passes change the module, and the check is against what the user wrote.
-        loaded, arch = _load_on_gpu(module.clone(), context, options.arch)
+        loaded, arch = _load_on_gpu(
+            module.clone(), context, options.arch, fast_math=options.fast_math
+        )
         outputs, difference = _run_repeatedly(loaded, inputs)
         if options.check:
             succeeded = not difference
@@ -338,7 +387,8 @@ def _main(arguments: Sequence[str]) -> int:
 
     if options.check:
         reference = run_function(module, None, inputs, precision="float64")
-        succeeded = _check(outputs, reference, options.tolerance, written) and succeeded
+        tolerance = tolerance_of(module) if options.tolerance is None else options.tolerance
+        succeeded = _check(outputs, reference, tolerance, written) and succeeded
     if options.outputs is not None:
         write_outputs(options.outputs, outputs)
     elif not (options.check or options.time):

@@ -20,13 +20,18 @@ that line.  ``print(graph)`` shows the µGraph as MLIR text, ``graph.module()`` 
 """
 
 from xdsl.dialects.builtin import bf16 as bfloat16
+from xdsl.dialects.builtin import f8E4M3FN, f8E5M2
 from xdsl.dialects.builtin import f16 as float16
 from xdsl.dialects.builtin import f32 as float32
+from xdsl.dialects.builtin import i8 as int8
+from xdsl.dialects.builtin import i32 as int32
 
 from mugraph.build.errors import BuildError
 from mugraph.build.kernel_graph import KernelGraph, new_kernel_graph
 from mugraph.build.tensors import DTensor, STensor
 from mugraph.build.threadblock_graph import ThreadblockGraph, new_threadblock_graph
+
+float8_e4m3fn, float8_e5m2 = f8E4M3FN, f8E5M2
 
 __all__ = [
     "BuildError",
@@ -35,8 +40,12 @@ __all__ = [
     "STensor",
     "ThreadblockGraph",
     "bfloat16",
+    "float8_e4m3fn",
+    "float8_e5m2",
     "float16",
     "float32",
+    "int8",
+    "int32",
     "new_kernel_graph",
     "new_threadblock_graph",
 ]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import Data
@@ -68,6 +69,11 @@ BINARY_FUNCTIONS: dict[str, FunctionDescription] = {
 }
 """Functions of two numbers."""
 
+ZERO_AT_ZERO = frozenset(
+    {"identity", "silu", "gelu", "relu", "square", "sqrt", "mul_scalar", "add", "sub", "mul"}
+)
+"""Functions that are 0 where all their operands are."""
+
 ACCUMULATE = "accum"
 """The last step of an epilogue that adds to its destination where others overwrite it."""
 
@@ -105,6 +111,16 @@ class ScalarFunction:
     def arity(self) -> int:
         """How many numbers the function takes, constants not counted."""
         return 1 if self.name in UNARY_FUNCTIONS else 2
+
+    def at(self, operands: Sequence[float]) -> float | None:
+        """The function's value where that follows from the tables; ``None`` elsewhere."""
+        if self.name == "identity":
+            return operands[0]
+        if self.name == "clamp":
+            return min(max(operands[0], self.constants[0]), self.constants[1])
+        if self.name in ZERO_AT_ZERO and not any(operands):
+            return 0.0
+        return None
 
     def __str__(self) -> str:
         if not self.constants:

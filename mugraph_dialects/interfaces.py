@@ -16,6 +16,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import IRDLOperation, opt_prop_def
 
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
+from mugraph.dialects.ragged import Bounds, Padding
 
 if TYPE_CHECKING:
     from mugraph.dialects.layout_problem import LayoutProblem
@@ -61,6 +62,34 @@ class HasBufferEffects(Operation, ABC):
     @abstractmethod
     def buffers_written(self) -> Sequence[SSAValue]:
         """Buffers and fragments that change; those not read as well are written whole."""
+
+
+class HasRaggedTiles(Operation, ABC):
+    """An operator on tiles of which some elements may not exist; see ``docs/semantics.md``.
+
+    An operator that does not implement it works on whole tiles only.
+    """
+
+    @abstractmethod
+    def result_bounds(self, operands: Sequence[Bounds]) -> Bounds:
+        """Which elements of the result exist, before its epilogue.
+
+        Raises ``VerifyException`` where the operands' elements do not go together.
+        """
+
+    def identities(self, operand: int, bounds: Bounds) -> Padding:
+        """What must stand where no element of an operand exists, so that no result changes.
+
+        By dimension: those over which the operator combines elements.
+        """
+        return {}
+
+    def result_padding(self, operands: Sequence[Padding]) -> Padding:
+        """What the operator writes where no element of its result exists, as far as is known.
+
+        ``operands`` is the same of each operand, for the dimensions that are ragged in it.
+        """
+        return {}
 
 
 class HasEpilogue(IRDLOperation):

@@ -12,6 +12,8 @@ from mugraph.dialects.tensor_types import op_label
 
 MAX_THREADS = 1024
 """Threads in a block, on every target."""
+MAX_BLOCK = (1024, 1024, 64)
+"""Threads of a block along x, y, z, on every target."""
 MAX_GRID = (2**31 - 1, 65535, 65535)
 """Blocks along x, y, z, on every target."""
 
@@ -55,6 +57,12 @@ class HasLaunchExtents(IRDLOperation):
                 f"{op_label(self)}: a block of {self.threads} threads exceeds the hardware's "
                 f"{MAX_THREADS}"
             )
+        for axis, extent, limit in zip("xyz", self.block_dim, MAX_BLOCK, strict=True):
+            if extent > limit:
+                raise VerifyException(
+                    f"{op_label(self)}: the block has {extent} threads along {axis}, the hardware "
+                    f"allows {limit}; move threads to another axis"
+                )
         for axis, extent, limit in zip("xyz", self.grid_dim, MAX_GRID, strict=True):
             if extent > limit:
                 raise VerifyException(

@@ -6,6 +6,7 @@ them in the storage type.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import singledispatch
@@ -15,11 +16,13 @@ from xdsl.dialects.builtin import ModuleOp, f32
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
+from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import tb
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.kn import CustomizedOp
-from mugraph.dialects.tensor_types import element_type_of, shape_of
+from mugraph.dialects.tb.ragged import bounds_of_graph
+from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
 
 
 def _fp32_tile(shape: Sequence[int]) -> tb.STensorType:
@@ -34,6 +37,25 @@ def _sum_tile(value: SSAValue) -> tb.STensorType:
 
 def _last(value: SSAValue) -> int:
     return len(shape_of(value.type)) - 1
+
+
+def _elements_of_last(op: Operation, tile: SSAValue, whole: int, *, over_iterations: bool) -> int:
+    """How many elements a mean over the last dimension is taken of: ``whole``, if none is missing.
+
+    Raises ``PassFailedException`` where that is not the same number in all blocks, or in all
+    iterations that a mean is taken in.
+    """
+    block = op.parent_block()
+    bound = bounds_of_graph(block)[tile][-1] if block is not None else None
+    if bound is None:
+        return whole
+    if math.prod(bound.blocks) > 1 or (bound.moves and not over_iterations):
+        raise PassFailedException(
+            f"--decompose-threadblock: {op_label(op)} takes the mean over the last dimension of "
+            f"{value_label(tile)}, of which not all tiles have the same number of elements; "
+            "choose a grid and a forloop that divide its extent"
+        )
+    return bound.of_block((0,) * len(bound.blocks))
 
 
 def _mean_square_root(
@@ -62,7 +84,8 @@ def _(op: tb.RmsNormOp, iterations: int) -> list[Operation]:
     """x / sqrt(mean of x² over the last dimension)."""
     shape = shape_of(op.input.type)
     square = tb.SquareOp(op.input, _fp32_tile(shape))
-    norm = _mean_square_root(square.result, shape[-1], _fp32_tile((*shape[:-1], 1)))
+    count = _elements_of_last(op, op.input, shape[-1], over_iterations=False)
+    norm = _mean_square_root(square.result, count, _fp32_tile((*shape[:-1], 1)))
     quotient = tb.DivOp(op.input, norm[-1].results[0], op.result.type)
     return [square, *norm, quotient]
 
@@ -79,7 +102,8 @@ def _(op: tb.ForloopAccumOp, iterations: int) -> list[Operation]:
         return [total, tb.ReductionOp(total.result, dim, op.result.type)]
     square = tb.SquareOp(op.input, _fp32_tile(shape))
     total = tb.ForloopAccumOp(tb.AccumulatorKind.NONE, square.result, _fp32_tile(shape))
-    norm = _mean_square_root(total.result, shape[-1] * iterations, op.result.type)
+    count = _elements_of_last(op, op.input, shape[-1] * iterations, over_iterations=True)
+    norm = _mean_square_root(total.result, count, op.result.type)
     return [square, total, *norm]
 
 

@@ -9,6 +9,7 @@ from xdsl.passes import ModulePass
 from mugraph.passes.check_hazards import CheckHazardsPass
 from mugraph.passes.decompose_threadblock import DecomposeThreadblockPass
 from mugraph.passes.fuse_threadblock import FuseThreadblockPass
+from mugraph.passes.mask_ragged import MaskRaggedPass
 from mugraph.passes.plan_dtensor_memory import PlanDTensorMemoryPass
 from mugraph.passes.plan_stensor_memory import PlanSTensorMemoryPass
 from mugraph.passes.plan_swizzle import PlanSwizzlePass
@@ -24,6 +25,7 @@ def transpile_pipeline(
     """The passes of ``--transpile`` in order, for other pipelines to take parts of."""
     steps: tuple[ModulePass, ...] = (
         DecomposeThreadblockPass(),
+        MaskRaggedPass(),
         FuseThreadblockPass(),
         ResolveLayoutPass(arch=arch),
         PlanDTensorMemoryPass(),

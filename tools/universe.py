@@ -23,6 +23,7 @@ DIALECTS = {
 # In the order in which `--transpile` runs them, `transpile` itself last.
 PASSES = {
     "decompose-threadblock": "mugraph.passes.decompose_threadblock:DecomposeThreadblockPass",
+    "mask-ragged": "mugraph.passes.mask_ragged:MaskRaggedPass",
     "fuse-threadblock": "mugraph.passes.fuse_threadblock:FuseThreadblockPass",
     "resolve-layout": "mugraph.passes.resolve_layout:ResolveLayoutPass",
     "plan-dtensor-memory": "mugraph.passes.plan_dtensor_memory:PlanDTensorMemoryPass",

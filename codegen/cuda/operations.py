@@ -6,6 +6,7 @@ name in ``runtime/include/mugraph``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import singledispatch
@@ -16,6 +17,7 @@ from mugraph.codegen.cuda.cpp import (
     CodegenError,
     Writer,
     epilogue_type,
+    fp32_bits,
     function_type,
     iteration_layout,
     layout_type,
@@ -26,6 +28,7 @@ from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import PRODUCT_ATOMS, mma_atom
 from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.dialects.partition import LinearPartition
+from mugraph.dialects.ragged import RaggedDim
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
@@ -204,7 +207,7 @@ def _(op: sched.BarrierOp, printer: KernelPrinter) -> None:
 
 
 def partition_of(
-    op: sched.CopyOp | sched.ElementwiseOp | sched.ReduceOp, printer: KernelPrinter
+    op: sched.CopyOp | sched.ElementwiseOp | sched.MaskOp | sched.ReduceOp, printer: KernelPrinter
 ) -> LinearPartition:
     """Who does what of an operation; the headers count on every thread of the block."""
     partition = op.partition.data
@@ -228,15 +231,70 @@ def _(op: sched.CopyOp, printer: KernelPrinter) -> None:
     loop = sched.enclosing_loop(op)
     guarded = op.ahead_of > 0 and loop is not None
     scope = f"if ({iteration} < {loop.iterations}) {{" if guarded and loop is not None else "{"
-    kind = "CopyAsync" if op.is_async else "Copy"
+    kind, method = ("CopyAsync" if op.is_async else "Copy"), "run"
+    dims, counts = "", ""
+    if op.checked_dims:
+        kind += "Within"
+        if not op.is_async:
+            method = "load" if isinstance(op.source.type, sched.GlobalType) else "store"
+        dims, counts = ragged_arguments(op.ragged(), shape, partition, iteration or "0")
     writer = printer.writer
     writer.open(f"{scope}  {printer.describe(op)}")
     writer.line(f"using Source = {printer.layout(op.source, shape, partition.order)};")
     writer.line(f"using Target = {printer.layout(op.destination, shape, partition.order)};")
     writer.line(
-        f"tb::{kind}<{partition.threads}, {partition.vector}, Target, Source>::run("
+        f"tb::{kind}<{partition.threads}, {partition.vector}, Target, Source{dims}>::{method}("
         f"{printer.pointer(op.destination, iteration)}, "
-        f"{printer.pointer(op.source, iteration)}, thread);"
+        f"{printer.pointer(op.source, iteration)}, thread{counts});"
+    )
+    writer.close()
+
+
+def ragged_arguments(
+    ragged: Sequence[RaggedDim], shape: Sequence[int], partition: LinearPartition, iteration: str
+) -> tuple[str, str]:
+    """The ragged dimensions as template arguments, and how many elements exist along each."""
+    dims, counts = "", ""
+    for entry in ragged:
+        bound = entry.bound
+        place = partition.order.index(entry.dim)
+        before = math.prod(shape[dim] for dim in partition.order[:place])
+        dims += f", mugraph::Along<{before}, {shape[entry.dim]}>"
+        block = "0"
+        for axis, blocks in zip("xyz", bound.blocks, strict=True):
+            if blocks > 1:
+                index = f"blockIdx.{axis}"
+                block = index if block == "0" else f"({block}) * {blocks} + {index}"
+        counts += (
+            f", tb::existing<{bound.extent}, {bound.step}, {bound.tile}>({block}, "
+            f"{iteration if bound.moves else '0'})"
+        )
+    return dims, counts
+
+
+@print_operation.register
+def _(op: sched.MaskOp, printer: KernelPrinter) -> None:
+    partition = partition_of(op, printer)
+    domain = shape_of(op.destination.type)
+    epilogue = epilogue_of(op)
+    writer = printer.writer
+    dims, counts = ragged_arguments(op.ragged, domain, partition, printer.iteration or "0")
+    destination = printer.pointer(op.destination)
+    in_registers = isinstance(op.destination.type, sched.FragmentType)
+    writer.open(f"{{  {printer.describe(op)}")
+    writer.line(f"using Source = {printer.layout(op.source, domain, partition.order)};")
+    if in_registers:
+        writer.line(f"using Target = {domain_layout(domain, partition.order)};")
+    else:
+        writer.line(f"using Target = {printer.layout(op.destination, domain, partition.order)};")
+    if in_registers and not epilogue.accumulates:
+        fragment = fragment_class(fragment_type_of(op.destination))
+        writer.line(f"{fragment}::clear({destination});")
+    method = "accumulate" if in_registers else "update" if epilogue.accumulates else "store"
+    writer.line(
+        f"tb::Mask<{fp32_bits(op.constant)}, {epilogue_type(epilogue)}, {partition.threads}, "
+        f"{partition.vector}, Target, Source{dims}>::{method}({destination}, thread, "
+        f"{printer.pointer(op.source)}{counts});"
     )
     writer.close()
 

@@ -26,6 +26,7 @@ from mugraph.dialects.kn.phases import (
 from mugraph.dialects.kn.workspace import WorkspaceOp
 from mugraph.dialects.launch_extents import HasLaunchExtents
 from mugraph.dialects.tb import OutputOp, STensorType
+from mugraph.dialects.tb.ragged import bounds_of_graph
 from mugraph.dialects.tensor_types import op_label, value_label
 
 
@@ -98,6 +99,7 @@ class CustomizedOp(WorkspaceOp, HasLaunchExtents):
                 )
         _verify_order(block)
         self._verify_phases(block)
+        bounds_of_graph(block)
 
     def verify_extents(self) -> None:
         """Checks grid, block and for-loop; operators of the body call it before they use them."""
@@ -131,6 +133,12 @@ class CustomizedOp(WorkspaceOp, HasLaunchExtents):
                     f"{op_label(op)} accumulates {value_label(after[0])}, which exists only "
                     "after the loop; accumulate values of the loop body"
                 )
+            if isinstance(op, OutputOp) and after and phase is Phase.LOOP:
+                raise VerifyException(
+                    f"{op_label(op)} stores {value_label(after[0])} in every iteration, but it "
+                    "exists only after the loop; leave out 'fordim', or store a value of the loop "
+                    "body"
+                )
             if after and early:
                 raise VerifyException(
                     f"{op_label(op)} mixes {value_label(after[0])}, which exists after the loop, "
@@ -139,7 +147,8 @@ class CustomizedOp(WorkspaceOp, HasLaunchExtents):
             if isinstance(op, OutputOp) and early and phase is Phase.AFTER:
                 raise VerifyException(
                     f"{op_label(op)} stores a value of the loop body, which differs from "
-                    "iteration to iteration; accumulate it first"
+                    "iteration to iteration; accumulate it first, or give the output a 'fordim' "
+                    "to store each iteration's in its own slice"
                 )
 
 

@@ -32,14 +32,17 @@ def phases_of(body: Block) -> dict[Operation, Phase]:
     """The phase of each operator of a threadblock graph, in order.
 
     Tiles that the loop does not move are loaded before it.  An operator runs after the loop if one
-    of its operands exists only then; outputs always do.  Everything else runs in the loop.
+    of its operands exists only then; outputs without ``fordim`` always do, those with it never.
+    Everything else runs in the loop.
     """
     phases: dict[Operation, Phase] = {}
     late: set[SSAValue] = set()
     for op in body.ops:
         if isinstance(op, InputOp):
             phases[op] = Phase.BEFORE if op.loop_dim < 0 else Phase.LOOP
-        elif isinstance(op, OutputOp) or any(value in late for value in op.operands):
+        elif isinstance(op, OutputOp):
+            phases[op] = Phase.AFTER if op.loop_dim < 0 else Phase.LOOP
+        elif any(value in late for value in op.operands):
             phases[op] = Phase.AFTER
             late.update(op.results)
         else:

@@ -26,6 +26,7 @@ from mugraph.dialects.sched.compute import (
     ReduceOp,
     StoreOp,
 )
+from mugraph.dialects.sched.mask import MaskOp
 from mugraph.dialects.sched.roles import (
     AcquireOp,
     BulkCopyOp,
@@ -76,6 +77,7 @@ Sched = Dialect(
         FillOp,
         ElementwiseOp,
         ReduceOp,
+        MaskOp,
         MmaOp,
         StoreOp,
         AccumulateOp,
@@ -124,6 +126,7 @@ __all__ = [
     "KernelOp",
     "LaunchOp",
     "LinearPartitionAttr",
+    "MaskOp",
     "MmaOp",
     "PhaseOp",
     "PrologueOp",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import numpy as np
@@ -18,6 +18,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from mugraph.dialects.partition import LinearPartition
+from mugraph.dialects.ragged import RaggedDim
 from mugraph.dialects.sched.kernel import enclosing_kernel
 from mugraph.dialects.sched.mappings import (
     IDLE,
@@ -27,6 +28,7 @@ from mugraph.dialects.sched.mappings import (
     Stream,
     access_of,
     iteration_layout,
+    vector_coordinates,
     vector_stream,
 )
 from mugraph.dialects.sched.structure import AllocOp, TileOp, enclosing_loop
@@ -37,6 +39,7 @@ from mugraph.dialects.tensor_types import (
     op_label,
     resolved_layout_of,
     shape_of,
+    strides_of,
     value_label,
 )
 
@@ -87,6 +90,37 @@ class StageReference:
 
 
 @dataclass(frozen=True, eq=False)
+class Predicate:
+    """Which elements of an access to a ragged tile exist; those that do not are not touched.
+
+    ``ragged`` are the dimensions that are looked at, ``strides`` the tile's along them, and
+    ``coordinates`` where each access starts along each, ``[instructions, threads]``.  ``inner`` is
+    the position in ``ragged`` of the dimension along which the elements of one access lie, -1
+    where that dimension is not looked at.
+    """
+
+    ragged: tuple[RaggedDim, ...]
+    strides: tuple[int, ...]
+    coordinates: tuple[IntArray, ...]
+    inner: int
+
+    def existing(self, block: Sequence[int], iteration: int) -> tuple[int, ...]:
+        """How many elements exist along each dimension in a block and an iteration."""
+        return tuple(entry.bound.existing(block, iteration) for entry in self.ragged)
+
+    def counts(self, existing: Sequence[int], width: int) -> IntArray:
+        """How many of the ``width`` elements of each access exist, the first ones."""
+        counts = np.full(self.coordinates[0].shape, width)
+        for position, (along, count) in enumerate(zip(self.coordinates, existing, strict=True)):
+            left = np.maximum(count - along, 0)
+            if position == self.inner:
+                counts = np.minimum(counts, left)
+            else:
+                counts = np.where(left > 0, counts, 0)
+        return counts
+
+
+@dataclass(frozen=True, eq=False)
 class ThreadAccess:
     """What the threads of a block do to one operand, with one kind of instruction.
 
@@ -99,6 +133,8 @@ class ThreadAccess:
 
     ``warp_collective``: ``ldmatrix``.  A lane's offset is that of the line whose address it gives;
     every lane of the warp receives part of it, so all of them read.
+
+    ``predicate``: which elements exist, where some do not in some blocks and iterations.
 
     ``operand`` is the position of ``value`` among the operator's operands.
 
@@ -117,6 +153,7 @@ class ThreadAccess:
     proxy: Proxy = Proxy.GENERIC
     warp_collective: bool = False
     keeps_elements: bool = True
+    predicate: Predicate | None = None
     element_bytes: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -269,6 +306,35 @@ def partitioned_stream(
         raise AccessError(f"{op_label(op)}: {value_label(value)}: {error}") from error
 
 
+def partitioned_predicate(
+    op: Operation, operand: int, partition: LinearPartition, ragged: Sequence[RaggedDim]
+) -> Predicate | None:
+    """Which elements of a linear partition's accesses exist; ``None`` where all of them do."""
+    if not ragged:
+        return None
+    value = op.operands[operand]
+    domain = shape_of(value.type)
+    layout = iteration_layout(resolved_layout_of(value), domain, domain, partition.order)
+    strides = strides_of(resolved_layout_of(value))
+    dims = [entry.dim for entry in ragged]
+    return Predicate(
+        tuple(ragged),
+        tuple(strides[dim] for dim in dims),
+        tuple(
+            vector_coordinates(
+                layout,
+                partition.threads,
+                partition.vector,
+                element_bytes_of(value.type),
+                partition.order.index(dim),
+                block=enclosing_kernel(op).threads,
+            )
+            for dim in dims
+        ),
+        dims.index(partition.inner) if partition.inner in dims else -1,
+    )
+
+
 def partitioned_access(
     op: Operation,
     operand: int,
@@ -276,10 +342,12 @@ def partitioned_access(
     stage: StageReference,
     partition: LinearPartition,
     domain: Sequence[int],
+    ragged: Sequence[RaggedDim] = (),
 ) -> ThreadAccess:
-    """The loads or stores of a linear partition."""
+    """The loads or stores of a linear partition; only of what exists along ``ragged``."""
     stream = partitioned_stream(op, operand, partition, domain)
-    return plain_access(op, operand, kind, stage, stream)
+    access = plain_access(op, operand, kind, stage, stream)
+    return replace(access, predicate=partitioned_predicate(op, operand, partition, ragged))
 
 
 def async_access(
@@ -289,6 +357,7 @@ def async_access(
     stage: StageReference,
     partition: LinearPartition,
     domain: Sequence[int],
+    ragged: Sequence[RaggedDim] = (),
 ) -> ThreadAccess:
     """One side of a ``cp.async``, one instruction a vector.
 
@@ -314,6 +383,7 @@ def async_access(
         stream.width,
         stream.offsets,
         proxy=Proxy.ASYNC_COPY,
+        predicate=partitioned_predicate(op, operand, partition, ragged),
     )
 
 
@@ -322,6 +392,7 @@ __all__ = [
     "AccessKind",
     "AccessesNotModelled",
     "HasThreadAccesses",
+    "Predicate",
     "Proxy",
     "StageReference",
     "ThreadAccess",

@@ -178,6 +178,38 @@ def owned_vectors(threads: int, vector: int, size: int) -> IntArray:
     return read_only(np.where(owned < vectors, owned, IDLE))
 
 
+def vector_starts(access: Access, vector: int, element_bytes: int) -> range:
+    """The elements of a vector at which its instructions start."""
+    if access is Access.GATHER:
+        return range(vector)
+    if access is Access.BROADCAST:
+        return range(1)
+    return range(0, vector, min(vector, VECTOR_BYTES // element_bytes))
+
+
+@lru_cache(_CACHED)
+def vector_coordinates(
+    layout: AnyLayout,
+    threads: int,
+    vector: int,
+    element_bytes: int,
+    place: int,
+    *,
+    block: int,
+) -> IntArray:
+    """Where the accesses of :func:`vector_stream` start along one mode of the iteration domain.
+
+    ``place`` is the position of the mode, counted from the innermost; 0 where a thread is idle.
+    """
+    extents = base_layout(layout).flat_shape
+    owned = owned_vectors(threads, vector, math.prod(extents))
+    starts = vector_starts(access_of(layout, vector), vector, element_bytes)
+    steps = np.array(starts, dtype=np.int64)[None, :, None]
+    indices = np.where(owned == IDLE, 0, owned)[:, None, :] * vector + steps
+    along = indices // math.prod(extents[:place]) % extents[place]
+    return for_block(along, block, idle=0)
+
+
 @lru_cache(_CACHED)
 def vector_stream(
     layout: AnyLayout, threads: int, vector: int, element_bytes: int, *, block: int
@@ -190,12 +222,8 @@ def vector_stream(
     """
     owned = owned_vectors(threads, vector, base_layout(layout).size())
     access = access_of(layout, vector)
-    width, starts = 1, range(1)
-    if access is Access.CONTIGUOUS:
-        width = min(vector, VECTOR_BYTES // element_bytes)
-        starts = range(0, vector, width)
-    elif access is Access.GATHER:
-        starts = range(vector)
+    starts = vector_starts(access, vector, element_bytes)
+    width = starts.step if access is Access.CONTIGUOUS else 1
     steps = np.array(starts, dtype=np.int64)[None, :, None]
     indices = np.where(owned == IDLE, 0, owned)[:, None, :] * vector + steps
     offsets = np.where(owned[:, None, :] == IDLE, IDLE, element_offsets(layout, indices))

@@ -27,7 +27,8 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.maps import PartitionError, block_strides, tile_shape
+from mugraph.dialects.maps import PartitionError, block_strides, tile_bounds, tile_shape
+from mugraph.dialects.ragged import Bounds
 from mugraph.dialects.sched.kernel import (
     KernelOp,
     LaunchOp,
@@ -216,7 +217,8 @@ class TileOp(IRDLOperation):
     """The tile of a device tensor that this block touches, a view.
 
     With ``fordim`` it moves with the iteration of the copy that uses it.  The maps are those of
-    ``tb.input`` and ``tb.output``.
+    ``tb.input`` and ``tb.output``.  Where they do not divide the tensor, some elements of some
+    tiles do not exist; copies say that they leave those out.
     """
 
     name = "sched.tile"
@@ -262,6 +264,13 @@ class TileOp(IRDLOperation):
             self.map_,
             enclosing_kernel(self).grid_dim,
         )
+
+    def bounds(self) -> Bounds:
+        """Which elements of the tile exist."""
+        kernel = enclosing_kernel(self)
+        iterations = loop_iterations(kernel) if self.loop_dim >= 0 else 1
+        shape = shape_of(self.source.type)
+        return tile_bounds(shape, self.map_, self.loop_dim, kernel.grid_dim, iterations)
 
     def iteration_stride(self) -> int:
         """How far the tile's start moves from one iteration to the next, in elements."""

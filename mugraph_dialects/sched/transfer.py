@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, UnitAttr, i64
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -17,7 +17,9 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.copies import ASYNC_BYTES
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
+from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.partition import VECTOR_BYTES, LinearPartition
+from mugraph.dialects.ragged import Bounds, RaggedDim, ragged_dims
 from mugraph.dialects.sched.accesses import (
     AccessKind,
     HasThreadAccesses,
@@ -29,6 +31,7 @@ from mugraph.dialects.sched.accesses import (
 from mugraph.dialects.sched.structure import (
     AllocOp,
     PrologueOp,
+    TileOp,
     enclosing_kernel,
     enclosing_loop,
     loop_iterations,
@@ -56,7 +59,9 @@ class CopyOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
     ``by`` says which thread moves what.  ``async`` uses ``cp.async``: the data may be read only
     after a ``sched.wait`` that covers the copy's group, and by other threads only after a barrier.
     In the loop, ``ahead n`` loads the tile of iteration ``it + n`` into its stage and does nothing
-    past the last iteration; in the prologue, ``iteration n`` names the iteration.
+    past the last iteration; in the prologue, ``iteration n`` names the iteration.  ``within [0]``
+    leaves out the elements that do not exist along dimension 0 of a ragged tile: nothing of device
+    memory is touched in their place, and zeros are written to shared memory.
     """
 
     name = "sched.copy"
@@ -67,10 +72,11 @@ class CopyOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
     asynchronous = opt_prop_def(UnitAttr)
     ahead = opt_prop_def(IntegerAttr.constr(type=i64))
     iteration = opt_prop_def(IntegerAttr.constr(type=i64))
+    within = opt_prop_def(DenseArrayBase.constr(i64))
 
     assembly_format = (
         "(`async` $asynchronous^)? $source `to` $destination `by` $partition "
-        "(`ahead` $ahead^)? (`iteration` $iteration^)? attr-dict "
+        "(`ahead` $ahead^)? (`iteration` $iteration^)? (`within` $within^)? attr-dict "
         "`:` type($source) `to` type($destination)"
     )
 
@@ -83,6 +89,7 @@ class CopyOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
         asynchronous: bool = False,
         ahead: int = 0,
         iteration: int | None = None,
+        within: Sequence[int] = (),
     ) -> None:
         super().__init__(
             operands=[source, destination],
@@ -91,6 +98,7 @@ class CopyOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
                 "asynchronous": UnitAttr() if asynchronous else None,
                 "ahead": IntegerAttr(ahead, i64) if ahead else None,
                 "iteration": None if iteration is None else IntegerAttr(iteration, i64),
+                "within": DenseArrayBase.from_list(i64, list(within)) if within else None,
             },
         )
 
@@ -109,6 +117,41 @@ class CopyOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
         """The iteration whose tile is copied, outside the loop."""
         return None if self.iteration is None else self.iteration.value.data
 
+    @property
+    def checked_dims(self) -> tuple[int, ...]:
+        """The dimensions along which elements that do not exist are left out."""
+        return () if self.within is None else extents_of(self.within)
+
+    def ragged(self) -> list[RaggedDim]:
+        """Which elements exist along the dimensions that are checked."""
+        bounds = dict(enumerate(self._tile_bounds()))
+        return [
+            RaggedDim(dim, bound)
+            for dim in self.checked_dims
+            if (bound := bounds.get(dim)) is not None
+        ]
+
+    def _tile_bounds(self) -> Bounds:
+        for value in (self.source, self.destination):
+            if isinstance(value.owner, TileOp):
+                return value.owner.bounds()
+        return ()
+
+    def _verify_within(self) -> None:
+        checked = self.checked_dims
+        wanted = [entry.dim for entry in ragged_dims(self._tile_bounds())]
+        missing = [dim for dim in wanted if dim not in checked]
+        if missing:
+            raise VerifyException(
+                f"{op_label(self)} copies a tile that is ragged along dimension {missing[0]}: some "
+                f"of its elements lie outside of the tensor; say 'within {wanted}'"
+            )
+        if list(checked) != wanted:
+            raise VerifyException(
+                f"{op_label(self)}: 'within {list(checked)}' must name the dimensions along which "
+                f"the tile is ragged, {wanted or 'none'}, in order"
+            )
+
     def verify_(self) -> None:
         """Checks spaces, extents, threads, vector width, and where ahead/iteration may stand."""
         if shape_of(self.source.type) != shape_of(self.destination.type):
@@ -122,6 +165,7 @@ class CopyOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
                 "operands are in the same space"
             )
         verify_partition(self, self.partition.data, self.destination)
+        self._verify_within()
         width = self.partition.data.vector * element_bytes_of(self.destination.type)
         if width > VECTOR_BYTES:
             raise VerifyException(
@@ -181,9 +225,12 @@ class CopyOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
         stage = stage_reference(self, self.ahead_of, self.fixed_iteration)
         access = async_access if self.is_async else partitioned_access
         partition, domain = self.partition.data, shape_of(self.source.type)
+        ragged = self.ragged()
+        loads = isinstance(self.source.type, GlobalType)
+        # The side in shared memory is touched whole: a load writes zeros, a store reads in vain.
         return [
-            access(self, 0, AccessKind.READ, stage, partition, domain),
-            access(self, 1, AccessKind.WRITE, stage, partition, domain),
+            access(self, 0, AccessKind.READ, stage, partition, domain, ragged if loads else ()),
+            access(self, 1, AccessKind.WRITE, stage, partition, domain, () if loads else ragged),
         ]
 
 

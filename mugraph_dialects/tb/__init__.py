@@ -9,6 +9,7 @@ from xdsl.ir import Dialect
 
 from mugraph.dialects.elementwise import EpilogueAttr, ScalarFunctionAttr
 from mugraph.dialects.precision import Precision, PrecisionAttr
+from mugraph.dialects.ragged import RaggedAttr
 from mugraph.dialects.tb.accumulate import (
     AccumulatorKind,
     AccumulatorKindAttr,
@@ -50,6 +51,7 @@ from mugraph.dialects.tb.compute import (
     UnaryOp,
     epilogue_of,
 )
+from mugraph.dialects.tb.mask import MaskOp
 from mugraph.dialects.tb.memory import NOT_SPLIT, InputOp, OutputOp, enclosing_graph
 from mugraph.dialects.tb.types import STensorType
 
@@ -61,6 +63,7 @@ Tb = Dialect(
         MatmulOp,
         *ELEMENTWISE_OPERATORS,
         CastOp,
+        MaskOp,
         RmsNormOp,
         ReductionOp,
         ReductionToDimxStridedOp,
@@ -69,7 +72,7 @@ Tb = Dialect(
         ForloopAccumSumToDimxStridedOp,
         ForloopAccumSumToDimxContiguousOp,
     ],
-    [STensorType, EpilogueAttr, ScalarFunctionAttr, AccumulatorKindAttr, PrecisionAttr],
+    [STensorType, EpilogueAttr, ScalarFunctionAttr, AccumulatorKindAttr, PrecisionAttr, RaggedAttr],
 )
 
 __all__ = [
@@ -97,6 +100,7 @@ __all__ = [
     "Groups",
     "InputOp",
     "LogOp",
+    "MaskOp",
     "MatmulOp",
     "MulOp",
     "MulScalarOp",
@@ -104,6 +108,7 @@ __all__ = [
     "PowOp",
     "Precision",
     "PrecisionAttr",
+    "RaggedAttr",
     "ReductionOp",
     "ReductionToDimxContiguousOp",
     "ReductionToDimxStridedOp",

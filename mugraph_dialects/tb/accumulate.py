@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import Attribute, SpacedOpaqueSyntaxAttribute, SSAValue
@@ -29,10 +30,12 @@ from mugraph.dialects.elementwise import Epilogue
 from mugraph.dialects.interfaces import (
     FusesWithProducer,
     HasLayoutConstraints,
+    HasRaggedTiles,
     HasSharedAccesses,
     SharedAccess,
 )
 from mugraph.dialects.layout_problem import LayoutProblem
+from mugraph.dialects.ragged import Bounds, Padding
 from mugraph.dialects.tb.compute import (
     Groups,
     contiguous_groups,
@@ -41,12 +44,16 @@ from mugraph.dialects.tb.compute import (
 )
 from mugraph.dialects.tb.layouts import add_iteration_constraints, elementwise_accesses
 from mugraph.dialects.tb.memory import enclosing_graph
+from mugraph.dialects.tb.ragged import accumulated_bounds, moving_dims, whole_along
 from mugraph.dialects.tb.types import STensorType
 from mugraph.dialects.tensor_types import dims, op_label, shape_of
 
 
-class AccumulatorOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, ABC):
+class AccumulatorOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, HasRaggedTiles, ABC):
     """Any accumulator: one value of the loop body in, one value after the loop out."""
+
+    IDENTITY: ClassVar[float] = 0.0
+    """What changes no result when it is accumulated."""
 
     input = operand_def(STensorType)
     result = result_def(STensorType)
@@ -60,6 +67,31 @@ class AccumulatorOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, ABC)
         """Checks the result's extents and the element types."""
         expect_shape(self, self.result_shape(), self.result)
         verify_sum_types(self, self.input, self.result, "tb.cast")
+
+    def reduces_last(self) -> bool:
+        """Whether elements of the last dimension are combined as well."""
+        return shape_of(self.result.type) != shape_of(self.input.type)
+
+    def result_bounds(self, operands: Sequence[Bounds]) -> Bounds:
+        """The operand's in the first iteration, whole along a dimension that is reduced."""
+        bounds = accumulated_bounds(operands[0])
+        return whole_along(bounds, len(bounds) - 1) if self.reduces_last() else bounds
+
+    def identities(self, operand: int, bounds: Bounds) -> Padding:
+        """The identity where elements are missing in some iterations, or a dimension is reduced."""
+        combined = moving_dims(bounds)
+        if self.reduces_last():
+            combined.append(len(bounds) - 1)
+        return dict.fromkeys(combined, self.IDENTITY)
+
+    def result_padding(self, operands: Sequence[Padding]) -> Padding:
+        """The identity stays what it is."""
+        last = len(shape_of(self.input.type)) - 1
+        return {
+            dim: value
+            for dim, value in operands[0].items()
+            if value == self.IDENTITY and not (self.reduces_last() and dim == last)
+        }
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """Each of its tensors is innermost or swizzled along the dimension the threads walk."""
@@ -130,6 +162,10 @@ class ForloopAccumOp(AccumulatorOp, FusesWithProducer):
         shape = shape_of(self.input.type)
         return shape if self.kind.data is AccumulatorKind.NONE else (*shape[:-1], 1)
 
+    def reduces_last(self) -> bool:
+        """True but for ``none``."""
+        return self.kind.data is not AccumulatorKind.NONE
+
     def fused_onto(self, epilogue: Epilogue) -> Epilogue | None:
         """The epilogue followed by the accumulation; only where nothing is reduced."""
         return epilogue.then_accumulate() if self.kind.data is AccumulatorKind.NONE else None
@@ -147,6 +183,10 @@ class ForloopAccumSumToDimxOp(AccumulatorOp, ABC):
     def dimx(self) -> int:
         """The extent of the result's last dimension."""
         return shape_of(self.result.type)[-1]
+
+    def reduces_last(self) -> bool:
+        """True: groups may be of one element, but all of them exist."""
+        return True
 
     @abstractmethod
     def groups(self) -> Groups:

@@ -48,12 +48,14 @@ from mugraph.dialects.interfaces import (
     FusesWithProducer,
     HasEpilogue,
     HasLayoutConstraints,
+    HasRaggedTiles,
     HasSharedAccesses,
     SharedAccess,
 )
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.partition import choose_lanes, result_order
 from mugraph.dialects.precision import HasPrecision, Precision, PrecisionAttr
+from mugraph.dialects.ragged import Bounds, Padding
 from mugraph.dialects.shapes import ShapeError, broadcast_shape, matmul_shape
 from mugraph.dialects.tb.layouts import (
     add_iteration_constraints,
@@ -63,6 +65,12 @@ from mugraph.dialects.tb.layouts import (
     require_swizzled_unless_innermost,
 )
 from mugraph.dialects.tb.memory import enclosing_graph
+from mugraph.dialects.tb.ragged import (
+    function_padding,
+    matmul_bounds,
+    merged_bounds,
+    whole_along,
+)
 from mugraph.dialects.tb.types import STensorType
 from mugraph.dialects.tensor_types import (
     dims,
@@ -100,7 +108,9 @@ def verify_epilogue(op: Operation, result: SSAValue) -> None:
         )
 
 
-class ElementwiseOp(FunctionOperator, HasEpilogue, HasLayoutConstraints, HasSharedAccesses, ABC):
+class ElementwiseOp(
+    FunctionOperator, HasEpilogue, HasLayoutConstraints, HasSharedAccesses, HasRaggedTiles, ABC
+):
     """An operator that computes each element from the elements at the same place."""
 
     result = result_def(STensorType)
@@ -125,6 +135,14 @@ class ElementwiseOp(FunctionOperator, HasEpilogue, HasLayoutConstraints, HasShar
         """All tensors are innermost or swizzled along the dimension the threads walk."""
         values = [*self.operands, self.result]
         add_iteration_constraints(problem, self, values, range(len(shape_of(self.result.type))))
+
+    def result_bounds(self, operands: Sequence[Bounds]) -> Bounds:
+        """Those of the operands, which must agree."""
+        return merged_bounds(self, operands)
+
+    def result_padding(self, operands: Sequence[Padding]) -> Padding:
+        """What the function makes of the operands' padding."""
+        return function_padding(self.function, operands)
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
         """Reads and the write, along the dimension that scheduling will choose."""
@@ -244,7 +262,7 @@ PowOp = BINARY_OPERATORS["pow"]
 
 
 @irdl_op_definition
-class MatmulOp(HasEpilogue, HasPrecision, HasLayoutConstraints, HasSharedAccesses):
+class MatmulOp(HasEpilogue, HasPrecision, HasLayoutConstraints, HasSharedAccesses, HasRaggedTiles):
     """The matrix product of [..., M, K] and [..., K, N]; leading extents are 1.
 
     ``%m = tb.matmul %a, %b then [exp] : (...) -> ...`` applies an epilogue to each element.
@@ -296,6 +314,14 @@ class MatmulOp(HasEpilogue, HasPrecision, HasLayoutConstraints, HasSharedAccesse
         verify_epilogue(self, self.result)
         self.verify_precision(self.lhs)
 
+    def result_bounds(self, operands: Sequence[Bounds]) -> Bounds:
+        """Rows as of the first operand, columns as of the second."""
+        return matmul_bounds(self, operands)
+
+    def identities(self, operand: int, bounds: Bounds) -> Padding:
+        """Zeros along the contracted dimension: of both operands, as 0 times NaN is NaN."""
+        return {len(bounds) - (1 if operand == 0 else 2): 0.0}
+
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """Both matrix dimensions are innermost or swizzled; operands suit ``ldmatrix``."""
         for value in (self.lhs, self.rhs, self.result):
@@ -325,7 +351,7 @@ def matrix_access(value: SSAValue) -> SharedAccess:
 
 
 @irdl_op_definition
-class RmsNormOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
+class RmsNormOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, HasRaggedTiles):
     """x / sqrt(mean of x² over the last dimension) of the tile, with no epsilon and no weight.
 
     It is the norm of the whole tensor only where the last dimension is not split.
@@ -346,6 +372,14 @@ class RmsNormOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
         """Checks that the result has the operand's extents, and the element types."""
         expect_shape(self, shape_of(self.input.type), self.result)
         verify_no_integers(self, [self.input, self.result], "tb.cast")
+
+    def result_bounds(self, operands: Sequence[Bounds]) -> Bounds:
+        """The operand's; the mean is of the elements that exist."""
+        return operands[0]
+
+    def identities(self, operand: int, bounds: Bounds) -> Padding:
+        """Zeros along the last dimension."""
+        return {len(bounds) - 1: 0.0}
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """As an element-wise operator."""
@@ -380,7 +414,7 @@ def contiguous_groups(extent: int, results: int) -> Groups:
     return Groups(extent // results, 1, extent // results)
 
 
-class AnyReductionOp(HasEpilogue, HasLayoutConstraints, HasSharedAccesses, ABC):
+class AnyReductionOp(HasEpilogue, HasLayoutConstraints, HasSharedAccesses, HasRaggedTiles, ABC):
     """A sum over groups of elements along one dimension."""
 
     input = operand_def(STensorType)
@@ -432,6 +466,22 @@ class AnyReductionOp(HasEpilogue, HasLayoutConstraints, HasSharedAccesses, ABC):
             )
         verify_sum_types(self, self.input, self.result, "tb.cast")
         verify_epilogue(self, self.result)
+
+    def result_bounds(self, operands: Sequence[Bounds]) -> Bounds:
+        """The operand's; every sum exists, also one of no elements."""
+        return whole_along(operands[0], self.reduced_dim)
+
+    def identities(self, operand: int, bounds: Bounds) -> Padding:
+        """Zeros along the reduced dimension."""
+        return {self.reduced_dim: 0.0}
+
+    def result_padding(self, operands: Sequence[Padding]) -> Padding:
+        """Sums of zeros along the other dimensions."""
+        return {
+            dim: 0.0
+            for dim, value in operands[0].items()
+            if dim != self.reduced_dim and value == 0.0
+        }
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """The operand is innermost or swizzled along the dimension the threads walk.

@@ -23,7 +23,8 @@ from mugraph.dialects.element_types import is_integer, verify_element_type
 from mugraph.dialects.interfaces import HasLayoutConstraints, HasSharedAccesses, SharedAccess
 from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.layout_problem import LayoutProblem
-from mugraph.dialects.maps import PartitionError, tile_shape, verify_map
+from mugraph.dialects.maps import PartitionError, tile_bounds, tile_shape, verify_map
+from mugraph.dialects.ragged import Bounds
 from mugraph.dialects.tb.layouts import charge_narrow_copies, copy_access
 from mugraph.dialects.tb.types import STensorType
 from mugraph.dialects.tensor_types import (
@@ -126,6 +127,12 @@ class InputOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
                 f"{element_type_of(self.dtensor.type)}"
             )
 
+    def bounds(self) -> Bounds:
+        """Which elements of the tile exist."""
+        grid, _, forloop_range = enclosing_graph(self)
+        shape = shape_of(self.dtensor.type)
+        return tile_bounds(shape, self.map_, self.loop_dim, grid, forloop_range)
+
     def tile_copy(self, strides: Sequence[int], tile_strides: Sequence[int]) -> TileCopy:
         """The copy for given strides of the DTensor and of the tile."""
         return TileCopy(
@@ -164,10 +171,11 @@ class InputOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
 
 @irdl_op_definition
 class OutputOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
-    """Stores a tile into a result of the enclosing ``kn.customized``, once, after the loop.
+    """Stores a tile into a result of the enclosing ``kn.customized``.
 
-    Every grid axis of extent over 1 must be mapped: blocks do not reduce over each other.  The
-    i-th ``tb.output`` is the i-th result.
+    Without ``fordim`` once, after the loop.  With ``fordim`` every iteration stores a value of the
+    loop body into its own slice of that dimension.  Every grid axis of extent over 1 must be
+    mapped: blocks do not reduce over each other.  The i-th ``tb.output`` is the i-th result.
 
     ``tb.output %d omap [1, -1, -1] : !tb.stensor<16x64xf16> -> tensor<16x6144xf16>``
     """
@@ -176,15 +184,25 @@ class OutputOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
 
     stensor = operand_def(STensorType)
     omap = prop_def(DenseArrayBase.constr(i64))
+    fordim = opt_prop_def(IntegerAttr.constr(type=i64))
     dtensor_type = prop_def(TensorType)
 
-    assembly_format = "$stensor `omap` $omap attr-dict `:` type($stensor) `->` $dtensor_type"
+    assembly_format = (
+        "$stensor `omap` $omap (`fordim` $fordim^)? attr-dict `:` type($stensor) `->` $dtensor_type"
+    )
 
-    def __init__(self, stensor: SSAValue, omap: Sequence[int], dtensor_type: Attribute) -> None:
+    def __init__(
+        self,
+        stensor: SSAValue,
+        omap: Sequence[int],
+        dtensor_type: Attribute,
+        fordim: int = NOT_SPLIT,
+    ) -> None:
         super().__init__(
             operands=[stensor],
             properties={
                 "omap": DenseArrayBase.from_list(i64, list(omap)),
+                "fordim": None if fordim == NOT_SPLIT else IntegerAttr(fordim, i64),
                 "dtensor_type": dtensor_type,
             },
         )
@@ -193,6 +211,11 @@ class OutputOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
     def map_(self) -> tuple[int, ...]:
         """The dimension that each of x, y, z splits, or -1."""
         return extents_of(self.omap)
+
+    @property
+    def loop_dim(self) -> int:
+        """The dimension that the for-loop splits, or -1 where the tile is stored after it."""
+        return NOT_SPLIT if self.fordim is None else self.fordim.value.data
 
     @property
     def dtensor(self) -> SSAValue:
@@ -206,23 +229,24 @@ class OutputOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
 
     def verify_(self) -> None:
         """Checks the map, and the tile's extents against the tensor's."""
-        grid, _, _ = enclosing_graph(self)
+        grid, _, forloop_range = enclosing_graph(self)
         shape = shape_of(self.dtensor_type)
         try:
-            verify_map("omap", self.map_, NOT_SPLIT, len(shape), grid)
+            verify_map("omap", self.map_, self.loop_dim, len(shape), grid)
             for axis, name in enumerate("xyz"):
                 if grid[axis] > 1 and self.map_[axis] < 0:
                     raise PartitionError(
                         f"grid axis {name} has {grid[axis]} blocks but omap does not map it; "
                         "blocks would overwrite each other: map it to a dimension"
                     )
-            tile = tile_shape(shape, self.map_, NOT_SPLIT, grid, 1, name="omap")
+            tile = tile_shape(shape, self.map_, self.loop_dim, grid, forloop_range, name="omap")
         except PartitionError as error:
             raise VerifyException(f"{op_label(self)}: {error}") from error
         if tile != shape_of(self.stensor.type):
+            maps = "this omap" if self.fordim is None else "this omap and fordim"
             raise VerifyException(
                 f"{op_label(self)}: a tensor of {dims(shape)} has tiles of {dims(tile)} under "
-                f"this omap, but the operand has {dims(shape_of(self.stensor.type))}"
+                f"{maps}, but the operand has {dims(shape_of(self.stensor.type))}"
             )
         stored, given = element_type_of(self.dtensor_type), element_type_of(self.stensor.type)
         verify_element_type(op_label(self), stored)
@@ -230,6 +254,12 @@ class OutputOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
             raise VerifyException(
                 f"{op_label(self)} stores {given} as {stored}; insert a 'tb.cast' before it"
             )
+
+    def bounds(self) -> Bounds:
+        """Which elements the tiles of the result have."""
+        grid, _, forloop_range = enclosing_graph(self)
+        shape = shape_of(self.dtensor_type)
+        return tile_bounds(shape, self.map_, self.loop_dim, grid, forloop_range)
 
     def tile_copy(self, strides: Sequence[int], tile_strides: Sequence[int]) -> TileCopy:
         """The copy for given strides of the DTensor and of the tile."""
@@ -239,7 +269,7 @@ class OutputOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
             shape_of(self.stensor.type),
             tuple(tile_strides),
             self.map_,
-            NOT_SPLIT,
+            self.loop_dim,
             enclosing_graph(self)[0],
             element_bytes_of(self.dtensor_type),
         )

@@ -5,10 +5,11 @@ Read from the access streams alone; see :mod:`mugraph.passes.analysis.wavefronts
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,7 +22,8 @@ from mugraph.dialects.sched import (
     enclosing_loop,
     start_bytes,
 )
-from mugraph.dialects.sched.accesses import AccessKind, Proxy
+from mugraph.dialects.sched.accesses import AccessKind, Predicate, Proxy
+from mugraph.dialects.sched.mappings import IDLE
 from mugraph.passes.analysis.wavefronts import (
     SECTOR_BYTES,
     WARP,
@@ -140,6 +142,8 @@ def access_cost(access: ThreadAccess, kernel: KernelOp) -> AccessCost:
 
 
 def _device_cost(access: ThreadAccess, kernel: KernelOp) -> AccessCost:
+    if access.predicate is not None:
+        return _ragged_cost(access, access.predicate, kernel)
     counts = start_residues(access, kernel)
     by_residue = {
         residue: int(access_sectors(access, warp_addresses(access, residue)).sum())
@@ -152,6 +156,44 @@ def _device_cost(access: ThreadAccess, kernel: KernelOp) -> AccessCost:
         max(by_residue.values()),
         int(ideal_sectors(addresses, access.access_bytes).sum()),
         sum(count * by_residue[residue] for residue, count in counts.items()),
+        sum(counts.values()),
+    )
+
+
+def _ragged_cost(access: ThreadAccess, predicate: Predicate, kernel: KernelOp) -> AccessCost:
+    """The cost of an access of which only some elements exist.
+
+    Of a vector of which a part exists, the elements are moved one by one.
+    """
+    counts = Counter[tuple[int, tuple[int, ...]]]()
+    for iteration, times in iterations_meant(access, kernel).items():
+        for block in itertools.product(*(range(extent) for extent in kernel.grid_dim)):
+            residue = start_bytes(access.value, iteration, block) % SECTOR_BYTES
+            counts[residue, predicate.existing(block, iteration)] += times
+    costs: dict[tuple[int, tuple[int, ...]], tuple[int, int, int]] = {}
+    for residue, existing in counts:
+        of_lanes = predicate.counts(existing, access.width)
+        is_whole = (of_lanes == access.width) & (access.offsets != IDLE)
+        parts = [replace(access, offsets=np.where(is_whole, access.offsets, IDLE))]
+        for element in range(access.width - 1):
+            has_it = ~is_whole & (of_lanes > element) & (access.offsets != IDLE)
+            offsets = np.where(has_it, access.offsets + element, IDLE)
+            parts.append(replace(access, width=1, offsets=offsets))
+        instructions = touched = ideal = 0
+        for part in parts:
+            addresses = warp_addresses(part, residue)
+            if len(addresses):
+                instructions += len(addresses)
+                touched += int(sectors(addresses, part.access_bytes).sum())
+                ideal += int(ideal_sectors(addresses, part.access_bytes).sum())
+        costs[residue, existing] = instructions, touched, ideal
+    worst = max(costs.values(), key=lambda cost: cost[1])
+    return AccessCost(
+        access,
+        worst[0],
+        worst[1],
+        worst[2],
+        sum(count * costs[key][1] for key, count in counts.items()),
         sum(counts.values()),
     )
 

@@ -19,6 +19,7 @@ from mugraph.dialects import sched, tb
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.kn import CustomizedOp, Phase
 from mugraph.dialects.partition import LinearPartition
+from mugraph.dialects.ragged import ragged_dims
 from mugraph.dialects.sched.transfer import ASYNC_BYTES
 from mugraph.dialects.tensor_types import (
     element_type_of,
@@ -42,6 +43,7 @@ class Load:
     partition: LinearPartition
     is_async: bool
     moves: bool
+    within: Sequence[int]
 
     def at(self, iteration: int) -> sched.CopyOp:
         """The copy before the loop, of the tile of a given iteration."""
@@ -51,12 +53,18 @@ class Load:
             self.partition,
             asynchronous=self.is_async,
             iteration=iteration,
+            within=self.within,
         )
 
     def ahead(self, distance: int) -> sched.CopyOp:
         """The copy in the loop, of the tile ``distance`` iterations ahead."""
         return sched.CopyOp(
-            self.tile, self.buffer, self.partition, asynchronous=self.is_async, ahead=distance
+            self.tile,
+            self.buffer,
+            self.partition,
+            asynchronous=self.is_async,
+            ahead=distance,
+            within=self.within,
         )
 
 
@@ -75,7 +83,8 @@ def make_load(builder: KernelBuilder, op: tb.InputOp, argument: SSAValue, stages
     buffer = builder.allocate(op.result, stages if moves else 1)
     partition = builder.copy_partition(copy, copy.element_bytes)
     is_async = partition.vector * copy.element_bytes in ASYNC_BYTES
-    return Load(builder.tile(argument, copy), buffer, partition, is_async, moves)
+    within = [entry.dim for entry in ragged_dims(op.bounds())]
+    return Load(builder.tile(argument, copy), buffer, partition, is_async, moves, within)
 
 
 def draft_kernel(graph: CustomizedOp, levels: Levels, choices: Choices, symbol: str) -> Draft:

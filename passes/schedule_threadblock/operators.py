@@ -6,6 +6,7 @@ An operator of another dialect takes part by registering a function of its own w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import singledispatch
 
 from xdsl.ir import Operation, SSAValue
@@ -16,6 +17,7 @@ from mugraph.dialects.cute.atoms import MmaAtom, loads_as_stored
 from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.elementwise import Epilogue, ScalarFunction
 from mugraph.dialects.partition import LinearPartition
+from mugraph.dialects.ragged import ragged_dims
 from mugraph.dialects.sched import Grouping, LinearPartitionAttr
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
@@ -43,10 +45,10 @@ def schedule_operator(op: Operation, builder: KernelBuilder) -> None:
     )
 
 
-def write_elementwise(
-    op: Operation, function: ScalarFunction, epilogue: Epilogue, builder: KernelBuilder
-) -> None:
-    """An element-wise operation into a buffer or an accumulator."""
+def elementwise_destination(
+    op: Operation, epilogue: Epilogue, builder: KernelBuilder
+) -> tuple[Sequence[SSAValue], SSAValue, LinearPartition]:
+    """The buffers that an element-wise operation reads, the one or the registers it writes."""
     result = op.results[0]
     sources = [builder.buffer(value) for value in op.operands]
     if op in builder.choices.register_accumulators:
@@ -61,7 +63,24 @@ def write_elementwise(
     else:
         destination = builder.allocate(result)
         partition = builder.partition(destination, sources)
+    return sources, destination, partition
+
+
+def write_elementwise(
+    op: Operation, function: ScalarFunction, epilogue: Epilogue, builder: KernelBuilder
+) -> None:
+    """An element-wise operation into a buffer or an accumulator."""
+    sources, destination, partition = elementwise_destination(op, epilogue, builder)
     builder.here.append(sched.ElementwiseOp(function, sources, destination, epilogue, partition))
+
+
+@schedule_operator.register
+def _(op: tb.MaskOp, builder: KernelBuilder) -> None:
+    epilogue = tb.epilogue_of(op)
+    (source,), destination, partition = elementwise_destination(op, epilogue, builder)
+    builder.here.append(
+        sched.MaskOp(source, destination, op.constant, op.ragged, epilogue, partition)
+    )
 
 
 @schedule_operator.register
@@ -165,4 +184,5 @@ def _(op: tb.OutputOp, builder: KernelBuilder) -> None:
     copy = op.resolved_copy()
     tile = builder.tile(builder.outputs[op.dtensor], copy)
     partition = builder.copy_partition(copy, element_bytes_of(source.type))
-    builder.here.append(sched.CopyOp(source, tile, partition))
+    within = [entry.dim for entry in ragged_dims(op.bounds())]
+    builder.here.append(sched.CopyOp(source, tile, partition, within=within))

@@ -282,6 +282,7 @@ class ThreadblockExecution:
 
     def input(self, op: tb.InputOp) -> SymbolicTensor:
         """The tile of the block and the iteration."""
+        _require_whole_tiles(op)
         shape = shape_of(op.dtensor.type)
         tile = shape_of(op.result.type)
         places = self.symbolic.places(tile)
@@ -298,11 +299,14 @@ class ThreadblockExecution:
     def output(self, op: tb.OutputOp) -> SymbolicTensor:
         """The tensor that the blocks' tiles make."""
         scope = self.symbolic.scope
+        _require_whole_tiles(op)
         tile = self.values[op.stensor]
         digits: list[list[Variable]] = []
         for dim, places in enumerate(tile.digits):
             axes = mapped_axes(op.map_, self.graph.grid_dim, dim)
             blocks = [digit for axis in axes for digit in scope.digits_of_index(self.block[axis])]
+            if dim == op.loop_dim:
+                blocks += scope.digits_of_index(self.iteration)
             digits.append([*blocks, *places])
         # The block's variables are the kernel's; the tensor's are its own.
         own = {v: scope.variable(v.extent) for places in digits for v in places}
@@ -310,7 +314,9 @@ class ThreadblockExecution:
             self.symbolic.settled(tile.body), {v: affine(name) for v, name in own.items()}
         )
         if nf.free_variables(body) - set(own.values()):
-            raise NoProofError(f"{op_label(op)} stores a value that is not the same in all blocks")
+            raise NoProofError(
+                f"{op_label(op)} stores a value that is not the same in all blocks or iterations"
+            )
         return self.symbolic.merged([[own[v] for v in places] for places in digits], body)
 
     def accumulated(self, value: SymbolicTensor) -> SymbolicTensor:
@@ -373,6 +379,12 @@ def kernel_rms_norm(
         return result
     factors = SymbolicTensor(((),) * kept + weight.digits, weight.body)
     return symbolic.elementwise(shape, ScalarFunction("mul"), result, factors)
+
+
+def _require_whole_tiles(op: tb.InputOp | tb.OutputOp) -> None:
+    """Raises ``NoProofError`` where tiles differ in how many elements they have."""
+    if any(op.bounds()):
+        raise NoProofError(f"{op_label(op)} has ragged tiles, which have no normal form")
 
 
 def results_of(function: FuncOp, symbolic: Symbolic) -> list[SymbolicTensor]:

@@ -9,6 +9,7 @@ for one warp where an order of warps was asked for.  Who runs what when is decid
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -49,6 +50,7 @@ from mugraph.runtime.interpreter.matmul_plans import (
     is_scalar_product,
 )
 from mugraph.runtime.interpreter.memory import (
+    BoolArray,
     CopyGroups,
     CopyInFlight,
     DeviceTile,
@@ -132,7 +134,8 @@ class AddressFunctions(InterpreterFunctions):
         if plan.last_byte < plan.first_byte:
             return starts
         first, last = int(starts.min()) + plan.first_byte, int(starts.max()) + plan.last_byte
-        if first < 0 or last >= where.size:
+        # What a predicate leaves of an access is looked at block by block, see `existing`.
+        if access.predicate is None and (first < 0 or last >= where.size):
             raise ExecutionError(
                 f"{plan.label} touches bytes {first} to {last} of {where.space}, which has "
                 f"{where.size} bytes"
@@ -147,14 +150,64 @@ class AddressFunctions(InterpreterFunctions):
     def read(self, plan: AccessPlan, where: Place) -> Array:
         """What the running threads read, [blocks, values, threads]; idle ones get poison."""
         chosen = plan.of(self.frame.threads)
-        values = where.read(plan.dtype, chosen.offsets, self.starts(plan, where))
+        starts = self.starts(plan, where)
+        if plan.access.predicate is not None and isinstance(where, DeviceTile):
+            exists = self.existing(plan, where, starts)
+            values = where.read_existing(plan.dtype, chosen.offsets, starts, exists)
+        else:
+            values = where.read(plan.dtype, chosen.offsets, starts)
         return chosen.expanded(values, poison(plan.dtype))
 
     def write(self, plan: AccessPlan, where: Place, values: Array) -> None:
         """Writes the values of the running threads, rounded to the elements' type."""
         chosen = plan.of(self.frame.threads)
         kept = convert(chosen.compressed(values), plan.dtype)
-        where.write(chosen.offsets, self.starts(plan, where), kept)
+        starts = self.starts(plan, where)
+        if plan.access.predicate is not None and isinstance(where, DeviceTile):
+            exists = self.existing(plan, where, starts)
+            where.write_existing(chosen.offsets, starts, kept, exists)
+        else:
+            where.write(chosen.offsets, starts, kept)
+
+    def existing(self, plan: AccessPlan, where: DeviceTile, starts: IntArray) -> BoolArray:
+        """Which of the running threads' elements exist, [blocks, n], idle threads left out.
+
+        Raises ``ExecutionError`` where one of them is outside of the tensor.
+        """
+        predicate = plan.access.predicate
+        assert predicate is not None
+        chosen = plan.of(self.frame.threads)
+        iteration = plan.access.stage.iteration_at(self.frame.iteration)
+        existing = [predicate.existing(tuple(block), iteration) for block in self.frame.blocks]
+        exists = np.empty((len(existing), chosen.offsets.size), np.bool_)
+        known: dict[tuple[int, ...], BoolArray] = {}
+        for row, counts in enumerate(existing):
+            if counts not in known:
+                known[counts] = self._elements_within(plan, predicate.counts, counts)
+            exists[row] = known[counts]
+        size = plan.dtype.itemsize
+        last = np.where(exists, starts[:, None] + chosen.offsets * size, 0).max(initial=0)
+        if last + size > where.size:
+            raise ExecutionError(
+                f"{plan.label} touches byte {last + size - 1} of {where.space}, which has "
+                f"{where.size} bytes"
+            )
+        return exists
+
+    def _elements_within(
+        self,
+        plan: AccessPlan,
+        counts_of: Callable[[Sequence[int], int], IntArray],
+        existing: Sequence[int],
+    ) -> BoolArray:
+        """Which elements of a plan by elements exist in one block, idle threads left out."""
+        access = plan.access
+        counts = counts_of(existing, access.width)
+        steps = np.arange(access.width)
+        within = steps[None, :, None] < counts[:, None, :]
+        flat = within.reshape(-1, counts.shape[1])[:, self.frame.threads]
+        active = plan.of(self.frame.threads).active
+        return flat.reshape(-1) if active is None else flat[active]
 
     def load(self, plan: AccessPlan, where: Place) -> Array:
         """As :meth:`read`, in fp32, or integers of 64 bits."""
@@ -273,10 +326,35 @@ class AddressFunctions(InterpreterFunctions):
             self.load(source, buffer) for source, buffer in zip(plan.sources, buffers, strict=True)
         ]
         value = apply_function(op.function.data, *sources)
-        epilogue = epilogue_of(op)
+        self._finish_elements(plan, destination, value, epilogue_of(op))
+        return ()
+
+    @impl(sched.MaskOp)
+    def run_mask(
+        self, interpreter: Interpreter, op: sched.MaskOp, args: PythonValues
+    ) -> PythonValues:
+        """The source, with the constant where elements do not exist."""
+        plan = self.plans.of(op, ComputePlan.of_elementwise)
+        (source,) = plan.sources
+        value = self.load(source, args[0]).copy()
+        predicate = op.predicate()
+        width = source.access.width
+        for index, block in enumerate(self.frame.blocks):
+            existing = predicate.existing(tuple(block), self.frame.iteration)
+            counts = predicate.counts(existing, width)
+            within = np.arange(width)[None, :, None] < counts[:, None, :]
+            outside = ~within.reshape(-1, counts.shape[1])[:, self.frame.threads]
+            value[index, outside] = op.constant
+        self._finish_elements(plan, args[1], value, epilogue_of(op))
+        return ()
+
+    def _finish_elements(
+        self, plan: ComputePlan, destination: Any, value: Array, epilogue: Epilogue
+    ) -> None:
+        """As :meth:`finish` for a buffer; adds to registers, or overwrites them."""
         if plan.destination is not None:
             self.finish(plan.destination, destination, value, epilogue)
-            return ()
+            return
         value = apply_chain(epilogue.functions, value)
         active = plan.sources[0].of(self.frame.threads).active
         if active is not None:
@@ -286,7 +364,6 @@ class AddressFunctions(InterpreterFunctions):
         if not epilogue.accumulates:
             registers[...] = 0
         registers += value
-        return ()
 
     @impl(sched.ReduceOp)
     def run_reduce(

@@ -143,6 +143,9 @@ class CopyPlan:
     def build(cls, op: sched.CopyOp) -> CopyPlan:
         """By whole vectors where both sides have the same ones, otherwise by elements."""
         source, destination = accesses_of(op)
+        if op.checked_dims:
+            # Of a vector at the end of a ragged tile only some elements are moved.
+            return cls(plan_elements(source), plan_elements(destination))
         if source.access_bytes == destination.access_bytes and source.width == destination.width:
             return cls(plan_vectors(source), plan_vectors(destination))
         return cls(plan_elements(source), plan_elements(destination))
@@ -170,8 +173,8 @@ class ComputePlan:
         )
 
     @classmethod
-    def of_elementwise(cls, op: sched.ElementwiseOp) -> ComputePlan:
-        """The plan of an element-wise operator."""
+    def of_elementwise(cls, op: sched.ElementwiseOp | sched.MaskOp) -> ComputePlan:
+        """The plan of an element-wise operator, or of a mask."""
         return cls.build(op, op.partition.data.values_per_thread(shape_of(op.destination.type)))
 
 

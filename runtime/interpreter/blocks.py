@@ -3,16 +3,22 @@
 A value has extent 1 along a grid axis that it does not depend on, so a tile that all blocks share
 is there once, and numpy's broadcasting repeats it where it meets one that differs.  Where the
 tiles of the whole grid would take too much memory, the grid is run in boxes of blocks.
+
+Tiles have the extents that exist: where a partition does not divide, the blocks of a box all have
+as many elements (:func:`uniform_boxes`), and the tiles of the last ones are smaller.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
-from mugraph.dialects.maps import AXES, mapped_axes, tile_shape
+import numpy as np
+
+from mugraph.dialects.maps import AXES, Bound, mapped_axes, split_of, tile_bounds, tile_shape
 from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array
 
 GRID_AXES = len(AXES)
@@ -35,16 +41,65 @@ class Frame:
     box: Box
     iteration: int = 0
 
+    def first_block(self) -> tuple[int, ...]:
+        """The block of the box with the least indices."""
+        return tuple(blocks.start or 0 for blocks in self.box)
+
+    def existing(self, bound: Bound) -> int:
+        """How many elements exist along a dimension of a tile, in every block of the box."""
+        return bound.existing(self.first_block(), self.iteration)
+
     def tiles_of(
         self, array: Array, map_: Sequence[int], fordim: int, iteration: int | None = None
     ) -> Array:
-        """The tiles that the box's blocks have of a tensor, as a view of it.
+        """The tiles that the box's blocks have of a tensor; a view of it where none is ragged.
 
         ``map_`` and ``fordim`` are as in :mod:`mugraph.dialects.maps`; ``iteration`` is the
         current one if it is not given.
         """
-        view = _split(array, map_, fordim, self.grid, self.iterations)
         chosen = self.iteration if iteration is None else iteration
+        if any(tile_bounds(array.shape, map_, fordim, self.grid, self.iterations)):
+            return array[self._places(array.shape, map_, fordim, chosen)]
+        return self._whole_tiles(array, map_, fordim, chosen)
+
+    def store_tiles(
+        self,
+        array: Array,
+        map_: Sequence[int],
+        fordim: int,
+        value: Array,
+        iteration: int | None = None,
+    ) -> None:
+        """Writes the elements that exist of the box's tiles into a tensor."""
+        chosen = self.iteration if iteration is None else iteration
+        if any(tile_bounds(array.shape, map_, fordim, self.grid, self.iterations)):
+            array[self._places(array.shape, map_, fordim, chosen)] = value
+        else:
+            self._whole_tiles(array, map_, fordim, chosen)[...] = value
+
+    def _places(
+        self, shape: Sequence[int], map_: Sequence[int], fordim: int, iteration: int
+    ) -> tuple[Array, ...]:
+        """Where the elements of the box's tiles are, for each dimension of the tensor."""
+        places: list[Array] = []
+        for dim in range(len(shape)):
+            split = split_of(shape, map_, fordim, self.grid, self.iterations, dim)
+            starts = np.zeros((1,) * GRID_AXES, np.int64)
+            for axis, factor in enumerate(split.factors()):
+                if split.blocks[axis] > 1:
+                    indices = np.arange(split.blocks[axis])[self.box[axis]] * factor
+                    starts = starts + indices.reshape([-1 if a == axis else 1 for a in range(3)])
+            bound = split.bound()
+            count = split.tile
+            if bound is not None:
+                count = bound.existing(self.first_block(), iteration)
+            steps = np.arange(count) + (iteration * split.tile if dim == fordim else 0)
+            along = [count if other == dim else 1 for other in range(len(shape))]
+            places.append(starts[(...,) + (None,) * len(shape)] + steps.reshape(along))
+        return tuple(places)
+
+    def _whole_tiles(self, array: Array, map_: Sequence[int], fordim: int, chosen: int) -> Array:
+        view = _split(array, map_, fordim, self.grid, self.iterations)
         moving = view[chosen if fordim >= 0 else 0]
         return moving[
             tuple(
@@ -101,6 +156,31 @@ def boxes(grid: Sequence[int], bytes_of: Callable[[Sequence[int]], int]) -> Iter
         for end, step in zip(grid, extents, strict=True)
     ]
     yield from itertools.product(*ranges)
+
+
+def uniform_boxes(boxes: Iterable[Box], bounds: Iterable[Bound]) -> Iterator[Box]:
+    """The same boxes, cut so that along each bound all blocks of a box have as many elements."""
+    cuts: list[set[int]] = [set() for _ in AXES]
+    for bound in bounds:
+        for of_axis, more in zip(cuts, bound.cuts(), strict=True):
+            of_axis |= more
+    for box in boxes:
+        ranges: list[list[slice]] = []
+        for blocks, of_axis in zip(box, cuts, strict=True):
+            inside = sorted(cut for cut in of_axis if blocks.start < cut < blocks.stop)
+            ends = [blocks.start, *inside, blocks.stop]
+            ranges.append([slice(first, end) for first, end in pairwise(ends)])
+        yield from itertools.product(*ranges)
+
+
+def padded(arithmetic: Arithmetic, value: Array, shape: Sequence[int], fill: float = 0.0) -> Array:
+    """Tiles with their last axes extended to ``shape``; perhaps the same array."""
+    axes = value.ndim - len(shape)
+    if value.shape[axes:] == tuple(shape):
+        return value
+    whole = arithmetic.full((*value.shape[:axes], *shape), fill)
+    whole[(..., *(slice(0, extent) for extent in value.shape[axes:]))] = value
+    return whole
 
 
 def broadcast_bytes(

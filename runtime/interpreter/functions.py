@@ -126,6 +126,8 @@ def rms_norm(
     value: Array, last: int = 1, weight: Array | None = None, epsilon: float = 0.0
 ) -> Array:
     """x / sqrt(mean of x² + epsilon), times a weight, over the ``last`` axes."""
+    if not value.shape[-1]:
+        return value
     kept = value.shape[: value.ndim - last]
     rows = value.reshape(*kept, math.prod(value.shape[value.ndim - last :]))
     mean = np.square(rows).mean(axis=-1, keepdims=True)

@@ -29,6 +29,7 @@ from mugraph.runtime.interpreter.arithmetic import Array, storage_dtype
 from mugraph.runtime.strided import strided_view
 
 IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
 
 POISON = 0xFF
 """The value of every byte that nothing was written to."""
@@ -214,11 +215,31 @@ class DeviceTile(Place):
         """What lies at ``offsets`` in each block's tile."""
         return _as_units(self.tensor.elements, dtype).take(_each_block(dtype, offsets, starts))
 
+    def read_existing(
+        self, dtype: np.dtype[Any], offsets: IntArray, starts: IntArray, exists: BoolArray
+    ) -> Array:
+        """As :meth:`read`, zero where ``exists``, [blocks, n], says that there is nothing."""
+        at = np.where(exists, _each_block(dtype, offsets, starts), 0)
+        values = _as_units(self.tensor.elements, dtype).take(at)
+        values[~exists] = 0
+        return values
+
+    def write_existing(
+        self, offsets: IntArray, starts: IntArray, values: Array, exists: BoolArray
+    ) -> None:
+        """As :meth:`write`, only where ``exists``, [blocks, n]."""
+        self._write_at(
+            _each_block(values.dtype, offsets, starts)[exists],
+            np.broadcast_to(values, exists.shape)[exists],
+        )
+
     def write(self, offsets: IntArray, starts: IntArray, values: Array) -> None:
         """Writes to each block's tile, and notes what was written."""
+        self._write_at(_each_block(values.dtype, offsets, starts).reshape(-1), values.reshape(-1))
+
+    def _write_at(self, at: IntArray, values: Array) -> None:
         tensor = self.tensor
-        at = _each_block(values.dtype, offsets, starts).reshape(-1)
-        _as_units(tensor.elements, values.dtype)[at] = values.reshape(-1)
+        _as_units(tensor.elements, values.dtype)[at] = values
         if tensor.written is not None:
             count = values.dtype.itemsize // tensor.elements.itemsize
             for element in range(count):

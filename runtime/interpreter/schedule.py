@@ -26,7 +26,7 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.elementwise import Epilogue
-from mugraph.dialects.maps import AXES
+from mugraph.dialects.maps import AXES, Bound
 from mugraph.dialects.tb import NOT_SPLIT, epilogue_of
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
 from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array
@@ -36,6 +36,8 @@ from mugraph.runtime.interpreter.blocks import (
     boxes,
     broadcast_bytes,
     constant_tile,
+    padded,
+    uniform_boxes,
 )
 from mugraph.runtime.interpreter.dispatch import make_interpreter
 from mugraph.runtime.interpreter.errors import ExecutionError
@@ -160,23 +162,34 @@ class ScheduleFunctions(InterpreterFunctions):
         if op.fixed_iteration is not None:
             iteration = op.fixed_iteration
         if isinstance(source, DeviceTile) and isinstance(destination, Buffer):
-            loaded = self.frame.arithmetic.load(self.tiles(op, source, iteration))
+            self.require_iteration(op, source, iteration)
+            tiles = self.frame.tiles_of(source.tensor, source.map_, source.fordim, iteration)
+            # What does not exist of a tile is zero in shared memory.
+            loaded = padded(
+                self.frame.arithmetic, self.frame.arithmetic.load(tiles), shape_of(op.source.type)
+            )
             self.write(op.destination, destination, loaded, iteration=iteration)
         elif isinstance(source, Buffer) and isinstance(destination, DeviceTile):
+            self.require_iteration(op, destination, iteration)
             value = self.read(op.source, source)
+            first = self.frame.first_block()
+            for entry in op.ragged():
+                existing = entry.bound.existing(first, iteration)
+                value = value[along(GRID_AXES + entry.dim, slice(0, existing))]
             # The tile's type may be narrower than the buffer's.
-            rounded = self.frame.arithmetic.round(value, element_type_of(op.destination.type))
-            self.tiles(op, destination, iteration)[...] = rounded
+            value = self.frame.arithmetic.round(value, element_type_of(op.destination.type))
+            self.frame.store_tiles(
+                destination.tensor, destination.map_, destination.fordim, value, iteration
+            )
         return ()
 
-    def tiles(self, op: sched.CopyOp, tile: DeviceTile, iteration: int) -> Array:
-        """The tiles of the running blocks in device memory, a view."""
+    def require_iteration(self, op: sched.CopyOp, tile: DeviceTile, iteration: int) -> None:
+        """Raises ``ExecutionError`` for the tile of an iteration that does not happen."""
         if tile.fordim != NOT_SPLIT and iteration >= self.frame.iterations:
             raise ExecutionError(
                 f"{op_label(op)} copies the tile of iteration {iteration}, but the loop has "
                 f"{self.frame.iterations}"
             )
-        return self.frame.tiles_of(tile.tensor, tile.map_, tile.fordim, iteration)
 
     def run_nothing(
         self, interpreter: Interpreter, op: Operation, args: PythonValues
@@ -209,6 +222,21 @@ class ScheduleFunctions(InterpreterFunctions):
         ]
         value = apply_function(op.function.data, *sources)
         self.write(op.destination, destination, value, epilogue_of(op))
+        return ()
+
+    @impl(sched.MaskOp)
+    def run_mask(
+        self, interpreter: Interpreter, op: sched.MaskOp, args: PythonValues
+    ) -> PythonValues:
+        """The source, with the constant where elements do not exist."""
+        source = self.read(op.source, args[0])
+        shape = list(source.shape)
+        kept = source
+        for entry in op.ragged:
+            shape[GRID_AXES + entry.dim] = self.frame.existing(entry.bound)
+            kept = kept[along(GRID_AXES + entry.dim, slice(0, shape[GRID_AXES + entry.dim]))]
+        value = padded(self.frame.arithmetic, kept, source.shape[GRID_AXES:], op.constant)
+        self.write(op.destination, args[1], value, epilogue_of(op))
         return ()
 
     @impl(sched.ReduceOp)
@@ -267,6 +295,22 @@ def _buffer_bytes(kernel: sched.KernelOp, arithmetic: Arithmetic, box: Sequence[
     return total
 
 
+def _bounds(kernel: sched.KernelOp) -> list[Bound]:
+    """All that says which elements of tiles exist."""
+    return [
+        bound
+        for op in kernel.body.walk()
+        if isinstance(op, sched.TileOp)
+        for bound in op.bounds()
+        if bound is not None
+    ]
+
+
+def along(axis: int, index: slice) -> tuple[slice, ...]:
+    """The index that takes part of one axis."""
+    return (*[slice(None)] * axis, index)
+
+
 def _iterations(kernel: sched.KernelOp) -> int:
     """How often the loop that moves the kernel's tiles runs; 1 where there is none."""
     loops = [op for op in kernel.body.block.ops if isinstance(op, sched.ForloopOp)]
@@ -289,7 +333,8 @@ def run_kernel(
             f"{op_label(kernel)} reads {kernel.input_count} and writes "
             f"{len(kernel.body.block.args) - kernel.input_count}"
         )
-    for box in boxes(kernel.grid_dim, lambda extents: _buffer_bytes(kernel, arithmetic, extents)):
+    whole = boxes(kernel.grid_dim, lambda extents: _buffer_bytes(kernel, arithmetic, extents))
+    for box in uniform_boxes(whole, _bounds(kernel)):
         frame = Frame(arithmetic, kernel.grid_dim, _iterations(kernel), box)
         interpreter = make_interpreter(module, ScheduleFunctions(frame))
         interpreter.run_ssacfg_region(kernel.body, tuple(tensors), "kernel")

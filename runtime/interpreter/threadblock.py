@@ -24,7 +24,7 @@ from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import tb
 from mugraph.dialects.kn import CustomizedOp, Phase, phases_of
-from mugraph.dialects.maps import mapped_axes
+from mugraph.dialects.maps import Bound, mapped_axes
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array
 from mugraph.runtime.interpreter.blocks import (
@@ -32,6 +32,8 @@ from mugraph.runtime.interpreter.blocks import (
     Frame,
     boxes,
     broadcast_bytes,
+    padded,
+    uniform_boxes,
 )
 from mugraph.runtime.interpreter.dispatch import implements, make_interpreter
 from mugraph.runtime.interpreter.functions import (
@@ -70,6 +72,8 @@ class ThreadblockFunctions(InterpreterFunctions):
     def __init__(self, frame: Frame, outputs: dict[Operation, Array]):
         self.frame = frame
         self.outputs = outputs
+        self.counts: dict[Operation, int] = {}
+        """How many elements along the last dimension a mean has been taken of so far."""
 
     def finish(self, op: Operation, value: Array) -> tuple[Array | Addend]:
         """Applies the operator's epilogue, then rounds, or leaves that until after the loop."""
@@ -83,6 +87,12 @@ class ThreadblockFunctions(InterpreterFunctions):
         """``value`` in the element type of the operator's result."""
         return self.frame.arithmetic.round(value, element_type_of(op.results[0].type))
 
+    def whole_along(self, value: Array, dim: int, extent: int) -> Array:
+        """Tiles with zeros for the elements along ``dim`` that do not exist; for sums over it."""
+        shape = list(value.shape[GRID_AXES:])
+        shape[dim] = extent
+        return padded(self.frame.arithmetic, value, shape)
+
     @impl(tb.InputOp)
     def run_input(
         self, interpreter: Interpreter, op: tb.InputOp, args: PythonValues
@@ -95,11 +105,11 @@ class ThreadblockFunctions(InterpreterFunctions):
     def run_output(
         self, interpreter: Interpreter, op: tb.OutputOp, args: PythonValues
     ) -> PythonValues:
-        """Writes the tiles into the result."""
+        """Writes the tiles into the result, or into the iteration's slice of it."""
         value = args[0]
         if element_type_of(op.stensor.type) != element_type_of(op.dtensor_type):
             value = self.frame.arithmetic.store(value, op.dtensor_type)
-        self.frame.tiles_of(self.outputs[op], op.map_, tb.NOT_SPLIT)[...] = value
+        self.frame.store_tiles(self.outputs[op], op.map_, op.loop_dim, value)
         return ()
 
     @impl(tb.MatmulOp)
@@ -118,6 +128,9 @@ class ThreadblockFunctions(InterpreterFunctions):
         """The operator's scalar function of each element."""
         return self.finish(op, apply_function(op.function, *args))
 
+    # Tiles have only the elements that exist.
+    run_mask = impl(tb.MaskOp)(run_elementwise)
+
     @impl(tb.RmsNormOp)
     def run_rms_norm(
         self, interpreter: Interpreter, op: tb.RmsNormOp, args: PythonValues
@@ -131,7 +144,8 @@ class ThreadblockFunctions(InterpreterFunctions):
         """Sums of groups along one dimension."""
         dim = op.reduced_dim
         results = shape_of(op.result.type)[dim]
-        return self.finish(op, sum_groups(args[0], GRID_AXES + dim, op.groups(), results))
+        value = self.whole_along(args[0], dim, shape_of(op.input.type)[dim])
+        return self.finish(op, sum_groups(value, GRID_AXES + dim, op.groups(), results))
 
     run_reduction = impl(tb.ReductionOp)(run_any_reduction)
     run_reduction_strided = impl(tb.ReductionToDimxStridedOp)(run_any_reduction)
@@ -149,14 +163,20 @@ class ThreadblockFunctions(InterpreterFunctions):
             case tb.AccumulatorKind.SUM:
                 return (Addend(sum_last(value)),)
             case tb.AccumulatorKind.RMS:
-                count = value.shape[-1] * self.frame.iterations
-                return (Addend(sum_last(np.square(value)), lambda total: np.sqrt(total / count)),)
+                count = self.counts[op] = self.counts.get(op, 0) + value.shape[-1]
+                return (
+                    Addend(
+                        sum_last(np.square(value)), lambda total: np.sqrt(total / max(count, 1))
+                    ),
+                )
 
     def run_any_sum_to_dimx(
         self, interpreter: Interpreter, op: tb.ForloopAccumSumToDimxOp, args: PythonValues
     ) -> PythonValues:
         """Sums of groups along the last dimension."""
-        return (Addend(sum_groups(args[0], args[0].ndim - 1, op.groups(), op.dimx)),)
+        shape = shape_of(op.input.type)
+        value = self.whole_along(args[0], len(shape) - 1, shape[-1])
+        return (Addend(sum_groups(value, value.ndim - 1, op.groups(), op.dimx)),)
 
     run_sum_to_dimx_strided = impl(tb.ForloopAccumSumToDimxStridedOp)(run_any_sum_to_dimx)
     run_sum_to_dimx_contiguous = impl(tb.ForloopAccumSumToDimxContiguousOp)(run_any_sum_to_dimx)
@@ -178,6 +198,17 @@ def _tile_bytes(graph: CustomizedOp, arithmetic: Arithmetic, box: Sequence[int])
             axes_of[result] = axes
             total += broadcast_bytes(arithmetic, box, axes, shape_of(result.type))
     return total
+
+
+def _bounds(graph: CustomizedOp) -> list[Bound]:
+    """All that says which elements of tiles exist."""
+    return [
+        bound
+        for op in graph.body.block.ops
+        if isinstance(op, tb.InputOp | tb.OutputOp)
+        for bound in op.bounds()
+        if bound is not None
+    ]
 
 
 def _operators_of(phases: dict[Operation, Phase], phase: Phase) -> list[Operation]:
@@ -215,8 +246,11 @@ def _run_box(
         frame.iteration = iteration
         interpreter.push_scope("iteration")
         for op, addend in _run(interpreter, loop).items():
-            # Sums start at +0, as a cleared accumulator does.
-            totals[op] = np.add(totals.get(op, 0), addend.value)
+            # Sums start at +0, as a cleared accumulator does; no later tile has more elements.
+            value = addend.value
+            if op in totals:
+                value = padded(frame.arithmetic, value, totals[op].shape[GRID_AXES:])
+            totals[op] = np.add(totals.get(op, 0), value)
             finishes[op] = addend.finish
         interpreter.pop_scope()
     for op, total in totals.items():
@@ -233,7 +267,8 @@ def run_threadblock_graph(
     stores = [op for op in graph.body.block.ops if isinstance(op, tb.OutputOp)]
     outputs: dict[Operation, Array] = dict(zip(stores, results, strict=True))
     phases = phases_of(graph.body.block)
-    for box in boxes(graph.grid_dim, lambda extents: _tile_bytes(graph, arithmetic, extents)):
+    whole = boxes(graph.grid_dim, lambda extents: _tile_bytes(graph, arithmetic, extents))
+    for box in uniform_boxes(whole, _bounds(graph)):
         frame = Frame(arithmetic, graph.grid_dim, graph.forloop_range, box)
         _run_box(graph, phases, inputs, outputs, frame, module)
     return results

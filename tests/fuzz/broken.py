@@ -32,6 +32,7 @@ from mugraph.dialects import kn, tb
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.kn import CustomizedOp, is_loop_invariant_input
+from mugraph.dialects.maps import tile_shape
 from mugraph.dialects.shapes import ShapeError, broadcast_shape, matmul_shape
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 
@@ -181,17 +182,17 @@ class Breaker:
         return self.done()
 
     def wrong_forloop(self) -> str | None:
-        """No iteration at all, or more than the extents allow."""
+        """No iteration at all, or so many that tiles are smaller."""
         op = self.graph()
         if op is None:
             return None
-        moving = any(isinstance(x, tb.InputOp) and x.loop_dim >= 0 for x in op.body.block.ops)
-        counts = (0, -3, op.forloop_range * 7) if moving else (0, -3)
+        more = op.forloop_range * 7
+        counts = (0, -3, more) if _cuts_other_tiles(op, op.grid_dim, more) else (0, -3)
         op.forloop = IntegerAttr(self.chooser.pick(counts), i64)
         return self.done()
 
     def wrong_launch(self) -> str | None:
-        """A grid or a block that no GPU launches, or a grid that does not divide."""
+        """A grid or a block that no GPU launches, or a grid with smaller tiles."""
         op = self.graph()
         if op is None:
             return None
@@ -206,6 +207,8 @@ class Breaker:
             case _:
                 grid = list(op.grid_dim)
                 grid[self.chooser.number(0, 2)] *= 7
+                if not _cuts_other_tiles(op, grid, op.forloop_range):
+                    return None
                 op.grid = DenseArrayBase.from_list(i64, grid)
         return self.done()
 
@@ -424,6 +427,22 @@ class Breaker:
         pattern, replacement = self.chooser.pick(edits)
         edited = re.sub(pattern, replacement, text, count=1)
         return None if edited == text else edited
+
+
+def _cuts_other_tiles(graph: CustomizedOp, grid: Sequence[int], iterations: int) -> bool:
+    """Whether some tile would have other extents, or some output would not cover its tensor."""
+    for op in graph.body.block.ops:
+        if isinstance(op, tb.InputOp):
+            shape, tile = shape_of(op.dtensor.type), shape_of(op.result.type)
+        elif isinstance(op, tb.OutputOp):
+            shape, tile = shape_of(op.dtensor_type), shape_of(op.stensor.type)
+            if any(blocks > 1 and dim < 0 for blocks, dim in zip(grid, op.map_, strict=True)):
+                return True
+        else:
+            continue
+        if tile_shape(shape, op.map_, op.loop_dim, grid, iterations) != tile:
+            return True
+    return False
 
 
 def _expected_shape(op: Operation, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:

@@ -12,7 +12,8 @@ from xdsl.ir import Attribute
 
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.attributes import LayoutAttr
-from mugraph.dialects.maps import AXES, PartitionError, tile_shape
+from mugraph.dialects.maps import AXES, PartitionError, tile_bounds, tile_shape
+from mugraph.dialects.ragged import Bounds
 
 Choice = TypeVar("Choice")
 
@@ -94,7 +95,8 @@ class Partition:
 def draw_partition(
     chooser: Chooser, shape: Sequence[int], grid: Sequence[int], iterations: int
 ) -> tuple[Partition, tuple[int, ...]]:
-    """A partition that divides the extents of an existing tensor, and the tile that it cuts."""
+    """A partition of an existing tensor, and the tile that it cuts; mostly one that divides."""
+    ragged = chooser.chance(20)
     map_ = [-1, -1, -1]
     fordim = -1
     tile = tuple(shape)
@@ -102,12 +104,12 @@ def draw_partition(
         fits = [-1]
         for dim in range(len(shape)):
             candidate = (*map_[:axis], dim, *map_[axis + 1 :])
-            if _cut(shape, candidate, -1, grid, iterations) is not None:
+            if ragged or _divides(shape, candidate, -1, grid, iterations):
                 fits.append(dim)
         map_[axis] = chooser.pick(fits)
     tile = tile_shape(shape, map_, -1, grid, iterations)
     moves = [
-        dim for dim in range(len(shape)) if _cut(shape, map_, dim, grid, iterations) is not None
+        dim for dim in range(len(shape)) if ragged or _divides(shape, map_, dim, grid, iterations)
     ]
     if moves and chooser.chance(75):
         fordim = chooser.pick(moves)
@@ -115,44 +117,106 @@ def draw_partition(
     return Partition((map_[0], map_[1], map_[2]), fordim), tile
 
 
-def _cut(
+def _divides(
     shape: Sequence[int], map_: Sequence[int], fordim: int, grid: Sequence[int], iterations: int
-) -> tuple[int, ...] | None:
+) -> bool:
     try:
-        return tile_shape(shape, map_, fordim, grid, iterations)
+        return not any(tile_bounds(shape, map_, fordim, grid, iterations))
     except PartitionError:
-        return None
+        return False
 
 
 def draw_partition_of_tile(
-    chooser: Chooser, tile: Sequence[int], grid: Sequence[int], iterations: int
-) -> tuple[Partition, tuple[int, ...]]:
-    """A partition for a new tensor with a given tile, and the tensor's extents."""
+    chooser: Chooser,
+    tile: Sequence[int],
+    grid: Sequence[int],
+    iterations: int,
+    bounds: Bounds | None = None,
+) -> tuple[Partition, tuple[int, ...]] | None:
+    """A partition for a new tensor with a given tile, and the tensor's extents.
+
+    ``bounds`` is which elements must exist, where another tile says so; ``None`` where no
+    partition was found.
+    """
     rank = len(tile)
+    wanted = bounds or (None,) * rank
+    map_, fordim = _forced(wanted)
+    free = [dim for dim in range(rank) if wanted[dim] is None]
     shape = list(tile)
-    map_ = [-1, -1, -1]
     for axis in range(len(AXES)):
-        dim = chooser.number(-1, rank - 1)
-        blocks = grid[axis]
-        if dim >= 0 and math.prod(shape) * blocks <= MAX_TENSOR:
-            map_[axis] = dim
-            shape[dim] *= blocks
-    fordim = -1
-    if chooser.chance(75) and math.prod(shape) * iterations <= MAX_TENSOR:
-        fordim = chooser.number(0, rank - 1)
+        if map_[axis] < 0 and free:
+            dim = chooser.pick([-1, *free])
+            if dim >= 0 and math.prod(shape) * grid[axis] <= MAX_TENSOR:
+                map_[axis] = dim
+                shape[dim] *= grid[axis]
+    if fordim < 0 and free and chooser.chance(75) and math.prod(shape) * iterations <= MAX_TENSOR:
+        fordim = chooser.pick(free)
         shape[fordim] *= iterations
+    for dim, bound in enumerate(wanted):
+        if bound is not None:
+            shape[dim] = bound.extent
+        elif bounds is None and chooser.chance(15):
+            # The same tile of fewer elements: the last slices and tiles become smaller.
+            loops = iterations if fordim == dim else 1
+            blocks = shape[dim] // (tile[dim] * loops)
+            step = chooser.number((tile[dim] - 1) * loops + 1, tile[dim] * loops)
+            shape[dim] = chooser.number((step - 1) * blocks + 1, step * blocks)
+    cut = tile_shape(shape, map_, fordim, grid, iterations)
+    if cut != tuple(tile) or math.prod(shape) > MAX_TENSOR:
+        return None
+    if bounds is not None and tile_bounds(shape, map_, fordim, grid, iterations) != bounds:
+        return None
     return Partition((map_[0], map_[1], map_[2]), fordim), tuple(shape)
 
 
+def _forced(bounds: Bounds) -> tuple[list[int], int]:
+    """The map and fordim that bounds ask for."""
+    map_, fordim = [-1] * len(AXES), -1
+    for dim, bound in enumerate(bounds):
+        if bound is not None:
+            for axis in range(len(AXES)):
+                if bound.blocks[axis] > 1:
+                    map_[axis] = dim
+            fordim = dim if bound.moves else fordim
+    return map_, fordim
+
+
 def draw_output_map(
-    chooser: Chooser, tile: Sequence[int], grid: Sequence[int]
-) -> tuple[tuple[int, int, int], tuple[int, ...]]:
-    """An omap that maps every axis of more than one block, and the extents of the result."""
-    shape = list(tile)
-    map_ = [-1, -1, -1]
+    chooser: Chooser,
+    tile: Sequence[int],
+    grid: Sequence[int],
+    bounds: Bounds,
+    iterations: int,
+    *,
+    each_iteration: bool = False,
+) -> tuple[Partition, tuple[int, ...]] | None:
+    """An omap that maps every axis of more than one block, and the extents of the result.
+
+    ``bounds`` is which elements of the tile exist; ``None`` where no omap fits them.
+    """
+    map_, fordim = _forced(bounds)
+    free = [dim for dim in range(len(tile)) if bounds[dim] is None]
+    if each_iteration and fordim < 0:
+        if not free:
+            return None
+        fordim = chooser.pick(free)
+    shape = [
+        extent if bound is None else bound.extent
+        for extent, bound in zip(tile, bounds, strict=True)
+    ]
     for axis in range(len(AXES)):
-        low = 0 if grid[axis] > 1 else -1
-        map_[axis] = chooser.number(low, len(tile) - 1)
+        if map_[axis] >= 0:
+            continue
+        choices = free if grid[axis] > 1 else [-1, *free]
+        if not choices:
+            return None
+        map_[axis] = chooser.pick(choices)
         if map_[axis] >= 0:
             shape[map_[axis]] *= grid[axis]
-    return (map_[0], map_[1], map_[2]), tuple(shape)
+    if fordim in free:
+        shape[fordim] *= iterations
+    if tile_shape(shape, map_, fordim, grid, iterations) != tuple(tile):
+        return None
+    if tile_bounds(shape, map_, fordim, grid, iterations) != tuple(bounds):
+        return None
+    return Partition((map_[0], map_[1], map_[2]), fordim), tuple(shape)

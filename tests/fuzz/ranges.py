@@ -19,6 +19,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from mugraph.dialects import kn, tb
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.elementwise import ScalarFunction
+from mugraph.dialects.interfaces import HasRaggedTiles
+from mugraph.dialects.ragged import Bounds
+from mugraph.dialects.tb.ragged import bounds_of_graph, moving_dims
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 
 FUNCTION_ERROR = 2.0**-19
@@ -68,6 +71,10 @@ class Range:
         """A sum of ``count`` such values in fp32."""
         error = count * self.error + count * SUM_ERROR * count * self.magnitude
         return Range(count * self.low, count * self.high, error)
+
+    def with_zero(self) -> Range:
+        """What a sum of such values may be of which some are left out, perhaps all."""
+        return Range(min(self.low, 0.0), max(self.high, 0.0), self.error)
 
     def rounded(self, element_type: Attribute) -> Range:
         """Stored in an element type; raises ``OutOfRangeError`` where it is out of all use."""
@@ -317,14 +324,36 @@ def _(op: tb.ForloopAccumSumToDimxOp, operands: Sequence[Range], iterations: int
     return operands[0].scaled(op.groups().count * iterations)
 
 
-def range_of_result(op: Operation, operands: Sequence[Range], iterations: int = 1) -> Range:
-    """The range of an operator's result as it is stored; raises ``OutOfRangeError``."""
+def combines_some_elements(op: Operation, bounds: Sequence[Bounds]) -> bool:
+    """Whether an operator combines elements, or iterations, of which some may be missing."""
+    if not isinstance(op, HasRaggedTiles):
+        return False
+    missing = any(
+        of_operand[dim] is not None
+        for index, of_operand in enumerate(bounds)
+        for dim in op.identities(index, of_operand)
+    )
+    accumulates = tb.epilogue_of(op).accumulates
+    return missing or (accumulates and any(moving_dims(of_operand) for of_operand in bounds))
+
+
+def range_of_result(
+    op: Operation, operands: Sequence[Range], iterations: int = 1, *, is_partial: bool = False
+) -> Range:
+    """The range of an operator's result as it is stored; raises ``OutOfRangeError``.
+
+    ``is_partial``: some of the elements that the operator combines may not exist.
+    """
     value = range_before_rounding(op, operands, iterations)
+    is_mean = isinstance(op, tb.ForloopAccumOp) and op.kind.data is tb.AccumulatorKind.RMS
+    if is_partial and not is_mean:
+        value = value.with_zero()
     epilogue = tb.epilogue_of(op)
     for function in epilogue.functions:
         value = apply(function, [value])
     if epilogue.accumulates:
         value = value.scaled(iterations)
+        value = value.with_zero() if is_partial else value
     types = [element_type_of(value.type) for value in (*op.operands, *op.results)]
     if all(is_integer(type_) for type_ in types):
         value = Range(value.low, value.high)  # sums and products of integers are exact
@@ -346,6 +375,7 @@ def find_ranges_of_threadblock_graph(graph: kn.CustomizedOp, ranges: dict[SSAVal
     """Adds the ranges of a custom kernel's tiles and results."""
     for argument, value in zip(graph.body.block.args, graph.inputs, strict=True):
         ranges[argument] = ranges[value]
+    bounds = bounds_of_graph(graph.body.block)
     for op in graph.body.block.ops:
         if isinstance(op, tb.InputOp):
             ranges[op.result] = ranges[op.dtensor]
@@ -354,7 +384,10 @@ def find_ranges_of_threadblock_graph(graph: kn.CustomizedOp, ranges: dict[SSAVal
             ranges[op.dtensor] = stored
         else:
             operands = [ranges[operand] for operand in op.operands]
-            ranges[op.results[0]] = range_of_result(op, operands, graph.forloop_range)
+            is_partial = combines_some_elements(op, [bounds[value] for value in op.operands])
+            ranges[op.results[0]] = range_of_result(
+                op, operands, graph.forloop_range, is_partial=is_partial
+            )
 
 
 SIGNED, POSITIVE, WHOLE = Range(-1.0, 1.0), Range(0.5, 1.0), Range(-3.0, 3.0)

@@ -9,8 +9,10 @@ from typing import Any
 
 from xdsl.dialects.builtin import TensorType, f32, i8, i32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
 
 from fuzz.drawing import (
+    MAX_TENSOR,
     MAX_TILE,
     Chooser,
     Partition,
@@ -18,7 +20,7 @@ from fuzz.drawing import (
     draw_partition,
     draw_partition_of_tile,
 )
-from fuzz.ranges import OutOfRangeError, Range, range_of_result
+from fuzz.ranges import OutOfRangeError, Range, combines_some_elements, range_of_result
 from mugraph.dialects import tb
 from mugraph.dialects.elementwise import (
     UNARY_FUNCTIONS,
@@ -28,7 +30,10 @@ from mugraph.dialects.elementwise import (
 )
 from mugraph.dialects.interfaces import HasEpilogue
 from mugraph.dialects.kn import CustomizedOp, is_loop_invariant_input
+from mugraph.dialects.maps import tile_bounds
+from mugraph.dialects.ragged import Bounds
 from mugraph.dialects.shapes import ShapeError, broadcast_shape
+from mugraph.dialects.tb.ragged import check_bounds
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 
 NewArgument = Callable[[TensorType[Any]], SSAValue]
@@ -74,6 +79,8 @@ class ThreadblockDrawer:
     block_dim: tuple[int, int, int] = (128, 1, 1)
     iterations: int = 1
     block: Block = field(default_factory=Block)
+    bounds: dict[SSAValue, Bounds] = field(default_factory=dict[SSAValue, Bounds])
+    """Which elements of the tiles exist."""
     operands: list[SSAValue] = field(default_factory=list[SSAValue])
     looped: list[SSAValue] = field(default_factory=list[SSAValue])
     """Tiles of the loop body, and those that the loop does not move."""
@@ -105,14 +112,23 @@ class ThreadblockDrawer:
 
     # Inputs.
 
-    def draw_input(self, tile: tuple[int, ...] | None = None) -> SSAValue | None:
-        """A tile, of given extents where the caller needs them, of an old or a new tensor."""
+    def draw_input(
+        self, tile: tuple[int, ...] | None = None, bounds: Bounds | None = None
+    ) -> SSAValue | None:
+        """A tile, of given extents where the caller needs them, of an old or a new tensor.
+
+        ``bounds`` is which elements must exist, where the caller needs that.
+        """
         if self.dtensors and self.chooser.chance(60):
             found = self.draw_input_of_existing(tile)
             if found is not None or self.block.args:
                 return found
         extents = tile or self.chooser.shape(self.chooser.pick((2, 2, 3, 1, 4)))
-        partition, shape = draw_partition_of_tile(self.chooser, extents, self.grid, self.iterations)
+        wanted = None if bounds is None or not any(bounds) else bounds
+        drawn = draw_partition_of_tile(self.chooser, extents, self.grid, self.iterations, wanted)
+        if drawn is None:
+            return None
+        partition, shape = drawn
         type_ = self.chooser.tensor_type(shape, self.chooser.element_type())
         return self.add_input(self.new_argument(type_), partition, extents)
 
@@ -135,6 +151,9 @@ class ThreadblockDrawer:
         op = tb.InputOp(argument, partition.map_, partition.fordim, type_)
         self.block.add_op(op)
         self.ranges[op.result] = self.ranges[dtensor]
+        self.bounds[op.result] = tile_bounds(
+            shape_of(dtensor.type), partition.map_, partition.fordim, self.grid, self.iterations
+        )
         self.looped.append(op.result)
         return op.result
 
@@ -242,8 +261,15 @@ class ThreadblockDrawer:
             if late is None or (accumulates and late):
                 raise OutOfRangeError("the phases do not fit")
             ranges = [self.ranges[operand] for operand in operands]
-            self.ranges[op.results[0]] = range_of_result(op, ranges, self.iterations)
-        except OutOfRangeError:
+            bounds = [self.bounds[operand] for operand in operands]
+            if has_uneven_mean(op, bounds):
+                raise OutOfRangeError("tiles have means of different numbers of elements")
+            self.bounds[op.results[0]] = check_bounds(op, bounds)
+            is_partial = combines_some_elements(op, bounds)
+            self.ranges[op.results[0]] = range_of_result(
+                op, ranges, self.iterations, is_partial=is_partial
+            )
+        except (OutOfRangeError, VerifyException):
             op.erase()
             return None
         self.block.add_op(op)
@@ -287,7 +313,11 @@ class ThreadblockDrawer:
             shape = tuple(
                 1 if self.chooser.chance(25) else extent for extent in shape_of(operand.type)
             )
-            return self.draw_input(shape)
+            bounds = tuple(
+                None if extent == 1 else bound
+                for extent, bound in zip(shape, self.bounds[operand], strict=True)
+            )
+            return self.draw_input(shape, bounds)
         fits = [
             value
             for value in (*self.after, *self.looped)
@@ -334,7 +364,9 @@ class ThreadblockDrawer:
         else:
             (free,) = self.chooser.shape(1, max(MAX_TILE // inner, 1))
             new = (inner, free) if is_left else (free, inner)
-            second = self.draw_input((*shape[:-2], *new))
+            bound = self.bounds[first][-1 if is_left else -2]
+            bounds = (bound, None) if is_left else (None, bound)
+            second = self.draw_input((*shape[:-2], *new), (*(None for _ in shape[:-2]), *bounds))
         if second is None:
             return
         lhs, rhs = (first, second) if is_left else (second, first)
@@ -400,20 +432,43 @@ class ThreadblockDrawer:
             stored.append(self.chooser.pick(invariant))
         if stored and self.chooser.chance(5):
             stored.append(stored[0])
+        in_loop = [
+            value for value in self.looped if self.chooser.chance(15) and value not in self.after
+        ]
         results: list[Attribute] = []
-        for value in stored:
+        for value in (*stored, *in_loop[:2]):
             element_type = element_type_of(value.type)
             if self.chooser.chance(10):
                 element_type = self.chooser.element_type()
-            map_, shape = draw_output_map(self.chooser, shape_of(value.type), self.grid)
+            drawn = draw_output_map(
+                self.chooser,
+                shape_of(value.type),
+                self.grid,
+                self.bounds[value],
+                self.iterations,
+                each_iteration=value in in_loop,
+            )
+            if drawn is None or math.prod(drawn[1]) > 8 * MAX_TENSOR:
+                continue
+            partition, shape = drawn
             try:
                 self.ranges[value].rounded(element_type)
             except OutOfRangeError:
                 continue
             type_ = self.chooser.tensor_type(shape, element_type, laid_out=15)
-            self.block.add_op(tb.OutputOp(value, map_, type_))
+            self.block.add_op(tb.OutputOp(value, partition.map_, type_, partition.fordim))
             results.append(type_)
         return results
+
+
+def has_uneven_mean(op: Operation, bounds: Sequence[Bounds]) -> bool:
+    """Whether an operator's mean is over numbers of elements that differ between tiles."""
+    is_norm = isinstance(op, tb.RmsNormOp)
+    is_mean = isinstance(op, tb.ForloopAccumOp) and op.kind.data is tb.AccumulatorKind.RMS
+    if not is_norm and not is_mean:
+        return False
+    bound = bounds[0][-1]
+    return bound is not None and (math.prod(bound.blocks) > 1 or (is_norm and bound.moves))
 
 
 def _broadcast(one: Attribute, other: Attribute) -> tuple[int, ...] | None:

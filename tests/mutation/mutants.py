@@ -97,7 +97,14 @@ def _changes_of(op: Operation) -> Iterator[Change]:
         for ahead in (op.ahead_of - 1, op.ahead_of + 1):
             what = f"copy to {value_label(op.destination)} ahead {ahead}"
             yield "ahead", what, _set_property("ahead", ahead)
+    if isinstance(op, sched.CopyOp) and op.checked_dims:
+        what = f"copy to {value_label(op.destination)} also of what does not exist"
+        yield "within removed", what, _drop_within
     yield from _swizzles(op)
+
+
+def _drop_within(op: Operation) -> None:
+    del op.properties["within"]
 
 
 def _place(op: Operation) -> str:

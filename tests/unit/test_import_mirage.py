@@ -409,9 +409,8 @@ BODY = (2, "bgraph", "operators")
         (
             setting(2, "bgraph", "grid_dim", "x", to=3),
             f"{CUSTOMIZED}, threadblock operator 1 "
-            "(tb_input_op), input_map: dimension 1 of extent 32 is split by grid axis x into 3 "
-            "parts, "
-            "which does not divide.",
+            "(tb_input_op), output_tensors[0].dim: the tile has 32x8, but the maps cut 32x11 from "
+            "a tensor of 64x32.",
         ),
         (
             setting(*BODY, 2, "op_type", to="tb_magic_op"),

@@ -72,9 +72,6 @@ def test_axes_of_one_block_are_ignored() -> None:
 @pytest.mark.parametrize(
     ("shape", "map_", "fordim", "grid", "iterations", "message"),
     [
-        ((8,), [0, -1, -1], -1, [3, 1, 1], 1, "dimension 0 of extent 8 is split by grid axis x"),
-        ((8,), [0, 0, -1], -1, [4, 4, 1], 1, "which does not divide the 2 left by other axes"),
-        ((8, 6), [0, -1, -1], 1, [2, 1, 1], 4, "dimension 1, of extent 6 in each block"),
         ((8,), [1, -1, -1], -1, [2, 1, 1], 1, "imap maps grid axis x to dimension 1"),
         ((8,), [-2, -1, -1], -1, [2, 1, 1], 1, "imap maps grid axis x to dimension -2"),
         ((8,), [0, -1], -1, [2, 1, 1], 1, "has 2 entries, expected one for each of x, y, z"),

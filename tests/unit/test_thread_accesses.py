@@ -157,7 +157,8 @@ def declared_accesses(
         writes = access.kind is AccessKind.WRITE
         key = (regions[access.value], writes, instruction_number(access), access.access_bytes)
         scaled = first_byte(access) + access.offsets * access.element_bytes
-        rows[key].append(np.where(access.offsets < 0, -1, scaled))
+        exists = access.active() & existing_vectors(op, access)
+        rows[key].append(np.where(exists, scaled, -1))
     result: dict[Key, list[list[int]]] = {}
     for key, parts in rows.items():
         columns = np.concatenate(parts).T.tolist()
@@ -166,12 +167,51 @@ def declared_accesses(
     return result
 
 
+def existing_vectors(op: HasThreadAccesses, access: ThreadAccess) -> npt.NDArray[np.bool_]:
+    """Which vectors exist in block 0; a store does not read from shared memory for the others."""
+    predicates = [access.predicate]
+    if access.kind is AccessKind.READ:
+        predicates += [other.predicate for other in op.thread_accesses()]
+    for predicate in predicates:
+        if predicate is not None:
+            existing = predicate.existing((0, 0, 0), access.stage.iteration_at(ITERATION))
+            counts = predicate.counts(existing, access.width)
+            assert np.isin(counts, (0, access.width)).all(), "no vector of the cases is cut"
+            return counts > 0
+    return np.ones(access.offsets.shape, np.bool_)
+
+
 @pytest.fixture(scope="module")
 def comparison(tmp_path_factory: pytest.TempPathFactory) -> tuple[Program, IntArray]:
-    modules = [parse("\n".join(case.kernel() for case in CASES)), parse(PIPELINE)]
+    modules = [parse("\n".join(case.kernel() for case in CASES)), parse(PIPELINE), parse(RAGGED)]
     program = Program(modules)
     return program, program.record(tmp_path_factory.mktemp("accesses"))
 
+
+RAGGED = """
+sched.kernel @ragged inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<8x36xf16, (8,36):(40,1)>, %o: !sched.global<8x36xf16, (8,36):(40,1)>, %y: !sched.global<36x6xf16, (36,6):(6,1)>):
+  %xt = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<8x36xf16, (8,36):(40,1)> -> !sched.global<4x8xf16, (4,8):(40,1)>
+  %ot = sched.tile %o map [0, -1, -1] fordim 1 : !sched.global<8x36xf16, (8,36):(40,1)> -> !sched.global<4x8xf16, (4,8):(40,1)>
+  %yt = sched.tile %y map [-1, -1, -1] fordim 0 : !sched.global<36x6xf16, (36,6):(6,1)> -> !sched.global<8x6xf16, (8,6):(6,1)>
+  %s = sched.alloc offset 0 : !sched.shared<4x8xf16, (4,8):(8,1)>
+  %r = sched.alloc offset 1024 : !sched.shared<8x6xf16, (8,6):(8,1)>
+  %f = sched.fragment : !sched.fragment<8x6xf32, #sched.linear<32, vector 2, order [1, 0]>>
+  sched.prologue {
+    sched.copy async %xt to %s by <32, vector 4, order [1, 0]> iteration 4 within [1] : !sched.global<4x8xf16, (4,8):(40,1)> to !sched.shared<4x8xf16, (4,8):(8,1)>
+    sched.copy %xt to %s by <32, vector 4, order [1, 0]> iteration 4 within [1] : !sched.global<4x8xf16, (4,8):(40,1)> to !sched.shared<4x8xf16, (4,8):(8,1)>
+    sched.copy %s to %ot by <32, vector 4, order [1, 0]> iteration 4 within [1] : !sched.shared<4x8xf16, (4,8):(8,1)> to !sched.global<4x8xf16, (4,8):(40,1)>
+    sched.copy %yt to %r by <32, vector 1, order [0, 1]> iteration 4 within [0] : !sched.global<8x6xf16, (8,6):(6,1)> to !sched.shared<8x6xf16, (8,6):(8,1)>
+  }
+  sched.forloop 5 {
+    sched.copy async %xt to %s by <32, vector 4, order [1, 0]> within [1] : !sched.global<4x8xf16, (4,8):(40,1)> to !sched.shared<4x8xf16, (4,8):(8,1)>
+    sched.copy %xt to %s by <32, vector 4, order [1, 0]> within [1] : !sched.global<4x8xf16, (4,8):(40,1)> to !sched.shared<4x8xf16, (4,8):(8,1)>
+    sched.copy %s to %ot by <32, vector 4, order [1, 0]> within [1] : !sched.shared<4x8xf16, (4,8):(8,1)> to !sched.global<4x8xf16, (4,8):(40,1)>
+    sched.mask %r to %f with 0.0 outside [#tb.ragged<dim 0, extent 36, step 36, blocks [1, 1, 1], tile 8, loop>] then [accum] by <32, vector 2, order [1, 0]> : !sched.shared<8x6xf16, (8,6):(8,1)> to !sched.fragment<8x6xf32, #sched.linear<32, vector 2, order [1, 0]>>
+    sched.mask %r to %r with 0.0 outside [#tb.ragged<dim 0, extent 36, step 36, blocks [1, 1, 1], tile 8, loop>] by <32, vector 2, order [1, 0]> : !sched.shared<8x6xf16, (8,6):(8,1)> to !sched.shared<8x6xf16, (8,6):(8,1)>
+  }
+}
+"""  # noqa: E501
 
 PIPELINE = """
 sched.kernel @pipeline inputs 1 grid [4, 1, 1] block [32, 1, 1] {

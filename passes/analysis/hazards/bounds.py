@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.ir import SSAValue
 
+from mugraph.dialects.ragged import ragged_dims
 from mugraph.dialects.sched import AllocOp, TileOp
 from mugraph.dialects.sched.accesses import AccessKind, ThreadAccess
 from mugraph.dialects.sched.mappings import IDLE
@@ -96,7 +97,9 @@ def _check_device_access(program: Program, place: Place, access: ThreadAccess) -
     argument = _argument_of(access.value)
     span = physical_elements(resolved_layout_of(argument))
     furthest = sum(walk.steps * walk.stride for walk in walks)
-    if furthest + int(access.offsets.max(initial=0)) + access.width > span:
+    yield from _check_predicate(place, access)
+    is_whole = access.predicate is None
+    if is_whole and furthest + int(access.offsets.max(initial=0)) + access.width > span:
         past = (access.offsets != IDLE) & (access.offsets + (furthest + access.width) > span)
         if past.any():
             thread, start = _first_thread(access, past)
@@ -114,6 +117,28 @@ def _check_device_access(program: Program, place: Place, access: ThreadAccess) -
     size = access.element_bytes
     starts = [(walk.stride * size, f"the step along {walk.name}") for walk in walks if walk.steps]
     yield from _check_alignment(place, access, starts)
+
+
+def _check_predicate(place: Place, access: ThreadAccess) -> Iterator[Finding]:
+    """Elements of a ragged tile that do not exist must be left out.
+
+    Those that are not left out may lie in another row of the tensor, where addresses alone tell
+    nothing; those that exist lie in the tensor, whatever block and iteration.
+    """
+    owner = access.value.owner
+    if not isinstance(owner, TileOp):
+        return
+    predicate = access.predicate
+    checked = () if predicate is None else [entry.dim for entry in predicate.ragged]
+    for entry in ragged_dims(owner.bounds()):
+        if entry.dim not in checked:
+            yield Finding(
+                HazardKind.OUT_OF_BOUNDS,
+                (place.operation,),
+                f"{place.describe()} {_verb(access)} all elements of {value_label(access.value)} "
+                f"along dimension {entry.dim}, of which some do not exist: the tensor ends after "
+                f"{entry.bound.extent} elements",
+            )
 
 
 def _argument_of(value: SSAValue) -> SSAValue:

@@ -117,6 +117,8 @@ T __shfl_xor_sync(unsigned, T value, int) {
   return value;
 }
 
+inline void __syncthreads() {}
+
 inline float __uint_as_float(uint32_t bits) {
   float value;
   std::memcpy(&value, &bits, sizeof(value));

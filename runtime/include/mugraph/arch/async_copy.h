@@ -24,6 +24,22 @@ __device__ __forceinline__ void copy_async(void* shared_target, void const* glob
   }
 }
 
+// As copy_async where `exists`; zeros otherwise, and the source is not read.
+template <int kBytes>
+__device__ __forceinline__ void copy_async_or_zero(void* shared_target, void const* global_source, bool exists) {
+  static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16, "cp.async copies 4, 8 or 16 bytes");
+  if constexpr (kBytes == 16) {
+    cute::SM80_CP_ASYNC_CACHEGLOBAL_ZFILL<uint4>::copy(*static_cast<uint4 const*>(global_source),
+                                                       *static_cast<uint4*>(shared_target), exists);
+  } else if constexpr (kBytes == 8) {
+    cute::SM80_CP_ASYNC_CACHEALWAYS_ZFILL<uint2>::copy(*static_cast<uint2 const*>(global_source),
+                                                       *static_cast<uint2*>(shared_target), exists);
+  } else {
+    cute::SM80_CP_ASYNC_CACHEALWAYS_ZFILL<uint32_t>::copy(*static_cast<uint32_t const*>(global_source),
+                                                          *static_cast<uint32_t*>(shared_target), exists);
+  }
+}
+
 namespace tb {
 
 __device__ __forceinline__ void commit_group() { cute::cp_async_fence(); }

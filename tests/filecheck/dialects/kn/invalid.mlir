@@ -69,6 +69,18 @@ func.func @threads(%x: tensor<4x8xf16>) {
 
 // -----
 
+// CHECK: 'kn.customized' %o: the block has 128 threads along z, the hardware allows 64; move threads to another axis
+func.func @deep_block(%x: tensor<4x8xf16>) {
+  %o = kn.customized %x grid [1, 1, 1] block [1, 1, 128] forloop 1 {
+  ^bb0(%d: tensor<4x8xf16>):
+    %s = tb.input %d imap [-1, -1, -1] : tensor<4x8xf16> -> !tb.stensor<4x8xf16>
+    tb.output %s omap [-1, -1, -1] : !tb.stensor<4x8xf16> -> tensor<4x8xf16>
+  } : (tensor<4x8xf16>) -> tensor<4x8xf16>
+  func.return
+}
+
+// -----
+
 // CHECK: 'kn.customized' %o: grid axis y has 65536 blocks, the hardware allows 65535
 func.func @blocks(%x: tensor<65536x8xf16>) {
   %o = kn.customized %x grid [1, 65536, 1] block [32, 1, 1] forloop 1 {

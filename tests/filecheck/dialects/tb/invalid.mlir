@@ -1,7 +1,7 @@
 // RUN: mg-opt --split-input-file --verify-diagnostics --parsing-diagnostics %s | filecheck %s
 // The first line of a message names the operator, the operand or dimension, and what was expected.
 
-// CHECK: 'tb.input' %s: dimension 1 of extent 8 is split by grid axis y into 3 parts, which does not divide
+// CHECK: 'tb.input' %s: the maps cut a tile of 8x3 from the tensor, but the result has 8x2
 func.func @not_divided(%x: tensor<8x8xf16>) {
   %o = kn.customized %x grid [1, 3, 1] block [32, 1, 1] forloop 1 {
   ^bb0(%d: tensor<8x8xf16>):
@@ -12,7 +12,7 @@ func.func @not_divided(%x: tensor<8x8xf16>) {
 
 // -----
 
-// CHECK: 'tb.input' %s: dimension 1 of extent 8 is split by grid axis y into 8 parts, which does not divide the 4 left by other axes
+// CHECK: 'tb.input' %s: the maps cut a tile of 8x1 from the tensor, but the result has 8x2
 func.func @nested(%x: tensor<8x8xf16>) {
   %o = kn.customized %x grid [2, 8, 1] block [32, 1, 1] forloop 1 {
   ^bb0(%d: tensor<8x8xf16>):
@@ -23,7 +23,7 @@ func.func @nested(%x: tensor<8x8xf16>) {
 
 // -----
 
-// CHECK: 'tb.input' %s: dimension 0, of extent 4 in each block, is split by a for-loop of 3 iterations, which does not divide
+// CHECK: 'tb.input' %s: the maps cut a tile of 2x8 from the tensor, but the result has 4x8
 func.func @loop_not_divided(%x: tensor<8x8xf16>) {
   %o = kn.customized %x grid [2, 1, 1] block [32, 1, 1] forloop 3 {
   ^bb0(%d: tensor<8x8xf16>):

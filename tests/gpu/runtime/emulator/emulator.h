@@ -144,6 +144,7 @@ void ldmatrix(void const* line, uint32_t* registers) {
   }
 }
 
+// A null source writes zeros.
 inline void async_copy(void* target, void const* source, std::size_t bytes) {
   if (reinterpret_cast<std::uintptr_t>(target) % bytes != 0 || reinterpret_cast<std::uintptr_t>(source) % bytes != 0) {
     fail("an address of cp.async is not a multiple of its size");
@@ -157,7 +158,13 @@ inline void async_commit() { block->current->groups.emplace_back(); }
 inline void async_wait(int in_flight) {
   auto& groups = block->current->groups;
   while (static_cast<int>(groups.size()) - 1 > in_flight) {
-    for (Transfer const& transfer : groups.front()) std::memcpy(transfer.target, transfer.source, transfer.bytes);
+    for (Transfer const& transfer : groups.front()) {
+      if (transfer.source == nullptr) {
+        std::memset(transfer.target, 0, transfer.bytes);
+      } else {
+        std::memcpy(transfer.target, transfer.source, transfer.bytes);
+      }
+    }
     groups.erase(groups.begin());
   }
 }

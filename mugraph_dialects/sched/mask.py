@@ -1,0 +1,135 @@
+"""Where a ragged tile ends: the elements past its end become a constant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import ArrayAttr, Float32Type, FloatAttr, f32
+from xdsl.ir import SSAValue
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, opt_prop_def, prop_def
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.assembly import ThenEpilogue
+from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
+from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
+from mugraph.dialects.partition import LinearPartition
+from mugraph.dialects.ragged import RaggedAttr, RaggedDim, ragged_error
+from mugraph.dialects.sched.accesses import (
+    AccessError,
+    HasThreadAccesses,
+    Predicate,
+    ThreadAccess,
+    partitioned_predicate,
+)
+from mugraph.dialects.sched.compute_accesses import elementwise_accesses
+from mugraph.dialects.sched.structure import enclosing_kernel, verify_partition
+from mugraph.dialects.sched.types import FragmentType, LinearPartitionAttr, SharedType
+from mugraph.dialects.tb.compute import epilogue_of
+from mugraph.dialects.tensor_types import dims, op_label, shape_of
+
+
+@irdl_op_definition
+class MaskOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
+    """Copies a tile, with a constant in place of the elements that do not exist.
+
+    ``sched.mask %x to %y with 0.0 outside [#tb.ragged<...>] then [accum] by <...> : ...``
+    Which elements exist depends on the block, and in the loop on the iteration.
+    """
+
+    name = "sched.mask"
+
+    source = operand_def(SharedType)
+    destination = operand_def(SharedType | FragmentType)
+    value = prop_def(FloatAttr[Float32Type])
+    outside = prop_def(ArrayAttr[RaggedAttr])
+    epilogue = opt_prop_def(EpilogueAttr)
+    partition = prop_def(LinearPartitionAttr)
+
+    assembly_format = (
+        "$source `to` $destination `with` $value `outside` $outside "
+        "custom<ThenEpilogue>($epilogue) `by` $partition attr-dict "
+        "`:` type($source) `to` type($destination)"
+    )
+    custom_directives = (ThenEpilogue,)
+
+    def __init__(
+        self,
+        source: SSAValue,
+        destination: SSAValue,
+        value: float,
+        outside: Sequence[RaggedDim],
+        epilogue: Epilogue,
+        partition: LinearPartition,
+    ) -> None:
+        super().__init__(
+            operands=[source, destination],
+            properties={
+                "value": FloatAttr(value, f32),
+                "outside": ArrayAttr([RaggedAttr(entry) for entry in outside]),
+                "epilogue": EpilogueAttr(epilogue) if epilogue else None,
+                "partition": LinearPartitionAttr(partition),
+            },
+        )
+
+    @property
+    def ragged(self) -> list[RaggedDim]:
+        """Which elements exist."""
+        return [entry.data for entry in self.outside.data]
+
+    @property
+    def constant(self) -> float:
+        """What stands in place of the others."""
+        return self.value.value.data
+
+    def buffers_read(self) -> Sequence[SSAValue]:
+        """The source; the destination too where the epilogue accumulates."""
+        accumulates = epilogue_of(self).accumulates
+        return [self.source, *([self.destination] if accumulates else [])]
+
+    def buffers_written(self) -> Sequence[SSAValue]:
+        """The destination."""
+        return [self.destination]
+
+    def verify_(self) -> None:
+        """Checks extents, the partition, and what is said of the elements that exist."""
+        shape = shape_of(self.source.type)
+        if shape_of(self.destination.type) != shape:
+            raise VerifyException(
+                f"{op_label(self)}: source has {dims(shape)}, destination "
+                f"{dims(shape_of(self.destination.type))}"
+            )
+        verify_partition(self, self.partition.data, self.destination)
+        error = ragged_error(self.ragged, shape, enclosing_kernel(self).grid_dim)
+        if error is not None:
+            raise VerifyException(f"{op_label(self)} {error}")
+        destination = self.destination.type
+        if isinstance(destination, FragmentType) and destination.layout != self.partition:
+            raise VerifyException(
+                f"{op_label(self)} is dealt out as {self.partition} but its fragment as "
+                f"{destination.layout}; they must agree"
+            )
+
+    def shared_accesses(self) -> Sequence[SharedAccess]:
+        """Along the partition's first dimension, in its vectors."""
+        partition = self.partition.data
+        return [
+            SharedAccess(value, partition.inner, partition.vector)
+            for value in (self.destination, self.source)
+            if isinstance(value.type, SharedType)
+        ]
+
+    def thread_accesses(self) -> Sequence[ThreadAccess]:
+        """The source's vectors, then the destination's: whole, whatever exists."""
+        return elementwise_accesses(
+            self, self.partition.data, accumulates=epilogue_of(self).accumulates
+        )
+
+    def predicate(self) -> Predicate:
+        """Which elements of the reads of the source exist."""
+        predicate = partitioned_predicate(self, 0, self.partition.data, self.ragged)
+        if predicate is None:
+            raise AccessError(f"{op_label(self)} names no dimension that is ragged")
+        return predicate
+
+
+__all__ = ["MaskOp"]

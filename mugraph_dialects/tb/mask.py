@@ -1,0 +1,85 @@
+"""What stands in memory where a ragged tile has no elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import ArrayAttr, Float32Type, FloatAttr, f32
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.assembly import ThenEpilogue
+from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
+from mugraph.dialects.ragged import Padding, RaggedAttr, RaggedDim, ragged_error
+from mugraph.dialects.tb.compute import ElementwiseOp
+from mugraph.dialects.tb.memory import enclosing_graph
+from mugraph.dialects.tb.types import STensorType
+from mugraph.dialects.tensor_types import op_label, shape_of
+
+
+@irdl_op_definition
+class MaskOp(ElementwiseOp):
+    """The operand, with a constant in memory where its elements do not exist.
+
+    ``%y = tb.mask %x with 0.0 outside [#tb.ragged<...>] : ...``, made by ``--mask-ragged``.  The
+    elements that exist are the operand's, and no others are added: as a function of tensors it is
+    the identity.
+    """
+
+    name = "tb.mask"
+
+    input = operand_def(STensorType)
+    value = prop_def(FloatAttr[Float32Type])
+    outside = prop_def(ArrayAttr[RaggedAttr])
+
+    assembly_format = (
+        "$input `with` $value `outside` $outside custom<ThenEpilogue>($epilogue) attr-dict "
+        "`:` type($input) `->` type($result)"
+    )
+    custom_directives = (ThenEpilogue,)
+
+    def __init__(
+        self,
+        operand: SSAValue,
+        value: float,
+        outside: Sequence[RaggedDim],
+        epilogue: Epilogue,
+        result_type: Attribute,
+    ) -> None:
+        super().__init__(
+            operands=[operand],
+            result_types=[result_type],
+            properties={
+                "value": FloatAttr(value, f32),
+                "outside": ArrayAttr([RaggedAttr(entry) for entry in outside]),
+                "epilogue": EpilogueAttr(epilogue) if epilogue else None,
+            },
+        )
+
+    @property
+    def ragged(self) -> list[RaggedDim]:
+        """Which elements exist."""
+        return [entry.data for entry in self.outside.data]
+
+    @property
+    def constant(self) -> float:
+        """What stands in place of the others."""
+        return self.value.value.data
+
+    def result_padding(self, operands: Sequence[Padding]) -> Padding:
+        """The constant, along the dimensions that are named."""
+        named = dict.fromkeys((entry.dim for entry in self.ragged), self.constant)
+        kept = {dim: value for dim, value in operands[0].items() if value == self.constant}
+        return {**kept, **named}
+
+    def verify_(self) -> None:
+        """Checks extents, and what is said of the elements that exist."""
+        super().verify_()
+        grid, _, _ = enclosing_graph(self)
+        error = ragged_error(self.ragged, shape_of(self.input.type), grid)
+        if error is not None:
+            raise VerifyException(f"{op_label(self)} {error}")
+
+
+__all__ = ["MaskOp"]

@@ -1,0 +1,153 @@
+"""``--mask-ragged``: where elements that do not exist would be combined with others.
+
+The tiles of a partition that does not divide have their full extents in memory.  Loads put zeros
+where no element exists; what operators compute from them is anything, NaN included.  That is of no
+consequence until an operator combines elements: sums along a dimension, contracts it, or adds up
+iterations of which some have fewer elements.  This pass finds those operands by data flow and puts
+a ``tb.mask`` before them, unless what stands there changes no result anyway.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from mugraph.dialects import tb
+from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
+from mugraph.dialects.interfaces import HasEpilogue, HasRaggedTiles
+from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.ragged import Bounds, Padding, RaggedDim, ragged_dims
+from mugraph.dialects.tb.ragged import check_bounds, function_padding, moving_dims
+
+
+@dataclass
+class RaggedTiles:
+    """What is known of the tiles of a graph, in the order of its operators."""
+
+    bounds: dict[SSAValue, Bounds] = field(default_factory=dict[SSAValue, Bounds])
+    padding: dict[SSAValue, Padding] = field(default_factory=dict[SSAValue, Padding])
+
+    def add(self, op: Operation) -> None:
+        """Adds what follows for the results of an operator."""
+        if isinstance(op, tb.InputOp):
+            bounds = op.bounds()
+            self.bounds[op.result] = bounds
+            # Loads put zeros where no element exists.
+            self.padding[op.result] = {entry.dim: 0.0 for entry in ragged_dims(bounds)}
+        elif op.results:
+            bounds = check_bounds(op, [self.bounds[value] for value in op.operands])
+            padding = padding_of(op, [self.padding[value] for value in op.operands])
+            for result in op.results:
+                self.bounds[result] = bounds
+                self.padding[result] = padding
+
+    def missing(self, value: SSAValue, wanted: Padding) -> list[RaggedDim]:
+        """The dimensions along which a mask must put what is wanted."""
+        known = self.padding[value]
+        return [
+            entry
+            for entry in ragged_dims(self.bounds[value])
+            if entry.dim in wanted and known.get(entry.dim) != wanted[entry.dim]
+        ]
+
+
+def padding_of(op: Operation, operands: list[Padding]) -> Padding:
+    """What an operator writes, its epilogue applied, where no element exists."""
+    if not isinstance(op, HasRaggedTiles):
+        return {}
+    padding = op.result_padding(operands)
+    epilogue = tb.epilogue_of(op)
+    for function in epilogue.functions:
+        padding = function_padding(function, [padding])
+    if epilogue.accumulates:
+        padding = {dim: value for dim, value in padding.items() if value == 0.0}
+    return padding
+
+
+def mask_operands(op: HasRaggedTiles, tiles: RaggedTiles, masks: dict[object, SSAValue]) -> None:
+    """Puts masks before the operands of which an operator combines elements."""
+    for index, value in enumerate(op.operands):
+        by_constant: dict[float, list[RaggedDim]] = {}
+        wanted = op.identities(index, tiles.bounds[value])
+        for entry in tiles.missing(value, wanted):
+            by_constant.setdefault(wanted[entry.dim], []).append(entry)
+        for constant, outside in by_constant.items():
+            key = (value, constant, tuple(outside))
+            if key not in masks:
+                mask = tb.MaskOp(value, constant, outside, Epilogue(), value.type)
+                mask.result.name_hint = value.name_hint
+                Rewriter.insert_op(mask, InsertPoint.before(op))
+                tiles.add(mask)
+                masks[key] = mask.result
+            value = masks[key]
+        op.operands[index] = value
+
+
+def mask_before_accumulation(op: Operation, tiles: RaggedTiles) -> tb.MaskOp | None:
+    """Moves the accumulation of an epilogue behind a mask, where the result needs one."""
+    epilogue = tb.epilogue_of(op)
+    if not isinstance(op, HasEpilogue) or not epilogue.accumulates:
+        return None
+    op.epilogue = EpilogueAttr(Epilogue(epilogue.functions))
+    tiles.add(op)
+    result = op.results[0]
+    outside = tiles.missing(result, dict.fromkeys(moving_dims(tiles.bounds[result]), 0.0))
+    if not outside:
+        op.epilogue = EpilogueAttr(epilogue)
+        tiles.add(op)
+        return None
+    mask = tb.MaskOp(result, 0.0, outside, Epilogue(accumulates=True), result.type)
+    mask.result.name_hint = result.name_hint
+    Rewriter.insert_op(mask, InsertPoint.after(op))
+    result.replace_uses_with_if(mask.result, lambda use: use.operation is not mask)
+    if not epilogue.functions:
+        del op.properties["epilogue"]
+    return mask
+
+
+def mask_ragged(graph: CustomizedOp) -> None:
+    """Puts masks where elements that do not exist would reach a result of a threadblock graph."""
+    tiles = RaggedTiles()
+    masks: dict[object, SSAValue] = {}
+    for op in tuple(graph.body.block.ops):
+        if isinstance(op, HasRaggedTiles):
+            mask_operands(op, tiles, masks)
+        tiles.add(op)
+        mask = mask_before_accumulation(op, tiles)
+        if mask is not None:
+            tiles.add(mask)
+
+
+@dataclass(frozen=True)
+class MaskRaggedPass(ModulePass):
+    """Keeps elements past the end of ragged tiles out of sums, products and accumulators.
+
+    Loads put zeros where no element exists.  Where an operator combines elements along a ragged
+    dimension, or over iterations that have different elements, and data flow does not prove that
+    what stands there changes nothing, a ``tb.mask`` puts the identity there.  Graphs whose
+    partitions divide stay as they are.
+
+    Before, with rows of ``%x`` split raggedly by the loop::
+
+        %e = tb.exp %x : ...
+        %s = tb.forloop_accum none %e : ...
+
+    After::
+
+        %e = tb.exp %x : ...
+        %m = tb.mask %e with 0.0 outside [#tb.ragged<...>] : ...
+        %s = tb.forloop_accum none %m : ...
+    """
+
+    name = "mask-ragged"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Masks in every threadblock graph of the module."""
+        for graph in op.walk():
+            if isinstance(graph, CustomizedOp):
+                mask_ragged(graph)

@@ -1,0 +1,114 @@
+// Copies of ragged tiles: what does not exist in device memory is not touched.
+//
+// As Copy and CopyAsync, with the elements that exist along Dims given by their counts. A vector that exists whole is
+// moved whole; of one at the end of the tensor the elements that exist are moved one by one.
+#pragma once
+
+#include "../ragged.h"
+#include "copy.h"
+
+namespace mugraph {
+namespace tb {
+
+template <int kThreads, int kVector, class DstLayout, class SrcLayout, class... Dims>
+struct CopyWithin {
+  using Partition = LinearPartition<kThreads, kVector, size_of<DstLayout>>;
+  static_assert(size_of<DstLayout> == size_of<SrcLayout>, "source and destination must have equally many elements");
+  static constexpr int kUnroll = Partition::kRounds <= 8 ? 8 : 2;
+
+  // dst_shared(i) = src_global(i), 0 where the source has no element. Needs a barrier after it.
+  template <class D, class S, class... Counts>
+  static __device__ __forceinline__ void load(D* dst_shared, S const* src_global, int thread, Counts... existing) {
+    run<true>(dst_shared, src_global, thread, Within<Dims...>(existing...));
+  }
+
+  // dst_global(i) = src_shared(i), where the destination has an element.
+  template <class D, class S, class... Counts>
+  static __device__ __forceinline__ void store(D* dst_global, S const* src_shared, int thread, Counts... existing) {
+    run<false>(dst_global, src_shared, thread, Within<Dims...>(existing...));
+  }
+
+ private:
+  template <bool kFill, class D, class S>
+  static __device__ __forceinline__ void run(D* dst, S const* src, int thread, Within<Dims...> const& within) {
+    const VectorOffsets<kThreads, kVector, DstLayout> dst_offsets(thread);
+    const VectorOffsets<kThreads, kVector, SrcLayout> src_offsets(thread);
+#pragma unroll kUnroll
+    for (int round = 0; round < Partition::kRounds; ++round) {
+      if (!Partition::owns(thread, round)) continue;
+      const int count = within.template count<kVector>(static_cast<uint32_t>(thread + round * kThreads) * kVector);
+      if (count == kVector) {
+        move_whole(dst, src, dst_offsets, src_offsets, round);
+      } else if (kFill && count == 0) {
+        const Number<D, S> zeros[kVector] = {};
+        store_vector<DstLayout, kVector>(dst, dst_offsets, round, zeros);
+      } else if (count > 0) {
+#pragma unroll
+        for (int i = 0; i < kVector; ++i) {
+          if (i < count) {
+            move_element(*(dst + dst_offsets(round, i)), *(src + src_offsets(round, i)));
+          } else if (kFill) {
+            *(dst + dst_offsets(round, i)) = from_bits<D>(0);
+          }
+        }
+      }
+    }
+  }
+
+  template <class D, class S, class DstOffsets, class SrcOffsets>
+  static __device__ __forceinline__ void move_whole(D* dst, S const* src, DstOffsets const& dst_offsets,
+                                                    SrcOffsets const& src_offsets, int round) {
+    if constexpr (kVector == 1) {
+      move_element(*(dst + dst_offsets(round)), *(src + src_offsets(round)));
+    } else if constexpr (cute::is_same<D, S>::value && Copy<kThreads, kVector, DstLayout, SrcLayout>::kIsContiguous) {
+      Words<D, kVector> words;
+      words.load(src + src_offsets(round));
+      words.store(dst + dst_offsets(round));
+    } else {
+      Number<D, S> values[kVector];
+      load_vector<SrcLayout, kVector>(src, src_offsets, round, values);
+      store_vector<DstLayout, kVector>(dst, dst_offsets, round, values);
+    }
+  }
+
+  template <class D, class S>
+  static __device__ __forceinline__ void move_element(D& dst, S const& src) {
+    if constexpr (cute::is_same<D, S>::value) {
+      dst = src;
+    } else {
+      dst = from_number<D>(to_number<Number<D, S>>(src));
+    }
+  }
+};
+
+// dst_shared(i) = src_global(i) by cp.async, 0 where the source has no element. The elements of a vector that does not
+// exist whole are stored by the thread itself, at once. Commits nothing, as CopyAsync.
+template <int kThreads, int kVector, class DstLayout, class SrcLayout, class... Dims>
+struct CopyAsyncWithin {
+  using Whole = CopyAsync<kThreads, kVector, DstLayout, SrcLayout>;
+  using Partition = typename Whole::Partition;
+
+  template <class T, class... Counts>
+  static __device__ __forceinline__ void run(T* dst_shared, T const* src_global, int thread, Counts... existing) {
+    const Within<Dims...> within(existing...);
+    const VectorOffsets<kThreads, kVector, DstLayout> dst_offsets(thread);
+    const VectorOffsets<kThreads, kVector, SrcLayout> src_offsets(thread);
+#pragma unroll Whole::kUnroll
+    for (int round = 0; round < Partition::kRounds; ++round) {
+      if (!Partition::owns(thread, round)) continue;
+      const int count = within.template count<kVector>(static_cast<uint32_t>(thread + round * kThreads) * kVector);
+      if (count == 0 || count == kVector) {
+        copy_async_or_zero<kVector * static_cast<int>(sizeof(T))>(dst_shared + dst_offsets(round),
+                                                                  src_global + src_offsets(round), count > 0);
+      } else {
+#pragma unroll
+        for (int i = 0; i < kVector; ++i) {
+          *(dst_shared + dst_offsets(round, i)) = i < count ? *(src_global + src_offsets(round, i)) : from_bits<T>(0);
+        }
+      }
+    }
+  }
+};
+
+}  // namespace tb
+}  // namespace mugraph

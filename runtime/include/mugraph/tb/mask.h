@@ -1,0 +1,80 @@
+// A constant in place of the elements of a ragged tile that do not exist.
+//
+// The value kept of an index is the source's where it exists, and the fp32 number of bits kBits elsewhere; then comes
+// the Epilogue. Layouts and the mapping of threads are those of Elementwise.
+#pragma once
+
+#include "../ops.h"
+#include "../ragged.h"
+#include "../vector_access.h"
+
+namespace mugraph {
+namespace tb {
+
+template <uint32_t kBits, class Epilogue, int kThreads, int kVector, class DstLayout, class SrcLayout, class... Dims>
+struct Mask {
+  using Partition = LinearPartition<kThreads, kVector, size_of<DstLayout>>;
+  static_assert(size_of<DstLayout> == size_of<SrcLayout>, "source and destination must have equally many elements");
+  static constexpr int kValues = Partition::kRounds * kVector;
+  static constexpr int kUnroll = kValues <= 64 ? Partition::kRounds : 1;
+
+  // dst = Epilogue(masked src)
+  template <class D, class S, class... Counts>
+  static __device__ __forceinline__ void store(D* dst, int thread, S const* src, Counts... existing) {
+    const VectorOffsets<kThreads, kVector, DstLayout> dst_offsets(thread);
+    using N = Number<D, S>;
+    each<kUnroll, N>(src, thread, Within<Dims...>(existing...), [&](int round, N const(&values)[kVector]) {
+      store_vector<DstLayout, kVector>(dst, dst_offsets, round, values);
+    });
+  }
+
+  // dst = dst + Epilogue(masked src): an accumulator in shared memory.
+  template <class D, class S, class... Counts>
+  static __device__ __forceinline__ void update(D* dst, int thread, S const* src, Counts... existing) {
+    const VectorOffsets<kThreads, kVector, DstLayout> dst_offsets(thread);
+    using N = Number<D, S>;
+    each<kUnroll, N>(src, thread, Within<Dims...>(existing...), [&](int round, N const(&values)[kVector]) {
+      N totals[kVector];
+      load_vector<DstLayout, kVector>(dst, dst_offsets, round, totals);
+#pragma unroll
+      for (int i = 0; i < kVector; ++i) totals[i] = plus(totals[i], values[i]);
+      store_vector<DstLayout, kVector>(dst, dst_offsets, round, totals);
+    });
+  }
+
+  // acc += Epilogue(masked src), acc in registers. DstLayout only gives the number of elements.
+  template <class Sum, class S, class... Counts>
+  static __device__ __forceinline__ void accumulate(Sum (&acc)[kValues], int thread, S const* src,
+                                                    Counts... existing) {
+    each<Partition::kRounds, Sum>(src, thread, Within<Dims...>(existing...),
+                                  [&](int round, Sum const(&values)[kVector]) {
+#pragma unroll
+                                    for (int i = 0; i < kVector; ++i) {
+                                      Sum& sum = acc[round * kVector + i];
+                                      sum = plus(sum, values[i]);
+                                    }
+                                  });
+  }
+
+ private:
+  template <int kUnrolled, class N, class S, class Function>
+  static __device__ __forceinline__ void each(S const* src, int thread, Within<Dims...> const& within,
+                                              Function const& function) {
+    const VectorOffsets<kThreads, kVector, SrcLayout> src_offsets(thread);
+#pragma unroll kUnrolled
+    for (int round = 0; round < Partition::kRounds; ++round) {
+      if (!Partition::owns(thread, round)) continue;
+      const int count = within.template count<kVector>(static_cast<uint32_t>(thread + round * kThreads) * kVector);
+      N values[kVector];
+      load_vector<SrcLayout, kVector>(src, src_offsets, round, values);
+#pragma unroll
+      for (int i = 0; i < kVector; ++i) {
+        values[i] = Epilogue::apply(i < count ? values[i] : static_cast<N>(__uint_as_float(kBits)));
+      }
+      function(round, values);
+    }
+  }
+};
+
+}  // namespace tb
+}  // namespace mugraph

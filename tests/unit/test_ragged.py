@@ -1,0 +1,376 @@
+"""Partitions that do not divide, nested axes, outputs of each iteration: every level computes them.
+
+What a tile has no elements for must never show: inputs that are not finite would carry it into
+results, and memory between and behind the tensors is NaN at the level of addresses.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.parser import Parser
+from xdsl.utils.exceptions import DiagnosticException, VerifyException
+
+from mugraph.codegen.cuda import print_module
+from mugraph.dialects import sched, tb
+from mugraph.dialects.elementwise import UNARY_FUNCTIONS, ZERO_AT_ZERO, ScalarFunction
+from mugraph.dialects.maps import Bound, Split
+from mugraph.passes.analysis.hazards import find_hazards
+from mugraph.passes.analysis.memory_access import memory_access_costs
+from mugraph.passes.transpile import TranspilePass
+from mugraph.runtime.equivalence import Answer, Checker
+from mugraph.runtime.equivalence.subject import Subject
+from mugraph.runtime.interpreter import run_function
+from mugraph.runtime.interpreter.functions import SCALAR_FUNCTIONS, apply_function
+from mugraph.tools.modules import make_context
+
+Array = npt.NDArray[Any]
+
+
+def parse(text: str) -> ModuleOp:
+    module = Parser(make_context(), text).parse_module()
+    module.verify()
+    return module
+
+
+def transpiled(text: str) -> ModuleOp:
+    module = parse(text)
+    TranspilePass(arch="sm_90a").apply(make_context(), module)
+    module.verify()
+    return module
+
+
+def results_everywhere(text: str, inputs: list[Array]) -> list[list[Array]]:
+    """The results in float64 and at every level, in two orders of warps at that of addresses."""
+    module = parse(text)
+    scheduled = transpiled(text)
+    assert print_module(scheduled)
+    results = [
+        run_function(module, None, inputs, "float64"),
+        run_function(module, None, inputs),
+        run_function(scheduled, None, inputs),
+    ]
+    for order in ("forward", 3):
+        results.append(run_function(scheduled, None, inputs, level="address", order=order))
+    return results
+
+
+def require_equal(found: list[list[Array]], expected: list[Array], tolerance: float = 4e-3) -> None:
+    for results in found:
+        for result, wanted in zip(results, expected, strict=True):
+            np.testing.assert_allclose(
+                result.astype(np.float64), wanted, rtol=tolerance, atol=tolerance
+            )
+
+
+def random(*shape: int) -> Array:
+    return np.random.default_rng(sum(shape)).uniform(-1, 1, shape).astype(np.float16)
+
+
+# Splits and bounds.
+
+
+@st.composite
+def splits(draw: st.DrawFn) -> Split:
+    blocks = tuple(draw(st.lists(st.integers(1, 4), min_size=3, max_size=3)))
+    return Split(draw(st.integers(1, 60)), blocks, draw(st.integers(1, 5)))
+
+
+def blocks_of(split: Split) -> list[tuple[int, ...]]:
+    return list(itertools.product(*(range(count) for count in split.blocks)))
+
+
+@given(splits())
+def test_tiles_hold_every_element_once_and_nothing_else(split: Split) -> None:
+    bound = split.bound()
+    visits = np.zeros(split.extent, int)
+    for block in blocks_of(split):
+        start = sum(f * index for f, index in zip(split.factors(), block, strict=True))
+        for iteration in range(split.iterations):
+            first = start + iteration * split.tile
+            count = split.tile if bound is None else bound.existing(block, iteration)
+            assert 0 <= count <= split.tile
+            assert not count or first + count <= split.extent
+            visits[first : first + count] += 1
+    assert (visits == 1).all()
+
+
+@given(splits())
+def test_blocks_between_two_cuts_have_equally_many_elements(split: Split) -> None:
+    for bound in (split.bound(), (split.bound() or Bound(1, (1, 1, 1), 1, 1, False))):
+        if bound is None:
+            continue
+        cuts = bound.cuts()
+        found: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
+        for block in blocks_of(split):
+            pairs = zip(cuts, block, strict=True)
+            box = tuple(sum(cut <= index for cut in of_axis) for of_axis, index in pairs)
+            counts = tuple(bound.existing(block, it) for it in range(split.iterations))
+            found.setdefault(box, set()).add(counts)
+        assert all(len(counts) == 1 for counts in found.values())
+
+
+@given(splits())
+def test_a_sum_over_iterations_has_what_the_first_one_has(split: Split) -> None:
+    bound = split.bound()
+    if bound is None:
+        return
+    total = bound.of_first_iteration()
+    for block in blocks_of(split):
+        count = split.tile if total is None else total.existing(block, 3)
+        assert count == bound.existing(block, 0)
+
+
+def test_functions_listed_as_zero_at_zero_are() -> None:
+    zero = np.zeros(1)
+    for name in ZERO_AT_ZERO:
+        constants = (2.0,) * len(UNARY_FUNCTIONS[name].constants) if name in UNARY_FUNCTIONS else ()
+        function = ScalarFunction(name, constants)
+        assert apply_function(function, *[zero] * function.arity) == 0, name
+    for name in set(SCALAR_FUNCTIONS) - ZERO_AT_ZERO - {"clamp"}:
+        function = ScalarFunction(name)
+        with np.errstate(all="ignore"):
+            value = apply_function(function, *[zero] * function.arity)
+        assert value != 0 and function.at([0.0] * function.arity) is None, name
+    assert ScalarFunction("clamp", (0.5, 1.0)).at([0.0]) == 0.5
+
+
+# What graphs compute.
+
+
+MATMUL = """
+func.func @f(%x: tensor<37x50xf16>, %w: tensor<50x29xf16>) -> tensor<37x29xf16> {
+  %o = kn.customized %x, %w grid [3, 2, 1] block [BLOCK] forloop 3 {
+  ^bb0(%dx: tensor<37x50xf16>, %dw: tensor<50x29xf16>):
+    %sx = tb.input %dx imap [0, -1, -1] fordim 1 : tensor<37x50xf16> -> !tb.stensor<13x17xf16>
+    %sw = tb.input %dw imap [-1, 1, -1] fordim 0 : tensor<50x29xf16> -> !tb.stensor<17x15xf16>
+    %ex = tb.exp %sx : !tb.stensor<13x17xf16> -> !tb.stensor<13x17xf16>
+    %m = tb.matmul %ex, %sw : (!tb.stensor<13x17xf16>, !tb.stensor<17x15xf16>) -> !tb.stensor<13x15xf16>
+    %am = tb.forloop_accum none %m : !tb.stensor<13x15xf16> -> !tb.stensor<13x15xf32>
+    %ar = tb.forloop_accum rms %sx : !tb.stensor<13x17xf16> -> !tb.stensor<13x1xf16>
+    %d = tb.div %am, %ar : (!tb.stensor<13x15xf32>, !tb.stensor<13x1xf16>) -> !tb.stensor<13x15xf16>
+    tb.output %d omap [0, 1, -1] : !tb.stensor<13x15xf16> -> tensor<37x29xf16>
+  } : (tensor<37x50xf16>, tensor<50x29xf16>) -> tensor<37x29xf16>
+  func.return %o : tensor<37x29xf16>
+}
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize("block", ["128, 1, 1", "16, 4, 1", "33, 1, 1"])
+def test_a_norm_and_a_product(block: str) -> None:
+    x, w = random(37, 50), random(50, 29)
+    exact, other = x.astype(np.float64), w.astype(np.float64)
+    expected = np.exp(exact) @ other / np.sqrt(np.square(exact).mean(1, keepdims=True))
+    require_equal(
+        results_everywhere(MATMUL.replace("BLOCK", block), [x, w]), [expected], tolerance=2e-2
+    )
+
+
+def test_rows_that_are_not_finite_stay_where_they_are() -> None:
+    """Infinities and NaN of one row reach that row of the result and no other."""
+    x, w = random(37, 50), random(50, 29)
+    x[36, 3], x[12, 49], x[5, 5] = np.inf, np.nan, -np.inf
+    expected = results_everywhere(MATMUL.replace("BLOCK", "64, 1, 1"), [x, w])
+    for results in expected[1:]:
+        finite = np.isfinite(results[0]).all(axis=1)
+        assert set(np.flatnonzero(~finite)) <= {5, 12, 36}
+        assert finite.sum() >= 34
+
+
+NESTED = """
+func.func @f(%x: tensor<47x20xf16>) -> (tensor<47x20xf16>, tensor<47x1xf16>) {
+  %o, %r = kn.customized %x grid [2, 3, 2] block [32, 1, 1] forloop 3 {
+  ^bb0(%d: tensor<47x20xf16>):
+    %s = tb.input %d imap [0, 0, 0] fordim 1 : tensor<47x20xf16> -> !tb.stensor<4x7xf16>
+    %e = tb.exp %s : !tb.stensor<4x7xf16> -> !tb.stensor<4x7xf16>
+    tb.output %e omap [0, 0, 0] fordim 1 : !tb.stensor<4x7xf16> -> tensor<47x20xf16>
+    %a = tb.forloop_accum sum %e : !tb.stensor<4x7xf16> -> !tb.stensor<4x1xf16>
+    tb.output %a omap [0, 0, 0] : !tb.stensor<4x1xf16> -> tensor<47x1xf16>
+  } : (tensor<47x20xf16>) -> (tensor<47x20xf16>, tensor<47x1xf16>)
+  func.return %o, %r : tensor<47x20xf16>, tensor<47x1xf16>
+}
+"""
+
+
+def test_three_axes_of_one_dimension_and_an_output_of_each_iteration() -> None:
+    x = random(47, 20)
+    expected = np.exp(x.astype(np.float64))
+    require_equal(
+        results_everywhere(NESTED, [x]), [expected, expected.sum(1, keepdims=True)], tolerance=1e-2
+    )
+
+
+NESTED_WITH_GAP = """
+func.func @f(%x: tensor<10x4xf32>) -> tensor<10x4xf32> {
+  %o = kn.customized %x grid [2, 2, 3] block [32, 1, 1] forloop 1 {
+  ^bb0(%d: tensor<10x4xf32>):
+    %s = tb.input %d imap [0, 1, 0] fordim 0 : tensor<10x4xf32> -> !tb.stensor<2x2xf32>
+    tb.output %s omap [0, 1, 0] fordim 0 : !tb.stensor<2x2xf32> -> tensor<10x4xf32>
+  } : (tensor<10x4xf32>) -> tensor<10x4xf32>
+  func.return %o : tensor<10x4xf32>
+}
+"""
+
+
+def test_a_block_without_elements_does_nothing() -> None:
+    """Six slices of two rows hold ten rows, the sixth is empty; a loop of one iteration."""
+    x = random(10, 4).astype(np.float32)
+    require_equal(results_everywhere(NESTED_WITH_GAP, [x]), [x], tolerance=0)
+
+
+MANY_OUTPUTS = """
+func.func @f(%x: tensor<9x24xf16>, %w: tensor<9x1xf16>) -> (tensor<9x24xf16>, tensor<27x8xf16>, tensor<9x1xf16>, tensor<9x1xf16>, tensor<27x1xf16>) {
+  %o:5 = kn.customized %x, %w grid [1, 1, 1] block [64, 1, 1] forloop 3 {
+  ^bb0(%d: tensor<9x24xf16>, %dw: tensor<9x1xf16>):
+    %s = tb.input %d imap [-1, -1, -1] fordim 1 : tensor<9x24xf16> -> !tb.stensor<9x8xf16>
+    %only = tb.input %d imap [-1, -1, -1] fordim 1 : tensor<9x24xf16> -> !tb.stensor<9x8xf16>
+    %late = tb.input %dw imap [-1, -1, -1] : tensor<9x1xf16> -> !tb.stensor<9x1xf16>
+    %same = tb.input %dw imap [-1, -1, -1] : tensor<9x1xf16> -> !tb.stensor<9x1xf16>
+    %q = tb.square %s : !tb.stensor<9x8xf16> -> !tb.stensor<9x8xf16>
+    tb.output %q omap [-1, -1, -1] fordim 1 : !tb.stensor<9x8xf16> -> tensor<9x24xf16>
+    %a = tb.forloop_accum sum %q : !tb.stensor<9x8xf16> -> !tb.stensor<9x1xf16>
+    %b = tb.mul %a, %late : (!tb.stensor<9x1xf16>, !tb.stensor<9x1xf16>) -> !tb.stensor<9x1xf16>
+    tb.output %only omap [-1, -1, -1] fordim 0 : !tb.stensor<9x8xf16> -> tensor<27x8xf16>
+    tb.output %b omap [-1, -1, -1] : !tb.stensor<9x1xf16> -> tensor<9x1xf16>
+    tb.output %b omap [-1, -1, -1] : !tb.stensor<9x1xf16> -> tensor<9x1xf16>
+    tb.output %same omap [-1, -1, -1] fordim 0 : !tb.stensor<9x1xf16> -> tensor<27x1xf16>
+  } : (tensor<9x24xf16>, tensor<9x1xf16>) -> (tensor<9x24xf16>, tensor<27x8xf16>, tensor<9x1xf16>, tensor<9x1xf16>, tensor<27x1xf16>)
+  func.return %o#0, %o#1, %o#2, %o#3, %o#4 : tensor<9x24xf16>, tensor<27x8xf16>, tensor<9x1xf16>, tensor<9x1xf16>, tensor<27x1xf16>
+}
+"""  # noqa: E501
+
+
+def test_outputs_of_inputs_of_both_phases_and_one_tile_stored_twice() -> None:
+    x, w = random(9, 24), random(9, 1)
+    exact = x.astype(np.float64)
+    sums = np.square(exact).sum(1, keepdims=True) * w
+    expected = [
+        np.square(exact),
+        np.concatenate(np.split(exact, 3, axis=1)),
+        sums,
+        sums,
+        np.concatenate([w.astype(np.float64)] * 3),
+    ]
+    require_equal(results_everywhere(MANY_OUTPUTS, [x, w]), expected, tolerance=1e-2)
+
+
+PADDED = """
+#padded = #cute.layout<(21,45):(48,1)>
+func.func @f(%x: tensor<21x45xf16, #padded>) -> tensor<21x45xf16, #padded> {
+  %o = kn.customized %x grid [2, 1, 1] block [32, 1, 1] forloop 3 {
+  ^bb0(%d: tensor<21x45xf16, #padded>):
+    %s = tb.input %d imap [0, -1, -1] fordim 1 : tensor<21x45xf16, #padded> -> !tb.stensor<11x15xf16>
+    tb.output %s omap [0, -1, -1] fordim 1 : !tb.stensor<11x15xf16> -> tensor<21x45xf16, #padded>
+  } : (tensor<21x45xf16, #padded>) -> tensor<21x45xf16, #padded>
+  func.return %o : tensor<21x45xf16, #padded>
+}
+"""  # noqa: E501
+
+WIDE = (
+    PADDED.replace("21x45", "21x61")
+    .replace("(21,45):(48,1)", "(21,61):(64,1)")
+    .replace("11x15", "11x16")
+    .replace("forloop 3", "forloop 4")
+)
+
+
+def test_the_last_vector_of_a_ragged_row_is_split() -> None:
+    """Rows of 61 in tiles of 16: 16-byte copies all the same, the last of 5 of 8 elements."""
+    x = random(21, 61)
+    scheduled = transpiled(WIDE)
+    text = str(scheduled)
+    assert "sched.copy async" in text and "vector 8" in text and "within [0, 1]" in text
+    require_equal(results_everywhere(WIDE, [x]), [x.astype(np.float64)], tolerance=0)
+    require_equal(results_everywhere(PADDED, [random(21, 45)]), [random(21, 45)], tolerance=0)
+
+
+def kernel_of(module: ModuleOp) -> sched.KernelOp:
+    return next(op for op in module.walk() if isinstance(op, sched.KernelOp))
+
+
+def test_a_copy_that_leaves_the_tensor_is_found() -> None:
+    kernel = kernel_of(transpiled(WIDE))
+    assert find_hazards(kernel) == []
+    copies = [op for op in kernel.walk() if isinstance(op, sched.CopyOp)]
+    for copy in copies:
+        kept = copy.properties.pop("within")
+        with pytest.raises(VerifyException, match="ragged along dimension 0"):
+            copy.verify_()
+        assert any("of which some do not exist" in str(found) for found in find_hazards(kernel))
+        copy.properties["within"] = kept
+
+
+def test_sectors_count_what_exists() -> None:
+    """61 of 64 elements of 21 rows; the 5 of a row's last vector are moved one by one."""
+    kernel = kernel_of(transpiled(WIDE))
+    costs = [cost for cost in memory_access_costs(kernel) if cost.access.in_device_memory]
+    loads = sum(cost.per_launch for cost in costs if cost.access.kind.value == "read")
+    # Of each row, a sector for the whole vectors of each of four tiles, and one an element.
+    assert loads == 21 * (4 + 5)
+    assert sum(cost.per_launch for cost in costs) == 2 * loads
+
+
+def test_means_over_different_numbers_of_elements_are_refused() -> None:
+    text = """
+    func.func @f(%x: tensor<4x9xf16>) -> tensor<4x2xf16> {
+      %o = kn.customized %x grid [2, 1, 1] block [32, 1, 1] forloop 1 {
+      ^bb0(%d: tensor<4x9xf16>):
+        %s = tb.input %d imap [1, -1, -1] : tensor<4x9xf16> -> !tb.stensor<4x5xf16>
+        %r = tb.forloop_accum rms %s : !tb.stensor<4x5xf16> -> !tb.stensor<4x1xf16>
+        tb.output %r omap [1, -1, -1] : !tb.stensor<4x1xf16> -> tensor<4x2xf16>
+      } : (tensor<4x9xf16>) -> tensor<4x2xf16>
+      func.return %o : tensor<4x2xf16>
+    }
+    """
+    x = random(4, 9)
+    halves = (x[:, :5].astype(np.float64), x[:, 5:].astype(np.float64))
+    expected = np.stack([np.sqrt(np.square(half).mean(1)) for half in halves], axis=1)
+    require_equal([run_function(parse(text), None, [x])], [expected])
+    with pytest.raises(DiagnosticException, match="not all tiles have the same number"):
+        transpiled(text)
+
+
+EXP = """
+func.func @f(%x: tensor<8x12xf16>) -> tensor<8x12xf16> {
+  %o = kn.customized %x grid [2, 2, 1] block [32, 1, 1] forloop 3 {
+  ^bb0(%d: tensor<8x12xf16>):
+    %s = tb.input %d imap [0, 0, -1] fordim 1 : tensor<8x12xf16> -> !tb.stensor<2x4xf16>
+    %e = tb.exp %s : !tb.stensor<2x4xf16> -> !tb.stensor<2x4xf16>
+    tb.output %e omap [0, 0, -1] fordim 1 : !tb.stensor<2x4xf16> -> tensor<8x12xf16>
+  } : (tensor<8x12xf16>) -> tensor<8x12xf16>
+  func.return %o : tensor<8x12xf16>
+}
+"""
+
+WHOLE_EXP = """
+func.func @f(%x: tensor<8x12xf16>) -> tensor<8x12xf16> {
+  %o = kn.exp %x : tensor<8x12xf16> -> tensor<8x12xf16>
+  func.return %o : tensor<8x12xf16>
+}
+"""
+
+
+def test_outputs_of_each_iteration_are_proved_and_ragged_tiles_tested() -> None:
+    def answer(one: str, other: str) -> Answer:
+        subjects = [Subject.of(parse(text)) for text in (one, other)]
+        return Checker(subjects[1]).check(subjects[0]).answer
+
+    assert answer(EXP, WHOLE_EXP) is Answer.PROVED
+    assert answer(EXP.replace("tb.exp", "tb.silu"), WHOLE_EXP) is Answer.DIFFERENT
+    ragged, whole = (text.replace("8x12", "7x11") for text in (EXP, WHOLE_EXP))
+    assert answer(ragged, whole) is Answer.TESTED
+    assert answer(ragged.replace("tb.exp", "tb.silu"), whole) is Answer.DIFFERENT
+
+
+def test_a_graph_that_divides_has_no_trace_of_all_this() -> None:
+    text = WIDE.replace("21x61", "22x64").replace("(21,61)", "(22,64)")
+    module = transpiled(text)
+    assert "within" not in str(module) and "Within" not in print_module(module)
+    assert not any(isinstance(op, sched.MaskOp | tb.MaskOp) for op in module.walk())

@@ -9,6 +9,7 @@ from xdsl.passes import ModulePass
 from mugraph.passes.check_hazards import CheckHazardsPass
 from mugraph.passes.decompose_threadblock import DecomposeThreadblockPass
 from mugraph.passes.fuse_threadblock import FuseThreadblockPass
+from mugraph.passes.insert_copies import InsertCopiesPass
 from mugraph.passes.mask_ragged import MaskRaggedPass
 from mugraph.passes.plan_dtensor_memory import PlanDTensorMemoryPass
 from mugraph.passes.plan_stensor_memory import PlanSTensorMemoryPass
@@ -24,6 +25,7 @@ def transpile_pipeline(
 ) -> tuple[ModulePass, ...]:
     """The passes of ``--transpile`` in order, for other pipelines to take parts of."""
     steps: tuple[ModulePass, ...] = (
+        InsertCopiesPass(),
         DecomposeThreadblockPass(),
         MaskRaggedPass(),
         FuseThreadblockPass(),

@@ -83,13 +83,13 @@ def find_places(function: FuncOp) -> dict[SSAValue, str]:
     for index, value in enumerate(returns[0].operands if returns else ()):
         if isinstance(value, BlockArgument):
             raise CodegenError(
-                f"result {index} of {op_label(function)} is its argument {value_label(value)}; no "
-                "kernel writes it: return the result of an operator"
+                f"result {index} of {op_label(function)} is its argument {value_label(value)}, "
+                "which no kernel writes; run --insert-copies first"
             )
         if value in places:
             raise CodegenError(
                 f"result {index} of {op_label(function)} repeats an earlier result "
-                f"({value_label(value)}); return each value once"
+                f"({value_label(value)}); run --insert-copies first"
             )
         places[value] = f"output_tensors.at({index})"
     for op in function.walk():

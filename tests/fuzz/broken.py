@@ -348,15 +348,6 @@ class Breaker:
         op.detach()
         return self.done()
 
-    def wrong_returns(self) -> str | None:
-        """An argument, or a value twice, as result of the function."""
-        function = function_of(self.module)
-        (last,) = (op for op in function.walk() if isinstance(op, ReturnOp))
-        values = [*last.operands, *function.body.block.args]
-        last.operands = [*last.operands, self.chooser.pick(values)]
-        function.update_function_type()
-        return self.done()
-
     def wrong_layout(self) -> str | None:
         """An argument or a result with a layout that it cannot have."""
         function = function_of(self.module)
@@ -498,7 +489,6 @@ def mutations(breaker: Breaker) -> list[Callable[[], str | None]]:
         breaker.wrong_dimension,
         breaker.outside_a_block,
         breaker.missing_output,
-        breaker.wrong_returns,
         breaker.wrong_layout,
         breaker.mixed_library_types,
         breaker.misspelled,

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 from hypothesis import assume
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp, TensorType, f8E4M3FN, f8E5M2, f32
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from fuzz.drawing import MAX_TENSOR, Chooser
 from fuzz.ranges import OutOfRangeError, Range, input_range, range_of_result
@@ -21,7 +20,7 @@ from mugraph.dialects import kn
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.elementwise import UNARY_FUNCTIONS
 from mugraph.dialects.shapes import ShapeError, broadcast_shape, matmul_shape
-from mugraph.dialects.tensor_types import element_type_of, layout_of, shape_of, strides_of
+from mugraph.dialects.tensor_types import element_type_of, shape_of
 
 UNARY = tuple(
     operator for name, operator in kn.UNARY_OPERATORS.items() if not UNARY_FUNCTIONS[name].constants
@@ -54,8 +53,8 @@ class FunctionDrawer:
         unused = [value for value in self.computed if value.first_use is None]
         returned = unused[-3:] or [self.computed[-1]]
         if self.chooser.chance(15):
-            extra = self.chooser.pick(self.computed)
-            returned += [] if extra in returned else [extra]
+            # Any tensor may be returned, twice as well, and arguments.
+            returned.append(self.chooser.pick(list(reversed(self.values))))
         self.block.add_op(ReturnOp(*returned))
         types = [value.type for value in self.block.args], [value.type for value in returned]
         return ModuleOp([FuncOp(FUNCTION, types, Region(self.block))])
@@ -77,7 +76,8 @@ class FunctionDrawer:
         if not isinstance(op, kn.CustomizedOp):
             try:
                 operands = [self.ranges[operand] for operand in op.operands]
-                self.ranges[op.results[0]] = range_of_result(op, operands)
+                found = range_of_result(op, operands)
+                self.ranges |= dict.fromkeys(op.results, found)
             except OutOfRangeError:
                 op.erase()
                 return False
@@ -96,7 +96,7 @@ class FunctionDrawer:
         """A tensor that is there, or a new one."""
         if self.values and self.chooser.chance(75):
             return self.chooser.pick(list(reversed(self.values)))
-        shape = self.chooser.shape(self.chooser.pick((2, 3, 1, 4)), 4096)
+        shape = self.chooser.shape(self.chooser.pick((2, 3, 1, 4, 5)), 4096)
         return self.new_argument(self.chooser.tensor_type(shape, self.chooser.element_type()))
 
     def result_type(self, shape: Sequence[int]) -> TensorType[Any]:
@@ -104,7 +104,16 @@ class FunctionDrawer:
 
     def draw_kernel(self) -> None:
         """A pre-defined kernel."""
-        self.chooser.pick((self.draw_unary, self.draw_binary, self.draw_matmul))()
+        kinds = (
+            self.draw_unary,
+            self.draw_binary,
+            self.draw_matmul,
+            self.draw_reduction,
+            self.draw_rms_norm,
+            self.draw_parts,
+            self.draw_concat,
+        )
+        self.chooser.pick(kinds)()
 
     def draw_unary(self) -> None:
         operand = self.draw_operand()
@@ -142,7 +151,7 @@ class FunctionDrawer:
     def draw_matmul(self) -> None:
         operand = self.draw_operand()
         shape = shape_of(operand.type)
-        if len(shape) < 2 or not suits_library(operand.type):
+        if len(shape) < 2:
             return
         if element_type_of(operand.type) in (f8E4M3FN, f8E5M2):
             return
@@ -155,42 +164,78 @@ class FunctionDrawer:
             value
             for value in self.values
             if element_type_of(value.type) == element_type
-            and suits_library(value.type)
             and _product(is_left, operand, value) is not None
         ]
         if fits and self.chooser.chance(50):
             other = self.chooser.pick(fits)
         else:
             type_ = self.chooser.tensor_type(new, element_type)
-            if not suits_library(type_):
-                type_ = TensorType(element_type, new)
             other = self.new_argument(type_)
         result = _product(is_left, operand, other)
         if result is None or math.prod(result) > MAX_TENSOR:
             return
         lhs, rhs = (operand, other) if is_left else (other, operand)
         type_ = self.chooser.tensor_type(result, element_type, laid_out=15)
-        if not suits_library(type_):
-            type_ = TensorType(element_type, result)
         self.add(kn.MatmulOp(lhs, rhs, type_))
 
+    def draw_reduction(self) -> None:
+        """Sums along any dimension, to any extent that divides."""
+        operand = self.draw_operand()
+        shape = list(shape_of(operand.type))
+        dim = self.chooser.number(0, len(shape) - 1)
+        extent = shape[dim]
+        shape[dim] = self.chooser.pick([n for n in range(1, extent + 1) if extent % n == 0])
+        self.add(kn.ReductionOp(operand, dim, self.result_type(shape)))
 
-def suits_library(type_: Attribute) -> bool:
-    """Whether a user's layout is one that a batched cuBLAS call can be given."""
-    layout = layout_of(type_)
-    if layout is None:
-        return True
-    shape, strides = shape_of(type_), strides_of(layout)
-    wide = [(extent, step) for extent, step in zip(shape, strides, strict=True)][-2:]
-    wide = sorted(((extent, step) for extent, step in wide if extent > 1), key=lambda pair: pair[1])
-    if wide and wide[0][1] != 1:
-        return False
-    if len(wide) == 2 and wide[1][1] < wide[0][0]:
-        return False
-    leading = [
-        (extent, step) for extent, step in zip(shape[:-2], strides[:-2], strict=True) if extent > 1
-    ]
-    return all(outer == extent * inner for (_, outer), (extent, inner) in pairwise(leading))
+    def draw_rms_norm(self) -> None:
+        """Over some of the last dimensions, with a weight and an epsilon now and then."""
+        operand = self.draw_operand()
+        shape = shape_of(operand.type)
+        normalized = shape[-self.chooser.number(1, min(len(shape), 2)) :]
+        weight = None
+        if self.chooser.chance(50):
+            type_ = self.chooser.tensor_type(normalized, self.chooser.element_type())
+            weight = self.new_argument(type_)
+        epsilon = self.chooser.pick((0.0, 1e-5, 0.5))
+        self.add(kn.RmsNormOp(operand, normalized, self.result_type(shape), weight, epsilon))
+
+    def part_type(self, of: SSAValue, dim: int, extent: int, laid_out: int = 15) -> TensorType[Any]:
+        """A tensor like another one but for its extent along ``dim``."""
+        shape = list(shape_of(of.type))
+        shape[dim] = extent
+        return self.chooser.tensor_type(shape, element_type_of(of.type), laid_out=laid_out)
+
+    def draw_parts(self) -> None:
+        """A split in two, equal chunks, or a copy."""
+        operand = self.draw_operand()
+        shape = shape_of(operand.type)
+        dim = self.chooser.number(0, len(shape) - 1)
+        extent = shape[dim]
+        if extent == 1:
+            self.add(kn.CopyOp(operand, self.part_type(operand, dim, 1, laid_out=50)))
+            return
+        if self.chooser.chance(50):
+            first = self.chooser.number(1, extent - 1)
+            parts = [self.part_type(operand, dim, part) for part in (first, extent - first)]
+            self.add(kn.SplitOp(operand, dim, parts))
+            return
+        count = self.chooser.pick([n for n in (2, 3, 4) if extent % n == 0] or [1])
+        part = self.part_type(operand, dim, extent // count)
+        self.add(kn.ChunkOp(operand, dim, [part] * count))
+
+    def draw_concat(self) -> None:
+        """A tensor, itself or one like it, and perhaps another."""
+        operand = self.draw_operand()
+        shape = shape_of(operand.type)
+        dim = self.chooser.number(0, len(shape) - 1)
+        (extent,) = self.chooser.shape(1, 16)
+        parts = [operand, self.new_argument(self.part_type(operand, dim, extent, laid_out=30))]
+        if self.chooser.chance(30):
+            parts.insert(0, operand)
+        total = sum(shape_of(part.type)[dim] for part in parts)
+        type_ = self.part_type(operand, dim, total)
+        if math.prod(shape_of(type_)) <= MAX_TENSOR:
+            self.add(kn.ConcatOp(parts, dim, type_))
 
 
 def _product(is_left: bool, operand: SSAValue, other: SSAValue) -> tuple[int, ...] | None:

@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from mugraph.dialects import kn
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.attributes import LayoutAttr
+from mugraph.dialects.tensor_types import layout_of, shape_of
 from mugraph.tools.import_mirage.constants import (
     read_constants,
     read_precision,
@@ -154,7 +155,7 @@ def _read_operator(
             _read_input(graph, operator, layouts)
             return
         case "kn_output_op":
-            _read_output(graph, operator)
+            _read_output(graph, operator, layouts)
             return
         case _:
             pass
@@ -214,20 +215,27 @@ def _read_input(graph: _KernelGraph, operator: Node, layouts: dict[int, tuple[in
     if are_free is not None and are_free.boolean():
         strides = None
     guid = tensor.field("guid").integer()
-    if guid in layouts and strides is not None and layouts[guid] != strides:
-        raise operator.field("input_strides").error(
-            f"this tensor is an output too, with other strides, {list(layouts[guid])}; copying an "
-            "input is not supported."
-        )
     asked = layouts if strides is None else {guid: strides}
     argument = graph.block.insert_arg(_dtensor_type(graph, tensor, asked), len(graph.block.args))
     graph.tensors.define(tensor, argument, graph.generation)
 
 
-def _read_output(graph: _KernelGraph, operator: Node) -> None:
+def _read_output(graph: _KernelGraph, operator: Node, layouts: dict[int, tuple[int, ...]]) -> None:
     (tensor,) = expect_tensor_count(operator, "input_tensors", 1)
     _expect_one_gpu(operator, "output_map")
-    graph.outputs.append(graph.tensors.use(tensor, graph.generation))
+    value = graph.tensors.use(tensor, graph.generation)
+    asked = layouts.get(tensor.field("guid").integer())
+    layout = layout_of(value.type)
+    if (
+        isinstance(value.owner, Block)
+        and asked is not None
+        and layout != Layout(shape_of(value.type), asked)
+    ):
+        # An input that is an output too, with other strides: a copy of it.
+        copy = kn.CopyOp(value, _dtensor_type(graph, tensor, layouts))
+        graph.block.add_op(copy)
+        value = copy.result
+    graph.outputs.append(value)
 
 
 def _expect_one_gpu(operator: Node, name: str) -> None:

@@ -10,10 +10,10 @@
 // UNSCHEDULED: mg-opt: error: the CUDA target cannot print 'kn.customized' %o; print a module that --transpile made
 // RUN: not mg-opt --resolve-layout --plan-dtensor-memory --schedule-threadblock -t 'cuda{function=plain}' %s 2>&1 | filecheck %s --check-prefix STENSOR
 // STENSOR: mg-opt: error: 'sched.kernel' @plain_custom0 has no shared-memory plan; run --plan-stensor-memory first
-// RUN: not mg-opt --transpile -t 'cuda{function=twice}' %s 2>&1 | filecheck %s --check-prefix TWICE
-// TWICE: mg-opt: error: result 1 of 'func.func' @twice repeats an earlier result (%y); return each value once
-// RUN: not mg-opt --transpile -t 'cuda{function=argument}' %s 2>&1 | filecheck %s --check-prefix ARGUMENT
-// ARGUMENT: mg-opt: error: result 0 of 'func.func' @argument is its argument %x; no kernel writes it: return the result of an operator
+// RUN: not mg-opt --resolve-layout --plan-dtensor-memory -t 'cuda{function=twice}' %s 2>&1 | filecheck %s --check-prefix TWICE
+// TWICE: mg-opt: error: result 1 of 'func.func' @twice repeats an earlier result (%y); run --insert-copies first
+// RUN: not mg-opt --resolve-layout --plan-dtensor-memory -t 'cuda{function=argument}' %s 2>&1 | filecheck %s --check-prefix ARGUMENT
+// ARGUMENT: mg-opt: error: result 0 of 'func.func' @argument is its argument %x, which no kernel writes; run --insert-copies first
 // RUN: mg-opt --transpile %examples/lora.mlir | sed '/sched.copy/s/by <128,/by <64,/' | not mg-opt -t cuda 2>&1 | filecheck %s --check-prefix PARTIAL
 // PARTIAL: mg-opt: error: 'sched.copy' of %{{.*}} is dealt to 64 threads; the CUDA target deals to all 128 of the block
 // RUN: mg-opt --transpile %examples/lora.mlir | sed 's/SM80_16x8x16_F32F16F16F32_TN/SM80_16x8x8_F32F16F16F32_TN/' | not mg-opt -t cuda 2>&1 | filecheck %s --check-prefix ATOM

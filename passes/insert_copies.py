@@ -1,0 +1,127 @@
+"""``--insert-copies``: copies where a tensor must have a place, or a layout, of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from mugraph.dialects import kn
+from mugraph.dialects.tensor_types import layout_of, shape_of, strides_of
+
+LIBRARY_LIMIT = 2**31 - 1
+"""The largest leading dimension that cuBLAS takes."""
+
+
+def without_layout(type_: Attribute) -> TensorType[Attribute]:
+    """The same tensor with a layout that is still to be chosen."""
+    tensor = cast(TensorType[Attribute], type_)
+    return TensorType(tensor.element_type, tensor.shape.data)
+
+
+def is_library_matrix(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether cuBLAS takes the last two dimensions as a matrix, transposed or not.
+
+    One of them must have stride 1, and the other a stride of at least its extent that fits the
+    library's integers.  A single row or column is a matrix of any stride.
+    """
+    (rows, columns), (down, across) = shape[-2:], strides[-2:]
+    if rows == 1 or columns == 1:
+        return max(down * (rows > 1), across * (columns > 1)) <= LIBRARY_LIMIT
+    for extent, step, other in ((columns, across, down), (rows, down, across)):
+        if step == 1 and extent <= other <= LIBRARY_LIMIT:
+            return True
+    return False
+
+
+def needs_copy_for_library(value: SSAValue) -> bool:
+    """Whether the layout that a type gives to a tensor is one that cuBLAS cannot take."""
+    layout = layout_of(value.type)
+    return layout is not None and not is_library_matrix(shape_of(value.type), strides_of(layout))
+
+
+def unreturnable(returned: Sequence[SSAValue]) -> list[int]:
+    """Which results of a function no kernel writes: its arguments, and values returned before."""
+    return [
+        index
+        for index, value in enumerate(returned)
+        if isinstance(value.owner, Block) or value in returned[:index]
+    ]
+
+
+def copy_results(function: FuncOp) -> None:
+    """Gives results of the function that no kernel writes a copy of their own.
+
+    A copy has the type of what it copies.
+    """
+    last = function.body.blocks[-1].last_op
+    if not isinstance(last, ReturnOp):
+        return
+    for index in unreturnable(last.operands):
+        value = last.operands[index]
+        if not isinstance(value.type, TensorType):
+            continue
+        copy = kn.CopyOp(value, cast(Attribute, value.type))
+        copy.result.name_hint = value.name_hint
+        Rewriter.insert_op(copy, InsertPoint.before(last))
+        last.operands[index] = copy.result
+
+
+def copy_for_library(op: kn.MatmulOp) -> None:
+    """Copies operands, and computes the result elsewhere, where cuBLAS cannot take a layout."""
+    for index, operand in enumerate(op.operands):
+        if needs_copy_for_library(operand):
+            copy = kn.CopyOp(operand, without_layout(operand.type))
+            copy.result.name_hint = operand.name_hint
+            Rewriter.insert_op(copy, InsertPoint.before(op))
+            op.operands[index] = copy.result
+    if needs_copy_for_library(op.result):
+        product = kn.MatmulOp(
+            op.lhs, op.rhs, without_layout(op.result.type), op.compute and op.compute.data
+        )
+        product.result.name_hint = op.result.name_hint
+        product.attributes |= op.attributes
+        Rewriter.replace_op(op, [product, kn.CopyOp(product.result, op.result.type)])
+
+
+@dataclass(frozen=True)
+class InsertCopiesPass(ModulePass):
+    """Inserts ``kn.copy`` where a tensor must have a place, or a layout, of its own.
+
+    A function that returns one of its arguments, or a value twice, returns a copy: every result is
+    a tensor of its own, which the function writes.  Where a signature gives an operand or the
+    result of ``kn.matmul`` a layout that cuBLAS cannot take (neither of the last two dimensions
+    has stride 1, or rows overlap), the product is taken of copies, whose layouts are chosen by
+    ``--resolve-layout``.
+
+    Before::
+
+        func.func @f(%x: tensor<4x8xf16>) -> tensor<4x8xf16> {
+          func.return %x : tensor<4x8xf16>
+        }
+
+    After::
+
+        func.func @f(%x: tensor<4x8xf16>) -> tensor<4x8xf16> {
+          %x_1 = kn.copy %x : tensor<4x8xf16> -> tensor<4x8xf16>
+          func.return %x_1 : tensor<4x8xf16>
+        }
+    """
+
+    name = "insert-copies"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Inserts copies into every function of the module."""
+        for function in tuple(op.walk()):
+            if isinstance(function, FuncOp) and not function.is_declaration:
+                copy_results(function)
+                for inner in tuple(function.walk()):
+                    if isinstance(inner, kn.MatmulOp):
+                        copy_for_library(inner)

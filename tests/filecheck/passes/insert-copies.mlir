@@ -1,0 +1,34 @@
+// RUN: mg-opt --split-input-file --insert-copies %s | filecheck %s
+
+// A result that no kernel writes is a copy: an argument, and a value that was returned before.
+// CHECK-LABEL: func.func @returned
+// CHECK:      %y = kn.exp %x
+// CHECK-NEXT: %y_1 = kn.copy %y : tensor<4x8xf16> -> tensor<4x8xf16>
+// CHECK-NEXT: %x_1 = kn.copy %x : tensor<4x8xf16> -> tensor<4x8xf16>
+// CHECK-NEXT: func.return %y, %y_1, %x_1
+func.func @returned(%x: tensor<4x8xf16>) -> (tensor<4x8xf16>, tensor<4x8xf16>, tensor<4x8xf16>) {
+  %y = kn.exp %x : tensor<4x8xf16> -> tensor<4x8xf16>
+  func.return %y, %y, %x : tensor<4x8xf16>, tensor<4x8xf16>, tensor<4x8xf16>
+}
+
+// -----
+
+// Of the operands only one has no dimension of stride 1 among its last two; the result neither.
+// CHECK-LABEL: func.func @product
+// CHECK:      %a_1 = kn.copy %a : tensor<2x4x8xf16, #cute.layout<(2,4,8):(1,2,8)>> -> tensor<2x4x8xf16>
+// CHECK-NEXT: %c = kn.matmul %a_1, %b compute f16 {note = "kept"} : (tensor<2x4x8xf16>, tensor<2x8x6xf16, #cute.layout<(2,8,6):(100,1,9)>>) -> tensor<2x4x6xf16>
+// CHECK-NEXT: %c_1 = kn.copy %c : tensor<2x4x6xf16> -> tensor<2x4x6xf16, #cute.layout<(2,4,6):(1,2,8)>>
+func.func @product(%a: tensor<2x4x8xf16, #cute.layout<(2,4,8):(1,2,8)>>, %b: tensor<2x8x6xf16, #cute.layout<(2,8,6):(100,1,9)>>) -> tensor<2x4x6xf16, #cute.layout<(2,4,6):(1,2,8)>> {
+  %c = kn.matmul %a, %b compute f16 {note = "kept"} : (tensor<2x4x8xf16, #cute.layout<(2,4,8):(1,2,8)>>, tensor<2x8x6xf16, #cute.layout<(2,8,6):(100,1,9)>>) -> tensor<2x4x6xf16, #cute.layout<(2,4,6):(1,2,8)>>
+  func.return %c : tensor<2x4x6xf16, #cute.layout<(2,4,6):(1,2,8)>>
+}
+
+// -----
+
+// Rows and columns on their own suit the library whatever their stride; so does a padded matrix.
+// CHECK-LABEL: func.func @vectors
+// CHECK-NOT: kn.copy
+func.func @vectors(%a: tensor<1x8xf16, #cute.layout<(1,8):(3,5)>>, %b: tensor<8x6xf16, #cute.layout<(8,6):(1,11)>>) -> tensor<1x6xf16> {
+  %c = kn.matmul %a, %b : (tensor<1x8xf16, #cute.layout<(1,8):(3,5)>>, tensor<8x6xf16, #cute.layout<(8,6):(1,11)>>) -> tensor<1x6xf16>
+  func.return %c : tensor<1x6xf16>
+}

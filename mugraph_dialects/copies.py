@@ -32,6 +32,8 @@ class TileCopy:
     fordim: int
     grid: tuple[int, ...]
     element_bytes: int
+    alignment: int = VECTOR_BYTES
+    """The bytes that the DTensor's first element is aligned to."""
 
     def block_strides(self) -> tuple[int, ...]:
         """How far the tile's start moves with each block index, in elements."""
@@ -62,8 +64,8 @@ def global_innermost(copy: TileCopy) -> int:
 def copy_vector(copy: TileCopy) -> int:
     """The widest vector, in elements, that the copy may move along its innermost dimension.
 
-    It must be contiguous and aligned on both sides for every block and iteration; bases of
-    tensors are taken to be aligned to 16 bytes.
+    It must be contiguous and aligned on both sides for every block and iteration, the DTensor
+    being aligned as it promises and the tile to 16 bytes.
     """
     inner = global_innermost(copy)
     if innermost_dimension(copy.tile, copy.tile_strides) != inner or copy.strides[inner] != 1:
@@ -76,6 +78,7 @@ def copy_vector(copy: TileCopy) -> int:
     vector = 1
     for width in (2, 4, 8, 16):
         aligned = all(start % width == 0 for start in starts)
+        aligned = aligned and width * copy.element_bytes <= copy.alignment
         if aligned and all(vector_fits(side, copy.tile, inner, width) for side in sides):
             vector = width
     return vector

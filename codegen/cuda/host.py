@@ -18,9 +18,14 @@ from mugraph.codegen.cuda.cpp import (
     layout_type,
     stored_type,
 )
-from mugraph.codegen.cuda.names import Names
+from mugraph.codegen.cuda.names import Names, sanitize
 from mugraph.codegen.cuda.pieces import Piece, print_pieces
 from mugraph.dialects import kn, sched
+from mugraph.dialects.alignment import (
+    DEFAULT_ALIGNMENT,
+    argument_alignment,
+    result_alignment,
+)
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.interfaces import HasWorkspace
 from mugraph.dialects.kn.workspace import WORKSPACE_BYTES
@@ -261,6 +266,30 @@ def _(op: kn.ElementwiseOp, printer: HostPrinter) -> None:
     print_pieces(writer, domain, strides, print_piece)
 
 
+def print_alignment_checks(function: FuncOp, printer: HostPrinter) -> None:
+    """Checks the pointers whose tensors custom kernels access in vectors, before any launch.
+
+    Other kernels look at their pointers themselves, and choose accesses that fit.
+    """
+    launches = [op for op in function.walk() if isinstance(op, sched.LaunchOp)]
+    touched = {value for op in launches for value in (*op.arguments, *op.outputs)}
+    checks = [
+        (printer.places[argument], argument_alignment(function, index), f"input {index}", argument)
+        for index, argument in enumerate(function.body.block.args)
+        if argument in touched
+    ]
+    last = function.body.block.last_op
+    for index, value in enumerate(last.operands if isinstance(last, ReturnOp) else ()):
+        if value in touched and not isinstance(value, BlockArgument):
+            alignment = result_alignment(function, index)
+            checks.append((printer.places[value], alignment, f"output {index}", value))
+    if any(printer.places.get(value, "").startswith("((char*)buf") for value in touched):
+        printer.writer.line(f'mugraph::check_alignment(buf, {DEFAULT_ALIGNMENT}, "the workspace");')
+    for place, alignment, what, value in checks:
+        named = f" ({sanitize(value.name_hint)})" if value.name_hint else ""
+        printer.writer.line(f'mugraph::check_alignment({place}, {alignment}, "{what}{named}");')
+
+
 def print_execute(
     function: FuncOp, kernel_names: dict[str, str], names: Names, writer: Writer
 ) -> None:
@@ -278,6 +307,7 @@ def print_execute(
         "[[maybe_unused]] static void _execute_mugraph(std::vector<void const *> input_tensors, "
         "std::vector<void*> output_tensors, void* buf, cudaStream_t stream) {"
     )
+    print_alignment_checks(function, printer)
     for op in function.body.block.ops:
         if isinstance(op, ReturnOp):
             continue

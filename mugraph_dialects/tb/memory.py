@@ -18,6 +18,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.alignment import alignment_of
 from mugraph.dialects.copies import TileCopy
 from mugraph.dialects.element_types import is_integer, verify_element_type
 from mugraph.dialects.interfaces import HasLayoutConstraints, HasSharedAccesses, SharedAccess
@@ -144,6 +145,7 @@ class InputOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
             self.loop_dim,
             enclosing_graph(self)[0],
             element_bytes_of(self.result.type),
+            alignment_of(self.dtensor),
         )
 
     def resolved_copy(self) -> TileCopy:
@@ -272,6 +274,7 @@ class OutputOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
             self.loop_dim,
             enclosing_graph(self)[0],
             element_bytes_of(self.dtensor_type),
+            alignment_of(self.dtensor),
         )
 
     def resolved_copy(self) -> TileCopy:

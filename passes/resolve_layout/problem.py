@@ -13,6 +13,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
+from mugraph.dialects.alignment import verify_alignments
 from mugraph.dialects.cute import ComposedLayout, Layout, is_injective
 from mugraph.dialects.interfaces import HasLayoutConstraints
 from mugraph.dialects.kn import CustomizedOp
@@ -75,6 +76,10 @@ def build_layout_problem(function: FuncOp, costs: CostModel | None = None) -> La
             f"--resolve-layout: @{function.sym_name.data} has {len(function.body.blocks)} blocks; "
             "a µGraph is straight-line: one block"
         )
+    try:
+        verify_alignments(function)
+    except VerifyException as error:
+        raise PassFailedException(f"--resolve-layout: {error}") from error
     problem = LayoutProblem(costs or MIRAGE_COSTS)
     _bind_block_arguments(problem, function)
     declared: set[int] = set()
@@ -269,6 +274,13 @@ def _fixed_strides(label: str, function: FuncOp, value: SSAValue) -> tuple[int, 
     if any(stride < 0 for stride in strides):
         raise PassFailedException(
             f"--resolve-layout: {label} has the layout {layout}; strides must not be negative"
+        )
+    broadcast = [dim for dim, extent in enumerate(shape) if extent > 1 and strides[dim] == 0]
+    if isinstance(type_, TensorType) and broadcast:
+        raise PassFailedException(
+            f"--resolve-layout: {label} has the layout {layout} with stride 0 along dimension "
+            f"{broadcast[0]} of extent {shape[broadcast[0]]}; give that dimension extent 1, which "
+            "operators broadcast"
         )
     is_written = isinstance(type_, TensorType) and not isinstance(value.owner, Block)
     if is_written and not is_injective(Layout(shape, strides)):

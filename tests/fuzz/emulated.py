@@ -3,7 +3,8 @@
 The emulator of ``tests/gpu/runtime/emulator`` executes every GPU thread as a fiber: shared memory
 starts as NaN, asynchronous copies land when they are waited for, and memory past the end of a
 tensor faults.  Here outputs and the gaps of padded inputs are NaN as well, gaps of outputs must
-stay as they are, and everything runs twice, threads in rising and in falling order.
+stay as they are, tensors start at addresses that their alignment only just allows, and everything
+runs twice, threads in rising and in falling order.
 
 Parsing CuTe's headers takes longer than anything else, so many µGraphs go into one program.
 """
@@ -26,6 +27,7 @@ from xdsl.ir import Attribute
 
 from fuzz.properties import Compiled, PropertyError, function_of, require_close
 from mugraph.codegen.cuda import workspace_bytes
+from mugraph.dialects.alignment import argument_alignment, result_alignment
 from mugraph.dialects.tensor_types import (
     element_type_of,
     layout_of,
@@ -53,27 +55,34 @@ DRIVER = """
 
 using Execute = void (*)(std::vector<void const*>, std::vector<void*>, void*, cudaStream_t);
 
-static void* poisoned(std::size_t bytes) {
+// Memory that starts `alignment` bytes after a multiple of 16, or at one.
+static void* poisoned(std::size_t bytes, std::size_t alignment = 16) {
+  std::size_t const shift = alignment % 16;
   void* memory = nullptr;
-  cudaMalloc(&memory, bytes);
-  std::memset(memory, 0xff, bytes);
-  return memory;
+  cudaMalloc(&memory, bytes + shift);
+  std::memset(memory, 0xff, bytes + shift);
+  return static_cast<char*>(memory) + shift;
 }
 
-static int run(Execute execute, std::vector<std::size_t> inputs, std::vector<std::size_t> outputs,
+struct Placed {
+  std::size_t bytes;
+  std::size_t alignment;
+};
+
+static int run(Execute execute, std::vector<Placed> inputs, std::vector<Placed> outputs,
                std::size_t workspace, std::string const& folder) {
   std::vector<void const*> sources;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    void* const memory = poisoned(inputs[i]);
+    void* const memory = poisoned(inputs[i].bytes, inputs[i].alignment);
     std::ifstream file(folder + "/input" + std::to_string(i), std::ios::binary);
-    file.read(static_cast<char*>(memory), static_cast<std::streamsize>(inputs[i]));
+    file.read(static_cast<char*>(memory), static_cast<std::streamsize>(inputs[i].bytes));
     if (!file) return 4;
     sources.push_back(memory);
   }
   for (unsigned order = 0; order < 2; ++order) {
     emulator::launches = order;
     std::vector<void*> targets;
-    for (std::size_t bytes : outputs) targets.push_back(poisoned(bytes));
+    for (Placed output : outputs) targets.push_back(poisoned(output.bytes, output.alignment));
     try {
       execute(sources, targets, poisoned(workspace + 16), nullptr);
     } catch (std::exception const& error) {
@@ -83,7 +92,8 @@ static int run(Execute execute, std::vector<std::size_t> inputs, std::vector<std
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       std::string const name = "/output" + std::to_string(order) + "_" + std::to_string(i);
       std::ofstream file(folder + name, std::ios::binary);
-      file.write(static_cast<char const*>(targets[i]), static_cast<std::streamsize>(outputs[i]));
+      auto const bytes = static_cast<std::streamsize>(outputs[i].bytes);
+      file.write(static_cast<char const*>(targets[i]), bytes);
     }
   }
   return 0;
@@ -157,10 +167,13 @@ def program_of(compiled: Sequence[Compiled]) -> str:
         parts.append(re.sub(r"\b(_init|_execute_mugraph|\w+_custom\d+)\b", rf"\1_{number}", text))
         function = function_of(one.module)
         inputs, outputs = (
-            ", ".join(f"{Tensor.of(type_).bytes}u" for type_ in types)
-            for types in (
-                function.function_type.inputs.data,
-                function.function_type.outputs.data,
+            ", ".join(
+                f"{{{Tensor.of(type_).bytes}u, {alignment(function, index)}u}}"
+                for index, type_ in enumerate(types)
+            )
+            for types, alignment in (
+                (function.function_type.inputs.data, argument_alignment),
+                (function.function_type.outputs.data, result_alignment),
             )
         )
         calls.append(

@@ -9,7 +9,17 @@ from typing import Any
 
 from hypothesis import assume
 from hypothesis import strategies as st
-from xdsl.dialects.builtin import ModuleOp, TensorType, f8E4M3FN, f8E5M2, f32
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IntegerAttr,
+    ModuleOp,
+    TensorType,
+    f8E4M3FN,
+    f8E5M2,
+    f32,
+    i64,
+)
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
@@ -17,10 +27,11 @@ from fuzz.drawing import MAX_TENSOR, Chooser
 from fuzz.ranges import OutOfRangeError, Range, input_range, range_of_result
 from fuzz.threadblock import CLAMPS, SCALARS, ThreadblockDrawer
 from mugraph.dialects import kn
+from mugraph.dialects.alignment import ALIGNMENT
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.elementwise import UNARY_FUNCTIONS
 from mugraph.dialects.shapes import ShapeError, broadcast_shape, matmul_shape
-from mugraph.dialects.tensor_types import element_type_of, shape_of
+from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, shape_of
 
 UNARY = tuple(
     operator for name, operator in kn.UNARY_OPERATORS.items() if not UNARY_FUNCTIONS[name].constants
@@ -57,7 +68,24 @@ class FunctionDrawer:
             returned.append(self.chooser.pick(list(reversed(self.values))))
         self.block.add_op(ReturnOp(*returned))
         types = [value.type for value in self.block.args], [value.type for value in returned]
-        return ModuleOp([FuncOp(FUNCTION, types, Region(self.block))])
+        function = FuncOp(
+            FUNCTION,
+            types,
+            Region(self.block),
+            arg_attrs=self.draw_alignments(self.block.args),
+            res_attrs=self.draw_alignments(returned),
+        )
+        return ModuleOp([function])
+
+    def draw_alignments(self, values: Sequence[SSAValue]) -> ArrayAttr[DictionaryAttr]:
+        """What a signature says of addresses: mostly nothing."""
+        entries: list[DictionaryAttr] = []
+        for value in values:
+            sizes = [size for size in (1, 2, 4, 8) if size >= element_bytes_of(value.type)]
+            promise = IntegerAttr(self.chooser.pick(sizes), i64)
+            is_said = self.chooser.chance(15)
+            entries.append(DictionaryAttr({ALIGNMENT: promise} if is_said else {}))
+        return ArrayAttr(entries)
 
     def new_argument(self, type_: TensorType[Any]) -> SSAValue:
         """Another argument of the function, of signed or of positive numbers."""

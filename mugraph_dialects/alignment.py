@@ -1,0 +1,90 @@
+"""What is promised of the addresses of DTensors.
+
+A function's arguments and results start at multiples of 16 bytes unless their attribute
+``mugraph.alignment`` says less, as in ``%x: tensor<4x8xf16> {mugraph.alignment = 2 : i64}``.
+Vectors are no wider than the promise, and the generated host code checks it.  Tensors in the
+workspace are aligned to more than any vector needs.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.tensor_types import element_bytes_of, op_label, value_label
+
+ALIGNMENT = "mugraph.alignment"
+"""The attribute of an argument or a result: bytes, a power of two, at least one element."""
+DEFAULT_ALIGNMENT = 16
+"""What is promised where nothing is said: the widest access of one thread."""
+
+
+def _promise(attributes: ArrayAttr[DictionaryAttr] | None, index: int, what: str) -> int:
+    """The bytes that entry ``index`` of a function's attributes promises."""
+    entry = {} if attributes is None else attributes.data[index].data
+    attribute = entry.get(ALIGNMENT)
+    if attribute is None:
+        return DEFAULT_ALIGNMENT
+    if not isinstance(attribute, IntegerAttr):
+        raise VerifyException(f"{what}: {ALIGNMENT} is {attribute}; expected a number of bytes")
+    return cast(IntegerAttr, attribute).value.data
+
+
+def _verified(promise: int, type_: Attribute, what: str) -> int:
+    """The promise; raises ``VerifyException`` where it is no alignment of the type's elements."""
+    least = element_bytes_of(type_)
+    if promise < least or promise & (promise - 1):
+        raise VerifyException(
+            f"{what}: {ALIGNMENT} is {promise} bytes; expected a power of two of at least {least}, "
+            "the size of an element"
+        )
+    return promise
+
+
+def argument_alignment(function: FuncOp, index: int) -> int:
+    """The bytes that argument ``index`` is aligned to; raises ``VerifyException``."""
+    argument = function.body.block.args[index]
+    what = f"argument {index} ({value_label(argument)}) of {op_label(function)}"
+    return _verified(_promise(function.arg_attrs, index, what), argument.type, what)
+
+
+def result_alignment(function: FuncOp, index: int) -> int:
+    """The bytes that result ``index`` is aligned to; raises ``VerifyException``."""
+    what = f"result {index} of {op_label(function)}"
+    type_ = function.function_type.outputs.data[index]
+    return _verified(_promise(function.res_attrs, index, what), type_, what)
+
+
+def alignment_of(value: SSAValue) -> int:
+    """The bytes that a DTensor's first element is aligned to, at most :data:`DEFAULT_ALIGNMENT`.
+
+    Of a block argument of ``kn.customized`` it is that of the operand.  Raises ``VerifyException``
+    where a function promises no alignment of the elements.
+    """
+    owner = value.owner
+    if isinstance(owner, Block):
+        parent = owner.parent_op()
+        index = owner.args.index(value)
+        if isinstance(parent, FuncOp):
+            return min(argument_alignment(parent, index), DEFAULT_ALIGNMENT)
+        if parent is not None and index < len(parent.operands):
+            return alignment_of(parent.operands[index])
+        return DEFAULT_ALIGNMENT
+    promises = [DEFAULT_ALIGNMENT]
+    for use in value.uses:
+        function = use.operation.parent_op()
+        if isinstance(use.operation, ReturnOp) and isinstance(function, FuncOp):
+            promises.append(result_alignment(function, use.index))
+    return min(promises)
+
+
+def verify_alignments(function: FuncOp) -> None:
+    """Raises ``VerifyException`` where the function promises no alignment of the elements."""
+    for index in range(len(function.function_type.inputs.data)):
+        argument_alignment(function, index)
+    for index in range(len(function.function_type.outputs.data)):
+        result_alignment(function, index)

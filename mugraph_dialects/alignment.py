@@ -25,8 +25,7 @@ DEFAULT_ALIGNMENT = 16
 
 def _promise(attributes: ArrayAttr[DictionaryAttr] | None, index: int, what: str) -> int:
     """The bytes that entry ``index`` of a function's attributes promises."""
-    entry = {} if attributes is None else attributes.data[index].data
-    attribute = entry.get(ALIGNMENT)
+    attribute = None if attributes is None else attributes.data[index].data.get(ALIGNMENT)
     if attribute is None:
         return DEFAULT_ALIGNMENT
     if not isinstance(attribute, IntegerAttr):

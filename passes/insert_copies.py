@@ -66,9 +66,10 @@ def copy_results(function: FuncOp) -> None:
         return
     for index in unreturnable(last.operands):
         value = last.operands[index]
-        if not isinstance(value.type, TensorType):
+        type_: Attribute = value.type
+        if not isinstance(type_, TensorType):
             continue
-        copy = kn.CopyOp(value, cast(Attribute, value.type))
+        copy = kn.CopyOp(value, cast(Attribute, type_))
         copy.result.name_hint = value.name_hint
         Rewriter.insert_op(copy, InsertPoint.before(last))
         last.operands[index] = copy.result

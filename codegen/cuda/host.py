@@ -273,7 +273,7 @@ def print_alignment_checks(function: FuncOp, printer: HostPrinter) -> None:
     """
     launches = [op for op in function.walk() if isinstance(op, sched.LaunchOp)]
     touched = {value for op in launches for value in (*op.arguments, *op.outputs)}
-    checks = [
+    checks: list[tuple[str, int, str, SSAValue]] = [
         (printer.places[argument], argument_alignment(function, index), f"input {index}", argument)
         for index, argument in enumerate(function.body.block.args)
         if argument in touched

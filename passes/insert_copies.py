@@ -14,10 +14,20 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from mugraph.dialects import kn
-from mugraph.dialects.tensor_types import layout_of, shape_of, strides_of
+from mugraph.dialects.element_types import is_integer
+from mugraph.dialects.tensor_types import (
+    element_bytes_of,
+    element_type_of,
+    layout_of,
+    row_major_strides,
+    shape_of,
+    strides_of,
+)
 
 LIBRARY_LIMIT = 2**31 - 1
 """The largest leading dimension that cuBLAS takes."""
+LIBRARY_BYTES = 4
+"""What the strides of integer matrices are multiples of."""
 
 
 def without_layout(type_: Attribute) -> TensorType[Attribute]:
@@ -42,9 +52,22 @@ def is_library_matrix(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 def needs_copy_for_library(value: SSAValue) -> bool:
-    """Whether the layout that a type gives to a tensor is one that cuBLAS cannot take."""
-    layout = layout_of(value.type)
-    return layout is not None and not is_library_matrix(shape_of(value.type), strides_of(layout))
+    """Whether a tensor's layout is given, and one that cuBLAS cannot take.
+
+    Arguments without a layout are row-major.  Matrices of i8 must have strides of whole words.
+    """
+    layout, shape = layout_of(value.type), shape_of(value.type)
+    if layout is not None:
+        strides = strides_of(layout)
+    elif isinstance(value.owner, Block):
+        strides = row_major_strides(shape)
+    else:
+        return False
+    is_uneven = is_integer(element_type_of(value.type)) and any(
+        extent > 1 and step != 1 and step * element_bytes_of(value.type) % LIBRARY_BYTES
+        for extent, step in zip(shape, strides, strict=True)
+    )
+    return is_uneven or not is_library_matrix(shape, strides)
 
 
 def unreturnable(returned: Sequence[SSAValue]) -> list[int]:

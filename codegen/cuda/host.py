@@ -19,7 +19,7 @@ from mugraph.codegen.cuda.cpp import (
     stored_type,
 )
 from mugraph.codegen.cuda.names import Names, sanitize
-from mugraph.codegen.cuda.pieces import Piece, print_pieces
+from mugraph.codegen.cuda.pieces import MAX_SPAN, Piece, print_pieces
 from mugraph.dialects import kn, sched
 from mugraph.dialects.alignment import (
     DEFAULT_ALIGNMENT,
@@ -180,6 +180,18 @@ def library_computation(op: kn.MatmulOp) -> str:
     return "CUBLAS_COMPUTE_32I"
 
 
+def matrix_strides(value: SSAValue) -> str:
+    """The strides of the last two dimensions; one of extent 1 may have any, so a small one."""
+    sides = zip(shape_of(value.type), strides_in_memory(value), strict=True)
+    fitting = [1 if extent == 1 and step > MAX_SPAN else step for extent, step in sides]
+    if max(fitting[-2:]) > MAX_SPAN:
+        raise CodegenError(
+            f"{value_label(value)} has a stride of {max(fitting[-2:])} between rows or columns of "
+            f"a matrix; cuBLAS takes at most {MAX_SPAN}: run --insert-copies first"
+        )
+    return f"{fitting[-2]},{fitting[-1]}"
+
+
 @print_host_operation.register
 def _(op: kn.MatmulOp, printer: HostPrinter) -> None:
     a, b, c = op.lhs, op.rhs, op.result
@@ -195,10 +207,7 @@ def _(op: kn.MatmulOp, printer: HostPrinter) -> None:
         " + ".join([pointer, *(f"i{dim} * {strides[dim]}LL" for dim in range(looped))])
         for pointer, strides in zip(pointers, batch_strides, strict=True)
     ]
-    matrices = ", ".join(
-        f"{strides[-2]},{strides[-1]}"
-        for strides in (strides_in_memory(value) for value in (a, b, c))
-    )
+    matrices = ", ".join(matrix_strides(value) for value in (a, b, c))
     spacing = ",".join(
         str(spacing_of(leading[looped:], strides[looped:])) for strides in batch_strides
     )

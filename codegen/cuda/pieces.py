@@ -24,7 +24,7 @@ def span(extents: Sequence[int], strides: Sequence[int]) -> int:
 
 
 def choose_piece(
-    domain: Sequence[int], operands: Sequence[Sequence[int]], limit: int = MAX_SPAN
+    domain: Sequence[int], operands: Sequence[Sequence[int]], limit: int
 ) -> tuple[int, ...]:
     """The extents of the largest piece, halving dimensions until every operand's span fits.
 
@@ -72,7 +72,7 @@ def print_pieces(
 
     ``operands`` are as in :func:`choose_piece`.
     """
-    extents = choose_piece(domain, operands)
+    extents = choose_piece(domain, operands, MAX_SPAN)
     cut = [dim for dim in range(len(domain)) if extents[dim] < domain[dim]]
 
     def print_from(place: int, piece: Piece) -> None:

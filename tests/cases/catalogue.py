@@ -14,6 +14,7 @@ from cases.tables import (
     maps,
     matmul,
     operators,
+    ragged,
     reduction,
     threadblock_elementwise,
     types,
@@ -28,6 +29,7 @@ TABLES = (
     operators,
     types,
     maps,
+    ragged,
     graphs,
 )
 

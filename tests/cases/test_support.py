@@ -16,6 +16,7 @@ WITHOUT_ROW = {
     "kn.customized": "holds a threadblock graph; every tb row is in one",
     "tb.input": "is in every tb row",
     "tb.output": "is in every tb row",
+    "tb.mask": "is put in by a pass where tiles are ragged",
 }
 
 

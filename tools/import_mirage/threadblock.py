@@ -248,9 +248,13 @@ def _read_output(graph: _ThreadblockGraph, customized: Node, operator: Node) -> 
     (tile,) = expect_tensor_count(operator, "input_tensors", 1)
     stensor = graph.tensors.use(tile, graph.generation)
     omap = operator.field("output_map")
-    _expect_tile(graph, dtensor, (omap, None), tile)
+    # Mirage has outputs of every iteration, but does not save them; ours has this field.
+    fordim = operator.optional_field("forloop_dim")
+    _expect_tile(graph, dtensor, (omap, fordim), tile, "omap")
     # The result's type, which may have a layout that this record does not hold.
-    op = tb.OutputOp(stensor, omap.xyz(-1), graph.result_types[graph.output_count])
+    result_type = graph.result_types[graph.output_count]
+    loop_dim = -1 if fordim is None else fordim.integer(-1)
+    op = tb.OutputOp(stensor, omap.xyz(-1), result_type, loop_dim)
     graph.output_count += 1
     return op
 
@@ -282,10 +286,10 @@ def _expect_tile(
     dtensor: Node,
     maps: tuple[Node, Node | None],
     tile: Node,
+    name: str = "imap",
 ) -> None:
     """Raise unless the tile's record has the extents that the maps cut from the DTensor."""
     map_node, fordim = maps
-    name = "imap" if fordim is not None else "omap"
     shape, recorded = read_shape(dtensor), read_shape(tile)
     try:
         expected = tile_shape(

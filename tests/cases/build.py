@@ -101,13 +101,15 @@ def _whole_folder(path: Path) -> Iterator[Path]:
 
 def _save(folder: Path, name: str, arrays: Sequence[Array]) -> None:
     for index, array in enumerate(arrays):
-        np.save(folder / f"{name}{index}.npy", array)
+        # numpy's files know its own types only.
+        native = array if array.dtype.isbuiltin == 1 else array.view(f"u{array.itemsize}")
+        np.save(folder / f"{name}{index}.npy", native)
 
 
 def load_arrays(folder: Path, name: str) -> list[Array]:
     """The arrays of that name that were saved in a folder, mapped into memory.
 
-    numpy has no names for 8-bit floating-point types and bf16: they come back as bytes.
+    8-bit floating-point numbers and bf16 come back as whole numbers of their bits.
     """
     count = len(list(folder.glob(f"{name}*.npy")))
     return [np.load(folder / f"{name}{index}.npy", mmap_mode="r") for index in range(count)]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, NoneAttr
+from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntAttr, NoneAttr, f32
 from xdsl.ir import Attribute
 from xdsl.irdl import IRDLOperation
 from xdsl.irdl.declarative_assembly_format import (
@@ -47,6 +48,31 @@ class ThenEpilogue(CustomDirective):
         if isinstance(epilogue, EpilogueAttr):
             state.print_whitespace(printer)
             printer.print_string(f"then {epilogue.data}")
+
+
+@irdl_custom_directive
+class Fp32Number(CustomDirective):
+    """An fp32 number without its type, ``-inf`` included."""
+
+    number: AttributeVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        """Parses the number."""
+        is_negative = parser.parse_optional_punctuation("-") is not None
+        infinite = parser.parse_optional_keyword("inf") is not None
+        value = math.inf if infinite else float(parser.parse_number())
+        self.number.set(state, FloatAttr(-value if is_negative else value, f32))
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        """Prints the number, so that it parses to the same one."""
+        number = self.number.get(op)
+        if isinstance(number, FloatAttr):
+            state.print_whitespace(printer)
+            value = number.value.data
+            if math.isinf(value):
+                printer.print_string("inf" if value > 0 else "-inf")
+            else:
+                printer.print_float(value, f32)
 
 
 @irdl_custom_directive

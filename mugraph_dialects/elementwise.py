@@ -52,6 +52,10 @@ UNARY_FUNCTIONS: dict[str, FunctionDescription] = {
         "Each element times a constant, an fp32 number: ``mul_scalar %x by 0.5``.",
         (Constant("scalar", "by"),),
     ),
+    "add_scalar": FunctionDescription(
+        "Each element plus a constant, an fp32 number: ``add_scalar %x by 1.0e-05``.",
+        (Constant("scalar", "by"),),
+    ),
     "clamp": FunctionDescription(
         "Each element, or the nearest of two fp32 numbers outside of which it lies; NaN stays: "
         "``clamp %x from 0.0 to 6.0``.",
@@ -66,6 +70,7 @@ BINARY_FUNCTIONS: dict[str, FunctionDescription] = {
     "mul": FunctionDescription("The product, element by element."),
     "div": FunctionDescription("The quotient, element by element."),
     "pow": FunctionDescription("The left operand to the power of the right one, as C's pow."),
+    "max": FunctionDescription("The larger of both, element by element; NaN where one is."),
 }
 """Functions of two numbers."""
 
@@ -74,13 +79,18 @@ ZERO_AT_ZERO = frozenset(
 )
 """Functions that are 0 where all their operands are."""
 
+TERNARY_FUNCTIONS: dict[str, FunctionDescription] = {
+    "mul_add": FunctionDescription("The first number times the second, plus the third."),
+}
+"""Functions of three numbers, of ``sched.elementwise`` only."""
+
 ACCUMULATE = "accum"
 """The last step of an epilogue that adds to its destination where others overwrite it."""
 
 
 @dataclass(frozen=True)
 class ScalarFunction:
-    """A function of :data:`UNARY_FUNCTIONS` or :data:`BINARY_FUNCTIONS` with its constants.
+    """A function of one of the tables above with its constants.
 
     Constants are fp32 numbers.  Raises ``ValueError`` for an unknown name, a wrong count, a
     constant that is infinite or NaN, or bounds of a clamp the wrong way round.
@@ -90,8 +100,9 @@ class ScalarFunction:
     constants: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.name not in UNARY_FUNCTIONS and self.name not in BINARY_FUNCTIONS:
-            known = ", ".join((*UNARY_FUNCTIONS, *BINARY_FUNCTIONS))
+        known_functions = (*UNARY_FUNCTIONS, *BINARY_FUNCTIONS, *TERNARY_FUNCTIONS)
+        if self.name not in known_functions:
+            known = ", ".join(known_functions)
             raise ValueError(f"unknown scalar function '{self.name}'; known are {known}")
         unary = UNARY_FUNCTIONS.get(self.name)
         expected = 0 if unary is None else len(unary.constants)
@@ -110,7 +121,8 @@ class ScalarFunction:
     @property
     def arity(self) -> int:
         """How many numbers the function takes, constants not counted."""
-        return 1 if self.name in UNARY_FUNCTIONS else 2
+        tables = (UNARY_FUNCTIONS, BINARY_FUNCTIONS, TERNARY_FUNCTIONS)
+        return next(arity for arity, table in enumerate(tables, 1) if self.name in table)
 
     def at(self, operands: Sequence[float]) -> float | None:
         """The function's value where that follows from the tables; ``None`` elsewhere."""
@@ -200,7 +212,8 @@ def parse_epilogue(parser: AttrParser | Parser) -> Epilogue:
         function = parse_scalar_function(parser)
         if function.arity != 1:
             parser.raise_error(
-                f"'{function.name}' takes two numbers; an epilogue is made of unary functions",
+                f"'{function.name}' takes {('two', 'three')[function.arity - 2]} numbers; an "
+                "epilogue is made of unary functions",
                 position,
                 parser.pos,
             )

@@ -58,16 +58,23 @@ def _elements_of_last(op: Operation, tile: SSAValue, whole: int, *, over_iterati
     return bound.of_block((0,) * len(bound.blocks))
 
 
+def _mean(total: SSAValue, count: int, result_type: tb.STensorType) -> list[Operation]:
+    """The sum over the last dimension / count of a tile of sums."""
+    dim = _last(total)
+    shape = (*shape_of(total.type)[:dim], 1)
+    summed = tb.ReductionOp(total, dim, _fp32_tile(shape))
+    return [summed, tb.MulScalarOp(summed.result, result_type, (1.0 / count,))]
+
+
 def _mean_square_root(
-    sum_of_squares: SSAValue, count: int, result_type: tb.STensorType
+    sum_of_squares: SSAValue, count: int, result_type: tb.STensorType, epsilon: float = 0.0
 ) -> list[Operation]:
-    """sqrt(sum over the last dimension / count) of a tile of sums of squares."""
-    dim = _last(sum_of_squares)
-    shape = (*shape_of(sum_of_squares.type)[:dim], 1)
-    total = tb.ReductionOp(sum_of_squares, dim, _fp32_tile(shape))
-    mean = tb.MulScalarOp(total.result, _fp32_tile(shape), (1.0 / count,))
-    root = tb.SqrtOp(mean.result, result_type)
-    return [total, mean, root]
+    """sqrt(sum over the last dimension / count + epsilon) of a tile of sums of squares."""
+    scalars = _fp32_tile((*shape_of(sum_of_squares.type)[:-1], 1))
+    parts = _mean(sum_of_squares, count, scalars)
+    if epsilon:
+        parts.append(tb.AddScalarOp(parts[-1].results[0], scalars, (epsilon,)))
+    return [*parts, tb.SqrtOp(parts[-1].results[0], result_type)]
 
 
 @singledispatch
@@ -81,13 +88,18 @@ def decompose(op: Operation, iterations: int) -> list[Operation]:
 
 @decompose.register
 def _(op: tb.RmsNormOp, iterations: int) -> list[Operation]:
-    """x / sqrt(mean of x² over the last dimension)."""
+    """x / sqrt(mean of x² over the last dimension + epsilon), times the weight."""
     shape = shape_of(op.input.type)
     square = tb.SquareOp(op.input, _fp32_tile(shape))
+    scalars = _fp32_tile((*shape[:-1], 1))
     count = _elements_of_last(op, op.input, shape[-1], over_iterations=False)
-    norm = _mean_square_root(square.result, count, _fp32_tile((*shape[:-1], 1)))
-    quotient = tb.DivOp(op.input, norm[-1].results[0], op.result.type)
-    return [square, *norm, quotient]
+    norm = _mean_square_root(square.result, count, scalars, op.epsilon_value)
+    quotient_type = op.result.type if op.weight is None else _fp32_tile(shape)
+    quotient = tb.DivOp(op.input, norm[-1].results[0], quotient_type)
+    parts = [square, *norm, quotient]
+    if op.weight is not None:
+        parts.append(tb.MulOp(quotient.result, op.weight, op.result.type))
+    return parts
 
 
 @decompose.register
@@ -95,16 +107,38 @@ def _(op: tb.ForloopAccumOp, iterations: int) -> list[Operation]:
     """A plain accumulator, and what reduces its sum after the loop."""
     shape = shape_of(op.input.type)
     dim = _last(op.input)
-    if op.kind.data is tb.AccumulatorKind.NONE:
+    if op.kind.data in (tb.AccumulatorKind.NONE, tb.AccumulatorKind.MAX):
         return []
     if op.kind.data is tb.AccumulatorKind.SUM:
         total = tb.ForloopAccumOp(tb.AccumulatorKind.NONE, op.input, _sum_tile(op.input))
         return [total, tb.ReductionOp(total.result, dim, op.result.type)]
+    if op.kind.data is tb.AccumulatorKind.MEAN:
+        total = tb.ForloopAccumOp(tb.AccumulatorKind.NONE, op.input, _fp32_tile(shape))
+        count = _elements_of_last(op, op.input, shape[-1] * iterations, over_iterations=True)
+        return [total, *_mean(total.result, count, op.result.type)]
     square = tb.SquareOp(op.input, _fp32_tile(shape))
     total = tb.ForloopAccumOp(tb.AccumulatorKind.NONE, square.result, _fp32_tile(shape))
     count = _elements_of_last(op, op.input, shape[-1] * iterations, over_iterations=True)
     norm = _mean_square_root(total.result, count, op.result.type)
     return [square, total, *norm]
+
+
+@decompose.register
+def _(op: tb.ForloopAccumRescaleOp, iterations: int) -> list[Operation]:
+    """A rescaled accumulator of all elements, and what reduces it after the loop.
+
+    Where a factor is that of a whole row the row is summed first, which leaves less to rescale.
+    """
+    if op.kind.data is tb.RescaledKind.NONE:
+        return []
+    shape = shape_of(op.input.type)
+    if shape_of(op.rescale.type)[-1] == 1:
+        row = tb.ReductionOp(op.input, _last(op.input), _fp32_tile((*shape[:-1], 1)))
+        none = tb.RescaledKind.NONE
+        return [row, tb.ForloopAccumRescaleOp(none, row.result, op.rescale, op.result.type)]
+    tile = _fp32_tile(shape)
+    total = tb.ForloopAccumRescaleOp(tb.RescaledKind.NONE, op.input, op.rescale, tile)
+    return [total, tb.ReductionOp(total.result, _last(op.input), op.result.type)]
 
 
 @decompose.register

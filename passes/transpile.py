@@ -11,6 +11,7 @@ from mugraph.passes.decompose_threadblock import DecomposeThreadblockPass
 from mugraph.passes.fuse_threadblock import FuseThreadblockPass
 from mugraph.passes.insert_copies import InsertCopiesPass
 from mugraph.passes.mask_ragged import MaskRaggedPass
+from mugraph.passes.online_softmax import OnlineSoftmaxPass
 from mugraph.passes.plan_dtensor_memory import PlanDTensorMemoryPass
 from mugraph.passes.plan_stensor_memory import PlanSTensorMemoryPass
 from mugraph.passes.plan_swizzle import PlanSwizzlePass
@@ -21,11 +22,12 @@ from mugraph.passes.targets import DEFAULT_TARGET
 
 
 def transpile_pipeline(
-    arch: str = DEFAULT_TARGET, *, check_hazards: bool = True
+    arch: str = DEFAULT_TARGET, *, check_hazards: bool = True, online_softmax: bool = False
 ) -> tuple[ModulePass, ...]:
     """The passes of ``--transpile`` in order, for other pipelines to take parts of."""
     steps: tuple[ModulePass, ...] = (
         InsertCopiesPass(),
+        *((OnlineSoftmaxPass(),) if online_softmax else ()),
         DecomposeThreadblockPass(),
         MaskRaggedPass(),
         FuseThreadblockPass(),
@@ -44,14 +46,17 @@ class TranspilePass(SequencePass):
 
     ``arch`` is the GPU: ``sm_80``, ``sm_90a`` or ``sm_100a``.  Print the result with ``-t cuda``.
     The last step, ``--check-hazards``, proves that the schedule has no races;
-    ``check-hazards=false`` leaves it out.
+    ``check-hazards=false`` leaves it out.  ``online-softmax=true`` runs ``--online-softmax`` first.
     """
 
     name = "transpile"
 
     arch: str = DEFAULT_TARGET
     check_hazards: bool = True
+    online_softmax: bool = False
 
     def passes(self) -> tuple[ModulePass, ...]:
         """The steps."""
-        return transpile_pipeline(self.arch, check_hazards=self.check_hazards)
+        return transpile_pipeline(
+            self.arch, check_hazards=self.check_hazards, online_softmax=self.online_softmax
+        )

@@ -23,6 +23,7 @@ DIALECTS = {
 # In the order in which `--transpile` runs them, `transpile` itself last.
 PASSES = {
     "insert-copies": "mugraph.passes.insert_copies:InsertCopiesPass",
+    "online-softmax": "mugraph.passes.online_softmax:OnlineSoftmaxPass",
     "decompose-threadblock": "mugraph.passes.decompose_threadblock:DecomposeThreadblockPass",
     "mask-ragged": "mugraph.passes.mask_ragged:MaskRaggedPass",
     "fuse-threadblock": "mugraph.passes.fuse_threadblock:FuseThreadblockPass",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterable, Sequence
 
@@ -87,6 +88,11 @@ def iteration_layout(
 def fp32_bits(value: float) -> str:
     """An fp32 constant by its bits, exact."""
     return f"0x{struct.unpack('<I', struct.pack('<f', value))[0]:08x}u"
+
+
+def fp32_literal(value: float) -> str:
+    """An fp32 constant in decimal, or by its bits where that is impossible."""
+    return f"{value!r}f" if math.isfinite(value) else f"__uint_as_float({fp32_bits(value)})"
 
 
 def function_type(function: ScalarFunction) -> str:

@@ -18,6 +18,7 @@ from mugraph.codegen.cuda.cpp import (
     Writer,
     epilogue_type,
     fp32_bits,
+    fp32_literal,
     function_type,
     iteration_layout,
     layout_type,
@@ -316,7 +317,7 @@ def _(op: sched.FillOp, printer: KernelPrinter) -> None:
     elements = owner.total_bytes() // element_bytes_of(op.destination.type)
     layout = layout_type(elements, 1)
     writer.line(
-        f"tb::Fill<{printer.threads}, {layout}>::run({name}, {value!r}f, thread);  "
+        f"tb::Fill<{printer.threads}, {layout}>::run({name}, {fp32_literal(value)}, thread);  "
         f"{printer.describe(op)}"
     )
 
@@ -375,11 +376,20 @@ def _(op: sched.ReduceOp, printer: KernelPrinter) -> None:
     writer.open(f"{{  {printer.describe(op)}")
     writer.line(f"using Source = {source};")
     writer.line(f"using Target = {printer.layout(op.destination, results, partition.order)};")
-    writer.line(
-        f"tb::ReduceSum<{epilogue_type(epilogue)}, {partition.threads}, {op.lane_count}, Target, "
-        f"Source>::{'update' if epilogue.accumulates else 'store'}("
-        f"{printer.pointer(op.destination)}, {printer.pointer(op.source)}, thread);"
+    reduction = {sched.Combiner.SUM: "ReduceSum<", sched.Combiner.MAX: "Reduce<ops::Max, "}
+    call = (
+        f"tb::{reduction[op.combination]}{epilogue_type(epilogue)}, {partition.threads}, "
+        f"{op.lane_count}, Target, Source>::"
     )
+    source, target = printer.pointer(op.source), printer.pointer(op.destination)
+    if op.difference is not None:
+        layout = printer.layout(op.difference, results, partition.order)
+        writer.line(f"using Difference = {layout};")
+        difference = printer.pointer(op.difference)
+        writer.line(f"{call}track<Difference>({target}, {difference}, {source}, thread);")
+    else:
+        method = "update" if epilogue.accumulates else "store"
+        writer.line(f"{call}{method}({target}, {source}, thread);")
     writer.close()
 
 

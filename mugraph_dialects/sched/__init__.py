@@ -18,6 +18,8 @@ from mugraph.dialects.sched.accesses import (
 )
 from mugraph.dialects.sched.compute import (
     AccumulateOp,
+    Combiner,
+    CombinerAttr,
     ElementwiseOp,
     FillOp,
     Grouping,
@@ -96,6 +98,7 @@ Sched = Dialect(
         FragmentType,
         ChannelType,
         LinearPartitionAttr,
+        CombinerAttr,
         GroupingAttr,
     ],
 )
@@ -110,6 +113,8 @@ __all__ = [
     "BulkCopyOp",
     "ChannelOp",
     "ChannelType",
+    "Combiner",
+    "CombinerAttr",
     "CommitOp",
     "ConsumeOp",
     "CopyOp",

@@ -16,6 +16,7 @@ from xdsl.irdl import (
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     var_operand_def,
@@ -23,7 +24,7 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
-from mugraph.dialects.assembly import NamedFunction, ThenEpilogue
+from mugraph.dialects.assembly import Fp32Number, NamedFunction, ThenEpilogue
 from mugraph.dialects.cute.atoms import (
     PRODUCT_ATOMS,
     loads_as_stored,
@@ -81,7 +82,10 @@ class FillOp(IRDLOperation, HasThreadAccesses, HasBufferEffects):
 
     destination = operand_def(Destination)
     value = prop_def(FloatAttr[Float32Type])
-    assembly_format = "$destination `with` $value attr-dict `:` type($destination)"
+    assembly_format = (
+        "$destination `with` custom<Fp32Number>($value) attr-dict `:` type($destination)"
+    )
+    custom_directives = (Fp32Number,)
 
     def __init__(self, destination: SSAValue, value: float) -> None:
         super().__init__(operands=[destination], properties={"value": FloatAttr(value, f32)})
@@ -205,6 +209,20 @@ class GroupingAttr(EnumAttribute[Grouping], SpacedOpaqueSyntaxAttribute):
     name = "sched.grouping"
 
 
+class Combiner(StrEnum):
+    """How a reduction makes one number of two."""
+
+    SUM = "sum"
+    MAX = "max"
+
+
+@irdl_attr_definition
+class CombinerAttr(EnumAttribute[Combiner], SpacedOpaqueSyntaxAttribute):
+    """``#sched<combiner max>``."""
+
+    name = "sched.combiner"
+
+
 @irdl_op_definition
 class ReduceOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
     """Sums groups of elements along one dimension; ``lanes`` neighbouring threads share a sum.
@@ -212,12 +230,18 @@ class ReduceOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
     ``by`` deals the results out to the groups of lanes.
     Result j of n sums elements j, j + n ... (``strided``) or the j-th run of extent / n
     neighbours (``contiguous``).  The order of additions is fixed.
+
+    With ``combine max`` the result is the largest element, and ``accum`` keeps the larger of it and
+    the destination.  ``difference`` is a second destination, of the same extents, for what the
+    destination was less what it becomes, as stored; 0 where it was -infinity.
     """
 
     name = "sched.reduce"
 
     source = operand_def(SharedType)
     destination = operand_def(SharedType)
+    difference = opt_operand_def(SharedType)
+    combiner = opt_prop_def(CombinerAttr)
     dim = prop_def(IntegerAttr.constr(type=i64))
     grouping = prop_def(GroupingAttr)
     lanes = prop_def(IntegerAttr.constr(type=i64))
@@ -225,8 +249,9 @@ class ReduceOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
     epilogue = opt_prop_def(EpilogueAttr)
 
     assembly_format = (
-        "$source `to` $destination custom<ThenEpilogue>($epilogue) `dim` $dim $grouping "
-        "`lanes` $lanes `by` $partition attr-dict `:` type($source) `to` type($destination)"
+        "$source `to` $destination (`difference` $difference^)? custom<ThenEpilogue>($epilogue) "
+        "(`combine` $combiner^)? `dim` $dim $grouping `lanes` $lanes `by` $partition attr-dict "
+        "`:` type($source) `to` type($destination) (`,` type($difference)^)?"
     )
     custom_directives = (ThenEpilogue,)
 
@@ -239,10 +264,13 @@ class ReduceOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
         lanes: int,
         partition: LinearPartition,
         epilogue: Epilogue,
+        combiner: Combiner = Combiner.SUM,
+        difference: SSAValue | None = None,
     ) -> None:
         super().__init__(
-            operands=[source, destination],
+            operands=[source, destination, difference],
             properties={
+                "combiner": None if combiner is Combiner.SUM else CombinerAttr(combiner),
                 "dim": IntegerAttr(dim, i64),
                 "grouping": GroupingAttr(grouping),
                 "lanes": IntegerAttr(lanes, i64),
@@ -261,6 +289,11 @@ class ReduceOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
         """How many neighbouring threads share one sum."""
         return self.lanes.value.data
 
+    @property
+    def combination(self) -> Combiner:
+        """How one number is made of two; a sum unless the operator says otherwise."""
+        return Combiner.SUM if self.combiner is None else self.combiner.data
+
     def groups(self) -> Groups:
         """Which elements each result sums."""
         extent = shape_of(self.source.type)[self.reduced_dim]
@@ -274,11 +307,23 @@ class ReduceOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
         return [self.source, *_accumulated(self, self.destination)]
 
     def buffers_written(self) -> Sequence[SSAValue]:
-        """The destination."""
-        return [self.destination]
+        """The destination, and that of the difference."""
+        return [self.destination, *([] if self.difference is None else [self.difference])]
 
     def verify_(self) -> None:
         """Checks extents and lanes."""
+        if self.difference is not None:
+            if self.combination is not Combiner.MAX or not epilogue_of(self).accumulates:
+                raise VerifyException(
+                    f"{op_label(self)}: a difference is that of a running maximum; expected "
+                    "'combine max' and 'then [accum]'"
+                )
+            if shape_of(self.difference.type) != shape_of(self.destination.type):
+                raise VerifyException(
+                    f"{op_label(self)}: the difference has "
+                    f"{dims(shape_of(self.difference.type))}, expected "
+                    f"{dims(shape_of(self.destination.type))} as the destination"
+                )
         source, result = shape_of(self.source.type), shape_of(self.destination.type)
         dim = self.reduced_dim
         same = len(source) == len(result) and all(
@@ -299,16 +344,19 @@ class ReduceOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
         """Lanes walk along the reduced dimension, groups of lanes along the results."""
-        return reduction_accesses(
+        accesses = reduction_accesses(
             self.source,
             self.destination,
             self.reduced_dim,
             self.lane_count,
             self.partition.data.order,
         )
+        if self.difference is not None:
+            accesses.append(SharedAccess(self.difference, self.partition.data.inner, 1))
+        return accesses
 
     def thread_accesses(self) -> Sequence[ThreadAccess]:
-        """The lanes' reads of the source, then lane 0's access to the sum."""
+        """The lanes' reads of the source, then lane 0's access to the sum and the difference."""
         return reduce_accesses(
             self,
             self.groups(),
@@ -516,6 +564,8 @@ class AccumulateOp(_FromFragmentOp):
 
 __all__ = [
     "AccumulateOp",
+    "Combiner",
+    "CombinerAttr",
     "ElementwiseOp",
     "FillOp",
     "Grouping",

@@ -104,8 +104,8 @@ def reduce_accesses(
     *,
     accumulates: bool,
 ) -> list[ThreadAccess]:
-    """All lanes' reads of the source, then lane 0's access to each sum."""
-    source, destination = op.operands
+    """All lanes' reads of the source, then lane 0's access to each sum, and to a difference."""
+    source, destination, *differences = op.operands
     results = shape_of(destination.type)
     layout = resolved_layout_of(source)
     strides = list(strides_of(layout))
@@ -124,11 +124,16 @@ def reduce_accesses(
     reads = reduce_source_stream(reduction, element_bytes_of(source.type), block=block)
     target = iteration_layout(resolved_layout_of(destination), results, results, order)
     writes = reduce_destination_stream(reduction, target, block=block)
-    return [
+    accesses = [
         # How long the vectors are that lanes take in turn depends on the layout.
         plain_access(op, 0, AccessKind.READ, stage, reads, keeps_elements=lanes == 1),
         *destination_accesses(op, 1, stage, writes, accumulates=accumulates),
     ]
+    for operand, difference in enumerate(differences, 2):
+        target = iteration_layout(resolved_layout_of(difference), results, results, order)
+        writes = reduce_destination_stream(reduction, target, block=block)
+        accesses.append(plain_access(op, operand, AccessKind.WRITE, stage, writes))
+    return accesses
 
 
 def _warps(op: Operation, mma: TiledMmaAttr | None) -> tuple[MmaAtom, int, int]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects.utils import EnumAttribute
-from xdsl.ir import Attribute, SpacedOpaqueSyntaxAttribute, SSAValue
+from xdsl.ir import Attribute, Operation, SpacedOpaqueSyntaxAttribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
@@ -36,6 +36,7 @@ from mugraph.dialects.interfaces import (
 )
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.ragged import Bounds, Padding
+from mugraph.dialects.shapes import ShapeError, broadcast_shape
 from mugraph.dialects.tb.compute import (
     Groups,
     contiguous_groups,
@@ -46,7 +47,18 @@ from mugraph.dialects.tb.layouts import add_iteration_constraints, elementwise_a
 from mugraph.dialects.tb.memory import enclosing_graph
 from mugraph.dialects.tb.ragged import accumulated_bounds, moving_dims, whole_along
 from mugraph.dialects.tb.types import STensorType
-from mugraph.dialects.tensor_types import dims, op_label, shape_of
+from mugraph.dialects.tensor_types import dims, op_label, shape_of, value_label
+
+
+def expect_whole(op: Operation, operands: Sequence[Bounds]) -> None:
+    """Raises ``VerifyException`` where some elements of an operand may not exist."""
+    for value, bounds in zip(op.operands, operands, strict=True):
+        if any(bound is not None for bound in bounds):
+            raise VerifyException(
+                f"{op_label(op)} works on whole tiles, but elements of {value_label(value)} are "
+                "missing in some blocks or iterations; choose a grid and a forloop that divide "
+                "its extents"
+            )
 
 
 class AccumulatorOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, HasRaggedTiles, ABC):
@@ -116,7 +128,9 @@ class AccumulatorKind(StrEnum):
 
     NONE = "none"
     SUM = "sum"
+    MEAN = "mean"
     RMS = "rms"
+    MAX = "max"
 
 
 @irdl_attr_definition
@@ -128,12 +142,14 @@ class AccumulatorKindAttr(EnumAttribute[AccumulatorKind], SpacedOpaqueSyntaxAttr
 
 @irdl_op_definition
 class ForloopAccumOp(AccumulatorOp, FusesWithProducer):
-    """Sums its operand over the iterations of the for-loop.
+    """Combines what its operand is in the iterations of the for-loop.
 
     - ``none``: sum over it of x_it; same extents.
     - ``sum``: the same, then summed over the last dimension, whose extent becomes 1.
+    - ``mean``: the same as ``sum``, divided by last extent * iterations.
     - ``rms``: sqrt(sum over it and the last dimension of x_it² / (last extent * iterations)); the
       last extent becomes 1.
+    - ``max``: the largest x_it of each element; same extents.  NaN where one is.
 
     ``%ar = tb.forloop_accum rms %sx : !tb.stensor<16x128xf16> -> !tb.stensor<16x1xf16>``
     """
@@ -158,17 +174,110 @@ class ForloopAccumOp(AccumulatorOp, FusesWithProducer):
             verify_no_integers(self, [self.input, self.result], "tb.cast")
 
     def result_shape(self) -> tuple[int, ...]:
-        """The operand's extents; the last one 1 for ``sum`` and ``rms``."""
+        """The operand's extents; the last one 1 for ``sum``, ``mean`` and ``rms``."""
         shape = shape_of(self.input.type)
-        return shape if self.kind.data is AccumulatorKind.NONE else (*shape[:-1], 1)
+        keeps = self.kind.data in (AccumulatorKind.NONE, AccumulatorKind.MAX)
+        return shape if keeps else (*shape[:-1], 1)
 
     def reduces_last(self) -> bool:
-        """True but for ``none``."""
-        return self.kind.data is not AccumulatorKind.NONE
+        """True but for ``none`` and ``max``."""
+        return self.kind.data not in (AccumulatorKind.NONE, AccumulatorKind.MAX)
+
+    def result_bounds(self, operands: Sequence[Bounds]) -> Bounds:
+        """As any sum; maxima are of whole tiles."""
+        if self.kind.data is AccumulatorKind.MAX:
+            expect_whole(self, operands)
+        return super().result_bounds(operands)
 
     def fused_onto(self, epilogue: Epilogue) -> Epilogue | None:
         """The epilogue followed by the accumulation; only where nothing is reduced."""
         return epilogue.then_accumulate() if self.kind.data is AccumulatorKind.NONE else None
+
+
+class RescaledKind(StrEnum):
+    """What ``tb.forloop_accum_rescale`` keeps of the last dimension."""
+
+    NONE = "none"
+    SUM = "sum"
+
+
+@irdl_attr_definition
+class RescaledKindAttr(EnumAttribute[RescaledKind], SpacedOpaqueSyntaxAttribute):
+    """``#tb<rescaled sum>``: which of the accumulators a ``tb.forloop_accum_rescale`` is."""
+
+    name = "tb.rescaled"
+
+
+@irdl_op_definition
+class ForloopAccumRescaleOp(AccumulatorOp):
+    """Sums over the iterations, with what was summed before rescaled in each of them.
+
+    - ``none``: acc_it = acc_(it-1) * r_it + x_it, from 0 on; same extents.
+    - ``sum``: the same, then summed over the last dimension, whose extent becomes 1.
+
+    ``r`` has the operand's extents, or 1 where it is the same along a dimension.
+
+    ``%o = tb.forloop_accum_rescale none %x by %r : (!tb.stensor<16x64xf16>,
+    !tb.stensor<16x1xf32>) -> !tb.stensor<16x64xf16>``
+    """
+
+    name = "tb.forloop_accum_rescale"
+
+    # Operands are in the order of the class that defines them, so the first one stands here too.
+    input = operand_def(STensorType)
+    rescale = operand_def(STensorType)
+    kind = prop_def(RescaledKindAttr)
+
+    assembly_format = (
+        "$kind $input `by` $rescale attr-dict `:` `(` type($input) `,` type($rescale) `)` "
+        "`->` type($result)"
+    )
+
+    def __init__(
+        self, kind: RescaledKind, operand: SSAValue, rescale: SSAValue, result_type: Attribute
+    ) -> None:
+        super().__init__(
+            operands=[operand, rescale],
+            result_types=[result_type],
+            properties={"kind": RescaledKindAttr(kind)},
+        )
+
+    def result_shape(self) -> tuple[int, ...]:
+        """The operand's extents; the last one 1 for ``sum``."""
+        shape, factors = shape_of(self.input.type), shape_of(self.rescale.type)
+        try:
+            broadcast = broadcast_shape([shape, factors])
+        except ShapeError as error:
+            raise VerifyException(f"{op_label(self)}: {error}") from error
+        if broadcast != shape:
+            raise VerifyException(
+                f"{op_label(self)}: the factors have {dims(factors)}, more than the {dims(shape)} "
+                "that they rescale"
+            )
+        return shape if self.kind.data is RescaledKind.NONE else (*shape[:-1], 1)
+
+    def result_bounds(self, operands: Sequence[Bounds]) -> Bounds:
+        """Whole tiles only."""
+        expect_whole(self, operands)
+        return super().result_bounds(operands)
+
+    def add_layout_constraints(self, problem: LayoutProblem) -> None:
+        """As any accumulator; the factors are read along the same dimension."""
+        rank = len(shape_of(self.input.type))
+        values = [self.input, self.rescale, self.result]
+        add_iteration_constraints(problem, self, values, range(rank))
+
+    def shared_accesses(self) -> Sequence[SharedAccess]:
+        """As an element-wise operator on its operands; reduced results are single elements."""
+        _, block, _ = enclosing_graph(self)
+        threads = block[0] * block[1] * block[2]
+        if self.kind.data is RescaledKind.NONE:
+            return elementwise_accesses(self.result, [self.rescale, self.input], threads)
+        last = len(shape_of(self.input.type)) - 1
+        return [
+            *elementwise_accesses(self.input, [self.rescale], threads),
+            SharedAccess(self.result, last, 1),
+        ]
 
 
 class ForloopAccumSumToDimxOp(AccumulatorOp, ABC):
@@ -236,7 +345,10 @@ __all__ = [
     "AccumulatorKindAttr",
     "AccumulatorOp",
     "ForloopAccumOp",
+    "ForloopAccumRescaleOp",
     "ForloopAccumSumToDimxContiguousOp",
     "ForloopAccumSumToDimxOp",
     "ForloopAccumSumToDimxStridedOp",
+    "RescaledKind",
+    "RescaledKindAttr",
 ]

@@ -12,12 +12,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import IntegerAttr, i64
+from xdsl.dialects.builtin import Float32Type, FloatAttr, IntegerAttr, f32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -38,6 +40,7 @@ from mugraph.dialects.elementwise import (
     UNARY_FUNCTIONS,
     Epilogue,
     EpilogueAttr,
+    round_to_fp32,
 )
 from mugraph.dialects.elementwise_operators import (
     FunctionOperator,
@@ -78,6 +81,7 @@ from mugraph.dialects.tensor_types import (
     element_type_of,
     op_label,
     shape_of,
+    value_label,
 )
 
 MATRIX_CHUNK_BYTES = 16
@@ -253,12 +257,14 @@ SquareOp = UNARY_OPERATORS["square"]
 SqrtOp = UNARY_OPERATORS["sqrt"]
 LogOp = UNARY_OPERATORS["log"]
 MulScalarOp = UNARY_OPERATORS["mul_scalar"]
+AddScalarOp = UNARY_OPERATORS["add_scalar"]
 ClampOp = UNARY_OPERATORS["clamp"]
 AddOp = BINARY_OPERATORS["add"]
 SubOp = BINARY_OPERATORS["sub"]
 MulOp = BINARY_OPERATORS["mul"]
 DivOp = BINARY_OPERATORS["div"]
 PowOp = BINARY_OPERATORS["pow"]
+MaxOp = BINARY_OPERATORS["max"]
 
 
 @irdl_op_definition
@@ -352,26 +358,63 @@ def matrix_access(value: SSAValue) -> SharedAccess:
 
 @irdl_op_definition
 class RmsNormOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, HasRaggedTiles):
-    """x / sqrt(mean of x² over the last dimension) of the tile, with no epsilon and no weight.
+    """x / sqrt(mean of x² over the last dimension + epsilon) of the tile, times a weight.
 
-    It is the norm of the whole tensor only where the last dimension is not split.
+    It is the norm of the whole tensor only where the last dimension is not split.  Without an
+    epsilon that is 0.  The weight has the last extent of the operand, and 1 elsewhere.
+
+    ``%y = tb.rms_norm %x : !tb.stensor<4x64xf16> -> !tb.stensor<4x64xf16>``,
+    ``%z = tb.rms_norm %x weight %w epsilon 1.0e-05 : !tb.stensor<4x64xf16>,
+    !tb.stensor<1x64xf16> -> !tb.stensor<4x64xf16>``
     """
 
     name = "tb.rms_norm"
 
     input = operand_def(STensorType)
+    weight = opt_operand_def(STensorType)
+    epsilon = opt_prop_def(FloatAttr[Float32Type])
     result = result_def(STensorType)
     traits = traits_def(Pure())
 
-    assembly_format = "$input attr-dict `:` type($input) `->` type($result)"
+    assembly_format = (
+        "$input (`weight` $weight^)? (`epsilon` $epsilon^)? attr-dict "
+        "`:` type($input) (`,` type($weight)^)? `->` type($result)"
+    )
 
-    def __init__(self, operand: SSAValue, result_type: Attribute | None = None) -> None:
-        super().__init__(operands=[operand], result_types=[result_type or operand.type])
+    def __init__(
+        self,
+        operand: SSAValue,
+        result_type: Attribute | None = None,
+        weight: SSAValue | None = None,
+        epsilon: float = 0.0,
+    ) -> None:
+        super().__init__(
+            operands=[operand, weight],
+            result_types=[result_type or operand.type],
+            properties={"epsilon": FloatAttr(round_to_fp32(epsilon), f32) if epsilon else None},
+        )
+
+    @property
+    def epsilon_value(self) -> float:
+        """What is added to the mean, an fp32 number."""
+        return 0.0 if self.epsilon is None else self.epsilon.value.data
 
     def verify_(self) -> None:
-        """Checks that the result has the operand's extents, and the element types."""
-        expect_shape(self, shape_of(self.input.type), self.result)
-        verify_no_integers(self, [self.input, self.result], "tb.cast")
+        """Checks the result's and the weight's extents, the element types, and epsilon."""
+        shape = shape_of(self.input.type)
+        expect_shape(self, shape, self.result)
+        factors = (*[1] * (len(shape) - 1), shape[-1])
+        if self.weight is not None and shape_of(self.weight.type) != factors:
+            raise VerifyException(
+                f"{op_label(self)}: the weight {value_label(self.weight)} has "
+                f"{dims(shape_of(self.weight.type))}, expected {dims(factors)}: the extent that is "
+                "normalised over, and 1 elsewhere"
+            )
+        if not 0.0 <= self.epsilon_value < math.inf:
+            raise VerifyException(
+                f"{op_label(self)}: epsilon {self.epsilon_value} must be a number of at least 0"
+            )
+        verify_no_integers(self, [*self.operands, self.result], "tb.cast")
 
     def result_bounds(self, operands: Sequence[Bounds]) -> Bounds:
         """The operand's; the mean is of the elements that exist."""
@@ -384,12 +427,13 @@ class RmsNormOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, HasRagge
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """As an element-wise operator."""
         rank = len(shape_of(self.result.type))
-        add_iteration_constraints(problem, self, [self.input, self.result], range(rank))
+        values = [*self.operands, self.result]
+        add_iteration_constraints(problem, self, values, range(rank))
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
         """As an element-wise operator."""
         _, block, _ = enclosing_graph(self)
-        return elementwise_accesses(self.result, [self.input], block[0] * block[1] * block[2])
+        return elementwise_accesses(self.result, self.operands, block[0] * block[1] * block[2])
 
 
 @dataclass(frozen=True)
@@ -523,6 +567,87 @@ class ReductionOp(AnyReductionOp):
                 f"{shape_of(self.result.type)[self.reduced_dim]}, expected 1; for groups use "
                 "tb.reduction_to_dimx_strided or tb.reduction_to_dimx_contiguous"
             )
+
+
+@irdl_op_definition
+class ReductionMaxOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
+    """The running maximum along one dimension, over the iterations of the loop as well.
+
+    With m_before the maximum after the iteration before, -infinity in the first one::
+
+        maximum    = max(m_before, max over the dimension of x_it)
+        difference = 0 where m_before is -infinity, else m_before - maximum
+
+    Both are values of the loop body, in which the dimension's extent is 1.  exp(difference) is what
+    a sum of exponentials below the old maximum is multiplied by to be one below the new maximum.
+    The difference is that of the maxima as they are stored.  NaN in x makes both NaN from then on.
+
+    ``%m, %d = tb.reduction_max %x dim 1 : !tb.stensor<16x64xf16> -> (!tb.stensor<16x1xf32>,
+    !tb.stensor<16x1xf32>)``
+    """
+
+    name = "tb.reduction_max"
+
+    input = operand_def(STensorType)
+    dim = prop_def(IntegerAttr.constr(type=i64))
+    maximum = result_def(STensorType)
+    difference = result_def(STensorType)
+    # What it keeps from iteration to iteration is seen through its results only, so that it may be
+    # dropped, or merged with an equal one.
+    traits = traits_def(Pure())
+
+    assembly_format = (
+        "$input `dim` $dim attr-dict `:` type($input) `->` "
+        "`(` type($maximum) `,` type($difference) `)`"
+    )
+
+    def __init__(self, operand: SSAValue, dim: int, result_types: Sequence[Attribute]) -> None:
+        super().__init__(
+            operands=[operand],
+            result_types=list(result_types),
+            properties={"dim": IntegerAttr(dim, i64)},
+        )
+
+    @property
+    def reduced_dim(self) -> int:
+        """The dimension that the maximum is taken over."""
+        return self.dim.value.data
+
+    def groups(self) -> Groups:
+        """All elements along the dimension."""
+        return Groups(shape_of(self.input.type)[self.reduced_dim], 1, 0)
+
+    def verify_(self) -> None:
+        """Checks the dimension, the results' extents, and that the operator is in the loop."""
+        shape = list(shape_of(self.input.type))
+        if not 0 <= self.reduced_dim < len(shape):
+            raise VerifyException(
+                f"{op_label(self)}: dimension {self.reduced_dim} does not exist in "
+                f"{dims(shape)}: expected 0 to {len(shape) - 1}"
+            )
+        shape[self.reduced_dim] = 1
+        expect_shape(self, shape, self.maximum)
+        expect_shape(self, shape, self.difference)
+
+    def add_layout_constraints(self, problem: LayoutProblem) -> None:
+        """As a reduction."""
+        rank = len(shape_of(self.input.type))
+        add_iteration_constraints(problem, self, [self.input], range(rank))
+
+    def shared_accesses(self) -> Sequence[SharedAccess]:
+        """As a reduction with two results."""
+        _, block, _ = enclosing_graph(self)
+        lanes, order = self.work_sharing(block[0] * block[1] * block[2])
+        return [
+            *reduction_accesses(self.input, self.maximum, self.reduced_dim, lanes, order),
+            SharedAccess(self.difference, order[0], 1),
+        ]
+
+    def work_sharing(self, threads: int) -> tuple[int, tuple[int, ...]]:
+        """How many lanes share a maximum, and the order in which threads take the results."""
+        results = math.prod(shape_of(self.maximum.type))
+        lanes = choose_lanes(results, self.groups().count, threads)
+        return lanes, result_order(partitioned_operand(self.maximum))
 
 
 @irdl_op_definition

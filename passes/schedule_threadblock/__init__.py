@@ -64,12 +64,15 @@ def accumulator_registers(
 ) -> int | None:
     """fp32 registers a thread needs to keep an accumulator; ``None`` where it cannot keep it.
 
-    The sums of a reduction are shared between lanes and stay in shared memory.
+    The sums of a reduction are shared between lanes and stay in shared memory, and so do what is
+    not a plain sum: maxima and rescaled sums.
     """
     if isinstance(op, tb.MatmulOp):
         *_, rows, columns = shape_of(op.result.type)
         return accumulators_per_thread(warp_layouts[op].tiled_mma, rows, columns)
-    if isinstance(op, tb.AnyReductionOp):
+    if isinstance(op, tb.AnyReductionOp | tb.ForloopAccumRescaleOp):
+        return None
+    if isinstance(op, tb.ForloopAccumOp) and op.kind.data is tb.AccumulatorKind.MAX:
         return None
     shape = shape_of(op.results[0].type)
     operands = [partitioned_operand(value) for value in (op.results[0], *op.operands)]

@@ -115,12 +115,18 @@ class KernelBuilder:
         self.write_back.append(sched.StoreOp(total, self.allocate(result), Epilogue()))
         return total
 
-    def shared_accumulator(self, op: Operation) -> SSAValue:
-        """A buffer for an operator's sum, zero before the loop."""
+    def shared_accumulator(self, op: Operation, start: float = 0.0) -> SSAValue:
+        """A buffer for an operator's sum, zero (or ``start``) before the loop."""
         type_ = sum_type(element_type_of(op.results[0].type))
         total = self.allocate(op.results[0], element_type=type_)
-        self.prologue.append(sched.FillOp(total, 0.0))
+        self.prologue.append(sched.FillOp(total, start))
         return total
+
+    def running_buffer(self, value: SSAValue, start: float) -> SSAValue:
+        """A buffer for a value that each iteration makes of the one before; ``start`` at first."""
+        buffer = self.allocate(value)
+        self.prologue.append(sched.FillOp(buffer, start))
+        return buffer
 
     def tile(self, argument: SSAValue, copy: TileCopy) -> SSAValue:
         """The view of a device tensor that a copy touches."""

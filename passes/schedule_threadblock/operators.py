@@ -6,6 +6,7 @@ An operator of another dialect takes part by registering a function of its own w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import singledispatch
 
@@ -18,7 +19,7 @@ from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.elementwise import Epilogue, ScalarFunction
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.ragged import ragged_dims
-from mugraph.dialects.sched import Grouping, LinearPartitionAttr
+from mugraph.dialects.sched import Combiner, Grouping, LinearPartitionAttr
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
     element_type_of,
@@ -88,8 +89,50 @@ def _(op: tb.ElementwiseOp, builder: KernelBuilder) -> None:
     write_elementwise(op, op.function, tb.epilogue_of(op), builder)
 
 
+def write_combination(
+    function: ScalarFunction, sources: Sequence[SSAValue], total: SSAValue, builder: KernelBuilder
+) -> None:
+    """Makes a new total in shared memory of the old one, the first of the function's operands."""
+    operands = [total, *(builder.buffer(value) for value in sources)]
+    partition = builder.partition(total, operands[1:])
+    builder.here.append(sched.ElementwiseOp(function, operands, total, Epilogue(), partition))
+
+
+@schedule_operator.register
+def _(op: tb.ForloopAccumRescaleOp, builder: KernelBuilder) -> None:
+    if op.kind.data is not tb.RescaledKind.NONE:
+        raise PassFailedException(
+            f"--schedule-threadblock: {op_label(op)} reduces; run --decompose-threadblock first"
+        )
+    total = builder.shared_accumulator(op)
+    function = ScalarFunction("mul_add")
+    write_combination(function, [op.rescale, op.input], total, builder)
+
+
+@schedule_operator.register
+def _(op: tb.ReductionMaxOp, builder: KernelBuilder) -> None:
+    lanes, order = op.work_sharing(builder.threads)
+    builder.here.append(
+        sched.ReduceOp(
+            builder.buffer(op.input),
+            builder.running_buffer(op.maximum, -math.inf),
+            op.reduced_dim,
+            Grouping.CONTIGUOUS,
+            lanes,
+            LinearPartition(builder.threads, 1, order),
+            Epilogue(accumulates=True),
+            Combiner.MAX,
+            builder.allocate(op.difference),
+        )
+    )
+
+
 @schedule_operator.register
 def _(op: tb.ForloopAccumOp, builder: KernelBuilder) -> None:
+    if op.kind.data is tb.AccumulatorKind.MAX:
+        total = builder.shared_accumulator(op, -math.inf)
+        write_combination(ScalarFunction("max"), [op.input], total, builder)
+        return
     if op.kind.data is not tb.AccumulatorKind.NONE:
         raise PassFailedException(
             f"--schedule-threadblock: {op_label(op)} reduces; run --decompose-threadblock first"

@@ -62,6 +62,15 @@ def _square(x: NormalForm) -> NormalForm:
     return nf.multiply(x, x)
 
 
+def _maximum(x: NormalForm, y: NormalForm) -> NormalForm:
+    """The larger of both, in whatever order."""
+    return nf.application("max", sorted((x, y), key=lambda form: form.key))
+
+
+def _add_scalar(x: NormalForm, constant: float) -> NormalForm:
+    return nf.add(x, nf.constant(meant_by(constant)))
+
+
 def _mul_scalar(x: NormalForm, constant: float) -> NormalForm:
     return nf.scale(x, meant_by(constant))
 
@@ -76,9 +85,11 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., NormalForm]] = {
     "log": _unknown("log"),
     "clamp": _unknown("clamp"),
     "pow": _unknown("pow"),
+    "max": _maximum,
     "square": _square,
     "sqrt": nf.square_root,
     "mul_scalar": _mul_scalar,
+    "add_scalar": _add_scalar,
     "add": nf.add,
     "sub": _subtract,
     "mul": nf.multiply,
@@ -271,7 +282,7 @@ class ThreadblockExecution:
             case tb.AnyReductionOp():
                 return symbolic.reduction(shape, op.reduced_dim, op.groups(), *operands)
             case tb.RmsNormOp():
-                return self.rms_norm(op, operands[0])
+                return self.rms_norm(op, *operands)
             case tb.ForloopAccumOp():
                 return self.forloop_accum(op, operands[0])
             case tb.ForloopAccumSumToDimxOp():
@@ -324,23 +335,33 @@ class ThreadblockExecution:
         return self.symbolic.map(lambda form: self.symbolic.sum(form, [self.iteration]), value)
 
     def forloop_accum(self, op: tb.ForloopAccumOp, operand: SymbolicTensor) -> SymbolicTensor:
-        """The sum, the sum over the last dimension, or its root mean square."""
+        """The sum, the sum or mean over the last dimension, or its root mean square."""
+        count = shape_of(op.input.type)[-1] * self.graph.forloop_range
         match op.kind.data:
             case tb.AccumulatorKind.NONE:
                 return self.accumulated(operand)
             case tb.AccumulatorKind.SUM:
                 return self._sum_last(op, self.accumulated(operand))
+            case tb.AccumulatorKind.MEAN:
+                total = self._sum_last(op, self.accumulated(operand))
+                return self.symbolic.map(lambda form: nf.scale(form, Fraction(1, count)), total)
+            case tb.AccumulatorKind.MAX:
+                raise NoProofError(f"{op_label(op)} is a maximum over iterations")
             case tb.AccumulatorKind.RMS:
                 squares = self.accumulated(self.symbolic.map(_square, operand))
-                count = shape_of(op.input.type)[-1] * self.graph.forloop_range
                 return self._root_mean(self._sum_last(op, squares), count)
 
-    def rms_norm(self, op: tb.RmsNormOp, operand: SymbolicTensor) -> SymbolicTensor:
-        """x / sqrt(mean of x² over the last dimension)."""
+    def rms_norm(
+        self, op: tb.RmsNormOp, operand: SymbolicTensor, weight: SymbolicTensor | None = None
+    ) -> SymbolicTensor:
+        """x / sqrt(mean of x² over the last dimension + epsilon), times the weight."""
         shape = shape_of(op.input.type)
         squares = self._sum_last(op, self.symbolic.map(_square, operand))
-        norm = self._root_mean(squares, shape[-1])
-        return self.symbolic.elementwise(shape, ScalarFunction("div"), operand, norm)
+        norm = self._root_mean(squares, shape[-1], op.epsilon_value)
+        normal = self.symbolic.elementwise(shape, ScalarFunction("div"), operand, norm)
+        if weight is None:
+            return normal
+        return self.symbolic.elementwise(shape, ScalarFunction("mul"), normal, weight)
 
     def _sum_last(
         self, op: tb.ForloopAccumOp | tb.RmsNormOp, operand: SymbolicTensor
@@ -350,9 +371,10 @@ class ThreadblockExecution:
         groups = tb.Groups(shape[last], 1, 0)
         return self.symbolic.reduction((*shape[:last], 1), last, groups, operand)
 
-    def _root_mean(self, total: SymbolicTensor, count: int) -> SymbolicTensor:
+    def _root_mean(self, total: SymbolicTensor, count: int, epsilon: float = 0.0) -> SymbolicTensor:
+        added = nf.constant(meant_by(epsilon))
         return self.symbolic.map(
-            lambda form: nf.square_root(nf.scale(form, Fraction(1, count))), total
+            lambda form: nf.square_root(nf.add(nf.scale(form, Fraction(1, count)), added)), total
         )
 
 

@@ -41,7 +41,7 @@ from mugraph.runtime.interpreter.address_plans import (
 )
 from mugraph.runtime.interpreter.arithmetic import Array, convert, is_whole, round_to_tf32
 from mugraph.runtime.interpreter.errors import ExecutionError
-from mugraph.runtime.interpreter.functions import apply_chain, apply_function
+from mugraph.runtime.interpreter.functions import apply_chain, apply_function, fall
 from mugraph.runtime.interpreter.matmul_plans import (
     MatmulPlan,
     OperandPlan,
@@ -369,19 +369,32 @@ class AddressFunctions(InterpreterFunctions):
     def run_reduce(
         self, interpreter: Interpreter, op: sched.ReduceOp, args: PythonValues
     ) -> PythonValues:
-        """Sums of groups, in the order of the header library."""
+        """Sums of groups or their largest elements, in the order of the header library."""
         plan = self.plans.of(op, ReducePlan.build)
         values = self.load(plan.source, args[0])
         active = plan.source.of(self.frame.threads).active
+        combine, identity = COMBINERS[op.combination]
         if active is not None:
-            values[:, ~active] = 0
+            values[:, ~active] = identity
         blocks, _, threads = values.shape
         steps = values.reshape(blocks, plan.rounds, -1, threads)
-        sums = np.zeros((blocks, plan.rounds, threads), values.dtype)
+        totals = np.full((blocks, plan.rounds, threads), identity, values.dtype)
         for step in range(steps.shape[2]):
-            sums += steps[:, :, step]
-        value = sum_over_lanes(sums, op.lane_count)
-        self.finish(plan.destination, args[1], value, epilogue_of(op))
+            totals = combine(totals, steps[:, :, step])
+        value = combine_lanes(totals, op.lane_count, op.combination)
+        epilogue = epilogue_of(op)
+        if op.combination is sched.Combiner.SUM:
+            self.finish(plan.destination, args[1], value, epilogue)
+            return ()
+        value = apply_chain(epilogue.functions, value)
+        if not epilogue.accumulates:
+            self.write(plan.destination, args[1], value)
+            return ()
+        earlier = self.load(plan.destination, args[1])
+        self.write(plan.destination, args[1], np.maximum(earlier, value))
+        if plan.difference is not None:
+            change = fall(earlier, self.load(plan.destination, args[1]))
+            self.write(plan.difference, args[2], change)
         return ()
 
     def _operand(
@@ -461,19 +474,30 @@ class AddressFunctions(InterpreterFunctions):
         return ()
 
 
-def sum_over_lanes(sums: Array, lanes: int) -> Array:
-    """Sums over ``lanes`` neighbouring threads, over the distances lanes / 2, ..., 2, 1.
+COMBINERS: dict[sched.Combiner, tuple[Callable[[Array, Array], Array], float]] = {
+    sched.Combiner.SUM: (np.add, 0.0),
+    sched.Combiner.MAX: (np.maximum, -np.inf),
+}
+"""What makes one number of two, and what changes none."""
 
-    [..., threads] to the same extents; every lane has the sum.  Twin of the butterfly of
-    ``ReduceSum``; threads past the last whole group count as zero.
+
+def combine_lanes(
+    totals: Array, lanes: int, combiner: sched.Combiner = sched.Combiner.SUM
+) -> Array:
+    """Combines ``lanes`` neighbouring threads, over the distances lanes / 2, ..., 2, 1.
+
+    [..., threads] to the same extents; every lane has the result.  Twin of the butterfly of
+    ``Reduce``; threads past the last whole group change nothing.
     """
-    threads = sums.shape[-1]
-    padded = np.zeros((*sums.shape[:-1], -(-threads // lanes) * lanes), sums.dtype)
-    padded[..., :threads] = sums
-    grouped = padded.reshape(*sums.shape[:-1], -1, lanes)
+    combine, identity = COMBINERS[combiner]
+    threads = totals.shape[-1]
+    shape = (*totals.shape[:-1], -(-threads // lanes) * lanes)
+    padded = np.full(shape, identity, totals.dtype)
+    padded[..., :threads] = totals
+    grouped = padded.reshape(*totals.shape[:-1], -1, lanes)
     distance = lanes // 2
     lane = np.arange(lanes)
     while distance:
-        grouped = grouped + grouped[..., lane ^ distance]
+        grouped = combine(grouped, grouped[..., lane ^ distance])
         distance //= 2
     return grouped.reshape(padded.shape)[..., :threads]

@@ -184,6 +184,7 @@ class ReducePlan:
 
     source: AccessPlan
     destination: AccessPlan
+    difference: AccessPlan | None
 
     @property
     def rounds(self) -> int:
@@ -193,8 +194,14 @@ class ReducePlan:
     @classmethod
     def build(cls, op: sched.ReduceOp) -> ReducePlan:
         """The plan of a reduction."""
-        accesses = accesses_of(op)
-        return cls(plan_elements(accesses[0]), plan_elements(accesses[-1]))
+        source, *accesses = accesses_of(op)
+        destination = next(a for a in accesses if a.kind is AccessKind.WRITE and a.operand == 1)
+        differences = [plan_elements(a) for a in accesses if a.operand == 2]
+        return cls(
+            plan_elements(source),
+            plan_elements(destination),
+            differences[0] if differences else None,
+        )
 
 
 @dataclass

@@ -101,6 +101,31 @@ class ComponentArray(NDArrayOperatorsMixin, ABC):
     def sum(self, axis: int, keepdims: bool = False) -> Self:
         """The sum along an axis."""
 
+    def max(self, axis: int) -> Self:
+        """The largest number along an axis, by halves."""
+        values = self
+        while (extent := values.shape[axis]) > 1:
+            before = (slice(None),) * (axis % self.ndim)
+            middle = extent - extent // 2
+            largest = values[(*before, slice(extent // 2))].maximum(
+                values[(*before, slice(middle, None))]
+            )
+            if extent % 2:
+                rest = values[(*before, slice(middle - 1, middle))]
+                first = largest[(*before, slice(1))].maximum(rest)
+                if extent == 3:
+                    values = first
+                    continue
+                largest[(*before, slice(1))] = first
+            values = largest
+        return values.reshape(*np.delete(values.shape, axis))
+
+    def fall_to(self, later: Any) -> Self:
+        """This number minus a later one; 0 where this one is -infinity."""
+        is_start = self.components[0] == -np.inf
+        difference = self.subtract(later)
+        return difference.of([np.where(is_start, 0, part) for part in difference.components])
+
     def mean(self, axis: int, keepdims: bool = False) -> Self:
         """The sum along an axis, divided by the extent."""
         return self.sum(axis, keepdims).divide(self.lift(self.shape[axis]))

@@ -293,6 +293,9 @@ class FieldArithmetic(Arithmetic):
 
     def full(self, shape: Sequence[int], value: float) -> Any:
         """One constant everywhere."""
+        if value == -np.inf:
+            # Less than every residue: where a running maximum starts.
+            return FieldArray([np.full(tuple(shape), value)] * 2, self.fields)
         if not np.isfinite(value):
             raise ExecutionError(f"the constant {value} is no number of a finite field")
         constant = FieldArray([], self.fields).lift(value)

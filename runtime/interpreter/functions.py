@@ -66,6 +66,16 @@ def identity(x: Array) -> Array:
     return x
 
 
+def add_scalar(x: Array, constant: float) -> Array:
+    """x plus an fp32 constant."""
+    return x + constant
+
+
+def mul_add(x: Array, y: Array, z: Array) -> Array:
+    """x y + z."""
+    return x * y + z
+
+
 SCALAR_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "identity": identity,
     "exp": np.exp,
@@ -77,12 +87,15 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sqrt": np.sqrt,
     "log": np.log,
     "mul_scalar": mul_scalar,
+    "add_scalar": add_scalar,
     "clamp": clamp,
     "add": np.add,
     "sub": np.subtract,
     "mul": np.multiply,
     "div": np.divide,
     "pow": np.power,
+    "max": np.maximum,
+    "mul_add": mul_add,
 }
 """What each function of :mod:`mugraph.dialects.elementwise` computes: operands, then constants."""
 
@@ -115,6 +128,21 @@ def sum_groups(value: Array, axis: int, groups: Groups, results: int) -> Array:
     if groups.step == 1:
         return value.reshape(*before, results, groups.count, *after).sum(axis=axis + 1)
     return value.reshape(*before, groups.count, results, *after).sum(axis=axis)
+
+
+def max_groups(value: Array, axis: int, groups: Groups, results: int) -> Array:
+    """As :func:`sum_groups`, the largest element of each group."""
+    before, after = value.shape[:axis], value.shape[axis + 1 :]
+    if groups.step == 1:
+        return value.reshape(*before, results, groups.count, *after).max(axis=axis + 1)
+    return value.reshape(*before, groups.count, results, *after).max(axis=axis)
+
+
+def fall(earlier: Array, later: Array) -> Array:
+    """``earlier - later`` of a running maximum; 0 where ``earlier`` is -infinity: no number yet."""
+    if isinstance(earlier, ComponentArray):
+        return earlier.fall_to(later)
+    return np.where(earlier == -np.inf, later.dtype.type(0), earlier - later)
 
 
 def sum_last(value: Array) -> Array:

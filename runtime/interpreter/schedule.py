@@ -41,7 +41,13 @@ from mugraph.runtime.interpreter.blocks import (
 )
 from mugraph.runtime.interpreter.dispatch import make_interpreter
 from mugraph.runtime.interpreter.errors import ExecutionError
-from mugraph.runtime.interpreter.functions import apply_chain, apply_function, sum_groups
+from mugraph.runtime.interpreter.functions import (
+    apply_chain,
+    apply_function,
+    fall,
+    max_groups,
+    sum_groups,
+)
 
 WHOLE = (NOT_SPLIT,) * len(AXES)
 """The map of a tensor that no grid axis splits."""
@@ -243,12 +249,24 @@ class ScheduleFunctions(InterpreterFunctions):
     def run_reduce(
         self, interpreter: Interpreter, op: sched.ReduceOp, args: PythonValues
     ) -> PythonValues:
-        """Sums of groups along one dimension."""
+        """Sums of groups along one dimension, or their largest elements."""
         dim = op.reduced_dim
         results = shape_of(op.destination.type)[dim]
         source = self.read(op.source, args[0])
-        value = sum_groups(source, GRID_AXES + dim, op.groups(), results)
-        self.write(op.destination, args[1], value, epilogue_of(op))
+        if op.combination is sched.Combiner.SUM:
+            value = sum_groups(source, GRID_AXES + dim, op.groups(), results)
+            self.write(op.destination, args[1], value, epilogue_of(op))
+            return ()
+        value = max_groups(source, GRID_AXES + dim, op.groups(), results)
+        epilogue = epilogue_of(op)
+        value = apply_chain(epilogue.functions, value)
+        earlier = self.read(op.destination, args[1]) if epilogue.accumulates else None
+        self.write(
+            op.destination, args[1], value if earlier is None else np.maximum(earlier, value)
+        )
+        if op.difference is not None and earlier is not None:
+            change = fall(earlier, self.read(op.destination, args[1]))
+            self.write(op.difference, args[2], change)
         return ()
 
     @impl(sched.MmaOp)

@@ -39,6 +39,8 @@ from mugraph.runtime.interpreter.dispatch import implements, make_interpreter
 from mugraph.runtime.interpreter.functions import (
     apply_chain,
     apply_function,
+    fall,
+    max_groups,
     rms_norm,
     sum_groups,
     sum_last,
@@ -49,15 +51,30 @@ def _unchanged(total: Array) -> Array:
     return total
 
 
+def _summed(total: Array | None, value: Array) -> Array:
+    # Sums start at +0, as a cleared accumulator does.
+    return np.add(0 if total is None else total, value)
+
+
+def _scaled(total: Array | None, factor: Array) -> Array | None:
+    return None if total is None else total * factor
+
+
+def _largest(total: Array | None, value: Array) -> Array:
+    return value if total is None else np.maximum(total, value)
+
+
 @dataclass(frozen=True)
 class Addend:
     """What one iteration adds to an accumulator, and what the sum becomes after the loop.
 
-    An implementation returns it in place of an array where its operator accumulates.
+    An implementation returns it in place of an array where its operator accumulates.  ``combine``
+    makes a new total of the old one, ``None`` in the first iteration, and the value.
     """
 
     value: Array
     finish: Callable[[Array], Array] = _unchanged
+    combine: Callable[[Array | None, Array], Array] = _summed
 
 
 @register_impls
@@ -74,6 +91,7 @@ class ThreadblockFunctions(InterpreterFunctions):
         self.outputs = outputs
         self.counts: dict[Operation, int] = {}
         """How many elements along the last dimension a mean has been taken of so far."""
+        self.running: dict[Operation, Array] = {}
 
     def finish(self, op: Operation, value: Array) -> tuple[Array | Addend]:
         """Applies the operator's epilogue, then rounds, or leaves that until after the loop."""
@@ -135,8 +153,9 @@ class ThreadblockFunctions(InterpreterFunctions):
     def run_rms_norm(
         self, interpreter: Interpreter, op: tb.RmsNormOp, args: PythonValues
     ) -> PythonValues:
-        """The norm over the tile's last dimension."""
-        return self.finish(op, rms_norm(args[0]))
+        """The norm over the tile's last dimension, times the weight."""
+        value = rms_norm(args[0], epsilon=op.epsilon_value)
+        return self.finish(op, value if op.weight is None else value * args[1])
 
     def run_any_reduction(
         self, interpreter: Interpreter, op: tb.AnyReductionOp, args: PythonValues
@@ -151,24 +170,54 @@ class ThreadblockFunctions(InterpreterFunctions):
     run_reduction_strided = impl(tb.ReductionToDimxStridedOp)(run_any_reduction)
     run_reduction_contiguous = impl(tb.ReductionToDimxContiguousOp)(run_any_reduction)
 
+    @impl(tb.ReductionMaxOp)
+    def run_reduction_max(
+        self, interpreter: Interpreter, op: tb.ReductionMaxOp, args: PythonValues
+    ) -> PythonValues:
+        """The running maximum, as it is stored, and how far below it the one before was."""
+        largest = max_groups(args[0], GRID_AXES + op.reduced_dim, op.groups(), 1)
+        arithmetic = self.frame.arithmetic
+        earlier = self.running.get(op)
+        if earlier is None:
+            earlier = arithmetic.full(largest.shape, -np.inf)
+        maximum = self.round(op, np.maximum(earlier, largest))
+        self.running[op] = maximum
+        change = arithmetic.round(fall(earlier, maximum), element_type_of(op.difference.type))
+        return (maximum, change)
+
+    def count_of(self, op: Operation, value: Array) -> int:
+        """How many elements along the last dimension a mean has been taken of, with this tile's."""
+        self.counts[op] = self.counts.get(op, 0) + value.shape[-1]
+        return max(self.counts[op], 1)
+
     @impl(tb.ForloopAccumOp)
     def run_forloop_accum(
         self, interpreter: Interpreter, op: tb.ForloopAccumOp, args: PythonValues
     ) -> PythonValues:
-        """The sum, the sum over the last dimension, or its root mean square."""
+        """The sum, sum, mean or root mean square over the last dimension, or the maximum."""
         value: Array = args[0]
         match op.kind.data:
             case tb.AccumulatorKind.NONE:
                 return (Addend(value),)
             case tb.AccumulatorKind.SUM:
                 return (Addend(sum_last(value)),)
+            case tb.AccumulatorKind.MEAN:
+                count = self.count_of(op, value)
+                return (Addend(sum_last(value), lambda total: total / count),)
+            case tb.AccumulatorKind.MAX:
+                return (Addend(value, combine=_largest),)
             case tb.AccumulatorKind.RMS:
-                count = self.counts[op] = self.counts.get(op, 0) + value.shape[-1]
-                return (
-                    Addend(
-                        sum_last(np.square(value)), lambda total: np.sqrt(total / max(count, 1))
-                    ),
-                )
+                count = self.count_of(op, value)
+                return (Addend(sum_last(np.square(value)), lambda total: np.sqrt(total / count)),)
+
+    @impl(tb.ForloopAccumRescaleOp)
+    def run_forloop_accum_rescale(
+        self, interpreter: Interpreter, op: tb.ForloopAccumRescaleOp, args: PythonValues
+    ) -> PythonValues:
+        """The sum with what was there before rescaled, perhaps summed over the last dimension."""
+        value, rescale = args
+        finish = sum_last if op.kind.data is tb.RescaledKind.SUM else _unchanged
+        return (Addend(value, finish, lambda total, new: _summed(_scaled(total, rescale), new)),)
 
     def run_any_sum_to_dimx(
         self, interpreter: Interpreter, op: tb.ForloopAccumSumToDimxOp, args: PythonValues
@@ -246,11 +295,11 @@ def _run_box(
         frame.iteration = iteration
         interpreter.push_scope("iteration")
         for op, addend in _run(interpreter, loop).items():
-            # Sums start at +0, as a cleared accumulator does; no later tile has more elements.
             value = addend.value
             if op in totals:
+                # No later tile has more elements.
                 value = padded(frame.arithmetic, value, totals[op].shape[GRID_AXES:])
-            totals[op] = np.add(totals.get(op, 0), value)
+            totals[op] = addend.combine(totals.get(op), value)
             finishes[op] = addend.finish
         interpreter.pop_scope()
     for op, total in totals.items():

@@ -8,12 +8,10 @@ from mugraph.dialects.elementwise import BINARY_FUNCTIONS, UNARY_FUNCTIONS
 
 Shape = tuple[int, ...]
 
-CONSTANTS = {"mul_scalar": " by -0.75", "clamp": " from -0.25 to 0.75"}
+CONSTANTS = {"mul_scalar": " by -0.75", "add_scalar": " by 0.3", "clamp": " from -0.25 to 0.75"}
 """What follows the operand of a function with constants."""
-STEPS = [
-    function + {"mul_scalar": "(-0.75)", "clamp": "(-0.25, 0.75)"}.get(function, "")
-    for function in UNARY_FUNCTIONS
-]
+STEP_CONSTANTS = {"mul_scalar": "(-0.75)", "add_scalar": "(0.3)", "clamp": "(-0.25, 0.75)"}
+STEPS = [function + STEP_CONSTANTS.get(function, "") for function in UNARY_FUNCTIONS]
 """Every function as a step of an epilogue."""
 
 
@@ -137,4 +135,109 @@ def elementwise_functions(threads: int) -> list[str]:
     return texts
 
 
-__all__ = ["Shape", "accumulated", "elementwise_functions", "in_loop", "tensor", "tile"]
+ROWS: Sequence[tuple[Shape, int]] = (((6, 24), 64), ((5, 9), 33), ((16, 40), 128), ((2, 3, 8), 20))
+"""Extents of tiles and threads of blocks, some of them odd."""
+
+
+def row_of(shape: Shape) -> Shape:
+    """The extents of one number a row."""
+    return (*shape[:-1], 1)
+
+
+def accumulators() -> list[str]:
+    """Every accumulator that is not a plain sum."""
+    texts: list[str] = []
+    for shape, threads in ROWS:
+        row = row_of(shape)
+        last = len(shape) - 1
+        steps = [
+            f"%a = tb.forloop_accum max %t0 : {tile(shape)} -> {tile(shape)}",
+            f"%b = tb.forloop_accum mean %t0 : {tile(shape)} -> {tile(row)}",
+            f"%c = tb.forloop_accum_rescale none %t0 by %t1 : ({tile(shape)}, {tile(row)}) "
+            f"-> {tile(shape)}",
+            f"%d = tb.forloop_accum_rescale sum %t0 by %t1 : ({tile(shape)}, {tile(row)}) "
+            f"-> {tile(row)}",
+            f"%e = tb.forloop_accum_rescale sum %t0 by %t0 : ({tile(shape)}, {tile(shape)}) "
+            f"-> {tile(row)}",
+        ]
+        outputs = [("%a", shape), ("%b", row), ("%c", shape), ("%d", row), ("%e", row)]
+        body = "\n".join(steps)
+        texts.append(in_loop([shape, row], body, outputs, threads=threads, fordims=(last, last)))
+    return texts
+
+
+def running_maxima() -> list[str]:
+    """Maxima over every dimension, and what they are for."""
+    texts: list[str] = []
+    for shape, threads in ROWS:
+        for dim in range(len(shape)):
+            result = tuple(1 if d == dim else n for d, n in enumerate(shape))
+            body = (
+                f"%m, %f = tb.reduction_max %t0 dim {dim} : {tile(shape)} -> "
+                f"({tile(result)}, {tile(result, 'f32')})\n"
+                f"%x = tb.exp %f : {tile(result, 'f32')} -> {tile(result)}\n"
+            )
+            body += accumulated("%m", "%a", result) + accumulated("%x", "%b", result)
+            outputs = [("%a", result), ("%b", result)]
+            texts.append(in_loop([shape], body, outputs, threads=threads, iterations=4))
+    return texts
+
+
+def norms() -> list[str]:
+    """Norms with weights and epsilons."""
+    texts: list[str] = []
+    for shape, threads in ROWS:
+        factors = (*[1] * (len(shape) - 1), shape[-1])
+        types = f"{tile(shape)}, {tile(factors)} -> {tile(shape)}"
+        for epsilon in ("", "epsilon 0.25"):
+            body = f"%v = tb.rms_norm %t0 weight %t1 {epsilon} : {types}\n"
+            body += accumulated("%v", "%a", shape)
+            body += f"%w = tb.rms_norm %t0 {epsilon} : {tile(shape)} -> {tile(shape)}\n"
+            body += accumulated("%w", "%b", shape)
+            outputs = [("%a", shape), ("%b", shape)]
+            texts.append(in_loop([shape, factors], body, outputs, threads=threads, fordims=(0, -1)))
+    return texts
+
+
+def softmax_attention(
+    scores: Shape,
+    columns: int,
+    *,
+    iterations: int,
+    threads: int,
+    more: str = "",
+    outputs: Sequence[tuple[str, Shape]] = (),
+) -> str:
+    """The quotient of weighted exponentials and their sum; ``more`` and its ``outputs`` follow."""
+    *lead, rows, depth = scores
+    values, result = (*lead, depth, columns), (*lead, rows, columns)
+    row = row_of(scores)
+    last = len(scores) - 1
+    body = f"""%e = tb.exp %t0 : {tile(scores)} -> {tile(scores)}
+    %p = tb.matmul %e, %t1 : ({tile(scores)}, {tile(values)}) -> {tile(result)}
+    %o = tb.forloop_accum none %p : {tile(result)} -> {tile(result)}
+    %l = tb.forloop_accum sum %e : {tile(scores)} -> {tile(row)}
+    %q = tb.div %o, %l : ({tile(result)}, {tile(row)}) -> {tile(result)}
+    {more}"""
+    return in_loop(
+        [scores, values],
+        body,
+        [("%q", result), *outputs],
+        iterations=iterations,
+        fordims=(last, last - 1),
+        threads=threads,
+    )
+
+
+__all__ = [
+    "Shape",
+    "accumulated",
+    "accumulators",
+    "elementwise_functions",
+    "in_loop",
+    "norms",
+    "running_maxima",
+    "softmax_attention",
+    "tensor",
+    "tile",
+]

@@ -158,6 +158,11 @@ def clamp(x: Range, low: float, high: float) -> Range:
     return Range(min(max(x.low, low), high), min(max(x.high, low), high), x.error)
 
 
+def larger(x: Range, y: Range) -> Range:
+    """The larger of both."""
+    return Range(max(x.low, y.low), max(x.high, y.high), max(x.error, y.error))
+
+
 def power(x: Range, y: Range) -> Range:
     """x to the y = exp(y log x), for an x that keeps clear of zero."""
     return exponential(product(logarithm(x), y))
@@ -200,6 +205,13 @@ def apply(function: ScalarFunction, operands: Sequence[Range]) -> Range:
             return clamp(x, *function.constants)
         case "log":
             return logarithm(x)
+        case "add_scalar":
+            (constant,) = function.constants
+            high = max(abs(x.low + constant), abs(x.high + constant))
+            error = x.error + FUNCTION_ERROR * high
+            return Range(x.low + constant, x.high + constant, error)
+        case "max":
+            return larger(x, y)
         case "pow":
             return power(x, y)
         case "square":
@@ -225,10 +237,10 @@ def apply(function: ScalarFunction, operands: Sequence[Range]) -> Range:
             raise NotImplementedError(f"no range is known for the function '{other}'")
 
 
-def mean_square_root(x: Range, count: int) -> Range:
-    """The root of the mean of ``count`` squares, perhaps summed a part at a time."""
-    total = square(x).scaled(count)
-    return square_root(product(total, Range(1.0 / count, 1.0 / count)))
+def mean_square_root(x: Range, count: int, epsilon: float = 0.0) -> Range:
+    """The root of the mean of ``count`` squares, perhaps summed a part at a time, + epsilon."""
+    mean = product(square(x).scaled(count), Range(1.0 / count, 1.0 / count))
+    return square_root(Range(mean.low + epsilon, mean.high + epsilon, mean.error + FUNCTION_ERROR))
 
 
 @singledispatch
@@ -304,7 +316,9 @@ def _(op: tb.AnyReductionOp, operands: Sequence[Range], iterations: int) -> Rang
 
 @range_before_rounding.register
 def _(op: tb.RmsNormOp, operands: Sequence[Range], iterations: int) -> Range:
-    return quotient(operands[0], mean_square_root(operands[0], shape_of(op.input.type)[-1]))
+    count = shape_of(op.input.type)[-1]
+    normal = quotient(operands[0], mean_square_root(operands[0], count, op.epsilon_value))
+    return normal if op.weight is None else product(normal, operands[1])
 
 
 @range_before_rounding.register
@@ -315,8 +329,23 @@ def _(op: tb.ForloopAccumOp, operands: Sequence[Range], iterations: int) -> Rang
             return operands[0].scaled(iterations)
         case tb.AccumulatorKind.SUM:
             return operands[0].scaled(last * iterations)
+        case tb.AccumulatorKind.MEAN:
+            count = last * iterations
+            return product(operands[0].scaled(count), Range(1.0 / count, 1.0 / count))
+        case tb.AccumulatorKind.MAX:
+            return operands[0]
         case tb.AccumulatorKind.RMS:
             return mean_square_root(operands[0], last * iterations)
+
+
+@range_before_rounding.register
+def _(op: tb.ForloopAccumRescaleOp, operands: Sequence[Range], iterations: int) -> Range:
+    value, factor = operands
+    total = value
+    for _iteration in range(iterations - 1):
+        total = apply(ScalarFunction("add"), [product(total, factor), value])
+    is_sum = op.kind.data is tb.RescaledKind.SUM
+    return total.scaled(shape_of(op.input.type)[-1]) if is_sum else total
 
 
 @range_before_rounding.register
@@ -361,6 +390,19 @@ def range_of_result(
     return value.rounded(types[-1])
 
 
+def ranges_of_results(
+    op: Operation, operands: Sequence[Range], iterations: int, *, is_partial: bool = False
+) -> dict[SSAValue, Range]:
+    """The ranges of all results of an operator of a block; raises ``OutOfRangeError``."""
+    if not isinstance(op, tb.ReductionMaxOp):
+        found = range_of_result(op, operands, iterations, is_partial=is_partial)
+        return {op.results[0]: found}
+    (x,) = operands
+    maximum = x.rounded(element_type_of(op.maximum.type))
+    change = Range(x.low - x.high, 0.0, 2.0 * maximum.error)
+    return {op.maximum: maximum, op.difference: change.rounded(element_type_of(op.difference.type))}
+
+
 def find_ranges(function_body: Sequence[Operation], ranges: dict[SSAValue, Range]) -> None:
     """Adds the ranges of all values of a µGraph to ``ranges``, which holds its arguments'."""
     for op in function_body:
@@ -385,8 +427,8 @@ def find_ranges_of_threadblock_graph(graph: kn.CustomizedOp, ranges: dict[SSAVal
         else:
             operands = [ranges[operand] for operand in op.operands]
             is_partial = combines_some_elements(op, [bounds[value] for value in op.operands])
-            ranges[op.results[0]] = range_of_result(
-                op, operands, graph.forloop_range, is_partial=is_partial
+            ranges.update(
+                ranges_of_results(op, operands, graph.forloop_range, is_partial=is_partial)
             )
 
 

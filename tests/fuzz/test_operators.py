@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 
 from fuzz.emulated import check_together, emulating_compiler
-from fuzz.operator_cases import elementwise_functions
+from fuzz.operator_cases import accumulators, elementwise_functions, norms, running_maxima
 from fuzz.properties import Compiled, compile_checked
 from mugraph.runtime.toolchain import ToolchainError
 
-CASES = {"elementwise": elementwise_functions(96)}
+CASES = {
+    "elementwise": elementwise_functions(96),
+    "reductions": [*accumulators(), *running_maxima(), *norms()],
+}
 
 
 @pytest.fixture(scope="module", params=CASES)

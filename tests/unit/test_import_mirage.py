@@ -148,11 +148,37 @@ def test_threadblock_binary_operators(name: str):
         ("accum_nored_op", (4, 16), "tb.forloop_accum none"),
         ("accum_red_ld_sum_op", (4, 1), "tb.forloop_accum sum"),
         ("accum_red_ld_rms_op", (4, 1), "tb.forloop_accum rms"),
+        ("accum_red_ld_mean_op", (4, 1), "tb.forloop_accum mean"),
+        ("accum_max_op", (4, 16), "tb.forloop_accum max"),
         ("accum_redtox_ld_sum_op", (4, 8), "tb.forloop_accum_sum_to_dimx_strided"),
     ],
 )
 def test_accumulators(kind: str, result: tuple[int, ...], op: str):
     assert f"= {op} %stensor20000007 :" in str(imported(in_loop(kind, [(4, 16)], result)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "result", "op"),
+    [
+        ("accum_nored_rescale_op", (4, 16), "none"),
+        ("accum_red_ld_sum_rescale_op", (4, 1), "sum"),
+    ],
+)
+def test_rescaled_accumulators(kind: str, result: tuple[int, ...], op: str):
+    text = str(imported(in_loop(kind, [(4, 16), (4, 1)], result)))
+    assert f"= tb.forloop_accum_rescale {op} %stensor20000007 by %stensor20000014 :" in text
+
+
+def test_running_maxima():
+    document = in_loop("tb_reduction_1_max_op", [(4, 16)], (4, 1), reduce_dim=1, reduce_size=-1)
+    operators = document[1]["bgraph"]["operators"]
+    maximum = next(op for op in operators if op["op_type"] == "tb_reduction_1_max_op")
+    (first,) = maximum["output_tensors"]
+    maximum["output_tensors"].append({**first, "guid": 20000777})
+    text = str(imported(document))
+    assert "%stensor20000014, %stensor20000777 = tb.reduction_max %stensor20000007 dim 1 :" in text
+    maximum["reduce_dim"] = 0
+    assert message(document).endswith("reduce_dim: 0 does not fit the op_type; expected 1.")
 
 
 def test_reductions():
@@ -556,9 +582,7 @@ def test_parts_of_tensors(kind: str):
     ("kind", "reason"),
     [
         ("tb_concat_then_matmul_op", "mugraph has no such threadblock operator."),
-        ("tb_reduction_0_max_op", "mugraph has no such threadblock operator."),
-        ("tb_forloop_accum_max_op", "mugraph has no such threadblock operator."),
-        ("tb_accum_red_ld_mean_op", "mugraph has no such threadblock operator."),
+        ("tb_split_0_op", "mugraph has no such threadblock operator."),
     ],
 )
 def test_known_but_unsupported_threadblock_operators(kind: str, reason: str):

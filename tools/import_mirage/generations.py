@@ -55,6 +55,9 @@ ELEMENT_TYPES: dict[str, Attribute] = {
     "INT32": i32,
 }
 
+OWN_FUNCTIONS = frozenset({"add_scalar", "max"})
+"""Element-wise functions of mugraph's that Mirage has no operator for."""
+
 LATEST = 3
 
 # Numbers that decide the generation although others know them too: 920 and 921 are what files of

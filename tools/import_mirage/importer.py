@@ -23,7 +23,7 @@ from mugraph.tools.import_mirage.constants import (
     without_constants,
 )
 from mugraph.tools.import_mirage.document import MirageImportError, Node
-from mugraph.tools.import_mirage.generations import Generation, find_generation
+from mugraph.tools.import_mirage.generations import OWN_FUNCTIONS, Generation, find_generation
 from mugraph.tools.import_mirage.tensors import (
     DTENSOR_LAYOUTS,
     Tensors,
@@ -46,7 +46,11 @@ _UNARY: dict[str, Callable[[SSAValue, Attribute], Operation]] = {
 _UNARY_WITH_CONSTANTS = with_constants("kn", kn.UNARY_OPERATORS)
 _BINARY: dict[str, Callable[[SSAValue, SSAValue, Attribute], Operation]] = {
     "kn_matmul_op": kn.MatmulOp,
-    **{f"kn_{name}_op": operator for name, operator in kn.BINARY_OPERATORS.items()},
+    **{
+        f"kn_{name}_op": operator
+        for name, operator in kn.BINARY_OPERATORS.items()
+        if name not in OWN_FUNCTIONS
+    },
 }
 
 

@@ -20,7 +20,7 @@ from mugraph.tools.import_mirage.constants import (
     without_constants,
 )
 from mugraph.tools.import_mirage.document import Node
-from mugraph.tools.import_mirage.generations import Generation
+from mugraph.tools.import_mirage.generations import OWN_FUNCTIONS, Generation
 from mugraph.tools.import_mirage.tensors import (
     DTENSOR_LAYOUTS,
     STENSOR_LAYOUTS,
@@ -40,7 +40,11 @@ _UNARY: dict[str, _Make] = {
 _UNARY_WITH_CONSTANTS = with_constants("tb", tb.UNARY_OPERATORS)
 _BINARY: dict[str, Callable[[SSAValue, SSAValue, Attribute], Operation]] = {
     "tb_matmul_op": tb.MatmulOp,
-    **{f"tb_{name}_op": operator for name, operator in tb.BINARY_OPERATORS.items()},
+    **{
+        f"tb_{name}_op": operator
+        for name, operator in tb.BINARY_OPERATORS.items()
+        if name not in OWN_FUNCTIONS
+    },
 }
 
 
@@ -52,9 +56,15 @@ def _accumulate(kind: tb.AccumulatorKind) -> _Make:
 _ACCUMULATORS: dict[str, _Make] = {
     "nored_op": _accumulate(tb.AccumulatorKind.NONE),
     "red_ld_sum_op": _accumulate(tb.AccumulatorKind.SUM),
+    "red_ld_mean_op": _accumulate(tb.AccumulatorKind.MEAN),
     "red_ld_rms_op": _accumulate(tb.AccumulatorKind.RMS),
+    "max_op": _accumulate(tb.AccumulatorKind.MAX),
     # The saved µGraphs compute their function only with the strided meaning.
     "redtox_ld_sum_op": tb.ForloopAccumSumToDimxStridedOp,
+}
+_RESCALED_ACCUMULATORS: dict[str, tb.RescaledKind] = {
+    "nored_rescale_op": tb.RescaledKind.NONE,
+    "red_ld_sum_rescale_op": tb.RescaledKind.SUM,
 }
 _ACCUMULATOR_PREFIXES = ("tb_accum_", "tb_forloop_accum_")
 _TO_DIMX_ACCUMULATOR = "redtox_ld_sum_op"
@@ -65,6 +75,8 @@ _REDUCTIONS: dict[str, tuple[int, bool]] = {
     for suffix in ("", "_to_dimx")
 }
 """The reduced dimension of each reduction, and whether it reduces to ``reduction_dimx``."""
+_MAXIMA = {f"tb_reduction_{dim}_max_op": dim for dim in range(3)}
+"""The reduced dimension of each running maximum, which has two results."""
 
 _NOT_YET = "mugraph has no such threadblock operator."
 _UNSUPPORTED = {
@@ -72,15 +84,7 @@ _UNSUPPORTED = {
     "tb_concat_then_matmul_op": _NOT_YET,
 } | {
     f"tb_{name}_op": _NOT_YET
-    for name in (
-        *(f"{name}_{dim}" for name in ("concat", "split") for dim in range(3)),
-        *(f"reduction_{dim}_max" for dim in range(3)),
-        *(
-            f"{prefix}_{name}"
-            for prefix in ("accum", "forloop_accum")
-            for name in ("red_ld_mean", "nored_rescale", "red_ld_sum_rescale", "max")
-        ),
-    )
+    for name in (*(f"{name}_{dim}" for name in ("concat", "split") for dim in range(3)),)
 }
 
 
@@ -167,6 +171,8 @@ def _read_operator(graph: _ThreadblockGraph, customized: Node, operator: Node) -
         return _read_input(graph, customized, operator)
     if kind == "tb_output_op":
         return _read_output(graph, customized, operator)
+    if kind in _MAXIMA:
+        return _read_maximum(graph, operator, _MAXIMA[kind])
     if kind in _UNSUPPORTED:
         raise operator.field("op_type").error(f"unsupported: {_UNSUPPORTED[kind]}")
     accumulator = next(
@@ -174,9 +180,10 @@ def _read_operator(graph: _ThreadblockGraph, customized: Node, operator: Node) -
         None,
     )
     known = any(kind in table for table in (_UNARY, _UNARY_WITH_CONSTANTS, _BINARY, _REDUCTIONS))
-    if not known and accumulator not in _ACCUMULATORS:
+    rescaled = _RESCALED_ACCUMULATORS.get(accumulator or "")
+    if not known and accumulator not in _ACCUMULATORS and rescaled is None:
         raise operator.field("op_type").error(f"{kind!r} is no threadblock operator.")
-    arity = 2 if kind in _BINARY else 1
+    arity = 2 if kind in _BINARY or rescaled is not None else 1
     operands = [
         graph.tensors.use(tensor, graph.generation)
         for tensor in expect_tensor_count(operator, "input_tensors", arity)
@@ -191,6 +198,8 @@ def _read_operator(graph: _ThreadblockGraph, customized: Node, operator: Node) -
         op = _UNARY[kind](operands[0], type_)
     elif kind in _UNARY_WITH_CONSTANTS:
         op = _UNARY_WITH_CONSTANTS[kind](operands[0], type_, read_constants(operator))
+    elif rescaled is not None:
+        op = tb.ForloopAccumRescaleOp(rescaled, operands[0], operands[1], type_)
     elif kind in _REDUCTIONS:
         op = _read_reduction(graph, operator, operands[0], type_)
     else:
@@ -226,6 +235,19 @@ def _read_reduction(
     # As with the accumulator: what the search that wrote these files means is the strided sum.
     make = tb.ReductionToDimxStridedOp if to_dimx else tb.ReductionOp
     return make(operand, dim, type_)
+
+
+def _read_maximum(graph: _ThreadblockGraph, operator: Node, dim: int) -> Operation:
+    recorded = operator.field("reduce_dim")
+    if recorded.integer() != dim:
+        raise recorded.error(f"{recorded.value} does not fit the op_type; expected {dim}.")
+    (tensor,) = expect_tensor_count(operator, "input_tensors", 1)
+    operand = graph.tensors.use(tensor, graph.generation)
+    results = expect_tensor_count(operator, "output_tensors", 2)
+    op = tb.ReductionMaxOp(operand, dim, [_stensor_type(graph, result) for result in results])
+    for result, value in zip(results, op.results, strict=True):
+        _define(graph, result, value, operand in graph.after_loop)
+    return op
 
 
 def _read_input(graph: _ThreadblockGraph, customized: Node, operator: Node) -> Operation:

@@ -55,6 +55,11 @@ struct MulScalar {
   static __device__ __forceinline__ float apply(float x) { return x * __uint_as_float(kBits); }
 };
 
+template <uint32_t kBits>
+struct AddScalar {
+  static __device__ __forceinline__ float apply(float x) { return x + __uint_as_float(kBits); }
+};
+
 // The nearest number between the floats whose bits are given.
 template <uint32_t kLow, uint32_t kHigh>
 struct Clamp {
@@ -65,6 +70,7 @@ struct Clamp {
 };
 
 struct Add {
+  static __device__ __forceinline__ float identity() { return 0.0f; }
   static __device__ __forceinline__ float apply(float x, float y) { return x + y; }
 };
 
@@ -84,7 +90,12 @@ struct Pow {
   static __device__ __forceinline__ float apply(float x, float y) { return powf(x, y); }
 };
 
+struct MulAdd {
+  static __device__ __forceinline__ float apply(float x, float y, float z) { return x * y + z; }
+};
+
 struct Max {
+  static __device__ __forceinline__ float identity() { return __uint_as_float(0xff800000u); }  // -infinity
   static __device__ __forceinline__ float apply(float x, float y) { return x > y || x != x ? x : y; }
 };
 

@@ -12,7 +12,7 @@ from mugraph.dialects.sched.accesses import StageReference
 from mugraph.dialects.sched.mappings import MmaFragment
 from mugraph.runtime.interpreter import run_function
 from mugraph.runtime.interpreter.address_kernel import AddressLevel, stretches_of, warps_in
-from mugraph.runtime.interpreter.address_level import sum_over_lanes
+from mugraph.runtime.interpreter.address_level import combine_lanes
 from mugraph.runtime.interpreter.matmul_plans import MatmulPlan, fragment_of
 from mugraph.runtime.interpreter.memory import (
     CopyGroups,
@@ -120,7 +120,7 @@ def test_lanes_add_pairwise(lanes: int, threads: int) -> None:
             [expected[:, t] + expected[:, t ^ distance] for t in range(expected.shape[1])], axis=1
         )
         distance //= 2
-    np.testing.assert_array_equal(sum_over_lanes(sums, lanes), expected[:, :threads])
+    np.testing.assert_array_equal(combine_lanes(sums, lanes), expected[:, :threads])
 
 
 @pytest.mark.parametrize("warps", [(1, 1), (2, 1), (1, 4), (2, 3)])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from interpreter_programs import Array, integers, normal, on_tiles, parse, tensor, tile
 
-from mugraph.dialects.elementwise import BINARY_FUNCTIONS, UNARY_FUNCTIONS
+from mugraph.dialects.elementwise import BINARY_FUNCTIONS, TERNARY_FUNCTIONS, UNARY_FUNCTIONS
 from mugraph.runtime.interpreter import run_function
 from mugraph.runtime.interpreter.functions import SCALAR_FUNCTIONS
 
@@ -24,6 +24,7 @@ UNARY: dict[str, Callable[[Array], Array]] = {
     "sqrt": lambda x: np.sqrt(x),
     "log": lambda x: np.log(x),
     "mul_scalar": lambda x: x * SCALE,
+    "add_scalar": lambda x: x + SCALE,
     "clamp": lambda x: np.clip(x, -0.25, 0.5),
 }
 BINARY: dict[str, Callable[[Array, Array], Array]] = {
@@ -32,6 +33,7 @@ BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "mul": lambda x, y: x * y,
     "div": lambda x, y: x / y,
     "pow": lambda x, y: np.power(x, y),
+    "max": lambda x, y: np.maximum(x, y),
 }
 COMPUTE = {"storage": np.float32, "float64": np.float64}
 STORE = {"storage": np.float16, "float64": np.float64}
@@ -48,7 +50,11 @@ def accumulate(value: str, shape: tuple[int, ...]) -> str:
 
 
 def with_constant(name: str, operand: str) -> str:
-    return operand + {"mul_scalar": " by 0.3", "clamp": " from -0.25 to 0.5"}.get(name, "")
+    return operand + {
+        "mul_scalar": " by 0.3",
+        "add_scalar": " by 0.3",
+        "clamp": " from -0.25 to 0.5",
+    }.get(name, "")
 
 
 @pytest.mark.parametrize("precision", ["storage", "float64"])
@@ -100,8 +106,9 @@ def test_binary_broadcasts(name: str, level: str, precision: str) -> None:
 
 
 def test_every_scalar_function_is_computed_and_tested() -> None:
-    assert set(SCALAR_FUNCTIONS) == {*UNARY_FUNCTIONS, *BINARY_FUNCTIONS}
-    assert {*UNARY, *BINARY, "identity"} == set(SCALAR_FUNCTIONS)
+    functions = {*UNARY_FUNCTIONS, *BINARY_FUNCTIONS}
+    assert set(SCALAR_FUNCTIONS) == {*functions, *TERNARY_FUNCTIONS}
+    assert {*UNARY, *BINARY, "identity"} == functions
 
 
 def test_block_matmul() -> None:
@@ -169,6 +176,8 @@ ACCUMULATORS: dict[str, tuple[str, tuple[int, int], Callable[[Array], Array]]] =
     # x has extents [row, iteration, column of the tile].
     "none": ("forloop_accum none", (4, 6), lambda x: x.sum(axis=1)),
     "sum": ("forloop_accum sum", (4, 1), lambda x: x.sum(axis=(1, 2)).reshape(4, 1)),
+    "mean": ("forloop_accum mean", (4, 1), lambda x: x.mean((1, 2)).reshape(4, 1)),
+    "max": ("forloop_accum max", (4, 6), lambda x: x.max(axis=1)),
     "rms": ("forloop_accum rms", (4, 1), lambda x: np.sqrt((x**2).mean((1, 2))).reshape(4, 1)),
     "strided": (
         "forloop_accum_sum_to_dimx_strided",
@@ -193,6 +202,59 @@ def test_accumulators(name: str) -> None:
     expected = reference(x.astype(np.float64).reshape(4, 5, 6))
     np.testing.assert_allclose(run(text, x, precision="float64"), expected, rtol=1e-15)
     np.testing.assert_array_equal(run(text, x), expected.astype(np.float16))
+
+
+@pytest.mark.parametrize("kind", ["none", "sum"])
+@pytest.mark.parametrize("factors", [(4, 1), (4, 6), (1, 6), (1, 1)])
+def test_rescaled_accumulators(kind: str, factors: tuple[int, int]) -> None:
+    x, r = integers((4, 30)), integers(tuple(n * 5 if d else n for d, n in enumerate(factors)), 2)
+    result = (4, 6) if kind == "none" else (4, 1)
+    types = f"({tile((4, 6))}, {tile(factors)}) -> {tile(result)}"
+    body = f"%y = tb.forloop_accum_rescale {kind} %t0 by %t1 : {types}"
+    shapes = [(4, 30), r.shape]
+    text = on_tiles(shapes, result, body, 5, fordims=(1, 1))
+    total = np.zeros((4, 6))
+    for at in range(5):
+        factor = r[:, at * factors[1] : (at + 1) * factors[1]].astype(np.float64)
+        total = total * factor + x[:, at * 6 : (at + 1) * 6]
+    expected = total if kind == "none" else total.sum(axis=1, keepdims=True)
+    np.testing.assert_array_equal(run(text, x, r, precision="float64"), expected)
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_running_maximum(dim: int) -> None:
+    """Accumulated over the iterations, so that each of them counts."""
+    x = integers((5, 30))
+    tiles = np.stack([x[:, 6 * at : 6 * at + 6] for at in range(5)]).astype(np.float64)
+    result = (1, 6) if dim == 0 else (5, 1)
+    types = f"{tile((5, 6))} -> ({tile(result)}, {tile(result)})"
+    of_tiles = tiles.max(axis=1 + dim, keepdims=True)
+    running = np.maximum.accumulate(of_tiles)
+    falls = np.concatenate([np.zeros_like(running[:1]), running[:-1] - running[1:]])
+    for value, expected in (("%m", running), ("%d", falls)):
+        body = f"%m, %d = tb.reduction_max %t0 dim {dim} : {types}\n" + accumulate(value, result)
+        text = on_tiles([(5, 30)], result, body, 5, fordims=(1,))
+        np.testing.assert_array_equal(run(text, x), expected.sum(axis=0))
+
+
+def test_running_maximum_of_special_numbers() -> None:
+    """Nothing but -infinity so far is no fall; a NaN stays."""
+    x = np.array([[-np.inf, 1.0, 3.0], [2.0, np.nan, 5.0]], np.float16)
+    types = f"{tile((2, 1))} -> ({tile((2, 1))}, {tile((2, 1))})"
+    body = f"%m, %d = tb.reduction_max %t0 dim 1 : {types}\n" + accumulate("%d", (2, 1))
+    result = run(on_tiles([(2, 3)], (2, 1), body, 3, fordims=(1,)), x)
+    np.testing.assert_array_equal(result, [[-2.0], [np.nan]])
+
+
+def test_rms_norm_with_weight_and_epsilon() -> None:
+    shape = (4, 48)
+    types = f"{tile(shape)}, {tile((1, 48))} -> {tile(shape)}"
+    body = f"%v = tb.rms_norm %t0 weight %t1 epsilon 0.5 : {types}\n" + accumulate("%v", shape)
+    x, w = normal(shape), normal((1, 48), seed=3)
+    wide = x.astype(np.float64)
+    expected = wide / np.sqrt((wide**2).mean(axis=-1, keepdims=True) + 0.5) * w
+    text = on_tiles([shape, (1, 48)], shape, body)
+    np.testing.assert_allclose(run(text, x, w, precision="float64"), expected, rtol=1e-14)
 
 
 def test_a_value_that_does_not_move_is_added_every_iteration() -> None:

@@ -1,4 +1,5 @@
-// Sums over part of a tile, by all threads of a block, in fp32 (of int32_t, in int32_t) and in a fixed order.
+// Sums or maxima over part of a tile, by all threads of a block, in fp32 (sums of int32_t, in int32_t) and in a fixed
+// order.
 //
 // SrcLayout has two modes at top level: mode 0 runs over the elements that are added up (it may itself be nested),
 // mode 1 over the outputs, in the linear order of DstLayout. So a sum over rows, over columns, over contiguous groups,
@@ -11,13 +12,16 @@
 // src is aligned to 16 bytes. Every thread of the block must call.
 #pragma once
 
+#include "../ops.h"
 #include "../vector_access.h"
 
 namespace mugraph {
 namespace tb {
 
-template <class Epilogue, int kThreads, int kLanes, class DstLayout, class SrcLayout>
-struct ReduceSum {
+//
+// Combine is ops::Add or ops::Max: what makes one number of two, and the identity from which it starts.
+template <class Combine, class Epilogue, int kThreads, int kLanes, class DstLayout, class SrcLayout>
+struct Reduce {
   using Parts = LayoutParts<SrcLayout>;
   static_assert(decltype(cute::rank(typename Parts::Linear{}))::value == 2,
                 "the source layout must have two modes: the reduced elements and the outputs");
@@ -46,16 +50,22 @@ struct ReduceSum {
     }
   }
 
-  // dst = Epilogue(sum)
+  // dst = Epilogue(result)
   template <class D, class S>
   static __device__ __forceinline__ void store(D* dst, S const* src, int thread) {
-    run<false>(dst, src, thread);
+    run<false, false, DstLayout, D>(dst, nullptr, src, thread);
   }
 
-  // dst = dst + Epilogue(sum)
+  // dst = Combine(dst, Epilogue(result))
   template <class D, class S>
   static __device__ __forceinline__ void update(D* dst, S const* src, int thread) {
-    run<true>(dst, src, thread);
+    run<true, false, DstLayout, D>(dst, nullptr, src, thread);
+  }
+
+  // The same, and difference = the old dst - the new one, as they are stored; 0 where the old one was -infinity.
+  template <class DifferenceLayout, class D, class E, class S>
+  static __device__ __forceinline__ void track(D* dst, E* difference, S const* src, int thread) {
+    run<true, true, DifferenceLayout>(dst, difference, src, thread);
   }
 
  private:
@@ -78,8 +88,27 @@ struct ReduceSum {
     return 0xffffffffu;
   }
 
-  template <bool kUpdate, class D, class S>
-  static __device__ __forceinline__ void run(D* dst, S const* src, int thread) {
+  template <class N>
+  static __device__ __forceinline__ N combine(N x, N y) {
+    if constexpr (cute::is_same<N, float>::value) {
+      return Combine::apply(x, y);
+    } else {
+      static_assert(cute::is_same<Combine, ops::Add>::value, "integers are added up only");
+      return plus(x, y);
+    }
+  }
+
+  template <class N>
+  static __device__ __forceinline__ N identity() {
+    if constexpr (cute::is_same<N, float>::value) {
+      return Combine::identity();
+    } else {
+      return N(0);
+    }
+  }
+
+  template <bool kUpdate, bool kTracks, class DifferenceLayout, class E, class D, class S>
+  static __device__ __forceinline__ void run(D* dst, [[maybe_unused]] E* difference, S const* src, int thread) {
     using N = Number<D, S>;
     constexpr int kVector = vector_length<static_cast<int>(sizeof(S))>();
     using Partition = LinearPartition<kLanes, kVector, Reduced::kSize>;
@@ -89,11 +118,12 @@ struct ReduceSum {
     const int lane = thread % kLanes;
     const unsigned mask = warp_mask(thread);
     const VectorOffsets<1, 1, DstLayout> dst_offsets(0);
+    [[maybe_unused]] const VectorOffsets<1, 1, DifferenceLayout> difference_offsets(0);
 #pragma unroll 1
     for (int round = 0; round < kRounds; ++round) {
       const int output = group + round * kGroups;
       const bool is_active = (kThreads % kLanes == 0 || group < kGroups) && output < Outputs::kSize;
-      N sum = N(0);
+      N total = identity<N>();
       if (is_active) {
         const VectorOffsets<kLanes, kVector, SliceLayout> offsets(lane, Outputs::at(output));
 #pragma unroll kUnroll
@@ -102,22 +132,34 @@ struct ReduceSum {
             N values[kVector];
             load_vector<SliceLayout, kVector>(src, offsets, step, values);
 #pragma unroll
-            for (int i = 0; i < kVector; ++i) sum = plus(sum, values[i]);
+            for (int i = 0; i < kVector; ++i) total = combine(total, values[i]);
           }
         }
       }
 #pragma unroll
       for (int distance = kLanes / 2; distance > 0; distance /= 2) {
-        sum = plus(sum, __shfl_xor_sync(mask, sum, distance));
+        total = combine(total, __shfl_xor_sync(mask, total, distance));
       }
       if (is_active && lane == 0) {
         D& target = *(dst + dst_offsets(output));
-        const N result = Epilogue::apply(sum);
-        target = from_number<D>(kUpdate ? plus(to_number<N>(target), result) : result);
+        const N result = Epilogue::apply(total);
+        if constexpr (kUpdate) {
+          [[maybe_unused]] const N before = to_number<N>(target);
+          target = from_number<D>(combine(before, result));
+          if constexpr (kTracks) {
+            const float change = before == Combine::identity() ? 0.0f : before - to_float(target);
+            *(difference + difference_offsets(output)) = from_float<E>(change);
+          }
+        } else {
+          target = from_number<D>(result);
+        }
       }
     }
   }
 };
+
+template <class Epilogue, int kThreads, int kLanes, class DstLayout, class SrcLayout>
+using ReduceSum = Reduce<ops::Add, Epilogue, kThreads, kLanes, DstLayout, SrcLayout>;
 
 }  // namespace tb
 }  // namespace mugraph

@@ -596,6 +596,24 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 
 // -----
 
+// CHECK: 'sched.reduce' of %a: a difference is that of a running maximum; expected 'combine max' and 'then [accum]'
+sched.kernel @k_difference inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  %c = sched.alloc : !sched.shared<8x8xf16, (8,8):(8,1)>
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.reduce %a to %c difference %c dim 1 strided lanes 1 by <32, vector 1, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x8xf16, (8,8):(8,1)>, !sched.shared<8x8xf16, (8,8):(8,1)>
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
 // CHECK: 'sched.reduce' of %a: 3 lanes cannot share a sum; expected a power of two up to 32
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):

@@ -64,6 +64,11 @@ sched.kernel @all inputs 1 grid [2, 1, 1] block [32, 1, 1] smem 2048 {
     // CHECK: sched.reduce %a to %c then [sqrt] dim 1 strided lanes 4 by <32, vector 1, order [0, 1]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x8xf16, (8,8):(8,1)>
     // GENERIC: "sched.reduce"(%a, %c) <{epilogue = #tb.epilogue<[sqrt]>, dim = 1 : i64, grouping = #sched<grouping strided>, lanes = 4 : i64
     sched.reduce %a to %c then [sqrt] dim 1 strided lanes 4 by <32, vector 1, order [0, 1]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x8xf16, (8,8):(8,1)>
+    // CHECK: sched.fill %c with -inf : !sched.shared<8x8xf16, (8,8):(8,1)>
+    // GENERIC: "sched.fill"(%c) <{value = 0xff800000 : f32}>
+    sched.fill %c with -inf : !sched.shared<8x8xf16, (8,8):(8,1)>
+    // CHECK: sched.reduce %a to %c difference %c then [accum] combine max dim 1 strided lanes 4 by <32, vector 1, order [0, 1]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x8xf16, (8,8):(8,1)>, !sched.shared<8x8xf16, (8,8):(8,1)>
+    sched.reduce %a to %c difference %c then [accum] combine max dim 1 strided lanes 4 by <32, vector 1, order [0, 1]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x8xf16, (8,8):(8,1)>, !sched.shared<8x8xf16, (8,8):(8,1)>
     // CHECK: sched.reduce %a to %c dim 1 contiguous lanes 1
     sched.reduce %a to %c dim 1 contiguous lanes 1 by <32, vector 1, order [0, 1]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x8xf16, (8,8):(8,1)>
     // CHECK: sched.copy %w to %u by <32, vector 8, order [1, 0]> : !sched.shared<8x64xf16, S<3,3,3> o (8,64):(64,1)> to !sched.global<8x64xf16, (8,64):(64,1)>

@@ -282,7 +282,7 @@ func.func @accum_first(%x: tensor<8x8xf16>) {
 
 // -----
 
-// CHECK: unknown scalar function 'tanh'; known are identity, exp, silu, gelu, sigmoid, relu, square, sqrt, log, mul_scalar, clamp, add, sub, mul, div, pow
+// CHECK: unknown scalar function 'tanh'; known are identity, exp, silu, gelu, sigmoid, relu, square, sqrt, log, mul_scalar, add_scalar, clamp, add, sub, mul, div, pow, max, mul_add
 func.func @unknown(%x: tensor<8x8xf16>) {
   %o = kn.customized %x grid [1, 1, 1] block [32, 1, 1] forloop 1 {
   ^bb0(%d: tensor<8x8xf16>):
@@ -381,5 +381,71 @@ func.func @batched(%x: tensor<2x8x8xf16>) {
     %y = tb.matmul %s, %s : (!tb.stensor<2x8x8xf16>, !tb.stensor<2x8x8xf16>) -> !tb.stensor<2x8x8xf16>
     tb.output %s omap [-1, -1, -1] : !tb.stensor<2x8x8xf16> -> tensor<2x8x8xf16>
   } : (tensor<2x8x8xf16>) -> tensor<2x8x8xf16>
+  func.return
+}
+
+// -----
+
+// CHECK: 'tb.rms_norm' %y: the weight %s has 8x8, expected 1x8: the extent that is normalised over, and 1 elsewhere
+func.func @norm_weight(%x: tensor<8x8xf16>) {
+  %o = kn.customized %x grid [1, 1, 1] block [32, 1, 1] forloop 1 {
+  ^bb0(%d: tensor<8x8xf16>):
+    %s = tb.input %d imap [-1, -1, -1] : tensor<8x8xf16> -> !tb.stensor<8x8xf16>
+    %y = tb.rms_norm %s weight %s : !tb.stensor<8x8xf16>, !tb.stensor<8x8xf16> -> !tb.stensor<8x8xf16>
+    tb.output %s omap [-1, -1, -1] : !tb.stensor<8x8xf16> -> tensor<8x8xf16>
+  } : (tensor<8x8xf16>) -> tensor<8x8xf16>
+  func.return
+}
+
+// -----
+
+// CHECK: 'tb.rms_norm' %y: epsilon -1.0 must be a number of at least 0
+func.func @norm_epsilon(%x: tensor<8x8xf16>) {
+  %o = kn.customized %x grid [1, 1, 1] block [32, 1, 1] forloop 1 {
+  ^bb0(%d: tensor<8x8xf16>):
+    %s = tb.input %d imap [-1, -1, -1] : tensor<8x8xf16> -> !tb.stensor<8x8xf16>
+    %y = tb.rms_norm %s epsilon -1.0 : !tb.stensor<8x8xf16> -> !tb.stensor<8x8xf16>
+    tb.output %s omap [-1, -1, -1] : !tb.stensor<8x8xf16> -> tensor<8x8xf16>
+  } : (tensor<8x8xf16>) -> tensor<8x8xf16>
+  func.return
+}
+
+// -----
+
+// CHECK: 'tb.reduction_max' %m: dimension 2 does not exist in 8x8: expected 0 to 1
+func.func @maximum_dimension(%x: tensor<8x8xf16>) {
+  %o = kn.customized %x grid [1, 1, 1] block [32, 1, 1] forloop 1 {
+  ^bb0(%d: tensor<8x8xf16>):
+    %s = tb.input %d imap [-1, -1, -1] : tensor<8x8xf16> -> !tb.stensor<8x8xf16>
+    %m, %f = tb.reduction_max %s dim 2 : !tb.stensor<8x8xf16> -> (!tb.stensor<8x1xf16>, !tb.stensor<8x1xf16>)
+    tb.output %s omap [-1, -1, -1] : !tb.stensor<8x8xf16> -> tensor<8x8xf16>
+  } : (tensor<8x8xf16>) -> tensor<8x8xf16>
+  func.return
+}
+
+// -----
+
+// CHECK: 'tb.reduction_max' %m: the result has 8x8, expected 8x1
+func.func @maximum_shape(%x: tensor<8x8xf16>) {
+  %o = kn.customized %x grid [1, 1, 1] block [32, 1, 1] forloop 1 {
+  ^bb0(%d: tensor<8x8xf16>):
+    %s = tb.input %d imap [-1, -1, -1] : tensor<8x8xf16> -> !tb.stensor<8x8xf16>
+    %m, %f = tb.reduction_max %s dim 1 : !tb.stensor<8x8xf16> -> (!tb.stensor<8x1xf16>, !tb.stensor<8x8xf16>)
+    tb.output %s omap [-1, -1, -1] : !tb.stensor<8x8xf16> -> tensor<8x8xf16>
+  } : (tensor<8x8xf16>) -> tensor<8x8xf16>
+  func.return
+}
+
+// -----
+
+// CHECK: 'tb.forloop_accum_rescale' %a: the factors have 8x8, more than the 8x1 that they rescale
+func.func @rescale_factors(%x: tensor<8x8xf16>) {
+  %o = kn.customized %x grid [1, 1, 1] block [32, 1, 1] forloop 1 {
+  ^bb0(%d: tensor<8x8xf16>):
+    %s = tb.input %d imap [-1, -1, -1] : tensor<8x8xf16> -> !tb.stensor<8x8xf16>
+    %t = tb.reduction %s dim 1 : !tb.stensor<8x8xf16> -> !tb.stensor<8x1xf16>
+    %a = tb.forloop_accum_rescale none %t by %s : (!tb.stensor<8x1xf16>, !tb.stensor<8x8xf16>) -> !tb.stensor<8x8xf16>
+    tb.output %s omap [-1, -1, -1] : !tb.stensor<8x8xf16> -> tensor<8x8xf16>
+  } : (tensor<8x8xf16>) -> tensor<8x8xf16>
   func.return
 }

@@ -63,6 +63,34 @@ func.func @compute(%x: tensor<8x8xf16>, %y: tensor<1x8xf16>) {
   func.return
 }
 
+// CHECK-LABEL: func.func @running
+// CHECK: %m, %d = tb.reduction_max %s dim 1 : !tb.stensor<8x8xf16> -> (!tb.stensor<8x1xf32>, !tb.stensor<8x1xf32>)
+// CHECK: tb.rms_norm %s weight %row epsilon 2.500000e-01 : !tb.stensor<8x8xf16>, !tb.stensor<1x8xf16> -> !tb.stensor<8x8xf16>
+// CHECK: tb.forloop_accum_rescale none %s by %d : (!tb.stensor<8x8xf16>, !tb.stensor<8x1xf32>) -> !tb.stensor<8x8xf16>
+// CHECK: tb.forloop_accum_rescale sum %n by %s : (!tb.stensor<8x8xf16>, !tb.stensor<8x8xf16>) -> !tb.stensor<8x1xf16>
+// CHECK: tb.forloop_accum max %s : !tb.stensor<8x8xf16> -> !tb.stensor<8x8xf16>
+// CHECK: tb.forloop_accum mean %s : !tb.stensor<8x8xf16> -> !tb.stensor<8x1xf16>
+// CHECK: tb.max %a, %f
+// GENERIC: "tb.reduction_max"(%s) <{dim = 1 : i64}>
+// GENERIC: "tb.rms_norm"(%s, %row) <{epsilon = 2.500000e-01 : f32}>
+// GENERIC: "tb.forloop_accum_rescale"(%s, %d) <{kind = #tb<rescaled none>}>
+func.func @running(%x: tensor<8x8xf16>, %y: tensor<1x8xf16>) {
+  %o = kn.customized %x, %y grid [1, 1, 1] block [32, 1, 1] forloop 2 {
+  ^bb0(%dx: tensor<8x8xf16>, %dy: tensor<1x8xf16>):
+    %s = tb.input %dx imap [-1, -1, -1] : tensor<8x8xf16> -> !tb.stensor<8x8xf16>
+    %row = tb.input %dy imap [-1, -1, -1] : tensor<1x8xf16> -> !tb.stensor<1x8xf16>
+    %m, %d = tb.reduction_max %s dim 1 : !tb.stensor<8x8xf16> -> (!tb.stensor<8x1xf32>, !tb.stensor<8x1xf32>)
+    %n = tb.rms_norm %s weight %row epsilon 0.25 : !tb.stensor<8x8xf16>, !tb.stensor<1x8xf16> -> !tb.stensor<8x8xf16>
+    %a = tb.forloop_accum_rescale none %s by %d : (!tb.stensor<8x8xf16>, !tb.stensor<8x1xf32>) -> !tb.stensor<8x8xf16>
+    %b = tb.forloop_accum_rescale sum %n by %s : (!tb.stensor<8x8xf16>, !tb.stensor<8x8xf16>) -> !tb.stensor<8x1xf16>
+    %f = tb.forloop_accum max %s : !tb.stensor<8x8xf16> -> !tb.stensor<8x8xf16>
+    %e = tb.forloop_accum mean %s : !tb.stensor<8x8xf16> -> !tb.stensor<8x1xf16>
+    %g = tb.max %a, %f : (!tb.stensor<8x8xf16>, !tb.stensor<8x8xf16>) -> !tb.stensor<8x8xf16>
+    tb.output %g omap [-1, -1, -1] : !tb.stensor<8x8xf16> -> tensor<8x8xf16>
+  } : (tensor<8x8xf16>, tensor<1x8xf16>) -> tensor<8x8xf16>
+  func.return
+}
+
 // CHECK-LABEL: func.func @accumulators
 // CHECK: tb.forloop_accum none %s : !tb.stensor<8x4xf16> -> !tb.stensor<8x4xf16>
 // CHECK: tb.forloop_accum sum %s : !tb.stensor<8x4xf16> -> !tb.stensor<8x1xf32>

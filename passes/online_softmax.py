@@ -1,0 +1,211 @@
+"""``--online-softmax``: sums of exponentials below a running maximum, so that none overflows.
+
+Analysis: multiplying every exponential of a row by one number, exp(-m), multiplies what is computed
+of them linearly by the same number.  *Degrees* count how often: a value of degree k becomes
+exp(-k m) times what it was, in every row.  Where every output has degree 0 the number cancels, as
+in the quotient of a sum of weighted exponentials and their sum, and any m may be subtracted before
+the exponential.  The running maximum of the rows is taken, and what accumulators hold below an
+older maximum is rescaled in every iteration.
+
+Source: M. Milakov and N. Gimelshein, Online normalizer calculation for softmax (2018), and
+``spec/mirage-inventory.md`` A.4, which rewrites one place of one form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import singledispatch
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, f32
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from mugraph.dialects import tb
+from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.tensor_types import shape_of
+
+Degree = Fraction
+NONE = Degree(0)
+"""The degree of what does not depend on the exponentials."""
+
+
+@dataclass(frozen=True)
+class OnlineSoftmax:
+    """An exponential to compute below a running maximum, and the accumulators to rescale."""
+
+    exponential: Operation
+    accumulators: tuple[tb.ForloopAccumOp, ...]
+
+
+@singledispatch
+def degree_of_result(op: Operation, degrees: Sequence[Degree]) -> Degree | None:
+    """The degree of an operator's result, one of whose operands has a degree other than 0.
+
+    ``None`` where the factors of the rows do not come out of it as one factor.  An operator
+    registers a function of its own; any other one does not let them out.
+    """
+    return None
+
+
+@degree_of_result.register
+def _(op: tb.UnaryOp, degrees: Sequence[Degree]) -> Degree | None:
+    (degree,) = degrees
+    powers = {"mul_scalar": Degree(1), "square": Degree(2), "sqrt": Degree(1, 2)}
+    power = powers.get(op.FUNCTION)
+    return None if power is None else degree * power
+
+
+@degree_of_result.register
+def _(op: tb.BinaryOp, degrees: Sequence[Degree]) -> Degree | None:
+    left, right = degrees
+    match op.FUNCTION:
+        case "mul":
+            return left + right
+        case "div":
+            return left - right
+        case "add" | "sub" if left == right:
+            return left
+        case _:
+            return None
+
+
+@degree_of_result.register
+def _(op: tb.MatmulOp, degrees: Sequence[Degree]) -> Degree | None:
+    # Rows of the right operand are summed over, so their factors would mix.
+    left, right = degrees
+    return left if right == NONE else None
+
+
+@degree_of_result.register
+def _(op: tb.AnyReductionOp, degrees: Sequence[Degree]) -> Degree | None:
+    is_last = op.reduced_dim == len(shape_of(op.input.type)) - 1
+    return degrees[0] if is_last else None
+
+
+@degree_of_result.register
+def _(op: tb.RmsNormOp, degrees: Sequence[Degree]) -> Degree | None:
+    is_plain = op.epsilon_value == 0 and not any(degrees[1:])
+    return NONE if is_plain else None
+
+
+@degree_of_result.register
+def _(op: tb.ForloopAccumOp, degrees: Sequence[Degree]) -> Degree | None:
+    sums = (tb.AccumulatorKind.NONE, tb.AccumulatorKind.SUM)
+    return degrees[0] if op.kind.data in sums and degrees[0] == 1 else None
+
+
+def _is_below_maximum(value: SSAValue) -> bool:
+    """Whether a running maximum has been subtracted already."""
+    owner = value.owner
+    return (
+        isinstance(owner, tb.BinaryOp)
+        and owner.FUNCTION == "sub"
+        and isinstance(owner.rhs.owner, tb.ReductionMaxOp)
+    )
+
+
+def find_online_softmax(exponential: Operation, graph: CustomizedOp) -> OnlineSoftmax | None:
+    """What to rewrite for one exponential, or ``None`` where the maximum would not cancel."""
+    if not isinstance(exponential, tb.UnaryOp) or exponential.FUNCTION != "exp":
+        return None
+    if tb.epilogue_of(exponential) or _is_below_maximum(exponential.input):
+        return None
+    degrees: dict[SSAValue, Degree] = {exponential.result: Degree(1)}
+    accumulators: list[tb.ForloopAccumOp] = []
+    cancels = False
+    for op in graph.body.block.ops:
+        of_operands = [degrees.get(value, NONE) for value in op.operands]
+        if op is exponential or not any(of_operands):
+            continue
+        degree = None if tb.epilogue_of(op) else degree_of_result(op, of_operands)
+        if degree is None:
+            return None
+        degrees[op.results[0]] = degree
+        cancels = cancels or degree == NONE
+        if isinstance(op, tb.ForloopAccumOp):
+            accumulators.append(op)
+    return OnlineSoftmax(exponential, tuple(accumulators)) if cancels else None
+
+
+def apply_online_softmax(match: OnlineSoftmax) -> None:
+    """Subtracts the running maximum before the exponential and rescales the accumulators."""
+    exponential = match.exponential
+    scores = exponential.operands[0]
+    shape = shape_of(scores.type)
+    last = len(shape) - 1
+    rows = tb.STensorType((*shape[:last], 1), f32)
+    maximum = tb.ReductionMaxOp(scores, last, (rows, rows))
+    below = tb.SubOp(scores, maximum.maximum, tb.STensorType(shape, f32))
+    maximum.maximum.name_hint, maximum.difference.name_hint = "max", "fall"
+    rescale = tb.ExpOp(maximum.difference)
+    rescale.result.name_hint = "rescale"
+    Rewriter.insert_op(
+        [maximum, below, *([rescale] if match.accumulators else [])],
+        InsertPoint.before(exponential),
+    )
+    exponential.operands[0] = below.result
+    kinds = {
+        tb.AccumulatorKind.NONE: tb.RescaledKind.NONE,
+        tb.AccumulatorKind.SUM: tb.RescaledKind.SUM,
+    }
+    for op in match.accumulators:
+        hint = op.result.name_hint
+        kind = kinds[op.kind.data]
+        rescaled = tb.ForloopAccumRescaleOp(kind, op.input, rescale.result, op.result.type)
+        Rewriter.replace_op(op, rescaled)
+        rescaled.result.name_hint = hint
+
+
+def online_softmax(graph: CustomizedOp) -> None:
+    """Rewrites every place of a threadblock graph where the maximum cancels."""
+    for op in tuple(graph.body.block.ops):
+        match = find_online_softmax(op, graph)
+        if match is not None:
+            apply_online_softmax(match)
+
+
+@dataclass(frozen=True)
+class OnlineSoftmaxPass(ModulePass):
+    """Computes exponentials below a running maximum wherever it cancels in all outputs.
+
+    A place is a ``tb.exp`` whose results go through products with other values, left operands of
+    ``tb.matmul``, sums over the last dimension and accumulators ``none`` and ``sum``, and reach
+    outputs only as quotients in which a factor of each row cancels: every use of the exponentials
+    is normalised by sums of them.  Every such place is rewritten, and none twice.  One that does
+    not match is left as it is, such as an exponential whose sum is stored itself.
+
+    The result is the same function wherever both are defined; where scores are so large that the
+    exponentials would overflow, or so small that all of a row would vanish, only the rewritten
+    one is.
+
+    Before::
+
+        %e = tb.exp %s : !tb.stensor<16x64xf16> -> !tb.stensor<16x64xf16>
+        %p = tb.matmul %e, %v : ...
+        %o = tb.forloop_accum none %p : ...
+        %l = tb.forloop_accum sum %e : ...
+        %r = tb.div %o, %l : ...
+
+    After::
+
+        %max, %fall = tb.reduction_max %s dim 1 : ...
+        %0 = tb.sub %s, %max : ...
+        %rescale = tb.exp %fall : ...
+        %e = tb.exp %0 : !tb.stensor<16x64xf32> -> !tb.stensor<16x64xf16>
+        %p = tb.matmul %e, %v : ...
+        %o = tb.forloop_accum_rescale none %p by %rescale : ...
+        %l = tb.forloop_accum_rescale sum %e by %rescale : ...
+        %r = tb.div %o, %l : ...
+    """
+
+    name = "online-softmax"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Rewrites in every threadblock graph of the module."""
+        for graph in op.walk():
+            if isinstance(graph, CustomizedOp):
+                online_softmax(graph)

@@ -1,0 +1,46 @@
+// RUN: mg-opt --online-softmax --split-input-file %s | filecheck %s
+
+// The sum and the product of the exponentials are rescaled; their quotient stays.
+
+// CHECK-LABEL: func.func @attention
+// CHECK:      %s = tb.input
+// CHECK:      %max, %fall = tb.reduction_max %s dim 1 : !tb.stensor<4x8xf16> -> (!tb.stensor<4x1xf32>, !tb.stensor<4x1xf32>)
+// CHECK-NEXT: %0 = tb.sub %s, %max : (!tb.stensor<4x8xf16>, !tb.stensor<4x1xf32>) -> !tb.stensor<4x8xf32>
+// CHECK-NEXT: %rescale = tb.exp %fall
+// CHECK-NEXT: %e = tb.exp %0 : !tb.stensor<4x8xf32> -> !tb.stensor<4x8xf16>
+// CHECK-NEXT: %p = tb.matmul %e, %v
+// CHECK-NEXT: %o = tb.forloop_accum_rescale none %p by %rescale : (!tb.stensor<4x8xf16>, !tb.stensor<4x1xf32>) -> !tb.stensor<4x8xf16>
+// CHECK-NEXT: %l = tb.forloop_accum_rescale sum %e by %rescale
+// CHECK-NEXT: %q = tb.div %o, %l
+func.func @attention(%a: tensor<4x16xf16>, %b: tensor<16x8xf16>) -> tensor<4x8xf16> {
+  %r = kn.customized %a, %b grid [1, 1, 1] block [32, 1, 1] forloop 2 {
+  ^bb0(%da: tensor<4x16xf16>, %db: tensor<16x8xf16>):
+    %s = tb.input %da imap [-1, -1, -1] fordim 1 : tensor<4x16xf16> -> !tb.stensor<4x8xf16>
+    %v = tb.input %db imap [-1, -1, -1] fordim 0 : tensor<16x8xf16> -> !tb.stensor<8x8xf16>
+    %e = tb.exp %s : !tb.stensor<4x8xf16> -> !tb.stensor<4x8xf16>
+    %p = tb.matmul %e, %v : (!tb.stensor<4x8xf16>, !tb.stensor<8x8xf16>) -> !tb.stensor<4x8xf16>
+    %o = tb.forloop_accum none %p : !tb.stensor<4x8xf16> -> !tb.stensor<4x8xf16>
+    %l = tb.forloop_accum sum %e : !tb.stensor<4x8xf16> -> !tb.stensor<4x1xf16>
+    %q = tb.div %o, %l : (!tb.stensor<4x8xf16>, !tb.stensor<4x1xf16>) -> !tb.stensor<4x8xf16>
+    tb.output %q omap [-1, -1, -1] : !tb.stensor<4x8xf16> -> tensor<4x8xf16>
+  } : (tensor<4x16xf16>, tensor<16x8xf16>) -> tensor<4x8xf16>
+  func.return %r : tensor<4x8xf16>
+}
+
+// -----
+
+// The sum of the exponentials is stored, so that nothing cancels.
+
+// CHECK-LABEL: func.func @stored_sum
+// CHECK-NOT: tb.reduction_max
+// CHECK: tb.forloop_accum sum %e
+func.func @stored_sum(%a: tensor<4x16xf16>) -> tensor<4x1xf16> {
+  %r = kn.customized %a grid [1, 1, 1] block [32, 1, 1] forloop 2 {
+  ^bb0(%da: tensor<4x16xf16>):
+    %s = tb.input %da imap [-1, -1, -1] fordim 1 : tensor<4x16xf16> -> !tb.stensor<4x8xf16>
+    %e = tb.exp %s : !tb.stensor<4x8xf16> -> !tb.stensor<4x8xf16>
+    %l = tb.forloop_accum sum %e : !tb.stensor<4x8xf16> -> !tb.stensor<4x1xf16>
+    tb.output %l omap [-1, -1, -1] : !tb.stensor<4x1xf16> -> tensor<4x1xf16>
+  } : (tensor<4x16xf16>) -> tensor<4x1xf16>
+  func.return %r : tensor<4x1xf16>
+}

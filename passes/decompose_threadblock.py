@@ -20,6 +20,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import tb
 from mugraph.dialects.element_types import is_integer
+from mugraph.dialects.elementwise import EpilogueAttr
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.tb.ragged import bounds_of_graph
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
@@ -102,11 +103,96 @@ def _(op: tb.RmsNormOp, iterations: int) -> list[Operation]:
     return parts
 
 
+def _matrices(value: SSAValue) -> tuple[list[Operation], list[SSAValue]]:
+    """Cuts a tile of several matrices: the operators that do it, and the matrices in order."""
+    cuts: list[Operation] = []
+    pieces = [value]
+    for dim in range(len(shape_of(value.type)) - 2):
+        whole = pieces
+        pieces = list[SSAValue]()
+        for piece in whole:
+            shape = shape_of(piece.type)
+            if shape[dim] == 1:
+                pieces.append(piece)
+                continue
+            single = tb.STensorType(
+                (*shape[:dim], 1, *shape[dim + 1 :]), element_type_of(piece.type)
+            )
+            cut = tb.SplitOp(piece, dim, [single] * shape[dim])
+            cuts.append(cut)
+            pieces += cut.parts
+    return cuts, pieces
+
+
+def _stacked(matrices: Sequence[SSAValue], type_: tb.STensorType) -> list[Operation]:
+    """Puts matrices into one tile of several, the last leading dimension first."""
+    parts: list[Operation] = []
+    pieces = list(matrices)
+    shape = type_.get_shape()
+    for dim in reversed(range(len(shape) - 2)):
+        count = shape[dim]
+        if count == 1:
+            continue
+        groups = [pieces[at : at + count] for at in range(0, len(pieces), count)]
+        pieces = list[SSAValue]()
+        for group in groups:
+            extents = (*shape_of(group[0].type)[:dim], count, *shape[dim + 1 :])
+            joined = tb.ConcatOp(group, dim, tb.STensorType(extents, type_.element_type))
+            parts.append(joined)
+            pieces.append(joined.result)
+    return parts
+
+
+@decompose.register
+def _(op: tb.MatmulOp, iterations: int) -> list[Operation]:
+    """One product for each pair of matrices."""
+    *lead, rows, columns = shape_of(op.result.type)
+    if math.prod(lead) == 1:
+        return []
+    cut_lhs, lhs = _matrices(op.lhs)
+    cut_rhs, rhs = (cut_lhs, lhs) if op.lhs is op.rhs else _matrices(op.rhs)
+    one = tb.STensorType((*[1] * len(lead), rows, columns), element_type_of(op.result.type))
+    epilogue = tb.epilogue_of(op)
+    products = [tb.MatmulOp(left, right, one) for left, right in zip(lhs, rhs, strict=True)]
+    for product in products:
+        product.epilogue = EpilogueAttr(epilogue) if epilogue else None
+        product.precision = op.precision
+    cuts = [*cut_lhs, *([] if cut_rhs is cut_lhs else cut_rhs)]
+    stacked = _stacked([product.result for product in products], op.result.type)
+    return [*cuts, *products, *stacked]
+
+
+@decompose.register
+def _(op: tb.ConcatThenMatmulOp, iterations: int) -> list[Operation]:
+    """Two products and their sum."""
+    type_ = _fp32_tile(shape_of(op.result.type))
+    products = [tb.MatmulOp(lhs, rhs, type_) for lhs, rhs in op.products()]
+    one, two = (product.result for product in products)
+    return [*products, tb.AddOp(one, two, op.result.type)]
+
+
 @decompose.register
 def _(op: tb.ForloopAccumOp, iterations: int) -> list[Operation]:
-    """A plain accumulator, and what reduces its sum after the loop."""
+    """A plain accumulator, and what reduces its sum after the loop.
+
+    Two products that are added up are accumulated apart, and added after the loop.
+    """
     shape = shape_of(op.input.type)
     dim = _last(op.input)
+    source = op.input.owner
+    if (
+        op.kind.data is tb.AccumulatorKind.NONE
+        and isinstance(source, tb.ConcatThenMatmulOp)
+        and op.input.has_one_use()
+    ):
+        type_ = _fp32_tile(shape)
+        products = [tb.MatmulOp(lhs, rhs, type_) for lhs, rhs in source.products()]
+        totals = [
+            tb.ForloopAccumOp(tb.AccumulatorKind.NONE, product.result, type_)
+            for product in products
+        ]
+        one, two = (total.result for total in totals)
+        return [*products, *totals, tb.AddOp(one, two, op.result.type)]
     if op.kind.data in (tb.AccumulatorKind.NONE, tb.AccumulatorKind.MAX):
         return []
     if op.kind.data is tb.AccumulatorKind.SUM:
@@ -157,19 +243,57 @@ def _(op: tb.ForloopAccumSumToDimxContiguousOp, iterations: int) -> list[Operati
     return [total, tb.ReductionToDimxContiguousOp(total.result, _last(op.input), op.result.type)]
 
 
+def _joins(value: SSAValue, dim: int) -> tuple[SSAValue, SSAValue] | None:
+    """The two tiles that a value puts one after the other along a dimension, used nowhere else."""
+    owner = value.owner
+    if not isinstance(owner, tb.ConcatOp) or not value.has_one_use():
+        return None
+    if owner.joined_dim != dim or len(owner.inputs) != 2:
+        return None
+    return owner.inputs[0], owner.inputs[1]
+
+
+def use_concat_then_matmul(op: tb.MatmulOp) -> None:
+    """Makes one operator of a product of two tiles that were put together, where cuts agree."""
+    lhs, rhs = _joins(op.lhs, _last(op.lhs)), _joins(op.rhs, _last(op.rhs) - 1)
+    if lhs is None or rhs is None or tb.epilogue_of(op) or op.precision is not None:
+        return
+    if is_integer(element_type_of(op.lhs.type)):
+        return
+    if shape_of(lhs[0].type)[-1] != shape_of(rhs[0].type)[-2]:
+        return
+    joined = [op.lhs.owner, op.rhs.owner]
+    combined = tb.ConcatThenMatmulOp([*lhs, *rhs], op.result.type)
+    combined.result.name_hint = op.result.name_hint
+    Rewriter.replace_op(op, combined)
+    for concat in joined:
+        if isinstance(concat, tb.ConcatOp):
+            Rewriter.erase_op(concat)
+
+
 def decompose_threadblock(graph: CustomizedOp) -> None:
     """Replaces every composite operator of a threadblock graph."""
     for op in tuple(graph.body.block.ops):
+        if isinstance(op, tb.MatmulOp):
+            use_concat_then_matmul(op)
+    pending = list(graph.body.block.ops)
+    for op in pending:
         parts = decompose(op, graph.forloop_range)
         if parts:
             hint = op.results[0].name_hint
             Rewriter.replace_op(op, parts, [parts[-1].results[0]])
             parts[-1].results[0].name_hint = hint
+            # A part may be made of parts itself.
+            pending += parts
 
 
 @dataclass(frozen=True)
 class DecomposeThreadblockPass(ModulePass):
     """Writes norms and reducing accumulators with squares, sums and plain accumulators.
+
+    A product of tiles of several matrices becomes one product a pair, of parts that are cut out;
+    a product of tiles that are put together along what is summed over becomes two products that
+    are added up, and nothing is put together.
 
     Sums between the parts are fp32, or i32 of integers.  A reduction over the last dimension moves
     behind the loop, so that iterations need no communication between threads.

@@ -32,6 +32,7 @@ from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.ragged import RaggedDim
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import (
+    base_layout,
     element_bytes_of,
     op_label,
     physical_elements,
@@ -208,7 +209,8 @@ def _(op: sched.BarrierOp, printer: KernelPrinter) -> None:
 
 
 def partition_of(
-    op: sched.CopyOp | sched.ElementwiseOp | sched.MaskOp | sched.ReduceOp, printer: KernelPrinter
+    op: sched.CopyOp | sched.ElementwiseOp | sched.MaskOp | sched.ReduceOp | sched.MoveOp,
+    printer: KernelPrinter,
 ) -> LinearPartition:
     """Who does what of an operation; the headers count on every thread of the block."""
     partition = op.partition.data
@@ -354,6 +356,22 @@ def _(op: sched.ElementwiseOp, printer: KernelPrinter) -> None:
         f"tb::Elementwise<{function_type(op.function.data)}, {epilogue_type(epilogue)}, "
         f"{partition.threads}, {partition.vector}, {', '.join(['Target', *names])}>::{method}("
         f"{destination}, thread, {pointers});"
+    )
+    writer.close()
+
+
+@print_operation.register
+def _(op: sched.MoveOp, printer: KernelPrinter) -> None:
+    partition = partition_of(op, printer)
+    writer = printer.writer
+    writer.open(f"{{  {printer.describe(op)}")
+    for name, value in (("Source", op.source), ("Target", op.destination)):
+        layout = op.layout_of_part(value)
+        plain = base_layout(layout)
+        writer.line(f"using {name} = {layout_type(plain.flat_shape, plain.flat_stride, layout)};")
+    writer.line(
+        f"tb::Copy<{partition.threads}, {partition.vector}, Target, Source>::run("
+        f"{printer.pointer(op.destination)}, {printer.pointer(op.source)}, thread);"
     )
     writer.close()
 

@@ -21,7 +21,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.kn.kernel import MovesElements
 from mugraph.dialects.kn.workspace import WorkspaceOp
-from mugraph.dialects.tensor_types import dims, op_label, shape_of, value_label
+from mugraph.dialects.pieces import starts_of, verify_pieces
+from mugraph.dialects.tensor_types import dims, op_label, shape_of
 
 Move = tuple[SSAValue, SSAValue, tuple[int, ...]]
 """A source, a destination, and where the smaller of them starts in the larger one."""
@@ -63,45 +64,6 @@ class CopyOp(MovesElements):
         return [(self.input, self.result, (0,) * len(shape_of(self.input.type)))]
 
 
-def _verify_pieces(op: MovesElements, dim: int, whole: SSAValue, parts: Sequence[SSAValue]) -> None:
-    """Raises ``VerifyException`` unless ``parts`` make up ``whole`` along ``dim``."""
-    shape = shape_of(whole.type)
-    if not 0 <= dim < len(shape):
-        raise VerifyException(
-            f"{op_label(op)}: dimension {dim} does not exist in {dims(shape)}: expected 0 to "
-            f"{len(shape) - 1}"
-        )
-    if not parts:
-        raise VerifyException(f"{op_label(op)} has no parts; it needs at least one")
-    total = 0
-    for index, part in enumerate(parts):
-        extents = shape_of(part.type)
-        if len(extents) != len(shape) or any(
-            extents[other] != shape[other] for other in range(len(shape)) if other != dim
-        ):
-            raise VerifyException(
-                f"{op_label(op)}: part {index} ({value_label(part)}) has {dims(extents)}; it must "
-                f"equal the whole tensor's {dims(shape)} but for dimension {dim}"
-            )
-        total += extents[dim]
-    if total != shape[dim]:
-        raise VerifyException(
-            f"{op_label(op)}: the parts have {total} elements along dimension {dim} together, the "
-            f"whole tensor ({value_label(whole)}) has {shape[dim]}"
-        )
-
-
-def _starts(dim: int, parts: Sequence[SSAValue]) -> list[tuple[int, ...]]:
-    """Where each part starts in the whole tensor."""
-    starts: list[tuple[int, ...]] = []
-    reached = 0
-    for part in parts:
-        shape = shape_of(part.type)
-        starts.append(tuple(reached if other == dim else 0 for other in range(len(shape))))
-        reached += shape[dim]
-    return starts
-
-
 @irdl_op_definition
 class ConcatOp(MovesElements):
     """Tensors one after the other along a dimension.
@@ -136,12 +98,12 @@ class ConcatOp(MovesElements):
     def verify_(self) -> None:
         """Checks that the operands make up the result."""
         WorkspaceOp.verify_(self)
-        _verify_pieces(self, self.joined_dim, self.result, self.inputs)
+        verify_pieces(self, self.joined_dim, self.result, self.inputs)
         self.verify_element_types()
 
     def moves(self) -> Sequence[Move]:
         """One an operand."""
-        starts = _starts(self.joined_dim, self.inputs)
+        starts = starts_of(self.joined_dim, self.inputs)
         return [(part, self.result, start) for part, start in zip(self.inputs, starts, strict=True)]
 
 
@@ -173,12 +135,12 @@ class PartsOp(MovesElements, ABC):
     def verify_(self) -> None:
         """Checks that the results make up the operand."""
         WorkspaceOp.verify_(self)
-        _verify_pieces(self, self.cut_dim, self.input, self.parts)
+        verify_pieces(self, self.cut_dim, self.input, self.parts)
         self.verify_element_types()
 
     def moves(self) -> Sequence[Move]:
         """One a part."""
-        starts = _starts(self.cut_dim, self.parts)
+        starts = starts_of(self.cut_dim, self.parts)
         return [(self.input, part, start) for part, start in zip(self.parts, starts, strict=True)]
 
 

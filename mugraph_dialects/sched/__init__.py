@@ -29,6 +29,7 @@ from mugraph.dialects.sched.compute import (
     StoreOp,
 )
 from mugraph.dialects.sched.mask import MaskOp
+from mugraph.dialects.sched.move import MoveOp
 from mugraph.dialects.sched.roles import (
     AcquireOp,
     BulkCopyOp,
@@ -80,6 +81,7 @@ Sched = Dialect(
         ElementwiseOp,
         ReduceOp,
         MaskOp,
+        MoveOp,
         MmaOp,
         StoreOp,
         AccumulateOp,
@@ -133,6 +135,7 @@ __all__ = [
     "LinearPartitionAttr",
     "MaskOp",
     "MmaOp",
+    "MoveOp",
     "PhaseOp",
     "PrologueOp",
     "Proxy",

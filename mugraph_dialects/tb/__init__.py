@@ -32,6 +32,7 @@ from mugraph.dialects.tb.compute import (
     BinaryOp,
     CastOp,
     ClampOp,
+    ConcatThenMatmulOp,
     DivOp,
     ElementwiseOp,
     ExpOp,
@@ -59,6 +60,7 @@ from mugraph.dialects.tb.compute import (
 )
 from mugraph.dialects.tb.mask import MaskOp
 from mugraph.dialects.tb.memory import NOT_SPLIT, InputOp, OutputOp, enclosing_graph
+from mugraph.dialects.tb.rearrange import ConcatOp, MovingOp, SplitOp
 from mugraph.dialects.tb.types import STensorType
 
 Tb = Dialect(
@@ -70,6 +72,9 @@ Tb = Dialect(
         *ELEMENTWISE_OPERATORS,
         CastOp,
         MaskOp,
+        ConcatThenMatmulOp,
+        ConcatOp,
+        SplitOp,
         RmsNormOp,
         ReductionOp,
         ReductionMaxOp,
@@ -105,6 +110,8 @@ __all__ = [
     "BinaryOp",
     "CastOp",
     "ClampOp",
+    "ConcatOp",
+    "ConcatThenMatmulOp",
     "DivOp",
     "ElementwiseOp",
     "EpilogueAttr",
@@ -121,6 +128,7 @@ __all__ = [
     "MaskOp",
     "MatmulOp",
     "MaxOp",
+    "MovingOp",
     "MulOp",
     "MulScalarOp",
     "OutputOp",
@@ -140,6 +148,7 @@ __all__ = [
     "ScalarFunctionAttr",
     "SigmoidOp",
     "SiluOp",
+    "SplitOp",
     "SqrtOp",
     "SquareOp",
     "SubOp",

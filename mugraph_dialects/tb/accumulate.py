@@ -170,7 +170,7 @@ class ForloopAccumOp(AccumulatorOp, FusesWithProducer):
     def verify_(self) -> None:
         """As any accumulator; a root mean square is of floating-point numbers."""
         super().verify_()
-        if self.kind.data is AccumulatorKind.RMS:
+        if self.kind.data not in (AccumulatorKind.NONE, AccumulatorKind.SUM):
             verify_no_integers(self, [self.input, self.result], "tb.cast")
 
     def result_shape(self) -> tuple[int, ...]:
@@ -255,6 +255,11 @@ class ForloopAccumRescaleOp(AccumulatorOp):
                 "that they rescale"
             )
         return shape if self.kind.data is RescaledKind.NONE else (*shape[:-1], 1)
+
+    def verify_(self) -> None:
+        """As any accumulator; of floating-point numbers."""
+        super().verify_()
+        verify_no_integers(self, [*self.operands, self.result], "tb.cast")
 
     def result_bounds(self, operands: Sequence[Bounds]) -> Bounds:
         """Whole tiles only."""

@@ -269,7 +269,9 @@ MaxOp = BINARY_OPERATORS["max"]
 
 @irdl_op_definition
 class MatmulOp(HasEpilogue, HasPrecision, HasLayoutConstraints, HasSharedAccesses, HasRaggedTiles):
-    """The matrix product of [..., M, K] and [..., K, N]; leading extents are 1.
+    """The matrix product of [..., M, K] and [..., K, N]; leading extents are equal.
+
+    Each pair of matrices is a product of its own; ``--decompose-threadblock`` takes them apart.
 
     ``%m = tb.matmul %a, %b then [exp] : (...) -> ...`` applies an epilogue to each element.
 
@@ -310,11 +312,6 @@ class MatmulOp(HasEpilogue, HasPrecision, HasLayoutConstraints, HasSharedAccesse
             expected = matmul_shape(lhs, rhs)
         except ShapeError as error:
             raise VerifyException(f"{op_label(self)}: {error}") from error
-        if any(extent != 1 for extent in expected[:-2]):
-            raise VerifyException(
-                f"{op_label(self)}: leading extents {dims(expected[:-2])} must be 1 in a block; "
-                "split them over the grid"
-            )
         expect_shape(self, expected, self.result)
         verify_product_types(self, self.lhs, self.rhs, self.result, "tb.cast")
         verify_epilogue(self, self.result)
@@ -345,6 +342,59 @@ class MatmulOp(HasEpilogue, HasPrecision, HasLayoutConstraints, HasSharedAccesse
     def shared_accesses(self) -> Sequence[SharedAccess]:
         """Rows of 16 bytes, one below the other, of both operands and of the result."""
         return [matrix_access(value) for value in (self.lhs, self.rhs, self.result)]
+
+
+@irdl_op_definition
+class ConcatThenMatmulOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
+    """(A1 | A2) times (B1 over B2), which is A1 B1 + A2 B2: nothing is put together.
+
+    ``%m = tb.concat_then_matmul %a1, %a2, %b1, %b2 : (!tb.stensor<8x16xf16>,
+    !tb.stensor<8x4xf16>, !tb.stensor<16x8xf16>, !tb.stensor<4x8xf16>) -> !tb.stensor<8x8xf16>``
+    """
+
+    name = "tb.concat_then_matmul"
+
+    lhs1 = operand_def(STensorType)
+    lhs2 = operand_def(STensorType)
+    rhs1 = operand_def(STensorType)
+    rhs2 = operand_def(STensorType)
+    result = result_def(STensorType)
+    traits = traits_def(Pure())
+
+    assembly_format = (
+        "$lhs1 `,` $lhs2 `,` $rhs1 `,` $rhs2 attr-dict `:` functional-type(operands, results)"
+    )
+
+    def __init__(self, operands: Sequence[SSAValue], result_type: Attribute) -> None:
+        super().__init__(operands=list(operands), result_types=[result_type])
+
+    def products(self) -> Sequence[tuple[SSAValue, SSAValue]]:
+        """The pairs of matrices whose products are added up."""
+        return [(self.lhs1, self.rhs1), (self.lhs2, self.rhs2)]
+
+    def verify_(self) -> None:
+        """Checks that both products have the result's extents."""
+        for lhs, rhs in self.products():
+            try:
+                expected = matmul_shape(shape_of(lhs.type), shape_of(rhs.type))
+            except ShapeError as error:
+                raise VerifyException(
+                    f"{op_label(self)}: {value_label(lhs)} times {value_label(rhs)}: {error}"
+                ) from error
+            expect_shape(self, expected, self.result)
+            verify_product_types(self, lhs, rhs, self.result, "tb.cast")
+        verify_no_integers(self, [*self.operands, self.result], "tb.cast")
+
+    def add_layout_constraints(self, problem: LayoutProblem) -> None:
+        """As two matrix products."""
+        for value in (*self.operands, self.result):
+            rank = len(shape_of(value.type))
+            for dim in (rank - 2, rank - 1):
+                require_swizzled_unless_innermost(problem, self, value, dim)
+
+    def shared_accesses(self) -> Sequence[SharedAccess]:
+        """Rows of 16 bytes, one below the other, of all operands and of the result."""
+        return [matrix_access(value) for value in (*self.operands, self.result)]
 
 
 def matrix_access(value: SSAValue) -> SharedAccess:
@@ -628,6 +678,7 @@ class ReductionMaxOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
         shape[self.reduced_dim] = 1
         expect_shape(self, shape, self.maximum)
         expect_shape(self, shape, self.difference)
+        verify_no_integers(self, [self.input, *self.results], "tb.cast")
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """As a reduction."""

@@ -256,6 +256,11 @@ class ThreadblockExecution:
             if isinstance(op, tb.OutputOp):
                 self.outputs.append(self.output(op))
                 continue
+            if isinstance(op, tb.SplitOp):
+                whole = self.values[op.input]
+                for _, part, start in op.moves():
+                    self.values[part] = self.symbolic.part(shape_of(part.type), start, whole)
+                continue
             value = self.compute(op)
             epilogue = tb.epilogue_of(op)
             for function in epilogue.functions:
@@ -279,6 +284,14 @@ class ThreadblockExecution:
                 return symbolic.elementwise(shape, op.function, *operands)
             case tb.MatmulOp():
                 return symbolic.matmul(shape, shape_of(op.lhs.type)[-1], *operands)
+            case tb.ConcatThenMatmulOp():
+                sums = [
+                    symbolic.matmul(
+                        shape, shape_of(lhs.type)[-1], self.values[lhs], self.values[rhs]
+                    )
+                    for lhs, rhs in op.products()
+                ]
+                return symbolic.elementwise(shape, ScalarFunction("add"), *sums)
             case tb.AnyReductionOp():
                 return symbolic.reduction(shape, op.reduced_dim, op.groups(), *operands)
             case tb.RmsNormOp():

@@ -365,6 +365,16 @@ class AddressFunctions(InterpreterFunctions):
             registers[...] = 0
         registers += value
 
+    @impl(sched.MoveOp)
+    def run_move(
+        self, interpreter: Interpreter, op: sched.MoveOp, args: PythonValues
+    ) -> PythonValues:
+        """Elements as they are."""
+        plan = self.plans.of(op, ComputePlan.of_move)
+        assert plan.destination is not None
+        self.write(plan.destination, args[1], self.read(plan.sources[0], args[0]))
+        return ()
+
     @impl(sched.ReduceOp)
     def run_reduce(
         self, interpreter: Interpreter, op: sched.ReduceOp, args: PythonValues

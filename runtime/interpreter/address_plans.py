@@ -173,6 +173,11 @@ class ComputePlan:
         )
 
     @classmethod
+    def of_move(cls, op: sched.MoveOp) -> ComputePlan:
+        """The plan of an operator that moves elements."""
+        return cls.build(op, op.partition.data.values_per_thread(shape_of(op.part.type)))
+
+    @classmethod
     def of_elementwise(cls, op: sched.ElementwiseOp | sched.MaskOp) -> ComputePlan:
         """The plan of an element-wise operator, or of a mask."""
         return cls.build(op, op.partition.data.values_per_thread(shape_of(op.destination.type)))

@@ -46,6 +46,7 @@ from mugraph.runtime.interpreter.functions import (
     apply_function,
     fall,
     max_groups,
+    part_of,
     sum_groups,
 )
 
@@ -267,6 +268,29 @@ class ScheduleFunctions(InterpreterFunctions):
         if op.difference is not None and earlier is not None:
             change = fall(earlier, self.read(op.destination, args[1]))
             self.write(op.difference, args[2], change)
+        return ()
+
+    @impl(sched.MoveOp)
+    def run_move(
+        self, interpreter: Interpreter, op: sched.MoveOp, args: PythonValues
+    ) -> PythonValues:
+        """A part of a buffer."""
+        value = self.read(op.source, args[0])
+        start, shape = op.start, shape_of(op.part.type)
+        if op.part is op.destination:
+            box = (*value.shape[:GRID_AXES], *shape)
+            self.write(op.destination, args[1], part_of(value, (*[0] * GRID_AXES, *start), box))
+            return ()
+        stages = args[1].stages
+        before = stages[self.frame.iteration % len(stages)]
+        axes = value.shape[:GRID_AXES]
+        if before is not None:
+            axes = np.broadcast_shapes(axes, before.shape[:GRID_AXES])
+        whole = self.frame.arithmetic.full((*axes, *shape_of(op.destination.type)), 0.0)
+        if before is not None:
+            whole[...] = before
+        part_of(whole, (*[0] * GRID_AXES, *start), (*axes, *shape))[...] = value
+        self.write(op.destination, args[1], whole)
         return ()
 
     @impl(sched.MmaOp)

@@ -41,6 +41,7 @@ from mugraph.runtime.interpreter.functions import (
     apply_function,
     fall,
     max_groups,
+    part_of,
     rms_norm,
     sum_groups,
     sum_last,
@@ -170,6 +171,33 @@ class ThreadblockFunctions(InterpreterFunctions):
     run_reduction_strided = impl(tb.ReductionToDimxStridedOp)(run_any_reduction)
     run_reduction_contiguous = impl(tb.ReductionToDimxContiguousOp)(run_any_reduction)
 
+    @impl(tb.ConcatOp)
+    def run_concat(
+        self, interpreter: Interpreter, op: tb.ConcatOp, args: PythonValues
+    ) -> PythonValues:
+        """The tiles in one."""
+        axes = np.broadcast_shapes(*(part.shape[:GRID_AXES] for part in args))
+        whole = self.frame.arithmetic.full((*axes, *shape_of(op.result.type)), 0.0)
+        for part, (operand, _, start) in zip(args, op.moves(), strict=True):
+            part_of_tile(whole, start, shape_of(operand.type))[...] = part
+        return (whole,)
+
+    @impl(tb.SplitOp)
+    def run_split(
+        self, interpreter: Interpreter, op: tb.SplitOp, args: PythonValues
+    ) -> PythonValues:
+        """The parts of the tile."""
+        return tuple(
+            part_of_tile(args[0], start, shape_of(part.type)) for _, part, start in op.moves()
+        )
+
+    @impl(tb.ConcatThenMatmulOp)
+    def run_concat_then_matmul(
+        self, interpreter: Interpreter, op: tb.ConcatThenMatmulOp, args: PythonValues
+    ) -> PythonValues:
+        """The sum of the products."""
+        return self.finish(op, np.matmul(args[0], args[2]) + np.matmul(args[1], args[3]))
+
     @impl(tb.ReductionMaxOp)
     def run_reduction_max(
         self, interpreter: Interpreter, op: tb.ReductionMaxOp, args: PythonValues
@@ -229,6 +257,11 @@ class ThreadblockFunctions(InterpreterFunctions):
 
     run_sum_to_dimx_strided = impl(tb.ForloopAccumSumToDimxStridedOp)(run_any_sum_to_dimx)
     run_sum_to_dimx_contiguous = impl(tb.ForloopAccumSumToDimxContiguousOp)(run_any_sum_to_dimx)
+
+
+def part_of_tile(value: Array, start: Sequence[int], shape: Sequence[int]) -> Array:
+    """The box of a tile that starts at ``start``, in every block: a view."""
+    return part_of(value, (*[0] * GRID_AXES, *start), (*value.shape[:GRID_AXES], *shape))
 
 
 def _tile_bytes(graph: CustomizedOp, arithmetic: Arithmetic, box: Sequence[int]) -> int:

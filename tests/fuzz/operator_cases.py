@@ -229,6 +229,62 @@ def softmax_attention(
     )
 
 
+def rearrangements() -> list[str]:
+    """Tiles put together and cut, along every dimension, aligned and not."""
+    texts: list[str] = []
+    cases: Sequence[tuple[Shape, int, tuple[int, int], int]] = (
+        ((6, 24), 1, (8, 16), 64),
+        ((6, 24), 0, (5, 1), 33),
+        ((5, 9), 1, (4, 5), 96),
+        ((4, 6, 8), 0, (3, 1), 40),
+        ((4, 6, 8), 1, (2, 4), 128),
+        ((4, 6, 8), 2, (1, 7), 32),
+    )
+    for shape, dim, extents, threads in cases:
+        one, two = (tuple(n if d == dim else e for d, e in enumerate(shape)) for n in extents)
+        body = f"%z = tb.concat %t0, %t1 dim {dim} : ({tile(one)}, {tile(two)}) -> {tile(shape)}\n"
+        body += f"%e = tb.exp %z : {tile(shape)} -> {tile(shape)}\n"
+        body += f"%p, %q = tb.split %e dim {dim} : ({tile(shape)}) -> ({tile(one)}, {tile(two)})\n"
+        body += accumulated("%p", "%a", one) + accumulated("%q", "%b", two)
+        body += accumulated("%z", "%c", shape)
+        body += f"%d = tb.concat %a, %b dim {dim} : ({tile(one)}, {tile(two)}) -> {tile(shape)}"
+        outputs = [("%c", shape), ("%d", shape)]
+        moves = (len(shape) - 1 if dim != len(shape) - 1 else 0,) * 2
+        texts.append(in_loop([one, two], body, outputs, threads=threads, fordims=moves))
+    return texts
+
+
+def products() -> list[str]:
+    """Several matrices in a block, and products of tiles that would have to be put together."""
+    texts: list[str] = []
+    for lead, threads in (((3,), 64), ((2, 2), 32), ((1, 2), 96)):
+        lhs, rhs, result = (*lead, 7, 16), (*lead, 16, 9), (*lead, 7, 9)
+        moves = (len(lhs) - 1, len(lhs) - 2)
+        types = f"({tile(lhs)}, {tile(rhs)}) -> {tile(result)}"
+        body = f"%a = tb.matmul %t0, %t1 then [mul_scalar(0.125), exp, accum] : {types}\n"
+        body += f"%m = tb.matmul %t0, %t1 : {types}\n" + accumulated("%m", "%b", result)
+        outputs = [("%a", result), ("%b", result)]
+        texts.append(in_loop([lhs, rhs], body, outputs, threads=threads, fordims=moves))
+    tiles: Sequence[Shape] = ((8, 16), (8, 8), (16, 12), (8, 12))
+    result: Shape = (8, 12)
+    types = ", ".join(map(tile, tiles))
+    call = f"tb.concat_then_matmul %t0, %t1, %t2, %t3 : ({types}) -> {tile(result)}\n"
+    whole: Shape = (8, 24)
+    joined = f"""%j = tb.concat %t0, %t1 dim 1 : ({tile((8, 16))}, {tile((8, 8))}) -> {tile(whole)}
+    %k = tb.concat %t2, %t3 dim 0 : ({tile((16, 12))}, {tile((8, 12))}) -> {tile((24, 12))}
+    %m = tb.matmul %j, %k : ({tile((8, 24))}, {tile((24, 12))}) -> {tile(result)}
+    """
+    for product in (f"%m = {call}", joined):
+        body = product + accumulated("%m", "%a", result)
+        used_twice = body + f"%s = tb.square %m : {tile(result)} -> {tile(result)}\n"
+        used_twice += accumulated("%s", "%b", result)
+        moves = (1, 1, 0, 0)
+        texts.append(in_loop(tiles, body, [("%a", result)], fordims=moves))
+        outputs = [("%a", result), ("%b", result)]
+        texts.append(in_loop(tiles, used_twice, outputs, fordims=moves))
+    return texts
+
+
 __all__ = [
     "Shape",
     "accumulated",
@@ -236,6 +292,8 @@ __all__ = [
     "elementwise_functions",
     "in_loop",
     "norms",
+    "products",
+    "rearrangements",
     "running_maxima",
     "softmax_attention",
     "tensor",

@@ -276,6 +276,23 @@ def _(op: tb.MatmulOp, operands: Sequence[Range], iterations: int) -> Range:
 
 
 @range_before_rounding.register
+def _(op: tb.ConcatThenMatmulOp, operands: Sequence[Range], iterations: int) -> Range:
+    lhs1, lhs2, rhs1, rhs2 = (
+        operand.off_by(2.0**-11 * operand.magnitude + 2.0**-25) for operand in operands
+    )
+    one = product(lhs1, rhs1).scaled(shape_of(op.lhs1.type)[-1])
+    return apply(
+        ScalarFunction("add"), [one, product(lhs2, rhs2).scaled(shape_of(op.lhs2.type)[-1])]
+    )
+
+
+@range_before_rounding.register
+def _(op: tb.ConcatOp, operands: Sequence[Range], iterations: int) -> Range:
+    low, high = min(x.low for x in operands), max(x.high for x in operands)
+    return Range(low, high, max(x.error for x in operands))
+
+
+@range_before_rounding.register
 def _(op: kn.MatmulOp, operands: Sequence[Range], iterations: int) -> Range:
     depth = shape_of(op.lhs.type)[-1]
     total = product(*(in_product(op, operand) for operand in operands)).scaled(depth)
@@ -394,6 +411,8 @@ def ranges_of_results(
     op: Operation, operands: Sequence[Range], iterations: int, *, is_partial: bool = False
 ) -> dict[SSAValue, Range]:
     """The ranges of all results of an operator of a block; raises ``OutOfRangeError``."""
+    if isinstance(op, tb.SplitOp):
+        return dict.fromkeys(op.parts, operands[0])
     if not isinstance(op, tb.ReductionMaxOp):
         found = range_of_result(op, operands, iterations, is_partial=is_partial)
         return {op.results[0]: found}

@@ -8,13 +8,21 @@ from pathlib import Path
 import pytest
 
 from fuzz.emulated import check_together, emulating_compiler
-from fuzz.operator_cases import accumulators, elementwise_functions, norms, running_maxima
+from fuzz.operator_cases import (
+    accumulators,
+    elementwise_functions,
+    norms,
+    products,
+    rearrangements,
+    running_maxima,
+)
 from fuzz.properties import Compiled, compile_checked
 from mugraph.runtime.toolchain import ToolchainError
 
 CASES = {
     "elementwise": elementwise_functions(96),
     "reductions": [*accumulators(), *running_maxima(), *norms()],
+    "rearrangements": [*rearrangements(), *products()],
 }
 
 

@@ -169,6 +169,18 @@ def test_rescaled_accumulators(kind: str, result: tuple[int, ...], op: str):
     assert f"= tb.forloop_accum_rescale {op} %stensor20000007 by %stensor20000014 :" in text
 
 
+def test_concats():
+    shapes = [(4, 16), (4, 8)]
+    document = in_loop("tb_concat_1_op", shapes, (4, 24), concat_dim=1)
+    text = str(imported(document))
+    assert "= tb.concat %stensor20000007, %stensor20000014 dim 1 :" in text
+    document = in_loop("tb_concat_1_op", shapes, (4, 24), concat_dim=0)
+    assert message(document).endswith("concat_dim: 0 does not fit the op_type; expected 1.")
+    shapes = [(4, 16), (4, 8), (16, 3), (8, 3)]
+    text = str(imported(in_loop("tb_concat_then_matmul_op", shapes, (4, 3))))
+    assert "= tb.concat_then_matmul %stensor20000007, %stensor20000014, %stensor20000021" in text
+
+
 def test_running_maxima():
     document = in_loop("tb_reduction_1_max_op", [(4, 16)], (4, 1), reduce_dim=1, reduce_size=-1)
     operators = document[1]["bgraph"]["operators"]
@@ -581,7 +593,7 @@ def test_parts_of_tensors(kind: str):
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [
-        ("tb_concat_then_matmul_op", "mugraph has no such threadblock operator."),
+        ("tb_customized_op", "mugraph has no such threadblock operator."),
         ("tb_split_0_op", "mugraph has no such threadblock operator."),
     ],
 )

@@ -75,16 +75,17 @@ _REDUCTIONS: dict[str, tuple[int, bool]] = {
     for suffix in ("", "_to_dimx")
 }
 """The reduced dimension of each reduction, and whether it reduces to ``reduction_dimx``."""
+_CONCATS = {f"tb_concat_{dim}_op": dim for dim in range(3)}
+"""The dimension along which each concat puts its two operands one after the other."""
 _MAXIMA = {f"tb_reduction_{dim}_max_op": dim for dim in range(3)}
 """The reduced dimension of each running maximum, which has two results."""
 
 _NOT_YET = "mugraph has no such threadblock operator."
 _UNSUPPORTED = {
     "tb_customized_op": _NOT_YET,
-    "tb_concat_then_matmul_op": _NOT_YET,
 } | {
     f"tb_{name}_op": _NOT_YET
-    for name in (*(f"{name}_{dim}" for name in ("concat", "split") for dim in range(3)),)
+    for name in (*(f"{name}_{dim}" for name in ("split",) for dim in range(3)),)
 }
 
 
@@ -171,6 +172,8 @@ def _read_operator(graph: _ThreadblockGraph, customized: Node, operator: Node) -
         return _read_input(graph, customized, operator)
     if kind == "tb_output_op":
         return _read_output(graph, customized, operator)
+    if kind in _CONCATS or kind == "tb_concat_then_matmul_op":
+        return _read_concat(graph, operator, _CONCATS.get(kind))
     if kind in _MAXIMA:
         return _read_maximum(graph, operator, _MAXIMA[kind])
     if kind in _UNSUPPORTED:
@@ -247,6 +250,26 @@ def _read_maximum(graph: _ThreadblockGraph, operator: Node, dim: int) -> Operati
     op = tb.ReductionMaxOp(operand, dim, [_stensor_type(graph, result) for result in results])
     for result, value in zip(results, op.results, strict=True):
         _define(graph, result, value, operand in graph.after_loop)
+    return op
+
+
+def _read_concat(graph: _ThreadblockGraph, operator: Node, dim: int | None) -> Operation:
+    """A concat along a dimension, or (``None``) the product of two concats."""
+    operands = [
+        graph.tensors.use(tensor, graph.generation)
+        for tensor in expect_tensor_count(operator, "input_tensors", 4 if dim is None else 2)
+    ]
+    (result,) = expect_tensor_count(operator, "output_tensors", 1)
+    type_ = _stensor_type(graph, result)
+    after = any(operand in graph.after_loop for operand in operands)
+    if dim is None:
+        op = tb.ConcatThenMatmulOp(operands, type_)
+    else:
+        recorded = operator.field("concat_dim")
+        if recorded.integer() != dim:
+            raise recorded.error(f"{recorded.value} does not fit the op_type; expected {dim}.")
+        op = tb.ConcatOp(operands, dim, type_)
+    _define(graph, result, op.results[0], after)
     return op
 
 

@@ -147,8 +147,8 @@ struct Reduce {
           [[maybe_unused]] const N before = to_number<N>(target);
           target = from_number<D>(combine(before, result));
           if constexpr (kTracks) {
-            const float change = before == Combine::identity() ? 0.0f : before - to_float(target);
-            *(difference + difference_offsets(output)) = from_float<E>(change);
+            const float change = before == Combine::identity() ? 0.0f : before - to_number<float>(target);
+            *(difference + difference_offsets(output)) = from_number<E>(change);
           }
         } else {
           target = from_number<D>(result);

@@ -64,6 +64,8 @@ sched.kernel @all inputs 1 grid [2, 1, 1] block [32, 1, 1] smem 2048 {
     // CHECK: sched.reduce %a to %c then [sqrt] dim 1 strided lanes 4 by <32, vector 1, order [0, 1]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x8xf16, (8,8):(8,1)>
     // GENERIC: "sched.reduce"(%a, %c) <{epilogue = #tb.epilogue<[sqrt]>, dim = 1 : i64, grouping = #sched<grouping strided>, lanes = 4 : i64
     sched.reduce %a to %c then [sqrt] dim 1 strided lanes 4 by <32, vector 1, order [0, 1]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x8xf16, (8,8):(8,1)>
+    // CHECK: sched.move %c to %a at [0, 8] by <32, vector 8, order [1, 0]> : !sched.shared<8x8xf16, (8,8):(8,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
+    sched.move %c to %a at [0, 8] by <32, vector 8, order [1, 0]> : !sched.shared<8x8xf16, (8,8):(8,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
     // CHECK: sched.fill %c with -inf : !sched.shared<8x8xf16, (8,8):(8,1)>
     // GENERIC: "sched.fill"(%c) <{value = 0xff800000 : f32}>
     sched.fill %c with -inf : !sched.shared<8x8xf16, (8,8):(8,1)>

@@ -373,12 +373,13 @@ func.func @outside(%d: tensor<8x8xf16>) {
 
 // -----
 
-// CHECK: 'tb.matmul' %y: leading extents 2 must be 1 in a block; split them over the grid
+// CHECK: 'tb.matmul' %y: leading extents of operands 2x8x8 and 1x8x8 must be equal
 func.func @batched(%x: tensor<2x8x8xf16>) {
   %o = kn.customized %x grid [1, 1, 1] block [32, 1, 1] forloop 1 {
   ^bb0(%d: tensor<2x8x8xf16>):
     %s = tb.input %d imap [-1, -1, -1] : tensor<2x8x8xf16> -> !tb.stensor<2x8x8xf16>
-    %y = tb.matmul %s, %s : (!tb.stensor<2x8x8xf16>, !tb.stensor<2x8x8xf16>) -> !tb.stensor<2x8x8xf16>
+    %t, %u = tb.split %s dim 0 : (!tb.stensor<2x8x8xf16>) -> (!tb.stensor<1x8x8xf16>, !tb.stensor<1x8x8xf16>)
+    %y = tb.matmul %s, %t : (!tb.stensor<2x8x8xf16>, !tb.stensor<1x8x8xf16>) -> !tb.stensor<2x8x8xf16>
     tb.output %s omap [-1, -1, -1] : !tb.stensor<2x8x8xf16> -> tensor<2x8x8xf16>
   } : (tensor<2x8x8xf16>) -> tensor<2x8x8xf16>
   func.return
@@ -445,6 +446,46 @@ func.func @rescale_factors(%x: tensor<8x8xf16>) {
     %s = tb.input %d imap [-1, -1, -1] : tensor<8x8xf16> -> !tb.stensor<8x8xf16>
     %t = tb.reduction %s dim 1 : !tb.stensor<8x8xf16> -> !tb.stensor<8x1xf16>
     %a = tb.forloop_accum_rescale none %t by %s : (!tb.stensor<8x1xf16>, !tb.stensor<8x8xf16>) -> !tb.stensor<8x8xf16>
+    tb.output %s omap [-1, -1, -1] : !tb.stensor<8x8xf16> -> tensor<8x8xf16>
+  } : (tensor<8x8xf16>) -> tensor<8x8xf16>
+  func.return
+}
+
+// -----
+
+// CHECK: 'tb.concat' %y: the parts have 16 elements along dimension 1 together, the whole tensor (%y) has 12
+func.func @concat_extents(%x: tensor<8x8xf16>) {
+  %o = kn.customized %x grid [1, 1, 1] block [32, 1, 1] forloop 1 {
+  ^bb0(%d: tensor<8x8xf16>):
+    %s = tb.input %d imap [-1, -1, -1] : tensor<8x8xf16> -> !tb.stensor<8x8xf16>
+    %y = tb.concat %s, %s dim 1 : (!tb.stensor<8x8xf16>, !tb.stensor<8x8xf16>) -> !tb.stensor<8x12xf16>
+    tb.output %s omap [-1, -1, -1] : !tb.stensor<8x8xf16> -> tensor<8x8xf16>
+  } : (tensor<8x8xf16>) -> tensor<8x8xf16>
+  func.return
+}
+
+// -----
+
+// CHECK: 'tb.split' %y moves elements as they are, but %s has f16 and %z f32
+func.func @split_type(%x: tensor<8x8xf16>) {
+  %o = kn.customized %x grid [1, 1, 1] block [32, 1, 1] forloop 1 {
+  ^bb0(%d: tensor<8x8xf16>):
+    %s = tb.input %d imap [-1, -1, -1] : tensor<8x8xf16> -> !tb.stensor<8x8xf16>
+    %y, %z = tb.split %s dim 0 : (!tb.stensor<8x8xf16>) -> (!tb.stensor<3x8xf16>, !tb.stensor<5x8xf32>)
+    tb.output %s omap [-1, -1, -1] : !tb.stensor<8x8xf16> -> tensor<8x8xf16>
+  } : (tensor<8x8xf16>) -> tensor<8x8xf16>
+  func.return
+}
+
+// -----
+
+// CHECK: 'tb.concat_then_matmul' %y: %s times %b: operand 0 (8x8) has 8 columns but operand 1 (4x8) has 4 rows; they are summed over and must be equal
+func.func @concat_then_matmul_rows(%x: tensor<8x8xf16>) {
+  %o = kn.customized %x grid [1, 1, 1] block [32, 1, 1] forloop 1 {
+  ^bb0(%d: tensor<8x8xf16>):
+    %s = tb.input %d imap [-1, -1, -1] : tensor<8x8xf16> -> !tb.stensor<8x8xf16>
+    %a, %b = tb.split %s dim 0 : (!tb.stensor<8x8xf16>) -> (!tb.stensor<4x8xf16>, !tb.stensor<4x8xf16>)
+    %y = tb.concat_then_matmul %s, %s, %s, %b : (!tb.stensor<8x8xf16>, !tb.stensor<8x8xf16>, !tb.stensor<8x8xf16>, !tb.stensor<4x8xf16>) -> !tb.stensor<8x8xf16>
     tb.output %s omap [-1, -1, -1] : !tb.stensor<8x8xf16> -> tensor<8x8xf16>
   } : (tensor<8x8xf16>) -> tensor<8x8xf16>
   func.return

@@ -63,6 +63,23 @@ func.func @compute(%x: tensor<8x8xf16>, %y: tensor<1x8xf16>) {
   func.return
 }
 
+// CHECK-LABEL: func.func @rearrange
+// CHECK: %p, %q = tb.split %s dim 1 : (!tb.stensor<8x8xf16>) -> (!tb.stensor<8x3xf16>, !tb.stensor<8x5xf16>)
+// CHECK: %c = tb.concat %q, %p dim 1 : (!tb.stensor<8x5xf16>, !tb.stensor<8x3xf16>) -> !tb.stensor<8x8xf16>
+// CHECK: tb.concat_then_matmul %s, %c, %s, %s : (!tb.stensor<8x8xf16>, !tb.stensor<8x8xf16>, !tb.stensor<8x8xf16>, !tb.stensor<8x8xf16>) -> !tb.stensor<8x8xf16>
+// GENERIC: "tb.split"(%s) <{dim = 1 : i64}>
+func.func @rearrange(%x: tensor<8x8xf16>) {
+  %o = kn.customized %x grid [1, 1, 1] block [32, 1, 1] forloop 2 {
+  ^bb0(%dx: tensor<8x8xf16>):
+    %s = tb.input %dx imap [-1, -1, -1] : tensor<8x8xf16> -> !tb.stensor<8x8xf16>
+    %p, %q = tb.split %s dim 1 : (!tb.stensor<8x8xf16>) -> (!tb.stensor<8x3xf16>, !tb.stensor<8x5xf16>)
+    %c = tb.concat %q, %p dim 1 : (!tb.stensor<8x5xf16>, !tb.stensor<8x3xf16>) -> !tb.stensor<8x8xf16>
+    %m = tb.concat_then_matmul %s, %c, %s, %s : (!tb.stensor<8x8xf16>, !tb.stensor<8x8xf16>, !tb.stensor<8x8xf16>, !tb.stensor<8x8xf16>) -> !tb.stensor<8x8xf16>
+    tb.output %s omap [-1, -1, -1] : !tb.stensor<8x8xf16> -> tensor<8x8xf16>
+  } : (tensor<8x8xf16>) -> tensor<8x8xf16>
+  func.return
+}
+
 // CHECK-LABEL: func.func @running
 // CHECK: %m, %d = tb.reduction_max %s dim 1 : !tb.stensor<8x8xf16> -> (!tb.stensor<8x1xf32>, !tb.stensor<8x1xf32>)
 // CHECK: tb.rms_norm %s weight %row epsilon 2.500000e-01 : !tb.stensor<8x8xf16>, !tb.stensor<1x8xf16> -> !tb.stensor<8x8xf16>

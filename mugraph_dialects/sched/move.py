@@ -1,0 +1,162 @@
+"""Moving parts of buffers as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import DenseArrayBase, i64
+from xdsl.ir import SSAValue
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.cute import ComposedLayout
+from mugraph.dialects.cute.swizzle import Swizzle
+from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
+from mugraph.dialects.launch_extents import extents_of
+from mugraph.dialects.partition import LinearPartition
+from mugraph.dialects.sched.accesses import (
+    AccessError,
+    AccessKind,
+    HasThreadAccesses,
+    ThreadAccess,
+    plain_access,
+    stage_reference,
+)
+from mugraph.dialects.sched.kernel import enclosing_kernel
+from mugraph.dialects.sched.mappings import MappingError, iteration_layout, vector_stream
+from mugraph.dialects.sched.structure import verify_partition
+from mugraph.dialects.sched.types import LinearPartitionAttr, SharedType
+from mugraph.dialects.tensor_types import (
+    AnyLayout,
+    base_layout,
+    dims,
+    element_bytes_of,
+    element_type_of,
+    op_label,
+    resolved_layout_of,
+    shape_of,
+    strides_of,
+    value_label,
+)
+
+
+@irdl_op_definition
+class MoveOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
+    """Copies a whole buffer to a part of a larger one, or a part of a larger one to a whole one.
+
+    ``at`` is where the smaller buffer starts in the larger one.
+
+    ``sched.move %a to %b at [0, 8] by <128, vector 8, order [1, 0]> : ... to ...``
+    """
+
+    name = "sched.move"
+
+    source = operand_def(SharedType)
+    destination = operand_def(SharedType)
+    at = prop_def(DenseArrayBase.constr(i64))
+    partition = prop_def(LinearPartitionAttr)
+
+    assembly_format = (
+        "$source `to` $destination `at` $at `by` $partition attr-dict "
+        "`:` type($source) `to` type($destination)"
+    )
+
+    def __init__(
+        self,
+        source: SSAValue,
+        destination: SSAValue,
+        at: Sequence[int],
+        partition: LinearPartition,
+    ) -> None:
+        super().__init__(
+            operands=[source, destination],
+            properties={
+                "at": DenseArrayBase.from_list(i64, list(at)),
+                "partition": LinearPartitionAttr(partition),
+            },
+        )
+
+    @property
+    def start(self) -> tuple[int, ...]:
+        """Where the smaller buffer starts in the larger one."""
+        return extents_of(self.at)
+
+    @property
+    def part(self) -> SSAValue:
+        """The smaller of the two buffers."""
+        shapes = [shape_of(value.type) for value in self.operands]
+        is_source = all(one <= other for one, other in zip(*shapes, strict=True))
+        return self.source if is_source else self.destination
+
+    def layout_of_part(self, value: SSAValue) -> AnyLayout:
+        """The layout of what is moved, in either buffer, in the order of the partition."""
+        order = self.partition.data.order
+        layout = resolved_layout_of(value)
+        domain = shape_of(self.part.type)
+        within = iteration_layout(layout, shape_of(value.type), domain, order)
+        if value is self.part:
+            return within
+        strides = strides_of(layout)
+        offset = sum(at * stride for at, stride in zip(self.start, strides, strict=True))
+        if isinstance(within, ComposedLayout):
+            return ComposedLayout(within.swizzle, within.offset + offset, base_layout(within))
+        return ComposedLayout(Swizzle(0, 4, 3), offset, within) if offset else within
+
+    def buffers_read(self) -> Sequence[SSAValue]:
+        """The source."""
+        return [self.source]
+
+    def buffers_written(self) -> Sequence[SSAValue]:
+        """The destination, of which the parts that no other move writes stay undefined."""
+        return [self.destination]
+
+    def verify_(self) -> None:
+        """Checks that one buffer is a part of the other, and the partition."""
+        source, destination = (shape_of(value.type) for value in self.operands)
+        start = self.start
+        fits = len(source) == len(destination) == len(start)
+        part, whole = shape_of(self.part.type) if fits else (), destination
+        if fits and self.part is self.destination:
+            whole = source
+        if not fits or any(
+            at < 0 or at + extent > limit
+            for at, extent, limit in zip(start, part, whole, strict=True)
+        ):
+            raise VerifyException(
+                f"{op_label(self)}: neither of {dims(source)} and {dims(destination)} lies in the "
+                f"other one, starting at {list(start)}"
+            )
+        if element_type_of(self.source.type) != element_type_of(self.destination.type):
+            raise VerifyException(
+                f"{op_label(self)} moves elements as they are, but the source has "
+                f"{element_type_of(self.source.type)} and the destination "
+                f"{element_type_of(self.destination.type)}"
+            )
+        verify_partition(self, self.partition.data, self.part)
+
+    def shared_accesses(self) -> Sequence[SharedAccess]:
+        """Along the partition's first dimension, in its vectors."""
+        partition = self.partition.data
+        return [SharedAccess(value, partition.inner, partition.vector) for value in self.operands]
+
+    def thread_accesses(self) -> Sequence[ThreadAccess]:
+        """The source's vectors, then the destination's."""
+        kinds = (AccessKind.READ, AccessKind.WRITE)
+        return [self._access(operand, kind) for operand, kind in enumerate(kinds)]
+
+    def _access(self, operand: int, kind: AccessKind) -> ThreadAccess:
+        value, partition = self.operands[operand], self.partition.data
+        try:
+            stream = vector_stream(
+                self.layout_of_part(value),
+                partition.threads,
+                partition.vector,
+                element_bytes_of(value.type),
+                block=enclosing_kernel(self).threads,
+            )
+        except MappingError as error:
+            raise AccessError(f"{op_label(self)}: {value_label(value)}: {error}") from error
+        return plain_access(self, operand, kind, stage_reference(self), stream)
+
+
+__all__ = ["MoveOp"]

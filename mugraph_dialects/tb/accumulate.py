@@ -168,7 +168,7 @@ class ForloopAccumOp(AccumulatorOp, FusesWithProducer):
         )
 
     def verify_(self) -> None:
-        """As any accumulator; a root mean square is of floating-point numbers."""
+        """As any accumulator; all but sums are of floating-point numbers."""
         super().verify_()
         if self.kind.data not in (AccumulatorKind.NONE, AccumulatorKind.SUM):
             verify_no_integers(self, [self.input, self.result], "tb.cast")

@@ -51,7 +51,11 @@ class Probe:
         return self.wide_results.get(element, element)
 
 
-CONSTANTS = {"mul_scalar": "scalar = 0.5 : f32", "clamp": "low = -1.0 : f32, high = 1.0 : f32"}
+CONSTANTS = {
+    "mul_scalar": "scalar = 0.5 : f32",
+    "add_scalar": "scalar = 0.5 : f32",
+    "clamp": "low = -1.0 : f32, high = 1.0 : f32",
+}
 PRODUCT = Probe(((32, 64), (64, 32)), ((32, 32),), wide_results={"i8": "i32"})
 NARROWED = Probe(results=((32, 1),), properties="dim = 1 : i64")
 FOLDED = Probe(results=((32, 8),), properties="dim = 1 : i64")
@@ -69,6 +73,11 @@ def _elementwise() -> dict[str, Probe]:
 
 def _accumulator(kind: str, last: int) -> Probe:
     return Probe(results=((32, last),), properties=f"kind = #tb<accumulator {kind}>", in_loop=False)
+
+
+def _rescaled(kind: str, last: int) -> Probe:
+    properties = f"kind = #tb<rescaled {kind}>"
+    return Probe((EXTENTS, (32, 1)), ((32, last),), properties, in_loop=False)
 
 
 def probes() -> dict[str, Probe]:
@@ -92,6 +101,14 @@ def probes() -> dict[str, Probe]:
         "tb.forloop_accum none": _accumulator("none", 64),
         "tb.forloop_accum sum": _accumulator("sum", 1),
         "tb.forloop_accum rms": _accumulator("rms", 1),
+        "tb.forloop_accum mean": _accumulator("mean", 1),
+        "tb.forloop_accum max": _accumulator("max", 64),
+        "tb.forloop_accum_rescale none": _rescaled("none", 64),
+        "tb.forloop_accum_rescale sum": _rescaled("sum", 1),
+        "tb.reduction_max": Probe(results=((32, 1), (32, 1)), properties="dim = 1 : i64"),
+        "tb.concat": Probe((EXTENTS, EXTENTS), ((32, 128),), "dim = 1 : i64"),
+        "tb.split": Probe(results=((32, 16), (32, 48)), properties="dim = 1 : i64"),
+        "tb.concat_then_matmul": Probe(((32, 64), (32, 16), (64, 32), (16, 32)), ((32, 32),)),
         "tb.forloop_accum_sum_to_dimx_strided": Probe(results=((32, 8),), in_loop=False),
         "tb.forloop_accum_sum_to_dimx_contiguous": Probe(results=((32, 8),), in_loop=False),
     }

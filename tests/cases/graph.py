@@ -238,6 +238,26 @@ class Threadblock:
         shape = x.shape if kind in ("none", "max") else (*x.shape[:-1], 1)
         return self.op(f"forloop_accum {kind}", [x], shape, element=element)
 
+    def running_maximum(self, x: Tile, dim: int) -> tuple[Tile, Tile]:
+        """The running maximum along a dimension, and how far below it the one before was."""
+        shape = replaced(x.shape, dim, 1)
+        maximum, fall = (Tile(self.graph.fresh(), shape, x.element) for _ in range(2))
+        self.lines.append(
+            f"    {maximum.name}, {fall.name} = tb.reduction_max {x.name} dim {dim} : {x.type} -> "
+            f"({maximum.type}, {fall.type})"
+        )
+        return maximum, fall
+
+    def rescale(self, kind: str, x: Tile, factor: Tile) -> Tile:
+        """One of ``tb.forloop_accum_rescale``'s accumulators."""
+        shape = x.shape if kind == "none" else (*x.shape[:-1], 1)
+        result = Tile(self.graph.fresh(), shape, x.element)
+        self.lines.append(
+            f"    {result.name} = tb.forloop_accum_rescale {kind} {x.name} by {factor.name} : "
+            f"({x.type}, {factor.type}) -> {result.type}"
+        )
+        return result
+
     def output(
         self,
         tile: Tile,

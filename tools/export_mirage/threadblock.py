@@ -15,6 +15,7 @@ from mugraph.dialects.precision import HasPrecision
 from mugraph.dialects.tb import NOT_SPLIT
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.tools.export_mirage.records import Record, Tensors, refuse, xyz
+from mugraph.tools.import_mirage.generations import OWN_FUNCTIONS
 
 DEFAULT_REDUCTION_DIMX = 64
 """What Mirage's searches set where nothing reduces to it."""
@@ -174,6 +175,8 @@ def threadblock_fields(op: Operation, generation: int) -> tuple[str, Record]:
 @threadblock_fields.register
 def _(op: tb.ElementwiseOp, generation: int) -> tuple[str, Record]:
     assert isinstance(op, FunctionOperator)  # all of them are
+    if op.FUNCTION in OWN_FUNCTIONS:
+        raise refuse(op, "Mirage's format has no such threadblock operator.")
     return f"tb_{op.FUNCTION}_op", constants_of(op)
 
 
@@ -189,6 +192,8 @@ def _(op: tb.CastOp, generation: int) -> tuple[str, Record]:
 
 @threadblock_fields.register
 def _(op: tb.RmsNormOp, generation: int) -> tuple[str, Record]:
+    if op.weight is not None or op.epsilon_value:
+        raise refuse(op, "its weight or epsilon has no place in Mirage's format.")
     return "tb_rms_norm_op", {}
 
 
@@ -229,6 +234,36 @@ def _(op: Operation, generation: int) -> tuple[str, Record]:
 @threadblock_fields.register
 def _(op: tb.ForloopAccumOp, generation: int) -> tuple[str, Record]:
     return accumulator_kind(ACCUMULATOR_NAMES[str(op.kind.data)], generation), {}
+
+
+RESCALED_NAMES: dict[str, str] = {"none": "nored_rescale", "sum": "red_ld_sum_rescale"}
+"""Mirage's names of the kinds of ``tb.forloop_accum_rescale``, without their prefix."""
+
+
+@threadblock_fields.register
+def _(op: tb.ForloopAccumRescaleOp, generation: int) -> tuple[str, Record]:
+    return accumulator_kind(RESCALED_NAMES[str(op.kind.data)], generation), {}
+
+
+@threadblock_fields.register
+def _(op: tb.ReductionMaxOp, generation: int) -> tuple[str, Record]:
+    dim = op.reduced_dim
+    expect_named_dim(op, dim)
+    return f"tb_reduction_{dim}_max_op", {"reduce_dim": dim, "reduce_size": -1}
+
+
+@threadblock_fields.register
+def _(op: tb.ConcatOp, generation: int) -> tuple[str, Record]:
+    dim = op.joined_dim
+    expect_named_dim(op, dim)
+    if len(op.inputs) != 2:
+        raise refuse(op, f"it joins {len(op.inputs)} tiles; Mirage's format joins two.")
+    return f"tb_concat_{dim}_op", {"concat_dim": dim}
+
+
+@threadblock_fields.register
+def _(op: tb.ConcatThenMatmulOp, generation: int) -> tuple[str, Record]:
+    return "tb_concat_then_matmul_op", {}
 
 
 @threadblock_fields.register

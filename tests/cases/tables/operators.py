@@ -57,6 +57,7 @@ UNARY: dict[str, Unary] = {
     "square": Unary(np.square),
     "sqrt": Unary(np.sqrt, Range(0.25, 9)),
     "log": Unary(np.log, Range(0.25, 9)),
+    "add_scalar": Unary(lambda x: x + 0.375, more="by 0.375"),
     "mul_scalar": Unary(lambda x: x * -0.375, more="by -0.375"),
     "clamp": Unary(lambda x: np.clip(x, -0.5, 1.25), more="from -0.5 to 1.25"),
 }
@@ -67,6 +68,7 @@ BINARY: dict[str, tuple[Callable[[Array, Array], Array], Range, Range]] = {
     "mul": (np.multiply, Range(-2, 2), Range(-2, 2)),
     "div": (np.divide, Range(-2, 2), Range(0.5, 2)),
     "pow": (np.power, Range(0.25, 2), Range(-2, 2)),
+    "max": (np.maximum, Range(-2, 2), Range(-2, 2)),
 }
 
 
@@ -294,7 +296,9 @@ def accumulator_cases(element: str) -> Iterator[Case]:
     references: dict[str, Callable[[Array], Array]] = {
         "none": lambda x: over_loop(x).sum(axis=0),
         "sum": lambda x: x.sum(axis=1, keepdims=True),
+        "mean": lambda x: x.mean(axis=1, keepdims=True),
         "rms": rms,
+        "max": lambda x: over_loop(x).max(axis=0),
     }
     for kind, reference in references.items():
         yield Case(
@@ -326,6 +330,68 @@ def accumulator(element: str, kind: str) -> str:
     return graph.text(*body.close())
 
 
+def rescaled(element: str, kind: str) -> str:
+    """A sum that is rescaled by the exponential of a running maximum's falls."""
+    graph = Graph()
+    x = graph.input(*SHAPE, element=element)
+    body = graph.customized(GRID, BLOCKS[element], FORLOOP)
+    tile = body.input(x, (0, -1, -1), 1)
+    maximum, fall = body.running_maximum(tile, 1)
+    weights = body.unary("exp", body.binary("sub", tile, maximum))
+    factor = body.unary("exp", fall)
+    body.output(body.rescale(kind, weights, factor), (0, -1, -1))
+    return graph.text(*body.close())
+
+
+def rescaled_cases(element: str) -> Iterator[Case]:
+    """Sums of exponentials below the maximum of a row, wherever in the loop that comes."""
+
+    def weights(x: Array) -> Array:
+        return over_loop(np.exp(x - x.max(axis=1, keepdims=True)))
+
+    references: dict[str, Callable[[Array], Array]] = {
+        "none": lambda x: weights(x).sum(axis=0),
+        "sum": lambda x: weights(x).sum(axis=(0, 2)).reshape(-1, 1),
+    }
+    for kind, reference in references.items():
+        yield Case(
+            *("tb_operators", f"rescale-{kind}-{element}", rescaled(element, kind)),
+            *((Range(-8, 8),), reference),
+            sanitize=True,
+        )
+
+
+def rearranging_cases(element: str) -> Iterator[Case]:
+    """Tiles put together and cut, and a product of tiles that would have to be put together."""
+
+    def join(body, x):  # type: ignore[no-untyped-def]
+        first, second = body.op_of_many("split", [x], [(8, 3), (8, 7)], "dim 1")
+        return body.op_of_many("concat", [second, first], [(8, 10)], "dim 1")[0]
+
+    yield Case(
+        *("tb_operators", f"split-concat-{element}", in_loop(element, join), (Range(),)),
+        lambda x: np.roll(over_loop(x), 7, axis=2).sum(axis=0),
+        sanitize=True,
+    )
+    if element not in TILE_PRODUCTS:
+        return
+    graph = Graph()
+    shapes = ((24, 32), (24, 8), (32, 16), (8, 16))
+    inputs = [graph.input(*shape, element=element) for shape in shapes]
+    body = graph.customized(GRID, (128, 1, 1), 1)
+    tiles = [
+        body.input(tensor, (0, -1, -1) if tensor.shape[0] == 24 else (-1, -1, -1))
+        for tensor in inputs
+    ]
+    product = body.op_of_many("concat_then_matmul", tiles, [(8, 16)])[0]
+    body.output(body.accumulate("none", product), (0, -1, -1))
+    yield Case(
+        *("tb_operators", f"concat_then_matmul-{element}", graph.text(*body.close())),
+        *((Range(),) * 4, lambda a1, a2, b1, b2: a1 @ b1 + a2 @ b2),
+        sanitize=True,
+    )
+
+
 def cases() -> Iterator[Case]:
     """Every operator with every type."""
     for element in TYPES:
@@ -335,3 +401,5 @@ def cases() -> Iterator[Case]:
         yield from whole_tensor_cases(element)
         yield from reduction_cases(element)
         yield from accumulator_cases(element)
+        yield from rescaled_cases(element)
+        yield from rearranging_cases(element)

@@ -373,7 +373,7 @@ def rearranging_cases(element: str) -> Iterator[Case]:
         lambda x: np.roll(over_loop(x), 7, axis=2).sum(axis=0),
         sanitize=True,
     )
-    if element not in TILE_PRODUCTS:
+    if element != "f16":
         return
     graph = Graph()
     shapes = ((24, 32), (24, 8), (32, 16), (8, 16))

@@ -134,7 +134,7 @@ def test_functions_listed_as_zero_at_zero_are() -> None:
         constants = (2.0,) * len(UNARY_FUNCTIONS[name].constants) if name in UNARY_FUNCTIONS else ()
         function = ScalarFunction(name, constants)
         assert apply_function(function, *[zero] * function.arity) == 0, name
-    for name in set(SCALAR_FUNCTIONS) - ZERO_AT_ZERO - {"clamp"}:
+    for name in set(SCALAR_FUNCTIONS) - ZERO_AT_ZERO - {"clamp", "add_scalar"}:
         function = ScalarFunction(name)
         with np.errstate(all="ignore"):
             value = apply_function(function, *[zero] * function.arity)

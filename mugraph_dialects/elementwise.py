@@ -75,20 +75,8 @@ BINARY_FUNCTIONS: dict[str, FunctionDescription] = {
 """Functions of two numbers."""
 
 ZERO_AT_ZERO = frozenset(
-    {
-        "identity",
-        "silu",
-        "gelu",
-        "relu",
-        "square",
-        "sqrt",
-        "mul_scalar",
-        "add",
-        "sub",
-        "mul",
-        "max",
-        "mul_add",
-    }
+    {"identity", "silu", "gelu", "relu", "square", "sqrt", "mul_scalar"}
+    | {"add", "sub", "mul", "max", "mul_add"}
 )
 """Functions that are 0 where all their operands are."""
 

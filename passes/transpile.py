@@ -26,8 +26,8 @@ def transpile_pipeline(
 ) -> tuple[ModulePass, ...]:
     """The passes of ``--transpile`` in order, for other pipelines to take parts of."""
     steps: tuple[ModulePass, ...] = (
-        InsertCopiesPass(),
         *((OnlineSoftmaxPass(),) if online_softmax else ()),
+        InsertCopiesPass(),
         DecomposeThreadblockPass(),
         MaskRaggedPass(),
         FuseThreadblockPass(),

@@ -106,6 +106,14 @@ class FusesWithProducer(Operation, ABC):
         """``epilogue`` followed by this operator; ``None`` where it cannot be a step."""
 
 
+class SharesMemory(Operation, ABC):
+    """An operator whose results lie in the memory of operands: no kernel writes them."""
+
+    @abstractmethod
+    def memory_of(self, result: SSAValue) -> SSAValue:
+        """The operand in whose memory a result lies."""
+
+
 class HasWorkspace(Operation, ABC):
     """An operator that writes tensors to device memory.
 

@@ -16,7 +16,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
-from mugraph.dialects.interfaces import HasWorkspace
+from mugraph.dialects.interfaces import HasWorkspace, SharesMemory
 from mugraph.dialects.kn.workspace import NOT_IN_WORKSPACE, WORKSPACE_BYTES
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
@@ -71,10 +71,20 @@ def lifetimes_of(function: FuncOp, values: Sequence[SSAValue]) -> list[Lifetime]
     lifetimes: list[Lifetime] = []
     for value in values:
         born = position[value.owner] if isinstance(value.owner, Operation) else 0
-        lifetimes.append(
-            Lifetime(born, max([born, *(position[use.operation] for use in value.uses)]))
-        )
+        readers = (position[use.operation] for seen in views_of(value) for use in seen.uses)
+        lifetimes.append(Lifetime(born, max([born, *readers])))
     return lifetimes
+
+
+def views_of(value: SSAValue) -> list[SSAValue]:
+    """The values that lie in the memory of a DTensor, itself first."""
+    found = [value]
+    for seen in found:
+        for use in seen.uses:
+            op = use.operation
+            if isinstance(op, SharesMemory):
+                found += [result for result in op.results if op.memory_of(result) is seen]
+    return found
 
 
 def plan_dtensor_memory(

@@ -27,7 +27,7 @@ from mugraph.dialects.alignment import (
     result_alignment,
 )
 from mugraph.dialects.element_types import is_integer
-from mugraph.dialects.interfaces import HasWorkspace
+from mugraph.dialects.interfaces import HasWorkspace, SharesMemory
 from mugraph.dialects.kn.workspace import WORKSPACE_BYTES
 from mugraph.dialects.tensor_types import (
     element_type_of,
@@ -96,8 +96,15 @@ def find_places(function: FuncOp) -> dict[SSAValue, str]:
                 f"result {index} of {op_label(function)} repeats an earlier result "
                 f"({value_label(value)}); run --insert-copies first"
             )
+        if isinstance(value.owner, SharesMemory):
+            raise CodegenError(
+                f"result {index} of {op_label(function)} is {op_label(value.owner)}, which no "
+                "kernel writes: return a 'kn.copy' of it"
+            )
         places[value] = f"output_tensors.at({index})"
-    for op in function.walk():
+    for op in function.body.block.ops:
+        if isinstance(op, SharesMemory):
+            places |= {result: places[op.memory_of(result)] for result in op.results}
         if not isinstance(op, HasWorkspace):
             continue
         for result, offset in zip(op.results, op.workspace_offsets() or (), strict=False):
@@ -112,6 +119,11 @@ def print_host_operation(op: Operation, printer: HostPrinter) -> None:
     raise CodegenError(
         f"the CUDA target cannot print {op_label(op)}; print a module that --transpile made"
     )
+
+
+@print_host_operation.register
+def _(op: kn.ViewOp, printer: HostPrinter) -> None:
+    printer.writer.line(f"// {value_label(op.result)} is in the memory of {value_label(op.input)}")
 
 
 @print_host_operation.register

@@ -42,6 +42,7 @@ from mugraph.dialects.kn.kernel import KernelOp, MovesElements
 from mugraph.dialects.kn.phases import Phase, accumulates, is_loop_invariant_input, phases_of
 from mugraph.dialects.kn.rearrange import ChunkOp, ConcatOp, CopyOp, PartsOp, SplitOp
 from mugraph.dialects.kn.reduce import ReductionOp, RmsNormOp
+from mugraph.dialects.kn.view import ViewOp
 from mugraph.dialects.kn.workspace import NOT_IN_WORKSPACE, WorkspaceOp
 
 Kn = Dialect(
@@ -56,6 +57,7 @@ Kn = Dialect(
         ConcatOp,
         SplitOp,
         ChunkOp,
+        ViewOp,
         AllReduceOp,
         CustomizedOp,
     ],
@@ -104,6 +106,7 @@ __all__ = [
     "SquareOp",
     "SubOp",
     "UnaryOp",
+    "ViewOp",
     "WorkspaceOp",
     "accumulates",
     "is_loop_invariant_input",

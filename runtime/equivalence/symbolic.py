@@ -222,6 +222,18 @@ class Symbolic:
         (form,) = self.read((operand, read))
         return self.tensor(places, form)
 
+    def permuted(
+        self, shape: Sequence[int], dims: Sequence[int | None], operand: SymbolicTensor
+    ) -> SymbolicTensor:
+        """The operand with its dimensions in another order; ``None`` for one of extent 1."""
+        places = self.places(shape)
+        read = [ZERO] * len(operand.digits)
+        for place, dim in zip(places, dims, strict=True):
+            if dim is not None:
+                read[dim] = place
+        (form,) = self.read((operand, read))
+        return self.tensor(places, form)
+
     def map(
         self, function: Callable[[NormalForm], NormalForm], operand: SymbolicTensor
     ) -> SymbolicTensor:
@@ -448,6 +460,11 @@ def results_of(function: FuncOp, symbolic: Symbolic) -> list[SymbolicTensor]:
                 results = [kernel_rms_norm(symbolic, op, *operands)]
             case kn.CopyOp():
                 results = operands
+            case kn.ViewOp():
+                dims = op.permuted_dims()
+                if dims is None:
+                    raise NoProofError(f"{op_label(op)} regroups dimensions; it has no normal form")
+                results = [symbolic.permuted(shape_of(op.result.type), dims, *operands)]
             case kn.PartsOp():
                 results = [
                     symbolic.part(shape_of(part.type), start, *operands)

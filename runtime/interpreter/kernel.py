@@ -102,6 +102,12 @@ class KernelFunctions(InterpreterFunctions):
     run_split = impl(kn.SplitOp)(run_moves)
     run_chunk = impl(kn.ChunkOp)(run_moves)
 
+    @impl(kn.ViewOp)
+    def run_view(self, interpreter: Interpreter, op: kn.ViewOp, args: PythonValues) -> PythonValues:
+        """The operand's elements where the result's layout finds them."""
+        (value,) = args
+        return (value.reshape(math.prod(shape_of(op.input.type)))[op.source_indices()],)
+
     @impl(kn.CustomizedOp)
     def run_customized(
         self, interpreter: Interpreter, op: kn.CustomizedOp, args: PythonValues

@@ -1,0 +1,134 @@
+"""The same memory as a tensor of other extents: transposes, reshapes and broadcasts for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.interfaces import HasLayoutConstraints, SharesMemory
+from mugraph.dialects.layout_problem import LayoutProblem
+from mugraph.dialects.tensor_types import (
+    element_type_of,
+    layout_of,
+    op_label,
+    resolved_layout_of,
+    shape_of,
+    strides_of,
+    value_label,
+)
+
+
+@irdl_op_definition
+class ViewOp(IRDLOperation, SharesMemory, HasLayoutConstraints):
+    """A tensor's memory under another layout; no kernel runs.
+
+    Both types have their layouts, which fixes them.  The element at a coordinate of the result is
+    the operand's element at the same offset; every offset of the result must be one of the
+    operand's.  A transpose of a row-major matrix::
+
+        %t = kn.view %x : tensor<4x6xf16, #cute.layout<(4,6):(6,1)>>
+                       -> tensor<6x4xf16, #cute.layout<(6,4):(1,6)>>
+    """
+
+    name = "kn.view"
+
+    input = operand_def(TensorType)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    assembly_format = "$input attr-dict `:` type($input) `->` type($result)"
+
+    def __init__(self, operand: SSAValue, result_type: Attribute) -> None:
+        super().__init__(operands=[operand], result_types=[result_type])
+
+    def memory_of(self, result: SSAValue) -> SSAValue:
+        """The operand."""
+        return self.input
+
+    def add_layout_constraints(self, problem: LayoutProblem) -> None:
+        """None: both layouts stand in the types."""
+
+    def verify_(self) -> None:
+        """Checks element types, that both have layouts, and that the operand has every address."""
+        source, target = element_type_of(self.input.type), element_type_of(self.result.type)
+        if source != target:
+            raise VerifyException(
+                f"{op_label(self)} sees elements of {source} as {target}; insert a 'kn.cast'"
+            )
+        for value in (self.input, self.result):
+            if layout_of(value.type) is None:
+                raise VerifyException(
+                    f"{op_label(self)}: {value_label(value)} has no layout; a view is of memory "
+                    "whose layout is known: write #cute.layout<...> in its type"
+                )
+        source_layout, result_layout = (layout_of(value.type) for value in self._both)
+        assert source_layout is not None and result_layout is not None
+        if source_layout.size() == source_layout.cosize() >= result_layout.cosize():
+            # Without holes, and at least as long: every offset is there.
+            return
+        self.source_indices()
+
+    @property
+    def _both(self) -> tuple[SSAValue, SSAValue]:
+        return self.input, self.result
+
+    def source_indices(self) -> npt.NDArray[np.int64]:
+        """For each element of the result, which of the operand it is, counted in row-major order.
+
+        Raises ``VerifyException`` where one has no such element.
+        """
+        source, target = (_offsets(value) for value in self._both)
+        index_of = np.full(int(source.max()) + 1, -1, np.int64)
+        index_of[source.ravel()] = np.arange(source.size)
+        inside = target <= source.max()
+        found = np.where(inside, index_of[np.where(inside, target, 0)], -1)
+        if (found < 0).any():
+            self._refuse(int(target.ravel()[int((found < 0).argmax())]))
+        return found
+
+    def permuted_dims(self) -> tuple[int | None, ...] | None:
+        """For each dimension of the result, which of the operand's it is.
+
+        ``None`` in it for a dimension of extent 1; ``None`` where the view is no permutation of
+        dimensions.
+        """
+        extents, strides = shape_of(self.input.type), strides_of(resolved_layout_of(self.input))
+        left = {dim: pair for dim, pair in enumerate(zip(extents, strides, strict=True))}
+        left = {dim: pair for dim, pair in left.items() if pair[0] > 1}
+        found: list[int | None] = []
+        result_strides = strides_of(resolved_layout_of(self.result))
+        for pair in zip(shape_of(self.result.type), result_strides, strict=True):
+            dim = next((dim for dim, other in left.items() if other == pair), None)
+            if dim is not None:
+                del left[dim]
+            elif pair[0] > 1:
+                return None
+            found.append(dim)
+        return None if left else tuple(found)
+
+    def _refuse(self, offset: int) -> None:
+        raise VerifyException(
+            f"{op_label(self)}: the result has an element at offset {offset}, where the operand "
+            f"({value_label(self.input)}) has none"
+        )
+
+
+def _offsets(value: SSAValue) -> npt.NDArray[np.int64]:
+    """The offset in elements of every coordinate, as an array of the tensor's extents."""
+    shape = shape_of(value.type)
+    return _offsets_of(shape, strides_of(resolved_layout_of(value)))
+
+
+def _offsets_of(shape: Sequence[int], strides: Sequence[int]) -> npt.NDArray[np.int64]:
+    offsets = np.zeros((1,) * len(shape), np.int64)
+    for dim, (extent, stride) in enumerate(zip(shape, strides, strict=True)):
+        along = [extent if other == dim else 1 for other in range(len(shape))]
+        offsets = offsets + (np.arange(extent, dtype=np.int64) * stride).reshape(along)
+    return offsets

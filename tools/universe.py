@@ -22,6 +22,7 @@ DIALECTS = {
 
 # In the order in which `--transpile` runs them, `transpile` itself last.
 PASSES = {
+    "convert-linalg-to-kn": "mugraph.passes.convert_linalg_to_kn:ConvertLinalgToKnPass",
     "insert-copies": "mugraph.passes.insert_copies:InsertCopiesPass",
     "online-softmax": "mugraph.passes.online_softmax:OnlineSoftmaxPass",
     "decompose-threadblock": "mugraph.passes.decompose_threadblock:DecomposeThreadblockPass",

@@ -1,0 +1,91 @@
+"""``--convert-linalg-to-kn``: tensor programs of other front ends become kernel graphs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import linalg, tensor
+from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+from xdsl.utils.exceptions import PassFailedException
+
+from mugraph.dialects.tensor_types import op_label
+from mugraph.passes.convert_linalg_to_kn.bodies import UnconvertibleError
+from mugraph.passes.convert_linalg_to_kn.convert import convert, require_static_floats
+
+__all__ = ["ConvertLinalgToKnPass", "convert_linalg_to_kn"]
+
+_SOURCE_DIALECTS = ("linalg", "tensor")
+_MAKES_OPERANDS = (linalg.FillOp, tensor.EmptyOp, ConstantOp)
+"""What only makes what others start from; it goes when nothing uses it any more."""
+
+
+def convert_linalg_to_kn(function: FuncOp) -> list[str]:
+    """Converts what it can; returns a sentence for every operator that stays, saying why."""
+    left: list[str] = []
+    for op in tuple(function.body.ops if len(function.body.blocks) == 1 else ()):
+        if op.dialect_name() not in _SOURCE_DIALECTS or isinstance(op, _MAKES_OPERANDS):
+            continue
+        try:
+            require_static_floats(op)
+            operators, values = convert(op)
+        except UnconvertibleError as reason:
+            left.append(f"{op_label(op)} stays, because {reason}")
+            continue
+        hints = [result.name_hint for result in op.results]
+        Rewriter.replace_op(op, operators, values)
+        for value, hint in zip(values, hints, strict=True):
+            value.name_hint = value.name_hint or hint
+    _remove_unused(function)
+    function.update_function_type()
+    return left
+
+
+def _remove_unused(function: FuncOp) -> None:
+    """Removes what made operands of converted operators, and nothing else."""
+    for op in reversed(tuple(function.walk())):
+        unused = not any(tuple(result.uses) for result in op.results)
+        if isinstance(op, _MAKES_OPERANDS) and unused:
+            Rewriter.erase_op(op)
+
+
+@dataclass(frozen=True)
+class ConvertLinalgToKnPass(ModulePass):
+    """Turns named ``linalg`` operators, generics and ``tensor`` operators into ``kn``.
+
+    Converted are, on static shapes and floating-point elements: ``linalg.matmul`` and generics that
+    are products of matrices (any order of dimensions, batches); sums over dimensions
+    (``linalg.reduce``, generics); element-wise named operators and generics, whose scalar
+    expressions are brought into a normal form in which relu, gelu, silu, sigmoid and clamp are
+    recognised; ``linalg.transpose``, ``tensor.expand_shape`` and ``collapse_shape``, which become
+    ``kn.view`` and fix the layout of what they look at to row-major; ``tensor.concat`` and
+    ``tensor.extract_slice`` along one dimension.
+
+    Everything else stays as it is, also operators of other dialects; with ``strict=true`` that is
+    an error which names the first operator and the reason.
+
+    Before::
+
+        %0 = linalg.matmul ins(%x, %w : tensor<4x8xf16>, tensor<8x2xf16>)
+                           outs(%zeros : tensor<4x2xf16>) -> tensor<4x2xf16>
+
+    After::
+
+        %0 = kn.matmul %x, %w : (tensor<4x8xf16>, tensor<8x2xf16>) -> tensor<4x2xf16>
+    """
+
+    name = "convert-linalg-to-kn"
+
+    strict: bool = False
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Converts in every function of the module."""
+        for function in op.walk():
+            if isinstance(function, FuncOp) and not function.is_declaration:
+                left = convert_linalg_to_kn(function)
+                if left and self.strict:
+                    raise PassFailedException(f"--convert-linalg-to-kn: {left[0]}")

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import linalg, tensor
+from xdsl.dialects import tensor
 from xdsl.dialects.arith import ConstantOp
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.dialects.func import FuncOp
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
@@ -16,6 +18,7 @@ from xdsl.utils.exceptions import PassFailedException
 from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.convert_linalg_to_kn.bodies import UnconvertibleError
 from mugraph.passes.convert_linalg_to_kn.convert import convert, require_static_floats
+from mugraph.passes.convert_linalg_to_kn.emit import Tensors
 
 __all__ = ["ConvertLinalgToKnPass", "convert_linalg_to_kn"]
 
@@ -26,31 +29,49 @@ _MAKES_OPERANDS = (linalg.FillOp, tensor.EmptyOp, ConstantOp)
 
 def convert_linalg_to_kn(function: FuncOp) -> list[str]:
     """Converts what it can; returns a sentence for every operator that stays, saying why."""
-    left: list[str] = []
+    tensors = Tensors()
+    reasons: dict[Operation, UnconvertibleError] = {}
     for op in tuple(function.body.ops if len(function.body.blocks) == 1 else ()):
         if op.dialect_name() not in _SOURCE_DIALECTS or isinstance(op, _MAKES_OPERANDS):
             continue
         try:
             require_static_floats(op)
-            operators, values = convert(op)
+            operators, values = convert(op, tensors)
         except UnconvertibleError as reason:
-            left.append(f"{op_label(op)} stays, because {reason}")
+            reasons[op] = reason
             continue
+        for result, value in zip(op.results, values, strict=True):
+            tensors.rename(result, value)
         hints = [result.name_hint for result in op.results]
         Rewriter.replace_op(op, operators, values)
         for value, hint in zip(values, hints, strict=True):
             value.name_hint = value.name_hint or hint
     _remove_unused(function)
     function.update_function_type()
-    return left
+    return [
+        f"{op_label(op)} stays, because {reason}"
+        for op, reason in reasons.items()
+        if op.parent is not None
+    ]
 
 
 def _remove_unused(function: FuncOp) -> None:
-    """Removes what made operands of converted operators, and nothing else."""
+    """Removes operators on tensors that nothing uses any more."""
     for op in reversed(tuple(function.walk())):
         unused = not any(tuple(result.uses) for result in op.results)
-        if isinstance(op, _MAKES_OPERANDS) and unused:
+        if unused and (isinstance(op, _MAKES_OPERANDS) or _is_on_tensors(op)):
             Rewriter.erase_op(op)
+
+
+def _is_on_tensors(op: Operation) -> bool:
+    """Whether an operator only computes tensors from tensors; then it may go when unused."""
+    known = op.dialect_name() in (*_SOURCE_DIALECTS, "kn")
+    values = (*op.operands, *op.results)
+    return known and bool(op.results) and all(_is_no_memref(value) for value in values)
+
+
+def _is_no_memref(value: SSAValue) -> bool:
+    return not isinstance(value.type, MemRefType)
 
 
 @dataclass(frozen=True)

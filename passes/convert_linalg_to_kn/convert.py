@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from functools import singledispatch
 from typing import cast
 
-from xdsl.dialects import linalg, tensor
+from xdsl.dialects import tensor
 from xdsl.dialects.builtin import AnyFloat, TensorType
+from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
+from xdsl.utils.hints import isa
 
 from mugraph.dialects import kn
 from mugraph.dialects.tensor_types import element_type_of, shape_of
@@ -18,8 +20,15 @@ from mugraph.passes.convert_linalg_to_kn.bodies import (
     constant_of,
     expression_of,
 )
-from mugraph.passes.convert_linalg_to_kn.emit import Emitter
-from mugraph.passes.convert_linalg_to_kn.expressions import Argument, Call, Expression, call
+from mugraph.passes.convert_linalg_to_kn.emit import Emitter, Tensors
+from mugraph.passes.convert_linalg_to_kn.expressions import (
+    Argument,
+    Call,
+    Constant,
+    Expression,
+    call,
+    substituted,
+)
 from mugraph.passes.convert_linalg_to_kn.views import arranged, reshaped
 
 _Named = linalg.AddOp | linalg.SubOp | linalg.MulOp | linalg.ExpOp | linalg.LogOp | linalg.SqrtOp
@@ -29,7 +38,7 @@ Conversion = tuple[list[Operation], list[SSAValue]]
 
 
 @singledispatch
-def convert(op: Operation) -> Conversion:
+def convert(op: Operation, tensors: Tensors) -> Conversion:
     """The operators that compute what ``op`` does.
 
     Raises :class:`UnconvertibleError` where kn has none.  A conversion may give values the layout
@@ -41,15 +50,14 @@ def convert(op: Operation) -> Conversion:
 def require_static_floats(op: Operation) -> None:
     """Raises where a tensor has a dynamic extent or elements that are no floating-point numbers."""
     for value in (*op.operands, *op.results):
-        type_ = cast(Attribute, value.type)
-        if not isinstance(type_, TensorType):
+        if not isa(value.type, TensorType[Attribute]) or constant_of(value) is not None:
             continue
-        type_ = cast(TensorType[Attribute], type_)
-        if any(extent < 0 for extent in type_.get_shape()):
+        shape, element_type = value.type.get_shape(), value.type.element_type
+        if any(extent < 0 for extent in shape):
             raise UnconvertibleError("it has a dynamic extent; µGraphs need static ones")
-        if not isinstance(type_.element_type, AnyFloat):
-            raise UnconvertibleError(f"it has elements of type {type_.element_type}")
-        if not type_.get_shape():
+        if not isinstance(element_type, AnyFloat):
+            raise UnconvertibleError(f"it has elements of type {element_type}")
+        if not shape:
             raise UnconvertibleError("it has a tensor of rank 0")
 
 
@@ -83,21 +91,39 @@ def _places(dims: Sequence[int | None], wanted: Sequence[int]) -> list[int | Non
 
 
 def _elementwise(
-    expression: Expression, inputs: Sequence[SSAValue], result: SSAValue, before: list[Operation]
+    expression: Expression,
+    inputs: Sequence[SSAValue],
+    result: SSAValue,
+    before: list[Operation],
+    tensors: Tensors,
 ) -> Conversion:
     """Operators for a scalar expression of tensors that are arranged as the result already."""
-    emitter = Emitter(inputs, element_type_of(result.type))
-    value = emitter.emit(expression)
+    element_type = element_type_of(result.type)
+    numbers = [constant_of(operand) for operand in inputs]
+    types = {
+        element_type_of(operand.type)
+        for operand, number in zip(inputs, numbers, strict=True)
+        if number is None
+    }
+    if types - {element_type}:
+        raise UnconvertibleError("its operands and result have different element types")
+    arguments = [
+        tensors.expression_of(operand) if number is None else Constant(number)
+        for operand, number in zip(inputs, numbers, strict=True)
+    ]
+    composed = substituted(expression, arguments)
+    # Also where it cannot be computed alone: what uses it may be recognised as a whole.
+    tensors.expressions[result] = composed
+    emitter = Emitter(tensors, element_type)
+    value = emitter.emit(composed)
     if shape_of(value.type) != shape_of(result.type):
         raise UnconvertibleError("its result is larger than what it computes; kn has no broadcast")
-    types = {element_type_of(operand.type) for operand in inputs}
-    if types - {emitter.element_type}:
-        raise UnconvertibleError("its operands and result have different element types")
+    emitter.commit()
     return [*before, *emitter.operators], [value]
 
 
 @convert.register
-def _(op: linalg.GenericOp) -> Conversion:
+def _(op: linalg.GenericOp, tensors: Tensors) -> Conversion:
     kinds = [kind.data.value for kind in op.iterator_types]
     maps = [_dims_of(map_.data) for map_ in op.indexing_maps]
     if len(op.outputs) != 1 or len(op.res) != 1:
@@ -109,11 +135,13 @@ def _(op: linalg.GenericOp) -> Conversion:
         expression = expression_of(op.body.block, len(op.inputs))
         views: list[Operation] = []
         inputs = [
-            arranged(value, _places(dims, range(len(kinds))), views)
+            value
+            if constant_of(value) is not None
+            else arranged(value, _places(dims, range(len(kinds))), views, tensors)
             for value, dims in zip(op.inputs, read, strict=True)
         ]
-        return _elementwise(expression, inputs, op.res[0], views)
-    return _contraction(op, kinds, read, written)
+        return _elementwise(expression, inputs, op.res[0], views, tensors)
+    return _contraction(op, kinds, read, written, tensors)
 
 
 def _contraction(
@@ -121,6 +149,7 @@ def _contraction(
     kinds: Sequence[str],
     read: Sequence[Sequence[int | None]],
     written: Sequence[int | None],
+    tensors: Tensors,
 ) -> Conversion:
     """A sum of an operand, or of the products of two, over the reduction dimensions."""
     reduced = [dim for dim, kind in enumerate(kinds) if kind == "reduction"]
@@ -133,15 +162,19 @@ def _contraction(
         if list(written) != [dim for dim in range(len(kinds)) if dim not in reduced]:
             raise UnconvertibleError("its output is not indexed by all other dimensions in order")
         operators: list[Operation] = []
-        value = arranged(op.inputs[0], _places(read[0], range(len(kinds))), operators)
-        return _sum(value, reduced, op.res[0], operators)
+        value = arranged(op.inputs[0], _places(read[0], range(len(kinds))), operators, tensors)
+        return _sum(value, reduced, op.res[0], operators, tensors)
     if expression == call("add", old, call("mul", Argument(0), Argument(1))):
-        return _product(op, reduced, read, written)
+        return _product(op, reduced, read, written, tensors)
     raise UnconvertibleError("its body is neither a sum nor a sum of products")
 
 
 def _sum(
-    value: SSAValue, dims: Sequence[int], result: SSAValue, operators: list[Operation]
+    value: SSAValue,
+    dims: Sequence[int],
+    result: SSAValue,
+    operators: list[Operation],
+    tensors: Tensors,
 ) -> Conversion:
     """One kn.reduction a dimension, then the tensor without them."""
     for dim in dims:
@@ -150,7 +183,7 @@ def _sum(
         reduction = kn.ReductionOp(value, dim, TensorType(element_type_of(value.type), shape))
         operators.append(reduction)
         value = reduction.result
-    return operators, [reshaped(value, shape_of(result.type), operators)]
+    return operators, [reshaped(value, shape_of(result.type), operators, tensors)]
 
 
 def _product(
@@ -158,6 +191,7 @@ def _product(
     reduced: Sequence[int],
     read: Sequence[Sequence[int | None]],
     written: Sequence[int | None],
+    tensors: Tensors,
 ) -> Conversion:
     """A matrix product, whatever the order of the operands' dimensions."""
     left, right = read
@@ -172,8 +206,8 @@ def _product(
     operators: list[Operation] = []
     wanted_left = cast(list[int], [*batch, *rows, *reduced])
     wanted_right = cast(list[int], [*batch, *reduced, *columns])
-    lhs = arranged(op.inputs[0], _places(left, wanted_left), operators)
-    rhs = arranged(op.inputs[1], _places(right, wanted_right), operators)
+    lhs = arranged(op.inputs[0], _places(left, wanted_left), operators, tensors)
+    rhs = arranged(op.inputs[1], _places(right, wanted_right), operators, tensors)
     return _matmul(lhs, rhs, op.outputs[0], op.res[0], operators)
 
 
@@ -197,85 +231,85 @@ def _matmul(
 
 
 @convert.register
-def _(op: linalg.MatmulOp) -> Conversion:
+def _(op: linalg.MatmulOp, tensors: Tensors) -> Conversion:
     maps = [_dims_of(map_.data) for map_ in op.get_indexing_maps()]
     if maps != [[0, 2], [2, 1], [0, 1]]:
         raise UnconvertibleError("it transposes an operand")
     return _matmul(op.inputs[0], op.inputs[1], op.outputs[0], op.res[0], [])
 
 
-def _named(op: _Named, function: str) -> Conversion:
+def _named(op: _Named, function: str, tensors: Tensors) -> Conversion:
     arguments = [Argument(index) for index in range(len(op.inputs))]
-    return _elementwise(call(function, *arguments), op.inputs, op.res[0], [])
+    return _elementwise(call(function, *arguments), op.inputs, op.res[0], [], tensors)
 
 
 @convert.register
-def _(op: linalg.AddOp) -> Conversion:
-    return _named(op, "add")
+def _(op: linalg.AddOp, tensors: Tensors) -> Conversion:
+    return _named(op, "add", tensors)
 
 
 @convert.register
-def _(op: linalg.SubOp) -> Conversion:
-    return _named(op, "sub")
+def _(op: linalg.SubOp, tensors: Tensors) -> Conversion:
+    return _named(op, "sub", tensors)
 
 
 @convert.register
-def _(op: linalg.MulOp) -> Conversion:
-    return _named(op, "mul")
+def _(op: linalg.MulOp, tensors: Tensors) -> Conversion:
+    return _named(op, "mul", tensors)
 
 
 @convert.register
-def _(op: linalg.ExpOp) -> Conversion:
-    return _named(op, "exp")
+def _(op: linalg.ExpOp, tensors: Tensors) -> Conversion:
+    return _named(op, "exp", tensors)
 
 
 @convert.register
-def _(op: linalg.LogOp) -> Conversion:
-    return _named(op, "log")
+def _(op: linalg.LogOp, tensors: Tensors) -> Conversion:
+    return _named(op, "log", tensors)
 
 
 @convert.register
-def _(op: linalg.SqrtOp) -> Conversion:
-    return _named(op, "sqrt")
+def _(op: linalg.SqrtOp, tensors: Tensors) -> Conversion:
+    return _named(op, "sqrt", tensors)
 
 
 @convert.register
-def _(op: linalg.TransposeOp) -> Conversion:
+def _(op: linalg.TransposeOp, tensors: Tensors) -> Conversion:
     operators: list[Operation] = []
     permutation = cast(Sequence[int], op.permutation.get_values())
-    return operators, [arranged(op.inputs[0], list(permutation), operators)]
+    return operators, [arranged(op.inputs[0], list(permutation), operators, tensors)]
 
 
 @convert.register
-def _(op: linalg.ReduceOp) -> Conversion:
+def _(op: linalg.ReduceOp, tensors: Tensors) -> Conversion:
     if not is_zero(op.init):
         raise UnconvertibleError("it adds to an output that does not start at zero")
     if expression_of(op.region.block, 2) != Call("add", (Argument(0), Argument(1))):
         raise UnconvertibleError("it reduces by something else than a sum")
     dims = cast(Sequence[int], op.dimensions.get_values())
-    return _sum(op.input, dims, op.result[0], [])
+    return _sum(op.input, dims, op.result[0], [], tensors)
 
 
 @convert.register
-def _(op: tensor.ExpandShapeOp) -> Conversion:
+def _(op: tensor.ExpandShapeOp, tensors: Tensors) -> Conversion:
     operators: list[Operation] = []
-    return operators, [reshaped(op.src, shape_of(op.result.type), operators)]
+    return operators, [reshaped(op.src, shape_of(op.result.type), operators, tensors)]
 
 
 @convert.register
-def _(op: tensor.CollapseShapeOp) -> Conversion:
+def _(op: tensor.CollapseShapeOp, tensors: Tensors) -> Conversion:
     operators: list[Operation] = []
-    return operators, [reshaped(op.src, shape_of(op.result.type), operators)]
+    return operators, [reshaped(op.src, shape_of(op.result.type), operators, tensors)]
 
 
 @convert.register
-def _(op: tensor.ConcatOp) -> Conversion:
+def _(op: tensor.ConcatOp, tensors: Tensors) -> Conversion:
     join = kn.ConcatOp(op.inputs, op.dim.value.data, op.result.type)
     return [join], [join.result]
 
 
 @convert.register
-def _(op: tensor.ExtractSliceOp) -> Conversion:
+def _(op: tensor.ExtractSliceOp, tensors: Tensors) -> Conversion:
     if op.offsets or op.sizes or op.strides:
         raise UnconvertibleError("its offsets or sizes are not static")
     offsets, sizes, steps = (

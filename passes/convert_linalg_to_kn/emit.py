@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -14,19 +15,65 @@ from mugraph.passes.convert_linalg_to_kn.bodies import UnconvertibleError
 from mugraph.passes.convert_linalg_to_kn.expressions import Argument, Call, Constant, Expression
 
 
-class Emitter:
-    """Collects the operators that compute an expression of given tensors."""
+@dataclass
+class Tensors:
+    """Tensors as expressions of other tensors, in one function.
 
-    def __init__(self, arguments: Sequence[SSAValue], element_type: Attribute) -> None:
-        self.arguments = arguments
+    An element-wise result is an expression of *leaves*, the tensors that are not element-wise
+    results; so functions are recognised that a front end spreads over several operators.  The same
+    expression is computed once.
+    """
+
+    leaves: list[SSAValue] = field(default_factory=list[SSAValue])
+    expressions: dict[SSAValue, Expression] = field(default_factory=dict[SSAValue, Expression])
+    computed: dict[tuple[Expression, Attribute], SSAValue] = field(
+        default_factory=dict[tuple[Expression, Attribute], SSAValue]
+    )
+
+    def expression_of(self, value: SSAValue) -> Expression:
+        """The expression that a tensor is; a new leaf where it is not known as one."""
+        if value not in self.expressions:
+            self.leaves.append(value)
+            self.expressions[value] = Argument(len(self.leaves) - 1)
+        return self.expressions[value]
+
+    def rename(self, old: SSAValue, new: SSAValue) -> None:
+        """A value has been replaced by another one that holds the same tensor."""
+        if old in self.expressions:
+            self.expressions[new] = self.expressions.pop(old)
+        self.leaves = [new if leaf is old else leaf for leaf in self.leaves]
+        for key, value in self.computed.items():
+            if value is old:
+                self.computed[key] = new
+
+
+class Emitter:
+    """Collects the operators that compute expressions, of one element type."""
+
+    def __init__(self, tensors: Tensors, element_type: Attribute) -> None:
+        self.tensors = tensors
         self.element_type = element_type
         self.operators: list[Operation] = []
+        self._new: dict[Expression, SSAValue] = {}
+
+    def commit(self) -> None:
+        """What was emitted may be used again from here on."""
+        for expression, value in self._new.items():
+            self.tensors.computed[expression, self.element_type] = value
 
     def emit(self, expression: Expression) -> SSAValue:
         """The value of an expression; raises :class:`UnconvertibleError` where kn cannot say it."""
+        if isinstance(expression, Argument):
+            return self.tensors.leaves[expression.index]
+        known = self.tensors.computed.get((expression, self.element_type))
+        if known is None:
+            known = self._new.get(expression)
+        if known is None:
+            known = self._new[expression] = self._emit(expression)
+        return known
+
+    def _emit(self, expression: Constant | Call) -> SSAValue:
         match expression:
-            case Argument(index=index):
-                return self.arguments[index]
             case Constant():
                 raise UnconvertibleError("kn has no tensors of constants")
             case Call(function="add"):

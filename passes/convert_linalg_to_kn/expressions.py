@@ -45,6 +45,17 @@ def call(function: str, *operands: Expression) -> Expression:
     return Call(function, operands) if simplify is None else simplify(operands)
 
 
+def substituted(expression: Expression, arguments: Sequence[Expression]) -> Expression:
+    """The expression with its arguments replaced, in normal form again."""
+    match expression:
+        case Argument(index=index):
+            return arguments[index]
+        case Constant():
+            return expression
+        case Call(function=function, operands=operands):
+            return call(function, *(substituted(operand, arguments) for operand in operands))
+
+
 def _flattened(function: str, operands: Sequence[Expression]) -> list[Expression]:
     parts: list[Expression] = []
     for operand in operands:

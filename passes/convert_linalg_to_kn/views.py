@@ -19,18 +19,20 @@ from mugraph.dialects.tensor_types import (
     strides_of,
 )
 from mugraph.passes.convert_linalg_to_kn.bodies import UnconvertibleError
+from mugraph.passes.convert_linalg_to_kn.emit import Tensors
 
 
-def with_row_major_layout(value: SSAValue) -> SSAValue:
+def with_row_major_layout(value: SSAValue, tensors: Tensors) -> SSAValue:
     """The value with its layout in its type: row-major, unless it has one already."""
     type_ = cast(TensorType[Attribute], value.type)
     if not isinstance(type_.encoding, NoneAttr):
         return value
     shape = shape_of(type_)
     layout = LayoutAttr(Layout(shape, row_major_strides(shape)))
-    return Rewriter.replace_value_with_new_type(
-        value, TensorType(type_.element_type, shape, layout)
-    )
+    laid_out = TensorType(type_.element_type, shape, layout)
+    new = Rewriter.replace_value_with_new_type(value, laid_out)
+    tensors.rename(value, new)
+    return new
 
 
 def strided_view(value: SSAValue, shape: Sequence[int], strides: Sequence[int]) -> kn.ViewOp:
@@ -40,7 +42,9 @@ def strided_view(value: SSAValue, shape: Sequence[int], strides: Sequence[int]) 
     return kn.ViewOp(value, TensorType(type_.element_type, shape, layout))
 
 
-def arranged(value: SSAValue, dims: Sequence[int | None], operators: list[Operation]) -> SSAValue:
+def arranged(
+    value: SSAValue, dims: Sequence[int | None], operators: list[Operation], tensors: Tensors
+) -> SSAValue:
     """The value with the given dimensions in that order; ``None`` is a new one of extent 1.
 
     A dimension of the value that is left out must have extent 1.  The view, where one is needed, is
@@ -52,7 +56,7 @@ def arranged(value: SSAValue, dims: Sequence[int | None], operators: list[Operat
     for dim, extent in enumerate(shape):
         if extent > 1 and dim not in dims:
             raise UnconvertibleError(f"dimension {dim} of an operand is used by no index")
-    value = with_row_major_layout(value)
+    value = with_row_major_layout(value, tensors)
     strides = strides_of(resolved_layout_of(value))
     size = max((s * e for s, e in zip(strides, shape, strict=True)), default=1)
     view = strided_view(
@@ -64,9 +68,11 @@ def arranged(value: SSAValue, dims: Sequence[int | None], operators: list[Operat
     return view.result
 
 
-def reshaped(value: SSAValue, shape: Sequence[int], operators: list[Operation]) -> SSAValue:
+def reshaped(
+    value: SSAValue, shape: Sequence[int], operators: list[Operation], tensors: Tensors
+) -> SSAValue:
     """A row-major tensor with other extents."""
-    value = with_row_major_layout(value)
+    value = with_row_major_layout(value, tensors)
     own = shape_of(value.type)
     if strides_of(resolved_layout_of(value)) != row_major_strides(own):
         raise UnconvertibleError("it reshapes a tensor whose given layout is not row-major")

@@ -15,6 +15,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from mugraph.dialects import kn
 from mugraph.dialects.element_types import is_integer
+from mugraph.dialects.interfaces import SharesMemory
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
     element_type_of,
@@ -71,11 +72,11 @@ def needs_copy_for_library(value: SSAValue) -> bool:
 
 
 def unreturnable(returned: Sequence[SSAValue]) -> list[int]:
-    """Which results of a function no kernel writes: its arguments, and values returned before."""
+    """Which results no kernel writes: arguments, views, and values returned before."""
     return [
         index
         for index, value in enumerate(returned)
-        if isinstance(value.owner, Block) or value in returned[:index]
+        if isinstance(value.owner, Block | SharesMemory) or value in returned[:index]
     ]
 
 

@@ -9,6 +9,7 @@ from typing import cast
 from xdsl.dialects import tensor
 from xdsl.dialects.builtin import AnyFloat, TensorType
 from xdsl.dialects.linalg import ops as linalg
+from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
 from xdsl.utils.hints import isa
@@ -124,12 +125,12 @@ def _elementwise(
 
 @convert.register
 def _(op: linalg.GenericOp, tensors: Tensors) -> Conversion:
-    kinds = [kind.data.value for kind in op.iterator_types]
+    kinds = [kind.data for kind in op.iterator_types]
     maps = [_dims_of(map_.data) for map_ in op.indexing_maps]
     if len(op.outputs) != 1 or len(op.res) != 1:
         raise UnconvertibleError("it has more than one output, or works on memrefs")
     *read, written = maps
-    if all(kind == "parallel" for kind in kinds):
+    if all(kind is IteratorType.PARALLEL for kind in kinds):
         if written != list(range(len(kinds))):
             raise UnconvertibleError("its output is not indexed by all dimensions in order")
         expression = expression_of(op.body.block, len(op.inputs))
@@ -146,13 +147,13 @@ def _(op: linalg.GenericOp, tensors: Tensors) -> Conversion:
 
 def _contraction(
     op: linalg.GenericOp,
-    kinds: Sequence[str],
+    kinds: Sequence[IteratorType],
     read: Sequence[Sequence[int | None]],
     written: Sequence[int | None],
     tensors: Tensors,
 ) -> Conversion:
     """A sum of an operand, or of the products of two, over the reduction dimensions."""
-    reduced = [dim for dim, kind in enumerate(kinds) if kind == "reduction"]
+    reduced = [dim for dim, kind in enumerate(kinds) if kind is IteratorType.REDUCTION]
     if not is_zero(op.outputs[0]):
         raise UnconvertibleError("it adds to an output that does not start at zero")
     # The output stands after the inputs in the body: a sum is output + term.

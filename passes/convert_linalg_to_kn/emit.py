@@ -82,8 +82,6 @@ class Emitter:
                 return self._product(expression.operands)
             case Call(function="clamp", operands=(inner, Constant(low), Constant(high))):
                 return self._unary("clamp", inner, (low, high))
-            case Call(function="mul_scalar", operands=(inner, Constant(factor))):
-                return self._unary("mul_scalar", inner, (factor,))
             case Call(function=function, operands=(inner,)) if function in kn.UNARY_OPERATORS:
                 return self._unary(function, inner)
             case Call(function=function, operands=(left, right)) if function in kn.BINARY_OPERATORS:
@@ -92,12 +90,12 @@ class Emitter:
                 raise UnconvertibleError(f"kn has no operator for '{expression.function}' alone")
 
     def _sum(self, parts: Sequence[Expression]) -> SSAValue:
-        if isinstance(parts[0], Constant):
-            raise UnconvertibleError("it adds a constant, for which kn has no operator")
-        total = self.emit(parts[0])
-        for part in parts[1:]:
-            total = self._binary("add", total, self.emit(part))
-        return total
+        constant = parts[0].value if isinstance(parts[0], Constant) else None
+        terms = parts if constant is None else parts[1:]
+        total = self.emit(terms[0])
+        for term in terms[1:]:
+            total = self._binary("add", total, self.emit(term))
+        return total if constant is None else self._with_constant("add_scalar", total, constant)
 
     def _product(self, parts: Sequence[Expression]) -> SSAValue:
         scale = parts[0].value if isinstance(parts[0], Constant) else None
@@ -108,11 +106,11 @@ class Emitter:
             product = self.emit(factors[0])
             for factor in factors[1:]:
                 product = self._binary("mul", product, self.emit(factor))
-        return product if scale is None else self._scaled(product, scale)
+        return product if scale is None else self._with_constant("mul_scalar", product, scale)
 
-    def _scaled(self, value: SSAValue, scale: float) -> SSAValue:
+    def _with_constant(self, function: str, value: SSAValue, constant: float) -> SSAValue:
         type_ = TensorType(self.element_type, shape_of(value.type))
-        return self._add(kn.MulScalarOp(value, type_, (scale,)))
+        return self._add(kn.UNARY_OPERATORS[function](value, type_, (constant,)))
 
     def _unary(self, function: str, inner: Expression, constants: Sequence[float] = ()) -> SSAValue:
         value = self.emit(inner)

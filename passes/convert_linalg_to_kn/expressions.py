@@ -187,6 +187,8 @@ def _without(factors: Sequence[Expression], wanted: Expression) -> list[Expressi
     """The factors left when those of ``wanted`` are taken away; ``None`` where one is missing."""
     left = list(factors)
     for factor in _flattened("mul", [wanted]):
+        if isinstance(factor, Constant) and factor.value == 0.0:
+            return None
         if isinstance(factor, Constant):
             constants = [part for part in left if isinstance(part, Constant)]
             scale = constants[0].value if constants else 1.0
@@ -208,6 +210,8 @@ def _gelu_in(product: Expression) -> Expression | None:
         if argument is None:
             continue
         inner = call("mul", argument, Constant(math.sqrt(2.0)))
+        if isinstance(inner, Constant):
+            continue
         if isinstance(inner, Call) and inner.function == "mul":
             # What is left of the constants of an exact division.
             first = inner.operands[0]

@@ -14,6 +14,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 WITHOUT_ROW = {
     "kn.customized": "holds a threadblock graph; every tb row is in one",
+    "kn.view": "runs no kernel, on elements of any type",
     "tb.input": "is in every tb row",
     "tb.output": "is in every tb row",
     "tb.mask": "is put in by a pass where tiles are ragged",

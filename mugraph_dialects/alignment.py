@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.utils.exceptions import VerifyException
@@ -83,7 +83,9 @@ def alignment_of(value: SSAValue) -> int:
 
 def verify_alignments(function: FuncOp) -> None:
     """Raises ``VerifyException`` where the function promises no alignment of the elements."""
-    for index in range(len(function.function_type.inputs.data)):
-        argument_alignment(function, index)
-    for index in range(len(function.function_type.outputs.data)):
-        result_alignment(function, index)
+    for index, type_ in enumerate(function.function_type.inputs.data):
+        if isinstance(type_, TensorType):
+            argument_alignment(function, index)
+    for index, type_ in enumerate(function.function_type.outputs.data):
+        if isinstance(type_, TensorType):
+            result_alignment(function, index)

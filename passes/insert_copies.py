@@ -24,6 +24,7 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     strides_of,
 )
+from mugraph.passes.analysis.functions import is_foreign
 
 LIBRARY_LIMIT = 2**31 - 1
 """The largest leading dimension that cuBLAS takes."""
@@ -143,9 +144,9 @@ class InsertCopiesPass(ModulePass):
     name = "insert-copies"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Inserts copies into every function of the module."""
+        """Inserts copies into every µGraph of the module."""
         for function in tuple(op.walk()):
-            if isinstance(function, FuncOp) and not function.is_declaration:
+            if isinstance(function, FuncOp) and not is_foreign(function):
                 copy_results(function)
                 for inner in tuple(function.walk()):
                     if isinstance(inner, kn.MatmulOp):

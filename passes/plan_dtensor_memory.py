@@ -24,6 +24,7 @@ from mugraph.dialects.tensor_types import (
     physical_elements,
     value_label,
 )
+from mugraph.passes.analysis.functions import is_foreign
 from mugraph.passes.analysis.lifetimes import Lifetime
 from mugraph.passes.plan_stensor_memory.allocate import Request
 from mugraph.passes.plan_stensor_memory.certificate import (
@@ -130,7 +131,7 @@ class PlanDTensorMemoryPass(ModulePass):
     step_limit: int = STEP_LIMIT
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Plans every function of the module."""
+        """Plans every µGraph of the module, scheduled or not."""
         for function in op.walk():
-            if isinstance(function, FuncOp):
+            if isinstance(function, FuncOp) and not is_foreign(function):
                 plan_dtensor_memory(function, reuse=self.reuse, step_limit=self.step_limit)

@@ -86,7 +86,8 @@ class ResolveLayoutPass(ModulePass):
     choice of every tensor, what it costs by term, and the best that is possible without it.
 
     The µGraph must not have been scheduled: modules with a ``sched.kernel`` are left as they are,
-    and so are functions without ``kn`` operators.  It may be fused or not.  All extents are static.
+    and so are functions without ``kn`` operators, but for a ``builtin.unrealized_conversion_cast``
+    of what they pass to a µGraph or get from it.  It may be fused or not.  All extents are static.
 
     Before::
 

@@ -76,10 +76,6 @@ def build_layout_problem(function: FuncOp, costs: CostModel | None = None) -> La
             f"--resolve-layout: @{function.sym_name.data} has {len(function.body.blocks)} blocks; "
             "a µGraph is straight-line: one block"
         )
-    try:
-        verify_alignments(function)
-    except VerifyException as error:
-        raise PassFailedException(f"--resolve-layout: {error}") from error
     problem = LayoutProblem(costs or MIRAGE_COSTS)
     _bind_block_arguments(problem, function)
     declared: set[int] = set()
@@ -88,6 +84,10 @@ def build_layout_problem(function: FuncOp, costs: CostModel | None = None) -> La
         if number not in declared:
             declared.add(number)
             _declare_tensor(problem, function, value)
+    try:
+        verify_alignments(function)
+    except VerifyException as error:
+        raise PassFailedException(f"--resolve-layout: {error}") from error
     for op in function.walk():
         if isinstance(op, HasLayoutConstraints):
             op.add_layout_constraints(problem)

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import cast
 
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr, TensorType, i64
-from xdsl.dialects.func import FuncOp
+from xdsl.dialects.builtin import (
+    DictionaryAttr,
+    IntegerAttr,
+    StringAttr,
+    TensorType,
+    UnrealizedConversionCastOp,
+    i64,
+)
+from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, SSAValue
-from xdsl.rewriter import Rewriter
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import SymbolTable
 
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.layout_problem import LayoutProblem
@@ -55,8 +63,45 @@ def chosen_layout(problem: LayoutProblem, solution: Solution, value: SSAValue) -
     return Layout(shape, strides_for(value, innermost, is_tight=is_tight))
 
 
+def calls_of(function: FuncOp) -> list[CallOp]:
+    """The calls of a function in its module."""
+    module = function.parent_op()
+    if module is None:
+        return []
+    return [
+        op
+        for op in module.walk()
+        if isinstance(op, CallOp) and SymbolTable.lookup_symbol(op, op.callee) is function
+    ]
+
+
+def cast_at_calls(function: FuncOp) -> None:
+    """Converts between a caller's tensors and those of the signature, where they differ now.
+
+    A ``builtin.unrealized_conversion_cast`` before or after the call is all that callers see of
+    the layouts; who lowers them says what it becomes.
+    """
+    for call in calls_of(function):
+        for index, type_ in enumerate(function.function_type.inputs.data):
+            operand = call.operands[index]
+            if operand.type != type_:
+                conversion, converted = UnrealizedConversionCastOp.cast_one(operand, type_)
+                Rewriter.insert_op(conversion, InsertPoint.before(call))
+                call.operands[index] = converted
+        for index, type_ in enumerate(function.function_type.outputs.data):
+            result = call.results[index]
+            before = result.type
+            if before != type_:
+                result = Rewriter.replace_value_with_new_type(result, type_)
+                conversion, converted = UnrealizedConversionCastOp.cast_one(result, before)
+                Rewriter.insert_op(conversion, InsertPoint.after(call))
+                result.replace_uses_with_if(
+                    converted, lambda use, cast=conversion: use.operation is not cast
+                )
+
+
 def apply_layouts(function: FuncOp, problem: LayoutProblem, solution: Solution) -> None:
-    """Gives every tensor of the function, and its signature, the chosen layout.
+    """Gives every tensor of the function, its signature and its calls the chosen layout.
 
     Layouts that the types already have stay as they are.
     """
@@ -68,3 +113,4 @@ def apply_layouts(function: FuncOp, problem: LayoutProblem, solution: Solution) 
         if isinstance(op, OutputOp):
             op.dtensor_type = cast(TensorType[Attribute], op.dtensor.type)
     function.update_function_type()
+    cast_at_calls(function)

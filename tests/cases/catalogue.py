@@ -16,6 +16,7 @@ from cases.tables import (
     operators,
     ragged,
     reduction,
+    softmax,
     threadblock_elementwise,
     types,
 )
@@ -30,6 +31,7 @@ TABLES = (
     types,
     maps,
     ragged,
+    softmax,
     graphs,
 )
 

@@ -258,6 +258,17 @@ class Threadblock:
         )
         return result
 
+    def rms_norm(self, tiles: Sequence[Tile], epsilon: float = 0.0) -> Tile:
+        """The norm of a tile along its last dimension, times a weight where there is a second."""
+        result = Tile(self.graph.fresh(), tiles[0].shape, tiles[0].element)
+        used = " weight ".join(tile.name for tile in tiles)
+        more = f" epsilon {epsilon}" if epsilon else ""
+        types = ", ".join(tile.type for tile in tiles)
+        self.lines.append(
+            f"    {result.name} = tb.rms_norm {used}{more} : {types} -> {result.type}"
+        )
+        return result
+
     def output(
         self,
         tile: Tile,

@@ -169,6 +169,23 @@ def test_rescaled_accumulators(kind: str, result: tuple[int, ...], op: str):
     assert f"= tb.forloop_accum_rescale {op} %stensor20000007 by %stensor20000014 :" in text
 
 
+def test_norms_of_tiles():
+    text = str(imported(in_loop("tb_rms_norm_op", [(4, 16), (1, 16)], (4, 16), epsilon=0.25)))
+    assert "= tb.rms_norm %stensor20000007 weight %stensor20000014 epsilon 2.500000e-01 :" in text
+    three = in_loop("tb_rms_norm_op", [(4, 16), (1, 16), (1, 16)], (4, 16))
+    assert "holds 3 tensors; expected 1, or 2 with a weight." in message(three)
+
+
+def test_splits():
+    document = in_loop("tb_split_1_op", [(4, 16)], (4, 8))
+    (split,) = (op for op in document[1]["bgraph"]["operators"] if op["op_type"] == "tb_split_1_op")
+    split["output_tensors"].append({**split["output_tensors"][0], "guid": 20000777})
+    text = str(imported(document))
+    assert "%stensor20000014, %stensor20000777 = tb.split %stensor20000007 dim 1 :" in text
+    split["split_dim"] = 0
+    assert message(document).endswith("split_dim: 0 does not fit the op_type; expected 1.")
+
+
 def test_concats():
     shapes = [(4, 16), (4, 8)]
     document = in_loop("tb_concat_1_op", shapes, (4, 24), concat_dim=1)
@@ -594,7 +611,6 @@ def test_parts_of_tensors(kind: str):
     ("kind", "reason"),
     [
         ("tb_customized_op", "mugraph has no such threadblock operator."),
-        ("tb_split_0_op", "mugraph has no such threadblock operator."),
     ],
 )
 def test_known_but_unsupported_threadblock_operators(kind: str, reason: str):

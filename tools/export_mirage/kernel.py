@@ -9,6 +9,7 @@ from xdsl.ir import Operation
 from mugraph.dialects import kn
 from mugraph.tools.export_mirage.records import Record, refuse
 from mugraph.tools.export_mirage.threadblock import constants_of, expect_named_dim, precision_of
+from mugraph.tools.import_mirage.generations import OWN_FUNCTIONS
 
 UNKNOWN_TO_MIRAGE = ("sub",)
 """Functions of two tensors that Mirage has in threadblock graphs only."""
@@ -38,6 +39,8 @@ def _(op: kn.CastOp) -> tuple[str, Record]:
 
 @kernel_fields.register
 def _(op: kn.ElementwiseOp) -> tuple[str, Record]:
+    if op.FUNCTION in OWN_FUNCTIONS:
+        raise refuse(op, "Mirage's format has no such operator.")
     if op.FUNCTION in UNKNOWN_TO_MIRAGE:
         raise refuse(op, "Mirage has this operator in threadblock graphs only.")
     return f"kn_{op.FUNCTION}_op", constants_of(op)

@@ -192,9 +192,8 @@ def _(op: tb.CastOp, generation: int) -> tuple[str, Record]:
 
 @threadblock_fields.register
 def _(op: tb.RmsNormOp, generation: int) -> tuple[str, Record]:
-    if op.weight is not None or op.epsilon_value:
-        raise refuse(op, "its weight or epsilon has no place in Mirage's format.")
-    return "tb_rms_norm_op", {}
+    # Mirage's norm has neither; a weight is the second operand, epsilon a field of ours.
+    return "tb_rms_norm_op", {"epsilon": op.epsilon_value} if op.epsilon else {}
 
 
 @threadblock_fields.register
@@ -259,6 +258,12 @@ def _(op: tb.ConcatOp, generation: int) -> tuple[str, Record]:
     if len(op.inputs) != 2:
         raise refuse(op, f"it joins {len(op.inputs)} tiles; Mirage's format joins two.")
     return f"tb_concat_{dim}_op", {"concat_dim": dim}
+
+
+@threadblock_fields.register
+def _(op: tb.SplitOp, generation: int) -> tuple[str, Record]:
+    expect_named_dim(op, op.cut_dim)
+    return f"tb_split_{op.cut_dim}_op", {"split_dim": op.cut_dim}
 
 
 @threadblock_fields.register

@@ -33,10 +33,7 @@ from mugraph.tools.import_mirage.verification import verify_at
 
 _Make = Callable[[SSAValue, Attribute], Operation]
 
-_UNARY: dict[str, _Make] = {
-    "tb_rms_norm_op": tb.RmsNormOp,
-    **without_constants("tb", tb.UNARY_OPERATORS),
-}
+_UNARY: dict[str, _Make] = without_constants("tb", tb.UNARY_OPERATORS)
 _UNARY_WITH_CONSTANTS = with_constants("tb", tb.UNARY_OPERATORS)
 _BINARY: dict[str, Callable[[SSAValue, SSAValue, Attribute], Operation]] = {
     "tb_matmul_op": tb.MatmulOp,
@@ -80,13 +77,10 @@ _CONCATS = {f"tb_concat_{dim}_op": dim for dim in range(3)}
 _MAXIMA = {f"tb_reduction_{dim}_max_op": dim for dim in range(3)}
 """The reduced dimension of each running maximum, which has two results."""
 
-_NOT_YET = "mugraph has no such threadblock operator."
-_UNSUPPORTED = {
-    "tb_customized_op": _NOT_YET,
-} | {
-    f"tb_{name}_op": _NOT_YET
-    for name in (*(f"{name}_{dim}" for name in ("split",) for dim in range(3)),)
-}
+_SPLITS = {f"tb_split_{dim}_op": dim for dim in range(3)}
+"""The dimension along which each split cuts its operand."""
+
+_UNSUPPORTED = {"tb_customized_op": "mugraph has no such threadblock operator."}
 
 
 @dataclass
@@ -176,6 +170,10 @@ def _read_operator(graph: _ThreadblockGraph, customized: Node, operator: Node) -
         return _read_concat(graph, operator, _CONCATS.get(kind))
     if kind in _MAXIMA:
         return _read_maximum(graph, operator, _MAXIMA[kind])
+    if kind in _SPLITS:
+        return _read_split(graph, operator, _SPLITS[kind])
+    if kind == "tb_rms_norm_op":
+        return _read_norm(graph, operator)
     if kind in _UNSUPPORTED:
         raise operator.field("op_type").error(f"unsupported: {_UNSUPPORTED[kind]}")
     accumulator = next(
@@ -249,6 +247,37 @@ def _read_maximum(graph: _ThreadblockGraph, operator: Node, dim: int) -> Operati
     results = expect_tensor_count(operator, "output_tensors", 2)
     op = tb.ReductionMaxOp(operand, dim, [_stensor_type(graph, result) for result in results])
     for result, value in zip(results, op.results, strict=True):
+        _define(graph, result, value, operand in graph.after_loop)
+    return op
+
+
+def _read_norm(graph: _ThreadblockGraph, operator: Node) -> Operation:
+    """Mirage's norm has one operand; ours writes a weight as the second, and a field epsilon."""
+    tensors = operator.field("input_tensors").items()
+    if len(tensors) not in (1, 2):
+        raise operator.field("input_tensors").error(
+            f"holds {len(tensors)} tensors; expected 1, or 2 with a weight."
+        )
+    operands = [graph.tensors.use(tensor, graph.generation) for tensor in tensors]
+    (result,) = expect_tensor_count(operator, "output_tensors", 1)
+    weight = operands[1] if len(operands) == 2 else None
+    epsilon = operator.optional_field("epsilon")
+    number = 0.0 if epsilon is None else epsilon.number()
+    op = tb.RmsNormOp(operands[0], _stensor_type(graph, result), weight, number)
+    _define(graph, result, op.result, any(operand in graph.after_loop for operand in operands))
+    return op
+
+
+def _read_split(graph: _ThreadblockGraph, operator: Node, dim: int) -> Operation:
+    """The parts have the extents of the results; Mirage names this operator but saves none."""
+    recorded = operator.optional_field("split_dim")
+    if recorded is not None and recorded.integer() != dim:
+        raise recorded.error(f"{recorded.value} does not fit the op_type; expected {dim}.")
+    (tensor,) = expect_tensor_count(operator, "input_tensors", 1)
+    operand = graph.tensors.use(tensor, graph.generation)
+    results = operator.field("output_tensors").items()
+    op = tb.SplitOp(operand, dim, [_stensor_type(graph, result) for result in results])
+    for result, value in zip(results, op.parts, strict=True):
         _define(graph, result, value, operand in graph.after_loop)
     return op
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from cases.case import Array, Case, Range
 from cases.functions import gelu, relu, rms, sigmoid, silu, sum_contiguous, sum_strided
-from cases.graph import Graph, Tile, replaced
+from cases.graph import Graph, Threadblock, Tile, replaced
 
 TYPES = ("f16", "f32", "bf16", "f8E4M3FN", "f8E5M2")
 """Floating-point types; what takes integers is in ``types.py``."""
@@ -165,6 +165,7 @@ def matmul_cases(element: str) -> Iterator[Case]:
     if element in LIBRARY_PRODUCTS:
         yield library_product(element)
     yield tile_product(element)
+    yield batched_tile_product(element)
 
 
 def library_product(element: str) -> Case:
@@ -190,6 +191,20 @@ def tile_product(element: str) -> Case:
         *("tb_operators", f"matmul-{element}", graph.text(*body.close())),
         *((Range(), Range(), Range()), lambda x, y, z: x @ y @ z),
         sanitize=element != "f16",
+    )
+
+
+def batched_tile_product(element: str) -> Case:
+    """Products of tiles of rank 3 and 4: a batch in the block, heads over the grid."""
+    graph = Graph()
+    x, y = graph.input(6, 2, 8, 32, element=element), graph.input(6, 2, 32, 16, element=element)
+    body = graph.customized(GRID, (128, 1, 1), 2)
+    tile_x, tile_y = body.input(x, (0, -1, -1), 3), body.input(y, (0, -1, -1), 2)
+    body.output(body.accumulate("none", body.matmul(tile_x, tile_y)), (0, -1, -1))
+    return Case(
+        *("tb_operators", f"matmul-batched-{element}", graph.text(*body.close())),
+        *((Range(), Range()), np.matmul),
+        sanitize=True,
     )
 
 
@@ -291,6 +306,31 @@ def reduction_cases(element: str) -> Iterator[Case]:
     )
 
 
+def weighted_norm_cases(element: str) -> Iterator[Case]:
+    """Norms of tiles with a weight, with an epsilon, and with both, in and after the loop."""
+    for name, has_weight, epsilon in (
+        ("weight", True, 0.0),
+        ("epsilon", False, 0.25),
+        ("weight-epsilon", True, 0.25),
+    ):
+
+        def compute(body: Threadblock, *tiles: Tile, epsilon: float = epsilon) -> Tile:
+            return body.rms_norm(tiles, epsilon)
+
+        def norm(x: Array, w: Array | float = 1.0, epsilon: float = epsilon) -> Array:
+            rows = over_loop(x)
+            weights = 1.0 if isinstance(w, float) else over_loop(w)
+            mean = np.mean(rows * rows, axis=-1, keepdims=True)
+            return (rows / np.sqrt(mean + epsilon) * weights).sum(axis=0)
+
+        others = ((1, 40),) if has_weight else ()
+        yield Case(
+            *("tb_operators", f"rms_norm-{name}-{element}", in_loop(element, compute, *others)),
+            *((Range(0.5, 2),) * (1 + has_weight), norm),
+            sanitize=True,
+        )
+
+
 def accumulator_cases(element: str) -> Iterator[Case]:
     """What an accumulator keeps of the loop and of the last dimension."""
     references: dict[str, Callable[[Array], Array]] = {
@@ -373,8 +413,6 @@ def rearranging_cases(element: str) -> Iterator[Case]:
         lambda x: np.roll(over_loop(x), 7, axis=2).sum(axis=0),
         sanitize=True,
     )
-    if element != "f16":
-        return
     graph = Graph()
     shapes = ((24, 32), (24, 8), (32, 16), (8, 16))
     inputs = [graph.input(*shape, element=element) for shape in shapes]
@@ -400,6 +438,7 @@ def cases() -> Iterator[Case]:
         yield from matmul_cases(element)
         yield from whole_tensor_cases(element)
         yield from reduction_cases(element)
+        yield from weighted_norm_cases(element)
         yield from accumulator_cases(element)
         yield from rescaled_cases(element)
         yield from rearranging_cases(element)

@@ -153,6 +153,21 @@ def sums(element: str) -> Iterator[Case]:
         )
 
 
+def tile_moves(element: str) -> Case:
+    """Tiles that are cut and put together otherwise, in a loop over integers."""
+    graph = Graph()
+    x = graph.input(12, 20, element=element)
+    body = graph.customized((3, 1, 1), (32, 1, 1), 2)
+    tile = body.input(x, (0, -1, -1), 1)
+    first, second = body.op_of_many("split", [tile], [(4, 3), (4, 7)], "dim 1")
+    (joined,) = body.op_of_many("concat", [second, first], [(4, 10)], "dim 1")
+    body.output(body.accumulate("none", joined), (0, -1, -1))
+    return Case(
+        *("types", f"tile-moves-{element}", graph.text(*body.close()), (WHOLE[element],)),
+        lambda x: np.roll(x[:, :10] + x[:, 10:], 7, axis=1),
+    )
+
+
 def moves(element: str) -> Iterator[Case]:
     """Kernels that move integers."""
     graph = Graph()
@@ -211,4 +226,5 @@ def cases() -> Iterator[Case]:
     for element in WHOLE:
         yield from moves(element)
     yield from sums("i32")
+    yield tile_moves("i32")
     yield from mixed()

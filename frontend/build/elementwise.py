@@ -112,6 +112,14 @@ class GraphOperators(ABC, Generic[T]):
         """Each element times an fp32 constant."""
         return self._unary("mul_scalar", x, name, scalar)
 
+    def add_scalar(self, x: T, scalar: float, *, name: str | None = None) -> T:
+        """Each element plus an fp32 constant."""
+        return self._unary("add_scalar", x, name, scalar)
+
+    def max(self, a: T, b: T, *, name: str | None = None) -> T:
+        """The larger of both, element by element; an extent of 1 is broadcast."""
+        return self._binary("max", a, b, name)
+
     def add(self, a: T, b: T, *, name: str | None = None) -> T:
         """The sum, element by element; an extent of 1 is broadcast."""
         return self._binary("add", a, b, name)

@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import OptOperandDef
 from xdsl.printer import Printer
 from xdsl.rewriter import Rewriter
 
@@ -289,6 +290,9 @@ class Breaker:
         if not found:
             return None
         op = self.chooser.pick(found)
+        _, last = type(op).get_irdl_definition().operands[-1]
+        if isinstance(last, OptOperandDef):
+            return None
         op.operands = op.operands[:-1]
         if isinstance(op, CustomizedOp):
             return self.done()

@@ -22,7 +22,9 @@ from cases.case import Case
 from cases.catalogue import all_cases
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = sorted((ROOT / "examples").glob("**/*.mlir"))
+EXAMPLES = sorted(
+    [*(ROOT / "examples").glob("*.mlir"), *(ROOT / "examples" / "reference").glob("*.mlir")]
+)
 SAVED = Path(os.environ.get("MUGRAPH_SAVED_MUGRAPHS", ROOT.parent / "shared" / "mugraphs"))
 
 

@@ -417,6 +417,8 @@ CPP_TYPES = {
     "bf16": "cute::bfloat16_t",
     "f32": "float",
     "f64": "double",
+    "s8": "int8_t",
+    "s32": "int32_t",
 }
 
 

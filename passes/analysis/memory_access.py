@@ -26,12 +26,12 @@ from mugraph.dialects.sched.accesses import AccessKind, Predicate, Proxy
 from mugraph.dialects.sched.mappings import IDLE
 from mugraph.passes.analysis.wavefronts import (
     SECTOR_BYTES,
-    WARP,
     IntArray,
     copy_sectors,
     copy_wavefronts,
     ideal_sectors,
     ideal_wavefronts,
+    lane_addresses,
     ldmatrix_wavefronts,
     load_wavefronts,
     sectors,
@@ -77,11 +77,7 @@ def warp_addresses(access: ThreadAccess, start: int) -> IntArray:
 
     ``start`` is the address of the first element of the stage or tile.
     """
-    missing = -access.offsets.shape[1] % WARP
-    offsets = np.pad(access.offsets, ((0, 0), (0, missing)), constant_values=-1)
-    offsets = offsets.reshape(-1, WARP)
-    offsets = offsets[(offsets >= 0).any(axis=1)]
-    return np.where(offsets < 0, -1, start + offsets * access.element_bytes)
+    return lane_addresses(access.offsets, access.element_bytes, start)
 
 
 def other_side(access: ThreadAccess) -> ThreadAccess | None:

@@ -17,6 +17,8 @@ and ``cp.async`` never are.  ``cp.async`` is bound by both of its sides, see
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -30,6 +32,12 @@ LINE_BYTES = 16
 
 IntArray = npt.NDArray[np.int64]
 
+_FEW = 16
+"""Instructions that are counted faster than they are compared."""
+_IDLE_WITHIN = -(1 << 40)
+_KEYS = np.array([pow(0x9E3779B97F4A7C15, lane + 1, 1 << 62) for lane in range(WARP)], np.int64)
+"""Factors that make one number of a row; rows of equal numbers are compared all the same."""
+
 
 def lanes_together(access_bytes: int) -> int:
     """How many lanes one wavefront can serve; ``ValueError`` for a width that no access has."""
@@ -40,8 +48,55 @@ def lanes_together(access_bytes: int) -> int:
     return min(WARP, WAVEFRONT_BYTES // access_bytes)
 
 
+def lane_addresses(offsets: IntArray, element_bytes: int, start: int = 0) -> IntArray:
+    """Byte addresses by warp instruction and lane, ``[instructions, 32]``; idle warps left out.
+
+    ``offsets[instruction, thread]`` are in elements from ``start`` on, -1 for idle threads.
+    """
+    missing = -offsets.shape[1] % WARP
+    if missing:
+        offsets = np.pad(offsets, ((0, 0), (0, missing)), constant_values=-1)
+    offsets = offsets.reshape(-1, WARP)
+    addresses = start + offsets * element_bytes
+    idle = offsets < 0
+    if not idle.any():
+        return addresses
+    addresses[idle] = -1
+    return addresses[~idle.all(axis=1)]
+
+
+def distinct_instructions(addresses: IntArray) -> tuple[IntArray, IntArray] | None:
+    """The first row of each kind, and the kind of every row; ``None`` where most are of their own.
+
+    Rows of one kind are whole lines of all banks apart: they take equally many wavefronts and
+    sectors.
+    """
+    if len(addresses) < _FEW:
+        return None
+    lines = addresses.max(axis=1, keepdims=True) & -WAVEFRONT_BYTES
+    within = np.where(addresses < 0, _IDLE_WITHIN, addresses - lines)
+    numbers = within @ _KEYS[: within.shape[1]]
+    _, first, kind = np.unique(numbers, return_index=True, return_inverse=True)
+    if 2 * len(first) > len(addresses) or not np.array_equal(within[first][kind], within):
+        return None
+    return first, kind
+
+
+def _once_for_alike(count: Callable[[IntArray], IntArray], addresses: IntArray) -> IntArray:
+    """``count`` of every row, computed once for each kind of row."""
+    kinds = distinct_instructions(addresses)
+    if kinds is None:
+        return count(addresses)
+    first, kind = kinds
+    return count(addresses[first])[kind]
+
+
 def group_wavefronts(addresses: IntArray, access_bytes: int, lanes: int) -> IntArray:
     """The wavefronts of every group of ``lanes`` lanes, ``[instructions, groups]``."""
+    return _once_for_alike(lambda rows: _group_wavefronts(rows, access_bytes, lanes), addresses)
+
+
+def _group_wavefronts(addresses: IntArray, access_bytes: int, lanes: int) -> IntArray:
     grouped = addresses.reshape(-1, lanes)
     words = _words(grouped, access_bytes)
     words.sort(axis=1)
@@ -57,9 +112,8 @@ def group_wavefronts(addresses: IntArray, access_bytes: int, lanes: int) -> IntA
 def _words(addresses: IntArray, access_bytes: int) -> IntArray:
     """The words that each row of lanes touches; -1 for idle lanes."""
     count = max(1, access_bytes // BANK_BYTES)
-    first = addresses // BANK_BYTES
-    words = first[:, :, None] + np.arange(count)
-    words = np.where(addresses[:, :, None] < 0, -1, words)
+    words = (addresses // BANK_BYTES)[:, :, None] + np.arange(count)
+    words[addresses < 0] = -1
     return words.reshape(addresses.shape[0], -1)
 
 
@@ -123,6 +177,10 @@ def ideal_wavefronts(addresses: IntArray, access_bytes: int) -> IntArray:
 
 def sectors(addresses: IntArray, access_bytes: int) -> IntArray:
     """The distinct 32-byte sectors of device memory that the lanes touch."""
+    return _once_for_alike(lambda rows: _sectors(rows, access_bytes), addresses)
+
+
+def _sectors(addresses: IntArray, access_bytes: int) -> IntArray:
     first, last = addresses // SECTOR_BYTES, (addresses + access_bytes - 1) // SECTOR_BYTES
     idle = addresses < 0
     touched = np.concatenate([np.where(idle, -1, first), np.where(idle, -1, last)], axis=1)

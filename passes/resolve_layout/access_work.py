@@ -27,6 +27,7 @@ from mugraph.dialects.sched.mappings import (
     iteration_layout,
     matrix_layout,
     mma_fragment_stream,
+    read_only,
     reduce_destination_stream,
     reduce_source_stream,
     vector_stream,
@@ -43,8 +44,11 @@ from mugraph.dialects.tensor_types import AnyLayout, innermost_dimension, stride
 from mugraph.passes.analysis.wavefronts import (
     SECTOR_BYTES,
     WARP,
-    copy_wavefronts,
+    distinct_instructions,
+    group_wavefronts,
     ideal_wavefronts,
+    lane_addresses,
+    lanes_together,
     ldmatrix_wavefronts,
     load_wavefronts,
     sectors,
@@ -53,6 +57,7 @@ from mugraph.passes.analysis.wavefronts import (
 from mugraph.passes.plan_swizzle.choose import SwizzleDemand, choose_swizzle
 
 _CACHED = 4096
+_CACHED_ARRAYS = 256
 
 
 @dataclass(frozen=True)
@@ -123,23 +128,14 @@ def swizzles_of(
     return tuple(layouts)
 
 
-def addresses_of(stream: Stream, element_bytes: int, start: int = 0) -> IntArray:
-    """Byte addresses by warp instruction and lane, ``[instructions, 32]``; idle warps left out."""
-    missing = -stream.offsets.shape[1] % WARP
-    offsets = np.pad(stream.offsets, ((0, 0), (0, missing)), constant_values=-1)
-    offsets = offsets.reshape(-1, WARP)
-    offsets = offsets[(offsets >= 0).any(axis=1)]
-    return np.where(offsets < 0, -1, start + offsets * element_bytes)
-
-
 def _loads(stream: Stream, element_bytes: int) -> Work:
-    addresses = addresses_of(stream, element_bytes)
+    addresses = lane_addresses(stream.offsets, element_bytes)
     size = stream.width * element_bytes
     return _shared_work(load_wavefronts(addresses, size), addresses, size)
 
 
 def _stores(stream: Stream, element_bytes: int) -> Work:
-    addresses = addresses_of(stream, element_bytes)
+    addresses = lane_addresses(stream.offsets, element_bytes)
     size = stream.width * element_bytes
     return _shared_work(store_wavefronts(addresses, size), addresses, size)
 
@@ -198,7 +194,7 @@ def operand_work(
         return _loads(element_stream(mapping, block=threads), tile.element_bytes)
     total = Work()
     for _, stream in ldmatrix_streams(mapping, block=threads):
-        addresses = addresses_of(stream, tile.element_bytes)
+        addresses = lane_addresses(stream.offsets, tile.element_bytes)
         total += _shared_work(ldmatrix_wavefronts(addresses), addresses, VECTOR_BYTES)
     return total
 
@@ -271,31 +267,76 @@ def copy_work(
     vector = copy_vector(copy)
     size = vector * copy.element_bytes
     order = iteration_order(copy.tile, global_innermost(copy))
-
-    def stream_of(side: AnyLayout) -> Stream:
-        over = iteration_layout(side, copy.tile, copy.tile, order)
-        return vector_stream(over, threads, vector, copy.element_bytes, block=threads)
-
-    device = stream_of(Layout(copy.tile, copy.strides))
-    shared = stream_of(layout)
-    sources = addresses_of(device, copy.element_bytes)
-    starts = start_residues(copy, iterations)
+    device = _DeviceSide(copy.tile, copy.strides, copy.element_bytes, order, vector, threads)
+    sources = _device_accesses(device)
+    shared = _copy_stream(layout, device)
     # A swizzle finer than the vectors rules out cp.async.
-    if not stores and size in ASYNC_BYTES and shared.width == device.width:
-        targets = addresses_of(shared, copy.element_bytes)
-        own = _shared_work(copy_wavefronts(targets, sources, size), targets, size)
+    if not stores and size in ASYNC_BYTES and shared.width == sources.width:
+        targets = lane_addresses(shared.offsets, copy.element_bytes)
+        written = group_wavefronts(targets, size, lanes_together(size))
+        wavefronts: IntArray = np.maximum(written, _device_wavefronts(device, size)).sum(axis=1)
+        own = _shared_work(wavefronts, targets, size)
     else:
         own = (_loads if stores else _stores)(shared, copy.element_bytes)
-        own += Work(instructions=len(sources), latencies=0 if stores else 1)
-    width = device.width * copy.element_bytes
-    moved = sum(
-        times * int(sectors(_moved(sources, start), width).sum()) for start, times in starts.items()
-    )
+        own += Work(instructions=len(sources.addresses), latencies=0 if stores else 1)
+    starts = start_residues(copy, iterations)
+    moved = sum(times * _device_sectors(device, start) for start, times in starts.items())
     return own + Work(sectors=moved / sum(starts.values()))
 
 
-def _moved(addresses: IntArray, by: int) -> IntArray:
-    return np.where(addresses < 0, -1, addresses + by)
+@dataclass(frozen=True)
+class _DeviceSide:
+    """The side of a copy in device memory, which is the same for all layouts of the tile."""
+
+    tile: tuple[int, ...]
+    strides: tuple[int, ...]
+    element_bytes: int
+    order: tuple[int, ...]
+    vector: int
+    threads: int
+
+
+@dataclass(frozen=True, eq=False)
+class _DeviceAccesses:
+    """Addresses by warp instruction and lane; ``kinds`` are rows of which each stands for many."""
+
+    width: int
+    addresses: IntArray
+    kinds: IntArray
+    counts: IntArray
+
+
+def _copy_stream(layout: AnyLayout, copy: _DeviceSide) -> Stream:
+    over = iteration_layout(layout, copy.tile, copy.tile, copy.order)
+    return vector_stream(over, copy.threads, copy.vector, copy.element_bytes, block=copy.threads)
+
+
+@lru_cache(_CACHED_ARRAYS)
+def _device_accesses(copy: _DeviceSide) -> _DeviceAccesses:
+    """The accesses to a tile that starts at address 0."""
+    stream = _copy_stream(Layout(copy.tile, copy.strides), copy)
+    addresses = read_only(lane_addresses(stream.offsets, copy.element_bytes))
+    distinct = distinct_instructions(addresses)
+    if distinct is None:
+        counts = np.ones(len(addresses), dtype=np.int64)
+        return _DeviceAccesses(stream.width, addresses, addresses, counts)
+    first, kind = distinct
+    return _DeviceAccesses(stream.width, addresses, addresses[first], np.bincount(kind))
+
+
+@lru_cache(_CACHED_ARRAYS)
+def _device_wavefronts(copy: _DeviceSide, size: int) -> IntArray:
+    """What the groups of ``cp.async`` take as if the tile lay in the 32 banks."""
+    addresses = _device_accesses(copy).addresses
+    return read_only(group_wavefronts(addresses, size, lanes_together(size)))
+
+
+@lru_cache(_CACHED)
+def _device_sectors(copy: _DeviceSide, start: int) -> int:
+    """The sectors of a tile that starts ``start`` bytes into one."""
+    accesses = _device_accesses(copy)
+    moved = np.where(accesses.kinds < 0, -1, accesses.kinds + start)
+    return int(sectors(moved, accesses.width * copy.element_bytes) @ accesses.counts)
 
 
 def start_residues(copy: TileCopy, iterations: int) -> Counter[int]:

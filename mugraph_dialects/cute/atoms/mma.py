@@ -261,16 +261,22 @@ def _wgmma() -> Iterator[MmaAtom]:
 
 
 @cache
-def _table() -> Mapping[str, MmaAtom]:
-    atoms = [*_universal(), *_dp4a(), *_volta(), *_warp_wide(), *_wgmma()]
+def _small_table() -> Mapping[str, MmaAtom]:
+    """All but the 900 instructions of warp groups, which take a while to list."""
+    atoms = [*_universal(), *_dp4a(), *_volta(), *_warp_wide()]
     return {atom.name: atom for atom in atoms}
 
 
+@cache
+def _table() -> Mapping[str, MmaAtom]:
+    return {**_small_table(), **{atom.name: atom for atom in _wgmma()}}
+
+
 class _Atoms(Mapping[str, MmaAtom]):
-    """The table by name, built when it is first read."""
+    """The table by name, built as far as it is read."""
 
     def __getitem__(self, name: str) -> MmaAtom:
-        return _table()[name]
+        return _small_table().get(name) or _table()[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(_table())
@@ -285,7 +291,7 @@ MMA_ATOMS: Mapping[str, MmaAtom] = _Atoms()
 
 def mma_atom(name: str) -> MmaAtom:
     """The instruction of a name.  Raises LayoutError, naming the nearest, if there is none."""
-    atom = _table().get(name)
+    atom = _small_table().get(name) or _table().get(name)
     if atom is None:
         near = difflib.get_close_matches(name, _table(), n=3)
         hint = f" Did you mean {' or '.join(near)}?" if near else ""

@@ -21,13 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from typing import NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 
 
-class Role(Enum):
+class Role(StrEnum):
     """What a variable of the layout problem says."""
 
     INNERMOST = "innermost"

@@ -101,12 +101,26 @@ def swizzled(layout: AnyLayout, offsets: IntArray) -> IntArray:
 def linear_offsets(layout: AnyLayout, indices: IntArray) -> IntArray:
     """The offsets of 1-D coordinates under the swizzle, without the constant."""
     plain = base_layout(layout)
+    size = plain.size()
+    # Indices are mostly those of the whole layout: a table takes no divisions.
+    if size <= indices.size and indices.min() >= 0 and indices.max() < size:
+        return _all_offsets(plain.flat_shape, plain.flat_stride)[indices]
     offsets = np.zeros_like(indices)
     rest = indices
     for extent, stride in zip(plain.flat_shape, plain.flat_stride, strict=True):
         rest, digit = np.divmod(rest, extent)
         offsets += digit * stride
     return offsets
+
+
+@lru_cache(_CACHED)
+def _all_offsets(extents: tuple[int, ...], strides: tuple[int, ...]) -> IntArray:
+    """The offset of every 1-D coordinate, in order."""
+    offsets = np.zeros(1, dtype=np.int64)
+    for extent, stride in zip(extents, strides, strict=True):
+        steps = np.arange(extent, dtype=np.int64)[:, None] * stride
+        offsets = (steps + offsets).reshape(-1)
+    return read_only(offsets)
 
 
 def element_offsets(layout: AnyLayout, indices: IntArray) -> IntArray:

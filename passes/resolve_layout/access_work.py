@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -341,15 +340,19 @@ def _device_sectors(copy: _DeviceSide, start: int) -> int:
 
 def start_residues(copy: TileCopy, iterations: int) -> Counter[int]:
     """Where tiles start within a sector, in bytes, and how many blocks and iterations do so."""
-    counts = Counter([0])
-    steps: Sequence[tuple[int, int]] = (
-        (iterations, copy.iteration_stride()),
-        *zip(copy.grid, copy.block_strides(), strict=True),
+    steps = (
+        (iterations, copy.iteration_stride() * copy.element_bytes),
+        *zip(copy.grid, (move * copy.element_bytes for move in copy.block_strides()), strict=True),
     )
+    return _residues(steps)
+
+
+@lru_cache(_CACHED)
+def _residues(steps: tuple[tuple[int, int], ...]) -> Counter[int]:
+    """The sums of a multiple of each stride in bytes, each below its extent, within a sector."""
+    counts = Counter([0])
     for extent, stride in steps:
-        moves = Counter(
-            index * stride * copy.element_bytes % SECTOR_BYTES for index in range(extent)
-        )
+        moves = Counter(index * stride % SECTOR_BYTES for index in range(extent))
         moved = Counter[int]()
         for start, times in counts.items():
             for move, number in moves.items():

@@ -110,8 +110,11 @@ def domains_of(problem: LayoutProblem) -> Domains:
         tables.add([literal.negated() for literal in clause.literals], scale.forbidden)
     for preference in problem.preferences:
         tables.add([literal.negated() for literal in preference.literals], scale.preference)
+    together: dict[tuple[Literal, ...], int] = {}
     for soft in problem.soft:
-        tables.add(soft.when, soft.weight * scale.cost)
+        together[soft.when] = together.get(soft.when, 0) + soft.weight
+    for when, weight in together.items():
+        tables.add(when, weight * scale.cost)
     for group in problem.exactly_one:
         tables.add_count(group, 1, scale.forbidden)
     for group in problem.at_most_one:
@@ -185,9 +188,9 @@ class _Tables:
             indices = {index} if positive else set(range(self.sizes[choice])) - {index}
             allowed[choice] = allowed.get(choice, indices) & indices
         scope = tuple(sorted(allowed))
-        axes = [sorted(allowed[choice]) for choice in scope]
-        if all(axes):
-            self.table(scope)[np.ix_(*axes)] += weight
+        table = self.table(scope)
+        for entry in product(*(sorted(allowed[choice]) for choice in scope)):
+            table[entry] += weight
 
     def add_count(self, group: Sequence[Variable], least: int, weight: int) -> None:
         """Adds ``weight`` where fewer than ``least`` variables hold, or more than one."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import singledispatch
+from functools import cached_property, singledispatch
 from itertools import product
 from typing import TypeAlias
 
@@ -120,12 +120,12 @@ class Site:
     phases: dict[Operation, Phase] = field(default_factory=dict[Operation, Phase])
     in_registers: frozenset[Operation] = frozenset()
 
-    @property
+    @cached_property
     def blocks(self) -> int:
         """Blocks of the launch."""
         return 1 if self.graph is None else math.prod(self.graph.grid_dim)
 
-    @property
+    @cached_property
     def threads(self) -> int:
         """Threads of a block."""
         return 256 if self.graph is None else self.graph.threads
@@ -453,8 +453,9 @@ class _Charger:
 
     def charge(self, op: Operation, work: Work, literals: tuple[Literal, ...]) -> None:
         """Charges an operator's work where all literals hold."""
+        label = op_label(op)
         for term, picoseconds in self.site.picoseconds(work).items():
-            self.problem.charge(round(picoseconds), *literals, reason=f"{term}, {op_label(op)}")
+            self.problem.charge(round(picoseconds), *literals, reason=f"{term}, {label}")
 
     def settle(self) -> None:
         """Charges the uses of shared tensors, for each of the swizzles that matter."""

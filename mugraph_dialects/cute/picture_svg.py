@@ -41,9 +41,7 @@ def _extent(panel: Panel) -> tuple[float, float]:
 def _text(drawing: Any, text: str, size: float, x: float, y: float, **style: Any) -> None:
     import drawsvg  # pyright: ignore[reportMissingTypeStubs]
 
-    drawing.append(
-        drawsvg.Text(text, size, x, y, font_family=_FONT, dominant_baseline="middle", **style)
-    )
+    drawing.append(drawsvg.Text(text, size, x, y, dominant_baseline="middle", **style))
 
 
 def _draw_panel(drawing: Any, panel: Panel, left: float, top: float) -> None:
@@ -95,10 +93,13 @@ def draw(picture: Picture) -> str:
     total_height = sum(heights) + _GAP * (rows - 1) + title
     drawing: Any = drawsvg.Drawing(total_width + 2 * _MARGIN, total_height + 2 * _MARGIN)
     drawing.append(drawsvg.Rectangle(0, 0, "100%", "100%", fill="#ffffff"))
-    _text(drawing, picture.title, 14, _MARGIN, _MARGIN + title / 2 - 4, font_weight="bold")
+    # The font is named once: pictures have a text a cell.
+    content: Any = drawsvg.Group(font_family=_FONT)
+    drawing.append(content)
+    _text(content, picture.title, 14, _MARGIN, _MARGIN + title / 2 - 4, font_weight="bold")
     for panel in picture.panels:
         column, row = panel.place
         left = _MARGIN + sum(widths[:column]) + _GAP * column
         top = _MARGIN + title + sum(heights[:row]) + _GAP * row
-        _draw_panel(drawing, panel, left, top)
+        _draw_panel(content, panel, left, top)
     return str(drawing.as_svg())

@@ -178,6 +178,8 @@ def test_a_call_runs_on_the_current_stream(torch: Any, kernel: CudaKernel) -> No
     assert torch.equal(result, expected)
 
 
+# torch.compile warns of what torch itself still uses.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.gpu
 def test_an_operator_of_torch(torch: Any) -> None:
     import mugraph.torch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType, f16
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -18,6 +18,9 @@ from mugraph.dialects import kn, tb
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.tensor_types import verify_layout_fits, verify_no_broadcast, with_layout
+
+if TYPE_CHECKING:
+    from mugraph.jit.kernel import Kernel
 
 
 def new_kernel_graph(name: str = "mugraph") -> KernelGraph:
@@ -39,6 +42,7 @@ class KernelGraph(GraphOperators[DTensor]):
         self._block = Block()
         self._region = Region(self._block)
         self._outputs: list[tuple[SSAValue, Layout[int] | None]] = []
+        self._kernel: Kernel | None = None
 
     def new_input(
         self,
@@ -105,6 +109,23 @@ class KernelGraph(GraphOperators[DTensor]):
         with build_errors():
             module.verify()
         return module
+
+    def compile(self, arch: str = "native") -> Kernel:
+        """The graph as it is now as a kernel to call; see :func:`mugraph.compile`."""
+        from mugraph.jit import compile
+
+        self._kernel = compile(self, arch)
+        return self._kernel
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        """Runs the graph on arrays, in the order of its inputs; returns its results, in theirs.
+
+        Compiles it for this machine first unless :meth:`compile` has been called.  What is added to
+        the graph afterwards needs another :meth:`compile`.
+        """
+        kernel = self._kernel or self.compile()
+        results = kernel(*inputs)
+        return [results] if len(self._outputs) == 1 else list(results)
 
     def __str__(self) -> str:
         return str(self.module()) if self._outputs else "\n".join(map(str, self._block.ops))

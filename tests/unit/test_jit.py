@@ -55,6 +55,14 @@ def test_a_module_and_text_and_a_file_compile_too(tmp_path: Path) -> None:
     assert str(module) == before
 
 
+def test_a_graph_is_called_as_mirage_users_do() -> None:
+    graph = scaled_sum()
+    x, y = arrays((4, 8), (4, 8))
+    graph.compile(arch="cpu")
+    (result,) = graph(inputs=[x, y])
+    assert np.array_equal(result, mugraph.compile(graph, arch="cpu")(x, y))
+
+
 def test_outputs_go_where_they_are_wanted() -> None:
     kernel = mugraph.compile(scaled_sum(), arch="cpu")
     x, y = arrays((4, 8), (4, 8))

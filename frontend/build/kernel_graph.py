@@ -114,7 +114,7 @@ class KernelGraph(GraphOperators[DTensor]):
         """The graph as it is now as a kernel to call; see :func:`mugraph.compile`."""
         from mugraph.jit import compile
 
-        self._kernel = compile(self, arch)
+        self._kernel = compile(self.module(), arch)
         return self._kernel
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:

@@ -14,6 +14,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from mugraph.dialects import kn
+from mugraph.dialects.alignment import alignment_of
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.interfaces import SharesMemory
 from mugraph.dialects.tensor_types import (
@@ -56,7 +57,8 @@ def is_library_matrix(shape: Sequence[int], strides: Sequence[int]) -> bool:
 def needs_copy_for_library(value: SSAValue) -> bool:
     """Whether a tensor's layout is given, and one that cuBLAS cannot take.
 
-    Arguments without a layout are row-major.  Matrices of i8 must have strides of whole words.
+    Arguments without a layout are row-major.  Matrices of i8 must start at whole words
+    and have strides of whole words.
     """
     layout, shape = layout_of(value.type), shape_of(value.type)
     if layout is not None:
@@ -65,9 +67,12 @@ def needs_copy_for_library(value: SSAValue) -> bool:
         strides = row_major_strides(shape)
     else:
         return False
-    is_uneven = is_integer(element_type_of(value.type)) and any(
-        extent > 1 and step != 1 and step * element_bytes_of(value.type) % LIBRARY_BYTES
-        for extent, step in zip(shape, strides, strict=True)
+    is_uneven = is_integer(element_type_of(value.type)) and (
+        alignment_of(value) < LIBRARY_BYTES
+        or any(
+            extent > 1 and step != 1 and step * element_bytes_of(value.type) % LIBRARY_BYTES
+            for extent, step in zip(shape, strides, strict=True)
+        )
     )
     return is_uneven or not is_library_matrix(shape, strides)
 

@@ -12,6 +12,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 from xdsl.passes import PassPipeline
 
+from mugraph.dialects.alignment import argument_alignment, result_alignment
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.tensor_types import element_type_of, layout_of, row_major_strides, shape_of
 from mugraph.runtime.compile import FAST_MATH, compile_kernel
@@ -72,17 +73,23 @@ def signature_of(function: FuncOp) -> Signature:
 
     workspace = function.attributes.get(WORKSPACE_BYTES)
     return Signature(
-        tuple(_tensor_spec(type_) for type_ in function.function_type.inputs),
-        tuple(_tensor_spec(type_) for type_ in function.function_type.outputs),
+        tuple(
+            _tensor_spec(type_, argument_alignment(function, index))
+            for index, type_ in enumerate(function.function_type.inputs)
+        ),
+        tuple(
+            _tensor_spec(type_, result_alignment(function, index))
+            for index, type_ in enumerate(function.function_type.outputs)
+        ),
         workspace.value.data if isinstance(workspace, IntegerAttr) else 0,
     )
 
 
-def _tensor_spec(type_: Attribute) -> TensorSpec:
+def _tensor_spec(type_: Attribute, alignment: int) -> TensorSpec:
     shape = shape_of(type_)
     layout = layout_of(type_)
     if layout is None:
         layout = Layout(shape, row_major_strides(shape))
     if not isinstance(layout, Layout):
         raise UserError(f"the device tensor {type_} is swizzled, which none of the kernels reads.")
-    return TensorSpec(shape, storage_dtype(element_type_of(type_)), layout)
+    return TensorSpec(shape, storage_dtype(element_type_of(type_)), layout, alignment)

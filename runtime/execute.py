@@ -2,7 +2,8 @@
 
 Tensors cross in their *physical* form, the flat memory that a CuTe layout describes.  What no
 element maps to (padding) is filled with NaN, as are outputs and workspace before a run, so that a
-kernel that reads or leaves what it should not gives NaN.
+kernel that reads or leaves what it should not gives NaN.  A tensor of which the signature promises
+less than 16 bytes of alignment starts at an address that is aligned to no more than that.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from mugraph.dialects.alignment import DEFAULT_ALIGNMENT
 from mugraph.dialects.cute import Layout
 from mugraph.runtime.errors import UserError
 from mugraph.runtime.interpreter.arithmetic import convert
@@ -53,6 +55,14 @@ class TensorSpec:
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     layout: Layout[int]
+    alignment: int = DEFAULT_ALIGNMENT
+    """The bytes that its start is promised to be a multiple of."""
+
+    @property
+    def offset(self) -> int:
+        """Bytes past an allocation's start where it is placed, so that no more than the promise
+        holds."""
+        return self.alignment if self.alignment < DEFAULT_ALIGNMENT else 0
 
     @property
     def physical_bytes(self) -> int:
@@ -170,27 +180,27 @@ class _DeviceMemory:
         self._pointers.append(address)
         return address
 
-    def of(self, array: Array) -> int:
-        """The array's bytes on the GPU."""
-        pointer = self._allocate(max(array.nbytes, 1))
+    def of(self, array: Array, offset: int = 0) -> int:
+        """The array's bytes on the GPU, so many bytes behind the start of an allocation."""
+        pointer = self._allocate(max(array.nbytes, 1) + offset) + offset
         self._launcher.call("upload", pointer, array.ctypes.data, array.nbytes)
         return pointer
 
-    def copy_of(self, source: int, size: int) -> int:
+    def copy_of(self, source: int, size: int, offset: int = 0) -> int:
         """A copy of what is on the GPU."""
-        pointer = self._allocate(max(size, 1))
+        pointer = self._allocate(max(size, 1) + offset) + offset
         self._launcher.call("copy_on_device", pointer, source, size)
         return pointer
 
-    def unwritten(self, size: int) -> int:
+    def unwritten(self, size: int, offset: int = 0) -> int:
         """So many bytes as they come."""
-        return self._allocate(max(size, 1))
+        return self._allocate(max(size, 1) + offset) + offset
 
-    def poisoned(self, size: int) -> int:
+    def poisoned(self, size: int, offset: int = 0) -> int:
         """So many poisoned bytes, between two guards."""
-        pointer = self._allocate(size + 2 * GUARD_BYTES)
-        self._launcher.call("fill", pointer, POISON, size + 2 * GUARD_BYTES)
-        return pointer + GUARD_BYTES
+        pointer = self._allocate(size + offset + 2 * GUARD_BYTES)
+        self._launcher.call("fill", pointer, POISON, size + offset + 2 * GUARD_BYTES)
+        return pointer + offset + GUARD_BYTES
 
     def read(self, pointer: int, size: int, what: str) -> npt.NDArray[np.uint8]:
         """The bytes of a ``poisoned`` allocation; ``DeviceError`` if a guard was written."""
@@ -235,8 +245,10 @@ class CudaModule:
         signature = self.signature
         arrays = self._physical_inputs(inputs)
         with self._memory() as memory:
-            sources = [memory.of(array) for array in arrays]
-            targets = [memory.poisoned(spec.physical_bytes) for spec in signature.outputs]
+            sources = self._placed(memory, arrays)
+            targets = [
+                memory.poisoned(spec.physical_bytes, spec.offset) for spec in signature.outputs
+            ]
             workspace = memory.poisoned(signature.workspace_bytes)
             self._launcher.call(
                 "execute",
@@ -263,8 +275,10 @@ class CudaModule:
         signature = self.signature
         arrays = self._physical_inputs(inputs)
         with self._memory() as memory:
-            sources = [memory.of(array) for array in arrays]
-            targets = [memory.unwritten(spec.physical_bytes) for spec in signature.outputs]
+            sources = self._placed(memory, arrays)
+            targets = [
+                memory.unwritten(spec.physical_bytes, spec.offset) for spec in signature.outputs
+            ]
             workspace = memory.unwritten(signature.workspace_bytes)
             self._launcher.call(
                 "execute",
@@ -285,14 +299,14 @@ class CudaModule:
         copies = max(1, min(MOST_COPIES, math.ceil(TIMED_BYTES / max(size, 1))))
         calls = math.ceil(FEWEST_CALLS / copies) * copies
         with self._memory() as memory:
-            first = [memory.of(array) for array in arrays]
+            first = self._placed(memory, arrays)
             sources = first + [
-                memory.copy_of(source, array.nbytes)
+                memory.copy_of(source, array.nbytes, spec.offset)
                 for _ in range(copies - 1)
-                for source, array in zip(first, arrays, strict=True)
+                for source, array, spec in zip(first, arrays, signature.inputs, strict=True)
             ]
             targets = [
-                memory.poisoned(spec.physical_bytes)
+                memory.poisoned(spec.physical_bytes, spec.offset)
                 for _ in range(copies)
                 for spec in signature.outputs
             ]
@@ -311,6 +325,12 @@ class CudaModule:
             estimate = max(sample(1, 3))
             replays = max(1, math.ceil(SAMPLE_MICROSECONDS / max(estimate * calls, 1.0)))
             return Timing(tuple(sample(replays, sample_count)))
+
+    def _placed(self, memory: _DeviceMemory, arrays: Sequence[Array]) -> list[int]:
+        return [
+            memory.of(array, spec.offset)
+            for array, spec in zip(arrays, self.signature.inputs, strict=True)
+        ]
 
     def _physical_inputs(self, inputs: Sequence[Array]) -> list[Array]:
         specs = self.signature.inputs

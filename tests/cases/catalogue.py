@@ -8,6 +8,7 @@ from functools import cache
 
 from cases.case import Case
 from cases.tables import (
+    alignment,
     graphs,
     input_output,
     kernel,
@@ -31,6 +32,7 @@ TABLES = (
     types,
     maps,
     ragged,
+    alignment,
     softmax,
     graphs,
 )

@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Tensor:
-    """A DTensor: name, extents, element type, and strides in elements where a user gives them."""
+    """A DTensor: name, extents, element type, strides in elements where a user gives them."""
 
     name: str
     shape: tuple[int, ...]
     element: str = "f16"
     strides: tuple[int, ...] | None = None
+    alignment: int | None = None
+    """The bytes that its start is a multiple of, where that is promised of an argument."""
 
     @property
     def type(self) -> str:
@@ -67,11 +69,15 @@ class Graph:
         return f"%v{self.count}"
 
     def input(
-        self, *shape: int, element: str = "f16", strides: Sequence[int] | None = None
+        self,
+        *shape: int,
+        element: str = "f16",
+        strides: Sequence[int] | None = None,
+        alignment: int | None = None,
     ) -> Tensor:
         """An argument of the function."""
         layout = None if strides is None else tuple(strides)
-        tensor = Tensor(f"%x{len(self.inputs)}", tuple(shape), element, layout)
+        tensor = Tensor(f"%x{len(self.inputs)}", tuple(shape), element, layout, alignment)
         self.inputs.append(tensor)
         return tensor
 
@@ -157,12 +163,15 @@ class Graph:
         """A custom kernel; :meth:`Threadblock.close` adds it to the graph."""
         return Threadblock(self, tuple(grid), tuple(block), forloop)
 
-    def text(self, *results: Tensor) -> str:
-        """The µGraph that returns these values."""
-        arguments = ", ".join(f"{tensor.name}: {tensor.type}" for tensor in self.inputs)
+    def text(self, *results: Tensor, alignment: int | None = None) -> str:
+        """The µGraph that returns these values, all of them promised to be aligned so."""
+        arguments = ", ".join(
+            f"{tensor.name}: {tensor.type}{_promise(tensor.alignment)}" for tensor in self.inputs
+        )
         types = ", ".join(tensor.type for tensor in results)
+        promised = ", ".join(f"{tensor.type}{_promise(alignment)}" for tensor in results)
         names = ", ".join(tensor.name for tensor in results)
-        head = f"func.func @case({arguments}) -> ({types}) {{"
+        head = f"func.func @case({arguments}) -> ({promised}) {{"
         return "\n".join([head, *self.lines, f"  func.return {names} : {types}", "}"]) + "\n"
 
 
@@ -313,6 +322,10 @@ class Threadblock:
             f"  }} : ({types}) -> ({result_types})",
         ]
         return self.results
+
+
+def _promise(alignment: int | None) -> str:
+    return "" if alignment is None else f" {{mugraph.alignment = {alignment} : i64}}"
 
 
 def _inside(tensor: Tensor) -> str:

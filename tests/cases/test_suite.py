@@ -26,6 +26,7 @@ EMULATED = (
     "tb_matmul/15x15x15-tile5x5x5-mk-8x8x4",
     "tb_matmul/92x94x64-tile46x47x32-km-*",
     "tb_reduction/strided-dim1-to6-16x4x2",
+    "alignment/tiles-f16-both-2",
 )
 
 

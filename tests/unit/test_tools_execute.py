@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +47,7 @@ static void _execute_mugraph(std::vector<void const *> input_tensors,
     }
     if (mode == 4) y[4] = 0.0f;
     if (mode == 5) ((char *)buf)[16] = 0;
+    if (mode == 6) y[0] = (size_t)x % 16, y[1] = (size_t)y % 16;
   });
 }
 """
@@ -88,6 +90,19 @@ def test_run_gives_the_outputs_each_time_on_poisoned_memory(module: CudaModule):
 def test_elements_that_are_not_written_are_nan(module: CudaModule):
     (y,) = module.run(inputs(3))
     np.testing.assert_array_equal(np.isnan(y), [False, False, True, False])
+
+
+def test_tensors_are_aligned_to_what_is_promised_and_no_more(module: CudaModule):
+    promises = {
+        "inputs": tuple(replace(spec, alignment=8) for spec in SIGNATURE.inputs),
+        "outputs": tuple(replace(spec, alignment=4) for spec in SIGNATURE.outputs),
+    }
+    path = module._launcher._library._name  # pyright: ignore
+    misaligned = CudaModule(Path(path), replace(SIGNATURE, **promises))
+    assert list(module.run(inputs(6))[0][:2]) == [0, 0]
+    assert list(misaligned.run(inputs(6))[0][:2]) == [8, 4]
+    np.testing.assert_array_equal(misaligned.run(inputs(0))[0], 2 * inputs(0)[0].sum(1))
+    assert len(misaligned.time(inputs(0), sample_count=3).samples) == 3
 
 
 @pytest.mark.parametrize(

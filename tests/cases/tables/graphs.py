@@ -7,19 +7,37 @@ from collections.abc import Iterator
 import numpy as np
 
 from cases.case import Array, Case, Level, Range
-from cases.functions import matmul_budget, rms, silu, softmax_times
+from cases.functions import (
+    HALF_UNIT,
+    SUM_UNIT,
+    matmul_budget,
+    rms,
+    silu,
+    softmax_times,
+)
 from cases.graph import Graph
 
 
-def rmsnorm_linear(rows: int, inner: int, columns: int, grid: int, forloop: int) -> str:
-    """rms_norm(x) w: the product and the norm's squares share the loop."""
+def rmsnorm_linear(
+    rows: int, inner: int, columns: int, grid: int, forloop: int, parts: int = 1, threads: int = 128
+) -> str:
+    """rms_norm(x) w: the product and the norm's squares share the loop; rows in ``parts``."""
     graph = Graph()
     x, w = graph.input(rows, inner), graph.input(inner, columns)
-    body = graph.customized((grid, 1, 1), (128, 1, 1), forloop)
-    tile_x, tile_w = body.input(x, fordim=1), body.input(w, (1, -1, -1), 0)
+    body = graph.customized((grid, parts, 1), (threads, 1, 1), forloop)
+    tile_x, tile_w = body.input(x, (-1, 0, -1), 1), body.input(w, (1, -1, -1), 0)
     product = body.accumulate("none", body.matmul(tile_x, tile_w))
-    body.output(body.binary("div", product, body.accumulate("rms", tile_x)), (1, -1, -1))
+    body.output(body.binary("div", product, body.accumulate("rms", tile_x)), (1, 0, -1))
     return graph.text(*body.close())
+
+
+def rmsnorm_budget(x: Array, w: Array) -> Array:
+    """Of :func:`rmsnorm_linear`, with its product and its norm rounded to f16 in between."""
+    norm, inner = rms(x), x.shape[-1]
+    result = (x @ w) / norm
+    relative = inner * SUM_UNIT + 3 * HALF_UNIT
+    sums = inner * SUM_UNIT * (np.abs(x) @ np.abs(w))
+    return (sums / norm + relative * np.abs(result)) * 1.01 + 2.0**-22
 
 
 def rmsnorm_reference(x: Array, w: Array) -> Array:
@@ -43,6 +61,32 @@ def gated_mlp(rows: int, inner: int, columns: int, grid: int, forloop: int) -> s
 def gated_reference(x: Array, a: Array, b: Array) -> Array:
     """silu(x a) * (x b)."""
     return silu(x @ a) * (x @ b)
+
+
+def column_major_mlp(rows: int, inner: int, columns: int, grid: int, forloop: int) -> str:
+    """silu(x a) * (x b) in bf16, with weights whose columns are contiguous."""
+    graph = Graph()
+    x = graph.input(rows, inner, element="bf16")
+    a, b = (graph.input(inner, columns, element="bf16", strides=(1, inner)) for _ in range(2))
+    body = graph.customized((grid, 1, 1), (128, 1, 1), forloop)
+    tile_x = body.input(x, fordim=1)
+    gate, up = (
+        body.accumulate("none", body.matmul(tile_x, body.input(w, (1, -1, -1), 0))) for w in (a, b)
+    )
+    body.output(body.binary("mul", body.unary("silu", gate), up), (1, -1, -1))
+    return graph.text(*body.close())
+
+
+def column_major_mlp_budget(x: Array, a: Array, b: Array) -> Array:
+    """Of :func:`column_major_mlp`, with every value in between rounded to bf16."""
+    half_unit = 2.0**-9
+    gate, up, sums = x @ a, x @ b, x.shape[-1] * SUM_UNIT
+    gate_error = sums * (np.abs(x) @ np.abs(a)) + half_unit * np.abs(gate)
+    up_error = sums * (np.abs(x) @ np.abs(b)) + half_unit * np.abs(up)
+    # The derivative of silu is at most 1.1 in magnitude.
+    activated = 1.1 * gate_error + 2 * half_unit * np.abs(silu(gate))
+    error = activated * (np.abs(up) + up_error) + np.abs(silu(gate)) * up_error
+    return error * 1.01 + half_unit * np.abs(silu(gate) * up) + 2.0**-40
 
 
 def attention(heads: int, rows: int, keys: int, splits: int, parts: int, forloop: int) -> str:
@@ -85,6 +129,28 @@ def lora(rows: int, inner: int, rank: int, columns: int, grid: int, forloop: int
     low = body.accumulate("none", body.matmul(tile_x, body.input(a, fordim=0)))
     correction = body.matmul(low, body.input(b, (1, -1, -1)))
     body.output(body.binary("add", full, correction), (1, -1, -1))
+    return graph.text(*body.close())
+
+
+def lora_concatenated(
+    rows: int, inner: int, rank: int, columns: int, grid: int, *, fused: bool
+) -> str:
+    """[x, x a] [w; b]: one product of concatenations, as one operator or with both written out."""
+    graph = Graph()
+    x, w = graph.input(rows, inner), graph.input(inner, columns)
+    a, b = graph.input(inner, rank), graph.input(rank, columns)
+    body = graph.customized((grid, 1, 1), (128, 1, 1))
+    tile_x, tile_a = body.input(x), body.input(a)
+    tile_w, tile_b = body.input(w, (1, -1, -1)), body.input(b, (1, -1, -1))
+    low = body.matmul(tile_x, tile_a)
+    shape = (rows, columns // grid)
+    if fused:
+        product = body.op("concat_then_matmul", [tile_x, low, tile_w, tile_b], shape)
+    else:
+        (left,) = body.op_of_many("concat", [tile_x, low], [(rows, inner + rank)], "dim 1")
+        (right,) = body.op_of_many("concat", [tile_w, tile_b], [(inner + rank, shape[1])], "dim 0")
+        product = body.matmul(left, right)
+    body.output(body.accumulate("none", product), (1, -1, -1))
     return graph.text(*body.close())
 
 
@@ -141,6 +207,43 @@ def cases() -> Iterator[Case]:
         *("graphs", "lora-4096", lora(8, 4096, 16, 4096, 64, 32)),
         *((Range(), weight, weight, weight), lora_reference),
         level=Level.TRANSPILED,
+    )
+    yield Case(
+        *("graphs", "lora-one-row-4096", lora(1, 4096, 16, 4096, 64, 32)),
+        *((Range(), weight, weight, weight), lora_reference),
+        level=Level.TRANSPILED,
+    )
+    for name, fused in (("concat", False), ("concat_then_matmul", True)):
+        yield Case(
+            *("graphs", f"lora-{name}", lora_concatenated(16, 128, 16, 192, 3, fused=fused)),
+            *((Range(), weight, weight, weight), lora_reference),
+            sanitize=True,
+        )
+        yield Case(
+            *("graphs", f"lora-{name}-4096", lora_concatenated(16, 256, 16, 4096, 64, fused=fused)),
+            *((Range(), weight, weight, weight), lora_reference),
+            level=Level.TRANSPILED,
+        )
+    yield Case(
+        *("graphs", "rmsnorm-three-warp-groups", rmsnorm_linear(16, 256, 192, 3, 4, threads=384)),
+        *((Range(), Range()), rmsnorm_reference),
+    )
+    yield Case(
+        *("graphs", "rmsnorm-512x4096x4096", rmsnorm_linear(512, 4096, 4096, 64, 64, parts=4)),
+        *((Range(), weight), rmsnorm_reference),
+        level=Level.TRANSPILED,
+        budget=rmsnorm_budget,
+    )
+    yield Case(
+        *("graphs", "qwen_mlp", column_major_mlp(16, 256, 192, 3, 4)),
+        *((Range(), weight, weight), gated_reference),
+        sanitize=True,
+    )
+    yield Case(
+        *("graphs", "qwen_mlp-3584", column_major_mlp(16, 3584, 18944, 296, 56)),
+        *((Range(), weight, weight), gated_reference),
+        level=Level.TRANSPILED,
+        budget=column_major_mlp_budget,
     )
     for name, (m, n, k), grid, forloop in (
         ("matmul-512x256x1024", (512, 256, 1024), (4, 4, 1), 8),

@@ -73,8 +73,10 @@ def softmax_rows_reference(x: Array, y: Array, v: Array) -> Array:
     return softmax_times(x, v) + softmax_times(y, v)
 
 
-def attention_by_hand(heads: int, rows: int, keys: int, splits: int, forloop: int) -> str:
-    """softmax(q k) v over heads of 64 with a running maximum, in two kernels.
+def attention_by_hand(
+    heads: int, rows: int, keys: int, splits: int, parts: int, forloop: int
+) -> str:
+    """softmax(q k) v over heads of 64 with a running maximum, in two kernels; rows in ``parts``.
 
     Each split of the keys leaves its numerator, its sum of weights and its maximum side by side,
     along the last dimension; the second kernel loops over the splits and rescales what it has.
@@ -82,20 +84,20 @@ def attention_by_hand(heads: int, rows: int, keys: int, splits: int, forloop: in
     graph = Graph()
     q, k = graph.input(heads, rows, 64), graph.input(heads, 64, keys)
     v = graph.input(heads, keys, 64)
-    body = graph.customized((heads, splits, 1), (128, 1, 1), forloop)
-    tile_q = body.input(q, (0, -1, -1))
+    body = graph.customized((heads, splits, parts), (128, 1, 1), forloop)
+    tile_q = body.input(q, (0, -1, 1))
     tile_k, tile_v = body.input(k, (0, 2, -1), 2), body.input(v, (0, 1, -1), 1)
     scores = scores_of(body, tile_q, tile_k)
     maximum, fall = body.running_maximum(scores, 2)
     weights = body.unary("exp", body.binary("sub", scores, maximum), element="f16")
     factor = body.unary("exp", fall)
-    body.output(body.rescale("none", body.matmul(weights, tile_v), factor), (0, 2, -1))
-    body.output(body.rescale("sum", weights, factor), (0, 2, -1))
-    body.output(body.accumulate("max", maximum), (0, 2, -1))
+    body.output(body.rescale("none", body.matmul(weights, tile_v), factor), (0, 2, 1))
+    body.output(body.rescale("sum", weights, factor), (0, 2, 1))
+    body.output(body.accumulate("max", maximum), (0, 2, 1))
     numerators, sums, maxima = body.close()
-    body = graph.customized((heads, 1, 1), (128, 1, 1), splits)
+    body = graph.customized((heads, parts, 1), (128, 1, 1), splits)
     numerator, sum_, maximum = (
-        body.input(tensor, (0, -1, -1), 2) for tensor in (numerators, sums, maxima)
+        body.input(tensor, (0, 1, -1), 2) for tensor in (numerators, sums, maxima)
     )
     largest, fall = body.running_maximum(maximum, 2)
     weight = body.unary("exp", body.binary("sub", maximum, largest))
@@ -103,7 +105,7 @@ def attention_by_hand(heads: int, rows: int, keys: int, splits: int, forloop: in
     total, norm = (
         body.rescale("none", body.binary("mul", part, weight), factor) for part in (numerator, sum_)
     )
-    body.output(body.binary("div", total, norm), (0, -1, -1))
+    body.output(body.binary("div", total, norm), (0, 1, -1))
     return graph.text(*body.close())
 
 
@@ -181,12 +183,12 @@ def cases() -> Iterator[Case]:
     )
     for scale, range_ in (("small", score), ("large", Range(-3, 3))):
         yield Case(
-            *("softmax", f"by-hand-{scale}", attention_by_hand(2, 16, 256, 4, 2)),
+            *("softmax", f"by-hand-{scale}", attention_by_hand(2, 32, 256, 4, 2, 2)),
             *((range_, range_, Range()), attention_reference),
             sanitize=scale == "large",
         )
     yield Case(
-        *("softmax", "by-hand-gqa", attention_by_hand(2, 64, 4096, 16, 4)),
+        *("softmax", "by-hand-gqa", attention_by_hand(2, 256, 4096, 16, 4, 4)),
         *((score, score, Range()), attention_reference),
         level=Level.TRANSPILED,
     )

@@ -34,11 +34,15 @@ class Fusion:
 def rounds_for_good(tail: Operation) -> bool:
     """Whether fusing would leave out a rounding of the operand that the µGraph means.
 
-    That to 8 bits is what a quantised µGraph is about.  Sums of integers are not rounded.
+    That to 8 bits is what a quantised µGraph is about, and a cast to integers makes whole numbers
+    of fractions before they are added up.  Sums of integers are not rounded.
     """
     kept, result = (element_type_of(value.type) for value in (tail.operands[0], tail.results[0]))
     if is_integer(kept):
-        return kept != result
+        lead = tail.operands[0].owner
+        assert isinstance(lead, Operation)  # the caller has found it
+        made_of = [element_type_of(value.type) for value in lead.operands]
+        return kept != result or not all(is_integer(type_) for type_ in made_of)
     return element_bytes_of(tail.operands[0].type) == 1
 
 

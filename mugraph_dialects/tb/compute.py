@@ -206,6 +206,12 @@ class CastOp(UnaryOp):
                 "it out"
             )
         verify_epilogue(self, self.result)
+        source, target = (element_type_of(value.type) for value in (self.input, self.result))
+        if epilogue_of(self).accumulates and is_integer(target) and not is_integer(source):
+            raise VerifyException(
+                f"{op_label(self)} would add up {source} before it is rounded to {target}; use a "
+                "'tb.forloop_accum' after it"
+            )
 
     def fused_onto(self, epilogue: Epilogue) -> Epilogue | None:
         """The epilogue as it is: its one rounding is then to the cast's type.

@@ -10,12 +10,13 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import ThenEpilogue
+from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
 from mugraph.dialects.ragged import Padding, RaggedAttr, RaggedDim, ragged_error
-from mugraph.dialects.tb.compute import ElementwiseOp
+from mugraph.dialects.tb.compute import ElementwiseOp, verify_epilogue
 from mugraph.dialects.tb.memory import enclosing_graph
 from mugraph.dialects.tb.types import STensorType
-from mugraph.dialects.tensor_types import op_label, shape_of
+from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
 
 
 @irdl_op_definition
@@ -72,6 +73,16 @@ class MaskOp(ElementwiseOp):
         named = dict.fromkeys((entry.dim for entry in self.ragged), self.constant)
         kept = {dim: value for dim, value in operands[0].items() if value == self.constant}
         return {**kept, **named}
+
+    def verify_types(self) -> None:
+        """Of any element type, which the result has too unless an epilogue follows."""
+        source, target = (element_type_of(value.type) for value in (self.input, self.result))
+        if is_integer(source) != is_integer(target) or (is_integer(source) and source != target):
+            raise VerifyException(
+                f"{op_label(self)} masks elements of {source}, but its result has {target}; insert "
+                "a 'tb.cast'"
+            )
+        verify_epilogue(self, self.result)
 
     def verify_(self) -> None:
         """Checks extents, and what is said of the elements that exist."""

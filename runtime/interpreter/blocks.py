@@ -19,7 +19,7 @@ from itertools import pairwise
 import numpy as np
 
 from mugraph.dialects.maps import AXES, Bound, mapped_axes, split_of, tile_bounds, tile_shape
-from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array
+from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array, is_whole
 
 GRID_AXES = len(AXES)
 """How many axes stand before a tile's own."""
@@ -178,7 +178,14 @@ def padded(arithmetic: Arithmetic, value: Array, shape: Sequence[int], fill: flo
     axes = value.ndim - len(shape)
     if value.shape[axes:] == tuple(shape):
         return value
-    whole = arithmetic.full((*value.shape[:axes], *shape), fill)
+    extents = (*value.shape[:axes], *shape)
+    # Numbers of other arithmetics than numpy's have no type of numpy's.
+    dtype = getattr(value, "dtype", None)
+    if dtype is not None and is_whole(dtype):
+        # In the computing type, integers of more than 24 bits would be rounded.
+        whole = np.full(extents, fill, value.dtype)
+    else:
+        whole = arithmetic.full(extents, fill)
     whole[(..., *(slice(0, extent) for extent in value.shape[axes:]))] = value
     return whole
 

@@ -168,6 +168,7 @@ REFUSED = {
     ".add_scalar": "Mirage's format has no such (threadblock )?operator.",
     ".max": "Mirage's format has no such (threadblock )?operator.",
     "tb.concat %v2, %v3, %v": "Mirage's format joins two.",
+    "mugraph.alignment": "Mirage's format has no field for mugraph.alignment.",
     ".cast": "Mirage's format has no casts.",
     "kn.copy": "Mirage's format has no copies",
     "rank-2x1x3x1x8": "has 5 dimensions",

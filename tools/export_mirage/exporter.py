@@ -11,6 +11,12 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import kn
+from mugraph.dialects.alignment import (
+    ALIGNMENT,
+    DEFAULT_ALIGNMENT,
+    argument_alignment,
+    result_alignment,
+)
 from mugraph.dialects.tensor_types import value_label
 from mugraph.runtime.cuda import only_function
 from mugraph.tools.export_mirage.kernel import kernel_fields
@@ -42,6 +48,7 @@ def export_mirage(module: ModuleOp, generation: int = LATEST) -> list[Record]:
     if not isinstance(last, ReturnOp):
         raise refuse(function, "its body does not end with a func.return.")
     _expect_free_layouts(function, last)
+    _expect_alignment(function)
     records = [_input_record(argument, tensors) for argument in function.body.block.args]
     for op in body:
         records.append(_kernel_record(op, tensors, stensor_guids))
@@ -63,6 +70,22 @@ def _expect_free_layouts(function: FuncOp, last: ReturnOp) -> None:
                     "strides for inputs and outputs only. Export the µGraph before "
                     "--resolve-layout.",
                 )
+
+
+def _expect_alignment(function: FuncOp) -> None:
+    promised = [
+        *(argument_alignment(function, index) for index in range(len(function.body.block.args))),
+        *(
+            result_alignment(function, index)
+            for index in range(len(function.function_type.outputs))
+        ),
+    ]
+    if min(promised, default=DEFAULT_ALIGNMENT) < DEFAULT_ALIGNMENT:
+        raise refuse(
+            function,
+            f"it has tensors aligned to {min(promised)} bytes only; Mirage's format has no field "
+            f"for {ALIGNMENT}.",
+        )
 
 
 def _input_record(argument: SSAValue, tensors: Tensors) -> Record:

@@ -93,6 +93,8 @@ template <class N, class T>
 __device__ __forceinline__ N to_number(T value) {
   if constexpr (cute::is_same<N, T>::value) {
     return value;
+  } else if constexpr (cute::is_same<N, int32_t>::value && cute::is_same<T, int8_t>::value) {
+    return value;
   } else {
     static_assert(cute::is_same<N, float>::value, "only int32_t is computed with as an integer");
     return to_float(value);

@@ -11,7 +11,7 @@ from cases.case import Array, Case, Range
 from cases.functions import rms
 from cases.graph import Graph, Threadblock, Tile
 
-FLOATS = ("f16", "bf16", "f32", "f8E4M3FN")
+FLOATS = ("f16", "bf16", "f32", "f8E4M3FN", "f8E5M2")
 
 
 def folded(x: Array, forloop: int, dim: int) -> Array:
@@ -65,6 +65,67 @@ def product(
     total = body.accumulate("none", body.matmul(*tiles, element=result))
     body.output(total, (0, 1, -1), shape=(m, n))
     return graph.text(*body.close())
+
+
+def rows_in_the_loop(element: str, result: str, constant: str) -> str:
+    """Products of which every iteration has other rows, the last fewer: their sum needs masks.
+
+    What is multiplied is made of the tile, so that not even the operands are known to be zeros.
+    """
+    graph = Graph()
+    a, b = graph.input(22, 16, element=element), graph.input(16, 24, element=element)
+    body = graph.customized((2, 1, 1), (64, 1, 1), 3)
+    tile, right = body.input(a, (-1, -1, -1), 0), body.input(b, (1, -1, -1))
+    if constant:
+        tile = body.unary("add_scalar", tile, f"by {constant}")
+    total = body.accumulate("none", body.matmul(tile, right, element=result))
+    body.output(total, (1, -1, -1))
+    return graph.text(*body.close())
+
+
+def whole_numbers(element: str) -> str:
+    """Sums of whole numbers, over the rows of unequal tiles and over the iterations."""
+    graph = Graph()
+    x = graph.input(22, 47, element=element)
+    body = graph.customized((3, 1, 1), (64, 1, 1), 4)
+    tile = body.input(x, (0, -1, -1), 1)
+    if element != "i32":
+        tile = body.unary("cast", tile, element="i32")
+    row = body.op("reduction", [tile], (tile.shape[0], 1), "dim 1")
+    body.output(body.accumulate("none", tile), (0, -1, -1), shape=(22, 12))
+    body.output(body.accumulate("sum", tile), (0, -1, -1), shape=(22, 1))
+    body.output(body.accumulate("none", row), (0, -1, -1), shape=(22, 1))
+    return graph.text(*body.close())
+
+
+def whole_numbers_reference(x: Array) -> tuple[Array, Array, Array]:
+    """The results of :func:`whole_numbers`."""
+    rows = x.sum(axis=1, keepdims=True)
+    return folded(x, 4, 1), rows, rows
+
+
+def integer_cases() -> Iterator[Case]:
+    """Ragged tiles of integers: their sums, and products whose missing rows are masked."""
+    for element, range_ in (("i8", Range(-9, 9)), ("i32", Range(-1e8, 1e8))):
+        yield Case(
+            *("ragged", f"whole-numbers-{element}", whole_numbers(element), (range_,)),
+            whole_numbers_reference,
+            sanitize=True,
+        )
+    for element, result, constant in (
+        ("i8", "i32", ""),
+        ("f16", "f16", "1.0"),
+        ("f32", "f32", "1.0"),
+        ("f8E4M3FN", "f32", "1.0"),
+    ):
+        range_ = Range(-9, 9) if element == "i8" else Range(0, 1)
+        shift = float(constant or 0)
+        yield Case(
+            *("ragged", f"rows-in-the-loop-{element}", rows_in_the_loop(element, result, constant)),
+            (range_, range_),
+            lambda a, b, s=shift: folded((a + s) @ b, 3, 0),
+            sanitize=True,
+        )
 
 
 def each_iteration(
@@ -158,6 +219,7 @@ def cases() -> Iterator[Case]:
     for element, result in (
         *((element, element) for element in ("f16", "bf16", "f32")),
         ("f8E4M3FN", "f32"),
+        ("f8E5M2", "f32"),
         ("i8", "i32"),
     ):
         interval = Range(-9, 9) if element == "i8" else Range()
@@ -168,6 +230,7 @@ def cases() -> Iterator[Case]:
                 *((interval, interval), np.matmul),
                 sanitize=shape[0] == 45,
             )
+    yield from integer_cases()
     yield Case(
         *("ragged", "rmsnorm", norm_linear(13, 100, 50, 3, 3)),
         *((Range(), Range()), lambda x, w: (x / rms(x)) @ w),

@@ -14,9 +14,6 @@ FLOATS = ("f16", "bf16", "f32", "f8E4M3FN", "f8E5M2")
 WHOLE = {"i8": Range(-9, 9), "i32": Range(-1000, 1000)}
 RANGES = {**dict.fromkeys(FLOATS, Range(-5, 5)), **WHOLE}
 
-INTO_SUMS_OF_I32 = tuple((source, "i32") for source in FLOATS)
-"""Casts that are not accumulated yet: their sum is fused with them before it is rounded."""
-
 PRODUCTS = (("i8", "i32"), ("f8E4M3FN", "f32"), ("f8E5M2", "f16"), ("bf16", "f32"), ("f16", "f32"))
 """Types of the operands and of the result, where they differ."""
 
@@ -28,10 +25,10 @@ def cast_of(source: str, target: str) -> str:
     return graph.text(graph.unary("cast", x, element=target))
 
 
-def cast_in_loop(source: str, target: str) -> str:
+def cast_in_loop(source: str, target: str, columns: int = 20) -> str:
     """The sum over the loop of what tiles are cast to."""
     graph = Graph()
-    x = graph.input(12, 20, element=source)
+    x = graph.input(12, columns, element=source)
     body = graph.customized((3, 1, 1), (64, 1, 1), 2)
     tile = body.unary("cast", body.input(x, (0, -1, -1), 1), element=target)
     body.output(body.accumulate("none", tile), (0, -1, -1))
@@ -50,7 +47,7 @@ def cast_cases() -> Iterator[Case]:
                 lambda x: x,  # rounding, to whole numbers too, is within the budget
                 sanitize=target in WHOLE,
             )
-            if target != "i8" and (source, target) not in INTO_SUMS_OF_I32:
+            if target != "i8":
                 yield Case(
                     *(
                         "types",
@@ -60,6 +57,15 @@ def cast_cases() -> Iterator[Case]:
                     ),
                     lambda x: x[:, :10] + x[:, 10:],
                 )
+
+
+def vector_cast_cases() -> Iterator[Case]:
+    """Casts before a sum in tiles that threads read and write in vectors."""
+    for source, target in (("i8", "i32"), ("f16", "i32"), ("i8", "f16"), ("f8E4M3FN", "bf16")):
+        yield Case(
+            *("types", f"tb-cast-vectors-{source}-{target}", cast_in_loop(source, target, 256)),
+            *((Range(-8, 8),), lambda x: x[:, :128] + x[:, 128:]),
+        )
 
 
 def product(element: str, result: str, more: str = "") -> str:
@@ -222,6 +228,7 @@ def mixed() -> Iterator[Case]:
 def cases() -> Iterator[Case]:
     """Every case of these tables."""
     yield from cast_cases()
+    yield from vector_cast_cases()
     yield from product_cases()
     for element in WHOLE:
         yield from moves(element)

@@ -63,3 +63,23 @@ func.func @limits(%x: tensor<8x8xf16>) {
   } : (tensor<8x8xf16>) -> tensor<8x1xf16>
   func.return
 }
+
+// A cast to integers rounds before its results are added up; one of integers has nothing to round.
+// CHECK-LABEL: func.func @casts_to_integers
+func.func @casts_to_integers(%x: tensor<8x8xf16>, %y: tensor<8x8xi8>) {
+  %o:2 = kn.customized %x, %y grid [1, 1, 1] block [128, 1, 1] forloop 2 {
+  ^bb0(%dx: tensor<8x8xf16>, %dy: tensor<8x8xi8>):
+    %sx = tb.input %dx imap [-1, -1, -1] : tensor<8x8xf16> -> !tb.stensor<8x8xf16>
+    %sy = tb.input %dy imap [-1, -1, -1] : tensor<8x8xi8> -> !tb.stensor<8x8xi8>
+    // CHECK: %whole = tb.cast %sx :
+    // CHECK-NEXT: %a = tb.forloop_accum none %whole
+    %whole = tb.cast %sx : !tb.stensor<8x8xf16> -> !tb.stensor<8x8xi32>
+    %a = tb.forloop_accum none %whole : !tb.stensor<8x8xi32> -> !tb.stensor<8x8xi32>
+    // CHECK-NEXT: %b = tb.cast %sy then [accum] :
+    %wide = tb.cast %sy : !tb.stensor<8x8xi8> -> !tb.stensor<8x8xi32>
+    %b = tb.forloop_accum none %wide : !tb.stensor<8x8xi32> -> !tb.stensor<8x8xi32>
+    tb.output %a omap [-1, -1, -1] : !tb.stensor<8x8xi32> -> tensor<8x8xi32>
+    tb.output %b omap [-1, -1, -1] : !tb.stensor<8x8xi32> -> tensor<8x8xi32>
+  } : (tensor<8x8xf16>, tensor<8x8xi8>) -> (tensor<8x8xi32>, tensor<8x8xi32>)
+  func.return
+}

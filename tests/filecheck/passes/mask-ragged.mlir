@@ -72,3 +72,20 @@ func.func @in_an_epilogue(%x: tensor<15x8xf16>) -> tensor<8x8xf16> {
   } : (tensor<15x8xf16>) -> tensor<8x8xf16>
   func.return %o : tensor<8x8xf16>
 }
+
+// Sums of integers are masked as well: the last iteration has one row fewer to add.
+// CHECK-LABEL: @integers
+// CHECK: %m = tb.matmul %sx, %sw
+// CHECK-NEXT: %[[MASKED:.*]] = tb.mask %m with 0.000000e+00 outside [#tb.ragged<dim 0, extent 31, step 31, blocks [1, 1, 1], tile 16, loop>] : !tb.stensor<16x16xi32> -> !tb.stensor<16x16xi32>
+// CHECK-NEXT: tb.forloop_accum none %[[MASKED]]
+func.func @integers(%x: tensor<31x32xi8>, %w: tensor<32x16xi8>) -> tensor<16x16xi32> {
+  %o = kn.customized %x, %w grid [1, 1, 1] block [128, 1, 1] forloop 2 {
+  ^bb0(%dx: tensor<31x32xi8>, %dw: tensor<32x16xi8>):
+    %sx = tb.input %dx imap [-1, -1, -1] fordim 0 : tensor<31x32xi8> -> !tb.stensor<16x32xi8>
+    %sw = tb.input %dw imap [-1, -1, -1] : tensor<32x16xi8> -> !tb.stensor<32x16xi8>
+    %m = tb.matmul %sx, %sw : (!tb.stensor<16x32xi8>, !tb.stensor<32x16xi8>) -> !tb.stensor<16x16xi32>
+    %a = tb.forloop_accum none %m : !tb.stensor<16x16xi32> -> !tb.stensor<16x16xi32>
+    tb.output %a omap [-1, -1, -1] : !tb.stensor<16x16xi32> -> tensor<16x16xi32>
+  } : (tensor<31x32xi8>, tensor<32x16xi8>) -> tensor<16x16xi32>
+  func.return %o : tensor<16x16xi32>
+}

@@ -490,3 +490,29 @@ func.func @concat_then_matmul_rows(%x: tensor<8x8xf16>) {
   } : (tensor<8x8xf16>) -> tensor<8x8xf16>
   func.return
 }
+
+// -----
+
+// CHECK: 'tb.cast' %y would add up f16 before it is rounded to i32; use a 'tb.forloop_accum' after it
+func.func @cast_adds_fractions(%x: tensor<8x8xf16>) {
+  %o = kn.customized %x grid [1, 1, 1] block [32, 1, 1] forloop 1 {
+  ^bb0(%d: tensor<8x8xf16>):
+    %s = tb.input %d imap [-1, -1, -1] : tensor<8x8xf16> -> !tb.stensor<8x8xf16>
+    %y = tb.cast %s then [accum] : !tb.stensor<8x8xf16> -> !tb.stensor<8x8xi32>
+    tb.output %y omap [-1, -1, -1] : !tb.stensor<8x8xi32> -> tensor<8x8xi32>
+  } : (tensor<8x8xf16>) -> tensor<8x8xi32>
+  func.return
+}
+
+// -----
+
+// CHECK: 'tb.mask' %y masks elements of i8, but its result has f32; insert a 'tb.cast'
+func.func @mask_converts(%x: tensor<8x8xi8>) {
+  %o = kn.customized %x grid [1, 1, 1] block [32, 1, 1] forloop 1 {
+  ^bb0(%d: tensor<8x8xi8>):
+    %s = tb.input %d imap [-1, -1, -1] : tensor<8x8xi8> -> !tb.stensor<8x8xi8>
+    %y = tb.mask %s with 0.0 outside [] : !tb.stensor<8x8xi8> -> !tb.stensor<8x8xf32>
+    tb.output %y omap [-1, -1, -1] : !tb.stensor<8x8xf32> -> tensor<8x8xf32>
+  } : (tensor<8x8xi8>) -> tensor<8x8xf32>
+  func.return
+}

@@ -16,6 +16,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from mugraph.dialects import kn
 from mugraph.dialects.alignment import alignment_of
 from mugraph.dialects.element_types import is_integer
+from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.interfaces import SharesMemory
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
@@ -25,7 +26,6 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     strides_of,
 )
-from mugraph.passes.analysis.functions import is_foreign
 
 LIBRARY_LIMIT = 2**31 - 1
 """The largest leading dimension that cuBLAS takes."""

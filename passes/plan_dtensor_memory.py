@@ -16,6 +16,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
+from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.interfaces import HasWorkspace, SharesMemory
 from mugraph.dialects.kn.workspace import NOT_IN_WORKSPACE, WORKSPACE_BYTES
 from mugraph.dialects.tensor_types import (
@@ -24,7 +25,6 @@ from mugraph.dialects.tensor_types import (
     physical_elements,
     value_label,
 )
-from mugraph.passes.analysis.functions import is_foreign
 from mugraph.passes.analysis.lifetimes import Lifetime
 from mugraph.passes.plan_stensor_memory.allocate import Request
 from mugraph.passes.plan_stensor_memory.certificate import (

@@ -14,6 +14,7 @@ from xdsl.passes import PassPipeline
 
 from mugraph.dialects.alignment import argument_alignment, result_alignment
 from mugraph.dialects.cute import Layout
+from mugraph.dialects.functions import mugraphs_of
 from mugraph.dialects.tensor_types import element_type_of, layout_of, row_major_strides, shape_of
 from mugraph.runtime.compile import FAST_MATH, compile_kernel
 from mugraph.runtime.errors import UserError
@@ -59,8 +60,8 @@ def generate_cuda(module: ModuleOp, context: Context, arch: str) -> CudaProgram:
 
 
 def only_function(module: ModuleOp) -> FuncOp:
-    """The function that the module defines; ``UserError`` unless it is one."""
-    functions = [op for op in module.ops if isinstance(op, FuncOp) and not op.is_declaration]
+    """The µGraph that the module defines; ``UserError`` unless it is one."""
+    functions = mugraphs_of(module)
     if len(functions) != 1:
         names = ", ".join(f"@{function.sym_name.data}" for function in functions) or "none"
         raise UserError(f"the module must define one function to be run; it defines {names}.")

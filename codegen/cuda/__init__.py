@@ -20,6 +20,7 @@ from mugraph.codegen.cuda.host import print_execute, workspace_bytes
 from mugraph.codegen.cuda.host_kernels import print_move
 from mugraph.codegen.cuda.kernel import print_kernel
 from mugraph.codegen.cuda.names import Names
+from mugraph.dialects.functions import mugraphs_of
 from mugraph.dialects.sched import KernelOp, LaunchOp
 
 __all__ = [
@@ -33,13 +34,11 @@ __all__ = [
 
 
 def find_function(module: ModuleOp, name: str | None = None) -> FuncOp:
-    """The function to print: the one of that name, or the only one.
+    """The function to print: the one of that name, or the only µGraph.
 
     Raises :class:`CodegenError` naming those there are.
     """
-    functions = [
-        op for op in module.body.block.ops if isinstance(op, FuncOp) and not op.is_declaration
-    ]
+    functions = mugraphs_of(module)
     listed = ", ".join(f"@{function.sym_name.data}" for function in functions) or "none"
     if name is None:
         if len(functions) != 1:

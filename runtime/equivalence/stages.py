@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from mugraph.dialects import kn, sched
+from mugraph.dialects.functions import mugraphs_of
 from mugraph.dialects.tensor_types import op_label
 from mugraph.runtime.equivalence.errors import CheckError
 from mugraph.runtime.equivalence.float64 import SCALES, RandomInputs
@@ -60,15 +61,22 @@ class SemanticsWatch:
 
     seed: int = 0
     functions: dict[str, FunctionWatch] = field(default_factory=dict[str, FunctionWatch])
+    foreign: list[str] = field(default_factory=list[str])
+    """Functions of other dialects beside µGraphs, which are not executed."""
 
     @classmethod
     def begin(cls, module: ModuleOp, seed: int = 0) -> SemanticsWatch:
-        """Evaluates every function of a module that returns something.
+        """Evaluates every µGraph of a module that returns something.
 
         Raises ``CheckError`` where one cannot be executed, or where its results are off already.
         """
         watch = cls(seed)
-        for name, function in _functions(module.clone()).items():
+        original = module.clone()
+        to_run = mugraphs_of(original)
+        for name, function in _functions(original).items():
+            if function not in to_run:
+                watch.foreign.append(name)
+                continue
             watch.functions[name] = _begin(function, seed)
             _check(watch.functions[name], watch.functions[name].original, "before any pass")
         return watch
@@ -93,7 +101,7 @@ class SemanticsWatch:
 
     def summary(self) -> list[str]:
         """What was checked, in a sentence for each function."""
-        lines: list[str] = []
+        lines = [f"@{name} is of other dialects and was not checked" for name in self.foreign]
         for name, watch in self.functions.items():
             left_out = (
                 f"; {watch.unbounded} elements have no budget and were not checked"

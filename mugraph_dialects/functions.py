@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 
 from mugraph.dialects.interfaces import HasLayoutConstraints, HasWorkspace
@@ -28,3 +28,9 @@ def is_foreign(function: FuncOp) -> bool:
     return function.is_declaration or not (
         holds_kernels(function) or only_returns_tensors(function)
     )
+
+
+def mugraphs_of(module: ModuleOp) -> list[FuncOp]:
+    """The functions to compile or run: a module's µGraphs or, where it has none, all it defines."""
+    defined = [op for op in module.ops if isinstance(op, FuncOp) and not op.is_declaration]
+    return [function for function in defined if not is_foreign(function)] or defined

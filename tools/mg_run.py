@@ -210,12 +210,12 @@ def _check(
 
 
 def _run_by_address(
-    module: ModuleOp, inputs: Sequence[Array], options: argparse.Namespace
+    module: ModuleOp, function: str, inputs: Sequence[Array], options: argparse.Namespace
 ) -> Execution:
     """Run on bytes and addresses; prints which blocks ran, where that is a sample."""
     execution = execute_by_address(
         module,
-        None,
+        function,
         inputs,
         blocks=options.blocks,
         order=options.order,
@@ -378,15 +378,15 @@ def _main(arguments: Sequence[str]) -> int:
     else:
         start = time.perf_counter()
         if by_address:
-            execution = _run_by_address(module, inputs, options)
+            execution = _run_by_address(module, function.sym_name.data, inputs, options)
             outputs, written = execution.outputs, execution.written
         else:
-            outputs = run_function(module, None, inputs)
+            outputs = run_function(module, function.sym_name.data, inputs)
         if options.time:
             print(f"time: {time.perf_counter() - start:.3f} s in the interpreter")
 
     if options.check:
-        reference = run_function(module, None, inputs, precision="float64")
+        reference = run_function(module, function.sym_name.data, inputs, precision="float64")
         tolerance = tolerance_of(module) if options.tolerance is None else options.tolerance
         succeeded = _check(outputs, reference, tolerance, written) and succeeded
     if options.outputs is not None:

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from mugraph.codegen.c_abi import CInterface
 from mugraph.jit.arguments import CPU, ArgumentError, check_view, view_of
 from mugraph.jit.kernel import Kernel, as_sequence
+from mugraph.runtime.cuda import only_function
 from mugraph.runtime.interpreter import run_function
 
 
@@ -27,6 +28,7 @@ class CpuKernel(Kernel):
     def __init__(self, module: ModuleOp, interface: CInterface) -> None:
         super().__init__(interface)
         self._module = module
+        self._function = only_function(module).sym_name.data
 
     @property
     def arch(self) -> str:
@@ -48,7 +50,7 @@ class CpuKernel(Kernel):
                 )
             check_view("input", index, tensor, view)
             arrays.append(_as_numpy(array))
-        results = run_function(self._module, None, arrays)
+        results = run_function(self._module, self._function, arrays)
         if out is not None:
             return self._store(results, out)
         torch = sys.modules.get("torch")

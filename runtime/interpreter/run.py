@@ -13,7 +13,6 @@ from xdsl.dialects.func import FuncOp
 from xdsl.interpreters.func import FuncFunctions
 from xdsl.ir import Attribute
 
-from mugraph.dialects.functions import mugraphs_of
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.runtime.interpreter.address_kernel import (
     FORWARD,
@@ -179,24 +178,19 @@ def _precision(name: str) -> Precision:
 
 
 def find_function(module: ModuleOp, name: str | None) -> FuncOp:
-    """The function of that name, or the only µGraph for ``None``; ``ExecutionError`` without."""
-    if name is None:
-        candidates = mugraphs_of(module)
-        if len(candidates) != 1:
-            raise ExecutionError(
-                f"the module defines {len(candidates)} functions ({_names(candidates)}); name the "
-                "one to run"
-            )
-        return candidates[0]
+    """The function of that name, or the only one for ``None``; ``ExecutionError`` without one."""
     defined = [op for op in module.ops if isinstance(op, FuncOp) and not op.is_declaration]
+    names = ", ".join(f"@{op.sym_name.data}" for op in defined) or "none"
+    if name is None:
+        if len(defined) != 1:
+            raise ExecutionError(
+                f"the module defines {len(defined)} functions ({names}); name the one to run"
+            )
+        return defined[0]
     for op in defined:
         if op.sym_name.data == name:
             return op
-    raise ExecutionError(f"the module defines no function @{name}; it defines {_names(defined)}")
-
-
-def _names(functions: Sequence[FuncOp]) -> str:
-    return ", ".join(f"@{function.sym_name.data}" for function in functions) or "none"
+    raise ExecutionError(f"the module defines no function @{name}; it defines {names}")
 
 
 def _convert_inputs(function: FuncOp, inputs: Sequence[Array]) -> list[Array]:

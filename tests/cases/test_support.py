@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from cases.case import coverage
 from cases.catalogue import all_cases
 from mugraph.dialects.kn import Kn
 from mugraph.dialects.tb import Tb
+from mugraph.passes.targets import TARGETS
 from mugraph.tools.support import matrix, page, probes
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+GPU_RUN = ROOT / "benchmarks" / "results" / "cases_h200.json"
+"""What ``python -m cases run --output benchmarks/results/cases_h200`` wrote on a GPU."""
 
 WITHOUT_ROW = {
     "kn.customized": "holds a threadblock graph; every tb row is in one",
@@ -19,6 +28,24 @@ WITHOUT_ROW = {
     "tb.output": "is in every tb row",
     "tb.mask": "is put in by a pass where tiles are ragged",
 }
+
+
+def accepted_by(arch: str) -> set[tuple[str, str]]:
+    """The operators and element types of which the matrix says that a target takes them."""
+    return {
+        (name, element)
+        for name, row in matrix().items()
+        for element, answer in row.items()
+        if arch in answer.targets
+    }
+
+
+def missing_from_run(run: dict[str, Any], accepted: Iterable[tuple[str, str]]) -> list[str]:
+    """What a run on a GPU leaves open: cases that were not right, and pairs that none covers."""
+    covered = {tuple(pair) for pair in run["covered"]}
+    wrong = [f"{case['id']}: {case['error']}" for case in run["cases"] if case["error"]]
+    open_pairs = sorted(set(accepted) - covered)
+    return [*wrong, *(f"{name} of {element} did not run" for name, element in open_pairs)]
 
 
 def test_the_page_is_up_to_date() -> None:
@@ -33,12 +60,7 @@ def test_every_operator_has_a_row() -> None:
 
 def test_every_pair_that_is_accepted_has_a_case() -> None:
     covered = {pair for case in all_cases() for pair in coverage(case.text)}
-    accepted = {
-        (name, element)
-        for name, row in matrix().items()
-        for element, answer in row.items()
-        if answer.targets
-    }
+    accepted = {pair for arch in TARGETS for pair in accepted_by(arch)}
     assert sorted(accepted - covered) == []
 
 
@@ -48,3 +70,22 @@ def test_what_is_refused_says_why() -> None:
         for element, answer in row.items():
             if not answer.targets:
                 assert answer.reason and "internal error" not in answer.reason, (name, element)
+
+
+def test_every_pair_that_sm_90a_takes_ran_on_a_gpu() -> None:
+    if not GPU_RUN.exists():
+        pytest.skip(f"{GPU_RUN.name} is missing: no run of the cases on a GPU has been committed")
+    run = json.loads(GPU_RUN.read_text(encoding="utf-8"))
+    assert missing_from_run(run, accepted_by(run["arch"])) == []
+
+
+def test_a_pair_that_did_not_run_is_found() -> None:
+    accepted = accepted_by("sm_90a")
+    covered = [pair for case in all_cases() for pair in coverage(case.text)]
+    assert missing_from_run({"covered": covered, "cases": []}, accepted) == []
+    covered = [pair for pair in covered if pair != ("tb.exp", "bf16")]
+    assert missing_from_run({"covered": covered, "cases": []}, accepted) == [
+        "tb.exp of bf16 did not run"
+    ]
+    failed = {"covered": [*accepted], "cases": [{"id": "types/a", "error": "result 0 is nan"}]}
+    assert missing_from_run(failed, accepted) == ["types/a: result 0 is nan"]

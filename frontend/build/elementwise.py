@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
+from xdsl.dialects.builtin import i8, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mugraph.build.errors import BuildError, build_errors
@@ -60,17 +61,75 @@ class GraphOperators(ABC, Generic[T]):
             op = make(value, type_, constants) if constants else make(value, type_)
         return self._add(op, name)
 
+    def _add_many(self, op: Operation) -> list[T]:
+        """Adds an operator of several results."""
+        self._append(op)
+        return [self._handle(result) for result in op.results]
+
     def _binary(self, operator: str, a: T, b: T, name: str | None) -> T:
         lhs, rhs = self._value(a), self._value(b)
-        shape = matmul_shape if operator == "matmul" else _broadcast
         with build_errors():
-            type_ = self._type_of(shape(a.shape, b.shape), a.dtype)
+            type_ = self._type_of(broadcast_shape([a.shape, b.shape]), a.dtype)
             op = self.OPERATORS[operator](lhs, rhs, type_)
         return self._add(op, name)
 
-    def matmul(self, a: T, b: T, *, name: str | None = None) -> T:
-        """The matrix product of ``[..., M, K]`` and ``[..., K, N]``; leading extents are equal."""
-        return self._binary("matmul", a, b, name)
+    def _with_extent(self, operator: str, x: T, dim: int, extent: int) -> tuple[int, ...]:
+        """The extents of a tensor, but for one dimension, which must exist."""
+        if not 0 <= dim < len(x.shape):
+            raise BuildError(
+                f"{operator}: dimension {dim} does not exist in a tensor of rank {len(x.shape)}: "
+                f"expected 0 to {len(x.shape) - 1}"
+            )
+        return (*x.shape[:dim], extent, *x.shape[dim + 1 :])
+
+    def _reduce(self, operator: str, x: T, dim: int, size: int, name: str | None) -> T:
+        value = self._value(x)
+        with build_errors():
+            type_ = self._type_of(self._with_extent(operator, x, dim, size), x.dtype)
+            op = self.OPERATORS[operator](value, dim, type_)
+        return self._add(op, name)
+
+    def matmul(self, a: T, b: T, *, dtype: Attribute | None = None, name: str | None = None) -> T:
+        """The matrix product of ``[..., M, K]`` and ``[..., K, N]``; leading extents are equal.
+
+        The result has the operands' element type unless another is asked for; int32 of int8.
+        """
+        lhs, rhs = self._value(a), self._value(b)
+        if dtype is None:
+            dtype = i32 if a.dtype == i8 else a.dtype
+        with build_errors():
+            type_ = self._type_of(matmul_shape(a.shape, b.shape), dtype)
+            op = self.OPERATORS["matmul"](lhs, rhs, type_)
+        return self._add(op, name)
+
+    def cast(self, x: T, dtype: Attribute, *, name: str | None = None) -> T:
+        """Each element in another element type, rounded to nearest even."""
+        value = self._value(x)
+        with build_errors():
+            op = self.OPERATORS["cast"](value, self._type_of(x.shape, dtype))
+        return self._add(op, name)
+
+    def concat(self, a: T, b: T, dim: int, *, name: str | None = None) -> T:
+        """Two tensors one after the other along a dimension."""
+        values = [self._value(a), self._value(b)]
+        extent = sum(x.shape[dim] if 0 <= dim < len(x.shape) else 0 for x in (a, b))
+        with build_errors():
+            type_ = self._type_of(self._with_extent("concat", a, dim, extent), a.dtype)
+            op = self.OPERATORS["concat"](values, dim, type_)
+        return self._add(op, name)
+
+    def split(self, x: T, sizes: Sequence[int], dim: int) -> list[T]:
+        """Parts of these extents along a dimension."""
+        return self._parts("split", x, sizes, dim)
+
+    def _parts(self, operator: str, x: T, sizes: Sequence[int], dim: int) -> list[T]:
+        value = self._value(x)
+        with build_errors():
+            types = [
+                self._type_of(self._with_extent(operator, x, dim, size), x.dtype) for size in sizes
+            ]
+            op = self.OPERATORS[operator](value, dim, types)
+        return self._add_many(op)
 
     def exp(self, x: T, *, name: str | None = None) -> T:
         """e to the power of each element."""
@@ -139,7 +198,3 @@ class GraphOperators(ABC, Generic[T]):
     def pow(self, a: T, b: T, *, name: str | None = None) -> T:
         """``a`` to the power of ``b``, element by element; an extent of 1 is broadcast."""
         return self._binary("pow", a, b, name)
-
-
-def _broadcast(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
-    return broadcast_shape([a, b])

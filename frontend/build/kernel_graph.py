@@ -78,6 +78,36 @@ class KernelGraph(GraphOperators[DTensor]):
             result.name_hint = name
         return [DTensor(result, self) for result in op.results]
 
+    def reduction(self, x: DTensor, dim: int, size: int = 1, *, name: str | None = None) -> DTensor:
+        """Sums along a dimension: the j-th of ``size`` results is that of the j-th run."""
+        return self._reduce("reduction", x, dim, size, name)
+
+    def rms_norm(
+        self,
+        x: DTensor,
+        normalized_shape: Sequence[int],
+        weight: DTensor | None = None,
+        epsilon: float = 0.0,
+        *,
+        name: str | None = None,
+    ) -> DTensor:
+        """x / sqrt(mean of x² + epsilon) over the last dimensions, times a weight of theirs."""
+        value = self._value(x)
+        factor = None if weight is None else self._value(weight)
+        with build_errors():
+            type_ = self._type_of(x.shape, x.dtype)
+            op = kn.RmsNormOp(value, normalized_shape, type_, factor, epsilon)
+        return self._add(op, name)
+
+    def chunk(self, x: DTensor, chunk_size: int, dim: int) -> list[DTensor]:
+        """``chunk_size`` equal parts along a dimension."""
+        extent = x.shape[dim] if 0 <= dim < len(x.shape) else 0
+        if chunk_size < 1 or extent % chunk_size:
+            raise BuildError(
+                f"chunk: dimension {dim} of {x!r} does not fall into {chunk_size} equal parts"
+            )
+        return self._parts("chunk", x, [extent // chunk_size] * chunk_size, dim)
+
     def mark_output(self, tensor: DTensor, strides: Sequence[int] | None = None) -> None:
         """Makes a tensor a result; the order of calls is the order of results.
 

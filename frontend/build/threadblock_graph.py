@@ -14,6 +14,7 @@ from mugraph.build.errors import BuildError, build_errors
 from mugraph.build.tensors import DTensor, STensor
 from mugraph.dialects import kn, tb
 from mugraph.dialects.maps import tile_shape
+from mugraph.dialects.shapes import matmul_shape
 from mugraph.dialects.tensor_types import value_label
 
 _NO_LOOP = -1
@@ -98,19 +99,21 @@ class ThreadblockGraph(GraphOperators[STensor]):
         output_map: Sequence[int],
         forloop_dim: int = _NO_LOOP,
         epilogue: str | None = None,
+        *,
+        dims: Sequence[int] | None = None,
     ) -> None:
         """Stores a tile into a result of the kernel; the order of calls is that of the results.
 
         ``output_map`` says which dimension each grid axis splits; every axis of extent over 1 must
-        be mapped.
+        be mapped.  With ``forloop_dim`` every iteration stores what it computed, in a slice of its
+        own of that dimension; otherwise the tile must be accumulated.  ``dims`` are the extents of
+        the result, to be given where the last tiles are smaller than the others.
         """
         if epilogue is not None:
             raise BuildError(
                 f"new_output: epilogue {epilogue!r} is not supported; µGraphs over several GPUs "
                 "are not"
             )
-        if forloop_dim != _NO_LOOP:
-            raise BuildError("new_output: forloop_dim is not supported; accumulate over the loop")
         value = self._value(stensor)
         shape = list(stensor.shape)
         if any(not -1 <= dim < len(shape) for dim in output_map):
@@ -118,16 +121,56 @@ class ThreadblockGraph(GraphOperators[STensor]):
                 f"new_output: output_map {list(output_map)} names a dimension that a tile of rank "
                 f"{len(shape)} does not have; expected -1 to {len(shape) - 1}"
             )
+        if not -1 <= forloop_dim < len(shape):
+            raise BuildError(
+                f"new_output: forloop_dim {forloop_dim} is no dimension of a tile of rank "
+                f"{len(shape)}; expected -1 to {len(shape) - 1}"
+            )
         for dim, blocks in zip(output_map, self._around.grid_dim, strict=False):
             if dim >= 0:
                 shape[dim] *= blocks
+        if forloop_dim != _NO_LOOP:
+            shape[forloop_dim] *= self._around.forloop_range
         with build_errors():
-            op = tb.OutputOp(value, output_map, TensorType(stensor.dtype, shape))
+            type_ = TensorType(stensor.dtype, shape if dims is None else dims)
+            op = tb.OutputOp(value, output_map, type_, forloop_dim)
         self._append(op)
 
-    def rms_norm(self, x: STensor, *, name: str | None = None) -> STensor:
-        """x / sqrt(mean of x² over the last dimension of the tile)."""
-        return self._unary("rms_norm", x, name)
+    def rms_norm(
+        self,
+        x: STensor,
+        weight: STensor | None = None,
+        epsilon: float = 0.0,
+        *,
+        name: str | None = None,
+    ) -> STensor:
+        """x / sqrt(mean of x² over the last dimension of the tile + epsilon), times a weight."""
+        value = self._value(x)
+        factor = None if weight is None else self._value(weight)
+        with build_errors():
+            type_ = self._type_of(x.shape, x.dtype)
+            op = tb.RmsNormOp(value, type_, factor, epsilon)
+        return self._add(op, name)
+
+    def concat_then_matmul(
+        self, a1: STensor, a2: STensor, b1: STensor, b2: STensor, *, name: str | None = None
+    ) -> STensor:
+        """The product of a1 and a2 side by side and of b1 and b2 below each other."""
+        values = [self._value(x) for x in (a1, a2, b1, b2)]
+        with build_errors():
+            type_ = self._type_of(matmul_shape(a1.shape, b1.shape), a1.dtype)
+            op = tb.ConcatThenMatmulOp(values, type_)
+        return self._add(op, name)
+
+    def reduction_max(self, x: STensor, dim: int) -> tuple[STensor, STensor]:
+        """The largest element along a dimension in all iterations so far, and by how much the
+        largest before was below it (minus infinity in none)."""
+        value = self._value(x)
+        with build_errors():
+            type_ = self._type_of(self._with_extent("reduction_max", x, dim, 1), x.dtype)
+            op = tb.ReductionMaxOp(value, dim, (type_, type_))
+        maximum, difference = self._add_many(op)
+        return maximum, difference
 
     def reduction(self, x: STensor, dim: int, *, name: str | None = None) -> STensor:
         """The sum over one dimension, whose extent becomes 1."""
@@ -143,8 +186,9 @@ class ThreadblockGraph(GraphOperators[STensor]):
         """What the for-loop leaves of a value of its body.
 
         ``acc`` is ``None`` (the sum over the iterations), ``"sum"`` (that, summed over the last
-        dimension), ``"rms"`` (the root of the mean square over both), or ``"sum_todimx"`` (sums of
-        strided groups of the last dimension; ``reduction_dimx`` of them remain).
+        dimension), ``"mean"`` (the mean over both), ``"rms"`` (the root of the mean square over
+        both), ``"max"`` (the largest of each element), or ``"sum_todimx"`` (sums of strided groups
+        of the last dimension; ``reduction_dimx`` of them remain).
         """
         value = self._value(x)
         if acc == "sum_todimx":
@@ -155,8 +199,28 @@ class ThreadblockGraph(GraphOperators[STensor]):
             known = ", ".join(sorted({*kinds - {"none"}, "sum_todimx"}))
             raise BuildError(f"forloop_accum: unknown acc {acc!r}; expected None or one of {known}")
         kind = tb.AccumulatorKind(acc or "none")
-        shape = x.shape if kind is tb.AccumulatorKind.NONE else (*x.shape[:-1], 1)
+        keeps = kind in (tb.AccumulatorKind.NONE, tb.AccumulatorKind.MAX)
+        shape = x.shape if keeps else (*x.shape[:-1], 1)
         return self._add(tb.ForloopAccumOp(kind, value, tb.STensorType(shape, x.dtype)), name)
+
+    def forloop_accum_max(self, x: STensor, *, name: str | None = None) -> STensor:
+        """The largest that each element is in any iteration."""
+        return self.forloop_accum(x, "max", name=name)
+
+    def forloop_accum_rescale(
+        self, x: STensor, rescale: STensor, acc: str | None = None, *, name: str | None = None
+    ) -> STensor:
+        """A sum over the iterations, in each of which what was summed before is multiplied first.
+
+        ``acc`` is ``None`` or ``"sum"``, as in :meth:`forloop_accum`.
+        """
+        value, factor = self._value(x), self._value(rescale)
+        if acc not in (None, "sum"):
+            raise BuildError(f"forloop_accum_rescale: unknown acc {acc!r}; expected None or sum")
+        kind = tb.RescaledKind(acc or "none")
+        shape = x.shape if acc is None else (*x.shape[:-1], 1)
+        type_ = tb.STensorType(shape, x.dtype)
+        return self._add(tb.ForloopAccumRescaleOp(kind, value, factor, type_), name)
 
     def finish(self, operands: Sequence[SSAValue]) -> kn.CustomizedOp:
         """The operator around the body, bound to its operands; the graph cannot be used again."""
@@ -179,16 +243,6 @@ class ThreadblockGraph(GraphOperators[STensor]):
         return kn.CustomizedOp(
             operands, types, around.grid_dim, around.block_dim, around.forloop_range, body
         )
-
-    def _reduce(self, operator: str, x: STensor, dim: int, size: int, name: str | None) -> STensor:
-        value = self._value(x)
-        if not 0 <= dim < len(x.shape):
-            raise BuildError(
-                f"{operator}: dimension {dim} does not exist in a tile of rank {len(x.shape)}: "
-                f"expected 0 to {len(x.shape) - 1}"
-            )
-        shape = (*x.shape[:dim], size, *x.shape[dim + 1 :])
-        return self._add(self.OPERATORS[operator](value, dim, tb.STensorType(shape, x.dtype)), name)
 
     def _type_of(self, shape: Sequence[int], dtype: Attribute) -> Attribute:
         return tb.STensorType(shape, dtype)

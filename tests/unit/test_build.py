@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from xdsl.ir import Attribute
 from xdsl.parser import Parser
+from xdsl.passes import PassPipeline
 
 import mugraph.build as mi
 from mugraph.dialects import kn, tb
 from mugraph.dialects.elementwise import BINARY_FUNCTIONS, UNARY_FUNCTIONS
+from mugraph.passes.transpile import TranspilePass
 from mugraph.runtime.interpreter import run_function
 from mugraph.tools.modules import make_context
 
@@ -83,6 +86,138 @@ def test_todimx_reductions_leave_reduction_dimx() -> None:
     assert isinstance(block.rms_norm(tile).value.owner, tb.RmsNormOp)
 
 
+def run(graph: mi.KernelGraph, *inputs: np.ndarray) -> list[np.ndarray]:
+    """The results in the types of the tensors, of the µGraph and of its schedule."""
+    module = graph.module()
+    results = run_function(module, None, list(inputs))
+    PassPipeline((TranspilePass(),)).apply(make_context(), module)
+    scheduled = run_function(module, None, list(inputs), level="address")
+    for one, other in zip(results, scheduled, strict=True):
+        np.testing.assert_allclose(one.astype(float), other.astype(float), rtol=0.02, atol=0.02)
+    return [result.astype(np.float64) for result in results]
+
+
+def test_attention_with_a_running_maximum() -> None:
+    graph = mi.new_kernel_graph()
+    q, k, v = (graph.new_input(shape) for shape in ((16, 32), (32, 64), (64, 16)))
+    block = mi.new_threadblock_graph((1, 1, 1), (128, 1, 1), 4)
+    tiles = [block.new_input(q, (-1, -1, -1))]
+    tiles += [block.new_input(x, (-1, -1, -1), dim) for x, dim in ((k, 1), (v, 0))]
+    scores = block.matmul(tiles[0], tiles[1], dtype=mi.float32)
+    maximum, fall = block.reduction_max(scores, 1)
+    weights = block.cast(block.exp(block.sub(scores, maximum)), mi.float16)
+    factor = block.exp(fall)
+    total = block.forloop_accum_rescale(block.matmul(weights, tiles[2]), factor)
+    norm = block.forloop_accum_rescale(weights, factor, "sum")
+    block.new_output(block.div(total, norm), (-1, -1, -1))
+    block.new_output(block.forloop_accum_max(maximum), (-1, -1, -1))
+    for result in graph.customized([q, k, v], block):
+        graph.mark_output(result)
+    random = np.random.default_rng(0)
+    q_, k_, v_ = (
+        (4 * random.standard_normal(shape)).astype(np.float16).astype(float)
+        for shape in ((16, 32), (32, 64), (64, 16))
+    )
+    attention, largest = run(graph, q_, k_, v_)
+    scores_ = q_ @ k_
+    weights_ = np.exp(scores_ - scores_.max(1, keepdims=True))
+    expected = weights_ @ v_ / weights_.sum(1, keepdims=True)
+    np.testing.assert_allclose(attention, expected, rtol=0.02, atol=0.02)
+    assert largest.max() == pytest.approx(scores_.max(), rel=1e-3)
+
+
+def test_tiles_are_put_together_and_cut() -> None:
+    graph = mi.new_kernel_graph()
+    x, w = graph.new_input((8, 48)), graph.new_input((1, 12))
+    block = mi.new_threadblock_graph((2, 1, 1), (32, 1, 1), 4)
+    tile, weight = block.new_input(x, (0, -1, -1), 1), block.new_input(w, (-1, -1, -1))
+    first, second = block.split(tile, (4, 8), 1)
+    joined = block.rms_norm(block.concat(second, first, 1), weight, 0.25)
+    block.new_output(block.forloop_accum(joined, "mean"), (0, -1, -1))
+    block.new_output(block.max(block.add_scalar(tile, 1.0), tile), (0, -1, -1), forloop_dim=1)
+    for result in graph.customized([x, w], block):
+        graph.mark_output(result)
+    x_ = np.linspace(-1, 2, 8 * 48).reshape(8, 48)
+    w_ = np.linspace(0.5, 1.5, 12).reshape(1, 12)
+    means, plus_one = run(graph, x_, w_)
+    rolled = np.roll(x_.reshape(8, 4, 12), 8, axis=2)
+    norm = rolled / np.sqrt((rolled**2).mean(2, keepdims=True) + 0.25) * w_
+    np.testing.assert_allclose(means, norm.mean((1, 2)).reshape(8, 1), rtol=0.02, atol=0.005)
+    np.testing.assert_allclose(plus_one, x_ + 1, rtol=0.01, atol=0.005)
+
+
+def test_a_product_of_concatenations() -> None:
+    graph = mi.new_kernel_graph()
+    shapes = ((16, 32), (16, 8), (32, 16), (8, 16))
+    inputs = [graph.new_input(shape) for shape in shapes]
+    block = mi.new_threadblock_graph((1, 1, 1), (128, 1, 1))
+    a1, a2, b1, b2 = (block.new_input(x, (-1, -1, -1)) for x in inputs)
+    block.new_output(block.forloop_accum(block.concat_then_matmul(a1, a2, b1, b2)), (-1, -1, -1))
+    graph.mark_output(graph.customized(inputs, block)[0])
+    arrays = [np.linspace(-1, 1, a * b).reshape(a, b) for a, b in shapes]
+    (product,) = run(graph, *arrays)
+    a1_, a2_, b1_, b2_ = arrays
+    np.testing.assert_allclose(product, a1_ @ b1_ + a2_ @ b2_, rtol=0.01, atol=0.05)
+
+
+def test_kernels_on_whole_tensors() -> None:
+    graph = mi.new_kernel_graph()
+    x, w = graph.new_input((6, 8)), graph.new_input((8,))
+    top, bottom = graph.chunk(x, 2, 0)
+    left, right = graph.split(x, (3, 5), 1)
+    results = (
+        graph.reduction(x, 1),
+        graph.reduction(x, 0, 3),
+        graph.rms_norm(x, (8,), w, 0.5),
+        graph.concat(bottom, top, 0),
+        graph.concat(right, left, 1),
+        graph.cast(x, mi.float8_e4m3fn),
+        graph.max(x, graph.add_scalar(x, -1.0)),
+    )
+    for result in results:
+        graph.mark_output(result)
+    x_, w_ = np.arange(48.0).reshape(6, 8) / 16, np.arange(8.0) / 8
+    sums, groups, norm, rows, columns, narrow, larger = run(graph, x_, w_)
+    np.testing.assert_array_equal(sums, x_.sum(1, keepdims=True))
+    np.testing.assert_allclose(groups, x_.reshape(3, 2, 8).sum(1), rtol=1e-3)
+    expected = x_ / np.sqrt((x_**2).mean(1, keepdims=True) + 0.5) * w_
+    np.testing.assert_allclose(norm, expected, rtol=2e-3, atol=1e-4)
+    np.testing.assert_array_equal(rows, np.roll(x_, 3, 0))
+    np.testing.assert_array_equal(columns, np.roll(x_, 5, 1))
+    np.testing.assert_allclose(narrow, x_, rtol=2**-4, atol=2**-9)
+    np.testing.assert_array_equal(larger, x_)
+
+
+def test_integers_are_multiplied_into_int32() -> None:
+    graph = mi.new_kernel_graph()
+    x, w = graph.new_input((16, 64), dtype=mi.int8), graph.new_input((64, 16), dtype=mi.int8)
+    block = mi.new_threadblock_graph((1, 1, 1), (64, 1, 1), 2)
+    product = block.matmul(block.new_input(x, (-1,) * 3, 1), block.new_input(w, (-1,) * 3, 0))
+    assert product.dtype == mi.int32 == graph.matmul(x, w).dtype
+    block.new_output(block.forloop_accum(product), (-1, -1, -1))
+    graph.mark_output(graph.customized([x, w], block)[0])
+    random = np.random.default_rng(0)
+    x_, w_ = random.integers(-9, 9, (16, 64)), random.integers(-9, 9, (64, 16))
+    np.testing.assert_array_equal(run(graph, x_, w_)[0], x_ @ w_)
+
+
+@pytest.mark.parametrize(
+    "dtype", [mi.float16, mi.bfloat16, mi.float32, mi.float8_e4m3fn, mi.float8_e5m2, mi.int32]
+)
+def test_every_element_type(dtype: Attribute) -> None:
+    graph = mi.new_kernel_graph()
+    x = graph.new_input((7, 10), dtype=dtype)
+    block = mi.new_threadblock_graph((2, 1, 1), (32, 1, 1), 2)
+    total = block.forloop_accum(block.new_input(x, (0, -1, -1), 1))
+    block.new_output(total, (0, -1, -1), dims=(7, 5))
+    (y,) = graph.customized([x], block)
+    assert y.dtype == dtype and y.shape == (7, 5)
+    graph.mark_output(graph.cast(y, mi.int8))
+    values = np.arange(70).reshape(7, 10) % 4
+    values = values if dtype == mi.int32 else values.astype(np.float64)
+    np.testing.assert_array_equal(run(graph, values)[0], values[:, :5] + values[:, 5:])
+
+
 def test_a_failed_call_leaves_the_graph_as_it_was() -> None:
     graph = rmsnorm_linear()
     before = str(graph)
@@ -109,6 +244,17 @@ def mistakes() -> dict[str, tuple[str, ...]]:
         "b.add(b.forloop_accum(t), t)": ("mixes",),
         "b.forloop_accum(t, 'median')": ("'median'", "rms"),
         "b.reduction(t, 2)": ("dimension 2 does not exist",),
+        "b.reduction_max(t, -1)": ("dimension -1 does not exist",),
+        "b.forloop_accum_rescale(t, t, 'rms')": ("'rms'", "sum"),
+        "b.concat(t, t, 2)": ("dimension 2 does not exist",),
+        "b.split(t, (1, 2), 1)": ("tb.split",),
+        "b.new_output(t, (0, -1, -1), 2)": ("forloop_dim 2", "rank 2"),
+        "b.rms_norm(t, t)": ("weight",),
+        "b.cast(t, mi.float16)": ("to itself",),
+        "g.reduction(x, 3)": ("dimension 3 does not exist",),
+        "g.chunk(x, 3, 1)": ("3 equal parts",),
+        "g.rms_norm(x, (4,))": ("suffix",),
+        "g.concat(x, w, 1)": ("kn.concat",),
         "g.customized([w], b)": ("inputs must be the tensors",),
         "g.customized([x], b)": ("stores nothing",),
         "g.mark_output(x, strides=(1,))": ("1 strides",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 import traceback
@@ -21,6 +22,8 @@ from mugraph.runtime.errors import UserError
 
 TRACEBACK_VARIABLE = "MUGRAPH_TRACEBACK"
 """An environment variable: when set, an unforeseen error shows its Python traceback."""
+
+_ALLOCATIONS_PER_COLLECTION = 100_000
 
 _LONGEST_OPERATION = 200
 """Characters of an operation's text that a message quotes."""
@@ -44,6 +47,8 @@ def run_tool(tool: str, main: Callable[[], int]) -> int:
     ``BrokenPipeError`` (the reader of our output left) also gives 1, silently, and an interrupt
     gives 130, as shells expect.
     """
+    # Nearly all that a tool makes it keeps to its end: looking for garbage seldom is enough.
+    gc.set_threshold(_ALLOCATIONS_PER_COLLECTION)
     try:
         code = main()
         sys.stdout.flush()

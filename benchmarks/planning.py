@@ -5,7 +5,7 @@
 ``FOLDER`` holds saved µGraphs in Mirage's JSON; without it (or MUGRAPH_SAVED) only random graphs
 are planned.  ``--minimalloc FOLDER`` adds packing instances in MiniMalloc's CSV (id, lower, upper,
 size).  ``--wall`` also times ``mg-opt --transpile -t cuda`` as a process, ``--hash-seeds N``
-compares the printed result of N processes with different hash seeds.  Times are CPU seconds of this
+compares the CUDA text under N hash seeds.  Times are CPU seconds of this
 process unless said otherwise, so that other work on the machine matters less.
 Writes NAME.json and NAME.md.
 """
@@ -49,7 +49,9 @@ from mugraph.passes.plan_swizzle import choose_layouts
 from mugraph.passes.schedule_threadblock.levels import find_levels
 from mugraph.passes.transpile import transpile_pipeline
 from mugraph.tools.import_mirage import import_mirage
-from mugraph.tools.modules import make_context
+from mugraph.tools.modules import make_context, read_module
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 @dataclass
@@ -187,18 +189,34 @@ def transpile_process(module: ModuleOp, folder: Path, arch: str) -> tuple[float,
     return wall, cpu, hashlib.sha256(done.stdout).hexdigest()
 
 
-def differing_outputs(modules: Sequence[ModuleOp], seeds: int, arch: str) -> int:
-    """How many of the modules do not give the same bytes with every hash seed."""
-    differing = 0
-    with tempfile.TemporaryDirectory() as folder:
-        for module in modules:
-            digests: set[str] = set()
-            for seed in range(seeds):
-                os.environ["PYTHONHASHSEED"] = str(seed)
-                digests.add(transpile_process(module, Path(folder), arch)[2])
-            differing += len(digests) > 1
-    os.environ.pop("PYTHONHASHSEED", None)
-    return differing
+def differing_outputs(
+    modules: dict[str, ModuleOp], seeds: int, arch: str
+) -> tuple[list[str], list[str]]:
+    """Names of modules whose CUDA text differs between hash seeds, and between processes.
+
+    With each seed a process of its own prints all modules one after the other; with one seed each
+    module is also printed by a process that has planned nothing before.
+    """
+    script = Path(__file__).with_name("cuda_digests.py")
+    found: dict[str, set[str]] = {name: set() for name in modules}
+    alone: list[str] = []
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as scratch:
+        for name, module in modules.items():
+            (Path(folder) / f"{name}.mlir").write_text(str(module), encoding="utf-8")
+        for seed in range(seeds):
+            done = subprocess.run(
+                [sys.executable, str(script), folder, arch],
+                capture_output=True,
+                check=True,
+                env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            )
+            for file, digest in json.loads(done.stdout).items():
+                found[file.removesuffix(".mlir")].add(digest)
+            print(f"hash seed {seed}", file=sys.stderr)
+        for name, module in list(modules.items())[:: max(1, len(modules) // 20)]:
+            if transpile_process(module, Path(scratch), arch)[2] not in found[name]:
+                alone.append(name)
+    return [name for name, digests in found.items() if len(digests) > 1], alone
 
 
 def minimalloc_instance(path: Path) -> list[Request]:
@@ -233,6 +251,10 @@ def packing_instances(minimalloc: Path | None) -> Iterator[tuple[str, Sequence[R
 
 
 # --- tables ---
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f" ({', '.join(names)})" if names else ""
 
 
 def _row(cells: Sequence[object]) -> str:
@@ -390,16 +412,16 @@ def main() -> int:
     options = parser.parse_args()
     notes: list[str] = []
     saved: list[GraphResult] = []
-    modules: list[ModuleOp] = []
+    modules: dict[str, ModuleOp] = {}
     folder = Path(options.mugraphs) if options.mugraphs else None
     if folder is not None and folder.is_dir():
         with tempfile.TemporaryDirectory() as scratch:
             for name, module in list(saved_mugraphs(folder))[:: options.every]:
-                modules.append(module.clone())
+                modules[name] = module.clone()
                 result = measure(module, name, options.arch)
                 if options.wall:
                     result.wall, result.cpu, _ = transpile_process(
-                        modules[-1], Path(scratch), options.arch
+                        modules[name], Path(scratch), options.arch
                     )
                 saved.append(result)
                 print(name, file=sys.stderr)
@@ -421,12 +443,15 @@ def main() -> int:
             "them); in their place stand random intervals and rectangles cut without waste, whose "
             "optimum is their height."
         )
-    if options.hash_seeds and modules:
-        chosen = modules[:: max(1, len(modules) // 8)]
-        differing = differing_outputs(chosen, options.hash_seeds, options.arch)
+    for path in sorted(EXAMPLES.glob("*.mlir")):
+        modules[path.stem] = read_module(str(path), make_context())
+    if options.hash_seeds:
+        differing, alone = differing_outputs(modules, options.hash_seeds, options.arch)
         notes.append(
-            f"{len(chosen)} saved µGraphs printed as CUDA with {options.hash_seeds} hash seeds: "
-            f"{differing} differ."
+            f"{len(modules)} µGraphs (saved ones and examples) printed as CUDA with "
+            f"{options.hash_seeds} hash seeds, all in one process a seed: {len(differing)} differ"
+            f"{_listed(differing)}. Every {max(1, len(modules) // 20)}th also in a process of its "
+            f"own: {len(alone)} differ{_listed(alone)}."
         )
     everything = {
         "date": date.today().isoformat(),

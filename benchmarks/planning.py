@@ -28,6 +28,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
 
+from level_schedule import level_schedule_peak
 from planning_graphs import perfect_packing, random_intervals, random_mugraph
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp
 
@@ -47,10 +48,13 @@ from mugraph.passes.plan_stensor_memory.certificate import SHARED_MEMORY_CERTIFI
 from mugraph.passes.plan_stensor_memory.pack import pack
 from mugraph.passes.plan_swizzle import choose_layouts
 from mugraph.passes.schedule_threadblock.levels import find_levels
+from mugraph.passes.schedule_threadblock.plan import Objective
 from mugraph.passes.transpile import transpile_pipeline
 from mugraph.tools.import_mirage import import_mirage
 from mugraph.tools.modules import make_context, read_module
 
+WHOLE_PLANS = 150
+"""Operators up to which a graph is also planned by the seeds' schedule and with less memory."""
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
@@ -66,6 +70,9 @@ class GraphResult:
     peak: int = 0
     peak_bound: int = 0
     seed_peak: int = 0
+    level_peak: int = 0
+    no_more_barriers: int = 0
+    no_more_peak: int = 0
     wavefronts: int = 0
     seed_wavefronts: int = 0
     ideal_wavefronts: int = 0
@@ -123,7 +130,7 @@ def measure(module: ModuleOp, name: str, arch: str) -> GraphResult:
     graphs = [op for op in module.walk() if isinstance(op, CustomizedOp)]
     result = GraphResult(name, sum(len(graph.body.block.ops) for graph in graphs))
     unscheduled: list[CustomizedOp] = []
-    unswizzled = module
+    unswizzled, frugal = module, module.clone()
     for pass_ in transpile_pipeline(arch):
         if pass_.name == "schedule-threadblock":
             graphs = [op for op in module.clone().walk() if isinstance(op, CustomizedOp)]
@@ -142,6 +149,15 @@ def measure(module: ModuleOp, name: str, arch: str) -> GraphResult:
     kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
     for graph, kernel in zip(unscheduled, kernels, strict=True):
         result.seed_barriers += seed_barriers(graph, writes_back=writes_back(kernel))
+    if result.operators <= WHOLE_PLANS:
+        for graph, kernel in zip(unscheduled, kernels, strict=True):
+            result.level_peak += level_schedule_peak(graph, kernel, arch)
+        for pass_ in transpile_pipeline(arch, objective=Objective.NO_MORE_MEMORY.value):
+            pass_.apply(context, frugal)
+        for op in frugal.walk():
+            if isinstance(op, KernelOp):
+                result.no_more_barriers += executed_barriers(op)
+                result.no_more_peak += op.smem_bytes or 0
     for kernel in kernels:
         result.barriers += executed_barriers(kernel)
         result.peak += kernel.smem_bytes or 0
@@ -311,6 +327,38 @@ def _quality(results: Sequence[GraphResult]) -> list[str]:
     return lines
 
 
+def _schedules(results: Sequence[GraphResult]) -> list[str]:
+    """Whole plans: the seeds' schedule packed by the best of their fits, and our objectives."""
+    lines = _head(
+        (
+            "graphs",
+            "seeds: barriers, bytes",
+            "`barriers-first`: barriers, bytes",
+            "bytes: less / equal / more than the seeds'",
+            "`no-more-memory`: barriers, bytes",
+            "barriers: fewer / equal / more",
+            "bytes: less / equal / more",
+        )
+    )
+    groups = list(dict.fromkeys(_group(result.name) for result in results))
+    for group in [*groups, "all"]:
+        own = [r for r in results if group in ("all", _group(r.name))]
+        lines.append(
+            _row(
+                (
+                    group,
+                    f"{sum(r.seed_barriers for r in own)}, {sum(r.level_peak for r in own)}",
+                    f"{sum(r.barriers for r in own)}, {sum(r.peak for r in own)}",
+                    _compared([(r.peak, r.level_peak) for r in own]),
+                    f"{sum(r.no_more_barriers for r in own)}, {sum(r.no_more_peak for r in own)}",
+                    _compared([(r.no_more_barriers, r.seed_barriers) for r in own]),
+                    _compared([(r.no_more_peak, r.level_peak) for r in own]),
+                )
+            )
+        )
+    return lines
+
+
 def _compared(pairs: Sequence[tuple[int, int]]) -> str:
     less = sum(ours < theirs for ours, theirs in pairs)
     more = sum(ours > theirs for ours, theirs in pairs)
@@ -383,7 +431,16 @@ def report(
     ]
     for title, results in (("Saved µGraphs", saved), ("Random µGraphs", random)):
         if results:
-            lines += [f"## {title}", "", *_quality(results), "", *_times(results), ""]
+            lines += [f"## {title}", "", *_quality(results), ""]
+            lines += [
+                "Whole plans, where the seeds' have a barrier between successive depths and the "
+                "best of their three fits for the lifetimes that follow from it:",
+                "",
+                *_schedules([r for r in results if r.operators <= WHOLE_PLANS]),
+                "",
+                *_times(results),
+                "",
+            ]
         walls = [r for r in results if r.wall is not None and r.cpu is not None]
         if walls:
             most = max(walls, key=lambda r: r.wall or 0)
@@ -409,6 +466,7 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, help="only every so many saved µGraphs")
     parser.add_argument("--wall", action="store_true")
     parser.add_argument("--hash-seeds", type=int, default=0)
+    parser.add_argument("--hash-every", type=int, default=1, help="only every so many graphs")
     options = parser.parse_args()
     notes: list[str] = []
     saved: list[GraphResult] = []
@@ -446,12 +504,13 @@ def main() -> int:
     for path in sorted(EXAMPLES.glob("*.mlir")):
         modules[path.stem] = read_module(str(path), make_context())
     if options.hash_seeds:
+        modules = dict(list(modules.items())[:: options.hash_every])
         differing, alone = differing_outputs(modules, options.hash_seeds, options.arch)
         notes.append(
-            f"{len(modules)} µGraphs (saved ones and examples) printed as CUDA with "
+            f"{len(modules)} µGraphs (of the saved ones and the examples) printed as CUDA with "
             f"{options.hash_seeds} hash seeds, all in one process a seed: {len(differing)} differ"
-            f"{_listed(differing)}. Every {max(1, len(modules) // 20)}th also in a process of its "
-            f"own: {len(alone)} differ{_listed(alone)}."
+            f"{_listed(differing)}. Some 20 of them also in a process of their own: {len(alone)} "
+            f"differ{_listed(alone)}."
         )
     everything = {
         "date": date.today().isoformat(),

@@ -15,14 +15,27 @@ from mugraph.passes.online_softmax import OnlineSoftmaxPass
 from mugraph.passes.plan_dtensor_memory import PlanDTensorMemoryPass
 from mugraph.passes.plan_stensor_memory import PlanSTensorMemoryPass
 from mugraph.passes.plan_swizzle import PlanSwizzlePass
-from mugraph.passes.resolve_layout import ResolveLayoutPass
+from mugraph.passes.resolve_layout import (
+    DEFAULT_COST_MODEL,
+    DEFAULT_SOLVER,
+    CostModelName,
+    ResolveLayoutPass,
+    SolverName,
+)
 from mugraph.passes.schedule_threadblock import ScheduleThreadblockPass
+from mugraph.passes.schedule_threadblock.plan import Objective
 from mugraph.passes.sequence import SequencePass
 from mugraph.passes.targets import DEFAULT_TARGET
 
 
 def transpile_pipeline(
-    arch: str = DEFAULT_TARGET, *, check_hazards: bool = True, online_softmax: bool = False
+    arch: str = DEFAULT_TARGET,
+    *,
+    check_hazards: bool = True,
+    online_softmax: bool = False,
+    cost_model: CostModelName = DEFAULT_COST_MODEL,
+    solver: SolverName = DEFAULT_SOLVER,
+    objective: str = Objective.BARRIERS_FIRST.value,
 ) -> tuple[ModulePass, ...]:
     """The passes of ``--transpile`` in order, for other pipelines to take parts of."""
     steps: tuple[ModulePass, ...] = (
@@ -31,9 +44,9 @@ def transpile_pipeline(
         DecomposeThreadblockPass(),
         MaskRaggedPass(),
         FuseThreadblockPass(),
-        ResolveLayoutPass(arch=arch),
+        ResolveLayoutPass(cost_model, arch, solver=solver),
         PlanDTensorMemoryPass(),
-        ScheduleThreadblockPass(arch=arch),
+        ScheduleThreadblockPass(arch, objective),
         PlanSwizzlePass(),
         PlanSTensorMemoryPass(arch=arch),
     )
@@ -47,6 +60,8 @@ class TranspilePass(SequencePass):
     ``arch`` is the GPU: ``sm_80``, ``sm_90a`` or ``sm_100a``.  Print the result with ``-t cuda``.
     The last step, ``--check-hazards``, proves that the schedule has no races;
     ``check-hazards=false`` leaves it out.  ``online-softmax=true`` runs ``--online-softmax`` first.
+    ``cost-model`` and ``solver`` are those of ``--resolve-layout``, ``objective`` that of
+    ``--schedule-threadblock``.
     """
 
     name = "transpile"
@@ -54,9 +69,17 @@ class TranspilePass(SequencePass):
     arch: str = DEFAULT_TARGET
     check_hazards: bool = True
     online_softmax: bool = False
+    cost_model: CostModelName = DEFAULT_COST_MODEL
+    solver: SolverName = DEFAULT_SOLVER
+    objective: str = Objective.BARRIERS_FIRST.value
 
     def passes(self) -> tuple[ModulePass, ...]:
         """The steps."""
         return transpile_pipeline(
-            self.arch, check_hazards=self.check_hazards, online_softmax=self.online_softmax
+            self.arch,
+            check_hazards=self.check_hazards,
+            online_softmax=self.online_softmax,
+            cost_model=self.cost_model,
+            solver=self.solver,
+            objective=self.objective,
         )

@@ -27,12 +27,15 @@ from mugraph.passes.resolve_layout.solve import (
     StepsExhausted,
     UnsatisfiableLayouts,
     solve,
+    solve_with_z3,
 )
 from mugraph.passes.resolve_layout.z3_solver import STEP_LIMIT
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 CostModelName = Literal["mirage", "exact"]
 DEFAULT_COST_MODEL: CostModelName = "exact"
+SolverName = Literal["dynamic-programming", "z3"]
+DEFAULT_SOLVER: SolverName = "dynamic-programming"
 
 
 def layout_problem_of(function: FuncOp, cost_model: CostModelName, target: Target) -> LayoutProblem:
@@ -48,6 +51,8 @@ def solution_or_failure(function: FuncOp, problem: LayoutProblem, options: Limit
     """The best layouts; raises ``PassFailedException`` where there are none, or none is found."""
     name = function.sym_name.data
     try:
+        if options.solver == "z3":
+            return solve_with_z3(problem, options.step_limit)
         return solve(problem, options.step_limit, options.table_limit)
     except UnsatisfiableLayouts as error:
         raise PassFailedException(
@@ -63,10 +68,11 @@ def solution_or_failure(function: FuncOp, problem: LayoutProblem, options: Limit
 
 @dataclass(frozen=True)
 class Limits:
-    """What the solvers may spend: entries of one table, and steps of Z3."""
+    """Which solver, and what it may spend: entries of one table, and steps of Z3."""
 
     table_limit: int = TABLE_LIMIT
     step_limit: int = STEP_LIMIT
+    solver: SolverName = DEFAULT_SOLVER
 
 
 @dataclass(frozen=True)
@@ -81,8 +87,10 @@ class ResolveLayoutPass(ModulePass):
     charges what accesses take on ``arch``: sectors, wavefronts left after the best swizzle,
     instructions, waiting, and bytes of shared memory; there rows of shared tensors may also be
     left unpadded.  The function gets ``mugraph.layout_certificate``: the cost, a bound that no
-    choice can go below, and ``optimal`` where they are equal.  ``step-limit`` and ``table-limit``
-    limit the solvers, in steps and not in time.  ``explain=true`` prints, to standard error, the
+    choice can go below, and ``optimal`` where they are equal.  ``solver`` is
+    ``dynamic-programming``, which leaves to Z3 what is too entangled for it, or ``z3`` for all of
+    it; both give the same cost.  ``step-limit`` and ``table-limit`` limit them, in steps and not in
+    time.  ``explain=true`` prints, to standard error, the
     choice of every tensor, what it costs by term, and the best that is possible without it.
 
     The µGraph must not have been scheduled: modules with a ``sched.kernel`` are left as they are,
@@ -112,13 +120,14 @@ class ResolveLayoutPass(ModulePass):
     explain: bool = False
     step_limit: int = STEP_LIMIT
     table_limit: int = TABLE_LIMIT
+    solver: SolverName = DEFAULT_SOLVER
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Resolves the layouts of every µGraph of the module."""
         if any(inner.name == "sched.kernel" for inner in op.walk()):
             return
         target = target_named(self.arch)
-        limits = Limits(self.table_limit, self.step_limit)
+        limits = Limits(self.table_limit, self.step_limit, self.solver)
         for function in tuple(op.walk()):
             if isinstance(function, FuncOp) and is_mugraph(function):
                 self._resolve(function, target, limits)

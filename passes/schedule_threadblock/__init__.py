@@ -210,9 +210,10 @@ class ScheduleThreadblockPass(ModulePass):
     barriers and peak with their bounds.
 
     ``objective`` is ``barriers-first``; ``memory-first``, which takes the least peak that any
-    number of barriers allows; or ``pareto``, which also prints, to stderr, every schedule that no
-    other beats in both.  Pre-conditions: ``--resolve-layout``, and ``--decompose-threadblock``
-    where the graph has composite operators.
+    number of barriers allows; ``no-more-memory``, which takes the fewest barriers that need no
+    more memory than one barrier between successive depths would; or ``pareto``, which also prints,
+    to stderr, every schedule that no other beats in both.  Pre-conditions: ``--resolve-layout``,
+    and ``--decompose-threadblock`` where the graph has composite operators.
     """
 
     name = "schedule-threadblock"

@@ -255,7 +255,12 @@ def fewest_barriers(graph: Graph) -> FewestBarriers:
 
 
 def level_barriers(graph: Graph) -> Barriers:
-    """What the seeds' rule takes: in each phase one barrier between successive depths.
+    """How many barriers the seeds' rule takes."""
+    return level_schedule(graph)[0]
+
+
+def level_schedule(graph: Graph) -> tuple[Barriers, tuple[int, ...]]:
+    """The seeds' rule: in each phase one barrier between successive depths; each task's region.
 
     A task's depth is the longest chain of dependences that ends in it, crossing or not.  The loop
     begins with a barrier too, unless it begins with a wait, which has a depth of its own; so does
@@ -263,7 +268,13 @@ def level_barriers(graph: Graph) -> Barriers:
     """
     looped = [index for index, task in enumerate(graph.tasks) if task.phase is Phase.LOOP]
     waits = bool(looped) and graph.tasks[looped[0]].latest == 0
-    depth = [0] * len(graph.tasks)
+    phases = {task.phase for task in graph.tasks}
+    starts = {
+        Phase.BEFORE: 0,
+        Phase.LOOP: int(bool(looped) and not waits),
+        Phase.AFTER: int(Phase.AFTER in phases and len(phases) > 1),
+    }
+    depth = [starts[task.phase] for task in graph.tasks]
     if waits:
         for index in looped[1:]:
             depth[index] = 1
@@ -271,12 +282,12 @@ def level_barriers(graph: Graph) -> Barriers:
         before, after = dependence.before, dependence.after
         if dependence.distance == 0 and graph.tasks[before].phase is graph.tasks[after].phase:
             depth[after] = max(depth[after], depth[before] + 1)
-    deepest = {phase: 0 for phase in Phase}
+    deepest = dict(starts)
     for task, reached in zip(graph.tasks, depth, strict=True):
         deepest[task.phase] = max(deepest[task.phase], reached)
-    phases = {task.phase for task in graph.tasks}
-    return Barriers(
-        0,
-        deepest[Phase.LOOP] + (bool(looped) and not waits),
-        deepest[Phase.AFTER] + (Phase.AFTER in phases and len(phases) > 1),
+    barriers = Barriers(0, deepest[Phase.LOOP], deepest[Phase.AFTER])
+    regions = tuple(
+        barriers.range_of(task.phase)[0] + reached
+        for task, reached in zip(graph.tasks, depth, strict=True)
     )
+    return barriers, regions

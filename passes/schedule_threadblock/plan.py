@@ -10,9 +10,10 @@ from mugraph.dialects.kn import Phase
 from mugraph.passes.schedule_threadblock.barriers import (
     FewestBarriers,
     fewest_barriers,
+    level_schedule,
     windows,
 )
-from mugraph.passes.schedule_threadblock.model import Barriers, Graph
+from mugraph.passes.schedule_threadblock.model import Barriers, Graph, peak_load
 from mugraph.passes.schedule_threadblock.regions import (
     EXACT_TASKS,
     assign_regions,
@@ -28,6 +29,7 @@ class Objective(Enum):
 
     BARRIERS_FIRST = "barriers-first"
     MEMORY_FIRST = "memory-first"
+    NO_MORE_MEMORY = "no-more-memory"
     PARETO = "pareto"
 
 
@@ -160,7 +162,18 @@ def pareto_front(
 def choose_schedule(
     graph: Graph, objective: Objective = Objective.BARRIERS_FIRST, steps: int | None = None
 ) -> Schedule:
-    """The schedule that an objective asks for; ``PARETO`` takes the one of fewest barriers."""
+    """The schedule that an objective asks for; ``PARETO`` takes the one of fewest barriers.
+
+    ``NO_MORE_MEMORY`` takes the fewest barriers for which the peak is no higher than that of the
+    seeds' rule, one barrier between successive depths.
+    """
+    if objective is Objective.NO_MORE_MEMORY:
+        limit = peak_load(graph, *level_schedule(graph))
+        front = improvements(graph, steps)
+        return (
+            next((schedule for schedule in front if schedule.peak <= limit), None)
+            or (pareto_front(graph, steps)[-1])
+        )
     if objective is Objective.MEMORY_FIRST:
         return pareto_front(graph, steps)[-1]
     return least_barriers_schedule(graph, None, steps)

@@ -1,0 +1,45 @@
+"""The seeds' own schedule of a threadblock graph: one barrier between successive depths.
+
+What ``planning.py`` compares plans of shared memory with: the same draft of the kernel (stages,
+warps, registers, sizes of swizzled buffers), scheduled and packed by the seeds' rules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.sched import AllocOp, KernelOp
+from mugraph.dialects.sched.kernel import LINE_BYTES, whole_lines
+from mugraph.passes.plan_stensor_memory import memory_requests
+from mugraph.passes.plan_stensor_memory.allocate import best_of_seed_fits
+from mugraph.passes.schedule_threadblock import (
+    choose_register_accumulators,
+    choose_warp_layouts,
+)
+from mugraph.passes.schedule_threadblock.barriers import level_schedule
+from mugraph.passes.schedule_threadblock.build import arrange, draft_kernel
+from mugraph.passes.schedule_threadblock.builder import Choices
+from mugraph.passes.schedule_threadblock.levels import find_levels
+from mugraph.passes.schedule_threadblock.proposal import propose
+from mugraph.passes.targets import target_named
+
+
+def level_schedule_peak(graph: CustomizedOp, kernel: KernelOp, arch: str) -> int:
+    """Bytes of shared memory by the seeds' schedule and the best of their three fits.
+
+    ``kernel`` is the finished kernel, whose number of stages is taken.
+    """
+    levels, warp_layouts = find_levels(graph), choose_warp_layouts(graph)
+    registers = choose_register_accumulators(graph, levels, warp_layouts)
+    stages = max((op.stage_count for op in kernel.walk() if isinstance(op, AllocOp)), default=1)
+    draft = draft_kernel(graph, levels, Choices(stages, warp_layouts, registers), "levels")
+    proposal = propose(draft, target_named(arch))
+    barriers, regions = level_schedule(proposal.graph)
+    requests = memory_requests(arrange(draft, barriers, regions))
+    sized = [
+        replace(request, size=whole_lines(twin.total_bytes()))
+        for buffer, request in requests.items()
+        if isinstance(twin := proposal.twins[buffer], AllocOp)
+    ]
+    return best_of_seed_fits(sized, LINE_BYTES).peak

@@ -287,7 +287,7 @@ def level_schedule(graph: Graph) -> tuple[Barriers, tuple[int, ...]]:
         deepest[task.phase] = max(deepest[task.phase], reached)
     barriers = Barriers(0, deepest[Phase.LOOP], deepest[Phase.AFTER])
     regions = tuple(
-        barriers.range_of(task.phase)[0] + reached
+        0 if task.phase is Phase.BEFORE else barriers.range_of(task.phase)[0] + reached
         for task, reached in zip(graph.tasks, depth, strict=True)
     )
     return barriers, regions

@@ -12,6 +12,7 @@ from mugraph.dialects.kn import Phase
 from mugraph.passes.schedule_threadblock.barriers import (
     fewest_barriers,
     level_barriers,
+    level_schedule,
     windows,
 )
 from mugraph.passes.schedule_threadblock.model import (
@@ -311,3 +312,17 @@ def test_lifetimes_of_the_model() -> None:
     ]  # fmt: skip
     # What is made before the loop's first barrier shares a region with the end of the iteration.
     assert lifetimes(graph, barriers, [0, 0, 2, 4])[2] == (0, 3)
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("loop", [False, True])
+def test_the_seeds_schedule_and_no_more_memory_than_it(seed: int, loop: bool) -> None:
+    graph = random_graph(seed, loop=loop)
+    barriers, regions = level_schedule(graph)
+    for dependence in graph.active_dependences():
+        apart = regions[dependence.after] - regions[dependence.before]
+        assert apart >= dependence.gap(barriers.loop)
+    found = choose_schedule(graph, Objective.NO_MORE_MEMORY)
+    assert found.peak <= peak_load(graph, barriers, regions)
+    assert found.executed <= barriers.executed(graph.iterations)
+    assert found.executed >= choose_schedule(graph).executed

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cases.case import Case, Level
+from cases.case import Case, Level, coverage
 from cases.catalogue import all_cases, select
 from cases.check import budgets_of, expected_of, judge, parse, real_share, transpile
 from mugraph.runtime.interpreter import run_function
@@ -76,6 +76,11 @@ def test_the_set_under_sanitizers_is_large_enough() -> None:
     chosen = [case for case in all_cases() if case.sanitize]
     assert len(chosen) >= 60
     assert all(case.level is not Level.TRANSPILED for case in chosen)
+    by_all, by_chosen = (
+        {pair for case in cases for pair in coverage(case.text)} for cases in (all_cases(), chosen)
+    )
+    for part in (0, 1):
+        assert {pair[part] for pair in by_all} == {pair[part] for pair in by_chosen}
 
 
 def test_a_wrong_element_is_found() -> None:

@@ -18,6 +18,8 @@ TYPES = ("f16", "f32", "bf16", "f8E4M3FN", "f8E5M2")
 """Floating-point types; what takes integers is in ``types.py``."""
 LIBRARY_PRODUCTS = ("f16", "f32", "bf16")
 """Types that the library multiplies."""
+SANITIZED = ("f32", "bf16", "f8E4M3FN")
+"""Types of the cases of element-wise operators and reductions that run under sanitizers."""
 TRIED_IN_ALL_WAYS = ("f16", "f32")
 """Types with a case for each way of broadcasting, and in and after the loop; others have one."""
 BLOCKS = {
@@ -123,13 +125,13 @@ def unary_cases(element: str) -> Iterator[Case]:
         yield Case(
             *("kn_operators", f"{name}-{element}", kernel_unary(name, element), (row.range,)),
             row.function,
-            sanitize=element != "f16",
+            sanitize=element in SANITIZED,
         )
         yield Case(
             *("tb_operators", f"{name}-{element}"),
             in_loop(element, lambda body, x, n=name, m=row.more: body.unary(n, x, m)),
             *((row.range,), lambda x, f=row.function: over_loop(f(x)).sum(axis=0)),
-            sanitize=element != "f16",
+            sanitize=element in SANITIZED,
         )
         if element not in TRIED_IN_ALL_WAYS:
             continue
@@ -150,13 +152,14 @@ def binary_cases(element: str) -> Iterator[Case]:
             yield Case(
                 *("kn_operators", f"{name}-{shape_name}-{element}"),
                 *(kernel_binary(name, shape, element), tuple(ranges), function),
+                sanitize=element == "f32" and shape_name == "column",
             )
             yield Case(
                 *("tb_operators", f"{name}-{shape_name}-{element}"),
                 in_loop(element, lambda body, x, y, n=name: body.binary(n, x, y), shape),
                 tuple(ranges),
                 lambda x, y, f=function: over_loop(f(x, y)).sum(axis=0),
-                sanitize=element != "f16" and shape_name == "column",
+                sanitize=element in SANITIZED and shape_name == "column",
             )
 
 
@@ -190,7 +193,7 @@ def tile_product(element: str) -> Case:
     return Case(
         *("tb_operators", f"matmul-{element}", graph.text(*body.close())),
         *((Range(), Range(), Range()), lambda x, y, z: x @ y @ z),
-        sanitize=element != "f16",
+        sanitize=element in SANITIZED,
     )
 
 
@@ -289,7 +292,7 @@ def reduction_cases(element: str) -> Iterator[Case]:
             names = f"{op}-dim{dim}-{element}"
             yield Case(
                 *("tb_operators", names, in_loop(element, compute), (Range(),), reference),
-                sanitize=element != "f16",
+                sanitize=element in SANITIZED,
             )
             if element not in TRIED_IN_ALL_WAYS:
                 continue
@@ -302,7 +305,7 @@ def reduction_cases(element: str) -> Iterator[Case]:
         in_loop(element, lambda body, x: body.unary("rms_norm", x)),
         (Range(0.5, 2),),
         lambda x: (over_loop(x) / rms(over_loop(x))).sum(axis=0),
-        sanitize=element != "f16",
+        sanitize=element in SANITIZED,
     )
 
 
@@ -327,7 +330,7 @@ def weighted_norm_cases(element: str) -> Iterator[Case]:
         yield Case(
             *("tb_operators", f"rms_norm-{name}-{element}", in_loop(element, compute, *others)),
             *((Range(0.5, 2),) * (1 + has_weight), norm),
-            sanitize=True,
+            sanitize=has_weight and epsilon > 0,
         )
 
 

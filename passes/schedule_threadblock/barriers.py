@@ -67,13 +67,7 @@ class _Constraints:
     """``region(after) >= region(before) + gap`` for all dependences, for one K."""
 
     def __init__(self, graph: Graph, loop_barriers: int) -> None:
-        self.graph = graph
-        self.successors: list[list[tuple[int, int, Dependence]]] = [[] for _ in graph.tasks]
-        self.predecessors: list[list[tuple[int, int]]] = [[] for _ in graph.tasks]
-        for dependence in graph.active_dependences():
-            gap = dependence.gap(loop_barriers)
-            self.successors[dependence.before].append((dependence.after, gap, dependence))
-            self.predecessors[dependence.after].append((dependence.before, gap))
+        self.graph, self.loop_barriers = graph, loop_barriers
 
     def least(
         self, lower: Sequence[int], upper: Sequence[int]
@@ -89,9 +83,11 @@ class _Constraints:
         while queue:
             task = queue.popleft()
             waiting[task] = False
-            for after, gap, dependence in self.successors[task]:
-                if places[task] + gap > places[after]:
-                    places[after] = places[task] + gap
+            for dependence in self.graph.successors[task]:
+                after = dependence.after
+                place = places[task] + dependence.gap(self.loop_barriers)
+                if place > places[after]:
+                    places[after] = place
                     forced_by[after] = dependence
                     if places[after] > upper[after]:
                         return places, forced_by, after
@@ -108,9 +104,11 @@ class _Constraints:
         while queue:
             task = queue.popleft()
             waiting[task] = False
-            for before, gap in self.predecessors[task]:
-                if places[task] - gap < places[before]:
-                    places[before] = places[task] - gap
+            for dependence in self.graph.predecessors[task]:
+                before = dependence.before
+                place = places[task] - dependence.gap(self.loop_barriers)
+                if place < places[before]:
+                    places[before] = place
                     if places[before] < lower[before]:
                         return None
                     if not waiting[before]:

@@ -104,7 +104,7 @@ def barrier_between(dependence: Dependence, schedule: ScheduledKernel) -> int | 
 def reasons(schedule: ScheduledKernel) -> dict[int, list[Dependence]]:
     """For each barrier the crossing dependences that no other barrier separates, each once."""
     found: dict[int, list[Dependence]] = {}
-    for dependence in schedule.graph.active_dependences():
+    for dependence in schedule.graph.active_dependences:
         if dependence.crosses:
             barrier = barrier_between(dependence, schedule)
             if barrier is not None:

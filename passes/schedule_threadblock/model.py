@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from mugraph.dialects.kn import Phase
 
@@ -70,6 +71,7 @@ class Graph:
     buffers: tuple[Buffer, ...] = ()
     iterations: int = 1
 
+    @cached_property
     def active_dependences(self) -> tuple[Dependence, ...]:
         """Those that the loop is long enough to have."""
         loop = Phase.LOOP
@@ -80,6 +82,22 @@ class Graph:
             or self.tasks[dependence.before].phase is not loop
             or self.tasks[dependence.after].phase is not loop
         )
+
+    @cached_property
+    def successors(self) -> tuple[tuple[Dependence, ...], ...]:
+        """Of each task the active dependences on it."""
+        found: list[list[Dependence]] = [[] for _ in self.tasks]
+        for dependence in self.active_dependences:
+            found[dependence.before].append(dependence)
+        return tuple(map(tuple, found))
+
+    @cached_property
+    def predecessors(self) -> tuple[tuple[Dependence, ...], ...]:
+        """Of each task its active dependences on others."""
+        found: list[list[Dependence]] = [[] for _ in self.tasks]
+        for dependence in self.active_dependences:
+            found[dependence.after].append(dependence)
+        return tuple(map(tuple, found))
 
 
 @dataclass(frozen=True, order=True)
@@ -108,33 +126,36 @@ class Barriers:
         return self.before + self.loop, self.before + self.loop + self.after
 
 
-def lifetimes(
-    graph: Graph, barriers: Barriers, regions: Sequence[int]
-) -> list[tuple[int, int] | None]:
-    """First and last region of every buffer, both included; ``None`` where nothing touches it.
+def lifetime(
+    graph: Graph, barriers: Barriers, regions: Sequence[int], buffer: Buffer
+) -> tuple[int, int] | None:
+    """First and last region of a buffer, both included; ``None`` where nothing touches it.
 
     A buffer that each iteration writes before it reads, and that nothing outside the loop touches,
     lives from its first to its last use in an iteration, unless that is before the loop's first
     barrier: that region runs on from the last one of the iteration before.  Any other buffer that
     the loop touches lives for the whole loop.
     """
+    touched_by = buffer.touched_by
+    if not touched_by:
+        return None
+    places = [regions[task] for task in touched_by]
+    first, last = min(places), max(places)
+    if graph.iterations == 1:
+        return first, last
     loop_first, loop_last = barriers.range_of(Phase.LOOP)
-    found: list[tuple[int, int] | None] = []
-    for buffer in graph.buffers:
-        if not buffer.touched_by:
-            found.append(None)
-            continue
-        places = [regions[task] for task in buffer.touched_by]
-        first, last = min(places), max(places)
-        inside = [graph.tasks[task].phase is Phase.LOOP for task in buffer.touched_by]
-        runs_on = any(
-            here and place == loop_first for here, place in zip(inside, places, strict=True)
-        )
-        stays = all(inside) and not buffer.carried and not runs_on
-        if graph.iterations > 1 and any(inside) and not stays:
-            first, last = min(first, loop_first), max(last, loop_last)
-        found.append((first, last))
-    return found
+    inside = [graph.tasks[task].phase is Phase.LOOP for task in touched_by]
+    if not any(inside):
+        return first, last
+    stays = all(inside) and not buffer.carried and loop_first not in places
+    return (first, last) if stays else (min(first, loop_first), max(last, loop_last))
+
+
+def lifetimes(
+    graph: Graph, barriers: Barriers, regions: Sequence[int]
+) -> list[tuple[int, int] | None]:
+    """The :func:`lifetime` of every buffer."""
+    return [lifetime(graph, barriers, regions, buffer) for buffer in graph.buffers]
 
 
 def peak_load(graph: Graph, barriers: Barriers, regions: Sequence[int]) -> int:

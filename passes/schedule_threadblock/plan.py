@@ -22,6 +22,8 @@ from mugraph.passes.schedule_threadblock.regions import (
 
 FRONT_TRIALS = 400
 """How many numbers of barriers the search for all trades may look at."""
+FRUITLESS_TRIALS = 4
+"""Beyond ``EXACT_TASKS``: how many in a row may save nothing before the search for trades ends."""
 
 
 class Objective(Enum):
@@ -93,10 +95,13 @@ def _more_barriers(graph: Graph, fewest: FewestBarriers) -> Iterator[Barriers]:
     least = fewest.choices[0]
     loops = range(min(choice.loop for choice in fewest.choices), loop_tasks + 2)
     afters = range(late_tasks + 1)
+    befores: Sequence[int] = (0, 1)
     if len(graph.tasks) > EXACT_TASKS:
-        loops, afters = _thinned(loops), _thinned(afters)
+        # What a trial costs grows with the graph: few of them, in the loop above all.
+        befores, loops = (least.before,), _thinned(loops)
+        afters = sorted({least.after, afters[-1]})
     every = [
-        Barriers(before, loop, after) for before in (0, 1) for loop in loops for after in afters
+        Barriers(before, loop, after) for before in befores for loop in loops for after in afters
     ]
     every.sort(key=lambda barriers: (barriers.executed(graph.iterations), barriers))
     for barriers in every:
@@ -116,14 +121,15 @@ def improvements(
     """Schedules of ever more barriers and ever less memory, that of fewest barriers first.
 
     Ends after ``trials`` numbers of barriers, or where no number of barriers can save more.  For
-    graphs beyond ``EXACT_TASKS`` only numbers at doubling distances are looked at, and not as hard.
+    graphs beyond ``EXACT_TASKS`` only numbers at doubling distances are looked at, not as hard, and
+    no further than ``FRUITLESS_TRIALS`` of them that save nothing.
     """
     fewest = fewest_barriers(graph)
     last = least_barriers_schedule(graph, fewest, steps)
     yield last
     is_small = len(graph.tasks) <= EXACT_TASKS
     if not is_small:
-        steps, trials = 0, trials // 10
+        steps = 0
     most = Barriers(
         1,
         sum(task.phase is Phase.LOOP for task in graph.tasks) + 1,
@@ -132,15 +138,20 @@ def improvements(
     limits = windows(graph, most)
     least = 0 if limits is None else lower_bound(graph, most, limits)
     proved = last.is_optimal and is_small
+    fruitless = 0
     for trial, barriers in enumerate(_more_barriers(graph, fewest)):
         if trial >= trials or last.peak <= least:
             return
+        if not is_small and fruitless == FRUITLESS_TRIALS:
+            return
+        fruitless += 1
         better = _schedule(graph, barriers, fewest.executed, last.peak, steps)
         if better is None:
             continue
         proved = proved and better.peak == better.peak_bound
         if better.peak < last.peak:
             last = replace(better, is_optimal=proved)
+            fruitless = 0
             yield last
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Generic, TypeVar
 
 from xdsl.dialects.builtin import BoolAttr, DictionaryAttr, IntegerAttr, i64
 from xdsl.ir import Operation
@@ -36,6 +39,28 @@ SCHEDULE_CERTIFICATE = "sched.schedule_certificate"
 """The attribute of a kernel with the certificate of its schedule."""
 
 
+T = TypeVar("T")
+
+
+@dataclass
+class Replay(Generic[T]):
+    """What an iterator gives, as often as it is asked for."""
+
+    source: Iterator[T]
+    known: list[T] = field(default_factory=list[T])
+
+    def __iter__(self) -> Iterator[T]:
+        position = 0
+        while True:
+            if position == len(self.known):
+                following = next(self.source, None)
+                if following is None:
+                    return
+                self.known.append(following)
+            yield self.known[position]
+            position += 1
+
+
 @dataclass(frozen=True)
 class Proposal:
     """A draft, with what the choice of its schedule needs."""
@@ -44,6 +69,13 @@ class Proposal:
     twins: dict[Operation, Operation]
     graph: Graph
     target: Target
+    packed: dict[Schedule, int] = field(default_factory=dict["Schedule", int])
+    """The bytes by each schedule that was packed."""
+
+    @cached_property
+    def trades(self) -> Replay[Schedule]:
+        """The schedules of ever more barriers and less memory, each searched for once."""
+        return Replay(improvements(self.graph))
 
     def arranged(self, schedule: Schedule) -> sched.KernelOp:
         """The draft's kernel by a schedule, with its certificate."""
@@ -73,6 +105,12 @@ class Proposal:
             math.prod(kernel.grid_dim), kernel.threads, smem, registers_wanted(kernel)
         )
 
+    def schedule_for(self, objective: Objective) -> Schedule:
+        """The schedule that an objective asks for, whether it fits or not."""
+        if objective in (Objective.BARRIERS_FIRST, Objective.PARETO):
+            return next(iter(self.trades))
+        return choose_schedule(self.graph, objective)
+
     def fitting_schedule(self, objective: Objective) -> Schedule | None:
         """The best schedule that fits a block's memory, if one does.
 
@@ -82,12 +120,12 @@ class Proposal:
         if objective is Objective.PARETO:
             print("\n".join(self.front_lines()), file=sys.stderr)
         limit = self.target.shared_memory_per_block
-        best = choose_schedule(self.graph, objective)
+        best = self.schedule_for(objective)
         packed = self._fitting_bytes(best, limit)
         if packed is not None and self.resident_blocks(packed) == self.resident_blocks(0):
             return best
         found = None if packed is None else best
-        for other in improvements(self.graph):
+        for other in self.trades:
             if found is not None and other.barriers.loop > found.barriers.loop:
                 break
             needed = self._fitting_bytes(other, limit)
@@ -106,12 +144,18 @@ class Proposal:
         """
         if schedule.peak > 2 * limit:
             return None
-        packed = self.packed_bytes(schedule)
+        packed = self.packed.get(schedule) or self.packed_bytes(schedule)
+        self.packed[schedule] = packed
         return packed if packed <= limit else None
+
+    def stages_over(self, stage_bytes: int) -> int:
+        """How many stages fewer it takes at least, at ``stage_bytes`` a stage, once none fits."""
+        excess = min(self.packed.values(), default=0) - self.target.shared_memory_per_block
+        return max(1, excess // max(stage_bytes, 1))
 
     def smallest_schedule(self) -> Schedule:
         """The schedule of least memory that was found, whether it fits or not."""
-        return min(improvements(self.graph), key=lambda schedule: schedule.peak)
+        return min(self.trades, key=lambda schedule: schedule.peak)
 
     def front_lines(self) -> list[str]:
         """Every schedule that no other beats in both barriers and bytes, a line each."""

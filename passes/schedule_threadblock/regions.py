@@ -21,7 +21,13 @@ from itertools import pairwise
 
 from mugraph.dialects.kn import Phase
 from mugraph.passes.schedule_threadblock.barriers import Windows
-from mugraph.passes.schedule_threadblock.model import Barriers, Graph, lifetimes, peak_load
+from mugraph.passes.schedule_threadblock.model import (
+    Barriers,
+    Graph,
+    lifetime,
+    lifetimes,
+    peak_load,
+)
 
 EXACT_STEPS = 1_000_000
 """How many partial choices of a region's tasks the exact search may look at."""
@@ -80,7 +86,7 @@ class _Line:
         count = len(graph.tasks)
         self.weak = [0] * count
         self.strict = [0] * count
-        for dependence in graph.active_dependences():
+        for dependence in graph.active_dependences:
             gap = dependence.gap(barriers.loop)
             if dependence.before == dependence.after:
                 continue
@@ -313,15 +319,26 @@ def _spread(line: _Line) -> list[int]:
     regions = list(windows.first)
     ready = [task for task in range(count) if not waits[task]]
 
+    readers: list[list[int]] = [[] for _ in line.buffers]
+    for task, reads in enumerate(line.reads):
+        for buffer in reads:
+            readers[buffer].append(task)
+    grows = [
+        makes - sum(line.buffers[buffer][0] for buffer in reads if remaining[buffer] == 1)
+        for makes, reads in zip(line.makes, line.reads, strict=True)
+    ]
+
     def growth(task: int) -> tuple[int, int, int]:
-        freed = sum(line.buffers[b][0] for b in line.reads[task] if remaining[b] == 1)
-        return windows.last[task], line.makes[task] - freed, task
+        return windows.last[task], grows[task], task
 
     while ready:
         task = min(ready, key=growth)
         ready.remove(task)
         for buffer in line.reads[task]:
             remaining[buffer] -= 1
+            if remaining[buffer] == 1:
+                for reader in readers[buffer]:
+                    grows[reader] -= line.buffers[buffer][0]
         phase = graph.tasks[task].phase
         first, last = line.barriers.range_of(phase)
         even = first + ranks[phase] * (last - first + 1) // totals[phase]
@@ -349,7 +366,7 @@ class _Mover:
                 self.touching[task].append(index)
         self.after: list[list[tuple[int, int]]] = [[] for _ in self.graph.tasks]
         self.before: list[list[tuple[int, int]]] = [[] for _ in self.graph.tasks]
-        for dependence in self.graph.active_dependences():
+        for dependence in self.graph.active_dependences:
             gap = dependence.gap(line.barriers.loop)
             if gap >= 0 and dependence.before != dependence.after:
                 self.after[dependence.before].append((dependence.after, gap))
@@ -371,15 +388,9 @@ class _Mover:
         for index in touched:
             self._count(index, -1)
         self.regions[task] = region
-        part = Graph(
-            self.graph.tasks,
-            (),
-            tuple(self.graph.buffers[index] for index in touched),
-            self.graph.iterations,
-        )
-        found = lifetimes(part, self.line.barriers, self.regions)
-        for index, life in zip(touched, found, strict=True):
-            self.lives[index] = life
+        for index in touched:
+            buffer = self.graph.buffers[index]
+            self.lives[index] = lifetime(self.graph, self.line.barriers, self.regions, buffer)
             self._count(index, 1)
 
     def _score(self) -> tuple[int, int]:

@@ -319,7 +319,7 @@ def test_lifetimes_of_the_model() -> None:
 def test_the_seeds_schedule_and_no_more_memory_than_it(seed: int, loop: bool) -> None:
     graph = random_graph(seed, loop=loop)
     barriers, regions = level_schedule(graph)
-    for dependence in graph.active_dependences():
+    for dependence in graph.active_dependences:
         apart = regions[dependence.after] - regions[dependence.before]
         assert apart >= dependence.gap(barriers.loop)
     found = choose_schedule(graph, Objective.NO_MORE_MEMORY)

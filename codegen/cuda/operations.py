@@ -32,6 +32,7 @@ from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.ragged import RaggedDim
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import (
+    AnyLayout,
     base_layout,
     element_bytes_of,
     op_label,
@@ -42,6 +43,7 @@ from mugraph.dialects.tensor_types import (
     strides_of,
     value_label,
 )
+from mugraph.passes.analysis.registers import UNROLLED_VALUES
 
 MAX_INT = 2**31 - 1
 MAX_TILE_ELEMENTS = 2**32
@@ -411,12 +413,10 @@ def _(op: sched.ReduceOp, printer: KernelPrinter) -> None:
     writer.close()
 
 
-def matrix_layout(value: SSAValue, *, transposed: bool = False) -> str:
-    """The last two dimensions of a buffer as a matrix layout."""
-    shape, layout = shape_of(value.type), resolved_layout_of(value)
-    strides = strides_of(layout)
-    rows, columns = (-1, -2) if transposed else (-2, -1)
-    return layout_type((shape[rows], shape[columns]), (strides[rows], strides[columns]), layout)
+def matrix_type(matrix: AnyLayout) -> str:
+    """A matrix, or a part of one, as a static layout."""
+    plain = base_layout(matrix)
+    return layout_type(plain.flat_shape, plain.flat_stride, matrix)
 
 
 @print_operation.register
@@ -429,15 +429,25 @@ def _(op: sched.MmaOp, printer: KernelPrinter) -> None:
     flags = "".join("true, " if flag else "false, " for flag in op.ldmatrix)
     kind, flags = ("ScalarMatmul", "") if mma_atom(mma.atom).is_scalar else ("Matmul", flags)
     writer = printer.writer
+    thread = "tb::recomputed(thread)" if is_large_beside(op.accumulator) else "thread"
     writer.open(f"{{  {printer.describe(op)}")
-    writer.line(f"using A = {matrix_layout(op.lhs)};")
-    writer.line(f"using B = {matrix_layout(op.rhs, transposed=True)};")
+    for name, matrix in zip("AB", op.matrices(), strict=True):
+        writer.line(f"using {name} = {matrix_type(matrix)};")
     writer.line(
         f"tb::{kind}<{warps_m}, {warps_n}, A, B, {flags}{atom}>::mma("
         f"{printer.names.of(op.accumulator)}, {printer.pointer(op.lhs)}, "
-        f"{printer.pointer(op.rhs)}, thread);"
+        f"{printer.pointer(op.rhs)}, {thread});"
     )
     writer.close()
+
+
+def is_large_beside(fragment: SSAValue) -> bool:
+    """Whether a product has registers of its own, and so many that addresses should not be kept."""
+    owner = fragment.owner
+    beside = isinstance(owner, sched.FragmentOp) and not isinstance(
+        owner.parent_op(), sched.KernelOp
+    )
+    return beside and fragment_type_of(fragment).values_per_thread() >= UNROLLED_VALUES
 
 
 @print_operation.register
@@ -448,8 +458,9 @@ def _(op: sched.StoreOp, printer: KernelPrinter) -> None:
     method = "update" if epilogue.accumulates else "store"
     writer = printer.writer
     writer.open(f"{{  {printer.describe(op)}")
-    if type_.tiled_mma is not None:
-        writer.line(f"using Target = {matrix_layout(op.destination)};")
+    matrix = op.matrix()
+    if matrix is not None:
+        writer.line(f"using Target = {matrix_type(matrix)};")
         arguments = f"{epilogue_type(epilogue)}, Target"
         fragment = fragment_class(type_)
     else:

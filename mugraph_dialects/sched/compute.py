@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import BoolAttr, Float32Type, FloatAttr, IntegerAttr, f32, i64
+from xdsl.dialects.builtin import (
+    BoolAttr,
+    DenseArrayBase,
+    Float32Type,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    f32,
+    i64,
+)
 from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import SpacedOpaqueSyntaxAttribute, SSAValue
 from xdsl.irdl import (
@@ -41,6 +50,7 @@ from mugraph.dialects.elementwise import (
     ScalarFunctionAttr,
 )
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
+from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
 from mugraph.dialects.sched.compute_accesses import (
@@ -50,6 +60,7 @@ from mugraph.dialects.sched.compute_accesses import (
     reduce_accesses,
     store_accesses,
 )
+from mugraph.dialects.sched.mappings import matrix_layout, with_offset
 from mugraph.dialects.sched.structure import verify_partition
 from mugraph.dialects.sched.types import FragmentType, LinearPartitionAttr, SharedType
 from mugraph.dialects.shapes import ShapeError, broadcast_shape, matmul_shape
@@ -61,7 +72,16 @@ from mugraph.dialects.tb.compute import (
     strided_groups,
 )
 from mugraph.dialects.tb.layouts import reduction_accesses
-from mugraph.dialects.tensor_types import dims, element_type_of, op_label, shape_of, value_label
+from mugraph.dialects.tensor_types import (
+    AnyLayout,
+    dims,
+    element_type_of,
+    op_label,
+    resolved_layout_of,
+    shape_of,
+    strides_of,
+    value_label,
+)
 
 Destination = SharedType | FragmentType
 
@@ -367,6 +387,42 @@ class ReduceOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
         )
 
 
+def _start_of(at: DenseArrayBase[IntegerType] | None, rank: int) -> tuple[int, ...]:
+    return (0,) * rank if at is None else extents_of(at)
+
+
+def _start_attribute(at: Sequence[int] | None) -> DenseArrayBase[IntegerType] | None:
+    return None if at is None else DenseArrayBase.from_list(i64, list(at))
+
+
+def _verify_part(
+    op: IRDLOperation, part: Sequence[int], start: Sequence[int], whole: Sequence[int], what: str
+) -> None:
+    """Raises ``VerifyException`` unless a fragment that begins at ``start`` lies within a whole."""
+    if (
+        len(part) != len(whole)
+        or len(start) != len(whole)
+        or any(
+            at < 0 or at + extent > limit
+            for at, extent, limit in zip(start, part, whole, strict=True)
+        )
+    ):
+        place = f" at {list(start)}" if any(start) else ""
+        raise VerifyException(
+            f"{op_label(op)}: the fragment has {dims(part)}{place}, expected {dims(whole)}, "
+            f"{what}, or a part of it"
+        )
+
+
+def _part_of_matrix(
+    value: SSAValue, start: Sequence[int], extents: Sequence[int], *, transposed: bool = False
+) -> AnyLayout:
+    """The layout of a part of a buffer's last two dimensions, as a matrix or its transpose."""
+    layout = resolved_layout_of(value)
+    offset = sum(at * stride for at, stride in zip(start, strides_of(layout), strict=True))
+    return with_offset(matrix_layout(layout, extents, transposed=transposed), offset)
+
+
 @irdl_op_definition
 class MmaOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
     """Adds the product of two shared matrices to an accumulator fragment.
@@ -375,6 +431,8 @@ class MmaOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffect
     and the warps (or threads) along m and n.  ``ldmatrix [true, true]`` says which operands are
     loaded with ``ldmatrix``; others element by element, converted to what the instruction takes:
     f8 exactly to f16, f32 rounded to TF32.
+
+    ``at [0, 64]`` where the accumulator holds only the part of the product that starts there.
     """
 
     name = "sched.mma"
@@ -382,20 +440,28 @@ class MmaOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffect
     lhs = operand_def(SharedType)
     rhs = operand_def(SharedType)
     accumulator = operand_def(FragmentType)
+    at = opt_prop_def(DenseArrayBase.constr(i64))
     ldmatrix_lhs = prop_def(BoolAttr)
     ldmatrix_rhs = prop_def(BoolAttr)
 
     assembly_format = (
-        "$lhs `,` $rhs `to` $accumulator `ldmatrix` ` ` `[` $ldmatrix_lhs `,` $ldmatrix_rhs `]` "
-        "attr-dict `:` type($lhs) `,` type($rhs) `to` type($accumulator)"
+        "$lhs `,` $rhs (`at` $at^)? `to` $accumulator "
+        "`ldmatrix` ` ` `[` $ldmatrix_lhs `,` $ldmatrix_rhs `]` attr-dict "
+        "`:` type($lhs) `,` type($rhs) `to` type($accumulator)"
     )
 
     def __init__(
-        self, lhs: SSAValue, rhs: SSAValue, accumulator: SSAValue, ldmatrix: tuple[bool, bool]
+        self,
+        lhs: SSAValue,
+        rhs: SSAValue,
+        accumulator: SSAValue,
+        ldmatrix: tuple[bool, bool],
+        at: Sequence[int] | None = None,
     ) -> None:
         super().__init__(
             operands=[lhs, rhs, accumulator],
             properties={
+                "at": _start_attribute(at),
                 "ldmatrix_lhs": BoolAttr.from_bool(ldmatrix[0]),
                 "ldmatrix_rhs": BoolAttr.from_bool(ldmatrix[1]),
             },
@@ -405,6 +471,21 @@ class MmaOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffect
     def ldmatrix(self) -> tuple[bool, bool]:
         """Whether each operand is loaded with ``ldmatrix``."""
         return bool(self.ldmatrix_lhs.value.data), bool(self.ldmatrix_rhs.value.data)
+
+    @property
+    def start(self) -> tuple[int, ...]:
+        """Where in the product the accumulator starts."""
+        return _start_of(self.at, len(shape_of(self.accumulator.type)))
+
+    def matrices(self) -> tuple[AnyLayout, AnyLayout]:
+        """What is read: (rows of the accumulator, k) and (columns of the accumulator, k)."""
+        *_, rows, columns = shape_of(self.accumulator.type)
+        *leading, row, column = self.start
+        depth = shape_of(self.lhs.type)[-1]
+        return (
+            _part_of_matrix(self.lhs, (*leading, row, 0), (rows, depth)),
+            _part_of_matrix(self.rhs, (*leading, 0, column), (depth, columns), transposed=True),
+        )
 
     def buffers_read(self) -> Sequence[SSAValue]:
         """Both matrices and the accumulator."""
@@ -421,16 +502,19 @@ class MmaOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffect
         except ShapeError as error:
             raise VerifyException(f"{op_label(self)}: {error}") from error
         accumulator = self.accumulator.type
-        if shape_of(accumulator) != expected:
-            raise VerifyException(
-                f"{op_label(self)}: the accumulator has {dims(shape_of(accumulator))}, expected "
-                f"{dims(expected)}"
-            )
+        self._verify_extents(shape_of(accumulator), expected)
         if not isinstance(accumulator, FragmentType) or accumulator.tiled_mma is None:
             raise VerifyException(
                 f"{op_label(self)}: the accumulator must be a fragment with a #cute.tiled_mma"
             )
         self._verify_instruction(accumulator, accumulator.tiled_mma)
+
+    def _verify_extents(self, held: Sequence[int], product: Sequence[int]) -> None:
+        if self.at is None and tuple(held) != tuple(product):
+            raise VerifyException(
+                f"{op_label(self)}: the accumulator has {dims(held)}, expected {dims(product)}"
+            )
+        _verify_part(self, held, self.start, product, "the product")
 
     def _verify_instruction(self, accumulator: FragmentType, mma: TiledMmaAttr) -> None:
         """The operands are of one type, which the instruction multiplies."""
@@ -464,7 +548,7 @@ class MmaOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffect
         """The reads of both operands, in the order of k."""
         accumulator = self.accumulator.type
         mma = accumulator.tiled_mma if isinstance(accumulator, FragmentType) else None
-        return mma_accesses(self, mma, self.ldmatrix)
+        return mma_accesses(self, mma, self.matrices(), self.ldmatrix)
 
 
 class _FromFragmentOp(IRDLOperation, HasBufferEffects):
@@ -498,18 +582,59 @@ class _FromFragmentOp(IRDLOperation, HasBufferEffects):
 
 @irdl_op_definition
 class StoreOp(_FromFragmentOp, HasSharedAccesses, HasThreadAccesses):
-    """Writes a fragment to shared memory through an epilogue."""
+    """Writes a fragment to shared memory through an epilogue.
+
+    ``at [0, 64]`` is where the part of the buffer starts that a smaller fragment is written to.
+    """
 
     name = "sched.store"
 
     source = operand_def(FragmentType)
     destination = operand_def(SharedType)
+    at = opt_prop_def(DenseArrayBase.constr(i64))
 
     assembly_format = (
-        "$source `to` $destination custom<ThenEpilogue>($epilogue) attr-dict "
+        "$source `to` $destination (`at` $at^)? custom<ThenEpilogue>($epilogue) attr-dict "
         "`:` type($source) `to` type($destination)"
     )
     custom_directives = (ThenEpilogue,)
+
+    def __init__(
+        self,
+        source: SSAValue,
+        destination: SSAValue,
+        epilogue: Epilogue,
+        at: Sequence[int] | None = None,
+    ) -> None:
+        super().__init__(source, destination, epilogue)
+        start = _start_attribute(at)
+        if start is not None:
+            self.at = start
+
+    @property
+    def start(self) -> tuple[int, ...]:
+        """Where in the destination the fragment is written."""
+        return _start_of(self.at, len(shape_of(self.destination.type)))
+
+    def matrix(self) -> AnyLayout | None:
+        """The part of the buffer that a product's fragment covers; ``None`` for other fragments."""
+        source = self.source.type
+        if not isinstance(source, FragmentType) or source.tiled_mma is None:
+            return None
+        return _part_of_matrix(self.destination, self.start, source.get_shape())
+
+    def verify_(self) -> None:
+        """Checks that the fragment is the buffer's, or a product's part of it."""
+        if self.at is None:
+            super().verify_()
+            return
+        source, destination = self.operands
+        part, whole = shape_of(source.type), shape_of(destination.type)
+        _verify_part(self, part, self.start, whole, "the destination")
+        if isinstance(source.type, FragmentType) and source.type.tiled_mma is None:
+            raise VerifyException(
+                f"{op_label(self)}: only the fragment of a product can be a part of a buffer"
+            )
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
         """As the partition of the fragment walks."""
@@ -521,7 +646,7 @@ class StoreOp(_FromFragmentOp, HasSharedAccesses, HasThreadAccesses):
 
     def thread_accesses(self) -> Sequence[ThreadAccess]:
         """The writes of the threads that hold the fragment."""
-        return store_accesses(self, accumulates=epilogue_of(self).accumulates)
+        return store_accesses(self, self.matrix(), accumulates=epilogue_of(self).accumulates)
 
 
 @irdl_op_definition

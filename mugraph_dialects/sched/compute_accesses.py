@@ -28,7 +28,6 @@ from mugraph.dialects.sched.mappings import (
     Stream,
     fill_stream,
     iteration_layout,
-    matrix_layout,
     mma_fragment_stream,
     reduce_destination_stream,
     reduce_source_stream,
@@ -44,6 +43,7 @@ from mugraph.dialects.sched.structure import AllocOp
 from mugraph.dialects.sched.types import FragmentType, SharedType
 from mugraph.dialects.tb.compute import Groups
 from mugraph.dialects.tensor_types import (
+    AnyLayout,
     element_bytes_of,
     op_label,
     resolved_layout_of,
@@ -144,16 +144,20 @@ def _warps(op: Operation, mma: TiledMmaAttr | None) -> tuple[MmaAtom, int, int]:
 
 
 def mma_accesses(
-    op: Operation, mma: TiledMmaAttr | None, ldmatrix: Sequence[bool]
+    op: Operation,
+    mma: TiledMmaAttr | None,
+    matrices_read: Sequence[AnyLayout],
+    ldmatrix: Sequence[bool],
 ) -> list[ThreadAccess]:
-    """The reads of both operands, by ``ldmatrix`` (four matrices, then two) or one by one."""
+    """The reads of both operands, by ``ldmatrix`` (four matrices, then two) or one by one.
+
+    ``matrices_read`` are (rows of the result, k) and (columns of the result, k).
+    """
     accesses: list[ThreadAccess] = []
     atom, warps_m, warps_n = _warps(op, mma)
     block, stage = enclosing_kernel(op).threads, stage_reference(op)
     for operand, uses_ldmatrix in enumerate(ldmatrix):
-        value = op.operands[operand]
-        layout, shape = resolved_layout_of(value), shape_of(value.type)
-        matrix = matrix_layout(layout, shape, transposed=operand == 1)
+        value, matrix = op.operands[operand], matrices_read[operand]
         if atom.is_scalar:
             scalar = ScalarOperand(operand == 0, warps_m, warps_n, matrix)
             stream = scalar_stream(scalar, block=block)
@@ -185,20 +189,27 @@ def mma_accesses(
     return accesses
 
 
-def store_accesses(op: Operation, *, accumulates: bool) -> list[ThreadAccess]:
-    """The accesses of a fragment's threads to the buffer that it is written or added to."""
-    fragment, destination = op.operands[0].type, op.operands[1]
+def store_accesses(
+    op: Operation, matrix: AnyLayout | None, *, accumulates: bool
+) -> list[ThreadAccess]:
+    """The accesses of a fragment's threads to the buffer that it is written or added to.
+
+    ``matrix`` is the part of the buffer that a product's fragment covers; ``None`` for others.
+    """
+    fragment = op.operands[0].type
     if not isinstance(fragment, FragmentType):
         raise VerifyException(f"{op_label(op)}: its source is not a fragment")
     stage = stage_reference(op)
-    shape = shape_of(destination.type)
-    if fragment.partition is not None:
+    shape = fragment.get_shape()
+    if fragment.partition is not None or matrix is None:
+        if fragment.partition is None:
+            raise AccessError(f"{op_label(op)}: its source is not dealt out to threads")
         stream = partitioned_stream(op, 1, fragment.partition, shape)
     else:
         atom, warps_m, warps_n = _warps(op, fragment.tiled_mma)
         stream = mma_fragment_stream(
             MmaFragment(atom, warps_m, warps_n, shape[-2], shape[-1]),
-            matrix_layout(resolved_layout_of(destination), shape),
+            matrix,
             block=enclosing_kernel(op).threads,
         )
     return destination_accesses(op, 1, stage, stream, accumulates=accumulates)

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from mugraph.dialects.cute import ComposedLayout, Layout
 from mugraph.dialects.cute.atoms import MmaAtom
+from mugraph.dialects.cute.swizzle import Swizzle
 from mugraph.dialects.partition import VECTOR_BYTES
 from mugraph.dialects.tensor_types import AnyLayout, base_layout, strides_of
 
@@ -140,6 +141,13 @@ def iteration_layout(
             tuple(0 if extents[dim] == 1 else strides[dim] for dim in order),
         ),
     )
+
+
+def with_offset(layout: AnyLayout, offset: int) -> AnyLayout:
+    """A layout of what starts ``offset`` elements further on, under the same swizzle."""
+    if isinstance(layout, ComposedLayout):
+        return ComposedLayout(layout.swizzle, layout.offset + offset, base_layout(layout))
+    return ComposedLayout(Swizzle(0, 4, 3), offset, layout) if offset else layout
 
 
 def matrix_layout(

@@ -9,8 +9,6 @@ from xdsl.ir import SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.cute import ComposedLayout
-from mugraph.dialects.cute.swizzle import Swizzle
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.partition import LinearPartition
@@ -23,12 +21,16 @@ from mugraph.dialects.sched.accesses import (
     stage_reference,
 )
 from mugraph.dialects.sched.kernel import enclosing_kernel
-from mugraph.dialects.sched.mappings import MappingError, iteration_layout, vector_stream
+from mugraph.dialects.sched.mappings import (
+    MappingError,
+    iteration_layout,
+    vector_stream,
+    with_offset,
+)
 from mugraph.dialects.sched.structure import verify_partition
 from mugraph.dialects.sched.types import LinearPartitionAttr, SharedType
 from mugraph.dialects.tensor_types import (
     AnyLayout,
-    base_layout,
     dims,
     element_bytes_of,
     element_type_of,
@@ -98,9 +100,7 @@ class MoveOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
             return within
         strides = strides_of(layout)
         offset = sum(at * stride for at, stride in zip(self.start, strides, strict=True))
-        if isinstance(within, ComposedLayout):
-            return ComposedLayout(within.swizzle, within.offset + offset, base_layout(within))
-        return ComposedLayout(Swizzle(0, 4, 3), offset, within) if offset else within
+        return with_offset(within, offset)
 
     def buffers_read(self) -> Sequence[SSAValue]:
         """The source."""

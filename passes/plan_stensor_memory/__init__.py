@@ -11,10 +11,11 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.cute import ComposedLayout
-from mugraph.dialects.sched import AllocOp, BulkCopyOp, FragmentOp, KernelOp
+from mugraph.dialects.sched import AllocOp, BulkCopyOp, KernelOp
 from mugraph.dialects.sched.kernel import LINE_BYTES
 from mugraph.dialects.tensor_types import element_bytes_of, resolved_layout_of
 from mugraph.passes.analysis.lifetimes import buffer_lifetimes
+from mugraph.passes.analysis.registers import MAX_REGISTERS, fragment_registers
 from mugraph.passes.plan_stensor_memory.allocate import Fit, Plan, Request, allocate
 from mugraph.passes.plan_stensor_memory.bounds import instance_of, max_load
 from mugraph.passes.plan_stensor_memory.certificate import (
@@ -105,16 +106,11 @@ def _pairs(kernel: KernelOp, requests: dict[AllocOp, Request]) -> list[tuple[int
 
 WORKING_REGISTERS = 80
 """What a thread needs besides its fragments: addresses, operands loaded ahead, epilogues."""
-MAX_REGISTERS = 255
-"""What a thread can have."""
 
 
 def registers_wanted(kernel: KernelOp) -> int:
     """An estimate of the registers that each thread should have: fragments and room to work."""
-    fragments = sum(
-        op.values_per_thread() for op in kernel.body.walk() if isinstance(op, FragmentOp)
-    )
-    return min(fragments + WORKING_REGISTERS, MAX_REGISTERS)
+    return min(fragment_registers(kernel) + WORKING_REGISTERS, MAX_REGISTERS)
 
 
 def plan_stensor_memory(

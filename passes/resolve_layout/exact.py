@@ -41,7 +41,6 @@ from mugraph.dialects.partition import (
     choose_partition,
     result_order,
 )
-from mugraph.dialects.sched.types import accumulators_per_thread
 from mugraph.dialects.shapes import ShapeError, broadcast_shape
 from mugraph.dialects.tb import STensorType
 from mugraph.dialects.tensor_types import (
@@ -52,6 +51,7 @@ from mugraph.dialects.tensor_types import (
     op_label,
     shape_of,
 )
+from mugraph.passes.analysis.registers import register_limit
 from mugraph.passes.analysis.wavefronts import SECTOR_BYTES
 from mugraph.passes.resolve_layout.access_work import (
     ProductPartition,
@@ -69,12 +69,14 @@ from mugraph.passes.resolve_layout.access_work import (
 )
 from mugraph.passes.resolve_layout.problem import has_layouts, layout_candidates
 from mugraph.passes.schedule_threadblock.choose import (
-    ACCUMULATOR_REGISTERS,
     MIN_STAGES,
     WarpLayout,
     choose_atom,
     choose_warp_layout,
 )
+from mugraph.passes.schedule_threadblock.products import adds_up_plainly, product_work
+from mugraph.passes.schedule_threadblock.registers import Work as RegisterWork
+from mugraph.passes.schedule_threadblock.registers import choose_kept
 from mugraph.passes.targets import Target
 
 Strides: TypeAlias = tuple[int, ...]
@@ -182,22 +184,20 @@ class Site:
 def site_of(graph: kn.CustomizedOp, target: Target) -> Site:
     """The launch of a threadblock graph, with its accumulators in registers while they fit."""
     site = Site(target, graph, phases_of(graph.body.block))
-    chosen: list[Operation] = []
-    used = 0
-    for op in graph.body.block.ops:
-        if not accumulates(op) or isinstance(op, tb.AnyReductionOp):
-            continue
-        shape = shape_of(op.results[0].type)
-        if isinstance(op, tb.MatmulOp):
-            mma = site.warps_of(op).tiled_mma
-            needed = accumulators_per_thread(mma, shape[-2], shape[-1])
-        else:
-            needed = math.ceil(math.prod(shape) / graph.threads)
-        if used + needed <= ACCUMULATOR_REGISTERS:
-            chosen.append(op)
-            used += needed
-    site.in_registers = frozenset(chosen)
+    ops = [op for op in graph.body.block.ops if accumulates(op)]
+    works = [_work_of(op, site) for op in ops]
+    kept = choose_kept(works, register_limit(graph.threads, target.registers_per_multiprocessor))
+    site.in_registers = frozenset(ops[index] for index in kept)
     return site
+
+
+def _work_of(op: Operation, site: Site) -> RegisterWork:
+    if isinstance(op, tb.MatmulOp):
+        return product_work(op, site.warps_of(op))
+    if not adds_up_plainly(op):
+        return RegisterWork(0)
+    values = math.ceil(math.prod(shape_of(op.results[0].type)) / site.threads)
+    return RegisterWork(values, keepable=True)
 
 
 def shared_use(

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
-from mugraph.dialects import sched, tb
-from mugraph.dialects.element_types import element_type_name
-from mugraph.dialects.kn import CustomizedOp, accumulates
-from mugraph.dialects.partition import choose_partition
-from mugraph.dialects.sched.types import accumulators_per_thread
-from mugraph.dialects.tb.layouts import partitioned_operand
+from mugraph.dialects import sched
+from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
-    element_type_of,
     layout_of,
     op_label,
     shape_of,
@@ -30,67 +26,18 @@ from mugraph.dialects.tensor_types import (
 )
 from mugraph.passes.schedule_threadblock.build import draft_kernel
 from mugraph.passes.schedule_threadblock.builder import Choices
-from mugraph.passes.schedule_threadblock.choose import (
-    ACCUMULATOR_REGISTERS,
-    WarpLayout,
-    choose_atom,
-    choose_stages,
-    choose_warp_layout,
-)
+from mugraph.passes.schedule_threadblock.choose import choose_stages
 from mugraph.passes.schedule_threadblock.levels import Levels, find_levels
-from mugraph.passes.schedule_threadblock.plan import Objective, choose_schedule
+from mugraph.passes.schedule_threadblock.plan import Objective
+from mugraph.passes.schedule_threadblock.products import (
+    choose_registers,
+    choose_warp_layouts,
+    spill_notes,
+)
 from mugraph.passes.schedule_threadblock.proposal import Proposal, propose
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 __all__ = ["ScheduleThreadblockPass", "schedule_threadblock"]
-
-
-def choose_warp_layouts(graph: CustomizedOp) -> dict[tb.MatmulOp, WarpLayout]:
-    """How the block's warps share each matrix product."""
-    layouts: dict[tb.MatmulOp, WarpLayout] = {}
-    for op in graph.body.block.ops:
-        if not isinstance(op, tb.MatmulOp):
-            continue
-        element = element_type_name(element_type_of(op.lhs.type))
-        atom = choose_atom(element, graph.threads, ieee=op.is_ieee)
-        *_, rows, columns = shape_of(op.result.type)
-        depth = shape_of(op.lhs.type)[-1]
-        layouts[op] = choose_warp_layout(rows, columns, depth, atom, graph.threads)
-    return layouts
-
-
-def accumulator_registers(
-    op: Operation, graph: CustomizedOp, warp_layouts: dict[tb.MatmulOp, WarpLayout]
-) -> int | None:
-    """fp32 registers a thread needs to keep an accumulator; ``None`` where it cannot keep it.
-
-    The sums of a reduction are shared between lanes and stay in shared memory, and so do what is
-    not a plain sum: maxima and rescaled sums.
-    """
-    if isinstance(op, tb.MatmulOp):
-        *_, rows, columns = shape_of(op.result.type)
-        return accumulators_per_thread(warp_layouts[op].tiled_mma, rows, columns)
-    if isinstance(op, tb.AnyReductionOp | tb.ForloopAccumRescaleOp):
-        return None
-    if isinstance(op, tb.ForloopAccumOp) and op.kind.data is tb.AccumulatorKind.MAX:
-        return None
-    shape = shape_of(op.results[0].type)
-    operands = [partitioned_operand(value) for value in (op.results[0], *op.operands)]
-    return choose_partition(shape, operands, graph.threads).values_per_thread(shape)
-
-
-def choose_register_accumulators(
-    graph: CustomizedOp, levels: Levels, warp_layouts: dict[tb.MatmulOp, WarpLayout]
-) -> frozenset[Operation]:
-    """Accumulators to keep in registers: in order, while their sum stays within 192 a thread."""
-    chosen: list[Operation] = []
-    used = 0
-    for op in (op for level in levels.body for op in level if accumulates(op)):
-        needed = accumulator_registers(op, graph, warp_layouts)
-        if needed is not None and used + needed <= ACCUMULATOR_REGISTERS:
-            chosen.append(op)
-            used += needed
-    return frozenset(chosen)
 
 
 def _bytes_loaded_an_iteration(levels: Levels) -> int:
@@ -114,25 +61,34 @@ def schedule_graph(
     """
     levels = find_levels(graph)
     warp_layouts = choose_warp_layouts(graph)
-    registers = choose_register_accumulators(graph, levels, warp_layouts)
+    registers = choose_registers(graph, levels, warp_layouts, target)
+    for note in spill_notes(registers):
+        print(f"--schedule-threadblock: note: {note}", file=sys.stderr)
 
+    @cache
     def drafted(stages: int) -> Proposal:
-        choices = Choices(stages, warp_layouts, registers)
+        choices = Choices(stages, warp_layouts, registers.accumulators, registers.pieces)
         return propose(draft_kernel(graph, levels, choices, symbol), target)
 
-    proposal = drafted(1)
+    blocks, stage_bytes = math.prod(graph.grid_dim), _bytes_loaded_an_iteration(levels)
+    # How many blocks share a multiprocessor is asked only where there are enough of them.
+    single_stage_bytes = 0
+    if blocks // target.multiprocessors > 1:
+        single_stage_bytes = drafted(1).schedule_for(objective).peak
     stages = choose_stages(
-        _bytes_loaded_an_iteration(levels),
-        math.prod(graph.grid_dim),
+        stage_bytes,
+        blocks,
         graph.forloop_range,
-        choose_schedule(proposal.graph, objective).peak,
+        single_stage_bytes,
         target,
     )
-    for count in range(stages, 1, -1):
-        candidate = drafted(count)
+    while stages > 1:
+        candidate = drafted(stages)
         schedule = candidate.fitting_schedule(objective)
         if schedule is not None:
             return candidate.arranged(schedule)
+        stages -= candidate.stages_over(stage_bytes)
+    proposal = drafted(1)
     schedule = proposal.fitting_schedule(objective) or proposal.smallest_schedule()
     return proposal.arranged(schedule)
 

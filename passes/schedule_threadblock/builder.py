@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import f32, i32
@@ -24,6 +24,7 @@ from mugraph.dialects.partition import (
 from mugraph.dialects.tb.layouts import partitioned_operand
 from mugraph.dialects.tensor_types import base_layout, element_type_of, resolved_layout_of, shape_of
 from mugraph.passes.schedule_threadblock.choose import WarpLayout
+from mugraph.passes.schedule_threadblock.registers import Pieces
 
 
 def sum_type(type_: Attribute) -> Attribute:
@@ -38,6 +39,7 @@ class Choices:
     stages: int
     warp_layouts: dict[tb.MatmulOp, WarpLayout]
     register_accumulators: frozenset[Operation]
+    pieces: dict[tb.MatmulOp, Pieces]
 
 
 @dataclass
@@ -99,13 +101,26 @@ class KernelBuilder:
             self.threads,
         )
 
-    def mma_fragment_type(self, op: tb.MatmulOp) -> sched.FragmentType:
-        """The accumulator fragment of a matrix product."""
+    def mma_fragment_type(
+        self, op: tb.MatmulOp, part: Sequence[int] | None = None
+    ) -> sched.FragmentType:
+        """The accumulator fragment of a matrix product, or of a part with these extents."""
         return sched.FragmentType.of(
-            shape_of(op.result.type),
+            part or shape_of(op.result.type),
             sum_type(element_type_of(op.lhs.type)),
             self.choices.warp_layouts[op].tiled_mma,
         )
+
+    def pieces_of(self, op: tb.MatmulOp) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """Where each piece of a product starts, and its extents."""
+        *leading, rows, columns = shape_of(op.result.type)
+        layout, pieces = self.choices.warp_layouts[op], self.choices.pieces[op]
+        atom_m, atom_n, _ = layout.atom.shape_mnk
+        height, width = pieces.m * layout.m * atom_m, pieces.n * layout.n * atom_n
+        for column in range(0, columns, width):
+            for row in range(0, rows, height):
+                extents = min(height, rows - row), min(width, columns - column)
+                yield (*(0 for _ in leading), row, column), (*leading, *extents)
 
     def register_accumulator(self, op: Operation, type_: sched.FragmentType) -> SSAValue:
         """Registers for an operator's sum, zero before the loop, stored to its buffer after it."""

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 from mugraph.dialects.cute.atoms import MmaAtom, scalar_atom, tensor_core_atom
 from mugraph.dialects.cute.attributes import TiledMmaAttr
+from mugraph.passes.analysis.registers import Tiles
 from mugraph.passes.targets import Target
 
-ACCUMULATOR_REGISTERS = 192
-"""Registers a thread may spend on accumulators, of the 255 it has (seed 000)."""
 MIN_STAGES, MAX_STAGES = 2, 8
 """Bounds on the copies of a pipelined buffer."""
 
@@ -31,6 +30,10 @@ class WarpLayout:
     def tiled_mma(self) -> TiledMmaAttr:
         """The instruction and its arrangement, as types of fragments name them."""
         return TiledMmaAttr(self.atom.name, (self.m, self.n, 1))
+
+    def tiles_of_a_warp(self, rows: int, columns: int) -> Tiles:
+        """The instruction tiles of a product that each warp has, with their registers."""
+        return Tiles(self.atom, *self.tiles(rows, columns))
 
     def tiles(self, rows: int, columns: int) -> tuple[int, int]:
         """How many instruction tiles each warp has along m and along n."""

@@ -226,24 +226,39 @@ def _(op: tb.MatmulOp, builder: KernelBuilder) -> None:
         total = builder.register_accumulator(op, type_)
         builder.here.append(sched.MmaOp(lhs, rhs, total, ldmatrix))
         return
-    product = sched.FragmentOp(type_)
+    if in_registers:
+        product = write_product(op, builder, ldmatrix)
+        total = builder.register_accumulator(op, type_)
+        builder.here.append(sched.AccumulateOp(product, total, functions))
+        return
+    destination = (
+        builder.shared_accumulator(op) if epilogue.accumulates else builder.allocate(op.result)
+    )
+    for start, extents in builder.pieces_of(op):
+        at = None if extents == shape_of(op.result.type) else start
+        product = write_product(op, builder, ldmatrix, at, extents)
+        builder.here.append(sched.StoreOp(product, destination, epilogue, at))
+
+
+def write_product(
+    op: tb.MatmulOp,
+    builder: KernelBuilder,
+    ldmatrix: tuple[bool, bool],
+    start: Sequence[int] | None = None,
+    extents: Sequence[int] | None = None,
+) -> SSAValue:
+    """A product, or the part of it that begins at ``start``, in registers of its own."""
+    product = sched.FragmentOp(builder.mma_fragment_type(op, extents))
     product.result.name_hint = op.result.name_hint
+    lhs, rhs = builder.buffer(op.lhs), builder.buffer(op.rhs)
     builder.here.extend(
         [
             product,
             sched.FillOp(product.result, 0.0),
-            sched.MmaOp(lhs, rhs, product.result, ldmatrix),
+            sched.MmaOp(lhs, rhs, product.result, ldmatrix, start),
         ]
     )
-    if in_registers:
-        total = builder.register_accumulator(op, type_)
-        builder.here.append(sched.AccumulateOp(product.result, total, functions))
-    elif epilogue.accumulates:
-        total = builder.shared_accumulator(op)
-        builder.here.append(sched.StoreOp(product.result, total, epilogue))
-    else:
-        destination = builder.allocate(op.result)
-        builder.here.append(sched.StoreOp(product.result, destination, epilogue))
+    return product.result
 
 
 @schedule_operator.register

@@ -21,10 +21,9 @@ from mugraph.dialects.sched.mappings import (
     IDLE,
     WARP,
     IntArray,
-    matrix_layout,
 )
 from mugraph.dialects.sched.operand_mappings import ROWS, MatmulOperand, ScalarOperand
-from mugraph.dialects.tensor_types import op_label, resolved_layout_of, shape_of
+from mugraph.dialects.tensor_types import op_label
 from mugraph.runtime.interpreter.address_plans import (
     AccessPlan,
     Threads,
@@ -125,10 +124,7 @@ class ScalarMatmulPlan:
         threads_m, threads_n, _ = _tiled_mma(op).thr_layout
         plans: list[ScalarOperandPlan] = []
         for index, access in enumerate(accesses_of(op)):
-            value = op.operands[index]
-            layout, shape = resolved_layout_of(value), shape_of(value.type)
-            matrix = matrix_layout(layout, shape, transposed=index == 1)
-            operand = ScalarOperand(index == 0, threads_m, threads_n, matrix)
+            operand = ScalarOperand(index == 0, threads_m, threads_n, op.matrices()[index])
             offsets, _ = operand.offsets()
             plans.append(ScalarOperandPlan(plan_elements(access), offsets.transpose(2, 1, 0)))
         return cls(*plans)
@@ -151,10 +147,8 @@ def _plan_operand(
     op: sched.MmaOp, index: int, accesses: list[ThreadAccess], mma: TiledMmaAttr
 ) -> OperandPlan:
     warps_m, warps_n, _ = mma.thr_layout
-    value = op.operands[index]
-    is_a = index == 0
-    matrix = matrix_layout(resolved_layout_of(value), shape_of(value.type), transposed=not is_a)
-    operand = MatmulOperand(is_a, warps_m, warps_n, matrix, mma_atom(mma.atom).packed)
+    matrix, packed = op.matrices()[index], mma_atom(mma.atom).packed
+    operand = MatmulOperand(index == 0, warps_m, warps_n, matrix, packed)
     warps = warps_m * warps_n
     rows, depth = operand.tiles * operand.tile_rows, operand.steps * operand.step_depth
     offsets = np.full((warps, rows, depth), IDLE, np.int64)

@@ -111,6 +111,28 @@ class ScheduleFunctions(InterpreterFunctions):
         element_type = element_type_of(destination.type)
         buffer.stages[at % len(buffer.stages)] = self.frame.arithmetic.round(value, element_type)
 
+    def write_part(
+        self,
+        destination: SSAValue,
+        buffer: Buffer,
+        value: Array,
+        start: Sequence[int],
+        *,
+        accumulates: bool = False,
+    ) -> None:
+        """Writes, or adds to, the part of a buffer that begins at ``start``; the rest stays."""
+        stages, shape = buffer.stages, value.shape[GRID_AXES:]
+        before = stages[self.frame.iteration % len(stages)]
+        axes = value.shape[:GRID_AXES]
+        if before is not None:
+            axes = np.broadcast_shapes(axes, before.shape[:GRID_AXES])
+        whole = self.frame.arithmetic.full((*axes, *shape_of(destination.type)), 0.0)
+        if before is not None:
+            whole[...] = before
+        part = part_of(whole, (*[0] * GRID_AXES, *start), (*axes, *shape))
+        part[...] = part + value if accumulates else value
+        self.write(destination, buffer, whole)
+
     @impl(sched.AllocOp)
     def run_alloc(
         self, interpreter: Interpreter, op: sched.AllocOp, args: PythonValues
@@ -281,16 +303,7 @@ class ScheduleFunctions(InterpreterFunctions):
             box = (*value.shape[:GRID_AXES], *shape)
             self.write(op.destination, args[1], part_of(value, (*[0] * GRID_AXES, *start), box))
             return ()
-        stages = args[1].stages
-        before = stages[self.frame.iteration % len(stages)]
-        axes = value.shape[:GRID_AXES]
-        if before is not None:
-            axes = np.broadcast_shapes(axes, before.shape[:GRID_AXES])
-        whole = self.frame.arithmetic.full((*axes, *shape_of(op.destination.type)), 0.0)
-        if before is not None:
-            whole[...] = before
-        part_of(whole, (*[0] * GRID_AXES, *start), (*axes, *shape))[...] = value
-        self.write(op.destination, args[1], whole)
+        self.write_part(op.destination, args[1], value, start)
         return ()
 
     @impl(sched.MmaOp)
@@ -302,6 +315,11 @@ class ScheduleFunctions(InterpreterFunctions):
         matrices = [self.read(op.lhs, lhs), self.read(op.rhs, rhs)]
         if multiplies_in_tf32(op):
             matrices = [self.frame.arithmetic.multiplicand(matrix) for matrix in matrices]
+        if op.at is not None:
+            *_, rows, columns = shape_of(op.accumulator.type)
+            *_, row, column = op.start
+            left, right = matrices
+            matrices = [left[..., row : row + rows, :], right[..., :, column : column + columns]]
         product = np.matmul(*matrices)
         self.write(op.accumulator, accumulator, product, Epilogue(accumulates=True))
         return ()
@@ -311,8 +329,12 @@ class ScheduleFunctions(InterpreterFunctions):
         self, interpreter: Interpreter, op: sched.StoreOp, args: PythonValues
     ) -> PythonValues:
         """Writes a fragment to a buffer through its epilogue."""
-        value = self.read(op.source, args[0])
-        self.write(op.destination, args[1], value, epilogue_of(op))
+        value, epilogue = self.read(op.source, args[0]), epilogue_of(op)
+        if op.at is None:
+            self.write(op.destination, args[1], value, epilogue)
+            return ()
+        value = apply_chain(epilogue.functions, value)
+        self.write_part(op.destination, args[1], value, op.start, accumulates=epilogue.accumulates)
         return ()
 
     @impl(sched.AccumulateOp)

@@ -1,7 +1,7 @@
 // RUN: mg-opt --split-input-file --resolve-layout --schedule-threadblock %s | filecheck %s
 
-// One warp spends 64/16 * 96/8 * 4 = 192 registers a thread on the first accumulator, which is all
-// that there are; the second stays in shared memory, in fp32, cleared before the loop.
+// One warp spends 64/16 * 96/8 * 4 = 192 registers a thread on the first accumulator and 44 on the
+// rest, so that there are none for the second; that stays in shared memory, in fp32, cleared before the loop.
 // CHECK-LABEL: sched.kernel @registers_custom0
 // CHECK:      %full = sched.fragment : !sched.fragment<64x96xf32, #cute.tiled_mma<
 // CHECK:      %full_1 = sched.alloc : !sched.shared<64x96xf16,
@@ -33,23 +33,28 @@ func.func @registers(%x: tensor<64x32xf16>, %y: tensor<32x96xf16>, %z: tensor<64
 
 // -----
 
-// One column of instructions more, and the product is added up in shared memory.
+// Two columns of instructions more, and registers do not hold the product: it is computed in two
+// pieces of 64/16 * 56/8 * 4 = 112 registers a thread, each added up in shared memory.
 // CHECK-LABEL: sched.kernel @too_wide_custom0
-// CHECK:      %sum = sched.alloc : !sched.shared<64x104xf32,
+// CHECK:      %sum = sched.alloc : !sched.shared<64x112xf32,
 // CHECK:        sched.fill %sum with 0.000000e+00
-// CHECK:        %[[PRODUCT:[a-z0-9_]+]] = sched.fragment
-// CHECK-NEXT:   sched.fill %[[PRODUCT]] with 0.000000e+00
-// CHECK-NEXT:   sched.mma %a, %b to %[[PRODUCT]]
-// CHECK-NEXT:   sched.store %[[PRODUCT]] to %sum then [accum]
-func.func @too_wide(%x: tensor<64x32xf16>, %y: tensor<32x104xf16>) -> tensor<64x104xf16> {
+// CHECK:        %[[LEFT:[a-z0-9_]+]] = sched.fragment : !sched.fragment<64x56xf32,
+// CHECK-NEXT:   sched.fill %[[LEFT]] with 0.000000e+00
+// CHECK-NEXT:   sched.mma %a, %b at [0, 0] to %[[LEFT]]
+// CHECK-NEXT:   sched.store %[[LEFT]] to %sum at [0, 0] then [accum]
+// CHECK-NEXT:   %[[RIGHT:[a-z0-9_]+]] = sched.fragment : !sched.fragment<64x56xf32,
+// CHECK-NEXT:   sched.fill %[[RIGHT]] with 0.000000e+00
+// CHECK-NEXT:   sched.mma %a, %b at [0, 56] to %[[RIGHT]]
+// CHECK-NEXT:   sched.store %[[RIGHT]] to %sum at [0, 56] then [accum]
+func.func @too_wide(%x: tensor<64x32xf16>, %y: tensor<32x112xf16>) -> tensor<64x112xf16> {
   %o = kn.customized %x, %y grid [1, 1, 1] block [32, 1, 1] forloop 2 {
-  ^bb0(%dx: tensor<64x32xf16>, %dy: tensor<32x104xf16>):
+  ^bb0(%dx: tensor<64x32xf16>, %dy: tensor<32x112xf16>):
     %a = tb.input %dx imap [-1, -1, -1] fordim 1 : tensor<64x32xf16> -> !tb.stensor<64x16xf16>
-    %b = tb.input %dy imap [-1, -1, -1] fordim 0 : tensor<32x104xf16> -> !tb.stensor<16x104xf16>
-    %sum = tb.matmul %a, %b then [accum] : (!tb.stensor<64x16xf16>, !tb.stensor<16x104xf16>) -> !tb.stensor<64x104xf16>
-    tb.output %sum omap [-1, -1, -1] : !tb.stensor<64x104xf16> -> tensor<64x104xf16>
-  } : (tensor<64x32xf16>, tensor<32x104xf16>) -> tensor<64x104xf16>
-  func.return %o : tensor<64x104xf16>
+    %b = tb.input %dy imap [-1, -1, -1] fordim 0 : tensor<32x112xf16> -> !tb.stensor<16x112xf16>
+    %sum = tb.matmul %a, %b then [accum] : (!tb.stensor<64x16xf16>, !tb.stensor<16x112xf16>) -> !tb.stensor<64x112xf16>
+    tb.output %sum omap [-1, -1, -1] : !tb.stensor<64x112xf16> -> tensor<64x112xf16>
+  } : (tensor<64x32xf16>, tensor<32x112xf16>) -> tensor<64x112xf16>
+  func.return %o : tensor<64x112xf16>
 }
 
 // -----

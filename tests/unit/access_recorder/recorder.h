@@ -118,6 +118,7 @@ T __shfl_xor_sync(unsigned, T value, int) {
 }
 
 inline void __syncthreads() {}
+inline void __syncwarp() {}
 
 inline float __uint_as_float(uint32_t bits) {
   float value;

@@ -13,6 +13,13 @@
 namespace mugraph {
 namespace tb {
 
+// The same number, of which the compiler knows nothing: addresses that follow from it are computed where they are used,
+// and take no registers from before a loop to its end.
+static __device__ __forceinline__ int recomputed(int number) {
+  asm volatile("" : "+r"(number));
+  return number;
+}
+
 template <int kWarpsM, int kWarpsN, int kM, int kN, class Atom = atoms::SM80_16x8x16_F32F16F16F32_TN>
 struct MmaFragment {
   using Sum = typename Atom::Sum;
@@ -25,6 +32,10 @@ struct MmaFragment {
   // Arrays of many values lie in local memory anyway; unrolling their loops would take the compiler too long.
   static constexpr int kUnrollM = kValues <= 512 ? kTilesM : 1;
   static constexpr int kUnrollN = kValues <= 512 ? kTilesN : 1;
+  // Next to many values the compiler must neither load ahead all that is added to, nor begin the next product, nor keep
+  // the addresses of every element from one iteration of a loop to the next.
+  static constexpr bool kIsLarge = kValues >= 96 && Atom::kThreads == 32;
+  static constexpr int kTilesAhead = 4;
 
   static __device__ __forceinline__ void clear(Sum (&acc)[kValues]) {
 #pragma unroll
@@ -86,15 +97,22 @@ struct MmaFragment {
   };
 
  private:
+  // The compiler moves no access to shared memory past this; all lanes of a warp get here.
+  static __device__ __forceinline__ void keep_order() { __syncwarp(); }
+
   template <bool kUpdate, class Epilogue, class CLayout, class D>
   static __device__ __forceinline__ void write(D* dst, Sum const (&acc)[kValues], int thread) {
     if (thread >= kThreads) return;
+    if constexpr (kIsLarge) thread = recomputed(thread);
     const Offsets<CLayout> offsets(thread);
     constexpr int kStep = Atom::kValues % 2 == 0 ? 2 : 1;
 #pragma unroll kUnrollM
     for (int i = 0; i < kTilesM; ++i) {
 #pragma unroll kUnrollN
       for (int j = 0; j < kTilesN; ++j) {
+        if constexpr (kUpdate && kIsLarge) {
+          if (j % kTilesAhead == 0) keep_order();
+        }
 #pragma unroll
         for (int c = 0; c < Atom::kValues; c += kStep) {
           const bool has_row = (i + 1) * kWarpsM * Atom::kM <= kM || row_of(thread, i, c) < kM;
@@ -117,6 +135,7 @@ struct MmaFragment {
         }
       }
     }
+    if constexpr (kIsLarge) keep_order();
   }
 
   static __device__ __forceinline__ bool has_column(int thread, int j, int c) {

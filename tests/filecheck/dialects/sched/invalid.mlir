@@ -706,6 +706,43 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 
 // -----
 
+// CHECK: 'sched.store' of %m: the fragment has 8x8 at [0, 16], expected 8x16, the destination, or a part of it
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  %m = sched.fragment : !sched.fragment<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>>
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.barrier
+  }
+  sched.epilogue {
+    sched.store %m to %a at [0, 16] : !sched.fragment<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>> to !sched.shared<8x16xf16, (8,16):(16,1)>
+  }
+}
+
+// -----
+
+// CHECK: 'sched.mma' of %a: the fragment has 8x8 at [8, 0], expected 8x16, the product, or a part of it
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  %b = sched.alloc : !sched.shared<16x16xf16, (16,16):(16,1)>
+  %m = sched.fragment : !sched.fragment<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>>
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.mma %a, %b at [8, 0] to %m ldmatrix [true, true] : !sched.shared<8x16xf16, (8,16):(16,1)>, !sched.shared<16x16xf16, (16,16):(16,1)> to !sched.fragment<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>>
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
 // CHECK: 'sched.accumulate' of %m: #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)> and #sched.linear<32, vector 4, order [1, 0]> hold elements in different threads
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):

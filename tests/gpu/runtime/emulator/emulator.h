@@ -278,6 +278,9 @@ inline char const* cudaGetErrorName(cudaError_t status) {
 
 inline void __syncthreads() { emulator::sync_block(); }
 
+// Nothing in the headers relies on it: it bounds what the compiler moves.
+inline void __syncwarp() {}
+
 template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int distance) {
   const int lane = emulator::block->current->thread % 32;

@@ -1,0 +1,137 @@
+"""How many registers a thread of a block needs: a pure function of the work it does.
+
+Registers are fragments that are alive, what the busiest operator holds besides, and room for
+addresses and counters.  Checked against what ptxas reports: ``docs/scheduling.md`` and
+``tests/unit/test_registers.py``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import Operation
+
+from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
+from mugraph.dialects.sched import ElementwiseOp, FragmentOp, KernelOp, MaskOp, MmaOp
+from mugraph.dialects.sched.types import FragmentType
+from mugraph.dialects.tensor_types import element_bytes_of
+
+MAX_REGISTERS = 255
+"""What a thread can have."""
+REGISTER_BYTES = 4
+ALLOCATION_UNIT = 8
+"""Registers are given to threads in multiples of this."""
+WORKING_REGISTERS = 24
+"""Addresses, counters, predicates: about what ptxas uses where there is nothing else to hold."""
+UNROLLED_VALUES = 96
+"""Products of at least so many values a thread are not unrolled (``tb/matmul.h``)."""
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """The instruction tiles of a product that each warp (or single thread) has, along m and n."""
+
+    atom: MmaAtom
+    m: int
+    n: int
+
+    @property
+    def values(self) -> int:
+        """Registers of the result."""
+        return self.m * self.n * self.atom.values_of_c
+
+    @property
+    def operands(self) -> int:
+        """Registers that the operands take while the product is computed.
+
+        A lane holds 4 registers of each tile of A and 4 of each pair of tiles of B.  Small products
+        load some steps of k ahead.  For large ones the compiler keeps A and loads B as it goes.
+        """
+        if self.atom.is_scalar:
+            return self.n + 1
+        if self.values >= UNROLLED_VALUES:
+            return 4 * self.m + 4
+        step = 4 * (self.m + math.ceil(self.n / 2))
+        return step * next((ahead for ahead in (4, 2) if ahead * step <= 64), 1)
+
+    @property
+    def registers(self) -> int:
+        """Registers of the result and of the operands."""
+        return self.values + self.operands
+
+
+def tiles_of(fragment: FragmentType) -> Tiles | None:
+    """How each warp shares a product with this accumulator; ``None`` for other fragments."""
+    mma = fragment.tiled_mma
+    if mma is None:
+        return None
+    atom = mma_atom(mma.atom)
+    *_, rows, columns = fragment.get_shape()
+    return Tiles(
+        atom,
+        math.ceil(rows / (atom.shape_mnk[0] * mma.thr_layout[0])),
+        math.ceil(columns / (atom.shape_mnk[1] * mma.thr_layout[1])),
+    )
+
+
+def register_limit(threads: int, registers_per_multiprocessor: int) -> int:
+    """The most registers that each thread of a block can have."""
+    share = registers_per_multiprocessor // threads // ALLOCATION_UNIT * ALLOCATION_UNIT
+    return min(MAX_REGISTERS, share)
+
+
+def vector_registers(vector: int, source_bytes: Sequence[int]) -> int:
+    """Registers of one vector of results in fp32, and of the sources as they are stored."""
+    return vector + sum(math.ceil(vector * size / REGISTER_BYTES) for size in source_bytes)
+
+
+def _working_set(op: Operation) -> int:
+    """Registers that an operator holds besides fragments."""
+    if isinstance(op, MmaOp) and isinstance(op.accumulator.type, FragmentType):
+        tiles = tiles_of(op.accumulator.type)
+        return 0 if tiles is None else tiles.operands
+    if isinstance(op, ElementwiseOp | MaskOp):
+        sources = op.sources if isinstance(op, ElementwiseOp) else [op.source]
+        sizes = [element_bytes_of(source.type) for source in sources]
+        return vector_registers(op.partition.data.vector, sizes)
+    return 0
+
+
+def _kept(kernel: KernelOp) -> int:
+    """Registers of the fragments that live through the loop."""
+    return sum(op.values_per_thread() for op in kernel.body.block.ops if isinstance(op, FragmentOp))
+
+
+def _passing(kernel: KernelOp) -> list[tuple[int, int]]:
+    """Operator by operator the registers of fragments made beside it, and what it holds besides."""
+    found: list[tuple[int, int]] = []
+    for phase in kernel.body.block.ops:
+        inner = [op for op in phase.walk() if op is not phase]
+        last = {value: op for op in inner for value in op.operands}
+        alive = 0
+        for op in inner:
+            if isinstance(op, FragmentOp):
+                alive += op.values_per_thread()
+            found.append((alive, _working_set(op)))
+            for value in set(op.operands):
+                owner = value.owner
+                if (
+                    isinstance(owner, FragmentOp)
+                    and owner.parent_op() is phase
+                    and last[value] is op
+                ):
+                    alive -= owner.values_per_thread()
+    return found
+
+
+def fragment_registers(kernel: KernelOp) -> int:
+    """The most registers of fragments that are alive at once."""
+    return _kept(kernel) + max((passing for passing, _ in _passing(kernel)), default=0)
+
+
+def registers_needed(kernel: KernelOp) -> int:
+    """The registers that each thread of a kernel needs, about; may be more than there are."""
+    busiest = max((passing + besides for passing, besides in _passing(kernel)), default=0)
+    return _kept(kernel) + busiest + WORKING_REGISTERS

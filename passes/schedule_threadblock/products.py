@@ -1,0 +1,129 @@
+"""Choices about products and sums: how warps share them, and what of them registers hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.ir import Operation
+
+from mugraph.dialects import tb
+from mugraph.dialects.element_types import element_type_name
+from mugraph.dialects.kn import CustomizedOp, accumulates
+from mugraph.dialects.partition import choose_partition
+from mugraph.dialects.tb.layouts import partitioned_operand
+from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, op_label, shape_of
+from mugraph.passes.analysis.registers import WORKING_REGISTERS, register_limit, vector_registers
+from mugraph.passes.schedule_threadblock.choose import WarpLayout, choose_atom, choose_warp_layout
+from mugraph.passes.schedule_threadblock.levels import Levels
+from mugraph.passes.schedule_threadblock.registers import (
+    Pieces,
+    Work,
+    choose_kept,
+    choose_pieces,
+)
+from mugraph.passes.targets import Target
+
+
+def choose_warp_layouts(graph: CustomizedOp) -> dict[tb.MatmulOp, WarpLayout]:
+    """How the block's warps share each matrix product."""
+    layouts: dict[tb.MatmulOp, WarpLayout] = {}
+    for op in graph.body.block.ops:
+        if not isinstance(op, tb.MatmulOp):
+            continue
+        element = element_type_name(element_type_of(op.lhs.type))
+        atom = choose_atom(element, graph.threads, ieee=op.is_ieee)
+        *_, rows, columns = shape_of(op.result.type)
+        depth = shape_of(op.lhs.type)[-1]
+        layouts[op] = choose_warp_layout(rows, columns, depth, atom, graph.threads)
+    return layouts
+
+
+def adds_up_plainly(op: Operation) -> bool:
+    """Whether an operator accumulates sums that a thread can have to itself.
+
+    The sums of a reduction are shared between lanes and stay in shared memory, and so does what is
+    not a plain sum: maxima and rescaled sums.
+    """
+    if isinstance(op, tb.AnyReductionOp | tb.ForloopAccumRescaleOp):
+        return False
+    if isinstance(op, tb.ForloopAccumOp) and op.kind.data is tb.AccumulatorKind.MAX:
+        return False
+    return accumulates(op)
+
+
+def product_work(op: tb.MatmulOp, layout: WarpLayout) -> Work:
+    """The registers of a matrix product."""
+    *_, rows, columns = shape_of(op.result.type)
+    tiles = layout.tiles_of_a_warp(rows, columns)
+    return Work(
+        tiles.values,
+        tiles.operands,
+        keepable=accumulates(op),
+        transformed=bool(tb.epilogue_of(op).functions),
+        is_product=True,
+    )
+
+
+def work_of(
+    op: Operation, graph: CustomizedOp, warp_layouts: dict[tb.MatmulOp, WarpLayout]
+) -> Work:
+    """The registers of an operator's work."""
+    if isinstance(op, tb.MatmulOp):
+        return product_work(op, warp_layouts[op])
+    if not adds_up_plainly(op):
+        return Work(0)
+    shape = shape_of(op.results[0].type)
+    operands = [partitioned_operand(value) for value in (op.results[0], *op.operands)]
+    partition = choose_partition(shape, operands, graph.threads)
+    sizes = [element_bytes_of(value.type) for value in op.operands]
+    return Work(
+        partition.values_per_thread(shape), vector_registers(partition.vector, sizes), keepable=True
+    )
+
+
+@dataclass(frozen=True)
+class RegisterChoices:
+    """Accumulators that stay in registers, and the pieces of every product.
+
+    ``limit`` is what each thread can have.
+    """
+
+    accumulators: frozenset[Operation]
+    pieces: dict[tb.MatmulOp, Pieces]
+    limit: int
+
+
+def choose_registers(
+    graph: CustomizedOp,
+    levels: Levels,
+    warp_layouts: dict[tb.MatmulOp, WarpLayout],
+    target: Target,
+) -> RegisterChoices:
+    """Accumulators to keep in registers, in order while all registers suffice.
+
+    Products that do not add up in place and have more values than the rest holds are computed in
+    pieces.
+    """
+    ops = [op for level in (*levels.body, *levels.after) for op in level]
+    works = [work_of(op, graph, warp_layouts) for op in ops]
+    limit = register_limit(graph.threads, target.registers_per_multiprocessor)
+    kept = choose_kept(works, limit)
+    left = limit - WORKING_REGISTERS - sum(works[index].result for index in kept)
+    pieces: dict[tb.MatmulOp, Pieces] = {}
+    for op, layout in warp_layouts.items():
+        *_, rows, columns = shape_of(op.result.type)
+        pieces[op] = choose_pieces(layout.tiles_of_a_warp(rows, columns), left)
+    return RegisterChoices(frozenset(ops[index] for index in kept), pieces, limit)
+
+
+def spill_notes(choices: RegisterChoices) -> Iterator[str]:
+    """A sentence for every product whose values registers cannot hold, in pieces or not."""
+    for op, pieces in choices.pieces.items():
+        needed = pieces.registers + WORKING_REGISTERS
+        if op not in choices.accumulators and needed > choices.limit:
+            yield (
+                f"{op_label(op)} needs about {needed} registers a thread of "
+                f"{choices.limit} and will be slow, as the rest lies in local memory; give the "
+                "block more warps, or make the tile smaller"
+            )

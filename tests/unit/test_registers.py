@@ -1,0 +1,195 @@
+"""Registers: the model against ptxas, what stays in registers, and products in pieces."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from xdsl.parser import Parser
+
+from mugraph.dialects import sched
+from mugraph.dialects.cute.atoms import tensor_core_atom
+from mugraph.passes.analysis.registers import (
+    MAX_REGISTERS,
+    Tiles,
+    register_limit,
+    registers_needed,
+)
+from mugraph.passes.schedule_threadblock.registers import (
+    MAX_PIECES,
+    SPARE_REGISTERS,
+    Work,
+    choose_kept,
+    choose_pieces,
+    registers_of_works,
+)
+from mugraph.passes.transpile import TranspilePass
+from mugraph.runtime.cuda import generate_cuda
+from mugraph.runtime.interpreter import run_function
+from mugraph.runtime.toolchain import ToolchainError, find_toolchain
+from mugraph.tools.modules import make_context
+
+ATOM = tensor_core_atom("f16")
+TOLERANCE = 32
+"""ptxas takes so many registers more than a thread needs where it has them to spare."""
+
+
+def product(rows: int, columns: int, depth: int, threads: int, body: str, iterations: int) -> str:
+    """A custom kernel that adds up a product over the iterations."""
+    whole = (
+        f"tensor<{rows}x{depth * iterations}xf16>",
+        f"tensor<{depth * iterations}x{columns}xf16>",
+    )
+    a, b = f"!tb.stensor<{rows}x{depth}xf16>", f"!tb.stensor<{depth}x{columns}xf16>"
+    c = f"!tb.stensor<{rows}x{columns}xf16>"
+    lines = {
+        "sum": f"%m = tb.matmul %a, %b then [accum] : ({a}, {b}) -> {c}",
+        "exp": f"%m = tb.matmul %a, %b then [exp, accum] : ({a}, {b}) -> {c}",
+        "square": f"""%p = tb.matmul %a, %b : ({a}, {b}) -> {c}
+    %m = tb.square %p then [accum] : {c} -> {c}""",
+    }
+    return f"""
+func.func @g(%x: {whole[0]}, %y: {whole[1]}) -> tensor<{rows}x{columns}xf16> {{
+  %o = kn.customized %x, %y grid [1, 1, 1] block [{threads}, 1, 1] forloop {iterations} {{
+  ^bb0(%dx: {whole[0]}, %dy: {whole[1]}):
+    %a = tb.input %dx imap [-1, -1, -1] fordim 1 : {whole[0]} -> {a}
+    %b = tb.input %dy imap [-1, -1, -1] fordim 0 : {whole[1]} -> {b}
+    {lines[body]}
+    tb.output %m omap [-1, -1, -1] : {c} -> tensor<{rows}x{columns}xf16>
+  }} : ({whole[0]}, {whole[1]}) -> tensor<{rows}x{columns}xf16>
+  func.return %o : tensor<{rows}x{columns}xf16>
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "threads", "body"),
+    [(64, 64, 128, "exp"), (128, 192, 128, "sum"), (64, 112, 32, "sum"), (96, 96, 32, "square")],
+)
+def test_ptxas_needs_no_more(
+    rows: int, columns: int, threads: int, body: str, tmp_path: Path
+) -> None:
+    try:
+        toolchain = find_toolchain()
+    except ToolchainError as error:
+        pytest.skip(f"the model was not compared with ptxas: {error}")
+    context = make_context()
+    module = Parser(context, product(rows, columns, 32, threads, body, 4)).parse_module()
+    program = generate_cuda(module, context, "sm_90a")
+    (kernel,) = (op for op in module.walk() if isinstance(op, sched.KernelOp))
+    source = tmp_path / "kernel.cu"
+    # Without the blocks that share a multiprocessor, for which ptxas makes do with fewer.
+    source.write_text(re.sub(r"(__launch_bounds__\(\d+), \d+", r"\1", program.source))
+    command = [str(toolchain.nvcc), "-std=c++17", "-O3", "--expt-relaxed-constexpr", "-cubin"]
+    command += [f"-I{path}" for path in toolchain.include_paths]
+    command += ["-arch=sm_90a", "-Xptxas", "-v", "-o", str(tmp_path / "kernel.cubin"), str(source)]
+    report = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    used = re.search(r"Used (\d+) registers", report)
+    assert used is not None and " 0 bytes spill stores" in report
+    needed = registers_needed(kernel)
+    assert needed <= MAX_REGISTERS and needed >= int(used[1]) - TOLERANCE
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "depth", "threads", "body"),
+    [
+        (192, 192, 16, 32, "sum"),
+        (100, 200, 20, 32, "square"),
+        (128, 256, 16, 64, "exp"),
+        (64, 65, 5, 8, "sum"),
+    ],
+)
+def test_products_in_pieces_are_whole(
+    rows: int, columns: int, depth: int, threads: int, body: str
+) -> None:
+    """On both levels of the interpreter, the pieces make the same product."""
+    context = make_context()
+    module = Parser(context, product(rows, columns, depth, threads, body, 2)).parse_module()
+    random = np.random.default_rng(0)
+    inputs = [
+        random.integers(-2, 3, shape).astype(np.float16)
+        for shape in ((rows, 2 * depth), (2 * depth, columns))
+    ]
+    if body == "exp":
+        inputs[0] /= 64
+    (expected,) = run_function(module, None, inputs)
+    TranspilePass().apply(context, module)
+    module.verify()
+    covered = np.zeros((rows, columns), int)
+    for op in module.walk():
+        if isinstance(op, sched.MmaOp):
+            assert op.at is not None and isinstance(op.accumulator.type, sched.FragmentType)
+            row, column = op.start
+            height, width = op.accumulator.type.get_shape()
+            covered[row : row + height, column : column + width] += 1
+    assert (covered == 1).all()
+    for level in ("logical", "address"):
+        (result,) = run_function(module, None, inputs, level=level)
+        np.testing.assert_allclose(result, expected, rtol=2e-3)
+
+
+@given(st.integers(1, 40), st.integers(1, 60), st.integers(60, 231))
+def test_no_pieces_load_less(m: int, n: int, registers: int) -> None:
+    whole = Tiles(ATOM, m, n)
+    chosen = choose_pieces(whole, registers)
+    if whole.registers <= registers:
+        assert chosen.count == 1
+        return
+    others = [
+        -(-m // height) * n * 8 + -(-n // width) * m * 16
+        for height in range(1, m + 1)
+        for width in range(1, n + 1)
+        if Tiles(ATOM, height, width).registers <= registers - SPARE_REGISTERS
+        and -(-m // height) * -(-n // width) <= MAX_PIECES
+    ]
+    if others:
+        assert chosen.count <= MAX_PIECES and chosen.registers <= registers - SPARE_REGISTERS
+        assert chosen.loaded == min(others)
+    else:
+        assert chosen.count == 1
+
+
+@given(
+    st.lists(
+        st.builds(
+            Work,
+            st.integers(1, 200),
+            st.integers(0, 40),
+            keepable=st.booleans(),
+            transformed=st.booleans(),
+            is_product=st.booleans(),
+        ),
+        max_size=6,
+    ),
+    st.integers(64, 255),
+)
+def test_what_is_kept_fits(works: list[Work], limit: int) -> None:
+    kept = choose_kept(works, limit)
+    assert all(works[index].keepable for index in kept)
+    assert not kept or registers_of_works(works, kept) <= limit
+    first = next((index for index, work in enumerate(works) if work.keepable), None)
+    if first is not None:
+        fits = registers_of_works(works, frozenset({first})) <= limit
+        assert (first in kept) == fits
+
+
+def test_large_blocks_have_fewer_registers() -> None:
+    assert [register_limit(threads, 65536) for threads in (32, 256, 512, 1024)] == [
+        255,
+        255,
+        128,
+        64,
+    ]
+
+
+def test_what_no_pieces_hold_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    context = make_context()
+    module = Parser(context, product(192, 192, 4, 8, "sum", 2)).parse_module()
+    TranspilePass("sm_100a").apply(context, module)
+    said = capsys.readouterr().err
+    assert "'tb.matmul' %m needs about" in said and "more warps" in said

@@ -12,18 +12,17 @@ from dataclasses import dataclass
 from functools import singledispatch
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, f32
+from xdsl.dialects.builtin import ModuleOp, f32, i32
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
-from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import tb
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.elementwise import EpilogueAttr
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.tb.ragged import bounds_of_graph
-from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
+from mugraph.dialects.tensor_types import element_type_of, shape_of
 
 
 def _fp32_tile(shape: Sequence[int]) -> tb.STensorType:
@@ -40,35 +39,73 @@ def _last(value: SSAValue) -> int:
     return len(shape_of(value.type)) - 1
 
 
-def _elements_of_last(op: Operation, tile: SSAValue, whole: int, *, over_iterations: bool) -> int:
+def _elements_of_last(
+    op: Operation, tile: SSAValue, whole: int, *, over_iterations: bool
+) -> int | None:
     """How many elements a mean over the last dimension is taken of: ``whole``, if none is missing.
 
-    Raises ``PassFailedException`` where that is not the same number in all blocks, or in all
-    iterations that a mean is taken in.
+    ``None`` where that is not the same number in all blocks, or in all iterations that a mean is
+    taken in.
     """
     block = op.parent_block()
     bound = bounds_of_graph(block)[tile][-1] if block is not None else None
     if bound is None:
         return whole
     if math.prod(bound.blocks) > 1 or (bound.moves and not over_iterations):
-        raise PassFailedException(
-            f"--decompose-threadblock: {op_label(op)} takes the mean over the last dimension of "
-            f"{value_label(tile)}, of which not all tiles have the same number of elements; "
-            "choose a grid and a forloop that divide its extent"
-        )
+        return None
     return bound.of_block((0,) * len(bound.blocks))
 
 
-def _mean(total: SSAValue, count: int, result_type: tb.STensorType) -> list[Operation]:
+def _ones(tile: SSAValue) -> list[Operation]:
+    """1 for each element of a tile, whatever it is: in integers NaN is 0 and infinity finite.
+
+    Sums of it count the elements that exist, since those that do not are masked.
+    """
+    type_ = _fp32_tile(shape_of(tile.type))
+    whole = tb.CastOp(tile, tb.STensorType(shape_of(tile.type), i32))
+    number = tb.CastOp(whole.result, type_)
+    zero = tb.MulScalarOp(number.result, type_, (0.0,))
+    return [whole, number, zero, tb.AddScalarOp(zero.result, type_, (1.0,))]
+
+
+@dataclass(frozen=True)
+class _Count:
+    """What a sum over the last dimension is divided by, and the operators that find it out."""
+
+    number: int | SSAValue
+    operators: Sequence[Operation] = ()
+
+
+def _count_of_last(
+    op: Operation, tile: SSAValue, iterations: int, *, over_iterations: bool
+) -> _Count:
+    """The number of elements of a mean, which blocks count themselves where theirs differ."""
+    dim = _last(tile)
+    shape = shape_of(tile.type)
+    times = iterations if over_iterations else 1
+    known = _elements_of_last(op, tile, shape[-1] * times, over_iterations=over_iterations)
+    if known is not None:
+        return _Count(known)
+    counted = _ones(tile)
+    if over_iterations:
+        ones = counted[-1].results[0]
+        counted.append(tb.ForloopAccumOp(tb.AccumulatorKind.NONE, ones, _fp32_tile(shape)))
+    counted.append(tb.ReductionOp(counted[-1].results[0], dim, _fp32_tile((*shape[:-1], 1))))
+    return _Count(counted[-1].results[0], counted)
+
+
+def _mean(total: SSAValue, count: _Count, result_type: tb.STensorType) -> list[Operation]:
     """The sum over the last dimension / count of a tile of sums."""
     dim = _last(total)
     shape = (*shape_of(total.type)[:dim], 1)
     summed = tb.ReductionOp(total, dim, _fp32_tile(shape))
-    return [summed, tb.MulScalarOp(summed.result, result_type, (1.0 / count,))]
+    if isinstance(count.number, int):
+        return [summed, tb.MulScalarOp(summed.result, result_type, (1.0 / count.number,))]
+    return [*count.operators, summed, tb.DivOp(summed.result, count.number, result_type)]
 
 
 def _mean_square_root(
-    sum_of_squares: SSAValue, count: int, result_type: tb.STensorType, epsilon: float = 0.0
+    sum_of_squares: SSAValue, count: _Count, result_type: tb.STensorType, epsilon: float = 0.0
 ) -> list[Operation]:
     """sqrt(sum over the last dimension / count + epsilon) of a tile of sums of squares."""
     scalars = _fp32_tile((*shape_of(sum_of_squares.type)[:-1], 1))
@@ -93,7 +130,7 @@ def _(op: tb.RmsNormOp, iterations: int) -> list[Operation]:
     shape = shape_of(op.input.type)
     square = tb.SquareOp(op.input, _fp32_tile(shape))
     scalars = _fp32_tile((*shape[:-1], 1))
-    count = _elements_of_last(op, op.input, shape[-1], over_iterations=False)
+    count = _count_of_last(op, op.input, iterations, over_iterations=False)
     norm = _mean_square_root(square.result, count, scalars, op.epsilon_value)
     quotient_type = op.result.type if op.weight is None else _fp32_tile(shape)
     quotient = tb.DivOp(op.input, norm[-1].results[0], quotient_type)
@@ -200,11 +237,11 @@ def _(op: tb.ForloopAccumOp, iterations: int) -> list[Operation]:
         return [total, tb.ReductionOp(total.result, dim, op.result.type)]
     if op.kind.data is tb.AccumulatorKind.MEAN:
         total = tb.ForloopAccumOp(tb.AccumulatorKind.NONE, op.input, _fp32_tile(shape))
-        count = _elements_of_last(op, op.input, shape[-1] * iterations, over_iterations=True)
+        count = _count_of_last(op, op.input, iterations, over_iterations=True)
         return [total, *_mean(total.result, count, op.result.type)]
     square = tb.SquareOp(op.input, _fp32_tile(shape))
     total = tb.ForloopAccumOp(tb.AccumulatorKind.NONE, square.result, _fp32_tile(shape))
-    count = _elements_of_last(op, op.input, shape[-1] * iterations, over_iterations=True)
+    count = _count_of_last(op, op.input, iterations, over_iterations=True)
     norm = _mean_square_root(total.result, count, op.result.type)
     return [square, total, *norm]
 
@@ -294,6 +331,9 @@ class DecomposeThreadblockPass(ModulePass):
     A product of tiles of several matrices becomes one product a pair, of parts that are cut out;
     a product of tiles that are put together along what is summed over becomes two products that
     are added up, and nothing is put together.
+
+    A mean is divided by the number of elements that exist.  Where that is not the same in all
+    blocks, or in all iterations of a norm, each block counts its own by summing 1 for each.
 
     Sums between the parts are fp32, or i32 of integers.  A reduction over the last dimension moves
     behind the loop, so that iterations need no communication between threads.

@@ -67,6 +67,53 @@ def product(
     return graph.text(*body.close())
 
 
+def unequal_means(kind: str, element: str) -> str:
+    """Means over columns that the grid cuts unequally: each block divides by its own number."""
+    graph = Graph()
+    x = graph.input(8, 46, element=element)
+    body = graph.customized((4, 1, 1), (64, 1, 1), 3)
+    body.output(body.accumulate(kind, body.input(x, (1, -1, -1), 1)), (1, -1, -1))
+    return graph.text(*body.close())
+
+
+def unequal_means_reference(kind: str, x: Array) -> Array:
+    """The result of :func:`unequal_means`: slices of 12, 12, 12 and 10 columns."""
+    parts = np.split(x, (12, 24, 36), axis=1)
+    of_part = rms if kind == "rms" else lambda part: part.mean(axis=1, keepdims=True)
+    return np.concatenate([of_part(part) for part in parts], axis=1)
+
+
+def unequal_norms(element: str) -> str:
+    """Norms of tiles that have fewer elements in the last iteration, which each one stores."""
+    graph = Graph()
+    x = graph.input(8, 46, element=element)
+    body = graph.customized((2, 1, 1), (64, 1, 1), 4)
+    norm = body.rms_norm([body.input(x, (0, -1, -1), 1)], 0.25)
+    body.output(norm, (0, -1, -1), fordim=1, shape=(8, 46))
+    return graph.text(*body.close())
+
+
+def unequal_norms_reference(x: Array) -> Array:
+    """The result of :func:`unequal_norms`."""
+    parts = np.split(x, (12, 24, 36), axis=1)
+    norms = [np.sqrt(np.mean(part**2, axis=1, keepdims=True) + 0.25) for part in parts]
+    return np.concatenate([part / norm for part, norm in zip(parts, norms, strict=True)], axis=1)
+
+
+def unequal_cases(element: str) -> Iterator[Case]:
+    """Means of numbers of elements that are not the same in all blocks and iterations."""
+    for kind in ("mean", "rms"):
+        yield Case(
+            *("ragged", f"unequal-{kind}-{element}", unequal_means(kind, element)),
+            *((Range(0.25, 2),), lambda x, k=kind: unequal_means_reference(k, x)),
+            sanitize=element == "f16",
+        )
+    yield Case(
+        *("ragged", f"unequal-norms-{element}", unequal_norms(element)),
+        *((Range(),), unequal_norms_reference),
+    )
+
+
 def rows_in_the_loop(element: str, result: str, constant: str) -> str:
     """Products of which every iteration has other rows, the last fewer: their sum needs masks.
 
@@ -207,6 +254,7 @@ def cases() -> Iterator[Case]:
     """Every case of these tables."""
     yield from elementwise_cases()
     for element in FLOATS:
+        yield from unequal_cases(element)
         yield Case(
             *("ragged", f"sum-{element}", reduced("sum", element, (11, 47), 4), (Range(),)),
             lambda x: x.sum(axis=1, keepdims=True),

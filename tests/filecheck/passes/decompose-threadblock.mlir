@@ -48,3 +48,24 @@ func.func @norm(%x: tensor<4x32xf16>) {
   } : (tensor<4x32xf16>) -> tensor<4x8xf16>
   func.return
 }
+
+// The last of three blocks has 14 of 46 columns, the others 16: each sums 1 for every element.
+// CHECK-LABEL: func.func @counted
+func.func @counted(%x: tensor<4x46xf16>) -> tensor<4x3xf16> {
+  %o = kn.customized %x grid [3, 1, 1] block [32, 1, 1] forloop 2 {
+  ^bb0(%dx: tensor<4x46xf16>):
+    %s = tb.input %dx imap [1, -1, -1] fordim 1 : tensor<4x46xf16> -> !tb.stensor<4x8xf16>
+    // CHECK:      %[[SUM:.*]] = tb.forloop_accum none %s : !tb.stensor<4x8xf16> -> !tb.stensor<4x8xf32>
+    // CHECK-NEXT: %[[WHOLE:.*]] = tb.cast %s : !tb.stensor<4x8xf16> -> !tb.stensor<4x8xi32>
+    // CHECK-NEXT: %[[NUMBER:.*]] = tb.cast %[[WHOLE]] : !tb.stensor<4x8xi32> -> !tb.stensor<4x8xf32>
+    // CHECK-NEXT: %[[ZERO:.*]] = tb.mul_scalar %[[NUMBER]] by 0.000000e+00 :
+    // CHECK-NEXT: %[[ONE:.*]] = tb.add_scalar %[[ZERO]] by 1.000000e+00 :
+    // CHECK-NEXT: %[[ONES:.*]] = tb.forloop_accum none %[[ONE]] :
+    // CHECK-NEXT: %[[COUNT:.*]] = tb.reduction %[[ONES]] dim 1 : !tb.stensor<4x8xf32> -> !tb.stensor<4x1xf32>
+    // CHECK-NEXT: %[[TOTAL:.*]] = tb.reduction %[[SUM]] dim 1 :
+    // CHECK-NEXT: tb.div %[[TOTAL]], %[[COUNT]] :
+    %m = tb.forloop_accum mean %s : !tb.stensor<4x8xf16> -> !tb.stensor<4x1xf16>
+    tb.output %m omap [1, -1, -1] : !tb.stensor<4x1xf16> -> tensor<4x3xf16>
+  } : (tensor<4x46xf16>) -> tensor<4x3xf16>
+  func.return %o : tensor<4x3xf16>
+}

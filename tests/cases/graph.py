@@ -247,10 +247,10 @@ class Threadblock:
         shape = x.shape if kind in ("none", "max") else (*x.shape[:-1], 1)
         return self.op(f"forloop_accum {kind}", [x], shape, element=element)
 
-    def running_maximum(self, x: Tile, dim: int) -> tuple[Tile, Tile]:
+    def running_maximum(self, x: Tile, dim: int, element: str | None = None) -> tuple[Tile, Tile]:
         """The running maximum along a dimension, and how far below it the one before was."""
         shape = replaced(x.shape, dim, 1)
-        maximum, fall = (Tile(self.graph.fresh(), shape, x.element) for _ in range(2))
+        maximum, fall = (Tile(self.graph.fresh(), shape, element or x.element) for _ in range(2))
         self.lines.append(
             f"    {maximum.name}, {fall.name} = tb.reduction_max {x.name} dim {dim} : {x.type} -> "
             f"({maximum.type}, {fall.type})"

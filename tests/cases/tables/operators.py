@@ -379,8 +379,10 @@ def rescaled(element: str, kind: str) -> str:
     x = graph.input(*SHAPE, element=element)
     body = graph.customized(GRID, BLOCKS[element], FORLOOP)
     tile = body.input(x, (0, -1, -1), 1)
-    maximum, fall = body.running_maximum(tile, 1)
-    weights = body.unary("exp", body.binary("sub", tile, maximum))
+    # In 8 bits the exponents would have no error bound.
+    wide = "f32" if element.startswith("f8") else element
+    maximum, fall = body.running_maximum(tile, 1, wide)
+    weights = body.unary("exp", body.binary("sub", tile, maximum, wide), element=element)
     factor = body.unary("exp", fall)
     body.output(body.rescale(kind, weights, factor), (0, -1, -1))
     return graph.text(*body.close())

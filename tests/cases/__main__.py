@@ -1,7 +1,7 @@
 """Builds and runs the tables of cases.
 
 PYTHONPATH=tests python -m cases run --output benchmarks/results/cases_h200
-PYTHONPATH=tests python -m cases sanitize
+PYTHONPATH=tests python -m cases sanitize --shards 4
 PYTHONPATH=tests python -m cases run --emulate 'tb_bcast/*'
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from cases import report
@@ -17,7 +18,7 @@ from cases.build import BATCH, Built, Settings, build, load_built
 from cases.case import Case, Level
 from cases.catalogue import select
 from cases.device import launch_case, run_all
-from cases.sanitize import TOOLS, find_sanitizer, run_tool
+from cases.sanitize import TOOLS, Finding, find_sanitizer, run_tool
 from mugraph.passes.targets import TARGETS
 from mugraph.runtime.errors import UserError
 from mugraph.runtime.toolchain import device_architecture
@@ -38,6 +39,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--emulate", action="store_true", help="run on the CPU's emulator")
     parser.add_argument("--dry-run", action="store_true", help="build, and run nothing")
     parser.add_argument("--tools", nargs="+", choices=TOOLS, default=TOOLS, help="of sanitize")
+    parser.add_argument("--shards", type=int, default=4, help="processes a tool of sanitize")
+    parser.add_argument("--shard", default="0/1", help="what part launch launches")
     parser.add_argument("--output", type=Path, help="write OUTPUT.md and OUTPUT.json")
     return parser
 
@@ -105,17 +108,30 @@ def _sanitize(cases: list[Case], options: argparse.Namespace) -> int:
     if _report_built(built) or options.dry_run:
         return 1 if any(one.error for one in built) else 0
     sanitizer = find_sanitizer()
+    shards = [f"{index}/{options.shards}" for index in range(options.shards)]
+
+    def run(work: tuple[str, str]) -> tuple[str, Finding]:
+        tool, shard = work
+        log = folder / f"{tool}-{shard.partition('/')[0]}.log"
+        return shard, run_tool(tool, folder, sanitizer, log, shard)
+
     failed = 0
-    for tool in options.tools:
-        finding = run_tool(tool, folder, sanitizer, folder / f"{tool}.log")
-        failed += not finding.is_silent
-        print(f"{tool}: {finding.summary} ({finding.seconds:.0f} s)", flush=True)
+    works = [(tool, shard) for shard in shards for tool in options.tools]
+    # All at once: a tool leaves most of the GPU, and all but one core, idle.
+    with ThreadPoolExecutor(max_workers=len(works)) as pool:
+        for shard, finding in pool.map(run, works):
+            failed += not finding.is_silent
+            print(
+                f"{finding.tool} {shard}: {finding.summary} ({finding.seconds:.0f} s)", flush=True
+            )
     return 1 if failed else 0
 
 
 def _launch(options: argparse.Namespace) -> int:
     """The process that compute-sanitizer watches: all cases of the last build of the folder."""
+    index, _, count = options.shard.partition("/")
     built = [one for one in load_built(options.folder) if not one.error]
+    built = built[int(index) :: int(count)]
     for one in built:
         print(f"case {one.id}", flush=True)
         launch_case(one, options.folder)

@@ -41,21 +41,23 @@ def find_sanitizer() -> str:
     return found
 
 
-def command_of(tool: str, folder: Path, sanitizer: str) -> list[str]:
-    """The command that runs the cases built in ``folder`` under a tool."""
+def command_of(tool: str, folder: Path, sanitizer: str, shard: str) -> list[str]:
+    """The command that runs a shard, such as ``0/4``, of the cases in ``folder`` under a tool."""
     options = ["--tool", tool, "--error-exitcode", str(ERROR_CODE), "--print-limit", "20"]
     if tool == "memcheck":
         options += ["--leak-check", "no"]
-    return [sanitizer, *options, sys.executable, "-m", "cases", "launch", "--folder", str(folder)]
+    launch = [sys.executable, "-m", "cases", "launch", "--folder", str(folder), "--shard", shard]
+    return [sanitizer, *options, *launch]
 
 
-def run_tool(tool: str, folder: Path, sanitizer: str, log: Path) -> Finding:
-    """Runs a tool over all cases that were built; its output goes to ``log``."""
+def run_tool(tool: str, folder: Path, sanitizer: str, log: Path, shard: str) -> Finding:
+    """Runs a tool over a shard of the cases that were built; its output goes to ``log``."""
     start = time.perf_counter()
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
     try:
         done = subprocess.run(
-            command_of(tool, folder, sanitizer),
+            command_of(tool, folder, sanitizer, shard),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -113,4 +113,4 @@ def test_sanitizers_are_silent_only_where_they_say_so() -> None:
     assert not finding.is_silent and "Invalid __global__ read" in finding.summary
     racecheck = "launched 3 cases\n========= RACECHECK SUMMARY: 0 hazards displayed\n"
     assert summarize("racecheck", racecheck, 0, 1.0).summary == "silent over 3 cases"
-    assert command_of("racecheck", Path("x"), "cs")[:3] == ["cs", "--tool", "racecheck"]
+    assert command_of("racecheck", Path("x"), "cs", "0/4")[:3] == ["cs", "--tool", "racecheck"]

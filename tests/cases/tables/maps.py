@@ -138,7 +138,5 @@ def cases() -> Iterator[Case]:
             "maps", f"kernel-rank-{name}", graph.text(graph.unary("exp", x)), (Range(),), np.exp
         )
     yield Case(*("maps", "phases", phases(), (Range(), Range()), phases_reference), sanitize=True)
-    yield Case(
-        *("maps", "two-kernels", two_kernels(), (Range(), Range()), two_kernels_reference),
-        sanitize=True,
-    )
+    # Not under the sanitizers: initcheck does not see what cuBLAS writes for the second kernel.
+    yield Case(*("maps", "two-kernels", two_kernels(), (Range(), Range()), two_kernels_reference))

@@ -146,7 +146,7 @@ def revision() -> str:
     """The commit of this checkout, where git knows it."""
     command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
     done = subprocess.run(command, capture_output=True, text=True)
-    return done.stdout.strip() or os.environ.get("MUGRAPH_COMMIT", "unknown")
+    return os.environ.get("MUGRAPH_COMMIT") or done.stdout.strip() or "unknown"
 
 
 def run_folder(folder: Path, graphs: int | None, arch: str, jobs: int) -> list[Row]:

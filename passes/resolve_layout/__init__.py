@@ -142,3 +142,27 @@ class ResolveLayoutPass(ModulePass):
         if not is_resolved(function):
             apply_layouts(function, problem, solution)
             attach_certificate(function, problem, solution)
+
+
+@dataclass(frozen=True)
+class ExplainLayoutPass(ModulePass):
+    """Resolves layouts as ``--resolve-layout`` does and says why, on standard error.
+
+    For every tensor: the choice, its cost by term, and the runner-up, which is the cheapest
+    solution in which this tensor is laid out otherwise.  Tensors that have layouts already keep
+    them.  Options are those of ``--resolve-layout``.
+    """
+
+    name = "explain-layout"
+
+    cost_model: CostModelName = DEFAULT_COST_MODEL
+    arch: str = DEFAULT_TARGET
+    step_limit: int = STEP_LIMIT
+    table_limit: int = TABLE_LIMIT
+    solver: SolverName = DEFAULT_SOLVER
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Resolves and explains the layouts of every µGraph of the module."""
+        ResolveLayoutPass(
+            self.cost_model, self.arch, True, self.step_limit, self.table_limit, self.solver
+        ).apply(ctx, op)

@@ -1,5 +1,6 @@
 // RUN: mg-opt --resolve-layout="cost-model=mirage explain=true" %s 2>&1 >/dev/null | filecheck %s --check-prefix=MIRAGE
 // RUN: mg-opt --resolve-layout="explain=true" %s 2>&1 >/dev/null | filecheck %s --check-prefix=EXACT
+// RUN: mg-opt --explain-layout %s 2>&1 >/dev/null | filecheck %s --check-prefix=EXACT
 // RUN: mg-opt --resolve-layout %s | filecheck %s
 
 // The choice of every tensor, what it costs by term, and the best without it.

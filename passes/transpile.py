@@ -53,6 +53,18 @@ def transpile_pipeline(
     return (*steps, CheckHazardsPass()) if check_hazards else steps
 
 
+def planned_then_scheduled(
+    arch: str = DEFAULT_TARGET,
+) -> tuple[tuple[ModulePass, ...], tuple[ModulePass, ...]]:
+    """The passes of ``--transpile`` in two parts: up to the layouts and places of device tensors.
+
+    After the first part a function's signature is final; the second makes the kernels for ``arch``.
+    """
+    steps = transpile_pipeline(arch)
+    start = next(i for i, step in enumerate(steps) if isinstance(step, ScheduleThreadblockPass))
+    return steps[:start], steps[start:]
+
+
 @dataclass(frozen=True)
 class TranspilePass(SequencePass):
     """Runs every step from a µGraph to a planned schedule, verifying the IR after each.

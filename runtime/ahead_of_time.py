@@ -35,8 +35,7 @@ from mugraph.codegen.c_abi import (
     print_variant,
 )
 from mugraph.dialects.sched import KernelOp, LaunchOp
-from mugraph.passes.schedule_threadblock import ScheduleThreadblockPass
-from mugraph.passes.transpile import transpile_pipeline
+from mugraph.passes.transpile import planned_then_scheduled
 from mugraph.runtime.compile import CompileError, calls_cublas
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.toolchain import Toolchain, ToolchainError, cache_directory, find_toolchain
@@ -73,15 +72,15 @@ def generate_sources(
     """
     kinds = tuple(Architecture(arch) for arch in dict.fromkeys(architectures))
     only_function(module)
-    steps = transpile_pipeline(kinds[0].name)
-    PassPipeline(steps[: _scheduling(steps)]).apply(context, module)
+    planned, _ = planned_then_scheduled(kinds[0].name)
+    PassPipeline(planned).apply(context, module)
     module.verify()
     interface = interface_of(only_function(module), name)
     files = {f"include/{interface.name}.h": print_header(interface)}
     for arch in kinds:
         scheduled = module.clone()
-        steps = transpile_pipeline(arch.name)
-        PassPipeline(steps[_scheduling(steps) :]).apply(context, scheduled)
+        _, scheduling = planned_then_scheduled(arch.name)
+        PassPipeline(scheduling).apply(context, scheduled)
         _rename_kernels(scheduled, arch)
         scheduled.verify()
         files[f"src/{interface.name}_{arch.name}.cu"] = print_variant(scheduled, interface, arch)
@@ -103,11 +102,6 @@ def _rename_kernels(module: ModuleOp, arch: Architecture) -> None:
             op.sym_name = StringAttr(f"{op.sym_name.data}_{arch.name}")
         elif isinstance(op, LaunchOp):
             op.kernel = SymbolRefAttr(f"{op.kernel.root_reference.data}_{arch.name}")
-
-
-def _scheduling(steps: Sequence[object]) -> int:
-    """Where the passes begin that depend on the architecture."""
-    return next(i for i, step in enumerate(steps) if isinstance(step, ScheduleThreadblockPass))
 
 
 def write_sources(sources: Sources, output: Path) -> list[Path]:

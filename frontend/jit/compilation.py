@@ -19,9 +19,8 @@ from mugraph.codegen.c_abi import Architecture, interface_of, print_single_file
 from mugraph.jit.cpu import CpuKernel
 from mugraph.jit.cuda import CudaKernel
 from mugraph.jit.kernel import Kernel
-from mugraph.passes.schedule_threadblock import ScheduleThreadblockPass
 from mugraph.passes.targets import TARGETS, target_named
-from mugraph.passes.transpile import transpile_pipeline
+from mugraph.passes.transpile import planned_then_scheduled, transpile_pipeline
 from mugraph.runtime.compile import compile_library
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.errors import UserError
@@ -76,15 +75,14 @@ def _prepare(graph: Graph, arch: str) -> Callable[[], Kernel]:
     context = make_context()
     module = _module_of(graph, context)
     name = _architecture(arch)
-    steps = transpile_pipeline(name or next(iter(TARGETS)))
     if name is None:
         original = module.clone()
         # The layouts of arguments and results are those of the kernel that a GPU would run.
-        PassPipeline(steps[: _scheduling(steps)]).apply(context, module)
+        PassPipeline(planned_then_scheduled()[0]).apply(context, module)
         interface = interface_of(only_function(module))
         return lambda: CpuKernel(original, interface)
     target_named(name)
-    PassPipeline(steps).apply(context, module)
+    PassPipeline(transpile_pipeline(name)).apply(context, module)
     module.verify()
     interface = interface_of(only_function(module))
     source = print_single_file(module, interface, Architecture(name))
@@ -123,7 +121,3 @@ def _module_of(graph: Graph, context: Context) -> ModuleOp:
         error.__notes__ = []
         raise
     return module
-
-
-def _scheduling(steps: Iterable[object]) -> int:
-    return next(i for i, step in enumerate(steps) if isinstance(step, ScheduleThreadblockPass))

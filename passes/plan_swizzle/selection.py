@@ -13,7 +13,13 @@ from enum import Enum
 import numpy as np
 
 from mugraph.dialects.cute import ComposedLayout, Layout, Swizzle
-from mugraph.dialects.tensor_types import AnyLayout, base_layout, strides_of
+from mugraph.dialects.tensor_types import (
+    AnyLayout,
+    base_layout,
+    innermost_dimension,
+    padded_strides,
+    strides_of,
+)
 from mugraph.passes.plan_swizzle.choose import LINE_BYTES
 from mugraph.passes.plan_swizzle.evaluate import ideal, strided_wavefronts, swizzled_wavefronts
 from mugraph.passes.plan_swizzle.patterns import Pattern
@@ -194,9 +200,20 @@ def _groups(
     every = swizzles(extents)
     if every:
         yield counter.swizzled(Method.XOR, extents.shape, packed, every)
+        aligned = _aligned_strides(extents.shape, packed, counter.element_bytes)
+        if aligned != packed:
+            yield counter.swizzled(Method.XOR, extents.shape, aligned, every)
     choices = [extents.strides(choice) for choice in paddings(extents)]
     if choices:
         yield counter.strided(extents.shape, choices)
+
+
+def _aligned_strides(
+    shape: tuple[int, ...], packed: tuple[int, ...], element_bytes: int
+) -> tuple[int, ...]:
+    """The strides whose rows start at multiples of 16 bytes, in the packed order."""
+    inner = innermost_dimension(shape, packed)
+    return packed if inner is None else padded_strides(shape, inner, element_bytes)[0]
 
 
 def _keeps_chunks(layout: AnyLayout, chunk: int) -> bool:

@@ -16,6 +16,16 @@ from mugraph.dialects.sched.accesses import (
     ThreadAccess,
     start_bytes,
 )
+from mugraph.dialects.sched.bulk_copy import BulkCopyOp, BulkWaitOp, ProxyFenceOp
+from mugraph.dialects.sched.channel import (
+    AcquireOp,
+    ChannelOp,
+    ChannelStepOp,
+    ChannelType,
+    ConsumeOp,
+    PublishOp,
+    ReleaseOp,
+)
 from mugraph.dialects.sched.compute import (
     AccumulateOp,
     Combiner,
@@ -28,18 +38,14 @@ from mugraph.dialects.sched.compute import (
     ReduceOp,
     StoreOp,
 )
+from mugraph.dialects.sched.kernel import (
+    RoleOp,
+    enclosing_role,
+    enclosing_threads,
+    roles_of,
+)
 from mugraph.dialects.sched.mask import MaskOp
 from mugraph.dialects.sched.move import MoveOp
-from mugraph.dialects.sched.roles import (
-    AcquireOp,
-    BulkCopyOp,
-    ChannelOp,
-    ChannelType,
-    ConsumeOp,
-    PublishOp,
-    ReleaseOp,
-    RoleOp,
-)
 from mugraph.dialects.sched.structure import (
     AllocOp,
     EpilogueOp,
@@ -91,6 +97,8 @@ Sched = Dialect(
         ConsumeOp,
         ReleaseOp,
         BulkCopyOp,
+        ProxyFenceOp,
+        BulkWaitOp,
         RoleOp,
     ],
     [
@@ -113,7 +121,9 @@ __all__ = [
     "AllocOp",
     "BarrierOp",
     "BulkCopyOp",
+    "BulkWaitOp",
     "ChannelOp",
+    "ChannelStepOp",
     "ChannelType",
     "Combiner",
     "CombinerAttr",
@@ -139,6 +149,7 @@ __all__ = [
     "PhaseOp",
     "PrologueOp",
     "Proxy",
+    "ProxyFenceOp",
     "PublishOp",
     "ReduceOp",
     "ReleaseOp",
@@ -153,5 +164,8 @@ __all__ = [
     "WaitOp",
     "enclosing_kernel",
     "enclosing_loop",
+    "enclosing_role",
+    "enclosing_threads",
+    "roles_of",
     "start_bytes",
 ]

@@ -19,7 +19,7 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.ragged import RaggedDim
-from mugraph.dialects.sched.kernel import enclosing_kernel
+from mugraph.dialects.sched.kernel import enclosing_threads
 from mugraph.dialects.sched.mappings import (
     IDLE,
     Access,
@@ -209,17 +209,6 @@ class HasThreadAccesses(Operation, ABC):
         """
 
 
-class AccessesNotModelled(HasThreadAccesses):
-    """An operator whose accesses are not described yet: asking for them is an error."""
-
-    def thread_accesses(self) -> Sequence[ThreadAccess]:
-        """Raises ``AccessError``."""
-        raise AccessError(
-            f"{op_label(self)}: the memory accesses of '{self.name}' are not modelled yet, so "
-            "this kernel cannot be checked or interpreted at the level of addresses"
-        )
-
-
 def stage_reference(op: Operation, ahead: int = 0, iteration: int | None = None) -> StageReference:
     """What an operator means that runs ``ahead``, or is fixed to one iteration.
 
@@ -300,7 +289,7 @@ def partitioned_stream(
             partition.threads,
             partition.vector,
             element_bytes_of(value.type),
-            block=enclosing_kernel(op).threads,
+            block=enclosing_threads(op),
         )
     except MappingError as error:
         raise AccessError(f"{op_label(op)}: {value_label(value)}: {error}") from error
@@ -327,7 +316,7 @@ def partitioned_predicate(
                 partition.vector,
                 element_bytes_of(value.type),
                 partition.order.index(dim),
-                block=enclosing_kernel(op).threads,
+                block=enclosing_threads(op),
             )
             for dim in dims
         ),
@@ -390,7 +379,6 @@ def async_access(
 __all__ = [
     "AccessError",
     "AccessKind",
-    "AccessesNotModelled",
     "HasThreadAccesses",
     "Predicate",
     "Proxy",

@@ -20,7 +20,7 @@ from mugraph.dialects.sched.accesses import (
     plain_access,
     stage_reference,
 )
-from mugraph.dialects.sched.kernel import enclosing_kernel
+from mugraph.dialects.sched.kernel import enclosing_threads
 from mugraph.dialects.sched.mappings import (
     MappingError,
     MmaFragment,
@@ -71,7 +71,7 @@ def fill_accesses(op: Operation) -> list[ThreadAccess]:
         raise AccessError(f"{op_label(op)}: only buffers and fragments can be filled")
     element_bytes = element_bytes_of(destination.type)
     elements = owner.total_bytes() // element_bytes
-    stream = fill_stream(elements, element_bytes, block=enclosing_kernel(op).threads)
+    stream = fill_stream(elements, element_bytes, block=enclosing_threads(op))
     stage = StageReference(iteration=0, every_stage=True)
     return [plain_access(op, 0, AccessKind.WRITE, stage, stream, keeps_elements=False)]
 
@@ -119,7 +119,7 @@ def reduce_accesses(
         partition.threads,
         lanes,
     )
-    block = enclosing_kernel(op).threads
+    block = enclosing_threads(op)
     stage = stage_reference(op)
     reads = reduce_source_stream(reduction, element_bytes_of(source.type), block=block)
     target = iteration_layout(resolved_layout_of(destination), results, results, order)
@@ -155,7 +155,7 @@ def mma_accesses(
     """
     accesses: list[ThreadAccess] = []
     atom, warps_m, warps_n = _warps(op, mma)
-    block, stage = enclosing_kernel(op).threads, stage_reference(op)
+    block, stage = enclosing_threads(op), stage_reference(op)
     for operand, uses_ldmatrix in enumerate(ldmatrix):
         value, matrix = op.operands[operand], matrices_read[operand]
         if atom.is_scalar:
@@ -210,6 +210,6 @@ def store_accesses(
         stream = mma_fragment_stream(
             MmaFragment(atom, warps_m, warps_n, shape[-2], shape[-1]),
             matrix,
-            block=enclosing_kernel(op).threads,
+            block=enclosing_threads(op),
         )
     return destination_accesses(op, 1, stage, stream, accumulates=accumulates)

@@ -1,4 +1,4 @@
-"""Kernels and their launches."""
+"""Kernels, their launches, and the roles of their warps."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from xdsl.dialects.builtin import (
     SymbolNameConstraint,
     SymbolRefAttr,
     TensorType,
+    UnitAttr,
     i64,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
+    IRDLOperation,
     irdl_op_definition,
     opt_prop_def,
     prop_def,
@@ -46,6 +48,14 @@ from mugraph.dialects.tensor_types import (
     value_label,
 )
 
+WARP_THREADS = 32
+"""Threads of a warp, on every target."""
+MAX_ROLES = 15
+"""Roles of a block: each has one of the 16 named barriers, of which the whole block has one."""
+REGISTER_STEP, MIN_REGISTERS, MAX_REGISTERS = 8, 24, 256
+"""What ``setmaxnreg`` can give to the threads of a role."""
+WARPGROUP = 4
+"""Warps that change their number of registers together."""
 LINE_BYTES = 128
 """One access to all banks of shared memory; swizzles repeat with it, so buffers start at one."""
 
@@ -219,10 +229,153 @@ def enclosing_kernel(op: Operation) -> KernelOp:
     return parent
 
 
+@irdl_op_definition
+class RoleOp(IRDLOperation):
+    """What some warps of the block do, while those of other roles do something else.
+
+    ``sched.role "consumers" warps 8 { ... }`` stands in the kernel's body and holds fragments and
+    the phases of its own: prologue, for-loop, epilogue.  Roles take warps in the order in which
+    they stand, from warp 0 on, and run side by side.  Inside of one threads are counted from its
+    first warp on, partitions deal to its threads, and ``sched.barrier`` waits for its threads only.
+
+    ``elected``: one thread, lane 0 of the role's first warp, runs the body; its other threads have
+    nothing to do.  ``registers`` is the number that a thread of the role keeps (``setmaxnreg``); a
+    role that says it takes whole warpgroups, four warps from a multiple of four on.
+    """
+
+    name = "sched.role"
+
+    role = prop_def(StringAttr)
+    warps = prop_def(IntegerAttr.constr(type=i64))
+    registers = opt_prop_def(IntegerAttr.constr(type=i64))
+    elected = opt_prop_def(UnitAttr)
+    body = region_def("single_block")
+    traits = traits_def(NoTerminator())
+
+    assembly_format = (
+        "$role `warps` $warps (`registers` $registers^)? (`elected` $elected^)? $body attr-dict"
+    )
+
+    def __init__(
+        self,
+        role: str,
+        warps: int,
+        body: Region | Block,
+        registers: int | None = None,
+        *,
+        elected: bool = False,
+    ) -> None:
+        super().__init__(
+            properties={
+                "role": StringAttr(role),
+                "warps": IntegerAttr(warps, i64),
+                "registers": None if registers is None else IntegerAttr(registers, i64),
+                "elected": UnitAttr() if elected else None,
+            },
+            regions=[Region(body) if isinstance(body, Block) else body],
+        )
+
+    @property
+    def phases(self) -> list[Operation]:
+        """The prologue, the for-loop and the epilogue, those that there are."""
+        return [op for op in self.body.block.ops if op.regions]
+
+    @property
+    def warp_count(self) -> int:
+        """How many warps the role has."""
+        return self.warps.value.data
+
+    @property
+    def is_elected(self) -> bool:
+        """Whether one thread runs the body."""
+        return self.elected is not None
+
+    @property
+    def threads(self) -> int:
+        """How many threads run the body."""
+        return 1 if self.is_elected else self.warp_count * WARP_THREADS
+
+    @property
+    def first_thread(self) -> int:
+        """The role's thread 0, as a thread of the block."""
+        first = 0
+        for role in roles_of(enclosing_kernel(self)):
+            if role is self:
+                break
+            first += role.warp_count * WARP_THREADS
+        return first
+
+    @property
+    def barrier_number(self) -> int:
+        """The named barrier of the role's threads; the whole block has number 0."""
+        return 1 + roles_of(enclosing_kernel(self)).index(self)
+
+    def verify_(self) -> None:
+        """Checks where the role stands, its warps and its registers."""
+        kernel = enclosing_kernel(self)
+        if self.parent_op() is not kernel:
+            raise VerifyException(
+                f"{op_label(self)} must stand in the body of the kernel; it holds phases, not the "
+                "other way round"
+            )
+        if self.warp_count < 1:
+            raise VerifyException(
+                f"{op_label(self)}: a role takes at least 1 warp, not {self.warp_count}"
+            )
+        siblings = roles_of(kernel)
+        wanted = sum(op.warp_count for op in siblings)
+        if wanted * WARP_THREADS > kernel.threads:
+            raise VerifyException(
+                f"{op_label(self)}: the roles of the kernel take {wanted} warps, its block has "
+                f"{kernel.threads // WARP_THREADS}"
+            )
+        if len(siblings) > MAX_ROLES:
+            raise VerifyException(
+                f"{op_label(self)}: a block has at most {MAX_ROLES} roles, not {len(siblings)}"
+            )
+        self._verify_registers()
+
+    def _verify_registers(self) -> None:
+        if self.registers is None:
+            return
+        registers = self.registers.value.data
+        if not MIN_REGISTERS <= registers <= MAX_REGISTERS or registers % REGISTER_STEP:
+            raise VerifyException(
+                f"{op_label(self)}: registers {registers} must be a multiple of {REGISTER_STEP} "
+                f"from {MIN_REGISTERS} to {MAX_REGISTERS}"
+            )
+        first = self.first_thread // WARP_THREADS
+        if first % WARPGROUP or self.warp_count % WARPGROUP:
+            raise VerifyException(
+                f"{op_label(self)}: only whole warpgroups change their registers, {WARPGROUP} "
+                f"warps from a multiple of {WARPGROUP} on; the role has {self.warp_count} from "
+                f"warp {first} on"
+            )
+
+
+def roles_of(kernel: KernelOp) -> list[RoleOp]:
+    """The roles of a kernel, in order; none where all warps of the block do the same."""
+    return [op for op in kernel.body.block.ops if isinstance(op, RoleOp)]
+
+
+def enclosing_role(op: Operation) -> RoleOp | None:
+    """The role around an operator, if it stands in one."""
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, RoleOp):
+        parent = parent.parent_op()
+    return parent
+
+
+def enclosing_threads(op: Operation) -> int:
+    """How many threads run an operator: those of its role, or of the block."""
+    role = enclosing_role(op)
+    return enclosing_kernel(op).threads if role is None else role.threads
+
+
 def verify_partition(op: Operation, partition: LinearPartition, value: SSAValue) -> None:
     """Raises ``VerifyException`` unless a partition orders all dimensions of ``value``.
 
-    It may not deal to more threads than the block has.
+    It may not deal to more threads than the block, or the role around the operator, has.
     """
     rank = len(shape_of(value.type))
     if len(partition.order) != rank:
@@ -230,8 +383,9 @@ def verify_partition(op: Operation, partition: LinearPartition, value: SSAValue)
             f"{op_label(op)}: its partition orders {len(partition.order)} dimensions, the tensor "
             f"has {rank}"
         )
-    threads = enclosing_kernel(op).threads
+    threads = enclosing_threads(op)
     if partition.threads > threads:
+        who = "the block" if enclosing_role(op) is None else "its role"
         raise VerifyException(
-            f"{op_label(op)} is dealt to {partition.threads} threads, the block has {threads}"
+            f"{op_label(op)} is dealt to {partition.threads} threads, {who} has {threads}"
         )

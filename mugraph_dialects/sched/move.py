@@ -20,7 +20,7 @@ from mugraph.dialects.sched.accesses import (
     plain_access,
     stage_reference,
 )
-from mugraph.dialects.sched.kernel import enclosing_kernel
+from mugraph.dialects.sched.kernel import enclosing_threads
 from mugraph.dialects.sched.mappings import (
     MappingError,
     iteration_layout,
@@ -152,7 +152,7 @@ class MoveOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
                 partition.threads,
                 partition.vector,
                 element_bytes_of(value.type),
-                block=enclosing_kernel(self).threads,
+                block=enclosing_threads(self),
             )
         except MappingError as error:
             raise AccessError(f"{op_label(self)}: {value_label(value)}: {error}") from error

@@ -33,6 +33,7 @@ from mugraph.dialects.sched.kernel import (
     KernelOp,
     LaunchOp,
     enclosing_kernel,
+    roles_of,
     verify_partition,
     whole_lines,
 )
@@ -116,7 +117,13 @@ class ForloopOp(IRDLOperation):
             raise VerifyException(
                 f"{op_label(self)} {self.iterations}: the loop must have at least 1 iteration"
             )
-        planned = enclosing_kernel(self).forloop_range
+        kernel = enclosing_kernel(self)
+        if any(loop.iterations != self.iterations for loop in loops_of(kernel)):
+            raise VerifyException(
+                f"{op_label(self)} {self.iterations}: the loops of all roles of a kernel run "
+                "equally often"
+            )
+        planned = kernel.forloop_range
         if planned is not None and planned != self.iterations:
             raise VerifyException(
                 f"{op_label(self)} runs {self.iterations} times, but the kernel is the schedule of "
@@ -125,12 +132,17 @@ class ForloopOp(IRDLOperation):
 
 
 def loop_iterations(kernel: KernelOp) -> int:
-    """How often the for-loop of a kernel runs; 1 where it has none."""
-    for op in kernel.body.block.ops:
-        if isinstance(op, ForloopOp):
-            op.verify_()
-            return op.iterations
+    """How often the for-loop of a kernel, or those of its roles, run; 1 where it has none."""
+    for loop in loops_of(kernel):
+        loop.verify_()
+        return loop.iterations
     return 1
+
+
+def loops_of(kernel: KernelOp) -> list[ForloopOp]:
+    """The for-loop of a kernel, or those of its roles."""
+    bodies = [kernel.body.block, *(role.body.block for role in roles_of(kernel))]
+    return [op for body in bodies for op in body.ops if isinstance(op, ForloopOp)]
 
 
 @irdl_op_definition
@@ -319,5 +331,6 @@ __all__ = [
     "enclosing_kernel",
     "enclosing_loop",
     "loop_iterations",
+    "loops_of",
     "verify_partition",
 ]

@@ -280,12 +280,6 @@ def test_a_buffer_past_the_end_of_shared_memory() -> None:
     assert "%b takes bytes 1024 to 2047 of shared memory" in finding.message
 
 
-def test_a_barrier_that_some_warps_do_not_reach() -> None:
-    role = f'sched.role "producer" warps 1 {{ {BARRIER} }}'
-    kinds = kinds_of(kernel_text([role]))
-    assert kinds == [HazardKind.DIVERGENT_BARRIER, HazardKind.NOT_CHECKED]
-
-
 def test_barriers_that_nothing_needs() -> None:
     text = kernel_text([load("%a"), BARRIER, exp("%a", "%b"), BARRIER, save("%b", HALVES)])
     program = read_program(kernel_of(parse(text)))

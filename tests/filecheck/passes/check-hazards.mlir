@@ -45,10 +45,6 @@
 // RUN: not mg-opt --check-hazards %t.mlir 2>&1 | filecheck %s --check-prefix UNPLANNED
 // UNPLANNED: mg-opt: error: --check-hazards: 'sched.kernel' @exponentials: %b has no offset in shared memory; run --plan-stensor-memory first
 
-// RUN: sed 's/sched.barrier  .. first barrier/sched.role "load" warps 1 { sched.barrier }/' %s > %t.mlir
-// RUN: not mg-opt --check-hazards %t.mlir 2>&1 | filecheck %s --check-prefix ROLE
-// ROLE: divergent barrier: a 'sched.barrier' stands in 'sched.role' (operator 2 of the loop), which only some warps of the block enter; all of them must arrive, so the block would hang. Synchronise roles through a channel
-
 // --transpile ends with the check; it can be left out.
 // RUN: mg-opt --transpile="check-hazards=false" %examples/lora.mlir | filecheck %s --check-prefix LORA
 // LORA: sched.kernel @lora_custom0

@@ -4,9 +4,6 @@
 // RUN: mg-opt --report-memory-access %s 2>/dev/null | diff - %t.plain
 // With attach=true operators carry their wavefronts and sectors, also after a second time.
 // RUN: mg-opt --report-memory-access=attach --report-memory-access=attach %s 2>/dev/null | filecheck %s --check-prefix ATTACHED
-// What is not described cannot be counted.
-// RUN: not mg-opt --report-memory-access %S/Inputs/bulk-copy.mlir 2>&1 | filecheck %s --check-prefix BULK
-// BULK: mg-opt: error: {{.*}}the memory accesses of 'sched.bulk_copy' are not modelled yet
 
 // CHECK: memory accesses of @conflicts, 6 blocks:
 // CHECK-NEXT: operator           buffer  instruction       count  moved           ideal  excess  runs

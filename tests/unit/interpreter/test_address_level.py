@@ -276,12 +276,7 @@ def test_what_other_blocks_write_for_the_next_operator_is_there() -> None:
         ("offset 6144", "offset 6152", r"moves 16 bytes from a start that is not aligned to them"),
         (
             "sched.prologue {",
-            'sched.prologue {\n sched.role "producer" warps 1 { sched.barrier }',
-            r"'sched.role' cannot be executed by the interpreter yet",
-        ),
-        (
-            "sched.prologue {",
-            f"%c = sched.channel %sx : {SX_TYPE} -> !sched.channel_type\n sched.prologue {{",
+            f"%c = sched.channel %sx : {SX_TYPE}\n sched.prologue {{",
             r"'sched.channel' %c cannot be executed by the interpreter yet",
         ),
     ],

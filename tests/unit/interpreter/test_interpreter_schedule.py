@@ -1,7 +1,5 @@
 """Schedules, at the level of logical values: stages, copies ahead, epilogues, fragments."""
 
-import re
-
 import numpy as np
 import pytest
 from interpreter_programs import integers, normal, parse
@@ -198,18 +196,4 @@ def test_a_tile_past_the_loop() -> None:
 def test_a_launch_that_does_not_fit_its_kernel() -> None:
     text = LINEAR.replace("inputs 2", "inputs 1")
     with pytest.raises(VerifyException, match=r"passes 2 inputs .*has 1 inputs and 2 outputs"):
-        run_function(parse(text), None, [integers((16, 64)), integers((64, 24))])
-
-
-@pytest.mark.parametrize(
-    ("op", "name"),
-    [
-        ('sched.role "producer" warps 1 { sched.barrier }', "sched.role"),
-        (f"%c = sched.channel %sx : {SX} -> !sched.channel_type", "sched.channel"),
-        (f"sched.bulk_copy %xt to %sx : {X_TILE} to {SX}", "sched.bulk_copy"),
-    ],
-)
-def test_roles_are_not_executed_yet(op: str, name: str) -> None:
-    text = LINEAR.replace("sched.prologue {", f"sched.prologue {{\n    {op}")
-    with pytest.raises(ExecutionError, match=re.escape(f"'{name}'") + ".*cannot be executed"):
         run_function(parse(text), None, [integers((16, 64)), integers((64, 24))])

@@ -764,15 +764,10 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 // CHECK: 'sched.role': the roles of the kernel take 2 warps, its block has 1
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
-  sched.prologue {
-    sched.commit
+  sched.role "consumers" warps 1 {
+    sched.barrier
   }
-  sched.forloop 4 {
-    sched.role "producer" warps 2 {
-      sched.barrier
-    }
-  }
-  sched.epilogue {
+  sched.role "producer" warps 1 {
     sched.barrier
   }
 }
@@ -782,16 +777,73 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 // CHECK: 'sched.role': a role takes at least 1 warp, not 0
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
-  sched.prologue {
-    sched.commit
+  sched.role "producer" warps 0 {
+    sched.barrier
   }
+}
+
+// -----
+
+// CHECK: 'sched.role' must stand in the body of the kernel; it holds phases, not the other way round
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
   sched.forloop 4 {
-    sched.role "producer" warps 0 {
+    sched.role "producer" warps 1 {
       sched.barrier
     }
   }
-  sched.epilogue {
+}
+
+// -----
+
+// CHECK: 'sched.role': registers 36 must be a multiple of 8 from 24 to 256
+sched.kernel @k inputs 1 grid [2, 1, 1] block [128, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  sched.role "consumers" warps 4 registers 36 {
     sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.role': only whole warpgroups change their registers, 4 warps from a multiple of 4 on; the role has 4 from warp 2 on
+sched.kernel @k inputs 1 grid [2, 1, 1] block [192, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  sched.role "producer" warps 2 {
+    sched.barrier
+  }
+  sched.role "consumers" warps 4 registers 40 {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.forloop' 4: the loops of all roles of a kernel run equally often
+sched.kernel @k inputs 1 grid [2, 1, 1] block [64, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  sched.role "consumers" warps 1 {
+    sched.forloop 4 {
+      sched.barrier
+    }
+  }
+  sched.role "producer" warps 1 {
+    sched.forloop 5 {
+      sched.barrier
+    }
+  }
+}
+
+// -----
+
+// CHECK: 'sched.elementwise' of %s is dealt to 64 threads, its role has 32
+sched.kernel @k inputs 1 grid [2, 1, 1] block [64, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %s = sched.alloc : !sched.shared<8x16xf16, (8,16):(16,1)>
+  sched.role "consumers" warps 1 {
+    sched.prologue {
+      sched.elementwise exp %s to %s by <64, vector 1, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
+    }
   }
 }
 
@@ -802,32 +854,150 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
   %b = sched.alloc : !sched.shared<16x8xf16, (16,8):(8,1)>
-  %r = sched.channel %a, %b : !sched.shared<8x16xf16, (8,16):(16,1)>, !sched.shared<16x8xf16, (16,8):(8,1)> -> !sched.channel_type
-  sched.prologue {
-    sched.commit
-  }
+  %r = sched.channel %a, %b : !sched.shared<8x16xf16, (8,16):(16,1)>, !sched.shared<16x8xf16, (16,8):(8,1)>
+}
+
+// -----
+
+// CHECK: 'sched.channel' %c: offset 4 must be a multiple of 8 bytes
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  %c = sched.channel %a offset 4 : !sched.shared<8x16xf16, (8,16):(16,1)>
   sched.forloop 4 {
-    sched.barrier
-  }
-  sched.epilogue {
     sched.barrier
   }
 }
 
 // -----
 
-// CHECK: 'sched.bulk_copy' of %a moves data between device memory and shared memory
+// CHECK: 'sched.channel' %c ends at byte 544, beyond the kernel's smem 512
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] smem 512 {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  %c = sched.channel %a offset 512 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  sched.forloop 4 {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.consume' of %c stands outside of roles; a channel is between roles
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
-  sched.prologue {
-    sched.commit
-  }
+  %c = sched.channel %a : !sched.shared<8x16xf16, (8,16):(16,1)>
   sched.forloop 4 {
-    sched.bulk_copy %a to %a : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
+    sched.consume %c
   }
-  sched.epilogue {
-    sched.barrier
+}
+
+// -----
+
+// CHECK: 'sched.acquire' of %c: ahead 3 must be between 0 and the 2 stages of the ring
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  %c = sched.channel %a : !sched.shared<8x16xf16, (8,16):(16,1)>
+  sched.role "producer" warps 1 elected {
+    sched.forloop 4 {
+      sched.acquire %c ahead 3
+    }
+  }
+}
+
+// -----
+
+// CHECK: 'sched.publish' of %c: 'iteration' has no meaning in the loop
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  %c = sched.channel %a : !sched.shared<8x16xf16, (8,16):(16,1)>
+  sched.role "producer" warps 1 elected {
+    sched.forloop 4 {
+      sched.publish %c bytes 256 iteration 0
+    }
+  }
+}
+
+// -----
+
+// CHECK: 'sched.bulk_copy' of %t: %a is no buffer of the channel it is filled through; write 'on' and a channel that has it
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  %c = sched.channel %a : !sched.shared<8x16xf16, (8,16):(16,1)>
+  sched.role "producer" warps 1 elected {
+    sched.forloop 4 {
+      sched.bulk_copy %t to %a ahead 2 : !sched.global<8x16xf16, (8,16):(64,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
+    }
+  }
+}
+
+// -----
+
+// CHECK: 'sched.bulk_copy' of %t is issued by one thread; it stands in an elected role
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  %c = sched.channel %a : !sched.shared<8x16xf16, (8,16):(16,1)>
+  sched.role "producer" warps 1 {
+    sched.forloop 4 {
+      sched.bulk_copy %t to %a on %c ahead 2 : !sched.global<8x16xf16, (8,16):(64,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
+    }
+  }
+}
+
+// -----
+
+// CHECK: 'sched.bulk_copy' of %t: a box of 8x16 elements does not lie densely in the buffer's layout (8,16):(1,8)
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(1,8)>
+  %c = sched.channel %a : !sched.shared<8x16xf16, (8,16):(1,8)>
+  sched.role "producer" warps 1 elected {
+    sched.forloop 4 {
+      sched.bulk_copy %t to %a on %c ahead 2 : !sched.global<8x16xf16, (8,16):(64,1)> to !sched.shared<8x16xf16, (8,16):(1,8)>
+    }
+  }
+}
+
+// -----
+
+// CHECK: 'sched.bulk_copy' of %t: a bulk copy cannot swizzle as S<1,3,4> o (8,16):(16,1) does
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, S<1,3,4> o (8,16):(16,1)>
+  %c = sched.channel %a : !sched.shared<8x16xf16, S<1,3,4> o (8,16):(16,1)>
+  sched.role "producer" warps 1 elected {
+    sched.forloop 4 {
+      sched.bulk_copy %t to %a on %c ahead 2 : !sched.global<8x16xf16, (8,16):(64,1)> to !sched.shared<8x16xf16, S<1,3,4> o (8,16):(16,1)>
+    }
+  }
+}
+
+// -----
+
+// CHECK: 'sched.bulk_copy' of %t: the stages of %a have 128 bytes; the swizzle acts on addresses and repeats every 256
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<8x64xf16, (8,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<8x64xf16, (8,64):(64,1)> -> !sched.global<4x16xf16, (4,16):(64,1)>
+  %a = sched.alloc stages 2 : !sched.shared<4x16xf16, S<1,3,3> o (4,16):(16,1)>
+  %c = sched.channel %a : !sched.shared<4x16xf16, S<1,3,3> o (4,16):(16,1)>
+  sched.role "producer" warps 1 elected {
+    sched.forloop 4 {
+      sched.bulk_copy %t to %a on %c ahead 2 : !sched.global<4x16xf16, (4,16):(64,1)> to !sched.shared<4x16xf16, S<1,3,3> o (4,16):(16,1)>
+    }
   }
 }
 

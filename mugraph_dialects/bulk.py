@@ -1,0 +1,224 @@
+"""What a bulk copy (TMA) can move, and where it puts it: pure functions of extents and layouts.
+
+A bulk copy moves a *box* of a device tensor, whose extents and strides stand in a tensor map that
+the host makes.  In shared memory the elements of a box lie densely, the tensor's contiguous
+dimension innermost, and an xor swizzle of addresses may act on them: chunks of 16 bytes are
+exchanged within rows of 32, 64 or 128 bytes.  A tile that is wider than such a row is moved as
+several boxes, side by side.
+
+Source: CUDA driver API, ``cuTensorMapEncodeTiled``; PTX ISA, "Tensors" and "Swizzling modes".
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mugraph.dialects.cute import ComposedLayout, Layout, Swizzle
+from mugraph.dialects.tensor_types import AnyLayout, base_layout
+
+CHUNK_BYTES = 16
+"""What strides and the rows of a box are multiples of, and what a swizzle keeps together."""
+MAX_BOX_EXTENT = 256
+"""The longest box along any dimension, in elements."""
+MAX_RANK = 5
+"""The most dimensions of a tensor map."""
+BOX_ALIGNMENT = 128
+"""What the place of a box in shared memory is a multiple of, in bytes."""
+MAX_STRIDE_BYTES = 2**40
+"""Strides of a tensor map are less than this."""
+SWIZZLE_SPANS = (128, 64, 32)
+"""The rows within which a bulk copy can exchange chunks, in bytes."""
+
+
+class BulkCopyError(ValueError):
+    """A bulk copy cannot move this; the message says why."""
+
+
+@dataclass(frozen=True)
+class TensorDims:
+    """The dimensions of a device tensor as a tensor map has them, the contiguous one first.
+
+    ``order`` names them; those of extent 1 are left out.
+    """
+
+    order: tuple[int, ...]
+    extents: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class BulkTile:
+    """How bulk copies move a tile: boxes of ``box`` elements along ``tensor.order``.
+
+    Box i starts at the coordinates ``starts[i]`` of the tile, in the same order, and lies
+    ``offsets[i]`` elements from the start of the buffer's stage.  ``span`` are the bytes of the
+    rows within which chunks are exchanged, 0 where they are not.
+    """
+
+    tensor: TensorDims
+    box: tuple[int, ...]
+    starts: tuple[tuple[int, ...], ...]
+    offsets: tuple[int, ...]
+    span: int
+
+
+def tensor_dims(shape: Sequence[int], strides: Sequence[int], element_bytes: int) -> TensorDims:
+    """The dimensions of a tensor map; raises :class:`BulkCopyError` where there can be none."""
+    wide = [dim for dim, extent in enumerate(shape) if extent > 1]
+    order = sorted(wide, key=lambda dim: strides[dim])
+    if not order or strides[order[0]] != 1:
+        raise BulkCopyError("no dimension of the tensor is contiguous")
+    if len(order) > MAX_RANK:
+        raise BulkCopyError(
+            f"the tensor has {len(order)} dimensions, a tensor map at most {MAX_RANK}"
+        )
+    for dim in order[1:]:
+        size = strides[dim] * element_bytes
+        if size % CHUNK_BYTES or not 0 < size < MAX_STRIDE_BYTES:
+            raise BulkCopyError(
+                f"the tensor's stride along dimension {dim} is {size} bytes, not a multiple of "
+                f"{CHUNK_BYTES}"
+            )
+    return TensorDims(
+        tuple(order),
+        tuple(shape[dim] for dim in order),
+        tuple(strides[dim] for dim in order),
+    )
+
+
+def swizzle_of(span: int, element_bytes: int) -> Swizzle:
+    """The swizzle that exchanges chunks within rows of ``span`` bytes, on offsets in elements."""
+    bits = int(math.log2(span // CHUNK_BYTES))
+    return Swizzle(bits, int(math.log2(CHUNK_BYTES // element_bytes)), 3)
+
+
+def row_spans(width: int) -> list[int]:
+    """The swizzles for tiles whose contiguous dimension has ``width`` bytes, the widest first."""
+    return [span for span in SWIZZLE_SPANS if width % span == 0]
+
+
+def _divisor_up_to(extent: int, limit: int) -> int:
+    return next(size for size in range(min(extent, limit), 0, -1) if extent % size == 0)
+
+
+def bulk_layout(
+    tensor: TensorDims, tile: Sequence[int], element_bytes: int, span: int
+) -> AnyLayout:
+    """Where bulk copies put a tile: boxes of ``span`` bytes a row, side by side, and swizzled.
+
+    With ``span`` 0 boxes are as wide as the tile, as far as boxes go, and nothing is swizzled.
+    """
+    inner = tensor.order[0]
+    width = span // element_bytes if span else _divisor_up_to(tile[inner], MAX_BOX_EXTENT)
+    columns = tile[inner] // width
+    shape: list[int | tuple[int, ...]] = list(tile)
+    strides: list[int | tuple[int, ...]] = [0] * len(tile)
+    reach = width
+    for dim in tensor.order[1:]:
+        strides[dim] = reach
+        reach *= tile[dim]
+    strides[inner] = 1
+    if columns > 1 and reach > width:
+        shape[inner], strides[inner] = (width, columns), (1, reach)
+    for dim in range(len(tile)):
+        if dim not in tensor.order:
+            strides[dim] = reach * columns
+    plain = Layout(tuple(shape), tuple(strides))
+    return ComposedLayout(swizzle_of(span, element_bytes), 0, plain) if span else plain
+
+
+def bulk_layouts(tensor: TensorDims, tile: Sequence[int], element_bytes: int) -> list[AnyLayout]:
+    """Every layout that bulk copies can give a tile, those of wide swizzled rows first."""
+    width = tile[tensor.order[0]] * element_bytes
+    layouts: list[AnyLayout] = []
+    for span in (*row_spans(width), 0):
+        layout = bulk_layout(tensor, tile, element_bytes, span)
+        try:
+            bulk_tile(tensor, tile, layout, element_bytes)
+        except BulkCopyError:
+            continue
+        layouts.append(layout)
+    return layouts
+
+
+def _span_of(layout: AnyLayout, element_bytes: int) -> int:
+    if not isinstance(layout, ComposedLayout) or not layout.swizzle.bits:
+        return 0
+    for span in SWIZZLE_SPANS:
+        if layout.swizzle == swizzle_of(span, element_bytes) and not layout.offset:
+            return span
+    raise BulkCopyError(f"a bulk copy cannot swizzle as {layout} does")
+
+
+def _offsets_along(layout: Layout, dim: int, extent: int) -> list[int]:
+    """The offset of every coordinate along one dimension."""
+    shape = layout.shape if isinstance(layout.shape, tuple) else (layout.shape,)
+    stride = layout.stride if isinstance(layout.stride, tuple) else (layout.stride,)
+    return [int(Layout(shape[dim], stride[dim])(at)) for at in range(extent)]
+
+
+def bulk_tile(
+    tensor: TensorDims, tile: Sequence[int], layout: AnyLayout, element_bytes: int
+) -> BulkTile:
+    """How bulk copies move a tile between a tensor and a buffer of this layout.
+
+    Raises :class:`BulkCopyError` where they cannot.
+    """
+    inner, *outer = tensor.order
+    span = _span_of(layout, element_bytes)
+    plain = base_layout(layout)
+    along = {dim: _offsets_along(plain, dim, tile[dim]) for dim in tensor.order}
+    width = span // element_bytes if span else _divisor_up_to(tile[inner], MAX_BOX_EXTENT)
+    if width * element_bytes % CHUNK_BYTES:
+        raise BulkCopyError(
+            f"its rows are {width * element_bytes} bytes, not a multiple of {CHUNK_BYTES}"
+        )
+    if tile[inner] % width:
+        raise BulkCopyError(
+            f"its rows of {tile[inner]} elements are no multiple of the swizzle's {width}"
+        )
+    box = [width, *(_divisor_up_to(tile[dim], MAX_BOX_EXTENT) for dim in outer)]
+    reach = 1
+    for dim, extent in zip(tensor.order, box, strict=True):
+        if along[dim][:extent] != [at * reach for at in range(extent)]:
+            raise BulkCopyError(
+                f"a box of {'x'.join(map(str, reversed(box)))} elements does not lie densely in "
+                f"the buffer's layout {layout}"
+            )
+        reach *= extent
+    parts = [range(0, tile[dim], extent) for dim, extent in zip(tensor.order, box, strict=True)]
+    starts = tuple(tuple(reversed(at)) for at in itertools.product(*reversed(parts)))
+    offsets = tuple(
+        sum(along[dim][at] for dim, at in zip(tensor.order, start, strict=True)) for start in starts
+    )
+    for start, offset in zip(starts, offsets, strict=True):
+        moved = [(at, along[dim]) for dim, at in zip(tensor.order, start, strict=True)]
+        for (at, steps), extent in zip(moved, box, strict=True):
+            if [steps[at + i] - steps[at] for i in range(extent)] != steps[:extent]:
+                raise BulkCopyError(f"the boxes of the buffer's layout {layout} are not alike")
+        if offset * element_bytes % BOX_ALIGNMENT:
+            raise BulkCopyError(
+                f"a box would start at byte {offset * element_bytes} of the buffer, not a multiple "
+                f"of {BOX_ALIGNMENT}"
+            )
+    return BulkTile(tensor, tuple(box), starts, offsets, span)
+
+
+def pattern_bytes(span: int) -> int:
+    """What a buffer and its stages start at multiples of: a swizzle acts on addresses."""
+    return 8 * span if span else BOX_ALIGNMENT
+
+
+__all__ = [
+    "BulkCopyError",
+    "BulkTile",
+    "TensorDims",
+    "bulk_layout",
+    "bulk_layouts",
+    "bulk_tile",
+    "pattern_bytes",
+    "tensor_dims",
+]

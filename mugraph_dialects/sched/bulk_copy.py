@@ -1,0 +1,261 @@
+"""Bulk copies of tiles: TMA."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.ir import SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+)
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.bulk import (
+    CHUNK_BYTES,
+    BulkCopyError,
+    BulkTile,
+    bulk_tile,
+    pattern_bytes,
+    tensor_dims,
+)
+from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
+from mugraph.dialects.partition import LinearPartition, iteration_order
+from mugraph.dialects.sched.accesses import (
+    AccessKind,
+    HasThreadAccesses,
+    Proxy,
+    ThreadAccess,
+    partitioned_access,
+)
+from mugraph.dialects.sched.channel import (
+    CHANNEL,
+    ChannelOp,
+    RunsAtIteration,
+    channel_of,
+    iteration_properties,
+)
+from mugraph.dialects.sched.kernel import enclosing_role
+from mugraph.dialects.sched.structure import AllocOp, TileOp
+from mugraph.dialects.sched.types import GlobalType, SharedType, crosses_device_memory
+from mugraph.dialects.tensor_types import (
+    dims,
+    element_bytes_of,
+    element_type_of,
+    op_label,
+    resolved_layout_of,
+    shape_of,
+    strides_of,
+    value_label,
+)
+
+
+@irdl_op_definition
+class BulkCopyOp(RunsAtIteration, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
+    """A TMA copy of a tile, issued by one thread.
+
+    From device memory into a stage of a channel: ``on %ring`` names the channel, of which the
+    destination is a buffer.  The copy lands between where it stands and where consumers have waited
+    for the stage of its iteration (``sched.consume``).  It stands in an elected role.  In the loop,
+    ``ahead n`` copies the tile of iteration ``it + n`` into its stage and does nothing past the
+    last iteration; before the loop, ``iteration n`` names the iteration.  ``multicast`` writes to
+    the whole cluster.
+
+    From shared to device memory, by the first thread of its role (or of the block): what the
+    threads wrote is seen by the copy where each of them has run a ``sched.proxy_fence`` since, and
+    a ``sched.barrier`` of all of them stands between the fences and the copy.  The buffer may be
+    overwritten, and the role ends, only behind a ``sched.bulk_wait``.
+
+    The buffer has one of the layouts that such copies can take
+    (:func:`mugraph.dialects.bulk.bulk_layouts`).
+    """
+
+    name = "sched.bulk_copy"
+
+    source = operand_def(GlobalType | SharedType)
+    destination = operand_def(GlobalType | SharedType)
+    channel = opt_operand_def(CHANNEL)
+    multicast = opt_prop_def(UnitAttr)
+
+    assembly_format = (
+        "(`multicast` $multicast^)? $source `to` $destination (`on` $channel^)? "
+        "(`ahead` $ahead^)? (`iteration` $iteration^)? attr-dict "
+        "`:` type($source) `to` type($destination)"
+    )
+
+    def __init__(
+        self,
+        source: SSAValue,
+        destination: SSAValue,
+        channel: SSAValue | None = None,
+        *,
+        ahead: int = 0,
+        iteration: int | None = None,
+        multicast: bool = False,
+    ) -> None:
+        super().__init__(
+            operands=[source, destination, channel],
+            properties={
+                "multicast": UnitAttr() if multicast else None,
+                **iteration_properties(ahead, iteration),
+            },
+        )
+
+    def ring(self) -> ChannelOp | None:
+        """The channel that the copy fills a stage of."""
+        return None if self.channel is None else channel_of(self, self.channel)
+
+    @property
+    def is_load(self) -> bool:
+        """Whether the copy brings a tile into shared memory."""
+        return isinstance(self.destination.type, SharedType)
+
+    @property
+    def tile(self) -> SSAValue:
+        """The side in device memory."""
+        return self.source if self.is_load else self.destination
+
+    @property
+    def buffer(self) -> SSAValue:
+        """The side in shared memory."""
+        return self.destination if self.is_load else self.source
+
+    @property
+    def tensor(self) -> SSAValue:
+        """The kernel's argument of which the tile is a part."""
+        owner = self.tile.owner
+        return owner.source if isinstance(owner, TileOp) else self.tile
+
+    def bulk_tile(self) -> BulkTile:
+        """The boxes of the copy; raises ``VerifyException`` where a bulk copy cannot move it."""
+        tensor = self.tensor
+        element_bytes = element_bytes_of(self.source.type)
+        layout = resolved_layout_of(self.buffer)
+        try:
+            described = tensor_dims(
+                shape_of(tensor.type), strides_of(resolved_layout_of(tensor)), element_bytes
+            )
+            return bulk_tile(described, shape_of(self.source.type), layout, element_bytes)
+        except BulkCopyError as error:
+            raise VerifyException(f"{op_label(self)}: {error}") from error
+
+    def verify_(self) -> None:
+        """Checks spaces, extents, layouts, the channel, and the iteration."""
+        if shape_of(self.source.type) != shape_of(self.destination.type):
+            raise VerifyException(
+                f"{op_label(self)}: source has {dims(shape_of(self.source.type))}, destination "
+                f"{dims(shape_of(self.destination.type))}"
+            )
+        if not crosses_device_memory(self.source, self.destination):
+            raise VerifyException(
+                f"{op_label(self)} moves data between device memory and shared memory"
+            )
+        if element_type_of(self.source.type) != element_type_of(self.destination.type):
+            raise VerifyException(f"{op_label(self)}: a bulk copy cannot convert elements")
+        owner = self.tile.owner
+        if isinstance(owner, TileOp) and any(bound is not None for bound in owner.bounds()):
+            raise VerifyException(
+                f"{op_label(self)}: some tiles of {value_label(owner.source)} are ragged; a bulk "
+                "copy moves whole ones"
+            )
+        if self.is_load:
+            self._verify_channel()
+        elif self.channel is not None:
+            raise VerifyException(
+                f"{op_label(self)}: only a copy to shared memory goes through a channel"
+            )
+        self._verify_stages()
+
+    def _verify_channel(self) -> None:
+        role = enclosing_role(self)
+        if role is None or not role.is_elected:
+            raise VerifyException(
+                f"{op_label(self)} is issued by one thread; it stands in an elected role"
+            )
+        channel = self.ring()
+        if channel is None or self.destination not in channel.buffers:
+            raise VerifyException(
+                f"{op_label(self)}: {value_label(self.destination)} is no buffer of the channel it "
+                "is filled through; write 'on' and a channel that has it"
+            )
+        self.verify_iteration(channel.stage_count)
+
+    def _verify_stages(self) -> None:
+        pattern = pattern_bytes(self.bulk_tile().span)
+        buffer = self.buffer.owner
+        if not isinstance(buffer, AllocOp):
+            return
+        if buffer.stage_count > 1 and buffer.stage_bytes() % pattern:
+            raise VerifyException(
+                f"{op_label(self)}: the stages of {value_label(self.buffer)} have "
+                f"{buffer.stage_bytes()} bytes; the swizzle acts on addresses and repeats every "
+                f"{pattern}"
+            )
+        if buffer.byte_offset is not None and buffer.byte_offset % pattern:
+            raise VerifyException(
+                f"{op_label(self)}: {value_label(self.buffer)} starts at byte "
+                f"{buffer.byte_offset}; the swizzle acts on addresses and repeats every {pattern}"
+            )
+
+    def buffers_read(self) -> Sequence[SSAValue]:
+        """The source."""
+        return [self.source]
+
+    def buffers_written(self) -> Sequence[SSAValue]:
+        """The destination, or that stage of it."""
+        return [self.destination]
+
+    def shared_accesses(self) -> Sequence[SharedAccess]:
+        """Chunks of 16 bytes along the tensor's contiguous dimension."""
+        return [SharedAccess(self.buffer, self._partition().inner, self._partition().vector)]
+
+    def _partition(self) -> LinearPartition:
+        inner = self.bulk_tile().tensor.order[0]
+        vector = CHUNK_BYTES // element_bytes_of(self.source.type)
+        return LinearPartition(1, vector, iteration_order(shape_of(self.source.type), inner))
+
+    def thread_accesses(self) -> Sequence[ThreadAccess]:
+        """What the one thread reads and writes, in chunks of 16 bytes, in an order of no meaning.
+
+        Chunk i of the source goes to chunk i of the destination.
+        """
+        stage = self.stage
+        domain = shape_of(self.source.type)
+        return [
+            replace(
+                partitioned_access(self, operand, kind, stage, self._partition(), domain),
+                instruction="cp.async.bulk.tensor",
+                proxy=Proxy.BULK_COPY,
+            )
+            for operand, kind in ((0, AccessKind.READ), (1, AccessKind.WRITE))
+        ]
+
+
+@irdl_op_definition
+class ProxyFenceOp(IRDLOperation):
+    """What each thread wrote to shared memory so far is seen by bulk copies issued after it.
+
+    By those of other threads only where a barrier stands between.
+    """
+
+    name = "sched.proxy_fence"
+    assembly_format = "attr-dict"
+
+
+@irdl_op_definition
+class BulkWaitOp(IRDLOperation):
+    """The thread that issued bulk copies to device memory waits until they have read their buffers.
+
+    Other threads may overwrite these behind a barrier that follows.
+    """
+
+    name = "sched.bulk_wait"
+    assembly_format = "attr-dict"
+
+
+__all__ = ["BulkCopyOp", "BulkWaitOp", "ProxyFenceOp"]

@@ -1,0 +1,309 @@
+"""Channels: rings of stages that one role fills by bulk copies and others read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import IntegerAttr, i64
+from xdsl.ir import Operation, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.irdl import (
+    EqAttrConstraint,
+    IRDLOperation,
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    var_operand_def,
+)
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.sched.accesses import StageReference, stage_reference
+from mugraph.dialects.sched.kernel import RoleOp, enclosing_kernel, enclosing_role, whole_lines
+from mugraph.dialects.sched.structure import (
+    AllocOp,
+    enclosing_loop,
+    loop_iterations,
+)
+from mugraph.dialects.sched.types import SharedType
+from mugraph.dialects.tensor_types import (
+    element_bytes_of,
+    op_label,
+    physical_elements,
+    resolved_layout_of,
+    value_label,
+)
+
+BARRIER_BYTES = 8
+"""The size of an mbarrier."""
+
+
+@irdl_attr_definition
+class ChannelType(ParametrizedAttribute, TypeAttribute):
+    """A ring of stages between the warps of several roles."""
+
+    name = "sched.channel_type"
+
+
+CHANNEL = EqAttrConstraint(ChannelType())
+"""What a channel is, of which there is one type only, so that it need not be written."""
+
+
+@irdl_op_definition
+class ChannelOp(IRDLOperation):
+    """A channel over staged buffers: a producer fills a stage, consumers read and release it.
+
+    All buffers have one number S of stages, and stage s of the channel is stage s of each.  The
+    tiles of iteration ``k`` go through stage ``k mod S``.  The channel is two ``mbarrier`` a stage,
+    *full* and *empty*, 8 bytes each, from byte ``offset`` of the block's memory on, all the full
+    ones first; they live for the whole kernel.  A ``sched.barrier`` of the whole block stands
+    between the channels and the roles: before it one thread sets all barriers up.
+
+    - ``sched.publish`` in the producer arrives once on *full*, and announces the bytes of all
+      buffers; the stage is full once bulk copies have brought so many.
+    - ``sched.consume`` in a consumer waits until the stage is full.
+    - ``sched.release`` in a consumer: each of its warps arrives once on *empty*.
+    - ``sched.acquire`` in the producer waits until all consumers' warps have released what was in
+      the stage before; the first S fills have nothing to wait for.
+
+    A stage is empty once each warp of each role that releases the channel has done so.  A channel
+    that nobody releases is filled S times at most.  Each of the four runs in the order of
+    iterations, once for each.
+    """
+
+    name = "sched.channel"
+
+    buffers = var_operand_def(SharedType)
+    offset = opt_prop_def(IntegerAttr.constr(type=i64))
+    result = result_def(CHANNEL)
+
+    assembly_format = "$buffers (`offset` $offset^)? attr-dict `:` type($buffers)"
+
+    def __init__(self, buffers: Sequence[SSAValue], offset: int | None = None) -> None:
+        super().__init__(
+            operands=[buffers],
+            result_types=[ChannelType()],
+            properties={"offset": None if offset is None else IntegerAttr(offset, i64)},
+        )
+
+    @property
+    def stage_count(self) -> int:
+        """How many stages the ring has."""
+        return max(
+            (value.owner.stage_count for value in self.buffers if isinstance(value.owner, AllocOp)),
+            default=1,
+        )
+
+    @property
+    def byte_offset(self) -> int | None:
+        """Where the mbarriers start, once planned."""
+        return None if self.offset is None else self.offset.value.data
+
+    def total_bytes(self) -> int:
+        """The size of the mbarriers, in whole lines of shared memory."""
+        return whole_lines(2 * BARRIER_BYTES * self.stage_count)
+
+    def stage_payload(self) -> int:
+        """The bytes that bulk copies bring into one stage of all buffers."""
+        return sum(
+            physical_elements(resolved_layout_of(value)) * element_bytes_of(value.type)
+            for value in self.buffers
+        )
+
+    def steps(self) -> list[ChannelStepOp]:
+        """All steps of the channel's protocol, in the order of the text."""
+        kernel = enclosing_kernel(self)
+        return [
+            op
+            for op in kernel.body.walk()
+            if isinstance(op, ChannelStepOp) and op.channel is self.result
+        ]
+
+    def releasing_roles(self) -> list[RoleOp]:
+        """The roles whose warps release the channel's stages."""
+        roles = [enclosing_role(op) for op in self.steps() if isinstance(op, ReleaseOp)]
+        return [role for role in dict.fromkeys(roles) if role is not None]
+
+    def releasing_warps(self) -> int:
+        """How many arrivals make a stage empty: one a warp of each role that releases it."""
+        return sum(role.warp_count for role in self.releasing_roles())
+
+    def verify_(self) -> None:
+        """Checks where the channel stands, its buffers' stages, and its place."""
+        kernel = enclosing_kernel(self)
+        if self.parent_op() is not kernel:
+            raise VerifyException(f"{op_label(self)} must stand in the body of the kernel")
+        stages = {
+            buffer.owner.stage_count for buffer in self.buffers if isinstance(buffer.owner, AllocOp)
+        }
+        if not stages:
+            raise VerifyException(f"{op_label(self)} has no buffers")
+        if len(stages) > 1:
+            raise VerifyException(
+                f"{op_label(self)}: its buffers have {sorted(stages)} stages; they must agree"
+            )
+        offset = self.byte_offset
+        if offset is None:
+            return
+        if offset < 0 or offset % BARRIER_BYTES:
+            raise VerifyException(
+                f"{op_label(self)}: offset {offset} must be a multiple of {BARRIER_BYTES} bytes"
+            )
+        end = offset + 2 * BARRIER_BYTES * self.stage_count
+        if kernel.smem_bytes is not None and end > kernel.smem_bytes:
+            raise VerifyException(
+                f"{op_label(self)} ends at byte {end}, beyond the kernel's smem {kernel.smem_bytes}"
+            )
+
+
+def channel_of(op: Operation, value: SSAValue) -> ChannelOp:
+    """The operator that made a channel; raises ``VerifyException`` where none did."""
+    if not isinstance(value.owner, ChannelOp):
+        raise VerifyException(f"{op_label(op)}: {value_label(value)} is not a 'sched.channel'")
+    return value.owner
+
+
+class RunsAtIteration(IRDLOperation):
+    """An operator on the tile of one iteration ``k``, and on the stage ``k mod S`` it goes through.
+
+    In the loop ``k`` is the current iteration, or that ``ahead`` of it; past the last iteration of
+    the loop the operator then does nothing.  Before the loop ``iteration`` says which.
+    """
+
+    ahead = opt_prop_def(IntegerAttr.constr(type=i64))
+    iteration = opt_prop_def(IntegerAttr.constr(type=i64))
+
+    @property
+    def ahead_of(self) -> int:
+        """How many iterations ahead of the current one."""
+        return 0 if self.ahead is None else self.ahead.value.data
+
+    @property
+    def fixed_iteration(self) -> int | None:
+        """The iteration meant, outside the loop."""
+        return None if self.iteration is None else self.iteration.value.data
+
+    @property
+    def stage(self) -> StageReference:
+        """The iteration that the operator means when an iteration runs."""
+        return stage_reference(self, self.ahead_of, self.fixed_iteration)
+
+    def verify_iteration(self, stages: int) -> None:
+        """Checks where ``ahead`` and ``iteration`` stand, of a ring of so many stages."""
+        if self.ahead is not None and enclosing_loop(self) is None:
+            raise VerifyException(f"{op_label(self)}: 'ahead' has a meaning only in the loop")
+        if self.ahead_of < 0 or self.ahead_of > stages:
+            raise VerifyException(
+                f"{op_label(self)}: ahead {self.ahead_of} must be between 0 and the {stages} "
+                "stages of the ring"
+            )
+        if self.iteration is not None and enclosing_loop(self) is not None:
+            raise VerifyException(f"{op_label(self)}: 'iteration' has no meaning in the loop")
+        iterations = loop_iterations(enclosing_kernel(self))
+        if self.fixed_iteration is not None and not 0 <= self.fixed_iteration < iterations:
+            raise VerifyException(
+                f"{op_label(self)}: iteration {self.fixed_iteration} does not exist, the loop has "
+                f"{iterations}"
+            )
+
+
+def iteration_properties(ahead: int, iteration: int | None) -> dict[str, IntegerAttr | None]:
+    """The properties of :class:`RunsAtIteration`."""
+    return {
+        "ahead": IntegerAttr(ahead, i64) if ahead else None,
+        "iteration": None if iteration is None else IntegerAttr(iteration, i64),
+    }
+
+
+class ChannelStepOp(RunsAtIteration):
+    """One side of a channel's protocol; see ``sched.channel``."""
+
+    channel = operand_def(CHANNEL)
+    assembly_format = "$channel (`ahead` $ahead^)? (`iteration` $iteration^)? attr-dict"
+
+    def __init__(self, channel: SSAValue, ahead: int = 0, iteration: int | None = None) -> None:
+        super().__init__(operands=[channel], properties=iteration_properties(ahead, iteration))
+
+    def verify_(self) -> None:
+        """Checks that the step stands in a role, and the iteration."""
+        channel = channel_of(self, self.channel)
+        if enclosing_role(self) is None:
+            raise VerifyException(
+                f"{op_label(self)} stands outside of roles; a channel is between roles"
+            )
+        self.verify_iteration(channel.stage_count)
+
+
+@irdl_op_definition
+class AcquireOp(ChannelStepOp):
+    """Producer: waits until all consumers have released what was in the stage before.
+
+    For iteration ``k``, that is iteration ``k - S``; there is nothing to wait for while ``k < S``.
+    """
+
+    name = "sched.acquire"
+
+
+@irdl_op_definition
+class PublishOp(ChannelStepOp):
+    """Producer: the stage of iteration ``k`` is full once ``bytes`` bytes have come.
+
+    They are those of one stage of all buffers of the channel.  The bulk copies that bring them may
+    stand before it or after it.
+    """
+
+    name = "sched.publish"
+
+    bytes_ = prop_def(IntegerAttr.constr(type=i64), prop_name="bytes")
+    assembly_format = (
+        "$channel `bytes` $bytes (`ahead` $ahead^)? (`iteration` $iteration^)? attr-dict"
+    )
+
+    def __init__(self, channel: SSAValue, ahead: int = 0, iteration: int | None = None) -> None:
+        super().__init__(channel, ahead, iteration)
+        self.bytes_ = IntegerAttr(channel_of(self, channel).stage_payload(), i64)
+
+    @property
+    def payload(self) -> int:
+        """The bytes that make the stage full."""
+        return self.bytes_.value.data
+
+    def verify_(self) -> None:
+        """Checks the bytes, too."""
+        super().verify_()
+        expected = channel_of(self, self.channel).stage_payload()
+        if self.payload != expected:
+            raise VerifyException(
+                f"{op_label(self)}: bytes {self.payload}, but a stage of the channel's buffers has "
+                f"{expected}"
+            )
+
+
+@irdl_op_definition
+class ConsumeOp(ChannelStepOp):
+    """Consumer: every thread waits until the stage of iteration ``k`` is full, and then sees it."""
+
+    name = "sched.consume"
+
+
+@irdl_op_definition
+class ReleaseOp(ChannelStepOp):
+    """Consumer: each warp says that all its threads have read the stage of iteration ``k``."""
+
+    name = "sched.release"
+
+
+__all__ = [
+    "BARRIER_BYTES",
+    "AcquireOp",
+    "ChannelOp",
+    "ChannelStepOp",
+    "ChannelType",
+    "ConsumeOp",
+    "PublishOp",
+    "ReleaseOp",
+    "RunsAtIteration",
+    "channel_of",
+    "iteration_properties",
+]

@@ -80,6 +80,16 @@ ZERO_AT_ZERO = frozenset(
 )
 """Functions that are 0 where all their operands are."""
 
+LINEAR_OPERANDS: dict[str, tuple[frozenset[int], ...]] = {
+    "identity": (frozenset({0}),),
+    "mul_scalar": (frozenset({0}),),
+    "add": (frozenset({0, 1}),),
+    "sub": (frozenset({0, 1}),),
+    "mul": (frozenset({0}), frozenset({1})),
+    "div": (frozenset({0}),),
+}
+"""Sets of operands in all of which together a function is linear; others are linear in none."""
+
 TERNARY_FUNCTIONS: dict[str, FunctionDescription] = {
     "mul_add": FunctionDescription("The first number times the second, plus the third."),
 }
@@ -124,6 +134,11 @@ class ScalarFunction:
         """How many numbers the function takes, constants not counted."""
         tables = (UNARY_FUNCTIONS, BINARY_FUNCTIONS, TERNARY_FUNCTIONS)
         return next(arity for arity, table in enumerate(tables, 1) if self.name in table)
+
+    @property
+    def linear_in(self) -> tuple[frozenset[int], ...]:
+        """Sets of operands, by number, in all of which together the function is linear."""
+        return LINEAR_OPERANDS.get(self.name, ())
 
     def at(self, operands: Sequence[float]) -> float | None:
         """The function's value where that follows from the tables; ``None`` elsewhere."""

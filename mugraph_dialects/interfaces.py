@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from xdsl.ir import Operation, SSAValue
@@ -90,6 +91,53 @@ class HasRaggedTiles(Operation, ABC):
         ``operands`` is the same of each operand, for the dimensions that are ragged in it.
         """
         return {}
+
+
+class IndexKind(Enum):
+    """What an operator does along one of its indices."""
+
+    PARALLEL = "parallel"
+    """An element of the result depends on the operands' elements of the same index only."""
+    SUMMED = "summed"
+    """Elements along it are added up, or their squares: it does not matter in what portions."""
+    WHOLE = "whole"
+    """Anything else: the elements of a whole tile belong together."""
+
+
+@dataclass(frozen=True)
+class TileIndex:
+    """One index that an operator runs through, as in Einstein's notation.
+
+    ``operands`` holds the dimension of each operand that it numbers, ``None`` where it numbers
+    none; ``result`` that of every result.  An index that ``broadcasts`` passes over operands whose
+    tensor has one element there.  One that is summed with a ``period`` adds up elements that are
+    ``period`` apart, so that tiles along it must be multiples of that.
+    """
+
+    kind: IndexKind
+    operands: tuple[int | None, ...]
+    result: int | None = None
+    broadcasts: bool = False
+    period: int = 1
+
+
+class HasTileIndices(Operation, ABC):
+    """An operator that says how its tiles may be cut; others need the tiles that they have.
+
+    ``--retile`` derives from it which dimensions a grid and a for-loop may cut, and how.
+    """
+
+    @abstractmethod
+    def tile_indices(self) -> Sequence[TileIndex]:
+        """The indices; dimensions of results that none of them numbers keep their extents."""
+
+    def linear_in(self) -> Sequence[frozenset[int]]:
+        """Sets of operands, by number, in all of which together the operator is linear.
+
+        Of sums in these operands it computes the sum of what it computes of the summands.  Its
+        epilogue does not count.
+        """
+        return ()
 
 
 class HasEpilogue(IRDLOperation):

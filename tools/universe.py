@@ -24,6 +24,7 @@ DIALECTS = {
 PASSES = {
     "convert-linalg-to-kn": "mugraph.passes.convert_linalg_to_kn:ConvertLinalgToKnPass",
     "insert-copies": "mugraph.passes.insert_copies:InsertCopiesPass",
+    "retile": "mugraph.passes.retile:RetilePass",
     "online-softmax": "mugraph.passes.online_softmax:OnlineSoftmaxPass",
     "decompose-threadblock": "mugraph.passes.decompose_threadblock:DecomposeThreadblockPass",
     "mask-ragged": "mugraph.passes.mask_ragged:MaskRaggedPass",

@@ -32,7 +32,10 @@ from mugraph.dialects.interfaces import (
     HasLayoutConstraints,
     HasRaggedTiles,
     HasSharedAccesses,
+    HasTileIndices,
+    IndexKind,
     SharedAccess,
+    TileIndex,
 )
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.ragged import Bounds, Padding
@@ -41,7 +44,9 @@ from mugraph.dialects.tb.compute import (
     Groups,
     contiguous_groups,
     expect_shape,
+    parallel_indices,
     strided_groups,
+    summed_index,
 )
 from mugraph.dialects.tb.layouts import add_iteration_constraints, elementwise_accesses
 from mugraph.dialects.tb.memory import enclosing_graph
@@ -61,7 +66,9 @@ def expect_whole(op: Operation, operands: Sequence[Bounds]) -> None:
             )
 
 
-class AccumulatorOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, HasRaggedTiles, ABC):
+class AccumulatorOp(
+    IRDLOperation, HasLayoutConstraints, HasSharedAccesses, HasRaggedTiles, HasTileIndices, ABC
+):
     """Any accumulator: one value of the loop body in, one value after the loop out."""
 
     IDENTITY: ClassVar[float] = 0.0
@@ -83,6 +90,15 @@ class AccumulatorOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, HasR
     def reduces_last(self) -> bool:
         """Whether elements of the last dimension are combined as well."""
         return shape_of(self.result.type) != shape_of(self.input.type)
+
+    @abstractmethod
+    def tile_indices(self) -> Sequence[TileIndex]:
+        """Indices within a tile; over the iterations an accumulator combines besides."""
+
+    @property
+    @abstractmethod
+    def adds(self) -> bool:
+        """Whether it adds up what its operand is in the iterations, as it is."""
 
     def result_bounds(self, operands: Sequence[Bounds]) -> Bounds:
         """The operand's in the first iteration, whole along a dimension that is reduced."""
@@ -172,6 +188,19 @@ class ForloopAccumOp(AccumulatorOp, FusesWithProducer):
         super().verify_()
         if self.kind.data not in (AccumulatorKind.NONE, AccumulatorKind.SUM):
             verify_no_integers(self, [self.input, self.result], "tb.cast")
+
+    @property
+    def adds(self) -> bool:
+        """True of ``none`` and ``sum``; a mean stays what it is if its operand does."""
+        return self.kind.data in (AccumulatorKind.NONE, AccumulatorKind.SUM)
+
+    def tile_indices(self) -> Sequence[TileIndex]:
+        """The last one is summed where it is reduced."""
+        rank = len(shape_of(self.input.type))
+        if not self.reduces_last():
+            return parallel_indices(rank, 1)
+        summed = TileIndex(IndexKind.SUMMED, (rank - 1,))
+        return [*parallel_indices(rank, 1, range(rank - 1)), summed]
 
     def result_shape(self) -> tuple[int, ...]:
         """The operand's extents; the last one 1 for ``sum``, ``mean`` and ``rms``."""
@@ -266,6 +295,19 @@ class ForloopAccumRescaleOp(AccumulatorOp):
         expect_whole(self, operands)
         return super().result_bounds(operands)
 
+    @property
+    def adds(self) -> bool:
+        """False: what was added before is rescaled."""
+        return False
+
+    def tile_indices(self) -> Sequence[TileIndex]:
+        """As a plain sum; factors of one element are broadcast."""
+        rank = len(shape_of(self.input.type))
+        if self.kind.data is RescaledKind.NONE:
+            return parallel_indices(rank, 2, broadcasts=True)
+        rows = parallel_indices(rank, 2, range(rank - 1), broadcasts=True)
+        return [*rows, TileIndex(IndexKind.SUMMED, (rank - 1, rank - 1), broadcasts=True)]
+
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """As any accumulator; the factors are read along the same dimension."""
         rank = len(shape_of(self.input.type))
@@ -305,6 +347,17 @@ class ForloopAccumSumToDimxOp(AccumulatorOp, ABC):
     @abstractmethod
     def groups(self) -> Groups:
         """Which elements of the last dimension each result sums."""
+
+    @property
+    def adds(self) -> bool:
+        """True."""
+        return True
+
+    def tile_indices(self) -> Sequence[TileIndex]:
+        """The last one falls into groups."""
+        rank = len(shape_of(self.input.type))
+        last = summed_index(self.groups(), rank - 1)
+        return [*parallel_indices(rank, 1, range(rank - 1)), last]
 
     def result_shape(self) -> tuple[int, ...]:
         """The operand's extents, the last one dimx, which must divide it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import Float32Type, FloatAttr, IntegerAttr, f32, i64
@@ -53,7 +53,10 @@ from mugraph.dialects.interfaces import (
     HasLayoutConstraints,
     HasRaggedTiles,
     HasSharedAccesses,
+    HasTileIndices,
+    IndexKind,
     SharedAccess,
+    TileIndex,
 )
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.partition import choose_lanes, result_order
@@ -112,8 +115,29 @@ def verify_epilogue(op: Operation, result: SSAValue) -> None:
         )
 
 
+def parallel_indices(
+    rank: int, operands: int, dims: Iterable[int] | None = None, *, broadcasts: bool = False
+) -> list[TileIndex]:
+    """An index for each dimension, or some of them, that all operands and results share."""
+    return [
+        TileIndex(IndexKind.PARALLEL, (dim,) * operands, dim, broadcasts)
+        for dim in (range(rank) if dims is None else dims)
+    ]
+
+
+def all_but(rank: int, dim: int) -> list[int]:
+    """The other dimensions."""
+    return [other for other in range(rank) if other != dim]
+
+
 class ElementwiseOp(
-    FunctionOperator, HasEpilogue, HasLayoutConstraints, HasSharedAccesses, HasRaggedTiles, ABC
+    FunctionOperator,
+    HasEpilogue,
+    HasLayoutConstraints,
+    HasSharedAccesses,
+    HasRaggedTiles,
+    HasTileIndices,
+    ABC,
 ):
     """An operator that computes each element from the elements at the same place."""
 
@@ -147,6 +171,15 @@ class ElementwiseOp(
     def result_padding(self, operands: Sequence[Padding]) -> Padding:
         """What the function makes of the operands' padding."""
         return function_padding(self.function, operands)
+
+    def tile_indices(self) -> Sequence[TileIndex]:
+        """One a dimension, along which operands of one element are broadcast."""
+        rank = len(shape_of(self.result.type))
+        return parallel_indices(rank, len(self.operands), broadcasts=True)
+
+    def linear_in(self) -> Sequence[frozenset[int]]:
+        """As the function is."""
+        return self.function.linear_in
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
         """Reads and the write, along the dimension that scheduling will choose."""
@@ -213,6 +246,11 @@ class CastOp(UnaryOp):
                 "'tb.forloop_accum' after it"
             )
 
+    def linear_in(self) -> Sequence[frozenset[int]]:
+        """In its operand, unless that is rounded to whole numbers."""
+        source, target = (element_type_of(value.type) for value in (self.input, self.result))
+        return () if is_integer(target) and not is_integer(source) else super().linear_in()
+
     def fused_onto(self, epilogue: Epilogue) -> Epilogue | None:
         """The epilogue as it is: its one rounding is then to the cast's type.
 
@@ -274,7 +312,14 @@ MaxOp = BINARY_OPERATORS["max"]
 
 
 @irdl_op_definition
-class MatmulOp(HasEpilogue, HasPrecision, HasLayoutConstraints, HasSharedAccesses, HasRaggedTiles):
+class MatmulOp(
+    HasEpilogue,
+    HasPrecision,
+    HasLayoutConstraints,
+    HasSharedAccesses,
+    HasRaggedTiles,
+    HasTileIndices,
+):
     """The matrix product of [..., M, K] and [..., K, N]; leading extents are equal.
 
     Each pair of matrices is a product of its own; ``--decompose-threadblock`` takes them apart.
@@ -331,6 +376,20 @@ class MatmulOp(HasEpilogue, HasPrecision, HasLayoutConstraints, HasSharedAccesse
         """Zeros along the contracted dimension: of both operands, as 0 times NaN is NaN."""
         return {len(bounds) - (1 if operand == 0 else 2): 0.0}
 
+    def tile_indices(self) -> Sequence[TileIndex]:
+        """Leading dimensions, rows, columns, and the one that is summed over."""
+        rank = len(shape_of(self.result.type))
+        return [
+            *parallel_indices(rank, 2, range(rank - 2)),
+            TileIndex(IndexKind.PARALLEL, (rank - 2, None), rank - 2),
+            TileIndex(IndexKind.PARALLEL, (None, rank - 1), rank - 1),
+            TileIndex(IndexKind.SUMMED, (rank - 1, rank - 2)),
+        ]
+
+    def linear_in(self) -> Sequence[frozenset[int]]:
+        """In either factor."""
+        return (frozenset({0}), frozenset({1}))
+
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """Both matrix dimensions are innermost or swizzled; operands suit ``ldmatrix``."""
         for value in (self.lhs, self.rhs, self.result):
@@ -351,7 +410,7 @@ class MatmulOp(HasEpilogue, HasPrecision, HasLayoutConstraints, HasSharedAccesse
 
 
 @irdl_op_definition
-class ConcatThenMatmulOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
+class ConcatThenMatmulOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, HasTileIndices):
     """(A1 | A2) times (B1 over B2), which is A1 B1 + A2 B2: nothing is put together.
 
     ``%m = tb.concat_then_matmul %a1, %a2, %b1, %b2 : (!tb.stensor<8x16xf16>,
@@ -391,6 +450,17 @@ class ConcatThenMatmulOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses)
             verify_product_types(self, lhs, rhs, self.result, "tb.cast")
         verify_no_integers(self, [*self.operands, self.result], "tb.cast")
 
+    def tile_indices(self) -> Sequence[TileIndex]:
+        """As two products; what they are summed over must be cut alike to be cut at all."""
+        rank = len(shape_of(self.result.type))
+        rows, columns = rank - 2, rank - 1
+        return [
+            *parallel_indices(rank, 4, range(rank - 2)),
+            TileIndex(IndexKind.PARALLEL, (rows, rows, None, None), rows),
+            TileIndex(IndexKind.PARALLEL, (None, None, columns, columns), columns),
+            TileIndex(IndexKind.SUMMED, (columns, columns, rows, rows)),
+        ]
+
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """As two matrix products."""
         for value in (*self.operands, self.result):
@@ -413,7 +483,9 @@ def matrix_access(value: SSAValue) -> SharedAccess:
 
 
 @irdl_op_definition
-class RmsNormOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, HasRaggedTiles):
+class RmsNormOp(
+    IRDLOperation, HasLayoutConstraints, HasSharedAccesses, HasRaggedTiles, HasTileIndices
+):
     """x / sqrt(mean of x² over the last dimension + epsilon) of the tile, times a weight.
 
     It is the norm of the whole tensor only where the last dimension is not split.  Without an
@@ -480,6 +552,15 @@ class RmsNormOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, HasRagge
         """Zeros along the last dimension."""
         return {len(bounds) - 1: 0.0}
 
+    def tile_indices(self) -> Sequence[TileIndex]:
+        """The last dimension is normalised whole; along the others there is one weight."""
+        last = len(shape_of(self.result.type)) - 1
+        no_weight = (None,) * (len(self.operands) - 1)
+        return [
+            *(TileIndex(IndexKind.PARALLEL, (dim, *no_weight), dim) for dim in range(last)),
+            TileIndex(IndexKind.WHOLE, (last,) * len(self.operands), last),
+        ]
+
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """As an element-wise operator."""
         rank = len(shape_of(self.result.type))
@@ -504,6 +585,13 @@ class Groups:
     start_step: int
 
 
+def summed_index(groups: Groups, dim: int) -> TileIndex:
+    """How a sum of such groups of a whole dimension may be cut."""
+    if groups.step == 1 and groups.start_step:
+        return TileIndex(IndexKind.WHOLE, (dim,))
+    return TileIndex(IndexKind.SUMMED, (dim,), period=groups.step)
+
+
 def strided_groups(extent: int, results: int) -> Groups:
     """Result j sums elements j, j + results, j + 2 * results ...; the meaning of saved µGraphs."""
     return Groups(extent // results, results, 1)
@@ -514,7 +602,9 @@ def contiguous_groups(extent: int, results: int) -> Groups:
     return Groups(extent // results, 1, extent // results)
 
 
-class AnyReductionOp(HasEpilogue, HasLayoutConstraints, HasSharedAccesses, HasRaggedTiles, ABC):
+class AnyReductionOp(
+    HasEpilogue, HasLayoutConstraints, HasSharedAccesses, HasRaggedTiles, HasTileIndices, ABC
+):
     """A sum over groups of elements along one dimension."""
 
     input = operand_def(STensorType)
@@ -575,6 +665,18 @@ class AnyReductionOp(HasEpilogue, HasLayoutConstraints, HasSharedAccesses, HasRa
         """Zeros along the reduced dimension."""
         return {self.reduced_dim: 0.0}
 
+    def tile_indices(self) -> Sequence[TileIndex]:
+        """The reduced dimension, and those that stay."""
+        rank = len(shape_of(self.result.type))
+        return [
+            *parallel_indices(rank, 1, all_but(rank, self.reduced_dim)),
+            summed_index(self.groups(), self.reduced_dim),
+        ]
+
+    def linear_in(self) -> Sequence[frozenset[int]]:
+        """In its operand."""
+        return (frozenset({0}),)
+
     def result_padding(self, operands: Sequence[Padding]) -> Padding:
         """Sums of zeros along the other dimensions."""
         return {
@@ -626,7 +728,7 @@ class ReductionOp(AnyReductionOp):
 
 
 @irdl_op_definition
-class ReductionMaxOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
+class ReductionMaxOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, HasTileIndices):
     """The running maximum along one dimension, over the iterations of the loop as well.
 
     With m_before the maximum after the iteration before, -infinity in the first one::
@@ -685,6 +787,14 @@ class ReductionMaxOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
         expect_shape(self, shape, self.maximum)
         expect_shape(self, shape, self.difference)
         verify_no_integers(self, [self.input, *self.results], "tb.cast")
+
+    def tile_indices(self) -> Sequence[TileIndex]:
+        """What the running maximum is in an iteration depends on the tiles before."""
+        rank = len(shape_of(self.maximum.type))
+        return [
+            *parallel_indices(rank, 1, all_but(rank, self.reduced_dim)),
+            TileIndex(IndexKind.WHOLE, (self.reduced_dim,)),
+        ]
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """As a reduction."""

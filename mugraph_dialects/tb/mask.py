@@ -12,8 +12,9 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.assembly import ThenEpilogue
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
+from mugraph.dialects.interfaces import IndexKind, TileIndex
 from mugraph.dialects.ragged import Padding, RaggedAttr, RaggedDim, ragged_error
-from mugraph.dialects.tb.compute import ElementwiseOp, verify_epilogue
+from mugraph.dialects.tb.compute import ElementwiseOp, parallel_indices, verify_epilogue
 from mugraph.dialects.tb.memory import enclosing_graph
 from mugraph.dialects.tb.types import STensorType
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
@@ -73,6 +74,16 @@ class MaskOp(ElementwiseOp):
         named = dict.fromkeys((entry.dim for entry in self.ragged), self.constant)
         kept = {dim: value for dim, value in operands[0].items() if value == self.constant}
         return {**kept, **named}
+
+    def tile_indices(self) -> Sequence[TileIndex]:
+        """The dimensions that are named are cut as is said of them."""
+        rank = len(shape_of(self.result.type))
+        named = sorted(entry.dim for entry in self.ragged)
+        others = [dim for dim in range(rank) if dim not in named]
+        return [
+            *parallel_indices(rank, 1, others),
+            *(TileIndex(IndexKind.WHOLE, (dim,), dim) for dim in named),
+        ]
 
     def verify_types(self) -> None:
         """Of any element type, which the result has too unless an epilogue follows."""

@@ -20,9 +20,17 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.interfaces import HasLayoutConstraints, HasSharedAccesses, SharedAccess
+from mugraph.dialects.interfaces import (
+    HasLayoutConstraints,
+    HasSharedAccesses,
+    HasTileIndices,
+    IndexKind,
+    SharedAccess,
+    TileIndex,
+)
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.pieces import starts_of, verify_pieces
+from mugraph.dialects.tb.compute import all_but, parallel_indices
 from mugraph.dialects.tb.layouts import add_iteration_constraints, elementwise_accesses
 from mugraph.dialects.tb.memory import enclosing_graph
 from mugraph.dialects.tb.types import STensorType
@@ -32,8 +40,23 @@ Move = tuple[SSAValue, SSAValue, tuple[int, ...]]
 """A source, a destination, and where the smaller of them starts in the larger one."""
 
 
-class MovingOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, ABC):
+class MovingOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, HasTileIndices, ABC):
     """An operator that moves parts of tiles as they are, one after the other."""
+
+    @property
+    @abstractmethod
+    def moved_dim(self) -> int:
+        """The dimension along which the parts stand."""
+
+    def tile_indices(self) -> Sequence[TileIndex]:
+        """Along the dimension of the parts they are whole."""
+        rank, operands = len(shape_of(self.operands[0].type)), len(self.operands)
+        whole = TileIndex(IndexKind.WHOLE, (self.moved_dim,) * operands)
+        return [*parallel_indices(rank, operands, all_but(rank, self.moved_dim)), whole]
+
+    def linear_in(self) -> Sequence[frozenset[int]]:
+        """In all tiles together."""
+        return (frozenset(range(len(self.operands))),)
 
     @abstractmethod
     def moves(self) -> Sequence[Move]:
@@ -97,6 +120,11 @@ class ConcatOp(MovingOp):
         """The dimension along which they stand."""
         return self.dim.value.data
 
+    @property
+    def moved_dim(self) -> int:
+        """The same."""
+        return self.joined_dim
+
     def verify_(self) -> None:
         """Checks that the operands make up the result."""
         verify_pieces(self, self.joined_dim, self.result, self.inputs)
@@ -136,6 +164,11 @@ class SplitOp(MovingOp):
     def cut_dim(self) -> int:
         """The dimension that is cut."""
         return self.dim.value.data
+
+    @property
+    def moved_dim(self) -> int:
+        """The same."""
+        return self.cut_dim
 
     def verify_(self) -> None:
         """Checks that the results make up the operand."""

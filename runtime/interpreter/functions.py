@@ -40,7 +40,8 @@ def gelu(x: Array) -> Array:
     if isinstance(x, ComponentArray):
         return x.gelu()
     tail = np.asarray(_ERFC(x.astype(np.float64) * -math.sqrt(0.5)), np.float64)
-    return 0.5 * x * tail.astype(x.dtype)
+    # Whole numbers that a cast turns into floating-point ones stay whole until they are rounded.
+    return 0.5 * x * tail.astype(np.result_type(x.dtype, np.float32))
 
 
 def relu(x: Array) -> Array:

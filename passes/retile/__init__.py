@@ -1,0 +1,98 @@
+"""``--retile``: other grids, blocks and for-loops for kernels that compute the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from mugraph.dialects.functions import mugraphs_of
+from mugraph.dialects.kn import CustomizedOp
+from mugraph.passes.retile.dimensions import find_dimensions
+from mugraph.passes.retile.errors import RetileError
+from mugraph.passes.retile.partition import Request, choose_partition, require_same_function
+from mugraph.passes.retile.rewrite import apply_partition
+
+
+def retile(graph: CustomizedOp, request: Request) -> None:
+    """Repartitions a threadblock graph.
+
+    Raises :class:`RetileError` where the result would be another function.
+    """
+    space = find_dimensions(graph)
+    partition = choose_partition(space, request)
+    require_same_function(space, partition)
+    apply_partition(space, partition)
+
+
+def chosen_graphs(module: ModuleOp, function: str, kernel: int) -> Sequence[CustomizedOp]:
+    """The custom kernels of one function, or of all, and of them one, or all.
+
+    Raises :class:`RetileError` where there is no such function or kernel.
+    """
+    functions = [op for op in mugraphs_of(module) if function in ("", op.sym_name.data)]
+    if not functions:
+        raise RetileError(f"--retile: the module has no µGraph @{function}")
+    chosen: list[CustomizedOp] = []
+    for op in functions:
+        graphs = [inner for inner in op.walk() if isinstance(inner, CustomizedOp)]
+        if kernel >= len(graphs):
+            raise RetileError(
+                f"--retile: @{op.sym_name.data} has {len(graphs)} custom kernels; there is no "
+                f"kernel {kernel}, counted from 0"
+            )
+        chosen += graphs if kernel < 0 else [graphs[kernel]]
+    return chosen
+
+
+@dataclass(frozen=True)
+class RetilePass(ModulePass):
+    """Repartitions custom kernels along their maps; what they compute stays the same.
+
+    ``grid`` is the new number of blocks along x, y and z.  An axis keeps the dimension that it
+    cuts; one that has cut nothing so far is given one by ``along``, which says for each axis the
+    dimension of the kernel's first result that it cuts, -1 where that stays.  ``forloop`` is the
+    new number of iterations: tiles become longer or shorter.  Where nothing was cut by the loop it
+    cuts the longest dimension that is summed over.  ``block`` is the new number of threads.
+
+    Which dimensions may be cut follows from what each operator says of its indices: parallel ones
+    by the grid, those that are summed over, and whose parts reach an accumulator through linear
+    operators only, by the loop.  What would change the function is an error.
+
+    ``function`` and ``kernel`` (counted from 0 in each function) choose one; default is all.
+    Pre-condition: tiles have no layouts, so it stands before ``--resolve-layout``.
+
+    Before, with ``grid=4 forloop=4``::
+
+        %o = kn.customized %x, %w grid [2, 1, 1] block [128, 1, 1] forloop 8 {
+          %sx = tb.input %dx imap [-1, -1, -1] fordim 1 : ... -> !tb.stensor<16x32xf16>
+          %sw = tb.input %dw imap [1, -1, -1] fordim 0 : ... -> !tb.stensor<32x64xf16>
+          %m = tb.matmul %sx, %sw : ... -> !tb.stensor<16x64xf16>
+          %a = tb.forloop_accum none %m : ...
+
+    After::
+
+        %o = kn.customized %x, %w grid [4, 1, 1] block [128, 1, 1] forloop 4 {
+          %sx = tb.input %dx imap [-1, -1, -1] fordim 1 : ... -> !tb.stensor<16x64xf16>
+          %sw = tb.input %dw imap [1, -1, -1] fordim 0 : ... -> !tb.stensor<64x32xf16>
+          %m = tb.matmul %sx, %sw : ... -> !tb.stensor<16x32xf16>
+          %a = tb.forloop_accum none %m : ...
+    """
+
+    name = "retile"
+
+    grid: tuple[int, ...] | None = None
+    along: tuple[int, ...] | None = None
+    forloop: int | None = None
+    block: tuple[int, ...] | None = None
+    function: str = ""
+    kernel: int = -1
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Repartitions the chosen kernels."""
+        request = Request(self.grid, self.along, self.forloop, self.block)
+        for graph in chosen_graphs(op, self.function, self.kernel):
+            retile(graph, request)

@@ -1,0 +1,77 @@
+"""Random µGraphs, repartitioned at random: the same function, at every stage of compilation."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from fuzz.properties import compile_checked, make_case, parse, require_same_function
+from fuzz.search import WELL_FORMED, draw_case
+from mugraph.dialects.kn import CustomizedOp
+from mugraph.passes.retile import RetileError, retile
+from mugraph.passes.retile.partition import Request
+
+SEED = 3
+ATTEMPTS = 8
+
+
+def graphs_of(module: ModuleOp) -> list[CustomizedOp]:
+    """The custom kernels of a module."""
+    return [op for op in module.walk() if isinstance(op, CustomizedOp)]
+
+
+def draw_request(chooser: random.Random, graph: CustomizedOp) -> Request:
+    """Another grid, for-loop or block, or several of them."""
+    grid = [chooser.choice((extent, 1, 2, 3, 4, 2 * extent)) for extent in graph.grid_dim]
+    along = [chooser.choice((-1, -1, 0, 1)) for _ in grid]
+    return Request(
+        grid=tuple(grid) if chooser.random() < 0.7 else None,
+        along=tuple(along) if chooser.random() < 0.5 else None,
+        forloop=chooser.choice((1, 2, 3, 4, 8)) if chooser.random() < 0.6 else None,
+        block=(chooser.choice((32, 64, 96, 256)),) if chooser.random() < 0.3 else None,
+    )
+
+
+def retiled_at_random(text: str, seed: int) -> ModuleOp | None:
+    """The µGraph with some of its kernels repartitioned; ``None`` where every attempt fails."""
+    chooser = random.Random(seed)
+    module = parse(text)
+    changed = False
+    for index in range(len(graphs_of(module))):
+        for _ in range(ATTEMPTS):
+            candidate = module.clone()
+            graph = graphs_of(candidate)[index]
+            try:
+                retile(graph, draw_request(chooser, graph))
+            except RetileError as error:
+                assert str(error)
+                continue
+            candidate.verify()
+            changed = changed or str(candidate) != str(module)
+            module = candidate
+            break
+    return module if changed else None
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_a_retiled_mugraph_computes_the_same(number: int) -> None:
+    drawn = draw_case(WELL_FORMED, SEED, number)
+    if drawn is None:
+        return
+    module = retiled_at_random(drawn.text, number)
+    if module is None:
+        return
+    case, own = make_case(parse(drawn.text)), make_case(module)
+    # Sums are rounded in other portions: its own bounds are those of the roundings.
+    case.errors[:] = [2 * max(pair) for pair in zip(case.errors, own.errors, strict=True)]
+    require_same_function("--retile", module, case)
+    if number % 5 == 0:
+        compile_checked(str(module))
+
+
+def test_many_are_retiled() -> None:
+    drawn = (draw_case(WELL_FORMED, SEED, number) for number in range(40))
+    retiled = [retiled_at_random(case.text, number) for number, case in enumerate(drawn) if case]
+    assert sum(module is not None for module in retiled) >= len(retiled) // 2

@@ -20,6 +20,7 @@ from mugraph.codegen.cuda.host import print_execute, workspace_bytes
 from mugraph.codegen.cuda.host_kernels import print_move
 from mugraph.codegen.cuda.kernel import print_kernel
 from mugraph.codegen.cuda.names import Names
+from mugraph.codegen.cuda.warpgroup import print_warpgroup_atoms
 from mugraph.dialects.functions import mugraphs_of
 from mugraph.dialects.sched import KernelOp, LaunchOp
 
@@ -68,13 +69,14 @@ def print_module(module: ModuleOp, function: str | None = None) -> str:
     )
     names = Names()
     kernel_names: dict[str, str] = {}
-    for launch in func.walk():
-        if isinstance(launch, LaunchOp):
-            kernel: KernelOp = launch.resolve()
-            symbol = kernel.sym_name.data
-            if symbol not in kernel_names:
-                kernel_names[symbol] = names.fresh(symbol)
-                print_kernel(kernel, kernel_names[symbol], writer)
+    launched = [op for op in func.walk() if isinstance(op, LaunchOp)]
+    print_warpgroup_atoms([launch.resolve() for launch in launched], writer)
+    for launch in launched:
+        kernel: KernelOp = launch.resolve()
+        symbol = kernel.sym_name.data
+        if symbol not in kernel_names:
+            kernel_names[symbol] = names.fresh(symbol)
+            print_kernel(kernel, kernel_names[symbol], writer)
     print_execute(func, kernel_names, names, writer)
     return writer.text()
 

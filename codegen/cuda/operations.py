@@ -30,6 +30,7 @@ from mugraph.dialects.cute.atoms import PRODUCT_ATOMS, mma_atom
 from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.ragged import RaggedDim
+from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import (
     AnyLayout,
@@ -136,7 +137,8 @@ def _(op: sched.AllocOp, printer: KernelPrinter) -> None:
 
 def atom_of(mma: TiledMmaAttr) -> str:
     """The class of an instruction in the runtime; refuses instructions that it lacks."""
-    if mma.atom not in PRODUCT_ATOMS or mma.thr_layout[2] != 1:
+    is_printed = mma.atom in PRODUCT_ATOMS or is_of_warpgroups(mma_atom(mma.atom))
+    if not is_printed or mma.thr_layout[2] != 1:
         raise CodegenError(
             f"the CUDA target's matrix products use {', '.join(sorted(PRODUCT_ATOMS))}, with one "
             f"warp along k; it cannot print {mma} yet"

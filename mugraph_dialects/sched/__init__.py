@@ -67,6 +67,7 @@ from mugraph.dialects.sched.types import (
     SharedType,
     TensorMemoryType,
 )
+from mugraph.dialects.sched.warpgroup import WarpgroupMmaOp, WarpgroupWaitOp
 
 Sched = Dialect(
     "sched",
@@ -82,6 +83,8 @@ Sched = Dialect(
         CopyOp,
         CommitOp,
         WaitOp,
+        WarpgroupMmaOp,
+        WarpgroupWaitOp,
         BarrierOp,
         FillOp,
         ElementwiseOp,
@@ -162,6 +165,8 @@ __all__ = [
     "ThreadAccess",
     "TileOp",
     "WaitOp",
+    "WarpgroupMmaOp",
+    "WarpgroupWaitOp",
     "enclosing_kernel",
     "enclosing_loop",
     "enclosing_role",

@@ -61,14 +61,16 @@ class Proxy(Enum):
     GENERIC = "generic"
     ASYNC_COPY = "cp.async"
     BULK_COPY = "tma"
+    WARPGROUP = "wgmma"
 
 
 @dataclass(frozen=True)
 class StageReference:
     """Which iteration's stage of a buffer, or tile of a tensor, an access means.
 
-    In iteration ``it`` of the loop that of iteration ``it + ahead``, and past the last iteration
-    the operator does nothing; outside the loop, or where it is given, that of ``iteration``.
+    In iteration ``it`` of the loop that of iteration ``it + ahead``, and where there is no such
+    iteration the operator does nothing; outside the loop, or where it is given, that of
+    ``iteration``.
     ``every_stage``: offsets run over all stages of the buffer, from its start.
     """
 
@@ -82,7 +84,7 @@ class StageReference:
 
     def happens_at(self, current: int, iterations: int) -> bool:
         """Whether the operator does anything in iteration ``current`` of ``iterations``."""
-        return not self.ahead or self.iteration_at(current) < iterations
+        return not self.ahead or 0 <= self.iteration_at(current) < iterations
 
     def stage_at(self, current: int, stages: int) -> int:
         """The copy of a buffer of ``stages`` copies that offsets count from."""

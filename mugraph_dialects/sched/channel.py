@@ -167,8 +167,8 @@ def channel_of(op: Operation, value: SSAValue) -> ChannelOp:
 class RunsAtIteration(IRDLOperation):
     """An operator on the tile of one iteration ``k``, and on the stage ``k mod S`` it goes through.
 
-    In the loop ``k`` is the current iteration, or that ``ahead`` of it; past the last iteration of
-    the loop the operator then does nothing.  Before the loop ``iteration`` says which.
+    In the loop ``k`` is the current iteration, or that ``ahead`` of it; where the loop has no such
+    iteration the operator does nothing.  Before the loop ``iteration`` says which.
     """
 
     ahead = opt_prop_def(IntegerAttr.constr(type=i64))
@@ -189,14 +189,18 @@ class RunsAtIteration(IRDLOperation):
         """The iteration that the operator means when an iteration runs."""
         return stage_reference(self, self.ahead_of, self.fixed_iteration)
 
+    def furthest_behind(self, stages: int) -> int:
+        """The least ``ahead`` that has a meaning in a ring of so many stages."""
+        return 0
+
     def verify_iteration(self, stages: int) -> None:
         """Checks where ``ahead`` and ``iteration`` stand, of a ring of so many stages."""
         if self.ahead is not None and enclosing_loop(self) is None:
             raise VerifyException(f"{op_label(self)}: 'ahead' has a meaning only in the loop")
-        if self.ahead_of < 0 or self.ahead_of > stages:
+        if not self.furthest_behind(stages) <= self.ahead_of <= stages:
             raise VerifyException(
-                f"{op_label(self)}: ahead {self.ahead_of} must be between 0 and the {stages} "
-                "stages of the ring"
+                f"{op_label(self)}: ahead {self.ahead_of} must be between "
+                f"{self.furthest_behind(stages)} and the {stages} stages of the ring"
             )
         if self.iteration is not None and enclosing_loop(self) is not None:
             raise VerifyException(f"{op_label(self)}: 'iteration' has no meaning in the loop")
@@ -289,9 +293,16 @@ class ConsumeOp(ChannelStepOp):
 
 @irdl_op_definition
 class ReleaseOp(ChannelStepOp):
-    """Consumer: each warp says that all its threads have read the stage of iteration ``k``."""
+    """Consumer: each warp says that all its threads have read the stage of iteration ``k``.
+
+    With ``ahead -1`` that of the iteration before, which products behind the program had in use.
+    """
 
     name = "sched.release"
+
+    def furthest_behind(self, stages: int) -> int:
+        """A stage can be kept until its consumers need the one after all others."""
+        return 1 - stages
 
 
 __all__ = [

@@ -27,6 +27,7 @@ from mugraph.runtime.interpreter.arithmetic import Array
 from mugraph.runtime.interpreter.dispatch import make_interpreter
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.memory import DeviceTensor, DeviceTile, SharedMemory
+from mugraph.runtime.interpreter.warpgroup_level import WarpgroupFunctions
 
 MEMORY_BYTES = 2**25
 """About how much shared memory the blocks that run together may have."""
@@ -162,7 +163,8 @@ def run_kernel_by_address(
         running = blocks[first : first + together]
         memory = SharedMemory(len(running), kernel.smem_bytes)
         frame = AddressFrame(running, iterations, memory, slice(0, kernel.threads), level.landing)
-        interpreter = make_interpreter(module, AddressFunctions(frame, plans))
+        functions = AddressFunctions(frame, plans)
+        interpreter = make_interpreter(module, functions, WarpgroupFunctions(functions))
         start = np.zeros(len(running), np.int64)
         tiles = [DeviceTile(tensor, start) for tensor in (*tensors, *results)]
         interpreter.set_values(zip(parameters, tiles, strict=True))

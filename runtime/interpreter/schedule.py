@@ -324,6 +324,23 @@ class ScheduleFunctions(InterpreterFunctions):
         self.write(op.accumulator, accumulator, product, Epilogue(accumulates=True))
         return ()
 
+    @impl(sched.WarpgroupMmaOp)
+    def run_warpgroup_mma(
+        self, interpreter: Interpreter, op: sched.WarpgroupMmaOp, args: PythonValues
+    ) -> PythonValues:
+        """Adds the product to the accumulator."""
+        lhs, rhs, accumulator = args
+        product = np.matmul(self.read(op.lhs, lhs), self.read(op.rhs, rhs))
+        self.write(op.accumulator, accumulator, product, Epilogue(accumulates=True))
+        return ()
+
+    @impl(sched.WarpgroupWaitOp)
+    def run_warpgroup_wait(
+        self, interpreter: Interpreter, op: sched.WarpgroupWaitOp, args: PythonValues
+    ) -> PythonValues:
+        """Nothing: at this level products are finished where they stand."""
+        return ()
+
     @impl(sched.StoreOp)
     def run_store(
         self, interpreter: Interpreter, op: sched.StoreOp, args: PythonValues

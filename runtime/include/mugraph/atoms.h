@@ -8,6 +8,10 @@
 // Products are exact; the sums of an instruction are formed in Sum. Those in float come in an order that the hardware
 // chooses, truncated; those in int32_t are exact modulo 2^32.
 //
+// Instructions of a warp group (sm_90a): kM = 64, kN a multiple of 8, kK = 16. Their operands are matrices in shared
+// memory, or A in registers; a generated file defines those it uses. Thread t holds, in
+//   d[c]: D(row, column) with row = 16 (t / 32) + t % 32 / 4 + 8 (c / 2 % 2), column = 8 (c / 4) + 2 (t % 4) + c % 2
+//
 // Instructions of one thread: kM = kN = kK = 1, a fused multiply-add.
 #pragma once
 
@@ -86,6 +90,31 @@ struct SM80_16x8x32_S32S8S8S32_TN : OfWarp, TakesStored {
     uint32_t* const sums = reinterpret_cast<uint32_t*>(d);
     cute::SM80_16x8x32_S32S8S8S32_TN::fma(sums[0], sums[1], sums[2], sums[3], a[0], a[1], a[2], a[3], b0, b1, sums[0],
                                           sums[1], sums[2], sums[3]);
+  }
+};
+
+template <class OperandType, int kColumns>
+struct OfWarpgroup {
+  using Operand = OperandType;
+  using Sum = float;
+  static constexpr int kM = 64;
+  static constexpr int kN = kColumns;
+  static constexpr int kK = 16;
+  static constexpr int kThreads = 128;
+  static constexpr int kValues = kColumns / 2;
+  static __host__ __device__ constexpr int row_of(int thread, int c) {
+    return 16 * (thread / 32) + thread % 32 / 4 + 8 * (c / 2 % 2);
+  }
+  static __host__ __device__ constexpr int column_of(int thread, int c) { return 8 * (c / 4) + 2 * (thread % 4) + c % 2; }
+
+  // What the instruction adds to the values of the calling thread, for emulation on the host.
+  template <class A, class B>
+  static void emulate(float* d, A const& a, B const& b, int thread) {
+    for (int c = 0; c < kValues; ++c) {
+      for (int k = 0; k < kK; ++k) {
+        d[c] += static_cast<float>(a.element(row_of(thread, c), k)) * static_cast<float>(b.element(column_of(thread, c), k));
+      }
+    }
   }
 };
 

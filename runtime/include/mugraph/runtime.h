@@ -32,8 +32,10 @@
 #include "tb/mask.h"
 #include "tb/matmul.h"
 #include "tb/mma_fragment.h"
+#include "tb/quad_store.h"
 #include "tb/reduce_sum.h"
 #include "tb/scalar_matmul.h"
+#include "tb/warpgroup_matmul.h"
 #include "vector_access.h"
 
 #if !defined(__CUDACC_RTC__)

@@ -28,6 +28,7 @@ struct MmaFragment {
   static_assert(kM >= 1 && kN >= 1, "a matrix has at least one row and one column");
   static constexpr int kTilesM = ceil_div(ceil_div(kM, Atom::kM), kWarpsM);
   static constexpr int kTilesN = ceil_div(ceil_div(kN, Atom::kN), kWarpsN);
+  static constexpr int kRowsOfStep = kWarpsM * Atom::kM;  // from one m tile of a warp to its next
   static constexpr int kValues = kTilesM * kTilesN * Atom::kValues;
   // Arrays of many values lie in local memory anyway; unrolling their loops would take the compiler too long.
   static constexpr int kUnrollM = kValues <= 512 ? kTilesM : 1;

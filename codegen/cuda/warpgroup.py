@@ -1,0 +1,114 @@
+"""Products of warp groups, and the instructions that a file uses as classes of ``mugraph::atoms``.
+
+There are hundreds of them, which differ in the number of registers that the assembler text lists;
+so a generated file defines those it uses, and no header has to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mugraph.codegen.cuda.cpp import CodegenError, Writer, layout_type
+from mugraph.codegen.cuda.operations import KernelPrinter, atom_of, print_operation
+from mugraph.dialects import sched
+from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
+from mugraph.dialects.sched.warpgroup import is_of_warpgroups
+from mugraph.dialects.tensor_types import AnyLayout, base_layout
+
+_OPERANDS = {"f16": "half_t", "bf16": "bfloat16_t"}
+_REGISTERS_A = 4
+"""32-bit registers of A, 64 x 16 elements of 16 bits over 128 threads."""
+
+
+def print_warpgroup_atom(atom: MmaAtom, writer: Writer) -> None:
+    """Prints the class of one instruction; raises :class:`CodegenError` for types it lacks."""
+    if atom.a_type not in _OPERANDS or atom.a_type != atom.b_type or atom.c_type != "f32":
+        raise CodegenError(
+            f"the CUDA target's warp-group products are of f16 or bf16 added up in f32; it cannot "
+            f"print {atom.name} yet"
+        )
+    rows, columns, depth = atom.shape_mnk
+    in_registers = atom.a_space == "registers"
+    sums = atom.values_of_c
+    after_a = sums + (_REGISTERS_A if in_registers else 1)
+    listed = ", ".join(f"%{i}" for i in range(sums))
+    matrix_a = f"%{sums}"
+    if in_registers:
+        matrix_a = "{" + ", ".join(f"%{i}" for i in range(sums, after_a)) + "}"
+    flags = f"%{after_a + 1}" if in_registers else f"%{after_a + 1}, %{after_a + 2}"
+    parameters = "class B" if in_registers else "class A, class B"
+    a_parameter = f"uint32_t const (&a)[{_REGISTERS_A}]" if in_registers else "A const& a"
+    transposed = "" if in_registers else '"n"(int(A::kTransposed)), '
+    passed = (
+        ", ".join(f'"r"(a[{i}])' for i in range(_REGISTERS_A))
+        if in_registers
+        else '"l"(a.descriptor())'
+    )
+    writer.open(f"struct {atom.name} : OfWarpgroup<{_OPERANDS[atom.a_type]}, {columns}> {{")
+    writer.line(f"template <{parameters}>")
+    writer.open(
+        f"static __device__ __forceinline__ void mma(float* d, {a_parameter}, B const& b, "
+        "[[maybe_unused]] int thread) {"
+    )
+    writer.line("#if defined(__CUDA_ARCH__)")
+    operation = (
+        f"wgmma.mma_async.sync.aligned.m{rows}n{columns}k{depth}.f32.{atom.a_type}.{atom.b_type}"
+    )
+    writer.line(f'asm volatile("{{\\n.reg .pred adds;\\nsetp.eq.u32 adds, 0, 0;\\n{operation} "')
+    writer.line(f'    "{{{listed}}}, {matrix_a}, %{after_a}, adds, 1, 1, {flags};\\n}}\\n"')
+    writer.line("    : " + ", ".join(f'"+f"(d[{i}])' for i in range(sums)))
+    writer.line(f'    : {passed}, "l"(b.descriptor()), {transposed}"n"(int(B::kTransposed)));')
+    writer.line("#else")
+    writer.line("emulate(d, a, b, thread);")
+    writer.line("#endif")
+    writer.close()
+    writer.close("};")
+
+
+def print_warpgroup_atoms(kernels: Iterable[sched.KernelOp], writer: Writer) -> None:
+    """Prints every instruction of warp groups that kernels hold fragments of, once."""
+    atoms: dict[str, MmaAtom] = {}
+    for kernel in kernels:
+        for op in kernel.body.walk():
+            for type_ in (value.type for value in (*op.operands, *op.results)):
+                mma = type_.tiled_mma if isinstance(type_, sched.FragmentType) else None
+                if mma is not None and is_of_warpgroups(mma_atom(mma.atom)):
+                    atoms[mma.atom] = mma_atom(mma.atom)
+    if not atoms:
+        return
+    writer.line("namespace mugraph {")
+    writer.line("namespace atoms {")
+    for name in sorted(atoms):
+        print_warpgroup_atom(atoms[name], writer)
+    writer.line("}  // namespace atoms")
+    writer.line("}  // namespace mugraph")
+    writer.line()
+
+
+def nested_matrix_type(matrix: AnyLayout) -> str:
+    """A matrix whose dimensions may be nested, as a static layout."""
+    plain = base_layout(matrix)
+    return layout_type(plain.shape, plain.stride, matrix)
+
+
+@print_operation.register
+def _(op: sched.WarpgroupMmaOp, printer: KernelPrinter) -> None:
+    mma = op.tiled_mma
+    groups_m, groups_n, _ = mma.thr_layout
+    writer = printer.writer
+    writer.open(f"{{  {printer.describe(op)}")
+    for name, matrix in zip("AB", op.matrices(), strict=True):
+        writer.line(f"using {name} = {nested_matrix_type(matrix)};")
+    writer.line(
+        f"tb::WarpgroupMatmul<{groups_m}, {groups_n}, A, B, {atom_of(mma)}>::"
+        f"{'issue' if op.is_async else 'mma'}({printer.names.of(op.accumulator)}, "
+        f"{printer.pointer(op.lhs)}, {printer.pointer(op.rhs)}, thread);"
+    )
+    writer.close()
+
+
+@print_operation.register
+def _(op: sched.WarpgroupWaitOp, printer: KernelPrinter) -> None:
+    printer.writer.line(f"mugraph::wait_products<{op.pending_products}>();  // {op.name}")
+    for product in op.finished():
+        printer.writer.line(f"mugraph::pin({printer.names.of(product.op.accumulator)});")

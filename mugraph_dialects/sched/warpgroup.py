@@ -1,0 +1,345 @@
+"""Products of warp groups, which read shared memory by descriptors and run behind the program."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i64
+from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, opt_prop_def, prop_def
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.cute import ComposedLayout, Layout
+from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
+from mugraph.dialects.cute.attributes import TiledMmaAttr
+from mugraph.dialects.cute.errors import LayoutError
+from mugraph.dialects.cute.matrix_descriptor import (
+    UNIT_BYTES,
+    MatrixDescriptor,
+    matrix_descriptor,
+)
+from mugraph.dialects.element_types import element_type_name
+from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
+from mugraph.dialects.sched.accesses import (
+    AccessError,
+    AccessKind,
+    HasThreadAccesses,
+    Proxy,
+    StageReference,
+    ThreadAccess,
+    stage_reference,
+)
+from mugraph.dialects.sched.kernel import enclosing_kernel, enclosing_role, enclosing_threads
+from mugraph.dialects.sched.structure import enclosing_loop, loop_iterations
+from mugraph.dialects.sched.types import FragmentType, SharedType
+from mugraph.dialects.sched.warpgroup_mappings import warpgroup_operand_stream
+from mugraph.dialects.tensor_types import (
+    AnyLayout,
+    base_layout,
+    dims,
+    element_bytes_of,
+    element_type_of,
+    op_label,
+    resolved_layout_of,
+    shape_of,
+    value_label,
+)
+
+
+def matrix_of(value: SSAValue, *, transposed: bool = False) -> AnyLayout:
+    """The last two dimensions of a buffer as a matrix, (rows, columns) or the other way round."""
+    layout = resolved_layout_of(value)
+    plain = base_layout(layout)
+    rank = len(shape_of(value.type))
+    first, second = plain[rank - 2], plain[rank - 1]
+    if transposed:
+        first, second = second, first
+    matrix = Layout((first.shape, second.shape), (first.stride, second.stride))
+    if isinstance(layout, ComposedLayout):
+        return ComposedLayout(layout.swizzle, layout.offset, matrix)
+    return matrix
+
+
+@irdl_op_definition
+class WarpgroupMmaOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
+    """Adds the product of two matrices in shared memory to a fragment, by warp groups (``wgmma``).
+
+    The fragment's ``#cute.tiled_mma`` names the instruction and how many warp groups lie along m
+    and n.  The operands are buffers of a channel, laid out as descriptors can say: rows of 32, 64
+    or 128 bytes along k, m or n, swizzled, and boxes of rows side by side.
+
+    With ``async`` the products run behind the program, as one group: the accumulator may be used,
+    and the stages of the operands released, only behind a ``sched.warpgroup_wait`` that covers it.
+    """
+
+    name = "sched.warpgroup_mma"
+
+    lhs = operand_def(SharedType)
+    rhs = operand_def(SharedType)
+    accumulator = operand_def(FragmentType)
+    asynchronous = opt_prop_def(UnitAttr, prop_name="async")
+
+    assembly_format = (
+        "(`async` $async^)? $lhs `,` $rhs `to` $accumulator attr-dict "
+        "`:` type($lhs) `,` type($rhs) `to` type($accumulator)"
+    )
+
+    def __init__(
+        self,
+        lhs: SSAValue,
+        rhs: SSAValue,
+        accumulator: SSAValue,
+        *,
+        asynchronous: bool = False,
+    ) -> None:
+        super().__init__(
+            operands=[lhs, rhs, accumulator],
+            properties={"async": UnitAttr() if asynchronous else None},
+        )
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the products go on behind the operator."""
+        return self.asynchronous is not None
+
+    @property
+    def tiled_mma(self) -> TiledMmaAttr:
+        """The instruction and the groups; raises ``VerifyException`` for other fragments."""
+        accumulator = self.accumulator.type
+        mma = accumulator.tiled_mma if isinstance(accumulator, FragmentType) else None
+        if mma is None or not is_of_warpgroups(mma_atom(mma.atom)):
+            raise VerifyException(
+                f"{op_label(self)}: the accumulator must be a fragment with a #cute.tiled_mma of "
+                f"an instruction of warp groups, SM90_64x..., not {accumulator}"
+            )
+        return mma
+
+    def matrices(self) -> tuple[AnyLayout, AnyLayout]:
+        """What is read: (rows of the accumulator, k) and (columns of the accumulator, k)."""
+        return matrix_of(self.lhs), matrix_of(self.rhs, transposed=True)
+
+    def descriptors(self) -> tuple[MatrixDescriptor, MatrixDescriptor]:
+        """How the hardware walks both; raises ``VerifyException`` naming what it cannot walk."""
+        found: list[MatrixDescriptor] = []
+        for value, matrix in zip((self.lhs, self.rhs), self.matrices(), strict=True):
+            try:
+                found.append(matrix_descriptor(matrix, element_bytes_of(value.type)))
+            except LayoutError as error:
+                raise VerifyException(
+                    f"{op_label(self)} cannot read {value_label(value)} "
+                    f"({resolved_layout_of(value)}): {error}"
+                ) from error
+        return found[0], found[1]
+
+    def buffers_read(self) -> Sequence[SSAValue]:
+        """Both matrices and the accumulator."""
+        return [self.lhs, self.rhs, self.accumulator]
+
+    def buffers_written(self) -> Sequence[SSAValue]:
+        """The accumulator."""
+        return [self.accumulator]
+
+    def verify_(self) -> None:
+        """Checks extents, types, layouts and the threads there are."""
+        mma = self.tiled_mma
+        atom = mma_atom(mma.atom)
+        (*_, rows, depth), (*_, rhs_depth, columns) = (
+            shape_of(self.lhs.type),
+            shape_of(self.rhs.type),
+        )
+        held = shape_of(self.accumulator.type)
+        if depth != rhs_depth or held[-2:] != (rows, columns):
+            raise VerifyException(
+                f"{op_label(self)}: {dims(shape_of(self.lhs.type))} times "
+                f"{dims(shape_of(self.rhs.type))} does not give {dims(held)}"
+            )
+        groups_m, groups_n, groups_k = mma.thr_layout
+        atom_m, atom_n, atom_k = atom.shape_mnk
+        if groups_k != 1 or rows % (groups_m * atom_m) or columns % (groups_n * atom_n):
+            raise VerifyException(
+                f"{op_label(self)}: {mma} does not divide a product of {rows}x{columns}"
+            )
+        if depth % atom_k:
+            raise VerifyException(f"{op_label(self)}: k is {depth}, not a multiple of {atom_k}")
+        for value, element in ((self.lhs, atom.a_type), (self.rhs, atom.b_type)):
+            if element_type_name(element_type_of(value.type)) != element:
+                raise VerifyException(
+                    f"{op_label(self)}: {atom.name} multiplies {element}, {value_label(value)} "
+                    f"holds {element_type_of(value.type)}"
+                )
+        self.descriptors()
+        needed = groups_m * groups_n * atom.threads
+        if needed > enclosing_threads(self):
+            raise VerifyException(
+                f"{op_label(self)}: {mma} takes {needed} threads, there are "
+                f"{enclosing_threads(self)}"
+            )
+
+    def shared_accesses(self) -> Sequence[SharedAccess]:
+        """Units of 16 bytes of both operands; bulk copies say which swizzles there are."""
+        return [
+            SharedAccess(
+                value,
+                len(shape_of(value.type)) - 2,
+                UNIT_BYTES // element_bytes_of(value.type),
+            )
+            for value in (self.lhs, self.rhs)
+        ]
+
+    def reads(self, stage: StageReference) -> list[ThreadAccess]:
+        """What the groups read of both operands, at a stage."""
+        groups_m, groups_n, _ = self.tiled_mma.thr_layout
+        atom = mma_atom(self.tiled_mma.atom)
+        try:
+            streams = [
+                warpgroup_operand_stream(
+                    matrix,
+                    element_bytes_of(self.operands[index].type),
+                    groups_m,
+                    groups_n,
+                    atom.shape_mnk[index],
+                    is_a=index == 0,
+                    block=enclosing_threads(self),
+                )
+                for index, matrix in enumerate(self.matrices())
+            ]
+        except LayoutError as error:
+            raise AccessError(f"{op_label(self)}: {error}") from error
+        return [
+            ThreadAccess(
+                self,
+                index,
+                AccessKind.READ,
+                "wgmma",
+                stage,
+                stream.width,
+                stream.offsets,
+                proxy=Proxy.WARPGROUP,
+            )
+            for index, stream in enumerate(streams)
+        ]
+
+    def thread_accesses(self) -> Sequence[ThreadAccess]:
+        """The reads of both operands."""
+        return self.reads(stage_reference(self))
+
+
+def is_of_warpgroups(atom: MmaAtom) -> bool:
+    """Whether an instruction is one of warp groups, which reads B from shared memory."""
+    return atom.b_space == "shared"
+
+
+@dataclass(frozen=True)
+class Product:
+    """One asynchronous product: that of an iteration of the loop, or of before or after it.
+
+    ``behind`` counts iterations back from where it is asked, 0 outside the loop.
+    """
+
+    op: WarpgroupMmaOp
+    behind: int
+
+
+@irdl_op_definition
+class WarpgroupWaitOp(IRDLOperation, HasThreadAccesses, HasBufferEffects):
+    """Waits until at most ``pending`` of the newest asynchronous products are unfinished.
+
+    Up to it the other products before it may still read their operands.
+    """
+
+    name = "sched.warpgroup_wait"
+
+    pending = prop_def(IntegerAttr.constr(type=i64))
+
+    assembly_format = "`pending` $pending attr-dict"
+
+    def __init__(self, pending: int) -> None:
+        super().__init__(properties={"pending": IntegerAttr(pending, i64)})
+
+    @property
+    def pending_products(self) -> int:
+        """How many products may be unfinished behind it."""
+        return self.pending.value.data
+
+    def verify_(self) -> None:
+        """Checks the number."""
+        if self.pending_products < 0:
+            raise VerifyException(
+                f"{op_label(self)}: pending must not be negative, it is {self.pending_products}"
+            )
+
+    def finished(self) -> list[Product]:
+        """The products that it waits for and no wait before it did, once the loop is warm."""
+        return finished_products(self)
+
+    def buffers_read(self) -> Sequence[SSAValue]:
+        """The operands and accumulators of the products that it waits for."""
+        return list(
+            dict.fromkeys(
+                value for product in self.finished() for value in product.op.buffers_read()
+            )
+        )
+
+    def buffers_written(self) -> Sequence[SSAValue]:
+        """The accumulators of the products that it waits for."""
+        return [product.op.accumulator for product in self.finished()]
+
+    def thread_accesses(self) -> Sequence[ThreadAccess]:
+        """The last moment at which the products that it waits for may read their operands."""
+        accesses: list[ThreadAccess] = []
+        for product in self.finished():
+            accesses += product.op.reads(self._stage_of(product))
+        return accesses
+
+    def _stage_of(self, product: Product) -> StageReference:
+        if enclosing_loop(self) is not None:
+            return StageReference(ahead=-product.behind)
+        iteration = 0
+        if enclosing_loop(product.op) is not None:
+            iteration = loop_iterations(enclosing_kernel(self)) - 1 - product.behind
+        return StageReference(iteration=iteration)
+
+
+def finished_products(wait: WarpgroupWaitOp) -> list[Product]:
+    """What a wait waits for: the role is played through, its loop twice more than products last."""
+    steps = [step for phase in _phases(wait) for step in phase]
+    rounds = 2 + sum(isinstance(step, WarpgroupWaitOp) and step.pending_products for step in steps)
+    unfinished: deque[tuple[WarpgroupMmaOp, int]] = deque()
+    finished: list[Product] = []
+    for phase in _phases(wait):
+        in_loop = any(enclosing_loop(step) is not None for step in phase)
+        for iteration in range(rounds if in_loop else 1):
+            for step in phase:
+                if isinstance(step, WarpgroupMmaOp):
+                    unfinished.append((step, iteration))
+                    continue
+                done: list[tuple[WarpgroupMmaOp, int]] = []
+                while len(unfinished) > step.pending_products:
+                    done.append(unfinished.popleft())
+                if step is wait:
+                    here = iteration if in_loop else rounds - 1
+                    finished = [
+                        Product(op, here - at if enclosing_loop(op) is not None else 0)
+                        for op, at in done
+                    ]
+    return finished
+
+
+def _phases(op: Operation) -> list[list[WarpgroupMmaOp | WarpgroupWaitOp]]:
+    """The asynchronous products and the waits of the role around an operator, by phases."""
+    scope: Operation = enclosing_role(op) or enclosing_kernel(op)
+    return [
+        [
+            step
+            for step in phase.walk()
+            if isinstance(step, WarpgroupWaitOp)
+            or (isinstance(step, WarpgroupMmaOp) and step.is_async)
+        ]
+        for phase in scope.regions[0].block.ops
+        if phase.regions and enclosing_role(phase) is enclosing_role(op)
+    ]
+
+
+__all__ = ["Product", "WarpgroupMmaOp", "WarpgroupWaitOp", "finished_products"]

@@ -1,0 +1,82 @@
+// wgmma: matrix products of a warp group, four warps in a row of which the first has a number divisible by 4 (sm_90a).
+//
+// The hardware reads operands from shared memory by descriptors: the address of the first element, the swizzle of the
+// rows, and two strides. It swizzles addresses as they are, so a swizzled matrix starts at a multiple of 8 rows of the
+// swizzle's span. The instructions run behind the program: sums and operands are touched again after wait_products().
+// Fields of the descriptor: PTX ISA, "Matrix Descriptor Format".
+#pragma once
+
+#include "cute.h"
+
+namespace mugraph {
+
+// A matrix in shared memory as an instruction reads it: element (line, k), lines along m or n.
+//
+// Rows of kSpan elements, 16 << kSwizzleBits bytes, hold neighbours along k, or along the lines where kTransposed.
+// Eight rows make a group, the groups of rows lie kRowGroupBytes apart, and rows side by side kSideBytes.
+template <class T, bool kTransposedRows, int kSwizzleBits, int kRowGroupBytes, int kSideBytes>
+struct SharedMatrix {
+  static_assert(kSwizzleBits >= 1 && kSwizzleBits <= 3, "rows of 32, 64 or 128 bytes are swizzled");
+  static constexpr bool kTransposed = kTransposedRows;
+  static constexpr int kSpan = (16 << kSwizzleBits) / static_cast<int>(sizeof(T));
+  T const* start;
+
+  __device__ __forceinline__ uint64_t descriptor() const {
+    constexpr uint64_t kLayout = 4 - kSwizzleBits;  // 1: 128 bytes, 2: 64 bytes, 3: 32 bytes
+    constexpr uint64_t kFixed = kLayout << 62 | static_cast<uint64_t>(kRowGroupBytes / 16) << 32 |
+                                static_cast<uint64_t>(kSideBytes / 16) << 16;
+    return kFixed | (static_cast<uint64_t>(__cvta_generic_to_shared(start)) & 0x3ffff) >> 4;
+  }
+
+  // What the hardware reads, for emulation on the host.
+  T element(int line, int k) const {
+    const int along = kTransposed ? line : k;
+    const int row = kTransposed ? k : line;
+    const uintptr_t address = reinterpret_cast<uintptr_t>(start) + along % kSpan * sizeof(T) +
+                              along / kSpan * kSideBytes + row % 8 * (kSpan * sizeof(T)) + row / 8 * kRowGroupBytes;
+    const uintptr_t moved = address >> 3 & ((uintptr_t{1} << kSwizzleBits) - 1) << 4;
+    return *reinterpret_cast<T const*>(address ^ moved);
+  }
+};
+
+// Keeps the compiler from moving what it does with a register across this place.
+template <int kValues>
+__device__ __forceinline__ void pin(float (&values)[kValues]) {
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+  for (int i = 0; i < kValues; ++i) asm volatile("" : "+f"(values[i])::"memory");
+#endif
+}
+
+// A number that is the same in all lanes of a warp, and of which the compiler learns that.
+__device__ __forceinline__ int uniform(int number) {
+#if defined(__CUDA_ARCH__)
+  return __shfl_sync(0xffffffffu, number, 0);
+#else
+  return number;
+#endif
+}
+
+// Before the first product of a row of them, where registers of sums or operands were touched.
+__device__ __forceinline__ void begin_products() {
+#if defined(__CUDA_ARCH__)
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#endif
+}
+
+// The products issued since the last call are one group.
+__device__ __forceinline__ void commit_products() {
+#if defined(__CUDA_ARCH__)
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+#endif
+}
+
+// Waits until at most kInFlight of the newest groups are unfinished.
+template <int kInFlight>
+__device__ __forceinline__ void wait_products() {
+#if defined(__CUDA_ARCH__)
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kInFlight) : "memory");
+#endif
+}
+
+}  // namespace mugraph

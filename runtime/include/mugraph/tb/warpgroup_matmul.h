@@ -1,0 +1,87 @@
+// Products of two tiles in shared memory by warp groups: acc += A B, by kGroupsM * kGroupsN groups of four warps.
+//
+// ALayout is (M, K), BLayout is (N, K), swizzled over rows of 32, 64 or 128 bytes; either mode of each may be the one
+// along the rows, and a tile wider than a row is boxes of whole rows side by side. Buffers start at multiples of eight
+// rows. The accumulator is an MmaFragment of `Atom`.
+#pragma once
+
+#include "../arch/warpgroup.h"
+#include "../layout.h"
+#include "mma_fragment.h"
+
+namespace mugraph {
+namespace tb {
+
+// How an instruction reads kLines lines of an operand, 16 elements along k, of a tile with this layout (lines, k).
+template <class T, class OperandLayout, int kLines>
+struct WarpgroupOperand {
+  using Parts = LayoutParts<OperandLayout>;
+  using Linear = typename Parts::Linear;
+  static_assert(decltype(cute::rank(Linear{}))::value == 2, "an operand's layout must be (lines, k)");
+  using Lines = Mode<decltype(cute::layout<0>(Linear{}))>;
+  using Depth = Mode<decltype(cute::layout<1>(Linear{}))>;
+  static constexpr bool kTransposed = Lines::kFirstStride == 1;
+  static_assert(kTransposed || Depth::kFirstStride == 1, "lines or k must be contiguous");
+  static constexpr int kRows = kTransposed ? Depth::kSize : Lines::kSize;
+  static constexpr int kSpan = kTransposed ? Lines::kFirstExtent : Depth::kFirstExtent;
+  static constexpr int kSwizzleBits = kSpan * sizeof(T) == 128 ? 3 : kSpan * sizeof(T) == 64 ? 2 : 1;
+  static_assert(kSpan * sizeof(T) == (16 << kSwizzleBits), "rows must have 32, 64 or 128 bytes");
+  static_assert(Parts::kPeriod * sizeof(T) == (128 << kSwizzleBits) &&
+                    Parts::kGranule * sizeof(T) == 16,
+                "the swizzle must be that of the rows: 16-byte units, exclusive or with the row's number");
+  static_assert((kTransposed ? Depth::kFirstStride : Lines::kFirstStride) == kSpan, "rows must follow each other");
+  static constexpr int kSideBytes = [] {
+    const ModeList modes = kTransposed ? Lines::kModes : Depth::kModes;
+    return modes.rank > 1 ? modes.stride[1] * static_cast<int>(sizeof(T)) : 16;
+  }();
+  using Matrix = SharedMatrix<T, kTransposed, kSwizzleBits, 8 * kSpan * static_cast<int>(sizeof(T)), kSideBytes>;
+
+  // The part that begins at a line and at k, multiples of the instruction's extents.
+  static __device__ __forceinline__ Matrix at(T const* tile, int line, int k) {
+    return {tile + Lines::at(static_cast<uint32_t>(line)) + Depth::at(static_cast<uint32_t>(k))};
+  }
+};
+
+template <int kGroupsM, int kGroupsN, class ALayout, class BLayout, class Atom>
+struct WarpgroupMatmul {
+  using T = typename Atom::Operand;
+  using A = WarpgroupOperand<T, ALayout, Atom::kM>;
+  using B = WarpgroupOperand<T, BLayout, Atom::kN>;
+  static_assert(A::Depth::kSize == B::Depth::kSize, "A (M, K) and B (N, K) must have the same K");
+  using Fragment = MmaFragment<kGroupsM, kGroupsN, A::Lines::kSize, B::Lines::kSize, Atom>;
+  static_assert(A::Lines::kSize % (kGroupsM * Atom::kM) == 0 && B::Lines::kSize % (kGroupsN * Atom::kN) == 0 &&
+                    A::Depth::kSize % Atom::kK == 0,
+                "the groups' instructions must divide the product");
+  static constexpr int kValues = Fragment::kValues;
+
+  // acc += A B, finished when it returns.
+  static __device__ __forceinline__ void mma(float (&acc)[kValues], T const* a, T const* b, int thread) {
+    issue(acc, a, b, thread);
+    wait_products<0>();
+    pin(acc);
+  }
+
+  // Starts acc += A B, as one group: acc, a and b are in use until wait_products() says that it is finished.
+  static __device__ __forceinline__ void issue(float (&acc)[kValues], T const* a, T const* b, int thread) {
+    const int group = uniform(thread / Atom::kThreads);
+    if (group >= kGroupsM * kGroupsN) return;
+    pin(acc);
+    begin_products();
+#pragma unroll
+    for (int k = 0; k < A::Depth::kSize; k += Atom::kK) {
+#pragma unroll
+      for (int i = 0; i < Fragment::kTilesM; ++i) {
+#pragma unroll
+        for (int j = 0; j < Fragment::kTilesN; ++j) {
+          Atom::mma(acc + (i * Fragment::kTilesN + j) * Atom::kValues,
+                    A::at(a, (i * kGroupsM + group % kGroupsM) * Atom::kM, k),
+                    B::at(b, (j * kGroupsN + group / kGroupsM) * Atom::kN, k), thread % Atom::kThreads);
+        }
+      }
+    }
+    commit_products();
+  }
+};
+
+}  // namespace tb
+}  // namespace mugraph

@@ -1,0 +1,137 @@
+"""Products of warp groups on bytes: what descriptors make the hardware read, multiplied.
+
+Asynchronous products read their operands as late as the program allows, when a wait covers them;
+what overwrites an operand before that gives wrong numbers.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+from xdsl.interpreter import (
+    Interpreter,
+    InterpreterFunctions,
+    PythonValues,
+    impl,
+    register_impls,
+)
+
+from mugraph.dialects import sched
+from mugraph.dialects.cute.atoms import mma_atom
+from mugraph.dialects.sched.mappings import IntArray, MmaFragment
+from mugraph.dialects.sched.warpgroup_mappings import matrix_element_offsets
+from mugraph.dialects.tensor_types import base_layout, shape_of
+from mugraph.runtime.interpreter.address_level import AddressFunctions, multiplicand
+from mugraph.runtime.interpreter.address_plans import AccessPlan, accesses_of, plan_elements
+from mugraph.runtime.interpreter.arithmetic import Array
+
+
+@dataclass(frozen=True, eq=False)
+class WarpgroupPlan:
+    """Where the elements of both matrices lie, and which product every thread holds.
+
+    ``offsets`` are [lines, k] of each; ``rows`` and ``columns`` are [values, threads].
+    """
+
+    reads: tuple[AccessPlan, AccessPlan]
+    offsets: tuple[IntArray, IntArray]
+    rows: IntArray
+    columns: IntArray
+
+    @classmethod
+    def build(cls, op: sched.WarpgroupMmaOp) -> WarpgroupPlan:
+        """The plan of a product."""
+        lhs, rhs = (plan_elements(access) for access in accesses_of(op))
+        offsets: list[IntArray] = []
+        for matrix in op.matrices():
+            plain = base_layout(matrix)
+            line = np.arange(plain[0].size(), dtype=np.int64)[:, None]
+            depth = np.arange(plain[1].size(), dtype=np.int64)[None, :]
+            line, depth = np.broadcast_arrays(line, depth)
+            offsets.append(matrix_element_offsets(matrix, line, depth))
+        mma = op.tiled_mma
+        groups_m, groups_n, _ = mma.thr_layout
+        extents = shape_of(op.accumulator.type)[-2:]
+        fragment = MmaFragment(mma_atom(mma.atom), groups_m, groups_n, *extents)
+        rows, columns = fragment.coordinates()
+        return cls((lhs, rhs), (offsets[0], offsets[1]), rows, columns)
+
+
+@dataclass(frozen=True, eq=False)
+class Unfinished:
+    """An asynchronous product: its operands, and the iteration that issued it."""
+
+    op: sched.WarpgroupMmaOp
+    args: PythonValues
+    iteration: int
+
+
+@dataclass
+class Products:
+    """The asynchronous products of the threads that run together, oldest first."""
+
+    unfinished: deque[Unfinished] = field(default_factory=deque[Unfinished])
+
+
+@register_impls
+class WarpgroupFunctions(InterpreterFunctions):
+    """Products of warp groups and waits for them."""
+
+    def __init__(self, functions: AddressFunctions) -> None:
+        self.functions = functions
+        self.products: dict[int, Products] = {}
+
+    @property
+    def _running(self) -> Products:
+        return self.products.setdefault(self.functions.frame.threads.start, Products())
+
+    @impl(sched.WarpgroupMmaOp)
+    def run_warpgroup_mma(
+        self, interpreter: Interpreter, op: sched.WarpgroupMmaOp, args: PythonValues
+    ) -> PythonValues:
+        """Adds the product to the accumulator, or notes that it is to be done."""
+        product = Unfinished(op, args, self.functions.frame.iteration)
+        if op.is_async:
+            self._running.unfinished.append(product)
+        else:
+            self._finish(product)
+        return ()
+
+    @impl(sched.WarpgroupWaitOp)
+    def run_warpgroup_wait(
+        self, interpreter: Interpreter, op: sched.WarpgroupWaitOp, args: PythonValues
+    ) -> PythonValues:
+        """Finishes all but the newest products."""
+        unfinished = self._running.unfinished
+        while len(unfinished) > op.pending_products:
+            self._finish(unfinished.popleft())
+        return ()
+
+    def _finish(self, product: Unfinished) -> None:
+        plan = self.functions.plans.of(product.op, WarpgroupPlan.build)
+        threads = self.functions.frame.threads
+        rows, columns = plan.rows[:, threads], plan.columns[:, threads]
+        if not rows.size:
+            return
+        lines, at_line = np.unique(rows, return_inverse=True)
+        lhs = self._matrix(plan, 0, product)[:, lines]
+        rhs = self._matrix(plan, 1, product)
+        every = np.matmul(lhs, rhs.swapaxes(-1, -2))
+        values = every[:, at_line.reshape(rows.shape), columns]
+        sums = product.args[2][:, :, threads.start : threads.start + rows.shape[1]]
+        sums += values.astype(sums.dtype, copy=False)
+
+    def _matrix(self, plan: WarpgroupPlan, operand: int, product: Unfinished) -> Array:
+        read, where = plan.reads[operand], product.args[operand]
+        frame = self.functions.frame
+        now, frame.iteration = frame.iteration, product.iteration
+        try:
+            starts = self.functions.starts(read, where)
+        finally:
+            frame.iteration = now
+        return multiplicand(where.read(read.dtype, plan.offsets[operand], starts), in_tf32=False)
+
+
+__all__ = ["WarpgroupFunctions"]

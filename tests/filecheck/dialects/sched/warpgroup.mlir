@@ -1,0 +1,25 @@
+// RUN: mg-opt %S/../../passes/Inputs/warpgroup-matmul.mlir | mg-opt | filecheck %s
+// RUN: mg-opt --split-input-file --verify-diagnostics %s | filecheck %s --check-prefix=INVALID
+
+// CHECK:       sched.consume %ring
+// CHECK-NEXT:  sched.warpgroup_mma async %sa, %sb to %m :
+// CHECK-NEXT:  sched.warpgroup_wait pending 1
+// CHECK-NEXT:  sched.release %ring ahead -1
+
+sched.kernel @not_of_warp_groups inputs 0 grid [1, 1, 1] block [128, 1, 1] {
+^bb0(%o: !sched.global<64x64xf16, (64,64):(64,1)>):
+  %a = sched.alloc : !sched.shared<64x64xf16, S<3,3,3> o (64,64):(64,1)>
+  %m = sched.fragment : !sched.fragment<64x64xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (4,1,1)>>
+  sched.warpgroup_mma %a, %a to %m : !sched.shared<64x64xf16, S<3,3,3> o (64,64):(64,1)>, !sched.shared<64x64xf16, S<3,3,3> o (64,64):(64,1)> to !sched.fragment<64x64xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (4,1,1)>>
+}
+// INVALID: 'sched.warpgroup_mma' of %a: the accumulator must be a fragment with a #cute.tiled_mma of an instruction of warp groups, SM90_64x...,
+
+// -----
+
+sched.kernel @no_descriptor inputs 0 grid [1, 1, 1] block [128, 1, 1] {
+^bb0(%o: !sched.global<64x64xf16, (64,64):(64,1)>):
+  %a = sched.alloc : !sched.shared<64x64xf16, (64,64):(64,1)>
+  %m = sched.fragment : !sched.fragment<64x64xf32, #cute.tiled_mma<SM90_64x64x16_F32F16F16_SS, (1,1,1)>>
+  sched.warpgroup_mma %a, %a to %m : !sched.shared<64x64xf16, (64,64):(64,1)>, !sched.shared<64x64xf16, (64,64):(64,1)> to !sched.fragment<64x64xf32, #cute.tiled_mma<SM90_64x64x16_F32F16F16_SS, (1,1,1)>>
+}
+// INVALID: 'sched.warpgroup_mma' of %a cannot read %a ((64,64):(64,1)): rows of 128 bytes must be swizzled by S<3,3,3>

@@ -27,7 +27,7 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 
 import mugraph
 from mugraph.tools.diagnostics import ToolError, atomic_output, run_tool
-from mugraph.tools.modules import multiverse
+from mugraph.tools.modules import add_size_argument, multiverse, read_te
 from mugraph.tools.universe import PASSES
 
 _FLAGS_WITH_VALUE = {"-t": "--target", "-o": "--output-file", "-f": "--frontend"}
@@ -232,6 +232,15 @@ class MgOptMain(xDSLOptMain):
         """Register what the universes hold, without loading it."""
         self.available_targets.update(multiverse().all_targets)
 
+    def register_all_frontends(self) -> None:
+        """MLIR text, and `.te` text with the sizes of the command line."""
+        super().register_all_frontends()
+
+        def parse_te(stream: IO[bytes]) -> ModuleOp:
+            return read_te(stream.read().decode(), self.get_input_name(), self.args.size)
+
+        self.available_frontends["te"] = parse_te
+
     def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
         """xDSL's arguments; a wrong one raises ``ToolError`` in place of printing the usage."""
         super().register_all_arguments(arg_parser)
@@ -254,6 +263,7 @@ class MgOptMain(xDSLOptMain):
             help="run the interpreter on random inputs before and after each pass; name the first "
             "pass that changes what a function computes, and stop there",
         )
+        add_size_argument(arg_parser)
         arg_parser.error = error
         arg_parser.allow_abbrev = False
         arg_parser.prog = "mg-opt"

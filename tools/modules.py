@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
+from collections.abc import Sequence
 from functools import cache
 
 from xdsl.context import Context
@@ -41,9 +43,45 @@ def read_text(path: str) -> str:
         raise ToolError(f"{path} is not UTF-8 text: {error}.") from error
 
 
-def read_module(path: str, context: Context) -> ModuleOp:
-    """The verified module in a file, or in stdin for ``-``."""
+def read_te(text: str, name: str, sizes: Sequence[str]) -> ModuleOp:
+    """The module that a `.te` text describes, checked; ``sizes`` are such as ``M=64,N=32``."""
+    from mugraph.passes.te_check import check_module
+    from mugraph.texpr import build_module
+
+    module = build_module(text, name, parse_sizes(sizes))
+    check_module(module)
+    return module
+
+
+def parse_sizes(texts: Sequence[str]) -> dict[str, int]:
+    """Sizes as the command line has them, ``M=64,N=32``; ``ToolError`` where they are none."""
+    sizes: dict[str, int] = {}
+    for part in ",".join(texts).split(","):
+        if not part:
+            continue
+        name, _, value = part.partition("=")
+        if not (name.isidentifier() and value.isdigit() and int(value)):
+            raise ToolError(f"--size {part} gives no size; write --size M=64,N=32.")
+        sizes[name] = int(value)
+    return sizes
+
+
+def add_size_argument(parser: argparse.ArgumentParser) -> None:
+    """``--size M=64,N=32``: the named sizes of a `.te` file."""
+    parser.add_argument(
+        "--size",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE[,...]",
+        help="values of the named sizes of a .te file",
+    )
+
+
+def read_module(path: str, context: Context, sizes: Sequence[str] = ()) -> ModuleOp:
+    """The verified module in a file, or in stdin for ``-``; ``sizes`` are those of a `.te` file."""
     name = "stdin" if path == "-" else path
+    if path.endswith(".te"):
+        return read_te(read_text(path), name, sizes)
     module = Parser(context, read_text(path), name).parse_module()
     module.verify()
     return module

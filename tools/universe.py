@@ -18,6 +18,7 @@ DIALECTS = {
     "kn": "mugraph.dialects.kn:Kn",
     "tb": "mugraph.dialects.tb:Tb",
     "sched": "mugraph.dialects.sched:Sched",
+    "te": "mugraph.dialects.te:Te",
 }
 
 # In the order in which `--transpile` runs them, `transpile` itself last.
@@ -40,6 +41,8 @@ PASSES = {
     "check-hazards": "mugraph.passes.check_hazards:CheckHazardsPass",
     "print-hazards": "mugraph.passes.check_hazards:PrintHazardsPass",
     "report-memory-access": "mugraph.passes.report_memory_access:ReportMemoryAccessPass",
+    "te-check": "mugraph.passes.te_check:TeCheckPass",
+    "te-inline": "mugraph.passes.te_inline:TeInlinePass",
     "transpile": "mugraph.passes.transpile:TranspilePass",
 }
 

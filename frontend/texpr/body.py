@@ -1,0 +1,471 @@
+"""Statements and expressions of one function, as operators of the ``te`` dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NoReturn
+
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    FileLineColLoc,
+    IndexType,
+    IntAttr,
+    StringAttr,
+    f32,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.lexer import Span
+
+from mugraph.dialects.te import (
+    ELEMENT_TYPES,
+    AnchorOp,
+    AsmOp,
+    AtomicOp,
+    BindOp,
+    BufferType,
+    CallOp,
+    Combination,
+    Direction,
+    IfOp,
+    IndexValueOp,
+    Level,
+    NewOp,
+    ParOp,
+    RedOp,
+    SectionOp,
+    SeqOp,
+    Space,
+    ViewOp,
+)
+from mugraph.texpr import scalars
+from mugraph.texpr.scope import (
+    Binding,
+    BufferBinding,
+    IndexBinding,
+    SizeBinding,
+    ValueBinding,
+    constant_of,
+    fail,
+    index_of,
+    is_index,
+    lookup,
+)
+from mugraph.texpr.syntax import (
+    Anchor,
+    Apply,
+    Asm,
+    Assign,
+    Binary,
+    Call,
+    Element,
+    Expression,
+    If,
+    Let,
+    Loop,
+    Name,
+    New,
+    Node,
+    Number,
+    Section,
+    Statement,
+    Type,
+    Unary,
+    Update,
+)
+
+Specialise = Callable[[Apply, Sequence[BufferType]], tuple[str, BufferType | None]]
+"""The symbol of a function for arguments of these types, and the type of its declared result."""
+
+_COMBINATIONS = {"+=": Combination.ADD, "max=": Combination.MAX, "min=": Combination.MIN}
+
+
+def location_of(span: Span[str]) -> FileLineColLoc:
+    """Where a part of the text is."""
+    place = span.get_location()
+    return FileLineColLoc(StringAttr(place.file), IntAttr(place.line), IntAttr(place.col))
+
+
+class BodyBuilder:
+    """Adds the statements of one function to a block."""
+
+    def __init__(self, block: Block, bindings: dict[str, Binding], specialise: Specialise) -> None:
+        self._block = block
+        self._bindings = bindings
+        self._specialise = specialise
+        self._span: Span[str] | None = None
+
+    # Operators.
+
+    def _add(self, operation: Operation) -> SSAValue:
+        if self._span is not None:
+            operation.location = location_of(self._span)
+        self._block.add_op(operation)
+        return operation.results[0]
+
+    def _append(self, operation: Operation, node: Node) -> None:
+        operation.location = location_of(node.span)
+        self._block.add_op(operation)
+        try:
+            operation.verify(verify_nested_ops=False)
+        except VerifyException as error:
+            fail(node, str(error).removeprefix("Operation does not verify: "))
+
+    @contextmanager
+    def _inside(self, block: Block) -> Iterator[None]:
+        """Statements go to another block, and names defined there end with it."""
+        outer, bindings = self._block, dict(self._bindings)
+        self._block = block
+        yield
+        self._block, self._bindings = outer, bindings
+
+    # Statements.
+
+    def statements(self, statements: Sequence[Statement]) -> None:
+        """Adds the statements in order."""
+        for statement in statements:
+            self._span = statement.span
+            self._statement(statement)
+
+    def _statement(self, statement: Statement) -> None:
+        match statement:
+            case Loop():
+                self._loop(statement)
+            case If():
+                self._if(statement)
+            case New():
+                self._new(statement)
+            case Let(name=name, value=value):
+                if isinstance(value, Update):
+                    stored: scalars.Scalar | None = self._update(value)
+                else:
+                    stored = self._value(value)
+                if isinstance(stored, SSAValue):
+                    stored.name_hint = name
+                self._bindings[name] = ValueBinding(0 if stored is None else stored)
+            case Assign():
+                self._assign(statement)
+            case Update():
+                self._update(statement)
+            case Anchor(value=value):
+                anchored = scalars.typed(self._value(value), self._add)
+                self._append(AnchorOp(anchored), statement)
+            case Call(call=call):
+                self._call(call, None)
+            case Asm():
+                self._asm(statement)
+
+    def _loop(self, loop: Loop) -> None:
+        extent = constant_of(loop.extent, self._bindings, "the extent of a loop")
+        if extent < 1:
+            fail(loop.extent, f"the extent of a loop is at least 1, not {extent}")
+        block = Block(arg_types=[IndexType()])
+        variable = block.args[0]
+        variable.name_hint = loop.variable
+        if loop.parallel:
+            alignment = None
+            if loop.alignment is not None:
+                alignment = constant_of(loop.alignment, self._bindings, "an alignment")
+            level = None if loop.level is None else Level(loop.level)
+            operation = ParOp(extent, block, fully=loop.fully, alignment=alignment, level=level)
+        else:
+            operation = SeqOp(extent, block)
+        self._append(operation, loop)
+        with self._inside(block):
+            self._bindings[loop.variable] = IndexBinding(variable)
+            self.statements(loop.body)
+
+    def _if(self, statement: If) -> None:
+        variables: list[SSAValue] = []
+        expressions: list[AffineExpr] = []
+        equalities: list[bool] = []
+        for condition in statement.conditions:
+            if not (isinstance(condition, Binary) and condition.operator in scalars.COMPARISONS):
+                fail(condition, "a condition compares two indices: i < N")
+            if condition.operator == "!=":
+                fail(condition, "'!=' is no condition of an 'if'; write one for '<', one for '>'")
+            left = index_of(condition.left, self._bindings, variables)
+            right = index_of(condition.right, self._bindings, variables)
+            difference = left + right * -1
+            match condition.operator:
+                case "<":
+                    expressions.append(difference * -1 + -1)
+                case "<=":
+                    expressions.append(difference * -1)
+                case ">":
+                    expressions.append(difference + -1)
+                case _:
+                    expressions.append(difference)
+            equalities.append(condition.operator == "==")
+        block = Block()
+        map_ = AffineMapAttr(AffineMap(len(variables), 0, tuple(expressions)))
+        self._append(IfOp(variables, map_, equalities, block), statement)
+        with self._inside(block):
+            self.statements(statement.body)
+
+    def buffer_type(self, type_: Type, space: Space | None) -> BufferType:
+        """The type of a buffer as it is declared."""
+        extents = [
+            constant_of(extent, self._bindings, "an extent") for extent in type_.extents or ()
+        ]
+        for extent, expression in zip(extents, type_.extents or (), strict=True):
+            if extent < 1:
+                fail(expression, f"an extent is at least 1, not {extent}")
+        return BufferType.of(extents or (1,), ELEMENT_TYPES[type_.element], None, space)
+
+    def _new(self, new: New) -> None:
+        space = None if new.space is None else Space(new.space)
+        value: scalars.Scalar | None = None
+        if isinstance(new.value, Apply) and self._is_function_call(new.value):
+            type_ = None if new.type is None else self.buffer_type(new.type, space)
+            self._new_of_call(new, new.value, type_, space)
+            return
+        if new.value is not None:
+            value = self._value(new.value)
+        if new.type is None:
+            value = scalars.typed(value if value is not None else 0.0, self._add)
+            element = f32 if value.type in scalars.HALVES else value.type
+            type_ = BufferType.of((1,), element, None, space)
+        else:
+            type_ = self.buffer_type(new.type, space)
+        scalar = new.type is None or new.type.extents is None
+        buffer = self._declare(new, type_, scalar)
+        if value is not None:
+            if not scalar:
+                fail(new, "a buffer of several elements has no single first value")
+            map_ = AffineMapAttr(AffineMap(0, 0, (AffineExpr.constant(0),)))
+            stored = self._converted(value, type_.element_type, new)
+            self._append(BindOp(stored, buffer, [], map_), new)
+
+    def _declare(self, new: New, type_: BufferType, scalar: bool) -> SSAValue:
+        if new.name in self._bindings:
+            fail(new, f"'{new.name}' is defined already")
+        operation = NewOp(type_)
+        self._append(operation, new)
+        operation.result.name_hint = new.name
+        self._bindings[new.name] = BufferBinding(operation.result, type_, scalar)
+        return operation.result
+
+    def _new_of_call(
+        self, new: New, call: Apply, type_: BufferType | None, space: Space | None
+    ) -> None:
+        arguments, symbol, result = self._resolve(call)
+        if result is None:
+            fail(call, f"{call.function} has no result")
+        if type_ is None:
+            type_ = BufferType.of(result.get_shape(), result.element_type, None, space)
+        buffer = self._declare(new, type_, False)
+        self._append(CallOp(symbol, [*arguments, buffer]), new)
+
+    def _assign(self, assign: Assign) -> None:
+        value = assign.value
+        if isinstance(value, Apply) and self._is_function_call(value):
+            if assign.operator != "=":
+                fail(assign, f"the result of a call is stored with '=', not '{assign.operator}'")
+            self._call(value, assign.target)
+            return
+        if isinstance(assign.target, Section):
+            fail(assign.target, "only the result of a call is stored in a section")
+        buffer, variables, map_ = self._place(assign.target)
+        element = buffer.type.element_type
+        number = self._value(value)
+        if assign.operator != "=":
+            old = ViewOp(buffer.value, variables, map_)
+            self._append(old, assign)
+            number = scalars.binary(
+                assign.operator.removesuffix("="),
+                old.result,
+                number,
+                self._add,
+                self._failing(assign),
+            )
+        stored = self._converted(number, element, assign)
+        self._append(BindOp(stored, buffer.value, variables, map_), assign)
+
+    def _update(self, update: Update) -> SSAValue | None:
+        buffer, variables, map_ = self._place(update.target)
+        value = self._converted(self._value(update.value), buffer.type.element_type, update)
+        combination = _COMBINATIONS[update.operator]
+        if update.atomic:
+            atomic = AtomicOp(combination, value, buffer.value, variables, map_)
+            self._append(atomic, update)
+            return atomic.result
+        self._append(RedOp(combination, value, buffer.value, variables, map_), update)
+        return None
+
+    def _asm(self, asm: Asm) -> None:
+        arguments: list[SSAValue] = []
+        for direction, operand in asm.operands:
+            binding = self._bindings.get(operand.name) if isinstance(operand, Name) else None
+            if isinstance(binding, BufferBinding):
+                arguments.append(binding.value)
+            elif direction != Direction.IN:
+                fail(operand, "only a 'reg' can be written by an instruction")
+            else:
+                arguments.append(scalars.typed(self._value(operand), self._add))
+        directions = [Direction(direction) for direction, _ in asm.operands]
+        self._append(AsmOp(asm.text, directions, arguments), asm)
+
+    # Calls.
+
+    def _is_function_call(self, call: Apply) -> bool:
+        return not _is_builtin(call.function)
+
+    def _resolve(self, call: Apply) -> tuple[list[SSAValue], str, BufferType | None]:
+        arguments = [self._buffer_argument(argument) for argument in call.arguments]
+        types = [argument.type for argument in arguments]
+        symbol, result = self._specialise(
+            call, [type_ for type_ in types if isinstance(type_, BufferType)]
+        )
+        return arguments, symbol, result
+
+    def _buffer_argument(self, argument: Expression) -> SSAValue:
+        match argument:
+            case Name(name=name):
+                binding = lookup(argument, name, self._bindings)
+                if not isinstance(binding, BufferBinding):
+                    fail(argument, f"a function takes buffers, and '{name}' is none")
+                return binding.value
+            case Section():
+                return self._section(argument)
+            case _:
+                fail(argument, "a function takes buffers and sections of them: A or A[i : 16]")
+
+    def _section(self, section: Section) -> SSAValue:
+        binding = self._buffer(section, section.buffer)
+        variables: list[SSAValue] = []
+        starts = [index_of(start, self._bindings, variables) for start in section.starts]
+        extents = [constant_of(one, self._bindings, "an extent") for one in section.extents]
+        rank = len(binding.type.get_shape())
+        if len(starts) != rank:
+            fail(section, f"'{section.buffer}' has {rank} dimensions, its section {len(starts)}")
+        map_ = AffineMapAttr(AffineMap(len(variables), 0, tuple(starts)))
+        operation = SectionOp(binding.value, variables, map_, extents)
+        self._append(operation, section)
+        return operation.result
+
+    def _call(self, call: Apply, target: Name | Element | Section | None) -> None:
+        arguments, symbol, result = self._resolve(call)
+        if target is not None:
+            if result is None:
+                fail(call, f"{call.function} has no result")
+            if isinstance(target, Element):
+                fail(target, f"the result of {call.function} is a buffer, not one element")
+            arguments.append(self._buffer_argument(target))
+        elif result is not None:
+            fail(call, f"the result of {call.function} is not stored: write c = {call.function}()")
+        self._append(CallOp(symbol, arguments), call)
+
+    # Places and expressions.
+
+    def _buffer(self, node: Node, name: str) -> BufferBinding:
+        binding = lookup(node, name, self._bindings)
+        if not isinstance(binding, BufferBinding):
+            fail(node, f"'{name}' is no buffer")
+        return binding
+
+    def _place(self, place: Name | Element) -> tuple[BufferBinding, list[SSAValue], AffineMapAttr]:
+        if isinstance(place, Name):
+            binding = self._buffer(place, place.name)
+            if not binding.scalar:
+                fail(place, f"'{place.name}' has several elements: write {place.name}[...]")
+            return binding, [], AffineMapAttr(AffineMap(0, 0, (AffineExpr.constant(0),)))
+        binding = self._buffer(place, place.buffer)
+        variables: list[SSAValue] = []
+        expressions = tuple(index_of(index, self._bindings, variables) for index in place.indices)
+        rank = len(binding.type.get_shape())
+        if len(expressions) not in (1, rank):
+            fail(
+                place,
+                f"'{place.buffer}' has {rank} dimensions, and {len(expressions)} indices here",
+            )
+        return binding, variables, AffineMapAttr(AffineMap(len(variables), 0, expressions))
+
+    def _failing(self, node: Node) -> Callable[[str], NoReturn]:
+        return lambda message: fail(node, message)
+
+    def _converted(self, value: scalars.Scalar, type_: Attribute, node: Node) -> SSAValue:
+        return scalars.convert(value, type_, self._add, self._failing(node))
+
+    def _value(self, expression: Expression) -> scalars.Scalar:
+        outer, self._span = self._span, expression.span
+        try:
+            if is_index(expression, self._bindings):
+                return self._index_value(expression)
+            return self._scalar(expression)
+        finally:
+            self._span = outer
+
+    def _index_value(self, expression: Expression) -> SSAValue:
+        variables: list[SSAValue] = []
+        index = index_of(expression, self._bindings, variables)
+        map_ = AffineMapAttr(AffineMap(len(variables), 0, (index,)))
+        return self._add(IndexValueOp(variables, map_))
+
+    def _scalar(self, expression: Expression) -> scalars.Scalar:
+        failing = self._failing(expression)
+        match expression:
+            case Number(value=value):
+                return value
+            case Name():
+                return self._named(expression)
+            case Unary(operand=operand):
+                return scalars.negate(self._value(operand), self._add, failing)
+            case Binary(operator=operator):
+                left, right = self._value(expression.left), self._value(expression.right)
+                if operator in scalars.COMPARISONS:
+                    return scalars.compare(operator, left, right, self._add, failing)
+                return scalars.binary(operator, left, right, self._add, failing)
+            case Element():
+                buffer, variables, map_ = self._place(expression)
+                view = ViewOp(buffer.value, variables, map_)
+                self._append(view, expression)
+                return view.result
+            case Section():
+                fail(expression, "a section is no number; it is an argument of a function")
+            case Apply():
+                return self._apply(expression)
+
+    def _named(self, name: Name) -> scalars.Scalar:
+        if name.name == "inf":
+            return float("inf")
+        match lookup(name, name.name, self._bindings):
+            case SizeBinding(value=value):
+                return value
+            case ValueBinding(value=value):
+                return value
+            case BufferBinding():
+                buffer, variables, map_ = self._place(name)
+                view = ViewOp(buffer.value, variables, map_)
+                self._append(view, name)
+                return view.result
+            case IndexBinding():
+                return self._index_value(name)
+
+    def _apply(self, call: Apply) -> scalars.Scalar:
+        failing = self._failing(call)
+        name, count = call.function, len(call.arguments)
+        if not _is_builtin(name):
+            fail(call, f"the result of {name} is a buffer; store it first: new c = {name}(...)")
+        expected = _ARITY.get(name, 1)
+        if count != expected:
+            fail(call, f"{name} takes {expected} argument{'s'[: expected > 1]}, not {count}")
+        values = [self._value(argument) for argument in call.arguments]
+        if name in ELEMENT_TYPES:
+            return scalars.cast_to(values[0], ELEMENT_TYPES[name], self._add, failing)
+        if name in scalars.BINARY_FUNCTIONS:
+            return scalars.binary(name, values[0], values[1], self._add, failing)
+        if name == "select":
+            return scalars.select(values[0], values[1], values[2], self._add, failing)
+        if name == "fma":
+            return scalars.fused_multiply_add(values, self._add, failing)
+        return scalars.unary_function(name, values[0], self._add, failing)
+
+
+_ARITY = {"max": 2, "min": 2, "pow": 2, "select": 3, "fma": 3}
+
+
+def _is_builtin(name: str) -> bool:
+    return name in _ARITY or name in ELEMENT_TYPES or name in scalars.UNARY or name == "abs"

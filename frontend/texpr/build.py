@@ -1,0 +1,289 @@
+"""From `.te` text to a module of the ``te`` dialect: sizes, functions and what they call."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FunctionType,
+    ModuleOp,
+    StringAttr,
+    UnitAttr,
+    f32,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Region
+from xdsl.rewriter import Rewriter
+from xdsl.utils.lexer import Span
+
+from mugraph.dialects.te import ELEMENT_TYPES, RESULT, BufferType, Space, accesses_in
+from mugraph.passes.analysis.texpr.bounds import largest_indices
+from mugraph.runtime.errors import UserError
+from mugraph.texpr.body import BodyBuilder, location_of
+from mugraph.texpr.parser import parse_text
+from mugraph.texpr.scope import (
+    Binding,
+    BufferBinding,
+    SizeBinding,
+    constant_of,
+    fail,
+)
+from mugraph.texpr.syntax import (
+    Apply,
+    Assign,
+    Element,
+    File,
+    Function,
+    Let,
+    Name,
+    New,
+    Node,
+    Parameter,
+    Update,
+)
+
+_UNKNOWN_EXTENT = 2**31 - 1
+"""The extent of an undeclared parameter until its accesses are known."""
+
+
+def build_module(text: str, name: str, sizes: Mapping[str, int]) -> ModuleOp:
+    """The module that a `.te` text describes; it is not checked for races yet.
+
+    ``name`` is the file's: statements outside functions become a function called after it.
+    ``sizes`` are values of named sizes, which come before those in the text.  Raises ``ParseError``
+    at the place of an error, and ``UserError`` for a size that the text does not have.
+    """
+    file = parse_text(text, name)
+    module = _ModuleBuilder(file, name, sizes).build()
+    module.verify()
+    return module
+
+
+class _ModuleBuilder:
+    def __init__(self, file: File, name: str, sizes: Mapping[str, int]) -> None:
+        self._file = file
+        self._name = name
+        self._functions: dict[str, Function] = {}
+        self._built: dict[str, FuncOp | None] = {}
+        self._called: set[str] = set()
+        self._globals = self._sizes(sizes)
+
+    def _sizes(self, given: Mapping[str, int]) -> dict[str, Binding]:
+        used = {node.name for node in _nodes(self._file) if isinstance(node, Name)}
+        declared = {size.name for size in self._file.sizes}
+        for name, value in given.items():
+            if name not in used | declared:
+                raise UserError(
+                    f"{self._name} has no size {name}; leave out --size {name}={value}."
+                )
+        sizes: dict[str, Binding] = {name: SizeBinding(value) for name, value in given.items()}
+        for size in self._file.sizes:
+            if size.name in given:
+                continue
+            if size.name in sizes:
+                fail(size, f"the size '{size.name}' is defined already")
+            if size.value is None:
+                fail(size, f"the size {size.name} has no value; give it: --size {size.name}=64")
+            sizes[size.name] = SizeBinding(constant_of(size.value, sizes, "a size"))
+        return sizes
+
+    def build(self) -> ModuleOp:
+        for function in self._file.functions:
+            if function.name in self._functions:
+                fail(function, f"the function {function.name} is defined already")
+            if function.name in ELEMENT_TYPES:
+                fail(function, f"{function.name} is the name of a type")
+            self._functions[function.name] = function
+        for function in self._file.functions:
+            if not self._free_sizes(function):
+                self._function(function, function.name, self._globals)
+        if self._file.body:
+            self._free_statements()
+        for function in self._file.functions:
+            free = self._free_sizes(function)
+            if free and function.name not in self._called:
+                fail(
+                    function,
+                    f"the size {free[0]} of {function.name} has no value; give it with --size "
+                    f"{free[0]}=64, or write 'size {free[0]} = 64'",
+                )
+        operations = [operation for operation in self._built.values() if operation is not None]
+        # A function that is called comes before those that call it; the entry stays in front.
+        operations.sort(key=lambda operation: operation.sym_visibility is not None)
+        return ModuleOp(list(operations))
+
+    # Functions.
+
+    def _free_sizes(self, function: Function) -> list[str]:
+        """The names in the extents of the parameters that are no sizes of the file."""
+        names: list[str] = []
+        for parameter in function.parameters:
+            for extent in parameter.type.extents or ():
+                for node in _nodes(extent):
+                    if isinstance(node, Name) and node.name not in (*self._globals, *names):
+                        names.append(node.name)
+        return names
+
+    def _function(self, function: Function, symbol: str, bindings: Mapping[str, Binding]) -> FuncOp:
+        known = self._built.get(symbol)
+        if known is not None:
+            return known
+        if symbol in self._built:
+            fail(function, f"{function.name} calls itself, which no kernel can")
+        self._built[symbol] = None
+        block = Block()
+        scope = dict(bindings)
+        builder = BodyBuilder(block, scope, self._specialise)
+        parameters = [*function.parameters]
+        if function.result is not None:
+            parameters.append(function.result)
+        attributes: list[DictionaryAttr] = []
+        for parameter in parameters:
+            space = None if parameter.space is None else Space(parameter.space)
+            type_ = builder.buffer_type(parameter.type, space)
+            if parameter.name in scope:
+                fail(parameter, f"'{parameter.name}' is defined already")
+            argument = block.insert_arg(type_, len(block.args))
+            argument.name_hint = parameter.name
+            argument.location = location_of(parameter.span)
+            scope[parameter.name] = BufferBinding(argument, type_, parameter.type.extents is None)
+            is_result = parameter is function.result
+            attributes.append(DictionaryAttr({RESULT: UnitAttr()} if is_result else {}))
+        builder.statements(function.body)
+        operation = _func(symbol, block, attributes, function.span)
+        self._built[symbol] = operation
+        return operation
+
+    def _specialise(
+        self, call: Apply, types: Sequence[BufferType]
+    ) -> tuple[str, BufferType | None]:
+        function = self._functions.get(call.function)
+        if function is None:
+            fail(call, f"there is no function {call.function}")
+        if len(types) != len(function.parameters):
+            fail(
+                call,
+                f"{call.function} takes {len(function.parameters)} buffers, got {len(types)}",
+            )
+        free = self._free_sizes(function)
+        bindings = dict(self._globals)
+        for parameter, type_ in zip(function.parameters, types, strict=True):
+            self._unify(call, function, parameter, type_, free, bindings)
+        values = [bindings[name] for name in free]
+        symbol = "_".join(
+            [function.name, *(str(v.value) for v in values if isinstance(v, SizeBinding))]
+        )
+        operation = self._function(function, symbol, bindings)
+        self._called.add(function.name)
+        operation.sym_visibility = StringAttr("private")
+        result = operation.function_type.inputs.data[-1] if function.result is not None else None
+        return symbol, result if isinstance(result, BufferType) else None
+
+    def _unify(
+        self,
+        call: Apply,
+        function: Function,
+        parameter: Parameter,
+        type_: BufferType,
+        free: Sequence[str],
+        bindings: dict[str, Binding],
+    ) -> None:
+        """Binds the free sizes of a parameter's extents to those of an argument."""
+        name = f"the parameter {parameter.name} of {function.name}"
+        shape = type_.get_shape()
+        extents = parameter.type.extents or ()
+        if ELEMENT_TYPES[parameter.type.element] != type_.element_type:
+            fail(call, f"{name} is of {parameter.type.element}, got {type_.element_type}")
+        if extents and len(extents) != len(shape):
+            fail(call, f"{name} has {len(extents)} dimensions, the buffer given {len(shape)}")
+        for expression, extent in zip(extents, shape, strict=False):
+            if isinstance(expression, Name) and expression.name in free:
+                bindings.setdefault(expression.name, SizeBinding(extent))
+            expected = constant_of(expression, bindings, "an extent")
+            if expected != extent:
+                fail(call, f"{name} has an extent of {expected}, the buffer given of {extent}")
+
+    # Statements outside functions.
+
+    def _free_statements(self) -> None:
+        """The statements of the file as a function whose parameters are their free buffers."""
+        names = [name for name in _free_buffers(self._file.body) if name not in self._functions]
+        written = _written_buffers(self._file.body)
+        names.sort(key=lambda name: name in written)  # what is only read comes first
+        ranks = {
+            node.buffer: len(node.indices)
+            for node in reversed(list(_nodes(self._file.body)))
+            if isinstance(node, Element)
+        }
+        block = Block()
+        scope = dict(self._globals)
+        for name in names:
+            type_ = BufferType.of([_UNKNOWN_EXTENT] * ranks[name], f32)
+            argument = block.insert_arg(type_, len(block.args))
+            argument.name_hint = name
+            scope[name] = BufferBinding(argument, type_)
+        BodyBuilder(block, scope, self._specialise).statements(self._file.body)
+        symbol = _symbol_of(self._name)
+        if symbol in self._functions:
+            fail(
+                self._file.body[0],
+                f"the file has a function {symbol}, which these statements would be called as well",
+            )
+        operation = _func(symbol, block, [DictionaryAttr({})] * len(names), self._file.body[0].span)
+        self._infer_extents(operation)
+        self._built[symbol] = operation
+
+    def _infer_extents(self, function: FuncOp) -> None:
+        """Gives each parameter the smallest extents that hold all elements accessed."""
+        accesses = accesses_in(function)
+        for argument in list(function.body.block.args):
+            largest = largest_indices([one for one in accesses if one.buffer is argument])
+            type_ = BufferType.of([index + 1 for index in largest], f32)
+            Rewriter.replace_value_with_new_type(argument, type_)
+        function.update_function_type()
+
+
+def _func(
+    symbol: str, block: Block, attributes: Sequence[DictionaryAttr], span: Span[str]
+) -> FuncOp:
+    block.add_op(ReturnOp())
+    type_ = FunctionType.from_lists(list[Attribute](block.arg_types), [])
+    operation = FuncOp(symbol, type_, Region(block), arg_attrs=ArrayAttr(attributes))
+    operation.location = location_of(span)
+    return operation
+
+
+def _symbol_of(path: str) -> str:
+    """A function's name from that of a file."""
+    stem = os.path.splitext(os.path.basename(path))[0]
+    return re.sub(r"\W", "_", stem) if re.match(r"[A-Za-z_]", stem) else "main"
+
+
+def _nodes(value: object) -> Iterator[Node]:
+    """All nodes of a syntax tree, in the order of the text."""
+    if isinstance(value, Node):
+        yield value
+    if isinstance(value, (Node, File)):
+        for one in fields(value):
+            yield from _nodes(getattr(value, one.name))
+    elif isinstance(value, (tuple, list)):
+        for item in value:  # pyright: ignore[reportUnknownVariableType]
+            yield from _nodes(item)  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _free_buffers(body: object) -> list[str]:
+    """The names with an index that no statement declares, in the order of the text."""
+    declared = {node.name for node in _nodes(body) if isinstance(node, (New, Let))}
+    used = [node.buffer for node in _nodes(body) if isinstance(node, Element)]
+    return [name for name in dict.fromkeys(used) if name not in declared]
+
+
+def _written_buffers(body: object) -> set[str]:
+    """The names that are assigned to or updated."""
+    targets = [node.target for node in _nodes(body) if isinstance(node, (Assign, Update))]
+    return {target.buffer for target in targets if isinstance(target, Element)}

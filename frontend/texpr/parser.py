@@ -1,0 +1,404 @@
+"""The parser of `.te` text: recursive descent over its tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NoReturn
+
+from xdsl.utils.exceptions import ParseError
+from xdsl.utils.lexer import Span
+
+from mugraph.dialects.te import ELEMENT_TYPES, Level, Space
+from mugraph.texpr.lexer import Kind, Token, tokens_of
+from mugraph.texpr.syntax import (
+    Anchor,
+    Apply,
+    Asm,
+    Assign,
+    Binary,
+    Call,
+    Element,
+    Expression,
+    File,
+    Function,
+    If,
+    Let,
+    Loop,
+    Name,
+    New,
+    Number,
+    Parameter,
+    Section,
+    Size,
+    Statement,
+    Type,
+    Unary,
+    Update,
+)
+
+_STATEMENTS = ("par", "seq", "fully", "if", "new", "reg", "let", "anchor", "red", "atomic", "asm")
+KEYWORDS = frozenset((*_STATEMENTS, "size", "fn", "and", "in", "out", "inout", "max", "min"))
+"""Words that are no names of buffers or variables; ``max`` and ``min`` are also functions."""
+
+_ASSIGNMENTS = ("=", "+=", "-=", "*=", "/=")
+_COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+_CLOSEST_SPACE = "register"
+
+
+def parse_text(text: str, name: str) -> File:
+    """The syntax tree of a text; ``name`` is the file's, for messages.
+
+    Raises ``ParseError`` with the place of the first error.
+    """
+    return _Parser(tokens_of(text, name)).file()
+
+
+class _Parser:
+    def __init__(self, tokens: list[Token]) -> None:
+        self._tokens = tokens
+        self._position = 0
+
+    # Tokens.
+
+    @property
+    def _next(self) -> Token:
+        return self._tokens[self._position]
+
+    def _fail(self, message: str, span: Span[str] | None = None) -> NoReturn:
+        raise ParseError(span or self._next.span, message)
+
+    def _take(self) -> Token:
+        token = self._next
+        self._position += token.kind is not Kind.END
+        return token
+
+    def _is(self, *texts: str) -> bool:
+        return self._next.kind in (Kind.NAME, Kind.SYMBOL) and self._next.text in texts
+
+    def _accept(self, text: str) -> bool:
+        if self._is(text):
+            self._take()
+            return True
+        return False
+
+    def _expect(self, text: str, why: str = "") -> Token:
+        if not self._is(text):
+            self._fail(f"expected '{text}'{f' {why}' if why else ''}, got {self._next}")
+        return self._take()
+
+    def _name(self, what: str) -> Token:
+        if self._next.kind is not Kind.NAME or self._next.text in KEYWORDS:
+            self._fail(f"expected the name of {what}, got {self._next}")
+        return self._take()
+
+    def _since(self, start: Token) -> Span[str]:
+        end = self._tokens[self._position - 1].span.end
+        return Span(start.span.start, end, start.span.input)
+
+    # Declarations.
+
+    def file(self) -> File:
+        file = File()
+        while self._next.kind is not Kind.END:
+            if self._is("size"):
+                file.sizes += self._sizes()
+            elif self._is("fn"):
+                file.functions.append(self._function())
+            else:
+                file.body.append(self._statement())
+            self._accept(";")
+        return file
+
+    def _sizes(self) -> list[Size]:
+        self._take()
+        sizes: list[Size] = []
+        while True:
+            name = self._name("a size")
+            value = self._sum() if self._accept("=") else None
+            sizes.append(Size(self._since(name), name.text, value))
+            if not self._accept(","):
+                return sizes
+
+    def _function(self) -> Function:
+        start = self._take()
+        name = self._name("a function")
+        span = self._since(start)
+        self._expect("(", "before the parameters")
+        parameters: list[Parameter] = []
+        while not self._accept(")"):
+            if parameters:
+                self._expect(",", "or ')' after a parameter")
+            parameters.append(self._parameter())
+        result: Parameter | None = None
+        if self._accept(":"):
+            first = self._next
+            if first.text in ELEMENT_TYPES:
+                result = Parameter(first.span, "result", self._type(), None)
+            else:
+                result = self._parameter()
+        return Function(span, name.text, tuple(parameters), result, self._block())
+
+    def _parameter(self) -> Parameter:
+        start = self._next
+        space = _CLOSEST_SPACE if self._accept("reg") else None
+        name = self._name("a parameter")
+        self._expect(":", "and the type of the parameter")
+        type_ = self._type()
+        return Parameter(self._since(start), name.text, type_, space)
+
+    def _type(self) -> Type:
+        start = self._next
+        if start.text not in ELEMENT_TYPES:
+            self._fail(f"expected an element type ({', '.join(ELEMENT_TYPES)}), got {start}")
+        self._take()
+        extents: tuple[Expression, ...] | None = None
+        if self._accept("["):
+            extents = self._list("]", self._sum)
+            if not extents:
+                self._fail("a buffer has at least one extent")
+        return Type(self._since(start), start.text, extents)
+
+    def _list(self, end: str, item: Callable[[], Expression]) -> tuple[Expression, ...]:
+        items: list[Expression] = []
+        while not self._accept(end):
+            if items:
+                self._expect(",", f"or '{end}'")
+            items.append(item())
+        return tuple(items)
+
+    # Statements.
+
+    def _block(self) -> tuple[Statement, ...]:
+        start = self._expect("{")
+        statements: list[Statement] = []
+        while not self._accept("}"):
+            if self._next.kind is Kind.END:
+                self._fail("this '{' has no '}'", start.span)
+            statements.append(self._statement())
+            self._accept(";")
+        return tuple(statements)
+
+    def _statement(self) -> Statement:
+        start = self._next
+        match start.text if start.kind is Kind.NAME else "":
+            case "par" | "seq" | "fully":
+                return self._loop()
+            case "if":
+                return self._if()
+            case "new" | "reg":
+                return self._new()
+            case "let":
+                self._take()
+                name = self._name("a value").text
+                self._expect("=")
+                value = self._update() if self._is("atomic") else self._expression()
+                return Let(self._since(start), name, value)
+            case "anchor":
+                self._take()
+                value = self._expression()
+                return Anchor(self._since(start), value)
+            case "red" | "atomic":
+                return self._update()
+            case "asm":
+                return self._asm()
+            case _:
+                return self._assignment_or_call()
+
+    def _loop(self) -> Loop:
+        start = self._next
+        fully = self._accept("fully")
+        if fully and not self._is("par"):
+            self._fail(f"expected 'par' after 'fully', got {self._next}")
+        parallel = self._take().text == "par"
+        extent = self._sum()
+        bars = self._accept("|")
+        variable = self._name("the loop's variable").text
+        if bars:
+            self._expect("|", "after the loop's variable")
+        span = self._since(start)
+        level: str | None = None
+        alignment: Expression | None = None
+        while self._accept("#"):
+            pragma = self._next
+            if pragma.text == "align":
+                self._take()
+                self._expect("(")
+                alignment = self._sum()
+                self._expect(")")
+            elif pragma.text in list(Level):
+                level = self._take().text
+            else:
+                self._fail(
+                    f"there is no pragma #{pragma.text}; a loop has #align(n), "
+                    + ", ".join(f"#{level}" for level in Level)
+                )
+            if not parallel:
+                self._fail(
+                    "a 'seq' loop has no pragmas: its iterations are not dealt out", pragma.span
+                )
+        return Loop(span, parallel, fully, extent, variable, level, alignment, self._block())
+
+    def _if(self) -> If:
+        start = self._take()
+        conditions = [self._expression()]
+        while self._accept("and"):
+            conditions.append(self._expression())
+        span = self._since(start)
+        return If(span, tuple(conditions), self._block())
+
+    def _new(self) -> New:
+        start = self._take()
+        space: str | None = _CLOSEST_SPACE if start.text == "reg" else None
+        name = self._name("a buffer").text
+        type_: Type | None = None
+        value: Expression | None = None
+        if self._accept(":") or self._next.text in ELEMENT_TYPES:
+            type_ = self._type()
+        elif start.text == "new" and not self._is("="):
+            extents = (self._sum(),)
+            type_ = Type(self._since(start), "f32", extents)
+        if self._accept("="):
+            value = self._expression()
+        if type_ is None and value is None:
+            self._fail(f"'{name}' needs a type, such as '{start.text} {name}: f32[16]'")
+        while self._accept("#"):
+            known = {"global": "global", "shared": "shared", "reg": "register"}
+            if self._next.text not in known:
+                self._fail(
+                    f"there is no pragma #{self._next.text} of a buffer; there are "
+                    + ", ".join(f"#{name}" for name in known)
+                )
+            space = str(Space(known[self._take().text]))
+        return New(self._since(start), name, type_, space, value)
+
+    def _assignment_operator(self, *more: str) -> str:
+        if self._is("max", "min"):
+            token = self._take()
+            self._expect("=", f"after '{token.text}'")
+            return f"{token.text}="
+        if not self._is(*_ASSIGNMENTS):
+            self._fail(f"expected '=', '+=' or the like, got {self._next}")
+        return self._take().text
+
+    def _update(self) -> Update:
+        start = self._take()
+        target = self._place()
+        if isinstance(target, Section):
+            self._fail("an update is of one element", target.span)
+        position = self._next.span
+        operator = self._assignment_operator()
+        if operator not in ("+=", "max=", "min="):
+            self._fail(f"{start} takes '+=', 'max=' or 'min=', not '{operator}'", position)
+        value = self._expression()
+        return Update(self._since(start), start.text == "atomic", target, operator, value)
+
+    def _assignment_or_call(self) -> Statement:
+        start = self._next
+        if start.kind is not Kind.NAME or start.text in KEYWORDS:
+            self._fail(f"expected a statement, got {start}")
+        following = self._tokens[self._position + 1]
+        if following.kind is Kind.SYMBOL and following.text == "(":
+            call = self._atom()
+            if not isinstance(call, Apply):
+                self._fail("expected a call", start.span)
+            return Call(self._since(start), call)
+        target = self._place()
+        operator = self._assignment_operator()
+        value = self._expression()
+        return Assign(self._since(start), target, operator, value)
+
+    def _place(self) -> Name | Element | Section:
+        start = self._name("a buffer")
+        place = self._after_name(start)
+        if isinstance(place, Apply):
+            self._fail("a call cannot be assigned to", place.span)
+        return place
+
+    def _asm(self) -> Asm:
+        start = self._take()
+        self._expect("(")
+        text = self._next
+        if text.kind is not Kind.STRING:
+            self._fail(f"expected the text of an instruction in quotes, got {text}")
+        self._take()
+        operands: list[tuple[str, Expression]] = []
+        while not self._accept(")"):
+            self._expect(",", "or ')'")
+            direction = self._take().text if self._is("in", "out", "inout") else "in"
+            operands.append((direction, self._expression()))
+        return Asm(self._since(start), text.text[1:-1], tuple(operands))
+
+    # Expressions.
+
+    def _expression(self) -> Expression:
+        start = self._next
+        left = self._sum()
+        if self._is(*_COMPARISONS):
+            operator = self._take().text
+            right = self._sum()
+            return Binary(self._since(start), operator, left, right)
+        return left
+
+    def _sum(self) -> Expression:
+        start = self._next
+        left = self._product()
+        while self._is("+", "-"):
+            operator = self._take().text
+            right = self._product()
+            left = Binary(self._since(start), operator, left, right)
+        return left
+
+    def _product(self) -> Expression:
+        start = self._next
+        left = self._unary()
+        while self._is("*", "/", "%"):
+            operator = self._take().text
+            right = self._unary()
+            left = Binary(self._since(start), operator, left, right)
+        return left
+
+    def _unary(self) -> Expression:
+        start = self._next
+        if self._accept("-"):
+            operand = self._unary()
+            return Unary(self._since(start), operand)
+        return self._atom()
+
+    def _atom(self) -> Expression:
+        start = self._take()
+        match start.kind:
+            case Kind.INTEGER:
+                return Number(start.span, int(start.text))
+            case Kind.FLOAT:
+                return Number(start.span, float(start.text))
+            case Kind.NAME if start.text not in KEYWORDS or start.text in ("max", "min"):
+                return self._after_name(start)
+            case Kind.SYMBOL if start.text == "(":
+                inner = self._expression()
+                self._expect(")")
+                return inner
+            case _:
+                self._fail(f"expected an expression, got {start}", start.span)
+
+    def _after_name(self, name: Token) -> Name | Element | Section | Apply:
+        if self._accept("("):
+            arguments = self._list(")", self._expression)
+            return Apply(self._since(name), name.text, arguments)
+        if not self._accept("["):
+            return Name(name.span, name.text)
+        starts: list[Expression] = []
+        extents: list[Expression] = []
+        while not self._accept("]"):
+            if starts:
+                self._expect(",", "or ']'")
+            starts.append(self._sum())
+            if self._accept(":"):
+                extents.append(self._sum())
+        span = self._since(name)
+        if not starts:
+            self._fail(f"'{name.text}' needs an index", span)
+        if not extents:
+            return Element(span, name.text, tuple(starts))
+        if len(extents) != len(starts):
+            self._fail("a section has a start and an extent, 'i : 16', in each dimension", span)
+        return Section(span, name.text, tuple(starts), tuple(extents))

@@ -1,0 +1,231 @@
+"""Typed arithmetic on numbers: how `.te` expressions become operators of ``arith`` and ``math``.
+
+Floating-point arithmetic is in f32: elements of f16 and bf16 are extended first, and rounded when
+they are stored.  Integers are i32, divided by floor.  A number without a type takes that of what it
+meets.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from xdsl.dialects import arith
+from xdsl.dialects import math as math_dialect
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, bf16, f16, f32, i1, i32
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from mugraph.dialects.te import ELEMENT_TYPES
+
+Scalar = SSAValue | int | float
+"""A value, or a number that has no type yet."""
+
+Emit = Callable[[Operation], SSAValue]
+"""Adds an operator to the program and gives its result."""
+
+Fail = Callable[[str], NoReturn]
+"""Raises the error with a message."""
+
+HALVES = (f16, bf16)
+
+UNARY: dict[str, type[Any]] = {
+    "exp": math_dialect.ExpOp,
+    "exp2": math_dialect.Exp2Op,
+    "log": math_dialect.LogOp,
+    "log2": math_dialect.Log2Op,
+    "sqrt": math_dialect.SqrtOp,
+    "rsqrt": math_dialect.RsqrtOp,
+    "tanh": math_dialect.TanhOp,
+    "erf": math_dialect.ErfOp,
+    "sin": math_dialect.SinOp,
+    "cos": math_dialect.CosOp,
+    "floor": math_dialect.FloorOp,
+    "ceil": math_dialect.CeilOp,
+}
+"""Functions of one floating-point number."""
+
+_FLOAT_OPS: dict[str, type[Any]] = {
+    "+": arith.AddfOp,
+    "-": arith.SubfOp,
+    "*": arith.MulfOp,
+    "/": arith.DivfOp,
+    "max": arith.MaximumfOp,
+    "min": arith.MinimumfOp,
+    "pow": math_dialect.PowFOp,
+}
+_INTEGER_OPS: dict[str, type[Any]] = {
+    "+": arith.AddiOp,
+    "-": arith.SubiOp,
+    "*": arith.MuliOp,
+    "/": arith.FloorDivSIOp,
+    "max": arith.MaxSIOp,
+    "min": arith.MinSIOp,
+}
+COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
+
+_CONSTANT_OPS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a // b if isinstance(a, int) and isinstance(b, int) else a / b,
+    "%": lambda a, b: a % b,
+    "max": max,
+    "min": min,
+    "pow": lambda a, b: a**b,
+}
+
+BINARY_FUNCTIONS = ("max", "min", "pow")
+
+
+def type_name(value: Scalar) -> str:
+    """What a message calls the type of a value."""
+    if isinstance(value, SSAValue):
+        return next((n for n, t in ELEMENT_TYPES.items() if t == value.type), "condition")
+    return "integer" if isinstance(value, int) else "number"
+
+
+def constant(value: int | float, type_: Attribute, emit: Emit) -> SSAValue:
+    """A number of a type."""
+    if type_ == i32:
+        return emit(arith.ConstantOp(IntegerAttr(int(value), i32)))
+    return emit(arith.ConstantOp(FloatAttr(float(value), type_)))  # pyright: ignore[reportArgumentType]
+
+
+def typed(value: Scalar, emit: Emit) -> SSAValue:
+    """The value, or the number as i32 or f32."""
+    if isinstance(value, SSAValue):
+        return value
+    return constant(value, i32 if isinstance(value, int) else f32, emit)
+
+
+def widened(value: SSAValue, emit: Emit) -> SSAValue:
+    """The value in the type that arithmetic is in."""
+    return emit(arith.ExtFOp(value, f32)) if value.type in HALVES else value
+
+
+def negate(value: Scalar, emit: Emit, fail: Fail) -> Scalar:
+    """``-x``."""
+    if not isinstance(value, SSAValue):
+        return -value
+    if value.type == i32:
+        return binary("-", 0, value, emit, fail)
+    if value.type == i1:
+        fail("a condition has no sign")
+    return emit(arith.NegfOp(widened(value, emit)))
+
+
+def _joined(
+    operator: str, left: Scalar, right: Scalar, emit: Emit, fail: Fail
+) -> tuple[SSAValue, SSAValue]:
+    """Both operands in one type."""
+    values = [left, right]
+    types = {type_name(value) for value in values if isinstance(value, SSAValue)}
+    if "condition" in types:
+        fail(f"'{operator}' takes numbers, not a condition; use select(condition, x, y)")
+    is_integer = types == {"i32"}
+    if "i32" in types and not is_integer:
+        fail(f"'{operator}' of an i32 and a floating-point number; write f32(...) around the i32")
+    joined: list[SSAValue] = []
+    for value in values:
+        if isinstance(value, SSAValue):
+            joined.append(widened(value, emit))
+        elif is_integer and isinstance(value, float):
+            fail(f"'{operator}' of an i32 and {value:g}; write f32(...) around the i32")
+        else:
+            joined.append(constant(value, i32 if is_integer else f32, emit))
+    return joined[0], joined[1]
+
+
+def binary(operator: str, left: Scalar, right: Scalar, emit: Emit, fail: Fail) -> Scalar:
+    """``+``, ``-``, ``*``, ``/``, ``%``, ``max``, ``min`` or ``pow`` of two numbers."""
+    if not isinstance(left, SSAValue) and not isinstance(right, SSAValue):
+        try:
+            return _CONSTANT_OPS[operator](left, right)
+        except (ZeroDivisionError, OverflowError):
+            fail(f"'{operator}' of {left} and {right} is no number")
+    lhs, rhs = _joined(operator, left, right, emit, fail)
+    if operator == "%":
+        quotient = binary("/", lhs, rhs, emit, fail)
+        if lhs.type != i32 and isinstance(quotient, SSAValue):
+            quotient = emit(math_dialect.FloorOp(quotient))
+        return binary("-", lhs, binary("*", quotient, rhs, emit, fail), emit, fail)
+    table = _INTEGER_OPS if lhs.type == i32 else _FLOAT_OPS
+    if operator not in table:
+        fail(f"'{operator}' takes floating-point numbers, not i32")
+    return emit(table[operator](lhs, rhs))
+
+
+def compare(operator: str, left: Scalar, right: Scalar, emit: Emit, fail: Fail) -> SSAValue:
+    """A comparison; false where a number is NaN, except ``!=``."""
+    lhs, rhs = _joined(operator, left, right, emit, fail)
+    name = COMPARISONS[operator]
+    if lhs.type == i32:
+        return emit(arith.CmpiOp(lhs, rhs, name if name in ("eq", "ne") else f"s{name}"))
+    return emit(arith.CmpfOp(lhs, rhs, "une" if name == "ne" else f"o{name}"))
+
+
+def select(condition: Scalar, left: Scalar, right: Scalar, emit: Emit, fail: Fail) -> SSAValue:
+    """``left`` where the condition holds, ``right`` otherwise; both are evaluated."""
+    if not isinstance(condition, SSAValue) or condition.type != i1:
+        fail("select takes a comparison first: select(x < 0, -x, x)")
+    lhs, rhs = _joined("select", left, right, emit, fail)
+    return emit(arith.SelectOp(condition, lhs, rhs))
+
+
+def unary_function(name: str, value: Scalar, emit: Emit, fail: Fail) -> SSAValue:
+    """A function of one floating-point number, or ``abs`` of any number."""
+    if not isinstance(value, SSAValue):
+        value = constant(value, f32, emit)
+    if value.type == i1:
+        fail(f"{name} takes a number, not a condition")
+    if name == "abs" and value.type == i32:
+        return emit(math_dialect.AbsIOp(value))
+    if value.type == i32:
+        fail(f"{name} takes a floating-point number, not an i32; write f32(...) around it")
+    operation = math_dialect.AbsFOp if name == "abs" else UNARY[name]
+    return emit(operation(widened(value, emit)))
+
+
+def convert(value: Scalar, type_: Attribute, emit: Emit, fail: Fail) -> SSAValue:
+    """What is stored in an element of a type: rounded between floating-point types."""
+    if not isinstance(value, SSAValue):
+        if type_ == i32 and isinstance(value, float) and not value.is_integer():
+            fail(f"{value:g} is no i32")
+        return constant(value, type_, emit)
+    if value.type == type_:
+        return value
+    if value.type == i1:
+        fail("a condition is no number; use select(condition, 1, 0)")
+    if i32 in (value.type, type_):
+        wanted = next(name for name, known in ELEMENT_TYPES.items() if known == type_)
+        fail(f"a {type_name(value)} where {wanted} is expected; write {wanted}(...) around it")
+    return cast_to(value, type_, emit, fail)
+
+
+def cast_to(value: Scalar, type_: Attribute, emit: Emit, fail: Fail) -> SSAValue:
+    """``f16(x)`` and the like; towards zero from floating-point to i32."""
+    if not isinstance(value, SSAValue):
+        return constant(math.trunc(value) if type_ == i32 else value, type_, emit)
+    if value.type == i1:
+        fail("a condition is no number; use select(condition, 1, 0)")
+    if value.type == type_:
+        return value
+    if type_ == i32:
+        return emit(arith.FPToSIOp(widened(value, emit), i32))
+    if value.type == i32:
+        wide = emit(arith.SIToFPOp(value, f32))
+        return wide if type_ == f32 else emit(arith.TruncFOp(wide, type_))  # pyright: ignore[reportArgumentType]
+    wide = widened(value, emit)
+    return wide if type_ == f32 else emit(arith.TruncFOp(wide, type_))  # pyright: ignore[reportArgumentType]
+
+
+def fused_multiply_add(values: Sequence[Scalar], emit: Emit, fail: Fail) -> SSAValue:
+    """``fma(a, b, c)``, rounded once."""
+    operands = [
+        value if isinstance(value, SSAValue) else constant(value, f32, emit) for value in values
+    ]
+    operands = [widened(value, emit) for value in operands]
+    if any(value.type != f32 for value in operands):
+        fail("fma takes floating-point numbers")
+    return emit(math_dialect.FmaOp(*operands))

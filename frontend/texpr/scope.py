@@ -1,0 +1,167 @@
+"""What names stand for, and constants and index expressions made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NoReturn
+
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineExpr
+from xdsl.utils.exceptions import ParseError
+from xdsl.utils.lexer import Span
+
+from mugraph.dialects.te import BufferType
+from mugraph.texpr.syntax import (
+    Apply,
+    Binary,
+    Element,
+    Expression,
+    Name,
+    Node,
+    Number,
+    Section,
+    Unary,
+)
+
+
+@dataclass(frozen=True)
+class SizeBinding:
+    """A named size."""
+
+    value: int
+
+
+@dataclass(frozen=True)
+class IndexBinding:
+    """The variable of a loop."""
+
+    value: SSAValue
+
+
+@dataclass(frozen=True)
+class BufferBinding:
+    """A buffer; a scalar one is written without an index."""
+
+    value: SSAValue
+    type: BufferType
+    scalar: bool = False
+
+
+@dataclass(frozen=True)
+class ValueBinding:
+    """The name of a ``let``."""
+
+    value: SSAValue | int | float
+
+
+Binding = SizeBinding | IndexBinding | BufferBinding | ValueBinding
+Bindings = Mapping[str, Binding]
+
+
+def fail(node: Node | Span[str], message: str) -> NoReturn:
+    """Raises ``ParseError`` at a part of the text."""
+    raise ParseError(node.span if isinstance(node, Node) else node, message)
+
+
+def lookup(node: Node, name: str, bindings: Bindings) -> Binding:
+    """What a name stands for."""
+    binding = bindings.get(name)
+    if binding is None:
+        hint = f"; give its value with --size {name}=64, or write 'size {name} = 64'"
+        fail(node, f"'{name}' is not defined{hint if name.isupper() else ''}")
+    return binding
+
+
+def constant_of(expression: Expression, bindings: Bindings, what: str) -> int:
+    """The value of an expression of sizes and numbers."""
+    index = index_of(expression, bindings, [])
+    if not isinstance(index, AffineConstantExpr):
+        fail(expression, f"{what} must be a constant")
+    return index.value
+
+
+def index_of(expression: Expression, bindings: Bindings, variables: list[SSAValue]) -> AffineExpr:
+    """A quasi-affine expression; ``variables`` are its dimensions, and new ones are added."""
+    match expression:
+        case Number(value=int(value)):
+            return AffineExpr.constant(value)
+        case Number():
+            fail(expression, "an index is a whole number")
+        case Name(name=name):
+            return _index_of_name(expression, name, bindings, variables)
+        case Unary(operand=operand):
+            return index_of(operand, bindings, variables) * -1
+        case Binary(operator="+" | "-" | "*" | "/" | "%" as operator):
+            left = index_of(expression.left, bindings, variables)
+            right = index_of(expression.right, bindings, variables)
+            return _combine(expression, operator, left, right)
+        case Binary(operator=operator):
+            fail(expression, f"'{operator}' is no operator of indices")
+        case Element(buffer=buffer) | Section(buffer=buffer):
+            fail(expression, f"an index cannot depend on the contents of '{buffer}'")
+        case Apply(function=function):
+            fail(expression, f"an index is quasi-affine: {function}(...) cannot stand in it")
+
+
+def _index_of_name(
+    node: Name, name: str, bindings: Bindings, variables: list[SSAValue]
+) -> AffineExpr:
+    match lookup(node, name, bindings):
+        case SizeBinding(value=value):
+            return AffineExpr.constant(value)
+        case IndexBinding(value=variable):
+            if variable not in variables:
+                variables.append(variable)
+            return AffineExpr.dimension(variables.index(variable))
+        case _:
+            fail(
+                node,
+                f"'{name}' is neither a loop's variable nor a size; an index depends on nothing "
+                "else",
+            )
+
+
+def _combine(node: Binary, operator: str, left: AffineExpr, right: AffineExpr) -> AffineExpr:
+    match operator:
+        case "+":
+            return left + right
+        case "-":
+            return left + right * -1
+        case "*":
+            if not isinstance(right, AffineConstantExpr):
+                left, right = right, left
+            if not isinstance(right, AffineConstantExpr):
+                fail(node, "a product of two variables is not quasi-affine; one must be a constant")
+            return left * right
+        case _:
+            if not (isinstance(right, AffineConstantExpr) and right.value > 0):
+                what = "divisor" if operator == "/" else "modulus"
+                fail(node.right, f"the {what} of an index must be a positive constant")
+            return left // right if operator == "/" else left % right
+
+
+def is_index(expression: Expression, bindings: Bindings) -> bool:
+    """Whether an expression has a loop's variable in it, and nothing but indices."""
+    return _has_variable(expression, bindings) is True
+
+
+def _has_variable(expression: Expression, bindings: Bindings) -> bool | None:
+    """Whether a variable is in an index expression; ``None`` where it is no index expression."""
+    match expression:
+        case Number(value=int()):
+            return False
+        case Name(name=name):
+            binding = bindings.get(name)
+            if isinstance(binding, IndexBinding):
+                return True
+            return False if isinstance(binding, SizeBinding) else None
+        case Unary(operand=operand):
+            return _has_variable(operand, bindings)
+        case Binary(operator="+" | "-" | "*" | "/" | "%" as operator, left=left, right=right):
+            one, other = _has_variable(left, bindings), _has_variable(right, bindings)
+            if one is None or other is None or (other and operator in "/%"):
+                return None
+            return None if operator == "*" and one and other else one or other
+        case _:
+            return None

@@ -1,0 +1,81 @@
+"""The tensor-expression dialect: nested parallel and sequential loops over explicit buffers.
+
+A function (``func.func``) takes buffers; a parameter with the attribute ``te.result`` is written
+by it and holds nothing before.  Indices are quasi-affine in the variables of the loops around;
+numbers are computed by ``arith`` and ``math``.  See ``docs/texpr.md`` for what programs mean, and
+for the ``.te`` syntax.
+"""
+
+from xdsl.ir import Dialect
+
+from mugraph.dialects.te.accesses import (
+    AccessKind,
+    AccessOp,
+    AnchorOp,
+    AtomicOp,
+    BindOp,
+    Combination,
+    CombiningOp,
+    IndexValueOp,
+    NewOp,
+    RedOp,
+    SectionOp,
+    ViewOp,
+    accesses_in,
+)
+from mugraph.dialects.te.calls import AsmOp, CallOp, Direction
+from mugraph.dialects.te.loops import IfOp, LoopOp, ParOp, SeqOp, enclosing_loops
+from mugraph.dialects.te.types import ELEMENT_TYPES, BufferType, Level, Space
+
+RESULT = "te.result"
+"""The attribute of a function's parameter that is its declared result."""
+
+Te = Dialect(
+    "te",
+    [
+        ParOp,
+        SeqOp,
+        IfOp,
+        NewOp,
+        ViewOp,
+        BindOp,
+        RedOp,
+        AtomicOp,
+        SectionOp,
+        AnchorOp,
+        IndexValueOp,
+        CallOp,
+        AsmOp,
+    ],
+    [BufferType],
+)
+
+__all__ = [
+    "ELEMENT_TYPES",
+    "RESULT",
+    "AccessKind",
+    "AccessOp",
+    "AnchorOp",
+    "AsmOp",
+    "AtomicOp",
+    "BindOp",
+    "BufferType",
+    "CallOp",
+    "Combination",
+    "CombiningOp",
+    "Direction",
+    "IfOp",
+    "IndexValueOp",
+    "Level",
+    "LoopOp",
+    "NewOp",
+    "ParOp",
+    "RedOp",
+    "SectionOp",
+    "SeqOp",
+    "Space",
+    "Te",
+    "ViewOp",
+    "accesses_in",
+    "enclosing_loops",
+]

@@ -1,0 +1,198 @@
+"""Calls of functions, and inline PTX."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Self, cast
+
+from xdsl.dialects.builtin import ArrayAttr, StringAttr, SymbolRefAttr, bf16, f16
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import IRDLOperation, irdl_op_definition, prop_def, var_operand_def
+from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.printer import Printer
+from xdsl.traits import SymbolTable
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.te.types import ELEMENT_TYPES, BufferType, Space
+
+
+@irdl_op_definition
+class CallOp(IRDLOperation):
+    """Calls a function on buffers: ``te.call @mma(%a, %b, %c) : types``.
+
+    The callee's parameters stand for the buffers given, which have the same extents and elements.
+    """
+
+    name = "te.call"
+
+    callee = prop_def(SymbolRefAttr)
+    arguments = var_operand_def(BufferType)
+    assembly_format = "$callee `(` $arguments `)` attr-dict `:` type($arguments)"
+
+    def __init__(self, callee: str, arguments: Sequence[SSAValue]) -> None:
+        super().__init__(operands=[arguments], properties={"callee": SymbolRefAttr(callee)})
+
+    def function(self) -> FuncOp:
+        """The function that is called; ``VerifyException`` where there is none."""
+        function = SymbolTable.lookup_symbol(self, self.callee)
+        if not isinstance(function, FuncOp):
+            raise VerifyException(f"'te.call': there is no function {self.callee}")
+        return function
+
+    def verify_(self) -> None:
+        """Checks the arguments against the callee's parameters."""
+        function = self.function()
+        parameters = function.function_type.inputs.data
+        name = function.sym_name.data
+        if len(parameters) != len(self.arguments):
+            raise VerifyException(
+                f"'te.call': @{name} takes {len(parameters)} buffers, got {len(self.arguments)}"
+            )
+        for position, (parameter, argument) in enumerate(
+            zip(parameters, self.arguments, strict=True)
+        ):
+            given = cast(BufferType, argument.type)
+            if not isinstance(parameter, BufferType) or (
+                parameter.get_shape() != given.get_shape()
+                or parameter.element_type != given.element_type
+            ):
+                raise VerifyException(
+                    f"'te.call': parameter {position} of @{name} is {parameter}, got {given}"
+                )
+
+
+class Direction(StrEnum):
+    """Whether an operand of inline PTX is read, written, or both."""
+
+    IN = "in"
+    OUT = "out"
+    INOUT = "inout"
+
+
+_PLACEHOLDER = re.compile(r"%(\d+)")
+
+
+@irdl_op_definition
+class AsmOp(IRDLOperation):
+    """Inline PTX, on registers and numbers.
+
+    ``te.asm "mma.sync... %0, %1, %2, %0;" inout %c, in %a, in %b : types``.  ``%n`` in the text is
+    operand n: a number, or all registers of a buffer in registers in braces, two 16-bit elements a
+    32-bit register.  A text without any is an instruction whose operands are these, in order.
+    It has the effects of the instruction: it is neither removed, repeated nor moved over others.
+    """
+
+    name = "te.asm"
+
+    text = prop_def(StringAttr)
+    directions = prop_def(ArrayAttr[StringAttr])
+    arguments = var_operand_def(Attribute)
+
+    def __init__(
+        self, text: str, directions: Sequence[Direction], arguments: Sequence[SSAValue]
+    ) -> None:
+        super().__init__(
+            operands=[arguments],
+            properties={
+                "text": StringAttr(text),
+                "directions": ArrayAttr([StringAttr(str(one)) for one in directions]),
+            },
+        )
+
+    @property
+    def operand_directions(self) -> list[Direction]:
+        """One direction an operand."""
+        return [Direction(one.data) for one in self.directions.data]
+
+    @property
+    def template(self) -> str:
+        """The text with a placeholder ``%n`` for each operand."""
+        text = self.text.data.strip()
+        if _PLACEHOLDER.search(text) is None and self.arguments:
+            operands = ", ".join(f"%{position}" for position in range(len(self.arguments)))
+            text = f"{text.removesuffix(';')} {operands};"
+        return text if text.endswith((";", "}")) else f"{text};"
+
+    @property
+    def instruction(self) -> str:
+        """The name of the first instruction, with its modifiers."""
+        words = self.text.data.replace("{", " ").split()
+        return words[0].rstrip(";") if words else ""
+
+    def verify_(self) -> None:
+        """Checks that operands have registers and that the text refers to them."""
+        if not self.instruction:
+            raise VerifyException("'te.asm': the text names no instruction")
+        if len(self.directions) != len(self.arguments):
+            raise VerifyException(
+                f"'te.asm' has {len(self.arguments)} operands and {len(self.directions)} directions"
+            )
+        for position, (one, argument) in enumerate(
+            zip(self.directions.data, self.arguments, strict=True)
+        ):
+            label = f"'te.asm': operand {position}"
+            if one.data not in list(Direction):
+                raise VerifyException(f"{label} is {', '.join(Direction)}, not '{one.data}'")
+            type_ = argument.type
+            if isinstance(type_, BufferType):
+                if type_.memory_space is not Space.REGISTER:
+                    raise VerifyException(
+                        f"{label} is no register: declare the buffer with 'reg', or give an element"
+                    )
+                if type_.element_type in (f16, bf16) and type_.elements % 2:
+                    raise VerifyException(
+                        f"{label} has {type_.elements} elements of {type_.element_type}; two of "
+                        "them take a register, so their number must be even"
+                    )
+            elif type_ not in ELEMENT_TYPES.values():
+                raise VerifyException(f"{label} is of type {type_}, which no register holds")
+            elif one.data != Direction.IN:
+                raise VerifyException(f"{label} is a value, which cannot be written; use a 'reg'")
+        for match in _PLACEHOLDER.finditer(self.text.data):
+            if int(match.group(1)) >= len(self.arguments):
+                raise VerifyException(
+                    f"'te.asm': the text refers to operand {match.group(0)}, but there are "
+                    f"{len(self.arguments)}"
+                )
+
+    def print(self, printer: Printer) -> None:
+        """Prints text, operands and types."""
+        printer.print_string(" ")
+        printer.print_string_literal(self.text.data)
+        for position, (one, argument) in enumerate(
+            zip(self.operand_directions, self.arguments, strict=True)
+        ):
+            printer.print_string(f"{', ' if position else ' '}{one} ")
+            printer.print_ssa_value(argument)
+        printer.print_op_attributes(self.attributes)
+        if self.arguments:
+            printer.print_string(" : ")
+            printer.print_list(self.arguments.types, printer.print_attribute)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        """Parses text, operands and types."""
+        text = parser.parse_str_literal()
+        directions: list[Direction] = []
+        operands: list[UnresolvedOperand] = []
+        while True:
+            one = next((one for one in Direction if parser.parse_optional_keyword(one)), None)
+            if one is None:
+                break
+            directions.append(one)
+            operands.append(parser.parse_unresolved_operand())
+            if parser.parse_optional_punctuation(",") is None:
+                break
+        attributes = parser.parse_optional_attr_dict()
+        arguments: Sequence[SSAValue] = []
+        if operands:
+            parser.parse_punctuation(":")
+            position = parser.pos
+            types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+            arguments = parser.resolve_operands(operands, types, position)
+        asm = cls(text, directions, arguments)
+        asm.attributes |= attributes
+        return asm

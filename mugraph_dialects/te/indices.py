@@ -1,0 +1,196 @@
+"""Quasi-affine index expressions: their text, and how they are kept beside their operands.
+
+An expression is built of induction variables, constants, negation, sums, products with a constant,
+floor division and modulo by a positive constant.  An operator keeps the expressions as a builtin
+``affine_map`` whose dimensions are its ``indices`` operands; its text has the variables in place:
+``[%i * 64 + %j floordiv 4]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import AffineMapAttr, IndexType
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+    AffineMap,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+_SUM, _PRODUCT, _ATOM = range(3)
+_TOKENS = {
+    AffineBinaryOpKind.Add: ("+", _SUM),
+    AffineBinaryOpKind.Mul: ("*", _PRODUCT),
+    AffineBinaryOpKind.FloorDiv: ("floordiv", _PRODUCT),
+    AffineBinaryOpKind.CeilDiv: ("ceildiv", _PRODUCT),
+    AffineBinaryOpKind.Mod: ("mod", _PRODUCT),
+}
+
+
+def index_text(
+    expression: AffineExpr,
+    names: Sequence[str],
+    tokens: tuple[str, str] = ("floordiv", "mod"),
+    precedence: int = _SUM,
+) -> str:
+    """An expression with ``names`` for its dimensions; ``tokens`` are those of division and modulo.
+
+    It reads back to the same expression.
+    """
+    match expression:
+        case AffineConstantExpr():
+            return str(expression.value)
+        case AffineDimExpr():
+            return names[expression.position]
+        case AffineBinaryOpExpr():
+            token, level = _TOKENS[expression.kind]
+            token = {"floordiv": tokens[0], "mod": tokens[1]}.get(token, token)
+            left = index_text(expression.lhs, names, tokens, level)
+            right = expression.rhs
+            if expression.kind is AffineBinaryOpKind.Add:
+                negated = _negated(right)
+                if negated is not None:
+                    token, right = "-", negated
+            text = f"{left} {token} {index_text(right, names, tokens, level + 1)}"
+            return f"({text})" if level < precedence else text
+        case _:
+            raise VerifyException("an index expression has no symbols")
+
+
+def _negated(expression: AffineExpr) -> AffineExpr | None:
+    """``x`` for ``-x``, ``c x`` for ``-c x``, where that is how the expression was written."""
+    match expression:
+        case AffineConstantExpr(value) if value < 0:
+            return AffineExpr.constant(-value)
+        case AffineBinaryOpExpr(kind=AffineBinaryOpKind.Mul, lhs=lhs, rhs=AffineConstantExpr(c)):
+            # The text must read back to the same tree, and a product binds to the left.
+            if c < 0 and not isinstance(lhs, AffineConstantExpr):
+                return lhs * -c
+            return None
+        case _:
+            return None
+
+
+class IndexReader:
+    """Reads index expressions of an operator and collects the variables in them."""
+
+    def __init__(self, parser: Parser) -> None:
+        self.parser = parser
+        self.operands: list[SSAValue] = []
+
+    def expressions(self) -> tuple[AffineExpr, ...]:
+        """Reads ``[%i * 64 + %j, 0]``."""
+        return tuple(
+            self.parser.parse_comma_separated_list(self.parser.Delimiter.SQUARE, self.expression)
+        )
+
+    def expression(self) -> AffineExpr:
+        """Reads a sum."""
+        value = self._product()
+        while True:
+            if self.parser.parse_optional_punctuation("+"):
+                value = value + self._product()
+            elif self.parser.parse_optional_punctuation("-"):
+                value = value + self._product() * -1
+            else:
+                return value
+
+    def _product(self) -> AffineExpr:
+        value = self._atom()
+        while True:
+            position = self.parser.pos
+            if self.parser.parse_optional_punctuation("*"):
+                factor = self._atom()
+                if not isinstance(factor, AffineConstantExpr):
+                    value, factor = factor, value
+                if not isinstance(factor, AffineConstantExpr):
+                    self.parser.raise_error(
+                        "a product of two variables is not quasi-affine; one factor must be a "
+                        "constant",
+                        position,
+                        self.parser.pos,
+                    )
+                value = value * factor
+            elif self.parser.parse_optional_keyword("floordiv"):
+                value = value // self._divisor()
+            elif self.parser.parse_optional_keyword("mod"):
+                value = value % self._divisor()
+            else:
+                return value
+
+    def _divisor(self) -> int:
+        position = self.parser.pos
+        divisor = self._atom()
+        if not (isinstance(divisor, AffineConstantExpr) and divisor.value > 0):
+            self.parser.raise_error(
+                "the divisor of an index must be a positive constant", position, self.parser.pos
+            )
+        return divisor.value
+
+    def _atom(self) -> AffineExpr:
+        parser = self.parser
+        if parser.parse_optional_punctuation("("):
+            value = self.expression()
+            parser.parse_punctuation(")")
+            return value
+        if parser.parse_optional_punctuation("-"):
+            return self._atom() * -1
+        constant = parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
+        if constant is not None:
+            return AffineExpr.constant(constant)
+        value = parser.resolve_operand(parser.parse_unresolved_operand(), IndexType())
+        if value not in self.operands:
+            self.operands.append(value)
+        return AffineExpr.dimension(self.operands.index(value))
+
+    def map(self, expressions: Sequence[AffineExpr]) -> AffineMapAttr:
+        """The expressions as one map of the variables met so far."""
+        return AffineMapAttr(AffineMap(len(self.operands), 0, tuple(expressions)))
+
+
+def print_index_list(printer: Printer, map_: AffineMap, operands: Sequence[SSAValue]) -> None:
+    """Prints ``[%i * 64 + %j, 0]``."""
+    with printer.in_square_brackets():
+        for position, expression in enumerate(map_.results):
+            if position:
+                printer.print_string(", ")
+            print_index(printer, expression, operands)
+
+
+def print_index(printer: Printer, expression: AffineExpr, operands: Sequence[SSAValue]) -> None:
+    """Prints ``%i * 64 + %j``."""
+    # The printer gives names as it prints them: the text between them is made first.
+    text = index_text(expression, [f"\0{position}\0" for position in range(len(operands))])
+    for count, part in enumerate(text.split("\0")):
+        if count % 2:
+            printer.print_ssa_value(operands[int(part)])
+        else:
+            printer.print_string(part)
+
+
+def verify_indices(label: str, map_: AffineMap, operands: Sequence[SSAValue]) -> None:
+    """Raises ``VerifyException`` unless ``map_`` is quasi-affine in as many operands."""
+    if map_.num_symbols or map_.num_dims != len(operands):
+        raise VerifyException(
+            f"{label}: its map of indices has {map_.num_dims} dimensions and {map_.num_symbols} "
+            f"symbols; expected {len(operands)} dimensions, one an operand"
+        )
+    for expression in map_.results:
+        for part in expression.dfs():
+            if isinstance(part, AffineBinaryOpExpr) and part.kind in (
+                AffineBinaryOpKind.FloorDiv,
+                AffineBinaryOpKind.CeilDiv,
+                AffineBinaryOpKind.Mod,
+            ):
+                divisor = part.rhs
+                if not (isinstance(divisor, AffineConstantExpr) and divisor.value > 0):
+                    raise VerifyException(
+                        f"{label}: the divisor of an index must be a positive constant"
+                    )

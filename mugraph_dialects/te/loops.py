@@ -1,0 +1,307 @@
+"""Parallel and sequential loops, and conditions on their variables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self
+
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    DenseArrayBase,
+    IndexType,
+    IntegerAttr,
+    StringAttr,
+    UnitAttr,
+    i1,
+    i64,
+)
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineExpr
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import NoTerminator
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.te.indices import IndexReader, print_index, verify_indices
+from mugraph.dialects.te.types import Level
+
+
+class LoopOp(IRDLOperation):
+    """A loop over 0 to ``extent`` - 1, whose body has the number of the iteration."""
+
+    extent = prop_def(IntegerAttr.constr(type=i64))
+    body = region_def("single_block")
+    traits = traits_def(NoTerminator())
+
+    @property
+    def iterations(self) -> int:
+        """How often the body runs."""
+        return self.extent.value.data
+
+    @property
+    def variable(self) -> SSAValue:
+        """The number of the iteration."""
+        return self.body.block.args[0]
+
+    def verify_(self) -> None:
+        """Checks the extent and the variable."""
+        if self.iterations < 1:
+            raise VerifyException(
+                f"'{self.name}' runs {self.iterations} times; it must be 1 or more"
+            )
+        arguments = self.body.block.args
+        if len(arguments) != 1 or arguments[0].type != IndexType():
+            raise VerifyException(f"'{self.name}' has one variable, which is an index")
+
+    def _print_head(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.variable)
+        printer.print_string(f" = {self.iterations}")
+
+    def _print_body(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_region(self.body, print_entry_block_args=False)
+        printer.print_op_attributes(self.attributes)
+
+
+def _loop_body(body: Region | Block) -> Region:
+    return Region(body) if isinstance(body, Block) else body
+
+
+@irdl_op_definition
+class ParOp(LoopOp):
+    """Iterations that are independent of each other, in any order, at once or one after another.
+
+    ``te.par %i = 64 { ... }``.  On entry everything before is done and visible; on exit everything
+    that the iterations did is.  Two iterations never touch the same element with one of them
+    writing: ``--te-check`` rejects it.  A level (``te.par %i = 64 block``) says where all
+    iterations stay: in the threads of one block, the lanes of one ``warp``, one ``thread``, the
+    blocks of one ``cluster`` or of the ``grid``.
+
+    ``te.par %i = 32 fully align 32 block { ... }``: all iterations run at the same time, each on a
+    thread of its own, consecutive ones on consecutive threads, the first on one whose number is a
+    multiple of the alignment, and they run their operators together: instructions of a warp may
+    stand in it, but no other ``fully`` parallel loop.
+    """
+
+    name = "te.par"
+
+    fully = opt_prop_def(UnitAttr)
+    alignment = opt_prop_def(IntegerAttr.constr(type=i64))
+    level = opt_prop_def(StringAttr)
+
+    def __init__(
+        self,
+        extent: int,
+        body: Region | Block,
+        *,
+        fully: bool = False,
+        alignment: int | None = None,
+        level: Level | None = None,
+    ) -> None:
+        super().__init__(
+            properties={
+                "extent": IntegerAttr(extent, i64),
+                "fully": UnitAttr() if fully else None,
+                "alignment": None if alignment is None else IntegerAttr(alignment, i64),
+                "level": None if level is None else StringAttr(str(level)),
+            },
+            regions=[_loop_body(body)],
+        )
+
+    @property
+    def is_fully(self) -> bool:
+        """Whether all iterations run at the same time."""
+        return self.fully is not None
+
+    @property
+    def thread_alignment(self) -> int:
+        """What the first iteration's thread number is a multiple of."""
+        return 1 if self.alignment is None else self.alignment.value.data
+
+    @property
+    def scope(self) -> Level | None:
+        """Where all iterations stay; ``None`` where that is to be decided."""
+        return None if self.level is None else Level(self.level.data)
+
+    def verify_(self) -> None:
+        """Checks the level against those of the loops around, and where ``fully`` may stand."""
+        super().verify_()
+        if self.level is not None and self.level.data not in list(Level):
+            raise VerifyException(
+                f"'te.par': there is no level '{self.level.data}'; there are {', '.join(Level)}"
+            )
+        if self.alignment is not None:
+            if not self.is_fully:
+                raise VerifyException(
+                    "'te.par': only a fully parallel loop has threads in order, which #align is of"
+                )
+            if self.thread_alignment < 1:
+                raise VerifyException("'te.par': #align is of a number of threads, 1 or more")
+        if self.is_fully and self.scope in (Level.GRID, Level.CLUSTER, Level.THREAD):
+            raise VerifyException(
+                f"'te.par': a fully parallel loop runs in a block or in a warp, not in {self.scope}"
+            )
+        for outer in enclosing_loops(self):
+            if not isinstance(outer, ParOp):
+                continue
+            if self.is_fully and outer.is_fully:
+                raise VerifyException("'te.par': no fully parallel loop may stand in another")
+            if outer.scope and self.scope and self.scope.depth < outer.scope.depth:
+                raise VerifyException(
+                    f"'te.par': a loop at level {self.scope} cannot stand in one at level "
+                    f"{outer.scope}, which is narrower"
+                )
+
+    def print(self, printer: Printer) -> None:
+        """Prints the loop."""
+        self._print_head(printer)
+        if self.is_fully:
+            printer.print_string(" fully")
+        if self.alignment is not None:
+            printer.print_string(f" align {self.thread_alignment}")
+        if self.level is not None:
+            printer.print_string(f" {self.level.data}")
+        self._print_body(printer)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        """Parses the loop."""
+        variable = parser.parse_argument(expect_type=False).resolve(IndexType())
+        parser.parse_punctuation("=")
+        extent = parser.parse_integer(allow_boolean=False)
+        fully = parser.parse_optional_keyword("fully") is not None
+        aligned = parser.parse_optional_keyword("align") is not None
+        alignment = parser.parse_integer(allow_boolean=False) if aligned else None
+        level = next((name for name in Level if parser.parse_optional_keyword(name)), None)
+        body = parser.parse_region((variable,))
+        loop = cls(extent, body, fully=fully, alignment=alignment, level=level)
+        loop.attributes |= parser.parse_optional_attr_dict()
+        return loop
+
+
+@irdl_op_definition
+class SeqOp(LoopOp):
+    """Iterations in order, each after the one before: ``te.seq %k = 64 { ... }``."""
+
+    name = "te.seq"
+
+    def __init__(self, extent: int, body: Region | Block) -> None:
+        super().__init__(
+            properties={"extent": IntegerAttr(extent, i64)}, regions=[_loop_body(body)]
+        )
+
+    def print(self, printer: Printer) -> None:
+        """Prints the loop."""
+        self._print_head(printer)
+        self._print_body(printer)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        """Parses the loop."""
+        variable = parser.parse_argument(expect_type=False).resolve(IndexType())
+        parser.parse_punctuation("=")
+        extent = parser.parse_integer(allow_boolean=False)
+        loop = cls(extent, parser.parse_region((variable,)))
+        loop.attributes |= parser.parse_optional_attr_dict()
+        return loop
+
+
+@irdl_op_definition
+class IfOp(IRDLOperation):
+    """Runs its body where all conditions on the induction variables hold.
+
+    ``te.if %i - 1 >= 0, %j mod 2 == 0 { ... }``: each condition is a quasi-affine expression that
+    is at least 0, or equal to 0.
+    """
+
+    name = "te.if"
+
+    indices = var_operand_def(IndexType)
+    map = prop_def(AffineMapAttr)
+    equalities = prop_def(DenseArrayBase.constr(i1))
+    body = region_def("single_block")
+    traits = traits_def(NoTerminator())
+
+    def __init__(
+        self,
+        indices: Sequence[SSAValue],
+        map_: AffineMapAttr,
+        equalities: Sequence[bool],
+        body: Region | Block,
+    ) -> None:
+        super().__init__(
+            operands=[indices],
+            properties={
+                "map": map_,
+                "equalities": DenseArrayBase.from_list(i1, [int(equal) for equal in equalities]),
+            },
+            regions=[_loop_body(body)],
+        )
+
+    def conditions(self) -> list[tuple[AffineExpr, bool]]:
+        """Each expression, and whether it is equal to 0 (or at least 0)."""
+        equal = [bool(value) for value in self.equalities.get_values()]
+        return list(zip(self.map.data.results, equal, strict=True))
+
+    def verify_(self) -> None:
+        """Checks the conditions."""
+        verify_indices("'te.if'", self.map.data, self.indices)
+        if not self.map.data.results or len(self.map.data.results) != len(self.equalities):
+            raise VerifyException("'te.if' has at least one condition, each '>= 0' or '== 0'")
+        if self.body.block.args:
+            raise VerifyException("'te.if': its body has no variables")
+
+    def print(self, printer: Printer) -> None:
+        """Prints the conditions and the body."""
+        for position, (expression, equal) in enumerate(self.conditions()):
+            printer.print_string(", " if position else " ")
+            print_index(printer, expression, self.indices)
+            printer.print_string(" == 0" if equal else " >= 0")
+        printer.print_string(" ")
+        printer.print_region(self.body)
+        printer.print_op_attributes(self.attributes)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        """Parses the conditions and the body."""
+        reader = IndexReader(parser)
+        expressions: list[AffineExpr] = []
+        equalities: list[bool] = []
+
+        def condition() -> None:
+            expressions.append(reader.expression())
+            # `>=` and `==` are two tokens each.
+            equal = parser.parse_optional_punctuation("=") is not None
+            if not equal:
+                parser.parse_punctuation(">")
+            parser.parse_punctuation("=")
+            if parser.parse_integer(allow_boolean=False):
+                parser.raise_error("a condition is '>= 0' or '== 0'")
+            equalities.append(equal)
+
+        parser.parse_comma_separated_list(parser.Delimiter.NONE, condition)
+        body = parser.parse_region()
+        condition_op = cls(reader.operands, reader.map(expressions), equalities, body)
+        condition_op.attributes |= parser.parse_optional_attr_dict()
+        return condition_op
+
+
+def enclosing_loops(op: Operation) -> list[LoopOp]:
+    """The loops around an operator, the innermost first."""
+    loops: list[LoopOp] = []
+    parent = op.parent_op()
+    while parent is not None:
+        if isinstance(parent, LoopOp):
+            loops.append(parent)
+        parent = parent.parent_op()
+    return loops

@@ -1,0 +1,1 @@
+"""Exact analyses of tensor expressions, as sets and relations of integers (isl)."""

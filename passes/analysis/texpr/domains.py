@@ -1,0 +1,196 @@
+"""Iteration domains and accesses of tensor expressions, in the notation of isl.
+
+Everything is quasi-affine with constant extents, so that sets of iterations and elements are
+Presburger sets, of which isl decides emptiness and finds points exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import cast
+
+import islpy as isl
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+)
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.te import (
+    AccessKind,
+    AccessOp,
+    AsmOp,
+    BufferType,
+    Combination,
+    Direction,
+    IfOp,
+    LoopOp,
+)
+
+
+@cache
+def isl_context() -> isl.Context:
+    """The context that all our sets live in."""
+    return isl.Context()
+
+
+def isl_text(expression: AffineExpr, names: Sequence[str]) -> str:
+    """An index expression as isl reads it."""
+    match expression:
+        case AffineConstantExpr():
+            return str(expression.value)
+        case AffineDimExpr():
+            return names[expression.position]
+        case AffineBinaryOpExpr():
+            left, right = isl_text(expression.lhs, names), isl_text(expression.rhs, names)
+            match expression.kind:
+                case AffineBinaryOpKind.Add:
+                    return f"({left} + {right})"
+                case AffineBinaryOpKind.Mul:
+                    return f"({right} * {left})"  # isl wants the constant first
+                case AffineBinaryOpKind.FloorDiv:
+                    return f"floor({left} / {right})"
+                case AffineBinaryOpKind.CeilDiv:
+                    return f"ceil({left} / {right})"
+                case AffineBinaryOpKind.Mod:
+                    return f"({left} mod {right})"
+        case _:
+            raise VerifyException("an index expression has no symbols")
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The loops around an operator, the outermost first, and the conditions that it is under."""
+
+    loops: tuple[LoopOp, ...]
+    conditions: tuple[IfOp, ...]
+
+    def names(self, name: Mapping[SSAValue, str], indices: Sequence[SSAValue]) -> list[str]:
+        """The names of some of the variables."""
+        return [name[value] for value in indices]
+
+    def constraints(self, name: Mapping[SSAValue, str]) -> list[str]:
+        """What holds of the variables, under the names given."""
+        bounds = [f"0 <= {name[loop.variable]} < {loop.iterations}" for loop in self.loops]
+        for condition in self.conditions:
+            names = [name[value] for value in condition.indices]
+            for expression, equal in condition.conditions():
+                bounds.append(f"{isl_text(expression, names)} {'=' if equal else '>='} 0")
+        return bounds
+
+
+def domain_of(op: Operation) -> Domain:
+    """The domain of an operator."""
+    loops: list[LoopOp] = []
+    conditions: list[IfOp] = []
+    parent = op.parent_op()
+    while parent is not None:
+        if isinstance(parent, LoopOp):
+            loops.append(parent)
+        elif isinstance(parent, IfOp):
+            conditions.append(parent)
+        parent = parent.parent_op()
+    return Domain(tuple(reversed(loops)), tuple(reversed(conditions)))
+
+
+@dataclass(frozen=True)
+class Access:
+    """An access to a buffer; without an index, to all of its elements."""
+
+    op: Operation
+    buffer: SSAValue
+    kind: AccessKind
+    combines: Combination | None
+    indices: tuple[SSAValue, ...]
+    expressions: tuple[AffineExpr, ...] | None
+    domain: Domain
+
+    @property
+    def writes(self) -> bool:
+        """Whether the access changes the element."""
+        return self.kind is not AccessKind.READ
+
+    @property
+    def type(self) -> BufferType:
+        """The type of the buffer."""
+        return cast(BufferType, self.buffer.type)
+
+    def conflicts(self, other: Access) -> bool:
+        """Whether the two may not be to the same element in two iterations of a parallel loop.
+
+        Two reads may; so may two reductions, or two atomic operations, of the same kind.
+        """
+        if self.kind is AccessKind.READ and other.kind is AccessKind.READ:
+            return False
+        if self.kind is other.kind and self.kind in (AccessKind.RED, AccessKind.ATOMIC):
+            return self.kind is AccessKind.RED and self.combines != other.combines
+        return True
+
+    def coordinate(self, name: Mapping[SSAValue, str], flat: bool) -> list[str] | None:
+        """The element as isl expressions: one a dimension, or one in row-major order."""
+        if self.expressions is None:
+            return None
+        names = [name[value] for value in self.indices]
+        texts = [isl_text(expression, names) for expression in self.expressions]
+        if not flat or len(texts) == 1:
+            return texts
+        terms: list[str] = []
+        size = 1
+        for text, extent in zip(reversed(texts), reversed(self.type.get_shape()), strict=True):
+            terms.append(f"{size} * {text}")
+            size *= extent
+        return [" + ".join(terms)]
+
+
+def accesses_of(root: Operation) -> list[Access]:
+    """The accesses in an operator, calls inlined and sections folded before."""
+    accesses: list[Access] = []
+    for op in root.walk():
+        match op:
+            case AccessOp():
+                accesses.append(
+                    Access(
+                        op,
+                        op.buffer,
+                        op.kind,
+                        op.combines,
+                        tuple(op.indices),
+                        op.index_map.results,
+                        domain_of(op),
+                    )
+                )
+            case AsmOp():
+                for direction, argument in zip(op.operand_directions, op.arguments, strict=True):
+                    if isinstance(argument.type, BufferType):
+                        kind = AccessKind.READ if direction is Direction.IN else AccessKind.WRITE
+                        accesses.append(Access(op, argument, kind, None, (), None, domain_of(op)))
+            case _:
+                pass
+    return accesses
+
+
+def isl_set(
+    dimensions: Sequence[str], exists: Sequence[str], constraints: Sequence[str]
+) -> isl.Set:
+    """``{ [dimensions] : exists exists : constraints }``."""
+    formula = " and ".join(constraints) or "true"
+    if exists:
+        formula = f"exists ({', '.join(exists)} : {formula})"
+    return isl.Set(f"{{ [{', '.join(dimensions)}] : {formula} }}", isl_context())
+
+
+def first_point(set_: isl.Set) -> list[int] | None:
+    """The lexicographically first point of a bounded set; ``None`` where it is empty."""
+    if set_.is_empty():
+        return None
+    point = set_.lexmin().sample_point()
+    return [
+        point.get_coordinate_val(isl.dim_type.set, position).to_python()
+        for position in range(set_.dim(isl.dim_type.set))
+    ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import AffineMapAttr, ModuleOp
@@ -13,7 +12,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.te import AccessOp, BufferType, CallOp, SectionOp
+from mugraph.dialects.te import AccessOp, CallOp, SectionOp
 from mugraph.dialects.tensor_types import row_major_strides
 
 
@@ -58,7 +57,7 @@ def fold_sections(function: FuncOp) -> None:
 
 def _fold(op: AccessOp | SectionOp, section: SectionOp) -> None:
     variables = list(op.indices)
-    shape = cast(BufferType, section.result.type).get_shape()
+    shape = section.result.type.get_shape()
     coordinate = list(op.index_map.results)
     if len(coordinate) != len(shape):
         coordinate = _coordinate(coordinate[0], shape)

@@ -45,12 +45,9 @@ def read_text(path: str) -> str:
 
 def read_te(text: str, name: str, sizes: Sequence[str]) -> ModuleOp:
     """The module that a `.te` text describes, checked; ``sizes`` are such as ``M=64,N=32``."""
-    from mugraph.passes.te_check import check_module
-    from mugraph.texpr import build_module
+    from mugraph.texpr import read_texpr
 
-    module = build_module(text, name, parse_sizes(sizes))
-    check_module(module)
-    return module
+    return read_texpr(text, name, parse_sizes(sizes))
 
 
 def parse_sizes(texts: Sequence[str]) -> dict[str, int]:

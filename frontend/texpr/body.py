@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import NoReturn
 
@@ -114,7 +114,7 @@ class BodyBuilder:
             fail(node, str(error).removeprefix("Operation does not verify: "))
 
     @contextmanager
-    def _inside(self, block: Block) -> Iterator[None]:
+    def _inside(self, block: Block) -> Generator[None]:
         """Statements go to another block, and names defined there end with it."""
         outer, bindings = self._block, dict(self._bindings)
         self._block = block

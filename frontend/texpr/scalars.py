@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects import math as math_dialect
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, bf16, f16, f32, i1, i32
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, bf16, f16, f32, i1, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mugraph.dialects.te import ELEMENT_TYPES
@@ -89,7 +89,7 @@ def constant(value: int | float, type_: Attribute, emit: Emit) -> SSAValue:
     """A number of a type."""
     if type_ == i32:
         return emit(arith.ConstantOp(IntegerAttr(int(value), i32)))
-    return emit(arith.ConstantOp(FloatAttr(float(value), type_)))  # pyright: ignore[reportArgumentType]
+    return emit(arith.ConstantOp(FloatAttr(float(value), cast(AnyFloat, type_))))
 
 
 def typed(value: Scalar, emit: Emit) -> SSAValue:
@@ -215,9 +215,9 @@ def cast_to(value: Scalar, type_: Attribute, emit: Emit, fail: Fail) -> SSAValue
         return emit(arith.FPToSIOp(widened(value, emit), i32))
     if value.type == i32:
         wide = emit(arith.SIToFPOp(value, f32))
-        return wide if type_ == f32 else emit(arith.TruncFOp(wide, type_))  # pyright: ignore[reportArgumentType]
+        return wide if type_ == f32 else emit(arith.TruncFOp(wide, cast(AnyFloat, type_)))
     wide = widened(value, emit)
-    return wide if type_ == f32 else emit(arith.TruncFOp(wide, type_))  # pyright: ignore[reportArgumentType]
+    return wide if type_ == f32 else emit(arith.TruncFOp(wide, cast(AnyFloat, type_)))
 
 
 def fused_multiply_add(values: Sequence[Scalar], emit: Emit, fail: Fail) -> SSAValue:
@@ -228,4 +228,4 @@ def fused_multiply_add(values: Sequence[Scalar], emit: Emit, fail: Fail) -> SSAV
     operands = [widened(value, emit) for value in operands]
     if any(value.type != f32 for value in operands):
         fail("fma takes floating-point numbers")
-    return emit(math_dialect.FmaOp(*operands))
+    return emit(math_dialect.FmaOp(operands[0], operands[1], operands[2]))

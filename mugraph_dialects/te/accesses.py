@@ -393,7 +393,7 @@ class SectionOp(IRDLOperation):
     def verify_(self) -> None:
         """Checks the start and the extents."""
         verify_indices("'te.section'", self.index_map, self.indices)
-        source, result = cast(BufferType, self.buffer.type), cast(BufferType, self.result.type)
+        source, result = cast(BufferType, self.buffer.type), self.result.type
         if len(self.index_map.results) != len(source.get_shape()):
             raise VerifyException(
                 f"'te.section': a box of {dims(source.get_shape())} starts at "
@@ -437,7 +437,7 @@ class SectionOp(IRDLOperation):
             attributes=place.attributes,
             result_types=[type_],
         )
-        return cast(Self, section)
+        return section
 
 
 def section_type(source: BufferType, shape: Sequence[int]) -> BufferType:

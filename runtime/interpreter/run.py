@@ -35,6 +35,7 @@ from mugraph.runtime.interpreter.arithmetic import (
 from mugraph.runtime.interpreter.dispatch import make_interpreter
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.kernel import KernelFunctions
+from mugraph.runtime.interpreter.texpr import is_texpr, run_texpr
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,9 @@ def run_function(
     With ``level`` "address" scheduled kernels run on bytes, and ``blocks``, ``order`` and
     ``landing`` are as in :func:`execute_by_address`.
 
+    Of a tensor expression the inputs are the parameters but for declared results, and the results
+    are all parameters that the function writes.
+
     Raises ``ExecutionError``, an ``InterpretationError`` whose text is a sentence, where there is
     no such function, precision or level, where an input does not fit, or where the function has an
     operator or an element type that the interpreter does not know.
@@ -95,6 +99,8 @@ def run_function(
         )
     arithmetic = Arithmetic(_precision(precision))
     callee = find_function(module, function)
+    if is_texpr(callee):
+        return list(run_texpr(callee, inputs, precision=arithmetic.precision).outputs.values())
     arguments = _convert_inputs(callee, inputs)
     return _stored(callee, evaluate_function(module, callee, arguments, arithmetic), arithmetic)
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
-import islpy as isl
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
@@ -44,7 +43,7 @@ def find_out_of_bounds(root: Operation) -> OutOfBounds | None:
             extents = shape if len(results) == len(shape) else (type_.elements,)
             found = _check(op, op.buffer, op.indices, results, extents)
         elif isinstance(op, SectionOp):
-            source, result = cast(BufferType, op.buffer.type), cast(BufferType, op.result.type)
+            source, result = cast(BufferType, op.buffer.type), op.result.type
             extents = tuple(
                 whole - part + 1
                 for whole, part in zip(source.get_shape(), result.get_shape(), strict=True)
@@ -95,6 +94,6 @@ def largest_indices(accesses: Sequence[AccessOp]) -> list[int]:
                 [*domain.constraints(name), f"x = {isl_text(expression, names)}"],
             )
             if not values.is_empty():
-                bound = cast(isl.Val, values.dim_max_val(0)).to_python()
+                bound = values.dim_max_val(0).to_python()
                 largest[position] = max(largest[position], int(bound))
     return largest

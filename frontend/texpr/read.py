@@ -1,0 +1,33 @@
+"""Reading `.te` text: a module that has a meaning, or an error at its place in the text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import ParseError
+from xdsl.utils.lexer import Input, Span
+
+from mugraph.passes.te_check import TexprError, check_module
+from mugraph.texpr.build import build_module
+
+
+def read_texpr(text: str, name: str, sizes: Mapping[str, int]) -> ModuleOp:
+    """The module of a `.te` text, without races and accesses out of bounds.
+
+    ``name`` is the file's, ``sizes`` are values of its named sizes.  Raises ``ParseError`` with the
+    place of the first error.
+    """
+    module = build_module(text, name, sizes)
+    try:
+        check_module(module)
+    except TexprError as error:
+        if error.location is None:
+            raise
+        # The rest of the line, since a location has no end.
+        lines = text.splitlines(keepends=True)
+        line, column = error.location.line.data, error.location.column.data
+        start = sum(map(len, lines[: line - 1])) + column - 1
+        end = start + len(lines[line - 1][column - 1 :].split("--")[0].rstrip())
+        raise ParseError(Span(start, end, Input(text, name)), error.message) from error
+    return module

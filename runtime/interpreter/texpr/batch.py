@@ -1,0 +1,97 @@
+"""Many iterations of a tensor expression at once: their variables, values and buffers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+)
+
+from mugraph.runtime.interpreter.arithmetic import Array
+
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Storage:
+    """The contents of a buffer, one row for each time that it was made."""
+
+    elements: Array
+    """``[copies, elements]`` in row-major order of the coordinates."""
+    written: npt.NDArray[np.bool_]
+    """Which elements have contents."""
+    shape: tuple[int, ...]
+
+
+@dataclass
+class Batch:
+    """``count`` iterations that run together.
+
+    Each has a row of numbers, for every value, and belongs to one iteration of ``parent``.
+    """
+
+    count: int
+    parent: Batch | None = None
+    parents: Rows | None = None
+    """The iteration of the parent that each belongs to; ``None`` where they are the same."""
+    lanes: int | None = None
+    """In a fully parallel loop its extent: as many neighbours run together."""
+    values: dict[SSAValue, Array] = field(default_factory=dict[SSAValue, Array])
+    buffers: dict[SSAValue, tuple[Storage, Rows]] = field(
+        default_factory=dict[SSAValue, tuple[Storage, Rows]]
+    )
+
+    def value(self, value: SSAValue) -> Array:
+        """The number that each iteration has for a value."""
+        known = self.values.get(value)
+        if known is None:
+            if self.parent is None:
+                raise KeyError(value)
+            known = self._chosen(self.parent.value(value))
+            self.values[value] = known
+        return known
+
+    def buffer(self, value: SSAValue) -> tuple[Storage, Rows]:
+        """A buffer, and which of its copies each iteration has."""
+        known = self.buffers.get(value)
+        if known is None:
+            if self.parent is None:
+                raise KeyError(value)
+            storage, rows = self.parent.buffer(value)
+            known = storage, self._chosen(rows)
+            self.buffers[value] = known
+        return known
+
+    def _chosen(self, values: Array) -> Array:
+        return values if self.parents is None else values[self.parents]
+
+    def index(self, expression: AffineExpr, operands: list[SSAValue]) -> Rows:
+        """An index expression in each iteration."""
+        match expression:
+            case AffineConstantExpr():
+                return np.full(self.count, expression.value, np.int64)
+            case AffineDimExpr():
+                return self.value(operands[expression.position])
+            case AffineBinaryOpExpr(kind=kind, lhs=lhs, rhs=rhs):
+                left, right = self.index(lhs, operands), self.index(rhs, operands)
+                match kind:
+                    case AffineBinaryOpKind.Add:
+                        return left + right
+                    case AffineBinaryOpKind.Mul:
+                        return left * right
+                    case AffineBinaryOpKind.FloorDiv:
+                        return left // right
+                    case AffineBinaryOpKind.CeilDiv:
+                        return -(-left // right)
+                    case AffineBinaryOpKind.Mod:
+                        return left % right
+            case _:
+                raise TypeError(f"no index expression: {expression}")

@@ -1,0 +1,178 @@
+"""What PTX instructions compute on the numbers of a warp, or of one thread."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from mugraph.dialects.cute.atoms import mma_atom
+from mugraph.dialects.cute.atoms.mma import MmaAtom
+from mugraph.dialects.cute.errors import LayoutError
+from mugraph.dialects.te import AsmOp
+from mugraph.runtime.interpreter.arithmetic import Array
+from mugraph.runtime.interpreter.errors import ExecutionError
+from mugraph.runtime.interpreter.texpr.numbers import multiply_add, reciprocal_root
+
+WARP = 32
+
+Registers = Array
+"""``[iterations, elements]``: what each iteration holds in an operand."""
+
+
+def execute_asm(op: AsmOp, operands: Sequence[Registers], lanes: int | None) -> dict[int, Array]:
+    """What an instruction leaves in the operands that it writes, by their number.
+
+    ``lanes`` is the extent of the fully parallel loop around, if there is one.  Raises
+    ``ExecutionError`` for an instruction that the interpreter does not know, and for one of a warp
+    where no warp is together.
+    """
+    order, literals = _operands_of(op)
+    given = [operands[position] for position in order]
+    name = op.instruction
+    if name.startswith("mma.sync."):
+        result = _mma(name, _warps(name, given, lanes))
+    elif name.startswith("shfl.sync."):
+        result = _shuffle(name, _warps(name, given, lanes), literals)
+    else:
+        function = _OF_ONE_THREAD.get(_without_modifiers(name))
+        if function is None:
+            raise ExecutionError(
+                f"the interpreter does not know the instruction {name}; it knows "
+                f"mma.sync, shfl.sync, {', '.join(_OF_ONE_THREAD)}"
+            )
+        result = function(*given[1:])
+    written = operands[order[0]]
+    return {order[0]: np.asarray(result).reshape(written.shape).astype(written.dtype)}
+
+
+def _operands_of(op: AsmOp) -> tuple[list[int], list[int]]:
+    """The operands of the instruction in order, and the numbers that stand behind them."""
+    text = op.template.strip().removesuffix(";")
+    if ";" in text or "{" in text.replace("{%", "").replace("%}", ""):
+        raise ExecutionError(
+            f"the interpreter runs inline PTX of one instruction, not '{op.text.data}'"
+        )
+    places: list[int] = []
+    literals: list[int] = []
+    for part in text[len(op.instruction) :].split(","):
+        word = part.strip(" {}")
+        if word.startswith("%"):
+            places.append(int(word[1:]))
+        elif word:
+            literals.append(int(word, 0))
+    if not places:
+        raise ExecutionError(f"the interpreter cannot execute '{op.text.data}'")
+    return places, literals
+
+
+def _warps(name: str, operands: Sequence[Registers], lanes: int | None) -> list[Registers]:
+    """The operands as ``[warps, 32, elements]``."""
+    if lanes is None or lanes % WARP or operands[0].shape[0] % lanes:
+        raise ExecutionError(
+            f"{name} is an instruction of a warp: it stands in a 'fully par' of a multiple of 32 "
+            "iterations, and all of them come to it"
+        )
+    return [operand.reshape(-1, WARP, operand.shape[1]) for operand in operands]
+
+
+# Instructions of a warp.
+
+_MMA = re.compile(r"mma\.sync\.aligned\.m(\d+)n(\d+)k(\d+)\.row\.col\.(\w+)\.(\w+)\.(\w+)\.(\w+)")
+
+
+@cache
+def _mma_atom(name: str) -> MmaAtom:
+    match = _MMA.fullmatch(name)
+    if match is None:
+        raise ExecutionError(f"the interpreter does not know the instruction {name}")
+    m, n, k, *types = match.groups()
+    atom = f"SM80_{m}x{n}x{k}_{''.join(types).upper()}_TN"
+    try:
+        return mma_atom(atom)
+    except LayoutError as error:
+        raise ExecutionError(f"the interpreter does not know the instruction {name}") from error
+
+
+def _mma(name: str, operands: Sequence[Registers]) -> Registers:
+    atom = _mma_atom(name)
+    if len(operands) != 4:
+        raise ExecutionError(f"{name} has operands d, a, b, c, not {len(operands)}")
+    wide = np.float64 if operands[0].dtype == np.float64 else np.float32
+    a, b, c = (
+        _matrix(name, atom, letter, operand.astype(wide))
+        for letter, operand in zip("ABC", operands[1:], strict=True)
+    )
+    d = a @ b.swapaxes(1, 2) + c
+    return d.swapaxes(1, 2).reshape(d.shape[0], -1)[:, _fragment(atom, "C")]
+
+
+@cache
+def _fragment(atom: MmaAtom, letter: str) -> Any:
+    """For each lane and value its place in the column-major tile."""
+    layout = atom.layout(letter)
+    values = layout.size() // WARP
+    return np.array([[layout(lane + WARP * v) for v in range(values)] for lane in range(WARP)])
+
+
+def _matrix(name: str, atom: MmaAtom, letter: str, registers: Registers) -> Array:
+    places = _fragment(atom, letter)
+    if registers.shape[2] != places.shape[1]:
+        raise ExecutionError(
+            f"{name}: each thread holds {places.shape[1]} elements of {letter}, not "
+            f"{registers.shape[2]}"
+        )
+    rows, columns = atom.tile_shape(letter)
+    tile = np.empty((registers.shape[0], rows * columns), registers.dtype)
+    tile[:, places] = registers
+    return tile.reshape(-1, columns, rows).swapaxes(1, 2)
+
+
+def _shuffle(name: str, operands: Sequence[Registers], literals: Sequence[int]) -> Registers:
+    """``shfl.sync.MODE.b32 d, a, distance, clamp, mask`` of a whole warp."""
+    mode = name.split(".")[2]
+    if len(operands) != 2 or len(literals) != 3 or mode not in ("bfly", "down", "up", "idx"):
+        raise ExecutionError(f"the interpreter runs {name} d, a, distance, clamp, mask")
+    lane = np.arange(WARP)
+    distance = literals[0]
+    source = {
+        "bfly": lane ^ distance,
+        "down": lane + distance,
+        "up": lane - distance,
+        "idx": np.full(WARP, distance % WARP),
+    }[mode]
+    source = np.where((source < 0) | (source >= WARP), lane, source)
+    return operands[1][:, source]
+
+
+# Instructions of one thread.
+
+
+def _reciprocal(x: Array) -> Array:
+    return 1 / x
+
+
+def _without_modifiers(name: str) -> str:
+    return name.split(".")[0] + "." + name.split(".")[-1]
+
+
+_OF_ONE_THREAD: dict[str, Callable[..., Any]] = {
+    "ex2.f32": np.exp2,
+    "lg2.f32": np.log2,
+    "rcp.f32": _reciprocal,
+    "rsqrt.f32": reciprocal_root,
+    "sqrt.f32": np.sqrt,
+    "tanh.f32": np.tanh,
+    "mov.f32": np.copy,
+    "mov.b32": np.copy,
+    "add.f32": np.add,
+    "mul.f32": np.multiply,
+    "fma.f32": multiply_add,
+    "max.f32": np.fmax,
+    "min.f32": np.fmin,
+    "add.s32": np.add,
+}
+"""By name and type, without the modifiers between."""

@@ -1,0 +1,294 @@
+"""Runs functions of the ``te`` dialect."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import singledispatchmethod
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from mugraph.dialects import te
+from mugraph.dialects.tensor_types import value_label
+from mugraph.passes.te_inline import fold_sections, inline_calls
+from mugraph.runtime.interpreter.arithmetic import Array, Precision
+from mugraph.runtime.interpreter.errors import ExecutionError
+from mugraph.runtime.interpreter.texpr.batch import Batch, Rows, Storage
+from mugraph.runtime.interpreter.texpr.instructions import execute_asm
+from mugraph.runtime.interpreter.texpr.numbers import compute, dtype_of
+
+_MOST_GROUPS = 3
+"""Into how many groups the iterations of a parallel loop are dealt at most."""
+
+
+@dataclass(frozen=True)
+class TexprExecution:
+    """What a function left in its buffers."""
+
+    outputs: dict[str, Array]
+    """The contents of each parameter that the function writes, by its name."""
+    anchors: list[Array]
+    """What each ``te.anchor`` observed, in the order of the text; sorted, as order is free."""
+
+
+def is_texpr(function: FuncOp) -> bool:
+    """Whether a function is a tensor expression: it takes buffers."""
+    return any(isinstance(type_, te.BufferType) for type_ in function.function_type.inputs)
+
+
+def parameter_names(function: FuncOp) -> list[str]:
+    """The names of the parameters."""
+    return [
+        argument.name_hint or f"arg{position}"
+        for position, argument in enumerate(function.body.block.args)
+    ]
+
+
+def is_result(function: FuncOp, position: int) -> bool:
+    """Whether a parameter is the declared result, which holds nothing before."""
+    attributes = function.arg_attrs
+    return attributes is not None and te.RESULT in attributes.data[position].data
+
+
+def run_texpr(
+    function: FuncOp,
+    inputs: Sequence[Array],
+    *,
+    precision: Precision = Precision.STORAGE,
+    seed: int | None = 0,
+) -> TexprExecution:
+    """Runs a function on the contents of its parameters, declared results left out.
+
+    A parallel loop deals its iterations at random into groups; the groups run one after another,
+    the iterations of a group together, a statement at a time, in random order: some of the orders
+    that the language allows.  Without a ``seed`` all iterations run together, in order.  Reading
+    what was never written, and leaving a buffer, raise ``ExecutionError``.
+
+    ``precision``: "storage" computes in the types of the program, "float64" computes everything but
+    integers in float64 and rounds nothing.
+    """
+    original = function
+    function = function.clone()
+    inline_calls(function, original)
+    fold_sections(function)
+    runner = _Runner(precision, None if seed is None else np.random.default_rng(seed))
+    batch = Batch(1)
+    given = iter(inputs)
+    names = parameter_names(function)
+    takes = sum(not is_result(function, position) for position in range(len(names)))
+    label = f"function @{function.sym_name.data}"
+    if len(inputs) != takes:
+        raise ExecutionError(f"{label} takes {takes} arguments, got {len(inputs)}")
+    for position, argument in enumerate(function.body.block.args):
+        type_ = cast(te.BufferType, argument.type)
+        storage = runner.storage(type_, 1)
+        if not is_result(function, position):
+            value = np.asarray(next(given))
+            if value.size != type_.elements:
+                raise ExecutionError(
+                    f"{names[position]} of {label} has {type_.elements} elements, got an array of "
+                    f"{value.size}"
+                )
+            storage.elements[0] = value.reshape(-1).astype(storage.elements.dtype)
+            storage.written[:] = True
+        batch.buffers[argument] = storage, np.zeros(1, np.int64)
+    with np.errstate(all="ignore"):
+        runner.block(function.body.block, batch)
+    written = {
+        argument
+        for op in function.walk()
+        for argument in op.operands
+        if (isinstance(op, te.AccessOp) and op.kind is not te.AccessKind.READ)
+    }
+    outputs: dict[str, Array] = {}
+    for name, argument in zip(names, function.body.block.args, strict=True):
+        if argument in written:
+            storage, _ = batch.buffer(argument)
+            outputs[name] = storage.elements[0].reshape(storage.shape)
+    anchors = [op for op in function.walk() if isinstance(op, te.AnchorOp)]
+    return TexprExecution(outputs, [np.sort(runner.observed(op)) for op in anchors])
+
+
+class _Runner:
+    def __init__(self, precision: Precision, generator: np.random.Generator | None) -> None:
+        self._precision = precision
+        self._generator = generator
+        self._observed: dict[te.AnchorOp, list[Array]] = {}
+
+    def observed(self, op: te.AnchorOp) -> Array:
+        """All that an anchor observed."""
+        return np.concatenate(self._observed.get(op, [np.zeros(0)]))
+
+    def storage(self, type_: te.BufferType, copies: int) -> Storage:
+        """Buffers without contents."""
+        dtype = dtype_of(type_.element_type, self._precision)
+        elements = np.full((copies, type_.elements), 0 if dtype.kind == "i" else math.nan, dtype)
+        return Storage(elements, np.zeros(elements.shape, np.bool_), type_.get_shape())
+
+    def block(self, block: Block, batch: Batch) -> None:
+        """Runs the operators of a block in order."""
+        for op in block.ops:
+            self._run(op, batch)
+
+    @singledispatchmethod
+    def _run(self, op: Operation, batch: Batch) -> None:
+        operands = [batch.value(operand) for operand in op.operands]
+        if len(op.results) != 1:
+            raise ExecutionError(f"'{op.name}' cannot be executed by the interpreter yet")
+        batch.values[op.results[0]] = compute(op, operands, batch.count, self._precision)
+
+    @_run.register
+    def _(self, op: ReturnOp, batch: Batch) -> None:
+        pass
+
+    # Loops.
+
+    @_run.register
+    def _(self, op: te.ParOp, batch: Batch) -> None:
+        count, extent = batch.count, op.iterations
+        points = np.arange(count * extent)
+        if op.is_fully or self._generator is None:
+            groups = [points]
+        else:
+            self._generator.shuffle(points)
+            cuts = np.sort(self._generator.integers(0, len(points) + 1, _MOST_GROUPS - 1))
+            groups = np.split(points, cuts)
+        for group in groups:
+            if len(group):
+                lanes = extent if op.is_fully else batch.lanes
+                inner = Batch(len(group), batch, group // extent, lanes)
+                inner.values[op.variable] = group % extent
+                self.block(op.body.block, inner)
+
+    @_run.register
+    def _(self, op: te.SeqOp, batch: Batch) -> None:
+        for iteration in range(op.iterations):
+            inner = Batch(batch.count, batch, None, batch.lanes)
+            inner.values[op.variable] = np.full(batch.count, iteration, np.int64)
+            self.block(op.body.block, inner)
+
+    @_run.register
+    def _(self, op: te.IfOp, batch: Batch) -> None:
+        holds = np.ones(batch.count, np.bool_)
+        for expression, equal in op.conditions():
+            value = batch.index(expression, list(op.indices))
+            holds &= (value == 0) if equal else (value >= 0)
+        rows = np.flatnonzero(holds)
+        if len(rows):
+            together = batch.lanes if len(rows) == batch.count else None
+            self.block(op.body.block, Batch(len(rows), batch, rows, together))
+
+    # Buffers.
+
+    @_run.register
+    def _(self, op: te.NewOp, batch: Batch) -> None:
+        storage = self.storage(op.result.type, batch.count)
+        batch.buffers[op.result] = storage, np.arange(batch.count)
+
+    def _place(self, op: te.AccessOp, batch: Batch) -> tuple[Storage, Rows, Rows]:
+        storage, rows = batch.buffer(op.buffer)
+        operands = list(op.indices)
+        indices = [batch.index(expression, operands) for expression in op.index_map.results]
+        shape = storage.shape if len(indices) == len(storage.shape) else (math.prod(storage.shape),)
+        flat = np.zeros(batch.count, np.int64)
+        for index, extent in zip(indices, shape, strict=True):
+            outside = (index < 0) | (index >= extent)
+            if outside.any():
+                first = int(np.argmax(outside))
+                raise ExecutionError(
+                    f"'{op.name}': {_name(op.buffer)} is accessed at index {index[first]}"
+                    f"{self._where(op, batch, first)}; it has elements from 0 to {extent - 1}"
+                )
+            flat = flat * extent + index
+        return storage, rows, flat
+
+    def _where(self, op: Operation, batch: Batch, row: int) -> str:
+        loops = reversed(te.enclosing_loops(op))
+        values = [f"{_name(loop.variable)} = {batch.value(loop.variable)[row]}" for loop in loops]
+        return f" where {', '.join(values)}" if values else ""
+
+    def _read(self, op: te.AccessOp, batch: Batch, storage: Storage, rows: Rows, at: Rows) -> Array:
+        missing = ~storage.written[rows, at]
+        if missing.any():
+            first = int(np.argmax(missing))
+            raise ExecutionError(
+                f"'{op.name}' reads {_name(op.buffer)}[{at[first]}]"
+                f"{self._where(op, batch, first)}, which nothing has written"
+            )
+        return storage.elements[rows, at]
+
+    @_run.register
+    def _(self, op: te.ViewOp, batch: Batch) -> None:
+        storage, rows, at = self._place(op, batch)
+        batch.values[op.result] = self._read(op, batch, storage, rows, at)
+
+    @_run.register
+    def _(self, op: te.BindOp, batch: Batch) -> None:
+        storage, rows, at = self._place(op, batch)
+        storage.elements[rows, at] = batch.value(op.value)
+        storage.written[rows, at] = True
+
+    @_run.register
+    def _(self, op: te.RedOp, batch: Batch) -> None:
+        storage, rows, at = self._place(op, batch)
+        self._read(op, batch, storage, rows, at)
+        _COMBINE[op.combines].at(storage.elements, (rows, at), batch.value(op.value))
+
+    @_run.register
+    def _(self, op: te.AtomicOp, batch: Batch) -> None:
+        storage, rows, at = self._place(op, batch)
+        self._read(op, batch, storage, rows, at)
+        value = batch.value(op.value)
+        before = np.empty_like(value)
+        combine = _COMBINE[op.combines]
+        order = np.arange(batch.count)
+        if self._generator is not None:
+            self._generator.shuffle(order)
+        for row in order:
+            place = rows[row], at[row]
+            before[row] = storage.elements[place]
+            storage.elements[place] = combine(before[row], value[row])
+        batch.values[op.result] = before
+
+    @_run.register
+    def _(self, op: te.AnchorOp, batch: Batch) -> None:
+        self._observed.setdefault(op, []).append(batch.value(op.value))
+
+    @_run.register
+    def _(self, op: te.IndexValueOp, batch: Batch) -> None:
+        value = batch.index(op.expression, list(op.indices))
+        batch.values[op.result] = value.astype(np.int32)
+
+    @_run.register
+    def _(self, op: te.AsmOp, batch: Batch) -> None:
+        operands: list[Array] = []
+        for direction, argument in zip(op.operand_directions, op.arguments, strict=True):
+            if not isinstance(argument.type, te.BufferType):
+                operands.append(batch.value(argument)[:, np.newaxis])
+                continue
+            storage, rows = batch.buffer(argument)
+            if direction is not te.Direction.OUT and not storage.written[rows].all():
+                raise ExecutionError(
+                    f"'te.asm' {op.instruction} reads {_name(argument)}, which nothing has written "
+                    "in whole"
+                )
+            operands.append(storage.elements[rows])
+        for position, value in execute_asm(op, operands, batch.lanes).items():
+            storage, rows = batch.buffer(op.arguments[position])
+            storage.elements[rows] = value
+            storage.written[rows] = True
+
+
+_COMBINE: dict[te.Combination, Any] = {
+    te.Combination.ADD: np.add,
+    te.Combination.MAX: np.maximum,
+    te.Combination.MIN: np.minimum,
+}
+
+
+def _name(value: SSAValue) -> str:
+    return value.name_hint or value_label(value)

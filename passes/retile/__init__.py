@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, f16, f32
 from xdsl.passes import ModulePass
 
 from mugraph.dialects.functions import mugraphs_of
@@ -15,10 +15,14 @@ from mugraph.passes.retile.dimensions import find_dimensions
 from mugraph.passes.retile.errors import RetileError
 from mugraph.passes.retile.partition import Request, choose_partition, require_same_function
 from mugraph.passes.retile.rewrite import apply_partition
+from mugraph.passes.retile.split import split_loop
+
+PART_TYPES = {"f32": f32, "f16": f16}
+"""The types in which parts of sums may be stored."""
 
 
 def retile(graph: CustomizedOp, request: Request) -> None:
-    """Repartitions a threadblock graph.
+    """Repartitions a threadblock graph; a request for a split makes two of it.
 
     Raises :class:`RetileError` where the result would be another function.
     """
@@ -26,6 +30,8 @@ def retile(graph: CustomizedOp, request: Request) -> None:
     partition = choose_partition(space, request)
     require_same_function(space, partition)
     apply_partition(space, partition)
+    if request.split > 1:
+        split_loop(graph, request.split, PART_TYPES[request.parts])
 
 
 def chosen_graphs(module: ModuleOp, function: str, kernel: int) -> Sequence[CustomizedOp]:
@@ -62,6 +68,11 @@ class RetilePass(ModulePass):
     by the grid, those that are summed over, and whose parts reach an accumulator through linear
     operators only, by the loop.  What would change the function is an error.
 
+    ``split`` divides the for-loop over that many blocks along one more axis of the grid, after the
+    other changes: ``forloop`` counts the iterations of all of them.  Each stores what it has
+    accumulated, in fp32 unless ``parts=f16``, and a second kernel adds the parts up and does what
+    came after the loop.
+
     ``function`` and ``kernel`` (counted from 0 in each function) choose one; default is all.
     Pre-condition: tiles have no layouts, so it stands before ``--resolve-layout``.
 
@@ -88,11 +99,18 @@ class RetilePass(ModulePass):
     along: tuple[int, ...] | None = None
     forloop: int | None = None
     block: tuple[int, ...] | None = None
+    split: int = 1
+    parts: str = "f32"
     function: str = ""
     kernel: int = -1
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Repartitions the chosen kernels."""
-        request = Request(self.grid, self.along, self.forloop, self.block)
+        if self.parts not in PART_TYPES:
+            raise RetileError(
+                f"--retile: unknown type '{self.parts}' of parts; expected one of "
+                f"{', '.join(PART_TYPES)}"
+            )
+        request = Request(self.grid, self.along, self.forloop, self.block, self.split, self.parts)
         for graph in chosen_graphs(op, self.function, self.kernel):
             retile(graph, request)

@@ -58,6 +58,10 @@ class Request:
     along: tuple[int, ...] | None = None
     forloop: int | None = None
     block: tuple[int, ...] | None = None
+    split: int = 1
+    """Over how many blocks the loop is divided."""
+    parts: str = "f32"
+    """The type in which they store their parts of sums."""
 
 
 def partition_of(space: TileSpace) -> Partition:

@@ -14,7 +14,7 @@ from mugraph.passes.retile import RetileError, retile
 from mugraph.passes.retile.partition import Request
 
 SEED = 3
-ATTEMPTS = 8
+ATTEMPTS = 12
 
 
 def graphs_of(module: ModuleOp) -> list[CustomizedOp]:
@@ -23,15 +23,23 @@ def graphs_of(module: ModuleOp) -> list[CustomizedOp]:
 
 
 def draw_request(chooser: random.Random, graph: CustomizedOp) -> Request:
-    """Another grid, for-loop or block, or several of them."""
-    grid = [chooser.choice((extent, 1, 2, 3, 4, 2 * extent)) for extent in graph.grid_dim]
-    along = [chooser.choice((-1, -1, 0, 1)) for _ in grid]
-    return Request(
-        grid=tuple(grid) if chooser.random() < 0.7 else None,
-        along=tuple(along) if chooser.random() < 0.5 else None,
-        forloop=chooser.choice((1, 2, 3, 4, 8)) if chooser.random() < 0.6 else None,
-        block=(chooser.choice((32, 64, 96, 256)),) if chooser.random() < 0.3 else None,
-    )
+    """Another grid, for-loop or block, or a split."""
+    change = chooser.choice(("grid", "along", "forloop", "block", "split", "split"))
+    grid = [chooser.choice((extent, 1, 2, 3, 2 * extent)) for extent in graph.grid_dim]
+    along = tuple(chooser.choice((-1, 0, 1)) for _ in grid)
+    splits, iterations = chooser.choice((2, 3, 4)), chooser.choice((1, 2))
+    match change:
+        case "grid":
+            return Request(grid=tuple(grid))
+        case "along":
+            return Request(grid=tuple(grid), along=along)
+        case "forloop":
+            return Request(forloop=chooser.choice((1, 2, 3, 4, 6, 8)))
+        case "block":
+            return Request(block=(chooser.choice((32, 64, 96, 256)),))
+        case _:
+            forloop = chooser.choice((None, splits * iterations))
+            return Request(forloop=forloop, split=splits)
 
 
 def retiled_at_random(text: str, seed: int) -> ModuleOp | None:
@@ -39,7 +47,8 @@ def retiled_at_random(text: str, seed: int) -> ModuleOp | None:
     chooser = random.Random(seed)
     module = parse(text)
     changed = False
-    for index in range(len(graphs_of(module))):
+    # From the last on: a split adds kernels after its own.
+    for index in reversed(range(len(graphs_of(module)))):
         for _ in range(ATTEMPTS):
             candidate = module.clone()
             graph = graphs_of(candidate)[index]

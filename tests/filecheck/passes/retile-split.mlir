@@ -1,0 +1,34 @@
+// RUN: mg-opt --retile="forloop=8 split=4" %s | filecheck %s
+
+// Each of four blocks along the new axis z accumulates over two iterations and stores what it has,
+// the four parts one after the other along dimension 0; the second kernel has one an iteration.
+
+// CHECK-LABEL: func.func @attention
+// CHECK:      %n_parts, %l_parts = kn.customized %q, %k, %v grid [2, 2, 4] block [64, 1, 1] forloop 2 {
+// CHECK:        %sk = tb.input %dk imap [0, -1, 2] fordim 2
+// CHECK-NEXT:   %sv = tb.input %dv imap [0, -1, 1] fordim 1
+// CHECK:        %n = tb.forloop_accum none %p : !tb.stensor<1x16x16xf16> -> !tb.stensor<1x16x16xf32>
+// CHECK-NEXT:   %l = tb.forloop_accum sum %e : !tb.stensor<1x16x16xf16> -> !tb.stensor<1x16x1xf32>
+// CHECK-NEXT:   tb.output %n omap [0, 1, 0] : !tb.stensor<1x16x16xf32> -> tensor<8x32x16xf32>
+// CHECK-NEXT:   tb.output %l omap [0, 1, 0] : !tb.stensor<1x16x1xf32> -> tensor<8x32x1xf32>
+// CHECK:      %o = kn.customized %n_parts, %l_parts grid [2, 2, 1] block [64, 1, 1] forloop 4 {
+// CHECK:        %n_part = tb.input %n_parts_1 imap [0, 1, -1] fordim 0 : tensor<8x32x16xf32> -> !tb.stensor<1x16x16xf32>
+// CHECK-NEXT:   %n = tb.forloop_accum none %n_part : !tb.stensor<1x16x16xf32> -> !tb.stensor<1x16x16xf16>
+// CHECK:        %l = tb.forloop_accum none %l_part
+// CHECK-NEXT:   %r = tb.div %n, %l
+func.func @attention(%q: tensor<2x32x16xf16>, %k: tensor<2x16x128xf16>, %v: tensor<2x128x16xf16>) -> tensor<2x32x16xf16> {
+  %o = kn.customized %q, %k, %v grid [2, 2, 1] block [64, 1, 1] forloop 4 {
+  ^bb0(%dq: tensor<2x32x16xf16>, %dk: tensor<2x16x128xf16>, %dv: tensor<2x128x16xf16>):
+    %sq = tb.input %dq imap [0, 1, -1] : tensor<2x32x16xf16> -> !tb.stensor<1x16x16xf16>
+    %sk = tb.input %dk imap [0, -1, -1] fordim 2 : tensor<2x16x128xf16> -> !tb.stensor<1x16x32xf16>
+    %sv = tb.input %dv imap [0, -1, -1] fordim 1 : tensor<2x128x16xf16> -> !tb.stensor<1x32x16xf16>
+    %s = tb.matmul %sq, %sk : (!tb.stensor<1x16x16xf16>, !tb.stensor<1x16x32xf16>) -> !tb.stensor<1x16x32xf16>
+    %e = tb.exp %s : !tb.stensor<1x16x32xf16> -> !tb.stensor<1x16x32xf16>
+    %p = tb.matmul %e, %sv : (!tb.stensor<1x16x32xf16>, !tb.stensor<1x32x16xf16>) -> !tb.stensor<1x16x16xf16>
+    %n = tb.forloop_accum none %p : !tb.stensor<1x16x16xf16> -> !tb.stensor<1x16x16xf16>
+    %l = tb.forloop_accum sum %e : !tb.stensor<1x16x32xf16> -> !tb.stensor<1x16x1xf16>
+    %r = tb.div %n, %l : (!tb.stensor<1x16x16xf16>, !tb.stensor<1x16x1xf16>) -> !tb.stensor<1x16x16xf16>
+    tb.output %r omap [0, 1, -1] : !tb.stensor<1x16x16xf16> -> tensor<2x32x16xf16>
+  } : (tensor<2x32x16xf16>, tensor<2x16x128xf16>, tensor<2x128x16xf16>) -> tensor<2x32x16xf16>
+  func.return %o : tensor<2x32x16xf16>
+}

@@ -136,14 +136,23 @@ def _(op: sched.AllocOp, printer: KernelPrinter) -> None:
 
 
 def atom_of(mma: TiledMmaAttr) -> str:
-    """The class of an instruction in the runtime; refuses instructions that it lacks."""
-    is_printed = mma.atom in PRODUCT_ATOMS or is_of_warpgroups(mma_atom(mma.atom))
-    if not is_printed or mma.thr_layout[2] != 1:
+    """The class of an instruction in the runtime, and the warps along k if there are several.
+
+    Refuses instructions that the runtime lacks.
+    """
+    if mma.atom not in PRODUCT_ATOMS and not is_of_warpgroups(mma_atom(mma.atom)):
         raise CodegenError(
-            f"the CUDA target's matrix products use {', '.join(sorted(PRODUCT_ATOMS))}, with one "
-            f"warp along k; it cannot print {mma} yet"
+            f"the CUDA target's matrix products use {', '.join(sorted(PRODUCT_ATOMS))}; it cannot "
+            f"print {mma} yet"
         )
-    return f"atoms::{mma.atom}"
+    has_one_along_k = mma_atom(mma.atom).is_scalar or is_of_warpgroups(mma_atom(mma.atom))
+    if has_one_along_k and mma.thr_layout[2] != 1:
+        raise CodegenError(
+            "the CUDA target's products by single threads or by groups of warps have one of them "
+            f"along k; it cannot print {mma}"
+        )
+    along_k = f", {mma.thr_layout[2]}" if mma.thr_layout[2] > 1 else ""
+    return f"atoms::{mma.atom}{along_k}"
 
 
 def fragment_class(type_: sched.FragmentType) -> str:
@@ -152,7 +161,7 @@ def fragment_class(type_: sched.FragmentType) -> str:
     mma = type_.tiled_mma
     if mma is not None:
         atom = atom_of(mma)
-        warps_m, warps_n, _ = mma.thr_layout
+        warps_m, warps_n = mma.thr_layout[:2]
         return f"tb::MmaFragment<{warps_m}, {warps_n}, {shape[-2]}, {shape[-1]}, {atom}>"
     partition = type_.partition
     if partition is None:
@@ -213,7 +222,12 @@ def _(op: sched.BarrierOp, printer: KernelPrinter) -> None:
 
 
 def partition_of(
-    op: sched.CopyOp | sched.ElementwiseOp | sched.MaskOp | sched.ReduceOp | sched.MoveOp,
+    op: sched.CopyOp
+    | sched.ElementwiseOp
+    | sched.MaskOp
+    | sched.ReduceOp
+    | sched.MoveOp
+    | sched.SumPartsOp,
     printer: KernelPrinter,
 ) -> LinearPartition:
     """Who does what of an operation; the headers count on every thread of the block."""
@@ -427,7 +441,7 @@ def _(op: sched.MmaOp, printer: KernelPrinter) -> None:
     if mma is None:
         raise CodegenError(f"{op_label(op)}: the accumulator is not a tensor-core fragment")
     atom = atom_of(mma)
-    warps_m, warps_n, _ = mma.thr_layout
+    warps_m, warps_n = mma.thr_layout[:2]
     flags = "".join("true, " if flag else "false, " for flag in op.ldmatrix)
     kind, flags = ("ScalarMatmul", "") if mma_atom(mma.atom).is_scalar else ("Matmul", flags)
     writer = printer.writer
@@ -464,6 +478,8 @@ def _(op: sched.StoreOp, printer: KernelPrinter) -> None:
     if matrix is not None:
         writer.line(f"using Target = {matrix_type(matrix)};")
         arguments = f"{epilogue_type(epilogue)}, Target"
+        if type_.parts > 1:
+            arguments += f", {strides_of(resolved_layout_of(op.destination))[0]}"
         fragment = fragment_class(type_)
     else:
         partition = type_.partition
@@ -474,6 +490,34 @@ def _(op: sched.StoreOp, printer: KernelPrinter) -> None:
         arguments = epilogue_type(epilogue)
         fragment = f"tb::LinearFragment<{partition.threads}, {partition.vector}, Target>"
     writer.line(f"{fragment}::{method}<{arguments}>({destination}, {source}, thread);")
+    writer.close()
+
+
+@print_operation.register
+def _(op: sched.SumPartsOp, printer: KernelPrinter) -> None:
+    partition = partition_of(op, printer)
+    domain = shape_of(op.destination.type)
+    epilogue = epilogue_of(op)
+    writer = printer.writer
+    destination = printer.pointer(op.destination)
+    in_registers = isinstance(op.destination.type, sched.FragmentType)
+    part = op.layout_of_part()
+    plain = base_layout(part)
+    writer.open(f"{{  {printer.describe(op)}")
+    writer.line(f"using Part = {layout_type(plain.flat_shape, plain.flat_stride, part)};")
+    if in_registers:
+        writer.line(f"using Target = {domain_layout(domain, partition.order)};")
+    else:
+        writer.line(f"using Target = {printer.layout(op.destination, domain, partition.order)};")
+    if in_registers and not epilogue.accumulates:
+        fragment = fragment_class(fragment_type_of(op.destination))
+        writer.line(f"{fragment}::clear({destination});")
+    method = "accumulate" if in_registers else "update" if epilogue.accumulates else "store"
+    writer.line(
+        f"tb::SumParts<{epilogue_type(epilogue)}, {partition.threads}, {partition.vector}, Target, "
+        f"Part, {op.parts}, {op.part_stride}>::{method}({destination}, thread, "
+        f"{printer.pointer(op.source)});"
+    )
     writer.close()
 
 

@@ -59,6 +59,7 @@ from mugraph.dialects.sched.structure import (
     enclosing_kernel,
     enclosing_loop,
 )
+from mugraph.dialects.sched.sum_parts import SumPartsOp
 from mugraph.dialects.sched.transfer import BarrierOp, CommitOp, CopyOp, WaitOp
 from mugraph.dialects.sched.types import (
     FragmentType,
@@ -94,6 +95,7 @@ Sched = Dialect(
         MmaOp,
         StoreOp,
         AccumulateOp,
+        SumPartsOp,
         ChannelOp,
         AcquireOp,
         PublishOp,
@@ -161,6 +163,7 @@ __all__ = [
     "SharedType",
     "StageReference",
     "StoreOp",
+    "SumPartsOp",
     "TensorMemoryType",
     "ThreadAccess",
     "TileOp",

@@ -433,6 +433,9 @@ class MmaOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffect
     f8 exactly to f16, f32 rounded to TF32.
 
     ``at [0, 64]`` where the accumulator holds only the part of the product that starts there.
+
+    With P warps along k the accumulator is P partial sums, ``Px16x64xf32``: the steps of the
+    instruction along k go to them in turn.  ``sched.sum_parts`` makes the product of them.
     """
 
     name = "sched.mma"
@@ -475,7 +478,13 @@ class MmaOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffect
     @property
     def start(self) -> tuple[int, ...]:
         """Where in the product the accumulator starts."""
-        return _start_of(self.at, len(shape_of(self.accumulator.type)))
+        return _start_of(self.at, len(shape_of(self.lhs.type)))
+
+    @property
+    def parts(self) -> int:
+        """How many partial sums the accumulator is: the warps along k."""
+        accumulator = self.accumulator.type
+        return accumulator.parts if isinstance(accumulator, FragmentType) else 1
 
     def matrices(self) -> tuple[AnyLayout, AnyLayout]:
         """What is read: (rows of the accumulator, k) and (columns of the accumulator, k)."""
@@ -502,7 +511,8 @@ class MmaOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffect
         except ShapeError as error:
             raise VerifyException(f"{op_label(self)}: {error}") from error
         accumulator = self.accumulator.type
-        self._verify_extents(shape_of(accumulator), expected)
+        held = shape_of(accumulator)
+        self._verify_extents(held[1:] if self.parts > 1 else held, expected)
         if not isinstance(accumulator, FragmentType) or accumulator.tiled_mma is None:
             raise VerifyException(
                 f"{op_label(self)}: the accumulator must be a fragment with a #cute.tiled_mma"

@@ -136,11 +136,10 @@ def reduce_accesses(
     return accesses
 
 
-def _warps(op: Operation, mma: TiledMmaAttr | None) -> tuple[MmaAtom, int, int]:
+def _warps(op: Operation, mma: TiledMmaAttr | None) -> tuple[MmaAtom, int, int, int]:
     if mma is None:
         raise AccessError(f"{op_label(op)}: the accumulator is not a tensor-core fragment")
-    warps_m, warps_n, _ = mma.thr_layout
-    return mma_atom(mma.atom), warps_m, warps_n
+    return mma_atom(mma.atom), *mma.thr_layout
 
 
 def mma_accesses(
@@ -154,7 +153,7 @@ def mma_accesses(
     ``matrices_read`` are (rows of the result, k) and (columns of the result, k).
     """
     accesses: list[ThreadAccess] = []
-    atom, warps_m, warps_n = _warps(op, mma)
+    atom, warps_m, warps_n, warps_k = _warps(op, mma)
     block, stage = enclosing_threads(op), stage_reference(op)
     for operand, uses_ldmatrix in enumerate(ldmatrix):
         value, matrix = op.operands[operand], matrices_read[operand]
@@ -163,7 +162,7 @@ def mma_accesses(
             stream = scalar_stream(scalar, block=block)
             accesses.append(plain_access(op, operand, AccessKind.READ, stage, stream))
             continue
-        mapping = MatmulOperand(operand == 0, warps_m, warps_n, matrix, atom.packed)
+        mapping = MatmulOperand(operand == 0, warps_m, warps_n, matrix, atom.packed, warps_k)
         if not uses_ldmatrix:
             stream = element_stream(mapping, block=block)
             accesses.append(plain_access(op, operand, AccessKind.READ, stage, stream))
@@ -206,10 +205,12 @@ def store_accesses(
             raise AccessError(f"{op_label(op)}: its source is not dealt out to threads")
         stream = partitioned_stream(op, 1, fragment.partition, shape)
     else:
-        atom, warps_m, warps_n = _warps(op, fragment.tiled_mma)
+        atom, warps_m, warps_n, warps_k = _warps(op, fragment.tiled_mma)
+        part_stride = strides_of(resolved_layout_of(op.operands[1]))[0] if warps_k > 1 else 0
         stream = mma_fragment_stream(
-            MmaFragment(atom, warps_m, warps_n, shape[-2], shape[-1]),
+            MmaFragment(atom, warps_m, warps_n, shape[-2], shape[-1], warps_k),
             matrix,
+            part_stride,
             block=enclosing_threads(op),
         )
     return destination_accesses(op, 1, stage, stream, accumulates=accumulates)

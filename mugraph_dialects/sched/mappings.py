@@ -352,7 +352,8 @@ class MmaFragment:
 
     Value ``(i * tiles_n + j) * V + c`` of a thread is value c, of the V that the instruction
     ``atom`` gives a thread, of its m tile i and n tile j.  For an instruction of single threads,
-    read "thread" for "warp".
+    read "thread" for "warp".  With ``warps_k`` there are so many accumulators, each of
+    ``warps_m * warps_n`` warps: the partial sums of warps along k.
     """
 
     atom: MmaAtom
@@ -360,11 +361,17 @@ class MmaFragment:
     warps_n: int
     rows: int
     columns: int
+    warps_k: int = 1
 
     @property
     def threads(self) -> int:
         """How many threads hold values."""
-        return self.warps_m * self.warps_n * self.atom.threads
+        return self.warps_m * self.warps_n * self.warps_k * self.atom.threads
+
+    def parts(self) -> IntArray:
+        """Which of the partial sums each thread has a share of, ``[threads]``."""
+        of_a_part = self.warps_m * self.warps_n * self.atom.threads
+        return np.arange(self.threads, dtype=np.int64) // of_a_part
 
     @property
     def tiles_m(self) -> int:
@@ -385,16 +392,17 @@ class MmaFragment:
         # The atom's coordinates are column-major.
         within = linear_offsets(self.atom.c_layout, lane + self.atom.threads * c)
         row = (i * self.warps_m + warp % self.warps_m) * atom_m + within % atom_m
-        column = (j * self.warps_n + warp // self.warps_m) * atom_n + within // atom_m
+        warp_n = warp // self.warps_m % self.warps_n
+        column = (j * self.warps_n + warp_n) * atom_n + within // atom_m
         flat = (math.prod(shape[:-1]), self.threads)
         return (
             np.broadcast_to(row, shape).reshape(flat),
             np.broadcast_to(column, shape).reshape(flat),
         )
 
-    def has_pairs(self, matrix: AnyLayout) -> bool:
+    def has_pairs(self, matrix: AnyLayout, part_stride: int = 0) -> bool:
         """Whether two neighbouring columns are always stored at once."""
-        if self.atom.values_of_c % 2:
+        if self.atom.values_of_c % 2 or part_stride % 2:
             return False
         plain = base_layout(matrix)
         rows, columns = modes_of(plain[0]), modes_of(plain[1])
@@ -409,22 +417,31 @@ class MmaFragment:
 
 
 @lru_cache(_CACHED)
-def mma_fragment_stream(fragment: MmaFragment, matrix: AnyLayout, *, block: int) -> Stream:
-    """The accesses of a fragment to a matrix (rows, columns): pairs of columns where it can."""
+def mma_fragment_stream(
+    fragment: MmaFragment, matrix: AnyLayout, part_stride: int = 0, *, block: int
+) -> Stream:
+    """The accesses of a fragment to a matrix (rows, columns): pairs of columns where it can.
+
+    Partial sums lie ``part_stride`` elements apart, counted before the swizzle.
+    """
     row, column = fragment.coordinates()
     width = 1
-    if fragment.has_pairs(matrix):
+    if fragment.has_pairs(matrix, part_stride):
         width = 2
         row, column = row[::2], column[::2]
     inside = (row < fragment.rows) & (column < fragment.columns)
-    offsets = np.where(inside, matrix_offsets(matrix, row, column), IDLE)
+    start = fragment.parts() * part_stride
+    offsets = np.where(inside, matrix_offsets(matrix, row, column, start), IDLE)
     return Stream(width, for_block(offsets, block))
 
 
-def matrix_offsets(matrix: AnyLayout, row: IntArray, column: IntArray) -> IntArray:
-    """The offsets of elements of a matrix; an extent of 1 has no stride."""
+def matrix_offsets(
+    matrix: AnyLayout, row: IntArray, column: IntArray, start: IntArray | int = 0
+) -> IntArray:
+    """The offsets of elements of a matrix that begins at ``start``; extents of 1 have no stride."""
     plain = base_layout(matrix)
     rows, columns = modes_of(plain[0]), modes_of(plain[1])
     row_stride = rows[0][1] if rows else 0
     column_stride = columns[0][1] if columns else 0
-    return swizzled(matrix, offset_of(matrix) + row * row_stride + column * column_stride)
+    at = offset_of(matrix) + start + row * row_stride + column * column_stride
+    return swizzled(matrix, at)

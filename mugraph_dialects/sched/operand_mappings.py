@@ -38,7 +38,9 @@ ROWS = 8
 class MatmulOperand:
     """One operand: ``matrix`` is (M, K) for A (``is_a``) and (N, K) for B.
 
-    ``warps_m`` and ``warps_n`` lie along the product; warp w is (w % warps_m, w / warps_m).
+    ``warps_m`` and ``warps_n`` lie along the product, ``warps_k`` along k: warp w is (w % warps_m,
+    w / warps_m % warps_n, w / (warps_m * warps_n)), and warp wk along k takes the steps wk,
+    wk + warps_k and so on.
     """
 
     is_a: bool
@@ -46,6 +48,7 @@ class MatmulOperand:
     warps_n: int
     matrix: AnyLayout
     packed: int = 2
+    warps_k: int = 1
 
     @property
     def line(self) -> int:
@@ -70,7 +73,7 @@ class MatmulOperand:
     @property
     def threads(self) -> int:
         """How many threads multiply."""
-        return self.warps_m * self.warps_n * WARP
+        return self.warps_m * self.warps_n * self.warps_k * WARP
 
     @property
     def tile_rows(self) -> int:
@@ -92,6 +95,11 @@ class MatmulOperand:
     def steps(self) -> int:
         """Steps along k, the last one perhaps partial."""
         return math.ceil(self.depth / self.step_depth)
+
+    @property
+    def steps_of_a_warp(self) -> int:
+        """Steps that the first warp along k takes; later ones perhaps one fewer."""
+        return math.ceil(self.steps / self.warps_k)
 
     @property
     def transposed(self) -> bool:
@@ -131,7 +139,16 @@ class MatmulOperand:
     def warp_along(self, thread: IntArray) -> IntArray:
         """A thread's warp along the operand's rows."""
         warp = thread // WARP
-        return warp % self.warps_m if self.is_a else warp // self.warps_m
+        return warp % self.warps_m if self.is_a else warp // self.warps_m % self.warps_n
+
+    def step_of(self, thread: IntArray) -> IntArray:
+        """The step along k of each of a thread's steps, ``[steps of a warp, 1, threads]``.
+
+        The number of steps and beyond where the warp has no such step.
+        """
+        along_k = thread // WARP // (self.warps_m * self.warps_n)
+        own = np.arange(self.steps_of_a_warp, dtype=np.int64)[:, None, None]
+        return along_k + own * self.warps_k
 
 
 @lru_cache(512)
@@ -152,7 +169,7 @@ def ldmatrix_streams(operand: MatmulOperand, *, block: int) -> tuple[tuple[int, 
     row, k = operand.origin(lane // ROWS)
     row, k = (row, k + lane % ROWS) if operand.transposed else (row + lane % ROWS, k)
     row = row + operand.warp_along(thread) * operand.tile_rows
-    steps = np.arange(operand.steps, dtype=np.int64)[:, None, None]
+    steps = operand.step_of(thread)
     tiles = operand.first_tiles()
     loads_pairs = operand.is_a | (tiles + 1 < operand.tiles)
     streams: list[tuple[int, Stream]] = []
@@ -162,7 +179,7 @@ def ldmatrix_streams(operand: MatmulOperand, *, block: int) -> tuple[tuple[int, 
         at_row = row + chosen[None, :, None] * operand.row_step
         at_k = k + steps * operand.step_depth
         offsets, significant = _lines(operand, at_row, at_k)
-        unused = lane >= matrices * ROWS
+        unused = (lane >= matrices * ROWS) | (steps >= operand.steps)
         offsets = np.where(unused, IDLE, offsets)
         significant = np.where(unused, 0, significant)
         streams.append((matrices, _stream(operand.line, offsets, significant, block)))
@@ -197,7 +214,7 @@ def element_stream(operand: MatmulOperand, *, block: int) -> Stream:
     tile, quarter, part = np.array(loads, dtype=np.int64).T[:, None, :, None]
     row, k = operand.origin(quarter)
     row = row + lane // 4 + operand.warp_along(thread) * operand.tile_rows + tile * operand.row_step
-    steps = np.arange(operand.steps, dtype=np.int64)[:, None, None]
+    steps = operand.step_of(thread)
     k = k + operand.packed * (lane % 4) + part + steps * operand.step_depth
     offsets = matrix_offsets(
         operand.matrix,
@@ -205,6 +222,7 @@ def element_stream(operand: MatmulOperand, *, block: int) -> Stream:
         np.minimum(k, operand.depth - 1),
     )
     significant = ((row < operand.rows) & (k < operand.depth)).astype(np.int64)
+    offsets = np.where(steps >= operand.steps, IDLE, offsets)
     return _stream(1, offsets, significant, block)
 
 

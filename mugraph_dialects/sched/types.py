@@ -23,7 +23,7 @@ from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.attributes import LayoutAttr, TiledMmaAttr
 from mugraph.dialects.element_types import verify_element_type
 from mugraph.dialects.partition import LinearPartition
-from mugraph.dialects.tensor_types import verify_layout_fits, verify_no_broadcast
+from mugraph.dialects.tensor_types import dims, verify_layout_fits, verify_no_broadcast
 
 
 @irdl_attr_definition
@@ -157,7 +157,8 @@ def accumulators_per_thread(mma: TiledMmaAttr, rows: int, columns: int) -> int:
 class FragmentType(BufferType):
     """Values in registers; the third parameter says which thread holds which.
 
-    - ``#cute.tiled_mma<...>``: the accumulator of a tensor-core product.
+    - ``#cute.tiled_mma<...>``: the accumulator of a tensor-core product.  With P warps along k it
+      is P partial sums, ``P x rows x columns``: warps at place p along k hold part p.
     - ``#sched.linear<...>``: the accumulator of an element-wise operation.
     """
 
@@ -172,6 +173,11 @@ class FragmentType(BufferType):
     def tiled_mma(self) -> TiledMmaAttr | None:
         """The tensor-core partition, if it is one."""
         return self.layout if isinstance(self.layout, TiledMmaAttr) else None
+
+    @property
+    def parts(self) -> int:
+        """How many partial sums of a product there are: its warps along k."""
+        return 1 if self.tiled_mma is None else self.tiled_mma.thr_layout[2]
 
     def values_per_thread(self) -> int:
         """How many values each thread holds, those of partly filled tiles included."""
@@ -193,6 +199,12 @@ class FragmentType(BufferType):
             raise VerifyException(
                 f"!{self.name}: the partition orders {len(self.layout.data.order)} dimensions, "
                 f"the fragment has {rank}"
+            )
+        if self.parts > 1 and (rank < 3 or self.get_shape()[0] != self.parts):
+            raise VerifyException(
+                f"!{self.name}: {self.layout} has {self.parts} warps along k, so that the first of "
+                f"at least 3 extents must be {self.parts}, one partial sum for each; it is "
+                f"{dims(self.get_shape())}"
             )
 
     @classmethod

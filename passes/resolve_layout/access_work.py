@@ -158,7 +158,7 @@ def partitioned_work(
 
 @dataclass(frozen=True)
 class ProductPartition:
-    """The instruction of a matrix product, and how many warps lie along m and n.
+    """The instruction of a matrix product, and how many warps lie along m, n and k.
 
     For an instruction of single threads, how many threads.
     """
@@ -166,6 +166,7 @@ class ProductPartition:
     atom: MmaAtom
     m: int
     n: int
+    k: int = 1
 
 
 @lru_cache(_CACHED)
@@ -181,7 +182,7 @@ def operand_work(
     if product.atom.is_scalar:
         scalar = ScalarOperand(is_a, product.m, product.n, matrix)
         return _loads(scalar_stream(scalar, block=threads), tile.element_bytes)
-    mapping = MatmulOperand(is_a, product.m, product.n, matrix, product.atom.packed)
+    mapping = MatmulOperand(is_a, product.m, product.n, matrix, product.atom.packed, product.k)
     innermost = tile.innermost
     by_lines = (
         as_stored

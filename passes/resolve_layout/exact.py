@@ -50,6 +50,7 @@ from mugraph.dialects.tensor_types import (
     innermost_dimension,
     op_label,
     shape_of,
+    strides_of,
 )
 from mugraph.passes.analysis.registers import register_limit
 from mugraph.passes.analysis.wavefronts import SECTOR_BYTES
@@ -71,10 +72,13 @@ from mugraph.passes.resolve_layout.problem import has_layouts, layout_candidates
 from mugraph.passes.schedule_threadblock.choose import (
     MIN_STAGES,
     WarpLayout,
-    choose_atom,
-    choose_warp_layout,
 )
-from mugraph.passes.schedule_threadblock.products import adds_up_plainly, product_work
+from mugraph.passes.schedule_threadblock.products import (
+    adds_up_plainly,
+    choose_layout_of,
+    product_work,
+    sums_once,
+)
 from mugraph.passes.schedule_threadblock.registers import Work as RegisterWork
 from mugraph.passes.schedule_threadblock.registers import choose_kept
 from mugraph.passes.targets import Target
@@ -141,11 +145,9 @@ class Site:
 
     def warps_of(self, op: tb.MatmulOp) -> WarpLayout:
         """How the warps of a block share a matrix product."""
-        *_, rows, columns = shape_of(op.result.type)
-        element = element_type_name(element_type_of(op.lhs.type))
-        atom = choose_atom(element, self.threads, ieee=op.is_ieee)
-        depth = shape_of(op.lhs.type)[-1]
-        return choose_warp_layout(rows, columns, depth, atom, self.threads)
+        once = self.graph is not None and sums_once(op)
+        iterations = self.graph.forloop_range if once and self.graph is not None else 1
+        return choose_layout_of(op, self.threads, iterations)
 
     def picoseconds(self, work: Work) -> dict[str, float]:
         """What the work of a launch takes, by resource."""
@@ -325,7 +327,7 @@ def _(op: kn.MatmulOp, site: Site) -> Sequence[AccessCosts]:
 @layout_costs.register
 def _(op: tb.MatmulOp, site: Site) -> Sequence[AccessCosts]:
     warps, executions, threads = site.warps_of(op), site.executions(op), site.threads
-    sharing = ProductPartition(warps.atom, warps.m, warps.n)
+    sharing = ProductPartition(warps.atom, warps.m, warps.n, warps.k)
     as_stored = loads_as_stored(warps.atom, element_type_name(element_type_of(op.lhs.type)))
     in_registers = op in site.in_registers
     sums_in_memory = accumulates(op) and not in_registers
@@ -337,6 +339,11 @@ def _(op: tb.MatmulOp, site: Site) -> Sequence[AccessCosts]:
         return AccessCosts((value,), lambda _: Uses([shared_use(value, work, executions)]))
 
     def store(tile: Tile) -> Work:
+        if warps.k > 1:
+            # What writes the result is the sum over the warps along k, element by element.
+            operand = operand_of(op.result, strides_of(tile.layout), tile.element_bytes)
+            partition = choose_partition(tile.shape, [operand], threads)
+            return partitioned_work(tile, tile.shape, partition, writes=True)
         return fragment_work(tile, sharing, threads=threads, accumulates=sums_in_memory)
 
     stored = shared_use(

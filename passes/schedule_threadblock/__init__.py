@@ -30,8 +30,7 @@ from mugraph.passes.schedule_threadblock.choose import choose_stages
 from mugraph.passes.schedule_threadblock.levels import Levels, find_levels
 from mugraph.passes.schedule_threadblock.plan import Objective
 from mugraph.passes.schedule_threadblock.products import (
-    choose_registers,
-    choose_warp_layouts,
+    choose_products,
     spill_notes,
 )
 from mugraph.passes.schedule_threadblock.proposal import Proposal, propose
@@ -60,8 +59,8 @@ def schedule_graph(
     tried before a stage is given up.
     """
     levels = find_levels(graph)
-    warp_layouts = choose_warp_layouts(graph)
-    registers = choose_registers(graph, levels, warp_layouts, target)
+    products = choose_products(graph, levels, target)
+    warp_layouts, registers = products.warp_layouts, products.registers
     for note in spill_notes(registers):
         print(f"--schedule-threadblock: note: {note}", file=sys.stderr)
 

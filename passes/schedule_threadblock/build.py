@@ -153,13 +153,14 @@ def loading_tasks(builder: KernelBuilder, loads: Sequence[Load]) -> list[TaskOpe
 def operator_tasks(
     builder: KernelBuilder, phase: Phase, operators: Sequence[Operation]
 ) -> list[TaskOperations]:
-    """What the operators of a phase become, one task each; none for what needs no operation."""
+    """What the operators of a phase become, mostly one task each; none for nothing."""
     tasks: list[TaskOperations] = []
     for op in operators:
-        builder.here = []
+        builder.here, builder.earlier = [], []
         schedule_operator(op, builder)
-        if builder.here:
-            tasks.append(TaskOperations(op_label(op), phase, builder.here))
+        for operations in (*builder.earlier, builder.here):
+            if operations:
+                tasks.append(TaskOperations(op_label(op), phase, operations))
     return tasks
 
 

@@ -18,11 +18,20 @@ from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.partition import (
     VECTOR_BYTES,
     LinearPartition,
+    PartitionedOperand,
     choose_partition,
     iteration_order,
 )
 from mugraph.dialects.tb.layouts import partitioned_operand
-from mugraph.dialects.tensor_types import base_layout, element_type_of, resolved_layout_of, shape_of
+from mugraph.dialects.tensor_types import (
+    base_layout,
+    element_bytes_of,
+    element_type_of,
+    resolved_layout_of,
+    row_major_strides,
+    shape_of,
+    strides_of,
+)
 from mugraph.passes.schedule_threadblock.choose import WarpLayout
 from mugraph.passes.schedule_threadblock.registers import Pieces
 
@@ -44,7 +53,10 @@ class Choices:
 
 @dataclass
 class KernelBuilder:
-    """Builds one kernel; ``here`` collects the operators of the phase being written."""
+    """Builds one kernel; ``here`` collects the operators of the phase being written.
+
+    ``earlier`` are those of the same operator between which and ``here`` a barrier may stand.
+    """
 
     graph: CustomizedOp
     choices: Choices
@@ -52,6 +64,7 @@ class KernelBuilder:
     prologue: list[Operation] = field(default_factory=list[Operation])
     write_back: list[Operation] = field(default_factory=list[Operation])
     here: list[Operation] = field(default_factory=list[Operation])
+    earlier: list[list[Operation]] = field(default_factory=list[list[Operation]])
     buffers: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
     outputs: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
@@ -60,6 +73,11 @@ class KernelBuilder:
     def threads(self) -> int:
         """Threads in a block."""
         return self.graph.threads
+
+    def begin_another_task(self) -> None:
+        """What follows of an operator need not stay together with what it wrote so far."""
+        self.earlier.append(self.here)
+        self.here = []
 
     def shared_type(self, value: SSAValue, element_type: Attribute | None = None) -> Attribute:
         """The type of the buffer of an STensor.
@@ -104,11 +122,16 @@ class KernelBuilder:
     def mma_fragment_type(
         self, op: tb.MatmulOp, part: Sequence[int] | None = None
     ) -> sched.FragmentType:
-        """The accumulator fragment of a matrix product, or of a part with these extents."""
+        """The accumulator fragment of a matrix product, or of a part with these extents.
+
+        Where warps stand along k, their partial sums side by side.
+        """
+        layout = self.choices.warp_layouts[op]
+        extents = part or shape_of(op.result.type)
         return sched.FragmentType.of(
-            part or shape_of(op.result.type),
+            (layout.k, *extents) if layout.k > 1 else extents,
             sum_type(element_type_of(op.lhs.type)),
-            self.choices.warp_layouts[op].tiled_mma,
+            layout.tiled_mma,
         )
 
     def pieces_of(self, op: tb.MatmulOp) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -127,8 +150,35 @@ class KernelBuilder:
         result = op.results[0]
         total = self.fragment(type_, result.name_hint)
         self.prologue.append(sched.FillOp(total, 0.0))
+        if isinstance(op, tb.MatmulOp) and type_.parts > 1:
+            parts = self.partial_sums(op)
+            self.write_back.append(sched.StoreOp(total, parts, Epilogue()))
+            self.write_back.append(self.sum_of_parts(parts, self.allocate(result), Epilogue()))
+            return total
         self.write_back.append(sched.StoreOp(total, self.allocate(result), Epilogue()))
         return total
+
+    def partial_sums(self, op: tb.MatmulOp) -> SSAValue:
+        """A buffer for the partial sums of warps along k, one behind the other."""
+        shape = (self.choices.warp_layouts[op].k, *shape_of(op.result.type))
+        layout = LayoutAttr(Layout(shape, row_major_strides(shape)))
+        type_ = sched.SharedType.of(shape, sum_type(element_type_of(op.lhs.type)), layout)
+        alloc = sched.AllocOp(type_)
+        hint = op.result.name_hint
+        alloc.result.name_hint = f"{hint}_parts" if hint else None
+        self.top.append(alloc)
+        return alloc.result
+
+    def sum_of_parts(
+        self, parts: SSAValue, destination: SSAValue, epilogue: Epilogue
+    ) -> sched.SumPartsOp:
+        """Adds partial sums through an epilogue into a buffer."""
+        shape = shape_of(destination.type)
+        strides = strides_of(resolved_layout_of(parts))[1:]
+        part = PartitionedOperand(shape, strides, element_bytes_of(parts.type))
+        operands = [partitioned_operand(destination), part]
+        partition = choose_partition(shape, operands, self.threads)
+        return sched.SumPartsOp(parts, destination, epilogue, partition)
 
     def shared_accumulator(self, op: Operation, start: float = 0.0) -> SSAValue:
         """A buffer for an operator's sum, zero (or ``start``) before the loop."""

@@ -8,28 +8,48 @@ from dataclasses import dataclass
 
 from mugraph.dialects.cute.atoms import MmaAtom, scalar_atom, tensor_core_atom
 from mugraph.dialects.cute.attributes import TiledMmaAttr
-from mugraph.passes.analysis.registers import Tiles
+from mugraph.passes.analysis.registers import UNROLLED_VALUES, Tiles
 from mugraph.passes.targets import Target
 
 MIN_STAGES, MAX_STAGES = 2, 8
 """Bounds on the copies of a pipelined buffer."""
 
 
+MMA_CYCLES, MMA_LATENCY = 8, 33
+"""Cycles from one instruction of a warp to its next, and to one that adds to the same sums.
+
+Of 16x8x16 on 16-bit elements; about the same for mma.sync on sm_80 and sm_90.
+"""
+INSTRUCTION_CYCLES, LOAD_INSTRUCTIONS = 4, 3
+"""Cycles from one instruction of a warp to its next; instructions for each load of a tile."""
+SHARED_BYTES_A_CYCLE = 128
+SCHEDULERS = 4
+"""Warps whose instructions run side by side."""
+SUM_BYTES = 4
+"""Sums are fp32, or i32."""
+SUM_LATENCY = 150
+"""Cycles that a sum over warps takes beside its accesses: a barrier, stores and loads that wait."""
+WORTH_A_SUM = 0.8
+"""Warps along k must take so little of the cycles without them: the estimate is no better."""
+
+
 @dataclass(frozen=True)
 class WarpLayout:
-    """How the warps of a block share a matrix product: ``m`` by ``n`` of them.
+    """How the warps of a block share a matrix product: ``m`` by ``n`` by ``k`` of them.
 
+    Those along k take the steps of the instruction in turn, and their sums are added in the end.
     For an instruction of single threads, how the threads share it.
     """
 
     atom: MmaAtom
     m: int
     n: int
+    k: int = 1
 
     @property
     def tiled_mma(self) -> TiledMmaAttr:
         """The instruction and its arrangement, as types of fragments name them."""
-        return TiledMmaAttr(self.atom.name, (self.m, self.n, 1))
+        return TiledMmaAttr(self.atom.name, (self.m, self.n, self.k))
 
     def tiles_of_a_warp(self, rows: int, columns: int) -> Tiles:
         """The instruction tiles of a product that each warp has, with their registers."""
@@ -39,6 +59,10 @@ class WarpLayout:
         """How many instruction tiles each warp has along m and along n."""
         atom_m, atom_n, _ = self.atom.shape_mnk
         return math.ceil(rows / (atom_m * self.m)), math.ceil(columns / (atom_n * self.n))
+
+    def steps(self, depth: int) -> int:
+        """How many instruction steps along k each warp takes, at most."""
+        return math.ceil(math.ceil(depth / self.atom.shape_mnk[2]) / self.k)
 
 
 def choose_atom(element: str, threads: int, *, ieee: bool) -> MmaAtom:
@@ -58,23 +82,93 @@ def warp_layouts(atom: MmaAtom, threads: int) -> Iterator[WarpLayout]:
             yield WarpLayout(atom, m, n)
 
 
+def layouts_along_k(
+    atom: MmaAtom, rows: int, columns: int, depth: int, threads: int
+) -> Iterator[WarpLayout]:
+    """Every arrangement with several warps along k whose sums a thread can well hold.
+
+    None for an instruction of single threads.
+    """
+    steps = math.ceil(depth / atom.shape_mnk[2])
+    if atom.is_scalar:
+        return
+    for layout in warp_layouts(atom, threads):
+        most = threads // atom.threads // (layout.m * layout.n)
+        if layout.tiles_of_a_warp(rows, columns).values < UNROLLED_VALUES:
+            for k in range(2, min(most, steps) + 1):
+                yield WarpLayout(atom, layout.m, layout.n, k)
+
+
+@dataclass(frozen=True)
+class ProductCost:
+    """What a product costs a block each time: pure counts, of which an estimate in cycles is made.
+
+    ``sequence`` are the instructions of one warp; ``volume`` the elements of both operands that all
+    warps together load from shared memory.
+    """
+
+    sequence: int
+    volume: int
+    cycles: float
+
+
+def product_cost(
+    layout: WarpLayout, rows: int, columns: int, depth: int, element_bytes: int, sums: float = 1.0
+) -> ProductCost:
+    """The cost of a product whose partial sums are added ``sums`` times an iteration.
+
+    The cycles are those of a step, which the warp's own instructions, the tensor core that it
+    shares, or its wait for the sums of the step before may bound; those of the loads; and those of
+    the sum over the warps along k.
+    """
+    atom_m, atom_n, atom_k = layout.atom.shape_mnk
+    tiles_m, tiles_n = layout.tiles(rows, columns)
+    steps = layout.steps(depth)
+    warps = layout.m * layout.n * layout.k
+    volume = warps * (tiles_m * atom_m + tiles_n * atom_n) * atom_k * steps
+    products, loads = tiles_m * tiles_n, tiles_m + math.ceil(tiles_n / 2)
+    alone = INSTRUCTION_CYCLES * (products + LOAD_INSTRUCTIONS * loads)
+    together = products * MMA_CYCLES * math.ceil(warps / SCHEDULERS)
+    cycles: float = steps * max(alone, together, MMA_LATENCY)
+    cycles += volume * element_bytes / SHARED_BYTES_A_CYCLE
+    if layout.k > 1:
+        moved = 2 * layout.k * rows * columns * SUM_BYTES
+        cycles += sums * (SUM_LATENCY + moved / SHARED_BYTES_A_CYCLE)
+    return ProductCost(products * steps, volume, cycles)
+
+
 def choose_warp_layout(
-    rows: int, columns: int, depth: int, atom: MmaAtom, threads: int
+    rows: int,
+    columns: int,
+    depth: int,
+    atom: MmaAtom,
+    threads: int,
+    *,
+    element_bytes: int = 2,
+    iterations: int = 1,
 ) -> WarpLayout:
     """The arrangement with the fewest instructions in sequence, then the least data loaded.
 
     Instructions in sequence are those of one warp; the data are the fragments of both operands
     that all warps together load from shared memory.  Source: seed 000 "How to Decide thr_layout".
+    Warps stand along k too where that saves a good part of the cycles, the sum over them included,
+    which is done once in ``iterations``.
     """
-    atom_m, atom_n, atom_k = atom.shape_mnk
 
-    def cost(layout: WarpLayout) -> tuple[int, int, int]:
-        tiles_m, tiles_n = layout.tiles(rows, columns)
-        steps = math.ceil(depth / atom_k)
-        volume = layout.m * layout.n * (tiles_m * atom_m + tiles_n * atom_n) * atom_k * steps
-        return tiles_m * tiles_n * steps, volume, layout.m
+    def cost(layout: WarpLayout) -> ProductCost:
+        return product_cost(layout, rows, columns, depth, element_bytes, 1 / iterations)
 
-    return min(warp_layouts(atom, threads), key=cost)
+    def by_counts(layout: WarpLayout) -> tuple[int, int, int]:
+        found = cost(layout)
+        return found.sequence, found.volume, layout.m
+
+    def by_cycles(layout: WarpLayout) -> tuple[float, int, int, int]:
+        found = cost(layout)
+        return found.cycles, found.volume, layout.k, layout.m
+
+    best = min(warp_layouts(atom, threads), key=by_counts)
+    split = min(layouts_along_k(atom, rows, columns, depth, threads), key=by_cycles, default=best)
+    return split if cost(split).cycles < WORTH_A_SUM * cost(best).cycles else best
 
 
 def choose_stages(

@@ -234,6 +234,12 @@ def _(op: tb.MatmulOp, builder: KernelBuilder) -> None:
     destination = (
         builder.shared_accumulator(op) if epilogue.accumulates else builder.allocate(op.result)
     )
+    if type_.parts > 1:
+        parts = builder.partial_sums(op)
+        builder.here.append(sched.StoreOp(write_product(op, builder, ldmatrix), parts, Epilogue()))
+        builder.begin_another_task()
+        builder.here.append(builder.sum_of_parts(parts, destination, epilogue))
+        return
     for start, extents in builder.pieces_of(op):
         at = None if extents == shape_of(op.result.type) else start
         product = write_product(op, builder, ldmatrix, at, extents)

@@ -25,18 +25,34 @@ from mugraph.passes.schedule_threadblock.registers import (
 from mugraph.passes.targets import Target
 
 
+def choose_layout_of(op: tb.MatmulOp, threads: int, iterations: int) -> WarpLayout:
+    """How a block's warps share a product whose partial sums are added once in ``iterations``."""
+    element = element_type_name(element_type_of(op.lhs.type))
+    atom = choose_atom(element, threads, ieee=op.is_ieee)
+    *_, rows, columns = shape_of(op.result.type)
+    return choose_warp_layout(
+        rows,
+        columns,
+        shape_of(op.lhs.type)[-1],
+        atom,
+        threads,
+        element_bytes=element_bytes_of(op.lhs.type),
+        iterations=iterations,
+    )
+
+
+def sums_once(op: tb.MatmulOp) -> bool:
+    """Whether partial sums can wait until after the loop: nothing is done to each product."""
+    return accumulates(op) and not tb.epilogue_of(op).functions
+
+
 def choose_warp_layouts(graph: CustomizedOp) -> dict[tb.MatmulOp, WarpLayout]:
-    """How the block's warps share each matrix product."""
-    layouts: dict[tb.MatmulOp, WarpLayout] = {}
-    for op in graph.body.block.ops:
-        if not isinstance(op, tb.MatmulOp):
-            continue
-        element = element_type_name(element_type_of(op.lhs.type))
-        atom = choose_atom(element, graph.threads, ieee=op.is_ieee)
-        *_, rows, columns = shape_of(op.result.type)
-        depth = shape_of(op.lhs.type)[-1]
-        layouts[op] = choose_warp_layout(rows, columns, depth, atom, graph.threads)
-    return layouts
+    """How the block's warps share each matrix product, if all sums can stay in registers."""
+    return {
+        op: choose_layout_of(op, graph.threads, graph.forloop_range if sums_once(op) else 1)
+        for op in graph.body.block.ops
+        if isinstance(op, tb.MatmulOp)
+    }
 
 
 def adds_up_plainly(op: Operation) -> bool:
@@ -115,6 +131,33 @@ def choose_registers(
         *_, rows, columns = shape_of(op.result.type)
         pieces[op] = choose_pieces(layout.tiles_of_a_warp(rows, columns), left)
     return RegisterChoices(frozenset(ops[index] for index in kept), pieces, limit)
+
+
+@dataclass(frozen=True)
+class ProductChoices:
+    """How warps share each product, and what registers hold."""
+
+    warp_layouts: dict[tb.MatmulOp, WarpLayout]
+    registers: RegisterChoices
+
+
+def choose_products(graph: CustomizedOp, levels: Levels, target: Target) -> ProductChoices:
+    """The choices for all products of a graph.
+
+    Where the sums of a product cannot stay in registers, those of warps along k would have to be
+    added in each iteration, which its arrangement then takes into account.
+    """
+    layouts = choose_warp_layouts(graph)
+    registers = choose_registers(graph, levels, layouts, target)
+    homeless = {
+        op: choose_layout_of(op, graph.threads, 1)
+        for op, layout in layouts.items()
+        if layout.k > 1 and sums_once(op) and op not in registers.accumulators
+    }
+    if not homeless:
+        return ProductChoices(layouts, registers)
+    layouts |= homeless
+    return ProductChoices(layouts, choose_registers(graph, levels, layouts, target))
 
 
 def spill_notes(choices: RegisterChoices) -> Iterator[str]:

@@ -440,8 +440,7 @@ class AddressFunctions(InterpreterFunctions):
         lhs = self._operand(plan, plan.lhs, args[0], in_tf32=in_tf32)
         rhs = self._operand(plan, plan.rhs, args[1], in_tf32=in_tf32)
         product = np.matmul(lhs, rhs.swapaxes(-1, -2))
-        warps_n, warps_m = plan.warps_along(threads)
-        shape = (product.shape[0], warps_n, warps_m, *product.shape[3:])
+        shape = (product.shape[0], *plan.warps_along(threads), *product.shape[4:])
         values = fragment_of(np.broadcast_to(product, shape))
         sums = args[2][:, :, threads.start : threads.start + values.shape[2]]
         sums += values.astype(sums.dtype, copy=False)
@@ -472,6 +471,18 @@ class AddressFunctions(InterpreterFunctions):
         plan = self.plans.of(op, ComputePlan.build).destination
         assert plan is not None
         self.finish(plan, args[1], args[0][:, :, self.frame.threads], epilogue_of(op))
+        return ()
+
+    @impl(sched.SumPartsOp)
+    def run_sum_parts(
+        self, interpreter: Interpreter, op: sched.SumPartsOp, args: PythonValues
+    ) -> PythonValues:
+        """The parts added one by one."""
+        plan = self.plans.of(op, ComputePlan.of_parts)
+        first, *others = (self.load(part, args[0]) for part in plan.sources)
+        for part in others:
+            first = first + part
+        self._finish_elements(plan, args[1], first, epilogue_of(op))
         return ()
 
     @impl(sched.AccumulateOp)

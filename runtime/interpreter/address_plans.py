@@ -178,6 +178,11 @@ class ComputePlan:
         return cls.build(op, op.partition.data.values_per_thread(shape_of(op.part.type)))
 
     @classmethod
+    def of_parts(cls, op: sched.SumPartsOp) -> ComputePlan:
+        """The plan of a sum of parts, one source each."""
+        return cls.build(op, op.partition.data.values_per_thread(shape_of(op.destination.type)))
+
+    @classmethod
     def of_elementwise(cls, op: sched.ElementwiseOp | sched.MaskOp) -> ComputePlan:
         """The plan of an element-wise operator, or of a mask."""
         return cls.build(op, op.partition.data.values_per_thread(shape_of(op.destination.type)))

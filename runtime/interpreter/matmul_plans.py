@@ -7,6 +7,7 @@ from the lane and the instruction alone, as the hardware deals them out.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,9 +39,9 @@ from mugraph.runtime.interpreter.errors import ExecutionError
 class OperandPlan:
     """What every warp reads of one operand.
 
-    ``offsets[wn, wm, row, k]`` counts elements from the start of the stage, for the warps along n
-    and m; -1 where the value cannot reach a result, and is taken as zero.  An axis of warps that
-    all read the same has extent 1.
+    ``offsets[wk, wn, wm, row, k]`` counts elements from the start of the stage, for the warps along
+    k, n and m; -1 where the value cannot reach a result, and is taken as zero.  An axis of warps
+    that all read the same has extent 1.
     """
 
     reads: tuple[AccessPlan, ...]
@@ -49,53 +50,51 @@ class OperandPlan:
     is_whole: bool
     """Whether every value can reach a result."""
 
-    def of_warp(self, along_n: int, along_m: int) -> IntArray:
-        """What one warp reads, [1, 1, row, k]."""
-        at_n = along_n % self.offsets.shape[0]
-        at_m = along_m % self.offsets.shape[1]
-        return self.offsets[at_n : at_n + 1, at_m : at_m + 1]
+    def of_warp(self, *along: int) -> IntArray:
+        """What one warp reads, given its place along k, n and m: [1, 1, 1, row, k]."""
+        at = [place % extent for place, extent in zip(along, self.offsets.shape, strict=False)]
+        return self.offsets[tuple(slice(place, place + 1) for place in at)]
 
 
 @dataclass(frozen=True, eq=False)
 class MatmulPlan:
-    """Both operands of a product, and the warps along m and n."""
+    """Both operands of a product, and the warps along k, n and m."""
 
     lhs: OperandPlan
     rhs: OperandPlan
-    warps_m: int
-    warps_n: int
+    warps: tuple[int, int, int]
 
     @property
     def threads(self) -> int:
         """How many threads multiply; those past them do nothing."""
-        return self.warps_m * self.warps_n * WARP
+        return math.prod(self.warps) * WARP
 
     @classmethod
     def build(cls, op: sched.MmaOp) -> MatmulPlan:
         """The plan of a product; raises ``ExecutionError`` for an instruction not known here."""
         mma = _tiled_mma(op)
-        warps_m, warps_n, _ = mma.thr_layout
+        warps_m, warps_n, warps_k = mma.thr_layout
         accesses = accesses_of(op)
         lhs, rhs = (
             _plan_operand(op, index, [a for a in accesses if a.operand == index], mma)
             for index in range(2)
         )
-        return cls(lhs, rhs, warps_m, warps_n)
+        return cls(lhs, rhs, (warps_k, warps_n, warps_m))
 
     def takes_part(self, threads: Threads) -> bool:
         """Whether any of the threads multiplies."""
         return threads.start < self.threads
 
-    def warps_along(self, threads: Threads) -> tuple[int, int]:
-        """How many warps of some threads lie along n and m."""
-        return (self.warps_n, self.warps_m) if threads.stop - threads.start > WARP else (1, 1)
+    def warps_along(self, threads: Threads) -> tuple[int, int, int]:
+        """How many warps of some threads lie along k, n and m."""
+        return self.warps if threads.stop - threads.start > WARP else (1, 1, 1)
 
     def offsets_of(self, operand: OperandPlan, threads: Threads) -> IntArray:
         """What the warps of some threads read: all warps of the block, or one."""
         if threads.stop - threads.start > WARP:
             return operand.offsets
-        along_n, along_m = divmod(threads.start // WARP, self.warps_m)
-        return operand.of_warp(along_n, along_m)
+        warp, along_m = divmod(threads.start // WARP, self.warps[2])
+        return operand.of_warp(*divmod(warp, self.warps[1]), along_m)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,11 +145,11 @@ def _tiled_mma(op: sched.MmaOp) -> TiledMmaAttr:
 def _plan_operand(
     op: sched.MmaOp, index: int, accesses: list[ThreadAccess], mma: TiledMmaAttr
 ) -> OperandPlan:
-    warps_m, warps_n, _ = mma.thr_layout
+    warps_m, warps_n, warps_k = mma.thr_layout
     matrix, packed = op.matrices()[index], mma_atom(mma.atom).packed
-    operand = MatmulOperand(index == 0, warps_m, warps_n, matrix, packed)
-    warps = warps_m * warps_n
-    rows, depth = operand.tiles * operand.tile_rows, operand.steps * operand.step_depth
+    operand = MatmulOperand(index == 0, warps_m, warps_n, matrix, packed, warps_k)
+    warps = warps_m * warps_n * warps_k
+    rows, depth = operand.tiles * operand.tile_rows, operand.steps_of_a_warp * operand.step_depth
     offsets = np.full((warps, rows, depth), IDLE, np.int64)
     for access in accesses:
         elements = access.significant_elements()
@@ -161,8 +160,8 @@ def _plan_operand(
         warp = np.broadcast_to(thread // WARP, row.shape)
         loaded = np.broadcast_to((access.offsets[:, :threads] != IDLE)[..., None], row.shape)
         offsets[warp[loaded], row[loaded], k[loaded]] = elements[loaded]
-    by_warp = offsets.reshape(warps_n, warps_m, rows, depth)
-    for axis in range(2):
+    by_warp = offsets.reshape(warps_k, warps_n, warps_m, rows, depth)
+    for axis in range(3):
         first = by_warp.take([0], axis)
         if np.array_equal(np.broadcast_to(first, by_warp.shape), by_warp):
             by_warp = first
@@ -173,7 +172,7 @@ def _plan_operand(
 def _coordinates(
     operand: MatmulOperand, access: ThreadAccess, threads: int
 ) -> tuple[IntArray, IntArray]:
-    """Row (of the warp's own) and k of what lanes load, [instructions, threads, width]."""
+    """Row and k (of the warp's own) of what lanes load, [instructions, threads, width]."""
     lane = np.arange(threads, dtype=np.int64)[:, None] % WARP
     element = np.arange(access.width, dtype=np.int64)
     if access.warp_collective:
@@ -225,10 +224,11 @@ def _single_loads(operand: MatmulOperand) -> tuple[IntArray, IntArray, IntArray]
 def fragment_of(product: Array) -> Array:
     """Products of warps as the values of their threads.
 
-    ``product`` is [blocks, warps of n, warps of m, rows, columns]; the result [blocks, values,
-    threads], with warp w at (w % warps_m, w / warps_m).
+    ``product`` is [blocks, warps of k, warps of n, warps of m, rows, columns]; the result [blocks,
+    values, threads], the warps along m first, then those along n, then those along k.
     """
-    blocks, warps_n, warps_m, rows, columns = product.shape
+    blocks, warps_k, warps_n, warps_m, rows, columns = product.shape
+    warps_n *= warps_k
     tiles_m, tiles_n = rows // ATOM_M, columns // ATOM_N
     split = product.reshape(blocks, warps_n, warps_m, tiles_m, 2, 8, tiles_n, 4, 2)
     # Value (i * tiles_n + j) * 4 + 2 * half + odd of lane 4 * row + pair.

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 import numpy as np
+import numpy.typing as npt
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.interpreter import (
     Interpreter,
@@ -320,9 +322,26 @@ class ScheduleFunctions(InterpreterFunctions):
             *_, row, column = op.start
             left, right = matrices
             matrices = [left[..., row : row + rows, :], right[..., :, column : column + columns]]
-        product = np.matmul(*matrices)
+        multiply = partial(self._products_of_parts, op) if op.parts > 1 else np.matmul
+        product = multiply(*matrices)
         self.write(op.accumulator, accumulator, product, Epilogue(accumulates=True))
         return ()
+
+    def _products_of_parts(self, op: sched.MmaOp, left: Array, right: Array) -> Array:
+        """The products over the steps of k that each of the warps along k takes, side by side."""
+        accumulator = op.accumulator.type
+        mma = accumulator.tiled_mma if isinstance(accumulator, sched.FragmentType) else None
+        assert mma is not None
+        step = mma_atom(mma.atom).shape_mnk[2]
+        taken = -(-left.shape[-1] // step)
+        taker: npt.NDArray[np.int64] = np.arange(left.shape[-1], dtype=np.int64) // step % op.parts
+        axes = np.broadcast_shapes(left.shape[:GRID_AXES], right.shape[:GRID_AXES])
+        extents = (*left.shape[GRID_AXES:-1], right.shape[-1])
+        products = self.frame.arithmetic.full((*axes, op.parts, *extents), 0.0)
+        for part in range(min(op.parts, taken)):
+            product = np.matmul(left[..., taker == part], right[..., taker == part, :])
+            products[(*(slice(None),) * GRID_AXES, part)] = product
+        return products
 
     @impl(sched.WarpgroupMmaOp)
     def run_warpgroup_mma(
@@ -352,6 +371,19 @@ class ScheduleFunctions(InterpreterFunctions):
             return ()
         value = apply_chain(epilogue.functions, value)
         self.write_part(op.destination, args[1], value, op.start, accumulates=epilogue.accumulates)
+        return ()
+
+    @impl(sched.SumPartsOp)
+    def run_sum_parts(
+        self, interpreter: Interpreter, op: sched.SumPartsOp, args: PythonValues
+    ) -> PythonValues:
+        """The parts added one by one."""
+        parts = self.read(op.source, args[0])
+        every = (slice(None),) * GRID_AXES
+        value = parts[(*every, 0)]
+        for part in range(1, op.parts):
+            value = value + parts[(*every, part)]
+        self.write(op.destination, args[1], value, epilogue_of(op))
         return ()
 
     @impl(sched.AccumulateOp)

@@ -30,7 +30,8 @@ def linear(shape: str, partition: str) -> str:
 
 
 def tensor_core(shape: str, warps: str, atom: str = MMA) -> str:
-    return f"!sched.fragment<{shape}, #cute.tiled_mma<{atom}, ({warps},1)>>"
+    along = warps if warps.count(",") == 2 else f"{warps},1"
+    return f"!sched.fragment<{shape}, #cute.tiled_mma<{atom}, ({along})>>"
 
 
 ATOMS = {
@@ -124,6 +125,13 @@ def product(
 def store(name: str, threads: int, fragment: str, destination: str, then: str = "") -> Case:
     text = f"sched.store %a to %b {then} : {{a}} to {{b}}"
     return Case(f"store_{name}", threads, text, [fragment, destination])
+
+
+def sum_parts(
+    name: str, threads: int, by: str, source: str, destination: str, then: str = ""
+) -> Case:
+    text = f"sched.sum_parts %a to %b {then} by <{by}> : {{a}} to {{b}}"
+    return Case(f"sum_parts_{name}", threads, text, [source, destination])
 
 
 def fill(name: str, threads: int, buffer: str) -> Case:
@@ -500,6 +508,78 @@ CASES = [
         shared("64x48xf16", "(64,48):(56,1)"),
         shared("48x24xf16", "(48,24):(1,56)"),
         "64x24xf32",
+    ),
+    product(
+        "warps_along_k",
+        128,
+        "1,1,4",
+        shared("16x128xf16", "S<3,3,4> o (16,128):(128,1)"),
+        shared("128x64xf16", "S<3,3,3> o (128,64):(64,1)"),
+        "4x16x64xf32",
+    ),
+    product(
+        "uneven_steps_along_k",
+        256,
+        "1,2,3",
+        shared("20x88xf16", "(20,88):(88,1)"),
+        shared("88x24xf16", "(88,24):(24,1)"),
+        "3x20x24xf32",
+    ),
+    product(
+        "elements_along_k",
+        128,
+        "2,1,2",
+        shared("20x50xbf16", "(20,50):(51,1)"),
+        shared("50x12xbf16", "(50,12):(1,53)"),
+        "2x20x12xf32",
+        "false, false",
+    ),
+    store(
+        "parts",
+        128,
+        tensor_core("4x16x64xf32", "1,1,4"),
+        shared("4x16x64xf32", "S<2,3,3> o (4,16,64):(1024,64,1)"),
+    ),
+    store(
+        "parts_close_together",
+        192,
+        tensor_core("3x20x14xf32", "1,2,3"),
+        shared("3x20x14xf32", "S<2,3,3> o (3,20,14):(280,14,1)"),
+    ),
+    store(
+        "odd_parts",
+        64,
+        tensor_core("2x5x9xf32", "1,1,2"),
+        shared("2x5x9xf32", "(2,5,9):(45,9,1)"),
+    ),
+    sum_parts(
+        "whole_periods",
+        128,
+        "128, vector 4, order [1, 0]",
+        shared("4x16x64xf32", "S<2,3,3> o (4,16,64):(1024,64,1)"),
+        shared("16x64xf16", ROWS_16X64),
+    ),
+    sum_parts(
+        "parts_of_a_period",
+        64,
+        "64, vector 2, order [1, 0]",
+        shared("3x20x14xf32", "S<2,3,3> o (3,20,14):(280,14,1)"),
+        shared("20x14xf32", "(20,14):(14,1)"),
+        "then [relu, accum]",
+    ),
+    sum_parts(
+        "by_columns",
+        64,
+        "64, vector 1, order [0, 1]",
+        shared("2x5x9xf32", "(2,5,9):(45,9,1)"),
+        shared("5x9xf16", "(5,9):(1,5)"),
+    ),
+    sum_parts(
+        "to_registers",
+        64,
+        "64, vector 4, order [1, 0]",
+        shared("2x16x64xf32", "(2,16,64):(1024,64,1)"),
+        linear("16x64xf32", "64, vector 4, order [1, 0]"),
     ),
     store("pairs", 128, tensor_core("16x64xf32", "1,4"), shared("16x64xf16", SWIZZLED_16X64)),
     store("pairs_f32", 128, tensor_core("20x24xf32", "2,2"), shared("20x24xf32", "(20,24):(24,1)")),

@@ -13,6 +13,7 @@ from mugraph.passes.schedule_threadblock.choose import (
     choose_atom,
     choose_stages,
     choose_warp_layout,
+    product_cost,
     warp_layouts,
 )
 from mugraph.passes.targets import TARGETS
@@ -49,6 +50,39 @@ def test_no_arrangement_of_warps_is_cheaper(
         if m * n <= warps
     )
     assert cost(chosen.m, chosen.n, rows, columns, depth) == best
+
+
+def test_warps_stand_along_k_where_few_sums_wait_for_many_products() -> None:
+    """The norm and linear layer of eight rows: eight steps in a chain, or one a warp."""
+    layouts = {
+        warps: choose_warp_layout(16, 64, 128, ATOM, 32 * warps, iterations=32) for warps in (4, 8)
+    }
+    assert layouts == {4: WarpLayout(ATOM, 1, 1, 4), 8: WarpLayout(ATOM, 1, 1, 8)}
+    # The operand of 16 rows is read once more for each warp along n.
+    split = product_cost(layouts[8], 16, 64, 128, 2, 1 / 32)
+    flat = product_cost(WarpLayout(ATOM, 1, 8), 16, 64, 128, 2)
+    assert split.sequence == flat.sequence and split.volume * 2 < flat.volume
+
+
+@pytest.mark.parametrize(
+    ("shape", "iterations"),
+    [((16, 64, 128), 1), ((16, 64, 16), 32), ((128, 128, 32), 64), ((64, 64, 64), 1)],
+    ids=["added up each time", "one step", "much work for every warp", "scores"],
+)
+def test_warps_do_not_stand_along_k_where_the_sum_costs_more(
+    shape: tuple[int, int, int], iterations: int
+) -> None:
+    for warps in (4, 8):
+        assert choose_warp_layout(*shape, ATOM, 32 * warps, iterations=iterations).k == 1
+
+
+@given(
+    st.integers(1, 130), st.integers(1, 200), st.integers(1, 600), st.sampled_from([1, 2, 4, 5, 8])
+)
+def test_every_warp_along_k_has_a_step(rows: int, columns: int, depth: int, warps: int) -> None:
+    chosen = choose_warp_layout(rows, columns, depth, ATOM, 32 * warps, iterations=100)
+    assert chosen.m * chosen.n * chosen.k <= warps
+    assert chosen.k <= math.ceil(depth / MMA_K)
 
 
 def test_the_figure() -> None:

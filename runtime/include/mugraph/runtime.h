@@ -35,6 +35,7 @@
 #include "tb/quad_store.h"
 #include "tb/reduce_sum.h"
 #include "tb/scalar_matmul.h"
+#include "tb/sum_parts.h"
 #include "tb/warpgroup_matmul.h"
 #include "vector_access.h"
 

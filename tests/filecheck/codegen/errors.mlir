@@ -17,7 +17,7 @@
 // RUN: mg-opt --transpile %examples/lora.mlir | sed '/sched.copy/s/by <128,/by <64,/' | not mg-opt -t cuda 2>&1 | filecheck %s --check-prefix PARTIAL
 // PARTIAL: mg-opt: error: 'sched.copy' of %{{.*}} is dealt to 64 threads; the CUDA target deals to all 128 of the block
 // RUN: mg-opt --transpile %examples/lora.mlir | sed 's/SM80_16x8x16_F32F16F16F32_TN/SM80_16x8x8_F32F16F16F32_TN/' | not mg-opt -t cuda 2>&1 | filecheck %s --check-prefix ATOM
-// ATOM: mg-opt: error: the CUDA target's matrix products use SM80_16x8x16_F32BF16BF16F32_TN, SM80_16x8x16_F32F16F16F32_TN, {{.*}}, with one warp along k; it cannot print #cute.tiled_mma<SM80_16x8x8
+// ATOM: mg-opt: error: the CUDA target's matrix products use SM80_16x8x16_F32BF16BF16F32_TN, SM80_16x8x16_F32F16F16F32_TN, {{.*}}; it cannot print #cute.tiled_mma<SM80_16x8x8
 
 // One function of several can be printed; a declaration is none.
 // RUN: mg-opt --transpile -t 'cuda{function=plain}' %s | filecheck %s

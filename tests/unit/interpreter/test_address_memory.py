@@ -123,20 +123,24 @@ def test_lanes_add_pairwise(lanes: int, threads: int) -> None:
     np.testing.assert_array_equal(combine_lanes(sums, lanes), expected[:, :threads])
 
 
-@pytest.mark.parametrize("warps", [(1, 1), (2, 1), (1, 4), (2, 3)])
+@pytest.mark.parametrize(
+    "warps", [(1, 1, 1), (2, 1, 1), (1, 4, 1), (2, 3, 1), (1, 1, 4), (2, 3, 2)]
+)
 @pytest.mark.parametrize("extents", [(16, 8), (40, 24), (7, 33)])
 def test_a_fragment_holds_what_the_header_says(
-    warps: tuple[int, int], extents: tuple[int, int]
+    warps: tuple[int, int, int], extents: tuple[int, int]
 ) -> None:
-    fragment = MmaFragment(tensor_core_atom("f16"), *warps, *extents)
+    warps_m, warps_n, warps_k = warps
+    fragment = MmaFragment(tensor_core_atom("f16"), warps_m, warps_n, *extents, warps_k)
     row, column = fragment.coordinates()
-    shape = (1, warps[1], warps[0], fragment.tiles_m * 16, fragment.tiles_n * 8)
-    # The product whose value at (row, column) of the whole matrix is row * 1000 + column.
-    _, n, m, r, c = np.indices(shape)
-    rows = (r // 16 * warps[0] + m) * 16 + r % 16
-    columns = (c // 8 * warps[1] + n) * 8 + c % 8
-    values = fragment_of((rows * 1000 + columns).astype(np.float32))
-    np.testing.assert_array_equal(values[0], row * 1000 + column)
+    shape = (1, warps_k, warps_n, warps_m, fragment.tiles_m * 16, fragment.tiles_n * 8)
+    # The product whose value at (row, column) of part p is (1000 p + row) * 1000 + column.
+    _, k, n, m, r, c = np.indices(shape)
+    rows = (r // 16 * warps_m + m) * 16 + r % 16
+    columns = (c // 8 * warps_n + n) * 8 + c % 8
+    values = fragment_of((k * 1000 + rows) * 1000 + columns)
+    expected = (fragment.parts() * 1000 + row) * 1000 + column
+    np.testing.assert_array_equal(values[0], expected)
 
 
 @pytest.mark.parametrize("ldmatrix", ["true", "false"])

@@ -1,10 +1,11 @@
-// Products of two tiles in shared memory on the tensor cores: acc += A B, by kWarpsM * kWarpsN warps of a block.
+// Products of two tiles in shared memory on the tensor cores: acc += A B, by kWarpsM * kWarpsN * kWarpsK warps of a
+// block. Warps along k take the steps of the instruction in turn, and each has sums of its own.
 //
 // ALayout is (M, K), BLayout is (N, K); either mode of each may be the contiguous one, and no size need be a multiple
 // of the instruction `Atom` (see atoms.h and matmul_operand.h). The accumulator is an MmaFragment of Atom::Sum, added up
 // over k from low to high in steps of the instruction. Sources are of its operand type, or anything that is converted to
 // it where kLdmatrix is false. Warps past
-// kWarpsM * kWarpsN do nothing. The block has at least that many whole warps.
+// those do nothing. The block has at least that many whole warps.
 #pragma once
 
 #include "matmul_operand.h"
@@ -14,13 +15,13 @@ namespace mugraph {
 namespace tb {
 
 template <int kWarpsM, int kWarpsN, class ALayout, class BLayout, bool kLdmatrixA, bool kLdmatrixB,
-          class Atom = atoms::SM80_16x8x16_F32F16F16F32_TN>
+          class Atom = atoms::SM80_16x8x16_F32F16F16F32_TN, int kWarpsK = 1>
 struct Matmul {
-  using A = MatmulOperand<true, kWarpsM, ALayout, kLdmatrixA, Atom>;
-  using B = MatmulOperand<false, kWarpsN, BLayout, kLdmatrixB, Atom>;
+  using A = MatmulOperand<true, kWarpsM, ALayout, kLdmatrixA, Atom, kWarpsK>;
+  using B = MatmulOperand<false, kWarpsN, BLayout, kLdmatrixB, Atom, kWarpsK>;
   using Sum = typename Atom::Sum;
   static_assert(A::kK == B::kK, "A (M, K) and B (N, K) must have the same K");
-  using Fragment = MmaFragment<kWarpsM, kWarpsN, A::kRows, B::kRows, Atom>;
+  using Fragment = MmaFragment<kWarpsM, kWarpsN, A::kRows, B::kRows, Atom, kWarpsK>;
   static constexpr int kValues = Fragment::kValues;
 
   // The operands of some k steps ahead are loaded while one step multiplies, as far as kAheadRegisters hold them; a
@@ -40,32 +41,40 @@ struct Matmul {
   template <class TA, class TB>
   static __device__ __forceinline__ void mma(Sum (&acc)[kValues], TA const* a, TB const* b, int thread) {
     const int warp = thread / 32;
-    if (warp >= kWarpsM * kWarpsN) return;
-    const A a_operand(thread % 32, warp % kWarpsM);
-    const B b_operand(thread % 32, warp / kWarpsM);
+    if (warp >= kWarpsM * kWarpsN * kWarpsK) return;
+    const int warp_k = kWarpsK == 1 ? 0 : warp / (kWarpsM * kWarpsN);
+    const A a_operand(thread % 32, warp % kWarpsM, warp_k);
+    const B b_operand(thread % 32, kWarpsK == 1 ? warp / kWarpsM : warp / kWarpsM % kWarpsN, warp_k);
     Operands buffers[kBuffers];
 #pragma unroll
     for (int step = 0; step + 1 < kBuffers && step < A::kSteps; ++step) {
-      buffers[step].template load<false>(a_operand, b_operand, a, b, step);
+      if (has_step(step, warp_k)) buffers[step].template load<false>(a_operand, b_operand, a, b, step);
     }
 #pragma unroll kUnroll
     for (int first = 0; first < A::kSteps; first += kBuffers) {
 #pragma unroll
       for (int i = 0; i < kBuffers; ++i) {
         const int ahead = first + i + kBuffers - 1;
-        if (ahead < A::kSteps) {
+        if (ahead < A::kSteps && has_step(ahead, warp_k)) {
           buffers[(i + kBuffers - 1) % kBuffers].template load<false>(a_operand, b_operand, a, b, ahead);
         }
-        if (first + i < A::kSteps) buffers[i].multiply(acc);
+        if (first + i < A::kSteps && has_step(first + i, warp_k)) buffers[i].multiply(acc);
       }
     }
     if constexpr (A::kTail != 0) {
-      buffers[0].template load<true>(a_operand, b_operand, a, b, A::kSteps);
-      buffers[0].multiply(acc);
+      if (kWarpsK == 1 || warp_k == A::kFullSteps % kWarpsK) {
+        buffers[0].template load<true>(a_operand, b_operand, a, b, A::kFullSteps / kWarpsK);
+        buffers[0].multiply(acc);
+      }
     }
   }
 
  private:
+  // Whether a warp has a whole step of this number; those along k that come last may have one fewer.
+  static __device__ __forceinline__ constexpr bool has_step(int step, int warp_k) {
+    return (step + 1) * kWarpsK <= A::kFullSteps || step * kWarpsK + warp_k < A::kFullSteps;
+  }
+
   // The registers of both operands for one k step.
   struct Operands {
     uint32_t a_tiles[A::kTiles][4];

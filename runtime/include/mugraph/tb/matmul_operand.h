@@ -1,7 +1,7 @@
 // How a warp reads its tiles of a matmul operand, a (rows, K) layout in shared memory: rows are m for A and n for B.
 //
 // Tile t of a warp is rows (t * kWarps + warp) * kTileRows + [0, kTileRows), kTileRows = 16 for A, 8 for B; B tiles
-// are read two at a time. With kLdmatrix each lane gives ldmatrix the address of a 16-byte line: along k where k is
+// are read two at a time. Step s of warp w of the kWarpsK along k is step s * kWarpsK + w of the matrix. With kLdmatrix each lane gives ldmatrix the address of a 16-byte line: along k where k is
 // contiguous, otherwise (elements of 16 bits only) along the rows, transposed on the way. Without, each lane reads its
 // elements one by one through the layout. Elements that the instruction does not take as they are stored are converted
 // in registers: float_e4m3_t and float_e5m2_t exactly to half_t, float to TF32, rounding to nearest.
@@ -20,7 +20,8 @@
 namespace mugraph {
 namespace tb {
 
-template <bool kIsA, int kWarps, class Layout, bool kLdmatrix, class Atom = atoms::SM80_16x8x16_F32F16F16F32_TN>
+template <bool kIsA, int kWarps, class Layout, bool kLdmatrix, class Atom = atoms::SM80_16x8x16_F32F16F16F32_TN,
+          int kWarpsK = 1>
 struct MatmulOperand {
   static constexpr int kPacked = Atom::kPacked;
   static constexpr int kStep = 8 * kPacked;  // elements along k of one instruction
@@ -36,8 +37,10 @@ struct MatmulOperand {
   static constexpr int kRowStep = kWarps * kTileRows;  // rows from one tile of a warp to its next
   static constexpr int kTiles = ceil_div(ceil_div(kRows, kTileRows), kWarps);
   static constexpr int kTilesPerLoad = kIsA ? 1 : 2;
-  static constexpr int kSteps = kK / kStep;     // full k steps
-  static constexpr int kTail = kK % kStep;      // elements along k in the last, partial step
+  static constexpr int kWarpStep = kWarpsK * kStep;  // elements along k from one step of a warp to its next
+  static constexpr int kFullSteps = kK / kStep;      // full k steps, of all warps along k
+  static constexpr int kSteps = ceil_div(kFullSteps, kWarpsK);  // and of the first of them
+  static constexpr int kTail = kK % kStep;           // elements along k in the last, partial step
   static constexpr bool kIsLinear = Rows::kRank <= 1 && Depth::kRank <= 1;
 
   // A mode whose first elements are consecutive; an extent of 1 counts as one where the other mode does not.
@@ -75,19 +78,19 @@ struct MatmulOperand {
     uint32_t start_;
 
    public:
-    __host__ __device__ constexpr LineOffsets(int lane, int warp)
+    __host__ __device__ constexpr LineOffsets(int lane, int warp, int warp_k)
         : row_(ldmatrix_coordinate<kIsA, kTransposed, kPacked>(lane, kRowStep).row + warp * kTileRows),
-          k_(ldmatrix_coordinate<kIsA, kTransposed, kPacked>(lane, kRowStep).k),
+          k_(ldmatrix_coordinate<kIsA, kTransposed, kPacked>(lane, kRowStep).k + warp_k * kStep),
           start_(Parts::kOffset + Rows::at(row_) + Depth::at(k_)) {}
 
-    // For tile (and, for B, tile + 1) and the k step; kIsTail for the step that is not whole.
+    // For tile (and, for B, tile + 1) and the warp's k step; kIsTail for the step that is not whole.
     template <bool kIsTail>
     __host__ __device__ constexpr SplitOffset offset(int tile, int step) const {
       const bool rows_exist = (tile + kTilesPerLoad) * kRowStep <= kRows;
       if (kIsLinear && !kIsTail && rows_exist) {
         const uint32_t along_rows = Rows::at(tile * kRowStep);
-        const uint32_t along_k = Depth::at(step * kStep);
-        if constexpr (Depth::at(kStep) % Parts::kPeriod == 0) {
+        const uint32_t along_k = Depth::at(step * kWarpStep);
+        if constexpr (Depth::at(kWarpStep) % Parts::kPeriod == 0) {
           const SplitOffset first_step = swizzled<Parts>(start_, along_rows);
           return {first_step.of_thread, first_step.constant + along_k};
         } else {
@@ -95,7 +98,7 @@ struct MatmulOperand {
         }
       }
       const int row = row_ + tile * kRowStep;
-      const int k = k_ + step * kStep;
+      const int k = k_ + step * kWarpStep;
       return {Parts::swizzle(Parts::kOffset + Rows::at(rows_exist || row < last_line_row() ? row : last_line_row()) +
                              Depth::at(!kIsTail || k < last_line_k() ? k : last_line_k())),
               0};
@@ -104,21 +107,23 @@ struct MatmulOperand {
 
   // The offset of an element of register q, read one by one.
   template <bool kIsTail>
-  static __host__ __device__ constexpr uint32_t element_offset(int lane, int warp, int tile, int step, int q,
-                                                               int element) {
+  static __host__ __device__ constexpr uint32_t element_offset(int lane, int warp, int warp_k, int tile, int step,
+                                                               int q, int element) {
     const TileCoordinate first = register_coordinate<kIsA, kPacked>(lane, q, kRowStep);
     const bool rows_exist = (tile + kTilesPerLoad) * kRowStep <= kRows;
     const int row = first.row + warp * kTileRows + tile * kRowStep;
-    const int k = first.k + element + step * kStep;
+    const int k = first.k + element + warp_k * kStep + step * kWarpStep;
     return Parts::swizzle(Parts::kOffset + Rows::at(rows_exist || row < kRows ? row : kRows - 1) +
                           Depth::at(!kIsTail || k < kK ? k : kK - 1));
   }
 
   int lane;
   int warp;
+  int warp_k;
   LineOffsets lines;
 
-  __device__ __forceinline__ MatmulOperand(int lane_, int warp_) : lane(lane_), warp(warp_), lines(lane_, warp_) {}
+  __device__ __forceinline__ MatmulOperand(int lane_, int warp_, int warp_k_)
+      : lane(lane_), warp(warp_), warp_k(warp_k_), lines(lane_, warp_, warp_k_) {}
 
   // Fills the registers of one A tile, or of the B tiles `tile` (0 and 1) and `tile` + 1 (2 and 3).
   template <bool kIsTail, class T>
@@ -140,7 +145,9 @@ struct MatmulOperand {
       for (int q = 0; q < (has_second ? 4 : 2); ++q) {
         T elements[kPacked];
 #pragma unroll
-        for (int e = 0; e < kPacked; ++e) elements[e] = source[element_offset<kIsTail>(lane, warp, tile, step, q, e)];
+        for (int e = 0; e < kPacked; ++e) {
+          elements[e] = source[element_offset<kIsTail>(lane, warp, warp_k, tile, step, q, e)];
+        }
         registers[q] = atoms::pack<Atom>(elements);
       }
     }

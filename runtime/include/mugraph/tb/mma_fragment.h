@@ -4,6 +4,8 @@
 // j columns (j * kWarpsN + wn) * Atom::kN + [0, Atom::kN). Value (i * kTilesN + j) * Atom::kValues + c of lane l is
 // value c of lane l in that tile (see atoms.h). Elements past kM or kN are never stored. For an instruction of one
 // thread (ScalarMatmul), read "thread" for "warp".
+//
+// With kWarpsK there are so many such tiles: warps kWarpsM * kWarpsN * p onwards hold part p, a sum over some of k.
 #pragma once
 
 #include "../atoms.h"
@@ -20,11 +22,12 @@ static __device__ __forceinline__ int recomputed(int number) {
   return number;
 }
 
-template <int kWarpsM, int kWarpsN, int kM, int kN, class Atom = atoms::SM80_16x8x16_F32F16F16F32_TN>
+template <int kWarpsM, int kWarpsN, int kM, int kN, class Atom = atoms::SM80_16x8x16_F32F16F16F32_TN, int kWarpsK = 1>
 struct MmaFragment {
   using Sum = typename Atom::Sum;
-  static constexpr int kThreads = kWarpsM * kWarpsN * Atom::kThreads;
-  static_assert(kWarpsM >= 1 && kWarpsN >= 1 && kThreads <= 1024, "a block has 1 to 1024 threads");
+  static constexpr int kThreadsOfPart = kWarpsM * kWarpsN * Atom::kThreads;
+  static constexpr int kThreads = kThreadsOfPart * kWarpsK;
+  static_assert(kWarpsM >= 1 && kWarpsN >= 1 && kWarpsK >= 1 && kThreads <= 1024, "a block has 1 to 1024 threads");
   static_assert(kM >= 1 && kN >= 1, "a matrix has at least one row and one column");
   static constexpr int kTilesM = ceil_div(ceil_div(kM, Atom::kM), kWarpsM);
   static constexpr int kTilesN = ceil_div(ceil_div(kN, Atom::kN), kWarpsN);
@@ -44,16 +47,16 @@ struct MmaFragment {
   }
 
   // dst(m, n) = Epilogue(acc), rounded to nearest. CLayout is (M, N); where n is contiguous and pairs of columns are
-  // aligned, two elements are stored at once.
-  template <class Epilogue, class CLayout, class D>
+  // aligned, two elements are stored at once. Part p lies kPartStride * p elements further on, before the swizzle.
+  template <class Epilogue, class CLayout, int kPartStride = 0, class D>
   static __device__ __forceinline__ void store(D* dst, Sum const (&acc)[kValues], int thread) {
-    write<false, Epilogue, CLayout>(dst, acc, thread);
+    write<false, Epilogue, CLayout, kPartStride>(dst, acc, thread);
   }
 
   // dst(m, n) = dst(m, n) + Epilogue(acc): an accumulator in shared memory.
-  template <class Epilogue, class CLayout, class D>
+  template <class Epilogue, class CLayout, int kPartStride = 0, class D>
   static __device__ __forceinline__ void update(D* dst, Sum const (&acc)[kValues], int thread) {
-    write<true, Epilogue, CLayout>(dst, acc, thread);
+    write<true, Epilogue, CLayout, kPartStride>(dst, acc, thread);
   }
 
   // Row and column of value c of m tile i and n tile j, in the whole matrix.
@@ -61,11 +64,15 @@ struct MmaFragment {
     return (i * kWarpsM + thread / Atom::kThreads % kWarpsM) * Atom::kM + Atom::row_of(thread % Atom::kThreads, c);
   }
   static __host__ __device__ constexpr int column_of(int thread, int j, int c) {
-    return (j * kWarpsN + thread / Atom::kThreads / kWarpsM) * Atom::kN + Atom::column_of(thread % Atom::kThreads, c);
+    const int warp = kWarpsK == 1 ? thread / Atom::kThreads / kWarpsM : thread / Atom::kThreads / kWarpsM % kWarpsN;
+    return (j * kWarpsN + warp) * Atom::kN + Atom::column_of(thread % Atom::kThreads, c);
   }
 
+  // The part that a thread has values of.
+  static __host__ __device__ constexpr int part_of(int thread) { return kWarpsK == 1 ? 0 : thread / kThreadsOfPart; }
+
   // Offsets of the elements of one thread in a (M, N) layout: the thread's part is computed once.
-  template <class CLayout>
+  template <class CLayout, int kPartStride = 0>
   class Offsets {
     using Parts = LayoutParts<CLayout>;
     static_assert(decltype(cute::rank(typename Parts::Linear{}))::value == 2, "the result's layout must be (M, N)");
@@ -73,6 +80,7 @@ struct MmaFragment {
     using Columns = Mode<decltype(cute::layout<1>(typename Parts::Linear{}))>;
     static_assert(Rows::kSize == kM && Columns::kSize == kN, "the result's layout must have the fragment's shape");
     static constexpr bool kIsLinear = Rows::kRank <= 1 && Columns::kRank <= 1;
+    static_assert(kWarpsK == 1 || kPartStride != 0, "the parts of a fragment must lie side by side");
     int thread_;
     uint32_t start_;
 
@@ -80,18 +88,19 @@ struct MmaFragment {
     static constexpr bool kHasPairs = Atom::kValues % 2 == 0 && Columns::kFirstStride == 1 && Columns::kFirstExtent % 2 == 0 &&
                                       Columns::kModes.strides_divisible_by(2, 1) &&
                                       Rows::kModes.strides_divisible_by(2, 0) && Parts::kOffset % 2 == 0 &&
-                                      Parts::kGranule % 2 == 0;
+                                      Parts::kGranule % 2 == 0 && kPartStride % 2 == 0;
 
     __host__ __device__ constexpr explicit Offsets(int thread)
         : thread_(thread),
-          start_(Parts::kOffset + Rows::at(row_of(thread, 0, 0)) + Columns::at(column_of(thread, 0, 0))) {}
+          start_(Parts::kOffset + part_of(thread) * kPartStride + Rows::at(row_of(thread, 0, 0)) +
+                 Columns::at(column_of(thread, 0, 0))) {}
 
     __host__ __device__ constexpr SplitOffset operator()(int i, int j, int c) const {
       if constexpr (kIsLinear) {
         const uint32_t down = Rows::at(i * kWarpsM * Atom::kM + Atom::row_of(0, c));
         return swizzled<Parts>(start_, down + Columns::at(j * kWarpsN * Atom::kN + Atom::column_of(0, c)));
       } else {
-        const uint32_t row = Rows::at(row_of(thread_, i, c));
+        const uint32_t row = part_of(thread_) * kPartStride + Rows::at(row_of(thread_, i, c));
         return {Parts::swizzle(Parts::kOffset + row + Columns::at(column_of(thread_, j, c))), 0};
       }
     }
@@ -101,11 +110,11 @@ struct MmaFragment {
   // The compiler moves no access to shared memory past this; all lanes of a warp get here.
   static __device__ __forceinline__ void keep_order() { __syncwarp(); }
 
-  template <bool kUpdate, class Epilogue, class CLayout, class D>
+  template <bool kUpdate, class Epilogue, class CLayout, int kPartStride, class D>
   static __device__ __forceinline__ void write(D* dst, Sum const (&acc)[kValues], int thread) {
     if (thread >= kThreads) return;
     if constexpr (kIsLarge) thread = recomputed(thread);
-    const Offsets<CLayout> offsets(thread);
+    const Offsets<CLayout, kPartStride> offsets(thread);
     constexpr int kStep = Atom::kValues % 2 == 0 ? 2 : 1;
 #pragma unroll kUnrollM
     for (int i = 0; i < kTilesM; ++i) {
@@ -118,7 +127,7 @@ struct MmaFragment {
         for (int c = 0; c < Atom::kValues; c += kStep) {
           const bool has_row = (i + 1) * kWarpsM * Atom::kM <= kM || row_of(thread, i, c) < kM;
           Sum const* values = &acc[(i * kTilesN + j) * Atom::kValues + c];
-          if constexpr (Offsets<CLayout>::kHasPairs) {
+          if constexpr (Offsets<CLayout, kPartStride>::kHasPairs) {
             if (has_row && has_column(thread, j, c)) {
               write_pair<kUpdate, Epilogue>(dst + offsets(i, j, c), values);
             }

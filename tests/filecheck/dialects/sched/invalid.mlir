@@ -1036,3 +1036,21 @@ func.func @f(%x: !sched.global<16x64xf16, (16,64):(64,1)>) {
   %t = sched.tile %x map [-1, -1, -1] : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<16x64xf16, (16,64):(64,1)>
   func.return
 }
+
+// -----
+
+// CHECK: !sched.fragment: #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,4)> has 4 warps along k, so that the first of at least 3 extents must be 4, one partial sum for each; it is 16x64
+sched.kernel @k inputs 0 grid [1, 1, 1] block [128, 1, 1] {
+  %f = sched.fragment : !sched.fragment<16x64xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,4)>>
+}
+
+// -----
+
+// CHECK: 'sched.sum_parts' of %s: source has 4x16x64, so that each of its 4 parts has 16x64; the destination has 64x16
+sched.kernel @k inputs 0 grid [1, 1, 1] block [128, 1, 1] {
+  %s = sched.alloc : !sched.shared<4x16x64xf32, (4,16,64):(1024,64,1)>
+  %d = sched.alloc : !sched.shared<64x16xf16, (64,16):(16,1)>
+  sched.epilogue {
+    sched.sum_parts %s to %d by <128, vector 4, order [1, 0]> : !sched.shared<4x16x64xf32, (4,16,64):(1024,64,1)> to !sched.shared<64x16xf16, (64,16):(16,1)>
+  }
+}

@@ -1,0 +1,123 @@
+"""Products whose warps stand along k: at every stage, and executed on the CPU."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from fuzz.emulated import check_together, emulating_compiler
+from fuzz.properties import Compiled, compile_checked
+from mugraph.dialects import sched
+from mugraph.runtime.toolchain import ToolchainError
+
+
+def accumulated(
+    element: str,
+    depth: int,
+    *,
+    tiles: int = 7,
+    threads: int = 256,
+    rows: int = 16,
+    columns: int = 64,
+) -> str:
+    """x w over some tiles of ``depth``, in two blocks."""
+    x = f"tensor<{rows}x{tiles * depth}x{element}>"
+    w = f"tensor<{tiles * depth}x{2 * columns}x{element}>"
+    total = "i32" if element == "i8" else element
+    y, tile = f"tensor<{rows}x{2 * columns}x{total}>", f"!tb.stensor<{rows}x{columns}x{total}>"
+    return f"""
+func.func @fuzzed(%signed: {x}, %signed_1: {w}) -> {y} {{
+  %y = kn.customized %signed, %signed_1 grid [2, 1, 1] block [{threads}, 1, 1] forloop {tiles} {{
+  ^bb0(%dx: {x}, %dw: {w}):
+    %sx = tb.input %dx imap [-1, -1, -1] fordim 1 : {x} -> !tb.stensor<{rows}x{depth}x{element}>
+    %sw = tb.input %dw imap [1, -1, -1] fordim 0 : {w} -> !tb.stensor<{depth}x{columns}x{element}>
+    %m = tb.matmul %sx, %sw : (!tb.stensor<{rows}x{depth}x{element}>, \
+!tb.stensor<{depth}x{columns}x{element}>) -> {tile}
+    %am = tb.forloop_accum none %m : {tile} -> {tile}
+    tb.output %am omap [1, -1, -1] : {tile} -> {y}
+  }} : ({x}, {w}) -> {y}
+  func.return %y : {y}
+}}
+"""
+
+
+TWO_PRODUCTS = """
+func.func @fuzzed(%signed: tensor<8x256xf16>, %signed_1: tensor<256x64xf16>, \
+%signed_2: tensor<256x64xf16>) -> tensor<8x64xf16> {
+  %y = kn.customized %signed, %signed_1, %signed_2 grid [2, 1, 1] block [128, 1, 1] forloop 4 {
+  ^bb0(%dx: tensor<8x256xf16>, %dv: tensor<256x64xf16>, %dw: tensor<256x64xf16>):
+    %sx = tb.input %dx imap [-1, -1, -1] fordim 1 : tensor<8x256xf16> -> !tb.stensor<8x64xf16>
+    %sv = tb.input %dv imap [1, -1, -1] fordim 0 : tensor<256x64xf16> -> !tb.stensor<64x32xf16>
+    %sw = tb.input %dw imap [1, -1, -1] fordim 0 : tensor<256x64xf16> -> !tb.stensor<64x32xf16>
+    %m = tb.matmul %sx, %sv : (!tb.stensor<8x64xf16>, !tb.stensor<64x32xf16>) -> \
+!tb.stensor<8x32xf16>
+    %n = tb.matmul %sx, %sw : (!tb.stensor<8x64xf16>, !tb.stensor<64x32xf16>) -> \
+!tb.stensor<8x32xf16>
+    %am = tb.forloop_accum none %m : !tb.stensor<8x32xf16> -> !tb.stensor<8x32xf16>
+    %an = tb.forloop_accum none %n : !tb.stensor<8x32xf16> -> !tb.stensor<8x32xf16>
+    %s = tb.silu %am : !tb.stensor<8x32xf16> -> !tb.stensor<8x32xf16>
+    %d = tb.add %s, %an : (!tb.stensor<8x32xf16>, !tb.stensor<8x32xf16>) -> !tb.stensor<8x32xf16>
+    tb.output %d omap [1, -1, -1] : !tb.stensor<8x32xf16> -> tensor<8x64xf16>
+  } : (tensor<8x256xf16>, tensor<256x64xf16>, tensor<256x64xf16>) -> tensor<8x64xf16>
+  func.return %y : tensor<8x64xf16>
+}
+"""
+
+DEEP_AND_NOT_ACCUMULATED = """
+func.func @fuzzed(%signed: tensor<1x32x1024xf16>, %signed_1: tensor<1x1024x32xf16>) \
+-> tensor<1x32x32xf16> {
+  %y = kn.customized %signed, %signed_1 grid [2, 1, 1] block [256, 1, 1] forloop 2 {
+  ^bb0(%dx: tensor<1x32x1024xf16>, %dw: tensor<1x1024x32xf16>):
+    %sx = tb.input %dx imap [-1, -1, -1] fordim 1 : tensor<1x32x1024xf16> -> \
+!tb.stensor<1x16x1024xf16>
+    %sw = tb.input %dw imap [2, -1, -1] : tensor<1x1024x32xf16> -> !tb.stensor<1x1024x16xf16>
+    %m = tb.matmul %sx, %sw : (!tb.stensor<1x16x1024xf16>, !tb.stensor<1x1024x16xf16>) -> \
+!tb.stensor<1x16x16xf16>
+    %e = tb.relu %m : !tb.stensor<1x16x16xf16> -> !tb.stensor<1x16x16xf16>
+    tb.output %e omap [2, -1, -1] fordim 1 : !tb.stensor<1x16x16xf16> -> tensor<1x32x32xf16>
+  } : (tensor<1x32x1024xf16>, tensor<1x1024x32xf16>) -> tensor<1x32x32xf16>
+  func.return %y : tensor<1x32x32xf16>
+}
+"""
+
+GRAPHS = {
+    "f16, one step a warp": accumulated("f16", 128),
+    "f16, two steps a warp": accumulated("f16", 128, threads=128, tiles=16),
+    "f16, warps with fewer steps and a partial one": accumulated("f16", 104),
+    "f16, rows and columns that fill no tile": accumulated("f16", 96, rows=5, columns=20),
+    "bf16": accumulated("bf16", 64, tiles=16, rows=24),
+    "f32": accumulated("f32", 64),
+    "f8E4M3FN": accumulated("f8E4M3FN", 128, tiles=3, columns=16),
+    "i8": accumulated("i8", 256),
+    "two products that share a loop": TWO_PRODUCTS,
+    "deep and not accumulated": DEEP_AND_NOT_ACCUMULATED,
+}
+
+
+@pytest.fixture(scope="module")
+def compiled() -> list[Compiled]:
+    return [compile_checked(text) for text in GRAPHS.values()]
+
+
+def warps_along_k(one: Compiled) -> int:
+    """The most warps along k of a product."""
+    return max(op.parts for op in one.module.walk() if isinstance(op, sched.MmaOp))
+
+
+def test_warps_stand_along_k(compiled: list[Compiled]) -> None:
+    """Otherwise the other test would show nothing."""
+    counts = [warps_along_k(one) for one in compiled]
+    assert min(counts) > 1, dict(zip(GRAPHS, counts, strict=True))
+
+
+def test_they_compute_what_the_interpreter_does(compiled: list[Compiled], tmp_path: Path) -> None:
+    if shutil.which("g++") is None:
+        pytest.skip("no g++ on this machine: no generated kernel was executed")
+    try:
+        emulating_compiler()
+    except ToolchainError as error:
+        pytest.skip(f"no generated kernel was executed: {error}")
+    failures = check_together(compiled, tmp_path)
+    assert {name: e for name, e in zip(GRAPHS, failures, strict=True) if e is not None} == {}

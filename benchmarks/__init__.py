@@ -1,0 +1,1 @@
+"""Measurements of mugraph; run from the root of a checkout."""

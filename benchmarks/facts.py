@@ -1,0 +1,43 @@
+"""On what, when and from which commit something was measured."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from datetime import date
+from pathlib import Path
+
+from mugraph.runtime.toolchain import find_toolchain
+
+
+def graphics_card() -> str:
+    """Name and driver of the GPU, as nvidia-smi says."""
+    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    done = subprocess.run(query, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()[0].strip()
+
+
+def revision() -> str:
+    """The commit of this checkout: ``MUGRAPH_COMMIT``, or what git knows."""
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    given = os.environ.get("MUGRAPH_COMMIT")
+    if given:
+        return given
+    try:
+        done = subprocess.run(command, capture_output=True, text=True)
+    except OSError:
+        return "unknown"
+    return done.stdout.strip() or "unknown"
+
+
+def facts_of_this_run(arch: str) -> dict[str, str]:
+    """GPU, date, commit, architecture and versions."""
+    return {
+        "gpu": graphics_card(),
+        "date": date.today().isoformat(),
+        "commit": revision(),
+        "arch": arch,
+        "python": platform.python_version(),
+        "nvcc": find_toolchain().version,
+    }

@@ -1,0 +1,103 @@
+"""The commands:
+
+    python -m benchmarks.h200 run --output benchmarks/results/h200 [--workloads a,b] [--peers all]
+    python -m benchmarks.h200 merge shard1.json shard2.json --output benchmarks/results/h200
+    python -m benchmarks.h200 compile --output benchmarks/results/h200_compile
+    python -m benchmarks.h200 page benchmarks/results/h200_ablation.json docs/performance.md
+
+``run`` needs the GPU; results that are in OUTPUT.json already are kept, and replaced workload by
+workload, so shards may also write to the same file one after another.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from benchmarks.h200 import records as results
+from benchmarks.h200.peers import Level
+from benchmarks.h200.pipelines import OURS
+from benchmarks.h200.run import Options, run, write
+from benchmarks.h200.workloads import FIRST_FOURTEEN, WORKLOADS, Workload
+from mugraph.runtime.errors import UserError
+
+SECONDS = 480.0
+"""No workload is begun later than this, so that a run ends within 9 minutes."""
+
+
+def chosen(names: str) -> tuple[Workload, ...]:
+    """Workloads by name or by the start of their names, ``first`` for the first fourteen."""
+    if names == "all":
+        return tuple(WORKLOADS.values())
+    picked: dict[str, Workload] = {}
+    for name in names.split(","):
+        matching = FIRST_FOURTEEN if name == "first" else [w for w in WORKLOADS if w == name]
+        matching = matching or [w for w in WORKLOADS if w.startswith(name)]
+        if not matching:
+            raise UserError(f"no workload is called {name!r}; there are {', '.join(WORKLOADS)}")
+        picked.update({match: WORKLOADS[match] for match in matching})
+    return tuple(picked.values())
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    options = Options(
+        chosen(arguments.workloads),
+        Level(arguments.peers),
+        arguments.arch,
+        arguments.output,
+        arguments.ablate,
+        arguments.jobs,
+        arguments.limit,
+    )
+    records = run(options)
+    wanted = [records.get(workload.name) for workload in options.workloads]
+    ours = [None if record is None else record.systems.get(OURS) for record in wanted]
+    return 0 if all(o is not None and o.microseconds is not None for o in ours) else 1
+
+
+def _merge(arguments: argparse.Namespace) -> int:
+    write(results.merged(results.read(path) for path in arguments.parts), arguments.output)
+    return 0
+
+
+def _output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--output", type=Path, required=True, help="OUTPUT.json, .md and .svg")
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.h200",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(required=True)
+    runs = commands.add_parser("run", help="build, check and time on this machine's GPU")
+    _output(runs)
+    runs.add_argument("--workloads", default="all", help="names or starts of them, with commas")
+    runs.add_argument("--peers", default=Level.FAST.value, choices=[level.value for level in Level])
+    runs.add_argument("--arch", default="sm_90a")
+    runs.add_argument("--ablate", action="store_true", help="also with one pass switched off each")
+    runs.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="parallel builds")
+    runs.add_argument("--limit", type=float, default=SECONDS, help="seconds to begin workloads in")
+    runs.set_defaults(command=_run)
+    merges = commands.add_parser("merge", help="put results of several runs together")
+    merges.add_argument("parts", type=Path, nargs="+")
+    _output(merges)
+    merges.set_defaults(command=_merge)
+    return parser
+
+
+def main() -> int:
+    """Runs the command; exits 1 where one of ours has no time."""
+    arguments = _arguments().parse_args()
+    try:
+        return arguments.command(arguments)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+"""What is known from before: Mirage's times, our goals, the GPU's ceilings.
+
+``anchors.csv`` was measured on one H200 in November 2026 (driver 580.159, torch 2.11+cu130, nvcc
+13.0.88) with the method of :mod:`.timing`; microseconds.  Mirage's are the fastest of its saved
+µGraphs as its transpiler prints them for Ampere, after three bugs of its runtime were patched.
+"""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+
+COPY_BYTES_PER_MICROSECOND = 4.24e6
+"""Device-to-device copy, read and written bytes."""
+
+FLOP_PER_MICROSECOND = 768e6
+"""cuBLAS's fp16 GEMM at 4096³."""
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """The row of a workload, in microseconds."""
+
+    floor: float | None = None
+    read: float | None = None
+    mirage: float | None = None
+    eager: float | None = None
+    compile: float | None = None
+    max_autotune: float | None = None
+    sdpa: float | None = None
+    flash_and_copy: float | None = None
+    cublas: float | None = None
+    best_peer: float | None = None
+    goal: float | None = None
+
+
+def floor_microseconds(total_bytes: int, flop: int) -> float:
+    """What the bytes need at the speed of a copy, or the operations at that of cuBLAS."""
+    return max(total_bytes / COPY_BYTES_PER_MICROSECOND, flop / FLOP_PER_MICROSECOND)
+
+
+def anchor_of(workload: str) -> Anchor:
+    """The row of a workload; one without numbers where there is none."""
+    return _anchors().get(workload, Anchor())
+
+
+@cache
+def _anchors() -> dict[str, Anchor]:
+    names = [field.name for field in fields(Anchor)]
+    with open(Path(__file__).with_name("anchors.csv"), encoding="utf-8", newline="") as stream:
+        return {
+            row["workload"]: Anchor(*(float(row[n]) if row[n] else None for n in names))
+            for row in csv.DictReader(stream)
+        }

@@ -1,0 +1,120 @@
+"""From a workload's file to a shared library, in processes of their own."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass, PassPipeline
+
+from benchmarks.h200.pipelines import Variant
+from benchmarks.h200.workloads import Workload
+from mugraph.codegen.c_abi import Architecture, CInterface, interface_of, print_single_file
+from mugraph.codegen.cuda import print_module
+from mugraph.runtime.compare import tolerance_of
+from mugraph.runtime.compile import compile_library
+from mugraph.runtime.cuda import only_function
+from mugraph.runtime.errors import UserError
+from mugraph.tools.modules import make_context, read_module
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to build."""
+
+    workload: Workload
+    variant: Variant
+    arch: str
+
+
+@dataclass(frozen=True)
+class Build:
+    """What was built, or, in ``error``, why nothing was."""
+
+    task: Task
+    error: str | None = None
+    library: Path | None = None
+    interface: CInterface | None = None
+    tolerance: float = 0.0
+    """The largest relative error that counts as right."""
+    kernels: tuple[str, ...] = ()
+    """Grid, block and shared memory of each kernel."""
+    transpile_seconds: float = 0.0
+    nvcc_seconds: float = 0.0
+    """With the others beside it; next to nothing where the compiled library was in the cache."""
+
+
+def transpiled(task: Task) -> ModuleOp:
+    """The planned schedule of a workload, each step verified; raises what the passes raise."""
+    context = make_context()
+    module = read_module(str(task.workload.path), context)
+    PassPipeline(task.variant.passes(task.arch), _verify).apply(context, module)
+    module.verify()
+    return module
+
+
+def context_of_workload(workload: Workload) -> tuple[Context, ModuleOp]:
+    """The µGraph as it is written, in a context of its own."""
+    context = make_context()
+    return context, read_module(str(workload.path), context)
+
+
+def cuda_text(task: Task) -> str:
+    """The generated file of a workload, as ``mg-opt -t cuda`` prints it."""
+    return print_module(transpiled(task))
+
+
+def build(task: Task) -> Build:
+    """Transpiles, prints and compiles one task; an error becomes a message, the others go on."""
+    try:
+        return _build(task)
+    except Exception as error:
+        lines = [*str(error).splitlines(), ""]
+        return Build(task, error=f"{type(error).__name__}: {lines[0]}"[:500])
+
+
+def _build(task: Task) -> Build:
+    start = time.perf_counter()
+    module = transpiled(task)
+    interface = interface_of(only_function(module))
+    _expect_row_major(interface)
+    source = print_single_file(module, interface, Architecture(task.arch))
+    printed = time.perf_counter()
+    library = compile_library(source, task.arch)
+    return Build(
+        task,
+        None,
+        library,
+        interface,
+        tolerance_of(module),
+        tuple(describe(op) for op in module.walk() if op.name == "sched.kernel"),
+        printed - start,
+        time.perf_counter() - printed,
+    )
+
+
+def describe(kernel: Operation) -> str:
+    """The head of a kernel as the schedule prints it: name, grid, block, shared memory, loop."""
+    head = str(kernel).split("{", 1)[0]
+    return " ".join(head.split()).removeprefix("sched.kernel ")
+
+
+def _expect_row_major(interface: CInterface) -> None:
+    """Raises where a tensor of the interface is laid out as no peer gets it."""
+    for tensor in interface.tensors:
+        stride = 1
+        for extent, given in zip(reversed(tensor.shape), reversed(tensor.strides), strict=True):
+            if extent > 1 and given != stride:
+                raise UserError(
+                    f"'{tensor.name}' of {interface.name} is not row-major but has strides "
+                    f"{tensor.strides}; fix its layout in the µGraph's signature."
+                )
+            stride *= extent
+
+
+def _verify(previous: ModulePass | None, module: ModuleOp, following: ModulePass | None) -> None:
+    module.verify()

@@ -1,0 +1,4 @@
+"""Where tensors are."""
+
+DEVICE = "cuda"
+"""torch's name of the GPU that is measured."""

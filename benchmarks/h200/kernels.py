@@ -1,0 +1,96 @@
+"""Our kernels on torch's tensors: calls, guards, repeated runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks.h200.building import Build
+from benchmarks.h200.checking import RUNS, Verdict, judge
+from benchmarks.h200.device import DEVICE
+from benchmarks.h200.timing import Call
+from mugraph.jit import CudaKernel
+
+GUARD = 256
+POISON = 0xFF
+"""The byte that makes NaN of every floating-point number."""
+
+
+class Guarded:
+    """A poisoned tensor between two guards that no kernel may change."""
+
+    def __init__(self, shape: Sequence[int], dtype: Any) -> None:
+        import torch
+
+        size = dtype.itemsize
+        for extent in shape:
+            size *= extent
+        self._bytes = torch.full((size + 2 * GUARD,), POISON, dtype=torch.uint8, device=DEVICE)
+        self.tensor = self._bytes[GUARD : GUARD + size].view(dtype).view(*shape)
+
+    def poison(self) -> None:
+        """Fills it again."""
+        self._bytes.fill_(POISON)
+
+    @property
+    def guards_hold(self) -> bool:
+        """Whether both guards are as they were."""
+        ends = (self._bytes[:GUARD], self._bytes[-GUARD:])
+        return all(bool((end == POISON).all()) for end in ends)
+
+
+class Ours:
+    """One compiled workload."""
+
+    def __init__(self, build: Build) -> None:
+        import torch
+
+        assert build.library is not None and build.interface is not None
+        self.build = build
+        self._kernel = CudaKernel(build.library, build.interface, build.task.arch)
+        self._workspace = Guarded((max(1, build.interface.workspace_bytes),), torch.uint8)
+
+    def check(self, inputs: Sequence[Any], expected: Any, dtype: Any) -> Verdict:
+        """Runs :data:`RUNS` times on poisoned memory and judges the results."""
+        import torch
+
+        output = Guarded(expected.shape, dtype)
+        copies = [tensor.clone() for tensor in inputs]
+        first: Any = None
+        differing: list[int] = []
+        for run in range(RUNS):
+            output.poison()
+            self._workspace.poison()
+            self.launch(inputs, output.tensor)
+            torch.cuda.synchronize()
+            bits = output.tensor.view(torch.uint8)
+            if first is None:
+                first = output.tensor.clone()
+            elif not torch.equal(bits, first.view(torch.uint8)):
+                differing.append(run + 1)
+        verdict = judge(torch, first, expected, self.build.tolerance, differing)
+        if not (output.guards_hold and self._workspace.guards_hold):
+            return Verdict("wrong: writes outside of its tensors", verdict.relative_error)
+        if not all(map(torch.equal, inputs, copies)):
+            return Verdict("wrong: changes its inputs", verdict.relative_error)
+        return verdict
+
+    def launch(self, inputs: Sequence[Any], output: Any) -> None:
+        """Enqueues one call on torch's current stream."""
+        import torch
+
+        pointers = [tensor.data_ptr() for tensor in (*inputs, output)]
+        stream = torch.cuda.current_stream().cuda_stream
+        self._kernel.launch(pointers, self._workspace.tensor.data_ptr(), stream)
+
+    def call(self, sets: Sequence[Sequence[Any]], output: Any) -> Call:
+        """Calls on the tensors of each set, with an output of each."""
+        import torch
+
+        outputs = [torch.empty_like(output) for _ in sets]
+
+        def run(index: int) -> Any:
+            self.launch(sets[index], outputs[index])
+            return outputs[index]
+
+        return run

@@ -1,0 +1,158 @@
+"""One workload on the GPU: inputs, reference, checks, times."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.h200.anchors import floor_microseconds
+from benchmarks.h200.building import Build
+from benchmarks.h200.checking import RIGHT, Verdict, judge
+from benchmarks.h200.device import DEVICE
+from benchmarks.h200.kernels import Guarded, Ours
+from benchmarks.h200.peers import Peer
+from benchmarks.h200.pipelines import OURS
+from benchmarks.h200.practical_floor import tuned_read_call
+from benchmarks.h200.records import READ, Record, System
+from benchmarks.h200.statistics import set_count
+from benchmarks.h200.timing import Captured, interleaved, prepared
+from benchmarks.h200.workloads import Workload
+from mugraph.codegen.c_abi import CTensor
+
+SEED = 20261121
+OVERFLOWING = "overflowing inputs: "
+
+
+def random_inputs(tensors: Sequence[CTensor], scales: Sequence[float], seed: int = SEED) -> Any:
+    """Normal random numbers times each input's scale, in its type, on the GPU."""
+    import torch
+
+    generator = torch.Generator(device=DEVICE)
+    generator.manual_seed(seed)
+    return tuple(
+        (torch.randn(tensor.shape, generator=generator, device=DEVICE) * scale).to(_dtype(tensor))
+        for tensor, scale in zip(tensors, scales, strict=True)
+    )
+
+
+def _dtype(tensor: CTensor) -> Any:
+    import torch
+
+    return {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}[tensor.element_type]
+
+
+def reference_of(workload: Workload, inputs: Sequence[Any]) -> Any:
+    """The workload's function in float64."""
+    import torch
+
+    return workload.reference(torch, *(tensor.double() for tensor in inputs))
+
+
+class Measurement:
+    """What is measured of one workload, step by step; ``record`` holds what is known so far."""
+
+    def __init__(self, workload: Workload, tensors: Sequence[CTensor], facts: dict[str, str]):
+        inputs, outputs = tensors[:-1], tensors[-1:]
+        self.workload = workload
+        self._inputs = random_inputs(inputs, workload.scales)
+        self._output = outputs[0]
+        self._expected = reference_of(workload, self._inputs)
+        total = sum(tensor.span for tensor in tensors)
+        self._sets = set_count(total)
+        self._rotated = [self._inputs] + [
+            tuple(tensor.clone() for tensor in self._inputs) for _ in range(self._sets - 1)
+        ]
+        self._tensors = inputs
+        self.record = Record(workload.name, facts, total, floor_microseconds(total, workload.flop))
+        self._graphs: dict[str, Captured] = {}
+
+    def add_ours(self, name: str, build: Build) -> None:
+        """Checks a build of ours and gets it ready."""
+        system = System(name, build.error or RIGHT, pipeline=describe(build))
+        self.record.add(system)
+        if build.error is not None:
+            return
+        system.kernels = list(build.kernels)
+        system.note = f"transpiled in {build.transpile_seconds:.2f} s"
+        try:
+            ours = Ours(build)
+            verdict = self._check(ours)
+            system.status, system.relative_error = verdict.status, verdict.relative_error
+            if verdict.right:
+                call = ours.call(self._rotated, self._poisoned().tensor)
+                self._graphs[name] = prepared(call, self._sets)
+        except Exception as error:  # the others are measured nevertheless
+            system.status = _sentence(error)
+
+    def _poisoned(self) -> Guarded:
+        return Guarded(self._output.shape, _dtype(self._output))
+
+    def _check(self, ours: Ours) -> Verdict:
+        dtype = _dtype(self._output)
+        verdict = ours.check(self._inputs, self._expected, dtype)
+        scales = self.workload.overflowing_scales
+        if not verdict.right or scales is None:
+            return verdict
+        inputs = random_inputs(self._tensors, scales)
+        large = ours.check(inputs, reference_of(self.workload, inputs), dtype)
+        return verdict if large.right else Verdict(OVERFLOWING + large.status, large.relative_error)
+
+    def add_peer(self, peer: Peer, tolerance: float) -> None:
+        """Compiles a peer, checks it and gets it ready."""
+        import torch
+
+        system = System(peer.name, RIGHT, is_peer=peer.same_function)
+        self.record.add(system)
+        start = time.perf_counter()
+        torch.compiler.reset()
+        try:
+            with torch.inference_mode():
+                function = peer.ready()
+                sets = self._rotated
+                if peer.prepare is not None:
+                    sets = [peer.prepare(inputs) for inputs in sets]
+                result = function(*sets[0])
+                torch.cuda.synchronize()
+                if peer.same_function:
+                    verdict = judge(torch, result, self._expected, tolerance)
+                    system.status, system.relative_error = verdict.status, verdict.relative_error
+                if system.status == RIGHT:
+                    call = _calls(function, sets)
+                    self._graphs[peer.name] = prepared(call, self._sets)
+        except Exception as error:  # a backend that does not take these shapes, for instance
+            system.status = _sentence(error)
+        system.note = f"ready in {time.perf_counter() - start:.1f} s"
+
+    def add_read_kernel(self, library: Path) -> None:
+        """Tunes the kernel that only reads."""
+        call, note = tuned_read_call(library, self.record.total_bytes, self._sets)
+        self.record.add(System(READ, RIGHT, note=note))
+        self._graphs[READ] = prepared(call, self._sets)
+
+    def time(self) -> None:
+        """Times all that is right, interleaved."""
+        names = list(self._graphs)
+        samples = interleaved([self._graphs[name] for name in names])
+        for name, values in zip(names, samples, strict=True):
+            self.record.systems[name].set_samples(values)
+
+
+def _calls(function: Any, sets: Sequence[Sequence[Any]]) -> Any:
+    def run(index: int) -> Any:
+        return function(*sets[index])
+
+    return run
+
+
+def _sentence(error: Exception) -> str:
+    lines = [*str(error).strip().splitlines(), ""]
+    return f"{type(error).__name__}: {lines[0]}"[:300]
+
+
+def describe(build: Build) -> str:
+    """The pipeline of a build, with what is switched off in it."""
+    variant = build.task.variant
+    text = variant.pipeline
+    return text if variant.name == OURS else f"{text} ({variant.name})"

@@ -1,0 +1,18 @@
+// silu(X·W1) * (X·W2) with X, W1, W2[4096,4096]: a GEMM whose epilogue is SiLU and a product.  Each
+// block owns 128 rows and 64 columns of both products.
+func.func @gemm_silu_mul(%x: tensor<4096x4096xf16>, %w1: tensor<4096x4096xf16>, %w2: tensor<4096x4096xf16>) -> tensor<4096x4096xf16> {
+  %o = kn.customized %x, %w1, %w2 grid [64, 32, 1] block [256, 1, 1] forloop 64 {
+  ^bb0(%dx: tensor<4096x4096xf16>, %dw1: tensor<4096x4096xf16>, %dw2: tensor<4096x4096xf16>):
+    %sx = tb.input %dx imap [-1, 0, -1] fordim 1 : tensor<4096x4096xf16> -> !tb.stensor<128x64xf16>
+    %sw1 = tb.input %dw1 imap [1, -1, -1] fordim 0 : tensor<4096x4096xf16> -> !tb.stensor<64x64xf16>
+    %sw2 = tb.input %dw2 imap [1, -1, -1] fordim 0 : tensor<4096x4096xf16> -> !tb.stensor<64x64xf16>
+    %m1 = tb.matmul %sx, %sw1 : (!tb.stensor<128x64xf16>, !tb.stensor<64x64xf16>) -> !tb.stensor<128x64xf16>
+    %m2 = tb.matmul %sx, %sw2 : (!tb.stensor<128x64xf16>, !tb.stensor<64x64xf16>) -> !tb.stensor<128x64xf16>
+    %gate = tb.forloop_accum none %m1 : !tb.stensor<128x64xf16> -> !tb.stensor<128x64xf16>
+    %up = tb.forloop_accum none %m2 : !tb.stensor<128x64xf16> -> !tb.stensor<128x64xf16>
+    %open = tb.silu %gate : !tb.stensor<128x64xf16> -> !tb.stensor<128x64xf16>
+    %hidden = tb.mul %open, %up : (!tb.stensor<128x64xf16>, !tb.stensor<128x64xf16>) -> !tb.stensor<128x64xf16>
+    tb.output %hidden omap [1, 0, -1] : !tb.stensor<128x64xf16> -> tensor<4096x4096xf16>
+  } : (tensor<4096x4096xf16>, tensor<4096x4096xf16>, tensor<4096x4096xf16>) -> tensor<4096x4096xf16>
+  func.return %o : tensor<4096x4096xf16>
+}

@@ -1,0 +1,100 @@
+"""Pipelines as text, and variants of them in which one thing is switched off.
+
+A :class:`Variant` is a pipeline and what is taken out of it.  :func:`ablations` names the variants
+of a workload: each pass and each option that its pipeline asks for left out, each option of
+:data:`SWITCHES` set to its off value, and each pass of :data:`OPTIONAL_PASSES` skipped.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.passes import ModulePass
+from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
+
+from mugraph.passes.sequence import flattened
+from mugraph.runtime.errors import UserError
+from mugraph.tools.mg_opt import check_options
+from mugraph.tools.modules import multiverse
+
+OURS = "mugraph"
+"""The system that is our kernel as its workload's pipeline makes it."""
+
+TRANSPILE = "transpile"
+
+OPTIONAL_PASSES = ("fuse-threadblock", "plan-swizzle", "promote-registers", "overlap-launches")
+"""Steps of ``--transpile`` that can be left out, where a pipeline has them."""
+
+SWITCHES: dict[tuple[str, str], Any] = {
+    ("schedule-threadblock", "pipeline"): "async-copies",
+    ("schedule-threadblock", "warps_along_k"): False,
+}
+"""Options of passes that are on by default, and their values when off."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A pipeline, and what is taken out of it."""
+
+    name: str
+    pipeline: str
+    without: str | None = None
+    """A pass that is skipped wherever it stands."""
+    switched: tuple[str, str, Any] | None = None
+    """A pass, an option of it, and the value that the option gets."""
+
+    def passes(self, arch: str) -> tuple[ModulePass, ...]:
+        """The passes, sequences replaced by what they run."""
+        kept = [step for step in flat_passes(self.pipeline, arch) if step.name != self.without]
+        if self.switched is None:
+            return tuple(kept)
+        name, option, value = self.switched
+        return tuple(
+            dataclasses.replace(step, **{option: value}) if step.name == name else step
+            for step in kept
+        )
+
+
+def flat_passes(pipeline: str, arch: str) -> tuple[ModulePass, ...]:
+    """The passes of a pipeline's text; ``UserError`` (``ToolError``) for what is no pass."""
+    available = multiverse().all_passes
+    steps: list[ModulePass] = []
+    for spec in parse_pipeline(pipeline):
+        if spec.name not in available:
+            raise UserError(f"unknown pass {spec.name!r} in the pipeline {pipeline!r}")
+        kind = available[spec.name]()
+        if any(field.name == "arch" for field in dataclasses.fields(kind)):
+            spec = ArgSpec(spec.name, {"arch": (arch,), **spec.parameters})
+        check_options(spec.name, spec, kind)
+        steps.append(kind.from_spec(spec))
+    return flattened(steps)
+
+
+def ablations(pipeline: str, arch: str) -> tuple[Variant, ...]:
+    """The variants of a pipeline in which one thing is switched off."""
+    specs = list(parse_pipeline(pipeline))
+    variants: list[Variant] = []
+    for index, spec in enumerate(specs):
+        others = [str(other) for other in specs]
+        if spec.name != TRANSPILE:
+            rest = others[:index] + others[index + 1 :]
+            variants.append(Variant(f"without {spec.name}", ",".join(rest)))
+        for option in spec.parameters:
+            if option == "arch" or (spec.name != TRANSPILE and len(spec.parameters) == 1):
+                continue
+            fewer = {name: value for name, value in spec.parameters.items() if name != option}
+            others[index] = str(ArgSpec(spec.name, fewer))
+            variants.append(Variant(f"without {spec.name} {option}", ",".join(others)))
+    steps = flat_passes(pipeline, arch)
+    present = [step.name for step in steps]
+    for name in OPTIONAL_PASSES:
+        if name in present:
+            variants.append(Variant(f"without {name}", pipeline, without=name))
+    for (name, option), value in SWITCHES.items():
+        for step in steps:
+            if step.name == name and getattr(step, option, value) != value:
+                shown = f"{name} {option.replace('_', '-')}={value}".lower()
+                variants.append(Variant(shown, pipeline, switched=(name, option, value)))
+    return tuple(dict.fromkeys(variants))

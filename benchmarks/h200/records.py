@@ -1,0 +1,116 @@
+"""Results as they are kept in JSON: read, written, merged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.h200.anchors import Anchor, anchor_of
+from benchmarks.h200.checking import RIGHT
+from benchmarks.h200.pipelines import OURS
+from benchmarks.h200.statistics import Samples
+
+READ = "read-k"
+"""The system that only reads the bytes."""
+
+
+@dataclass
+class System:
+    """What was measured of one system; a time only where the check passed."""
+
+    name: str
+    status: str
+    microseconds: float | None = None
+    quartiles: tuple[float, float] | None = None
+    relative_error: float | None = None
+    is_peer: bool = False
+    """Whether it computes the workload's function and is no variant of ours."""
+    note: str = ""
+    pipeline: str = ""
+    """The passes, for ours."""
+    kernels: list[str] = field(default_factory=list[str])
+
+    def set_samples(self, samples: Samples) -> None:
+        """Gives it a time; ``ValueError`` where its check did not pass."""
+        if self.status != RIGHT:
+            raise ValueError(f"{self.name} is {self.status}; what is not right has no time")
+        self.microseconds = samples.median
+        self.quartiles = samples.quartiles
+
+
+@dataclass
+class Record:
+    """One workload in one run."""
+
+    workload: str
+    facts: dict[str, str]
+    total_bytes: int
+    floor: float
+    systems: dict[str, System] = field(default_factory=dict[str, System])
+
+    def add(self, system: System) -> System:
+        """Adds a system, or replaces the one of that name."""
+        self.systems[system.name] = system
+        return system
+
+    def time_of(self, name: str) -> float | None:
+        """The time of a system, if there is one."""
+        system = self.systems.get(name)
+        return None if system is None else system.microseconds
+
+    @property
+    def anchor(self) -> Anchor:
+        """What is known of the workload from before."""
+        return anchor_of(self.workload)
+
+    @property
+    def ours(self) -> float | None:
+        """Our time."""
+        return self.time_of(OURS)
+
+    @property
+    def best_peer(self) -> System | None:
+        """The fastest peer of this run."""
+        timed = [s for s in self.systems.values() if s.is_peer and s.microseconds is not None]
+        return min(timed, key=lambda system: system.microseconds or 0.0, default=None)
+
+
+Records = dict[str, Record]
+"""Records by the names of their workloads."""
+
+
+def merged(parts: Iterable[Records]) -> Records:
+    """All records; of a workload that several parts have, the last one's."""
+    records: Records = {}
+    for part in parts:
+        records.update(part)
+    return records
+
+
+def to_json(records: Records) -> str:
+    """The text of a results file."""
+    content = {"format": 1, "workloads": [asdict(record) for record in records.values()]}
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def from_json(text: str) -> Records:
+    """What :func:`to_json` wrote."""
+    content: dict[str, Any] = json.loads(text)
+    records: Records = {}
+    for entry in content["workloads"]:
+        systems: dict[str, Any] = entry.pop("systems")
+        record = Record(**entry)
+        for system in systems.values():
+            if system["quartiles"] is not None:
+                system["quartiles"] = tuple(system["quartiles"])
+            record.add(System(**system))
+        records[record.workload] = record
+    return records
+
+
+def read(path: Path) -> Records:
+    """The records of a file."""
+    return from_json(path.read_text(encoding="utf-8"))

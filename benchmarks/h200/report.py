@@ -1,0 +1,198 @@
+"""The table of a results file, in Markdown."""
+
+from __future__ import annotations
+
+from benchmarks.h200.checking import RIGHT
+from benchmarks.h200.peers import (
+    COMPILED,
+    CUBLAS,
+    CUBLAS_AND_ELEMENTWISE,
+    EAGER,
+    FLASH_AND_COPY,
+    MAX_AUTOTUNE,
+    SDPA_BACKENDS,
+)
+from benchmarks.h200.pipelines import OURS
+from benchmarks.h200.records import READ, Record, Records
+from benchmarks.h200.workloads import WORKLOADS
+
+METHOD = """\
+µs a call: median of 40 samples a system, interleaved over 5 rounds; a sample replays a CUDA graph
+of at least 16 calls that go round input sets of 200 MB in all.  Every system's result is first
+compared with float64; ours lies in memory that was NaN, between guards, and 20 runs have the same
+bits.  What is not right has no time.  Floor = max(bytes / 4.24 TB/s, operations / 768 TFLOP/s);
+read-k is a tuned kernel that only reads as many bytes.  Mirage's column and the goals are from an
+earlier run with the same method (`benchmarks/h200/anchors.csv`); all other times are of this run.
+SDPA gets K as [S,d], an easier layout than the µGraphs' [d,S]; "flash + K copy" pays for the
+transposing copy.
+"""
+
+COLUMNS = (
+    "workload",
+    "floor",
+    "read-k",
+    "**ours**",
+    "Mirage",
+    "torch eager",
+    "torch.compile",
+    "max-autotune",
+    "best SDPA",
+    "flash + K copy",
+    "cuBLAS",
+    "best peer",
+    "goal",
+    "ours / best peer",
+    "goal",
+)
+
+
+def number(value: float | None) -> str:
+    """Microseconds with three digits or so; nothing for nothing."""
+    if value is None:
+        return ""
+    return f"{value:.0f}" if value >= 1000 else f"{value:.1f}" if value >= 100 else f"{value:.2f}"
+
+
+def best_sdpa(record: Record) -> tuple[str, float] | None:
+    """The fastest backend of SDPA and its time."""
+    times = [(record.time_of(f"SDPA {name}"), name) for name in SDPA_BACKENDS]
+    timed = [(time, name) for time, name in times if time is not None]
+    if not timed:
+        return None
+    time, name = min(timed)
+    return name, time
+
+
+def best_peer(record: Record) -> tuple[str, float] | None:
+    """The fastest peer: of this run, or, where none was run, of the anchors, with a star."""
+    system = record.best_peer
+    if system is not None and system.microseconds is not None:
+        return system.name, system.microseconds
+    anchor = record.anchor.best_peer
+    return None if anchor is None else ("earlier*", anchor)
+
+
+def goal_of(record: Record) -> float | None:
+    """What we want to reach: the anchors' goal, else a share of the best peer of this run.
+
+    A GEMM is to reach 0.9 of cuBLAS, prefill attention 0.8 of the best backend of SDPA, and a GEMM
+    with an epilogue is to be faster than cuBLAS and an element-wise kernel.
+    """
+    if record.anchor.goal is not None:
+        return record.anchor.goal
+    if record.workload == "prefill":
+        backend = best_sdpa(record)
+        return None if backend is None else backend[1] / 0.8
+    if record.workload.startswith("gemm_"):
+        return record.time_of(CUBLAS_AND_ELEMENTWISE)
+    cublas = record.time_of(CUBLAS)
+    return None if cublas is None else cublas / 0.9
+
+
+def table_row(record: Record) -> list[str]:
+    """The cells of a workload."""
+    ours = record.ours
+    system = record.systems.get(OURS)
+    ours_cell = f"**{number(ours)}**"
+    if ours is None:
+        ours_cell = "" if system is None else "none" if system.status == RIGHT else "**wrong**"
+        if system is not None and system.status != RIGHT and not system.status.startswith("wrong"):
+            ours_cell = "**fails**"
+    sdpa, peer, goal = best_sdpa(record), best_peer(record), goal_of(record)
+    ratio = "" if ours is None or peer is None else f"{ours / peer[1]:.2f}"
+    reached = "" if ours is None or goal is None else "reached" if ours <= goal else "missed"
+    return [
+        record.workload,
+        number(record.floor),
+        number(record.time_of(READ)),
+        ours_cell,
+        number(record.anchor.mirage),
+        number(record.time_of(EAGER)),
+        number(record.time_of(COMPILED)),
+        number(record.time_of(MAX_AUTOTUNE)),
+        "" if sdpa is None else f"{number(sdpa[1])} {sdpa[0]}",
+        number(record.time_of(FLASH_AND_COPY)),
+        number(record.time_of(CUBLAS)),
+        "" if peer is None else f"{number(peer[1])} {peer[0]}",
+        number(goal),
+        ratio,
+        reached,
+    ]
+
+
+def in_order(records: Records) -> list[Record]:
+    """The records in the order of the workloads' table."""
+    order = list(WORKLOADS)
+    return sorted(records.values(), key=lambda record: order.index(record.workload))
+
+
+def markdown(records: Records, title: str) -> str:
+    """The page of a results file."""
+    lines = [f"# {title}", "", *_facts(records), "", METHOD, _row(COLUMNS)]
+    lines.append("|---" + "|---:" * (len(COLUMNS) - 1) + "|")
+    rows = in_order(records)
+    lines += [_row(table_row(record)) for record in rows]
+    timed = [record for record in rows if record.ours is not None]
+    lines += ["", f"{len(timed)} of {len(rows)} workloads are right and have a time."]
+    lines += ["", "## Ours", "", "| workload | check | error | quartiles | kernels | passes |"]
+    lines += ["|---|---|---:|---:|---|---|"]
+    for record in rows:
+        system = record.systems.get(OURS)
+        if system is None:
+            continue
+        kernels = "<br>".join(kernel.partition(" inputs ")[2][2:] for kernel in system.kernels)
+        lines.append(
+            _row(
+                [
+                    record.workload,
+                    system.status.replace("|", "\\|"),
+                    "" if system.relative_error is None else f"{system.relative_error:.1e}",
+                    _quartiles(system.quartiles),
+                    kernels,
+                    f"`{system.pipeline}`",
+                ]
+            )
+        )
+    lines += ["", "## All systems", "", "| workload | system | check | error | µs | quartiles | |"]
+    lines += ["|---|---|---|---:|---:|---:|---|"]
+    for record in rows:
+        for system in record.systems.values():
+            error = system.relative_error
+            lines.append(
+                _row(
+                    [
+                        record.workload,
+                        system.name,
+                        system.status.replace("|", "\\|"),
+                        "" if error is None else f"{error:.1e}",
+                        number(system.microseconds),
+                        _quartiles(system.quartiles),
+                        system.note,
+                    ]
+                )
+            )
+    return "\n".join(lines) + "\n"
+
+
+def _facts(records: Records) -> list[str]:
+    """What all records have in common, and what some were measured on."""
+    names: dict[str, dict[str, list[str]]] = {}
+    for record in in_order(records):
+        for name, value in record.facts.items():
+            names.setdefault(name, {}).setdefault(value, []).append(record.workload)
+    lines: list[str] = []
+    for name, values in names.items():
+        if len(values) == 1:
+            lines.append(f"- {name}: {next(iter(values))}")
+        else:
+            shown = "; ".join(f"{value} ({', '.join(on)})" for value, on in values.items())
+            lines.append(f"- {name}: {shown}")
+    return lines
+
+
+def _quartiles(values: tuple[float, float] | None) -> str:
+    return "" if values is None else f"{number(values[0])}-{number(values[1])}"
+
+
+def _row(cells: list[str] | tuple[str, ...]) -> str:
+    return "| " + " | ".join(cells) + " |"

@@ -1,0 +1,133 @@
+"""What is measured, and the passes that make each workload fast.
+
+A workload is a µGraph in ``mugraphs/``, as a user writes it.  All that is done to it stands in its
+``pipeline``, passes and options as ``mg-opt -p`` takes them; ``arch`` is filled in where a pass has
+that option and the text does not give it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks import references
+
+MUGRAPHS = Path(__file__).with_name("mugraphs")
+
+Reference = Callable[..., Any]
+"""A function of :mod:`benchmarks.references`."""
+
+ATTENTION_SCALES = (0.25, 0.25, 1.0)
+OVERFLOWING_SCALES = (0.75, 0.75, 1.0)
+"""Scores of standard deviation 4.5: their exponentials are beyond fp16's range."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One function on tensors of fixed shapes."""
+
+    name: str
+    reference: Reference
+    scales: tuple[float, ...]
+    """What the normal random numbers of each input are multiplied by."""
+    flop: int
+    """Floating-point operations of the matrix products."""
+    pipeline: str
+    overflowing_scales: tuple[float, ...] | None = None
+    """Scales at which only a running maximum keeps the result finite; checked, too."""
+
+    @property
+    def path(self) -> Path:
+        """The µGraph's file."""
+        return MUGRAPHS / f"{self.name}.mlir"
+
+
+PLAIN = "transpile"
+SOFTMAX = "transpile{online-softmax=true}"
+
+PIPELINES: dict[str, str] = {
+    "rmsnorm_bs8": PLAIN,
+    "rmsnorm_bs1": PLAIN,
+    "gated_mlp": PLAIN,
+    "lora": PLAIN,
+    "gqa_bs8": SOFTMAX,
+    "gqa_bs1": SOFTMAX,
+    "qknorm_gqa_bs8": SOFTMAX,
+    "qknorm_gqa_bs1": SOFTMAX,
+    "mqa_bs8": SOFTMAX,
+    "mqa_bs1": SOFTMAX,
+    "mha_bs8": SOFTMAX,
+    "mha_bs1": SOFTMAX,
+    "ntrans_bs8": PLAIN,
+    "ntrans_bs1": PLAIN,
+    "gemm4096_f16": PLAIN,
+    "gemm4096_bf16": PLAIN,
+    "gemm8192_f16": PLAIN,
+    "gemm8192_bf16": PLAIN,
+    "gemm_silu_mul": PLAIN,
+    "prefill": SOFTMAX,
+}
+"""The passes of each workload: the only place where workloads differ in how they are made fast."""
+
+
+def _workload(name: str, reference: Reference, scales: tuple[float, ...], flop: int) -> Workload:
+    overflowing = OVERFLOWING_SCALES if "online-softmax" in PIPELINES[name] else None
+    return Workload(name, reference, scales, flop, PIPELINES[name], overflowing)
+
+
+def _attention(name: str, heads: int, queries: int, depth: int = 64) -> Workload:
+    function = references.attention_of_norms if "qknorm" in name else references.attention
+    return _workload(name, function, ATTENTION_SCALES, 4 * heads * queries * 4096 * depth)
+
+
+def _product(name: str, extent: int) -> Workload:
+    return _workload(name, references.product, (1.0, 1 / 64), 2 * extent**3)
+
+
+_WEIGHTS = 1 / 64
+_LOW_RANK = 1 / 16
+
+WORKLOADS: dict[str, Workload] = {
+    workload.name: workload
+    for workload in (
+        *(
+            _workload(
+                f"rmsnorm_bs{batch}",
+                references.rms_norm_linear,
+                (1.0, _WEIGHTS),
+                2 * 2 * batch * 4096 * 6144,
+            )
+            for batch in (8, 1)
+        ),
+        _workload(
+            "gated_mlp", references.gated_mlp, (1.0, _WEIGHTS, _WEIGHTS), 4 * 8 * 4096 * 4096
+        ),
+        _workload(
+            "lora",
+            references.lora,
+            (1.0, _LOW_RANK, _LOW_RANK, _LOW_RANK),
+            2 * 16 * (256 * 4096 + 256 * 16 + 16 * 4096),
+        ),
+        _attention("gqa_bs8", 16, 256),
+        _attention("gqa_bs1", 2, 256),
+        _attention("qknorm_gqa_bs8", 16, 256),
+        _attention("qknorm_gqa_bs1", 2, 256),
+        _attention("mqa_bs8", 8, 1024),
+        _attention("mqa_bs1", 1, 1024),
+        _attention("mha_bs8", 256, 16),
+        _attention("mha_bs1", 32, 16),
+        _workload("ntrans_bs8", references.norm_transition, (1.0, 1.0, 1.0), 0),
+        _workload("ntrans_bs1", references.norm_transition, (1.0, 1.0, 1.0), 0),
+        _product("gemm4096_f16", 4096),
+        _product("gemm4096_bf16", 4096),
+        _product("gemm8192_f16", 8192),
+        _product("gemm8192_bf16", 8192),
+        _workload("gemm_silu_mul", references.gated_mlp, (1.0, _WEIGHTS, _WEIGHTS), 4 * 4096**3),
+        _attention("prefill", 32, 4096, 128),
+    )
+}
+
+FIRST_FOURTEEN = tuple(WORKLOADS)[:14]
+"""The workloads that the peers' anchors are of."""

@@ -6,7 +6,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass, PassPipeline
@@ -57,10 +56,9 @@ def transpiled(task: Task) -> ModuleOp:
     return module
 
 
-def context_of_workload(workload: Workload) -> tuple[Context, ModuleOp]:
-    """The µGraph as it is written, in a context of its own."""
-    context = make_context()
-    return context, read_module(str(workload.path), context)
+def mugraph_of(workload: Workload) -> ModuleOp:
+    """The µGraph as it is written."""
+    return read_module(str(workload.path), make_context())
 
 
 def cuda_text(task: Task) -> str:

@@ -1,0 +1,189 @@
+"""The harness of the benchmarks: statistics, verdicts, variants, results, tables, the picture."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.h200 import records as results
+from benchmarks.h200.__main__ import chosen
+from benchmarks.h200.building import Build, Task, build
+from benchmarks.h200.checking import RIGHT, judge
+from benchmarks.h200.peers import Level, peers_of
+from benchmarks.h200.pipelines import OURS, Variant, ablations, flat_passes
+from benchmarks.h200.plot import svg
+from benchmarks.h200.records import Record, Records, System
+from benchmarks.h200.report import best_peer, goal_of, markdown, table_row
+from benchmarks.h200.run import write
+from benchmarks.h200.statistics import Samples, call_count, set_count
+from benchmarks.h200.workloads import WORKLOADS
+from mugraph.runtime.errors import UserError
+
+TOLERANCE = 2e-3
+FACTS = {"gpu": "GPU, 1", "date": "2026-11-21", "commit": "abc"}
+
+
+def some_results() -> Records:
+    record = Record("rmsnorm_bs8", dict(FACTS), 50_659_328, 11.95)
+    for name, time, is_peer in (
+        (OURS, 14.0, False),
+        ("torch eager", 20.0, True),
+        ("torch.compile", 16.0, True),
+        ("cuBLAS alone", 15.0, False),
+        ("read-k", 13.0, False),
+    ):
+        record.add(System(name, RIGHT, is_peer=is_peer)).set_samples(Samples((time,) * 40))
+    failed = Record("lora", dict(FACTS), 10**6, 0.56)
+    failed.add(System(OURS, "wrong: 3 elements are not finite", pipeline="transpile"))
+    return {record.workload: record, failed.workload: failed}
+
+
+def test_median_and_quartiles() -> None:
+    samples = Samples((5.0, 1.0, 2.0, 3.0, 4.0))
+    assert samples.median == 3.0
+    assert samples.quartiles == (2.0, 4.0)
+
+
+@pytest.mark.parametrize("values", [(), (1.0, float("nan")), (0.0,), (-1.0, 2.0)])
+def test_no_statistics_of_what_is_no_time(values: tuple[float, ...]) -> None:
+    with pytest.raises(ValueError, match="positive times"):
+        Samples(values)
+
+
+def test_sets_add_up_and_calls_go_round_them() -> None:
+    assert set_count(50_000_000) == 4
+    assert set_count(400_000_000) == 1
+    assert set_count(1) == 1024
+    assert call_count(1) == 16
+    assert call_count(3) == 18
+    assert call_count(700) == 700
+    assert call_count(4, 10.0) == 52
+    assert call_count(4, 1000.0) == 16
+
+
+def test_right_result() -> None:
+    expected = np.array([1.0, 2.0, 2.0])
+    verdict = judge(np, expected.astype(np.float16), expected, TOLERANCE)
+    assert verdict.right and verdict.relative_error == 0.0
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_nan_never_passes(bad: float) -> None:
+    expected = np.ones(1000)
+    output = np.ones(1000, np.float16)
+    output[17] = bad
+    assert not judge(np, output, expected, TOLERANCE).right
+    # Not even with a tolerance without bound, nor where the reference has it, too.
+    assert not judge(np, output, expected, float("inf")).right
+    assert not judge(np, output, output.astype(np.float64), float("inf")).right
+
+
+def test_wrong_shape_error_and_runs() -> None:
+    expected = np.ones(8)
+    assert not judge(np, np.ones((2, 4)), expected, TOLERANCE).right
+    assert "error 1.0e-02" in judge(np, expected * 1.01, expected, TOLERANCE).status
+    assert "2 of 20 runs differ" in judge(np, expected, expected, TOLERANCE, [3, 9]).status
+
+
+def test_what_is_wrong_has_no_time() -> None:
+    system = System(OURS, "wrong: error")
+    with pytest.raises(ValueError, match="no time"):
+        system.set_samples(Samples((1.0,)))
+
+
+def test_build_reports_its_error() -> None:
+    workload = WORKLOADS["lora"]
+    done = build(Task(workload, Variant(OURS, "transpile{solver=none}"), "sm_90a"))
+    assert isinstance(done, Build)
+    assert done.library is None and done.error is not None and "solver" in done.error
+
+
+def test_pipelines_take_the_architecture() -> None:
+    steps = flat_passes("transpile{online-softmax=true}", "sm_80")
+    assert steps[0].name == "online-softmax"
+    assert {getattr(step, "arch", "sm_80") for step in steps} == {"sm_80"}
+    with pytest.raises(UserError, match="unknown pass 'faster'"):
+        flat_passes("faster", "sm_80")
+
+
+def test_ablations_switch_one_thing_off_each() -> None:
+    variants = ablations("transpile{online-softmax=true}", "sm_90a")
+    names = [variant.name for variant in variants]
+    assert len(set(names)) == len(names)
+    assert "without transpile online-softmax" in names and "without plan-swizzle" in names
+    full = [step.name for step in flat_passes("transpile{online-softmax=true}", "sm_90a")]
+    for variant in variants:
+        steps = variant.passes("sm_90a")
+        left = [step.name for step in steps]
+        changed = [step for step in steps if step not in flat_passes(variant.pipeline, "sm_90a")]
+        assert len(full) - len(left) + len(changed) == 1, variant.name
+
+
+def test_results_survive_json() -> None:
+    records = some_results()
+    assert results.from_json(results.to_json(records)) == records
+
+
+def test_merge_keeps_the_last() -> None:
+    first, second = some_results(), some_results()
+    second.pop("lora")
+    second["rmsnorm_bs8"].floor = 1.0
+    merged = results.merged([first, second])
+    assert list(merged) == ["rmsnorm_bs8", "lora"]
+    assert merged["rmsnorm_bs8"].floor == 1.0
+
+
+def test_table() -> None:
+    records = some_results()
+    row = table_row(records["rmsnorm_bs8"])
+    assert row[3] == "**14.00**" and row[4] == "46.30"
+    # cuBLAS alone is faster, but does not compute the function.
+    assert best_peer(records["rmsnorm_bs8"]) == ("torch.compile", 16.0)
+    assert row[-2:] == ["0.88", "reached"]
+    failed = table_row(records["lora"])
+    assert failed[3] == "**wrong**" and failed[-2:] == ["", ""]
+    assert best_peer(records["lora"]) == ("earlier*", 5.94)
+    text = markdown(records, "Title")
+    assert "- commit: abc" in text and "1 of 2 workloads are right" in text
+
+
+def test_goals_from_the_run_itself() -> None:
+    gemm = Record("gemm4096_f16", dict(FACTS), 10**8, 179.0)
+    gemm.add(System("cuBLAS alone", RIGHT, 180.0, is_peer=True))
+    assert goal_of(gemm) == pytest.approx(200.0)
+    prefill = Record("prefill", dict(FACTS), 10**8, 358.0)
+    prefill.add(System("SDPA flash", RIGHT, 480.0, is_peer=True))
+    prefill.add(System("SDPA cudnn", RIGHT, 400.0, is_peer=True))
+    assert goal_of(prefill) == pytest.approx(500.0)
+
+
+def test_picture_is_well_formed() -> None:
+    root = ElementTree.fromstring(svg(some_results(), "A & B"))
+    texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert "A & B" in texts and "14.00 µs" in texts and "no time" in texts
+
+
+def test_results_are_written_together(tmp_path: Path) -> None:
+    write(some_results(), tmp_path / "new" / "h200")
+    names = sorted(path.name for path in (tmp_path / "new").iterdir())
+    assert names == ["h200.json", "h200.md", "h200.svg"]
+
+
+def test_peers_by_level() -> None:
+    workload = WORKLOADS["gqa_bs1"]
+    assert peers_of(workload, Level.NONE) == ()
+    fast = [peer.name for peer in peers_of(workload, Level.FAST)]
+    every = [peer.name for peer in peers_of(workload, Level.ALL)]
+    assert "SDPA flash" in fast and "max-autotune" not in fast
+    assert set(every) - set(fast) == {"max-autotune"}
+    assert all(peers_of(workload, Level.FAST) for workload in WORKLOADS.values())
+
+
+def test_workloads_by_name() -> None:
+    assert len(chosen("first")) == 14
+    assert [workload.name for workload in chosen("gqa,lora")] == ["gqa_bs8", "gqa_bs1", "lora"]
+    with pytest.raises(UserError, match="no workload is called 'gpt'"):
+        chosen("gpt")

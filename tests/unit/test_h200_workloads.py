@@ -1,0 +1,63 @@
+"""The µGraphs of the benchmarks: they compute their functions, before and after their passes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks.h200.anchors import anchor_of, floor_microseconds
+from benchmarks.h200.building import Task, mugraph_of, transpiled
+from benchmarks.h200.pipelines import OURS, Variant
+from benchmarks.h200.workloads import FIRST_FOURTEEN, MUGRAPHS, WORKLOADS
+from mugraph.dialects.tensor_types import element_bytes_of, shape_of
+from mugraph.runtime.compare import TOLERANCE, compare
+from mugraph.runtime.cuda import only_function
+from mugraph.runtime.interpreter import execute_by_address, run_function
+from mugraph.tools.mg_run import random_inputs
+
+ARCH = "sm_90a"
+AFFORDABLE = (
+    "rmsnorm_bs1", "gated_mlp", "lora", "gqa_bs1", "qknorm_gqa_bs1", "mqa_bs1", "mha_bs1",
+    "ntrans_bs8", "ntrans_bs1",
+)  # fmt: skip
+"""At full size; the others differ from one of them in the number of blocks."""
+
+
+def test_every_mugraph_is_a_workload() -> None:
+    assert {path.stem for path in MUGRAPHS.glob("*.mlir")} == set(WORKLOADS)
+    assert len(FIRST_FOURTEEN) == 14
+
+
+@pytest.mark.parametrize("name", FIRST_FOURTEEN)
+def test_floor_is_the_anchors(name: str) -> None:
+    function = only_function(mugraph_of(WORKLOADS[name]))
+    types = (*function.function_type.inputs, *function.function_type.outputs)
+    total = sum(element_bytes_of(type_) * int(np.prod(shape_of(type_))) for type_ in types)
+    floor = floor_microseconds(total, WORKLOADS[name].flop)
+    assert floor == pytest.approx(anchor_of(name).floor, rel=0.03, abs=0.01)
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_passes_apply(name: str) -> None:
+    workload = WORKLOADS[name]
+    mugraph_of(workload).verify()
+    module = transpiled(Task(workload, Variant(OURS, workload.pipeline), ARCH))
+    assert any(op.name == "sched.kernel" for op in module.walk())
+
+
+@pytest.mark.parametrize("name", AFFORDABLE)
+def test_function_against_float64(name: str) -> None:
+    workload = WORKLOADS[name]
+    module = mugraph_of(workload)
+    inputs = random_inputs(only_function(module), workload.scales, seed=1)
+    expected = workload.reference(np, *(array.astype(np.float64) for array in inputs))
+    (comparison,) = compare(run_function(module, None, inputs), [expected])
+    assert comparison.holds(TOLERANCE), comparison
+    schedule = transpiled(Task(workload, Variant(OURS, workload.pipeline), ARCH))
+    kernels = [op for op in schedule.walk() if op.name == "sched.kernel"]
+    # Where one kernel is all there is, one block of it shows what all of them do.
+    blocks = 1 if len(kernels) == 1 else None
+    execution = execute_by_address(schedule, None, inputs, blocks=blocks)
+    (comparison,) = compare(execution.outputs, [expected], execution.written)
+    assert execution.written[0].any()
+    assert comparison.holds(TOLERANCE), comparison

@@ -15,6 +15,7 @@ from mugraph.dialects.sched import AccessError, KernelOp
 from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.analysis.hazards import (
     Finding,
+    channel_progress,
     hazards_of_program,
     read_program,
     uniform_loops,
@@ -47,8 +48,9 @@ class CheckHazardsPass(ModulePass):
 
     Reports accesses of different threads that no barrier orders, accesses to bytes that an
     asynchronous copy may still be writing, values that another buffer or another iteration's tile
-    has overwritten, reads of memory never written, accesses out of bounds or misaligned, and
-    barriers that only some warps reach.  Each finding names the operators, a byte and two threads.
+    has overwritten, reads of memory never written, accesses out of bounds or misaligned, steps of
+    channels out of turn, and roles that wait for each other.  Each finding names the operators, and
+    a byte and two threads, or what each role waits for.
     Changes nothing.  Pre-condition: ``--plan-stensor-memory``.
     """
 
@@ -70,7 +72,8 @@ class PrintHazardsPass(ModulePass):
     """Prints what ``--check-hazards`` would fail for, and barriers that nothing needs, to stderr.
 
     A barrier is not needed if without it, all others staying, there is no hazard; it is looked for
-    only in kernels without hazards.  Also names loops whose iterations are all alike.  Changes
+    only in kernels without hazards.  Also says how often each channel is used, every iteration
+    followed to the end of all roles, and names loops whose iterations are all alike.  Changes
     nothing.  Pre-condition: ``--plan-stensor-memory``.
     """
 
@@ -85,6 +88,7 @@ class PrintHazardsPass(ModulePass):
                 lines = describe_findings(kernel, findings)
             else:
                 lines = [f"{op_label(kernel)} has no hazards"]
+                lines += [f"  {progress}" for progress in channel_progress(program)]
                 lines += [
                     f"  remark: {place.describe()} is not needed: without it there are no hazards "
                     "either"

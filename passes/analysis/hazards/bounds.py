@@ -12,6 +12,7 @@ from xdsl.ir import SSAValue
 from mugraph.dialects.ragged import ragged_dims
 from mugraph.dialects.sched import AllocOp, TileOp
 from mugraph.dialects.sched.accesses import AccessKind, ThreadAccess
+from mugraph.dialects.sched.channel import BARRIER_BYTES
 from mugraph.dialects.sched.mappings import IDLE
 from mugraph.dialects.tensor_types import (
     op_label,
@@ -20,7 +21,7 @@ from mugraph.dialects.tensor_types import (
     value_label,
 )
 from mugraph.passes.analysis.hazards.findings import Finding, HazardKind
-from mugraph.passes.analysis.hazards.footprints import SEVERAL, threads_at
+from mugraph.passes.analysis.hazards.footprints import SEVERAL
 from mugraph.passes.analysis.hazards.program import Place, Program, Touch
 
 BASE_ALIGNMENT = 16
@@ -40,6 +41,7 @@ def check_bounds(program: Program) -> Iterator[Finding]:
 
 def _check_buffers(program: Program) -> Iterator[Finding]:
     smem = program.kernel.smem_bytes
+    used = {touch.buffer for touch in program.touches}
     for buffer in program.buffers:
         offset = buffer.byte_offset or 0
         end = offset + buffer.total_bytes()
@@ -51,6 +53,18 @@ def _check_buffers(program: Program) -> Iterator[Finding]:
                 f"the block of {op_label(program.kernel)} has {smem}",
                 address=end - 1,
             )
+        for channel in program.channels:
+            first = channel.byte_offset or 0
+            last = first + 2 * BARRIER_BYTES * channel.stage_count - 1
+            if buffer in used and offset <= last and first < end:
+                yield Finding(
+                    HazardKind.OVERWRITTEN,
+                    (buffer, channel),
+                    f"{value_label(buffer.result)} takes bytes {offset} to {end - 1} of shared "
+                    f"memory; the mbarriers of {value_label(channel.result)} are bytes {first} to "
+                    f"{last}, for the whole kernel",
+                    address=max(offset, first),
+                )
 
 
 def _first_thread(access: ThreadAccess, condition: npt.NDArray[np.bool_]) -> tuple[int, int]:
@@ -208,7 +222,7 @@ def _verb(access: ThreadAccess) -> str:
 
 def _two_writers(program: Program, touch: Touch) -> Finding:
     position = touch.footprint.low + int(np.argmax(touch.footprint.owners == SEVERAL))
-    threads = threads_at(touch.access, program.granule, position, program.kernel.threads)
+    threads = touch.threads_at(program.granule, position)
     address = (touch.base + position) * program.granule
     return Finding(
         HazardKind.WRITE_AFTER_WRITE,

@@ -21,6 +21,9 @@ class HazardKind(Enum):
     OUT_OF_BOUNDS = "out of bounds"
     MISALIGNED = "misaligned"
     DIVERGENT_BARRIER = "divergent barrier"
+    MISSING_FENCE = "missing fence"
+    PROTOCOL = "channel protocol"
+    DEADLOCK = "deadlock"
     NOT_CHECKED = "not checked"
 
 

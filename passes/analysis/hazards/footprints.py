@@ -47,8 +47,10 @@ class Footprint:
         return self.low + len(self.owners)
 
 
-def footprint_of(access: ThreadAccess, granule: int) -> Footprint | None:
+def footprint_of(access: ThreadAccess, granule: int, first_thread: int = 0) -> Footprint | None:
     """The footprint of an access in granules of ``granule`` bytes; ``None`` where it is empty.
+
+    The access counts threads from thread ``first_thread`` of the block on.
 
     An ``ldmatrix`` hands part of every line to every lane, so each of its lines has several
     readers.
@@ -63,7 +65,7 @@ def footprint_of(access: ThreadAccess, granule: int) -> Footprint | None:
         owners[places] = SEVERAL
         is_shared = True
     else:
-        marks = (threads + 1).astype(np.int32)
+        marks = (threads + (first_thread + 1)).astype(np.int32)
         owners[places] = marks
         others = owners[places] != marks
         is_shared = bool(others.any())
@@ -103,10 +105,12 @@ def _units(
     return 1, elements, np.broadcast_to(threads[:, None], counted.shape)[counted]
 
 
-def threads_at(access: ThreadAccess, granule: int, position: int, threads: int) -> list[int]:
-    """The threads that touch granule ``position`` of the buffer's stage, in order.
+def threads_at(
+    access: ThreadAccess, granule: int, position: int, threads: int, first_thread: int = 0
+) -> list[int]:
+    """The threads of the block that touch granule ``position`` of the buffer's stage, in order.
 
-    ``threads`` is how many the block has.
+    ``threads`` is how many run the operator, from thread ``first_thread`` of the block on.
     """
     element = position * granule // access.element_bytes
     counts = access.width if access.significant is None else access.significant
@@ -120,4 +124,4 @@ def threads_at(access: ThreadAccess, granule: int, position: int, threads: int) 
             for warp in warps
             for thread in range(warp * WARP, min((warp + 1) * WARP, threads))
         }
-    return sorted(found)
+    return sorted(first_thread + thread for thread in found)

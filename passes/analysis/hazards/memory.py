@@ -1,19 +1,20 @@
-"""Abstract memory of a block: what was written last, what was touched since the last barrier.
+"""Abstract memory of a block: what was written last, and what not everyone knows to be over.
 
-``Memory`` knows nothing of loops.  It is fed the touches of a schedule in program order, and asks
-of each whether another order of the threads, or a later landing of an asynchronous copy, could
-give it other bytes.
+``Memory`` knows nothing of loops.  It is fed the touches of a schedule in one order that its
+synchronisation allows, and asks of each whether another order of the threads, or a later landing
+of an asynchronous copy, could give it other bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from mugraph.passes.analysis.hazards.clocks import Clock
 from mugraph.passes.analysis.hazards.program import LOOP, Program, Touch
 
 Key: TypeAlias = tuple[int, int]
@@ -26,17 +27,30 @@ NOTHING = 0
 """The code of a granule that nothing has written."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Event:
     """A touch as it happens: in which iteration, and where its stage starts.
 
-    ``meant`` is the iteration whose tile the touch means, counted without those skipped.
+    ``meant`` is the iteration whose tile the touch means, counted without those skipped.  It has
+    happened before what a strand does if the strand's clock has reached ``epoch`` in ``component``;
+    for a write by a bulk copy these are a phase of the full barrier of its stage.
     """
 
     touch: Touch
     start: int
     iteration: int
     meant: int
+    strand: int
+    component: int
+    epoch: int
+    low: int = field(init=False)
+    """The first granule of shared memory touched."""
+    high: int = field(init=False)
+    """One past the last granule of shared memory touched."""
+
+    def __post_init__(self) -> None:
+        self.low = self.start + self.touch.footprint.low
+        self.high = self.start + self.touch.footprint.high
 
     @property
     def tile(self) -> int:
@@ -48,19 +62,53 @@ class Event:
         """What tells events apart as far as memory goes."""
         return self.touch.index, self.start
 
-    @property
-    def low(self) -> int:
-        """The first granule of shared memory touched."""
-        return self.start + self.touch.footprint.low
-
-    @property
-    def high(self) -> int:
-        """One past the last granule of shared memory touched."""
-        return self.start + self.touch.footprint.high
-
 
 Group: TypeAlias = dict[Key, Event]
-"""Asynchronous copies that one commit closed."""
+"""Events, the newest of each key, the oldest first."""
+
+
+def put(group: Group, *events: Event) -> None:
+    """Adds events as the newest ones, in place of older ones of the same key."""
+    for event in events:
+        group.pop(event.key, None)
+        group[event.key] = event
+
+
+@dataclass(eq=False)
+class CopyGroups:
+    """The ``cp.async`` of a strand in flight, oldest group first, and those not committed yet."""
+
+    open_group: Group = field(default_factory=Group)
+    groups: list[Group] = field(default_factory=list[Group])
+
+    def in_flight(self) -> Iterator[Event]:
+        """Every copy that may still land, the newest first."""
+        for group in (self.open_group, *reversed(self.groups)):
+            yield from reversed(group.values())
+
+    def commit(self, kept: int) -> None:
+        """Closes the group of open copies.
+
+        Groups older than the ``kept`` newest behave alike and are merged, so that their number is
+        bounded.
+        """
+        self.groups.append(self.open_group)
+        self.open_group = {}
+        if len(self.groups) > kept + 1:
+            oldest = self.groups.pop(0)
+            put(oldest, *self.groups[0].values())
+            self.groups[0] = oldest
+
+    def land(self, pending: int) -> Iterator[Event]:
+        """All groups but the newest ``pending`` have landed; gives what they held."""
+        landed = max(len(self.groups) - pending, 0)
+        for group in self.groups[:landed]:
+            yield from group.values()
+        self.groups = self.groups[landed:]
+
+    def state(self) -> object:
+        """All of it in a form that compares equal for equal states."""
+        return frozenset(self.open_group), tuple(frozenset(group) for group in self.groups)
 
 
 def code_of(event: Event) -> int:
@@ -72,9 +120,11 @@ def code_of(event: Event) -> int:
 class Memory:
     """Shared memory and registers of a block, between two steps.
 
-    ``written`` holds a code a granule.  ``reads`` and ``writes`` are the events since the last
-    barrier, which no other thread is ordered with; ``groups`` the copies in flight, oldest group
-    first, and ``open_group`` those not committed yet.
+    ``written`` holds a code a granule.  ``reads`` and ``writes`` are the events that some strand
+    does not know to be over; in flight are ``copies``, the ``cp.async`` of each strand, and
+    ``stores``, the reads by its bulk copies to device memory.  ``stored``, in kernels with bulk
+    copies, tells of each granule that a plain store of strand s wrote last: 2 s + 1, or 2 s + 2
+    behind a fence; 0 elsewhere, and where the strand has since told others of the fence.
     """
 
     def __init__(self, program: Program, newest_waited_for: int) -> None:
@@ -89,44 +139,64 @@ class Memory:
         wide = len(program.buffers) >= 1 << (31 - TILE_BITS)
         dtype = np.int64 if wide else np.int32
         self.written: npt.NDArray[np.int32 | np.int64] = np.zeros(max(ends, default=0), dtype)
+        has_bulk = any(touch.is_bulk for touch in touches)
+        self.stored = np.zeros(self.written.shape if has_bulk else 0, np.uint8)
         self.tiled = {touch.buffer_index for touch in touches if touch.moves}
         self.reads: Group = {}
         self.writes: Group = {}
-        self.open_group: Group = {}
-        self.groups: list[Group] = []
-        self.fragments: set[object] = set()
+        self.copies: dict[int, CopyGroups] = {}
+        self.stores: dict[int, Group] = {}
+        self.fragments: dict[object, int] = {}
+        """The strand that has written a fragment."""
         self.history: list[Event] = []
         self._kept_groups = newest_waited_for + 1
         self._conflicts: dict[tuple[int, int, int, bool], int] = {}
 
-    def barrier(self) -> None:
-        """All accesses before are ordered with all accesses after."""
-        self.reads = {}
-        self.writes = {}
+    def forget(self, known: Clock) -> None:
+        """Drops the events that have happened before whatever comes, as everyone knows."""
 
-    def commit(self) -> None:
-        """Closes the group of open copies.
+        def kept(group: Group) -> Group:
+            return {
+                key: event for key, event in group.items() if known[event.component] < event.epoch
+            }
 
-        Groups older than any wait leaves in flight behave alike and are merged, so that their
-        number is bounded.
-        """
-        self.groups.append(self.open_group)
-        self.open_group = {}
-        if len(self.groups) > self._kept_groups + 1:
-            oldest = self.groups.pop(0)
-            self.groups[0] = oldest | self.groups[0]
+        self.reads, self.writes = kept(self.reads), kept(self.writes)
 
-    def wait(self, pending: int) -> None:
-        """All groups but the newest ``pending`` have landed; other threads do not know yet."""
-        landed = max(len(self.groups) - pending, 0)
-        for group in self.groups[:landed]:
-            self.writes |= group
-        self.groups = self.groups[landed:]
+    def copies_of(self, strand: int) -> CopyGroups:
+        """The asynchronous copies of a strand."""
+        return self.copies.setdefault(strand, CopyGroups())
 
-    def in_flight(self) -> Iterable[Event]:
-        """Every copy that may still land."""
-        for group in (*self.groups, self.open_group):
-            yield from group.values()
+    def stores_of(self, strand: int) -> Group:
+        """The bulk copies of a strand to device memory that may still read."""
+        return self.stores.setdefault(strand, {})
+
+    def commit(self, strand: int) -> None:
+        """Closes the group of a strand's open copies."""
+        self.copies_of(strand).commit(self._kept_groups)
+
+    def wait(self, strand: int, pending: int, epoch: int) -> None:
+        """All groups of a strand but the newest ``pending`` have landed; others do not know yet."""
+        landed = self.copies_of(strand).land(pending)
+        put(self.writes, *(replace(event, epoch=epoch) for event in landed))
+
+    def fence(self, strand: int) -> None:
+        """Each thread of a strand has run a fence behind what it stored."""
+        self.stored[self.stored == 2 * strand + 1] = 2 * strand + 2
+
+    def tell(self, strand: int) -> None:
+        """The threads of a strand have told others how far they are."""
+        if self.stored.size:
+            self.stored[self.stored == 2 * strand + 2] = 0
+
+    def wait_for_stores(self, strand: int, epoch: int) -> None:
+        """The bulk copies of a strand to device memory have read their buffers."""
+        finished = self.stores.pop(strand, {})
+        put(self.reads, *(replace(event, epoch=epoch) for event in finished.values()))
+
+    def in_flight(self) -> Iterator[Event]:
+        """Every ``cp.async`` that may still land."""
+        for copies in self.copies.values():
+            yield from copies.in_flight()
 
     def conflict(self, event: Event, other: Event, *, any_threads: bool) -> int | None:
         """A granule of shared memory that both events touch, by different threads.
@@ -158,6 +228,14 @@ class Memory:
         else:
             np.copyto(region, code_of(event), where=footprint.touched)
         self.history.append(event)
+        if self.stored.size:
+            mark = 0 if event.touch.is_bulk else 2 * event.strand + 1
+            self.stored[event.low : event.high][footprint.touched] = mark
+
+    def first_unfenced(self, event: Event) -> int | None:
+        """A granule of an event that a plain store wrote last, without a fence since."""
+        stored = (self.stored[event.low : event.high] > 0) & event.touch.footprint.touched
+        return event.low + int(stored.argmax()) if stored.any() else None
 
     def unexpected(self, event: Event) -> int | None:
         """A granule that a read finds with something else than the value it should see.
@@ -189,11 +267,15 @@ class Memory:
                     return event
         return None
 
-    def skip(self, since: int, iterations: int) -> None:
-        """Names the events of the loop from iteration ``since`` on as those so many later."""
+    def skip(self, since: dict[int, int], iterations: int) -> None:
+        """Names events of loops as those so many iterations later.
+
+        Those of each strand from an iteration ``since`` on.
+        """
 
         def later(event: Event) -> Event:
-            if event.touch.place.phase != LOOP or event.iteration < since:
+            first = since.get(event.strand)
+            if event.touch.place.phase != LOOP or first is None or event.iteration < first:
                 return event
             return replace(event, iteration=event.iteration + iterations)
 
@@ -201,18 +283,30 @@ class Memory:
             return {key: later(event) for key, event in group.items()}
 
         self.reads, self.writes = renamed(self.reads), renamed(self.writes)
-        self.open_group = renamed(self.open_group)
-        self.groups = [renamed(group) for group in self.groups]
+        for copies in self.copies.values():
+            copies.open_group = renamed(copies.open_group)
+            copies.groups = [renamed(group) for group in copies.groups]
+        self.stores = {strand: renamed(group) for strand, group in self.stores.items()}
         self.history = [later(event) for event in self.history]
 
-    def ordering_state(self) -> object:
-        """All but ``written``, in a form that compares equal for equal states."""
+    def ordering_state(self, now: Clock) -> object:
+        """All but ``written``, in a form that compares equal for equal states.
+
+        Epochs are counted from ``now``.
+        """
+
+        def counted(group: Group) -> frozenset[tuple[Key, int]]:
+            return frozenset(
+                (key, event.epoch - now[event.component]) for key, event in group.items()
+            )
+
         return (
-            frozenset(self.reads),
-            frozenset(self.writes),
-            frozenset(self.open_group),
-            tuple(frozenset(group) for group in self.groups),
-            frozenset(self.fragments),
+            counted(self.reads),
+            counted(self.writes),
+            tuple((strand, copies.state()) for strand, copies in self.copies.items()),
+            frozenset(self.fragments.items()),
+            tuple((strand, frozenset(group)) for strand, group in self.stores.items()),
+            self.stored.tobytes(),
         )
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mugraph.dialects.sched import ChannelOp
 from mugraph.dialects.tensor_types import value_label
 from mugraph.passes.analysis.hazards.findings import Finding, HazardKind
-from mugraph.passes.analysis.hazards.footprints import threads_at
 from mugraph.passes.analysis.hazards.memory import Event
 from mugraph.passes.analysis.hazards.program import Program
 
@@ -24,12 +24,7 @@ class Scene:
 
     def threads(self, event: Event, granule: int) -> list[int]:
         """Who touches a granule in an event."""
-        return threads_at(
-            event.touch.access,
-            self.program.granule,
-            granule - event.start,
-            self.program.kernel.threads,
-        )
+        return event.touch.threads_at(self.program.granule, granule - event.start)
 
     def describe(self, event: Event) -> str:
         """The operator of an event, its place and iteration."""
@@ -72,8 +67,10 @@ def race(scene: Scene, other: Event, granule: int) -> Finding:
     verb = "writes" if other.touch.is_write else "reads"
     if thread == against:
         ending = "through another buffer, and nothing orders the accesses of one operator"
-    else:
+    elif event.strand == other.strand:
         ending = "and no barrier orders them"
+    else:
+        ending = "and neither a barrier nor a channel orders them"
     return Finding(
         race_kind(event, other),
         (event.touch.place.operation, other.touch.place.operation),
@@ -88,18 +85,65 @@ def in_flight(scene: Scene, copy: Event, granule: int, *, is_closed: bool) -> Fi
     """An access to bytes of an asynchronous copy that may not have landed."""
     event = scene.event
     thread, against = scene.threads(event, granule)[0], scene.threads(copy, granule)[0]
-    reason = (
-        "no 'sched.wait' between them covers the copy's group"
-        if is_closed
-        else "no 'sched.commit' between them closes the copy's group"
-    )
+    verb = "writing"
+    if copy.touch.is_bulk and not copy.touch.is_write:
+        verb, reason = "reading", "no 'sched.bulk_wait' stands between them"
+    elif copy.touch.is_bulk:
+        reason = f"nothing has waited for its stage to be full with iteration {copy.tile}"
+    elif is_closed:
+        reason = "no 'sched.wait' between them covers the copy's group"
+    else:
+        reason = "no 'sched.commit' between them closes the copy's group"
     return Finding(
         HazardKind.IN_FLIGHT,
         (event.touch.place.operation, copy.touch.place.operation),
         f"{scene.says(event, thread, granule)}; {scene.describe(copy)}, asynchronous, may still "
-        f"be writing that byte, of {_buffer(copy)}, for thread {against}: {reason}",
+        f"be {verb} that byte, of {_buffer(copy)}, for thread {against}: {reason}",
         (thread, against),
         scene.address(granule),
+    )
+
+
+def missing_fence(scene: Scene, writer: Event, granule: int) -> Finding:
+    """A bulk copy to bytes that plain stores wrote: the two take different paths to memory."""
+    event = scene.event
+    thread, against = scene.threads(event, granule)[0], scene.threads(writer, granule)[0]
+    return Finding(
+        HazardKind.MISSING_FENCE,
+        (event.touch.place.operation, writer.touch.place.operation),
+        f"{scene.says(event, thread, granule)}; {scene.describe(writer)} wrote that byte, of "
+        f"{_buffer(writer)}, by a plain store in thread {against}, and no fence between the two "
+        "paths to memory orders them",
+        (thread, against),
+        scene.address(granule),
+    )
+
+
+def unfinished(scene: Scene) -> Finding:
+    """A bulk copy that may still be under way when the block has ended."""
+    event = scene.event
+    if event.touch.is_write:
+        verb = "writing"
+        reason = f"nothing has waited for its stage to be full with iteration {event.tile}"
+    else:
+        verb, reason = "reading", "no 'sched.bulk_wait' follows"
+    return Finding(
+        HazardKind.IN_FLIGHT,
+        (event.touch.place.operation,),
+        f"{scene.describe(event)}, asynchronous, may still be {verb} {_buffer(event)} when the "
+        f"kernel ends: {reason}",
+        (scene.threads(event, event.low)[0],),
+        scene.address(event.low),
+    )
+
+
+def not_set_up(channel: ChannelOp) -> Finding:
+    """A channel that roles may use before its mbarriers have been set up."""
+    return Finding(
+        HazardKind.PROTOCOL,
+        (channel,),
+        f"{value_label(channel.result)} is set up by one thread, and no 'sched.barrier' of the "
+        "whole block stands between it and the roles, which may use it before",
     )
 
 

@@ -1,8 +1,9 @@
-"""A kernel as the hazard checker sees it: the steps that every thread takes, phase by phase."""
+"""A kernel as the hazard checker sees it: the steps of the block and of its roles, in order."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.ir import Operation, SSAValue
@@ -14,6 +15,9 @@ from mugraph.dialects.sched import (
     AccessKind,
     AllocOp,
     BarrierOp,
+    BulkWaitOp,
+    ChannelOp,
+    ChannelStepOp,
     CommitOp,
     EpilogueOp,
     ForloopOp,
@@ -25,31 +29,41 @@ from mugraph.dialects.sched import (
     PhaseOp,
     PrologueOp,
     Proxy,
+    ProxyFenceOp,
     RoleOp,
     SharedType,
     ThreadAccess,
     TileOp,
     WaitOp,
+    enclosing_threads,
 )
 from mugraph.dialects.tensor_types import element_bytes_of, op_label, value_label
 from mugraph.passes.analysis.hazards.findings import Finding, HazardKind
-from mugraph.passes.analysis.hazards.footprints import Footprint, footprint_of
+from mugraph.passes.analysis.hazards.footprints import Footprint, footprint_of, threads_at
 
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """Where an operator stands: the ``number``-th of a phase, counted from 1."""
+    """Where an operator stands: the ``number``-th of a phase, counted from 1, perhaps of a role."""
 
     operation: Operation
     phase: str
     number: int
+    role: RoleOp | None = None
 
     def describe(self, iteration: int | None = None) -> str:
         """The operator by name and place, and the iteration where it is in the loop."""
         where = f"operator {self.number} of the {self.phase}"
+        if self.role is not None:
+            where += f" of {role_label(self.role)}"
         if iteration is not None and self.phase == LOOP:
             where += f", iteration {iteration}"
         return f"{op_label(self.operation)} ({where})"
+
+
+def role_label(role: RoleOp) -> str:
+    """How messages name a role."""
+    return f"role {role.role}"
 
 
 LOOP = "loop"
@@ -60,7 +74,8 @@ class Touch:
     """An access to shared memory that a step makes, with what the simulation needs of it.
 
     ``base`` and ``stage_granules`` are in granules.  ``moves`` says that a write brings the tile
-    of one iteration, another one each time.
+    of one iteration, another one each time.  Threads are those of the block: a role's are counted
+    from ``first_thread`` on.
     """
 
     index: int
@@ -72,13 +87,31 @@ class Touch:
     base: int
     stage_granules: int
     is_write: bool
-    is_async: bool
     moves: bool
+    first_thread: int
+
+    @property
+    def is_async(self) -> bool:
+        """Whether it is one side of a ``cp.async``."""
+        return self.access.proxy is Proxy.ASYNC_COPY
+
+    @property
+    def is_bulk(self) -> bool:
+        """Whether it is one side of a bulk copy."""
+        return self.access.proxy is Proxy.BULK_COPY
 
     def start(self, current: int) -> int:
         """The granule of shared memory from which the footprint counts, in an iteration."""
         stage = self.access.stage.stage_at(current, self.buffer.stage_count)
         return self.base + stage * self.stage_granules
+
+    def threads_at(self, granule: int, position: int) -> list[int]:
+        """The threads of the block that touch a granule of the buffer's stage, in order.
+
+        ``granule`` is its size in bytes.
+        """
+        threads = enclosing_threads(self.access.operation)
+        return threads_at(self.access, granule, position, threads, self.first_thread)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,18 +140,54 @@ class Segment:
 
 
 @dataclass(eq=False)
+class Strand:
+    """What some warps of the block run in order: all of them, or those of a role.
+
+    ``index`` numbers the strands of a kernel.
+    """
+
+    index: int
+    role: RoleOp | None = None
+    segments: list[Segment] = field(default_factory=list[Segment])
+
+    @property
+    def first_thread(self) -> int:
+        """Its thread 0, as a thread of the block."""
+        return 0 if self.role is None else self.role.first_thread
+
+    @property
+    def label(self) -> str:
+        """How messages name it."""
+        return "the block" if self.role is None else role_label(self.role)
+
+
+@dataclass(eq=False)
 class Program:
-    """A kernel's steps, accesses to device memory included, and what could not be read of it."""
+    """A kernel's steps, accesses to device memory included, and what could not be read of it.
+
+    The strands of one of the ``sections`` run side by side, one section after the other.
+    """
 
     kernel: KernelOp
     granule: int
-    segments: list[Segment] = field(default_factory=list[Segment])
+    sections: list[list[Strand]] = field(default_factory=list[list[Strand]])
     accesses: list[tuple[Place, ThreadAccess]] = field(
         default_factory=list[tuple[Place, ThreadAccess]]
     )
     touches: list[Touch] = field(default_factory=list[Touch])
     findings: list[Finding] = field(default_factory=list[Finding])
     buffers: dict[AllocOp, int] = field(default_factory=dict[AllocOp, int])
+    channels: list[ChannelOp] = field(default_factory=list[ChannelOp])
+
+    @property
+    def strands(self) -> Iterator[Strand]:
+        """All strands, in the order of the text."""
+        return (strand for section in self.sections for strand in section)
+
+    @property
+    def segments(self) -> Iterator[Segment]:
+        """All segments, in the order of the text."""
+        return (segment for strand in self.strands for segment in strand.segments)
 
     def barriers(self) -> Iterator[Place]:
         """Every barrier, in order."""
@@ -128,35 +197,59 @@ class Program:
                     yield step.place
 
 
-_SIMPLE = (BarrierOp, CommitOp, WaitOp, FragmentOp)
+_SIMPLE = (BarrierOp, CommitOp, WaitOp, FragmentOp, ProxyFenceOp, BulkWaitOp, ChannelOp)
 
 
 def read_program(kernel: KernelOp) -> Program:
-    """The steps of a kernel, whose buffers must have offsets.
+    """The steps of a kernel, whose buffers and channels must have offsets.
 
-    What cannot be followed becomes a finding: operators whose accesses are unknown, and barriers
-    that only some warps reach.  Raises ``AccessError`` for a buffer without an offset.
+    What cannot be followed becomes a finding: operators whose accesses are unknown.  Raises
+    ``AccessError`` for a buffer or a channel without an offset.
     """
     program = Program(kernel, _granule(kernel))
     for op in kernel.body.walk():
         if isinstance(op, AllocOp) and isinstance(op.result.type, SharedType):
-            if op.byte_offset is None:
-                raise AccessError(
-                    f"{value_label(op.result)} has no offset in shared memory; run "
-                    "--plan-stensor-memory first"
-                )
+            _require_offset(op.result, op.byte_offset)
             program.buffers[op] = len(program.buffers)
+        elif isinstance(op, ChannelOp):
+            _require_offset(op.result, op.byte_offset)
+            program.channels.append(op)
+    strands = itertools.count()
+    for is_role, group in itertools.groupby(
+        kernel.body.block.ops, lambda op: isinstance(op, RoleOp)
+    ):
+        ops = list(group)
+        section: list[Strand] = []
+        if is_role:
+            for role in (op for op in ops if isinstance(op, RoleOp)):
+                section.append(Strand(next(strands), role))
+                _read_strand(program, section[-1], role.body.block.ops)
+        else:
+            section.append(Strand(next(strands)))
+            _read_strand(program, section[-1], ops)
+        program.sections.append(section)
+    return program
+
+
+def _require_offset(value: SSAValue, offset: int | None) -> None:
+    if offset is None:
+        raise AccessError(
+            f"{value_label(value)} has no offset in shared memory; run --plan-stensor-memory first"
+        )
+
+
+def _read_strand(program: Program, strand: Strand, body: Iterable[Operation]) -> None:
     loose: list[Operation] = []
-    for op in kernel.body.block.ops:
+    name = "kernel" if strand.role is None else "body"
+    for op in body:
         if isinstance(op, PhaseOp | ForloopOp):
-            _add_segment(program, "kernel", loose)
+            _add_segment(program, strand, name, loose)
             loose = []
             iterations = op.iterations if isinstance(op, ForloopOp) else None
-            _add_segment(program, _phase_name(op), list(op.body.block.ops), iterations)
+            _add_segment(program, strand, _phase_name(op), list(op.body.block.ops), iterations)
         else:
             loose.append(op)
-    _add_segment(program, "kernel", loose)
-    return program
+    _add_segment(program, strand, name, loose)
 
 
 def _granule(kernel: KernelOp) -> int:
@@ -177,23 +270,36 @@ def _phase_name(op: Operation) -> str:
 
 
 def _add_segment(
-    program: Program, phase: str, ops: Sequence[Operation], iterations: int | None = None
+    program: Program,
+    strand: Strand,
+    phase: str,
+    ops: Sequence[Operation],
+    iterations: int | None = None,
 ) -> None:
     steps: list[Step] = []
     for number, op in enumerate(ops, 1):
-        step = _step(program, Place(op, phase, number))
+        step = _step(program, strand, Place(op, phase, number, strand.role))
         if step is not None:
             steps.append(step)
     if steps:
-        program.segments.append(Segment(iterations, tuple(steps)))
+        strand.segments.append(Segment(iterations, tuple(steps)))
 
 
-def _step(program: Program, place: Place) -> Step | None:
+def _step(program: Program, strand: Strand, place: Place) -> Step | None:
     op = place.operation
+    if isinstance(op, BarrierOp) and strand.role is not None and strand.role.is_elected:
+        message = (
+            f"{place.describe()} waits for whole warps, but one thread runs the role; leave it out"
+        )
+        program.findings.append(Finding(HazardKind.DIVERGENT_BARRIER, (op,), message))
+        return None
     if isinstance(op, _SIMPLE):
         return Step(place)
+    if isinstance(op, ChannelStepOp):
+        return Step(place, ahead=op.ahead_of)
     if op.regions:
-        _refuse_nested(program, place)
+        message = f"what {place.describe()} does cannot be followed; the kernel is not checked"
+        program.findings.append(Finding(HazardKind.NOT_CHECKED, (op,), message))
         return None
     accesses: Sequence[ThreadAccess] = ()
     if isinstance(op, HasThreadAccesses):
@@ -206,7 +312,7 @@ def _step(program: Program, place: Place) -> Step | None:
         message = f"{place.describe()} does not say what it does with memory"
         program.findings.append(Finding(HazardKind.NOT_CHECKED, (op,), message))
         return None
-    touches = [_touch(program, place, access) for access in accesses]
+    touches = [_touch(program, strand, place, access) for access in accesses]
     read, written = _fragments(op)
     if not accesses and not read and not written:
         return None
@@ -218,21 +324,6 @@ def _step(program: Program, place: Place) -> Step | None:
         read,
         written,
     )
-
-
-def _refuse_nested(program: Program, place: Place) -> None:
-    """Findings for regions that only some threads enter, or loops inside loops."""
-    op = place.operation
-    for inner in op.walk():
-        if isinstance(op, RoleOp) and isinstance(inner, BarrierOp):
-            message = (
-                f"a 'sched.barrier' stands in {place.describe()}, which only some warps of the "
-                "block enter; all of them must arrive, so the block would hang. Synchronise roles "
-                "through a channel"
-            )
-            program.findings.append(Finding(HazardKind.DIVERGENT_BARRIER, (inner, op), message))
-    message = f"what {place.describe()} does cannot be followed; the kernel is not checked"
-    program.findings.append(Finding(HazardKind.NOT_CHECKED, (op,), message))
 
 
 def _uses_memory(op: Operation) -> bool:
@@ -249,13 +340,14 @@ def _fragments(op: Operation) -> tuple[tuple[SSAValue, ...], tuple[SSAValue, ...
     return chosen(op.buffers_read()), chosen(op.buffers_written())
 
 
-def _touch(program: Program, place: Place, access: ThreadAccess) -> Touch | None:
+def _touch(program: Program, strand: Strand, place: Place, access: ThreadAccess) -> Touch | None:
     program.accesses.append((place, access))
     buffer = access.value.owner
     if access.in_device_memory or not isinstance(buffer, AllocOp):
         return None
     granule = program.granule
-    footprint = footprint_of(access, granule)
+    first_thread = strand.first_thread
+    footprint = footprint_of(access, granule, first_thread)
     if footprint is None:
         return None
     is_write = access.kind is AccessKind.WRITE
@@ -269,8 +361,8 @@ def _touch(program: Program, place: Place, access: ThreadAccess) -> Touch | None
         (buffer.byte_offset or 0) // granule,
         buffer.stage_bytes() // granule,
         is_write,
-        access.proxy is Proxy.ASYNC_COPY,
         is_write and _brings_a_tile(place.operation),
+        first_thread,
     )
     program.touches.append(touch)
     return touch

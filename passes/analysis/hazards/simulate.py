@@ -1,18 +1,22 @@
 """Runs a schedule on abstract memory and collects every hazard.
 
-*Why all threads at once.*  Control does not depend on the thread, so that all threads execute one
-sequence of operators; barriers cut it into epochs.  Two accesses of different threads are ordered
-exactly if a barrier stands between them, two of one thread always are, and what ``cp.async``
-writes happens anywhere between the copy and the wait for its group.  Without a hazard between
-threads, every execution therefore leaves the same bytes as program order, and following program
-order once tells whether every read sees its own buffer's value.
+*Why all threads at once.*  Control does not depend on the thread, so that all threads of a strand
+(the block, or a role) execute one sequence of operators, and roles meet in channels, each wait of
+which is for one arrival that it names.  So what happens before what is the same in every execution,
+and the run follows one of them with vector clocks.  Two accesses of different threads are ordered
+exactly if the clock of the later one's strand says so, two of one thread always are, what
+``cp.async`` writes happens anywhere between the copy and the wait for its group, and what a bulk
+copy writes anywhere between the copy and the wait for its stage.  Without a hazard between threads,
+every execution therefore leaves the same bytes as the one followed, which tells whether every read
+sees its own buffer's value.  A run that cannot go on is a deadlock in every execution.
 
 *Why a bounded number of iterations.*  What an iteration does to the abstract memory depends on
 that memory, on the iteration modulo the least common multiple L of all numbers of stages, and on
 which copies ahead still run.  So once the state before iteration ``it`` equals that before ``it -
-L`` (tiles counted from the iteration), the next iterations repeat the last L one for one, as long
-as copies ahead run; they are skipped in multiples of L and the loop goes on with its last ones.
-The state is compared, not guessed: a loop that does not repeat is followed to its end.
+L`` (tiles, epochs and phases counted from the present), the next iterations repeat the last L one
+for one, as long as copies ahead run; they are skipped in multiples of L and the loops go on with
+their last ones.  The state is compared, not guessed: loops that do not repeat are followed to their
+end.
 """
 
 from __future__ import annotations
@@ -25,12 +29,25 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.ir import Operation, SSAValue
 
-from mugraph.dialects.sched import BarrierOp, CommitOp, FragmentOp, WaitOp
+from mugraph.dialects.sched import (
+    BarrierOp,
+    BulkCopyOp,
+    BulkWaitOp,
+    ChannelOp,
+    ChannelStepOp,
+    CommitOp,
+    FragmentOp,
+    ProxyFenceOp,
+    WaitOp,
+)
 from mugraph.dialects.tensor_types import value_label
 from mugraph.passes.analysis.hazards import messages
+from mugraph.passes.analysis.hazards.clocks import Clocks
+from mugraph.passes.analysis.hazards.cursor import Cursor
 from mugraph.passes.analysis.hazards.findings import Finding, HazardKind
-from mugraph.passes.analysis.hazards.memory import Event, Memory, relative_codes
-from mugraph.passes.analysis.hazards.program import Program, Segment, Step, Touch
+from mugraph.passes.analysis.hazards.memory import Event, Memory, put, relative_codes
+from mugraph.passes.analysis.hazards.program import Program, Step, Touch
+from mugraph.passes.analysis.hazards.protocol import Moment, Protocol
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +81,8 @@ def _is_in_place(write: Event, read: Event) -> bool:
 class Simulation:
     """One run of a program; ``without`` is an operator to leave out.
 
-    With ``first_only`` it ends at the first hazard; with ``every_iteration`` it skips none.
+    With ``first_only`` it ends at the first hazard; with ``every_iteration`` it skips none.  With
+    ``synchronisation_only`` it leaves memory out and follows barriers and channels.
     """
 
     def __init__(
@@ -74,11 +92,13 @@ class Simulation:
         without: Operation | None = None,
         first_only: bool = False,
         every_iteration: bool = False,
+        synchronisation_only: bool = False,
     ) -> None:
         self.program = program
         self.without = without
         self.first_only = first_only
         self.every_iteration = every_iteration
+        self.synchronisation_only = synchronisation_only
         waits = [
             step.operation.pending_groups
             for segment in program.segments
@@ -86,82 +106,151 @@ class Simulation:
             if isinstance(step.operation, WaitOp)
         ]
         self.memory = Memory(program, max(waits, default=0))
-        self.skipped = 0
+        strands = list(program.strands)
+        self.clocks = Clocks(len(strands), program.channels)
+        self._block_strands = {strand.index for strand in strands if strand.role is None}
+        self.protocol = Protocol(self.clocks, self._report)
+        self._not_set_up: list[ChannelOp] = []
+        self._running: list[int] = []
         self._findings: dict[tuple[object, ...], Finding] = {}
 
     def run(self) -> list[Finding]:
         """All hazards, one a kind and pair of operators."""
-        for segment in self.program.segments:
-            if segment.iterations is None:
-                self._run_steps(segment, 0, 1)
-            else:
-                self._run_loop(segment, segment.iterations)
+        for section in self.program.sections:
+            if not self._run_section([Cursor(strand) for strand in section]):
+                return list(self._findings.values())
+        self._check_unfinished()
         return list(self._findings.values())
 
     @property
     def _is_done(self) -> bool:
         return self.first_only and bool(self._findings)
 
-    def _run_loop(self, segment: Segment, iterations: int) -> None:
-        period = math.lcm(
-            *(
-                touch.buffer.stage_count
-                for step in segment.steps
-                for touch in (*step.reads, *step.writes)
-            )
-        )
-        ahead = max(step.ahead for step in segment.steps)
-        snapshots: list[_Snapshot] = []
-        iteration = 0
-        skipped = 0
-        while iteration < iterations and not self._is_done:
-            may_skip = not skipped and not self.every_iteration
-            if may_skip and iteration + period <= iterations - ahead:
-                now = _Snapshot(iteration, self.memory.ordering_state(), self.memory.written.copy())
-                if iteration >= period and now.repeats(snapshots[iteration - period]):
-                    skipped = (iterations - ahead - iteration) // period * period
-                    iterations -= skipped
-                    self.skipped = skipped
-                    self.memory.skip(iteration - period, skipped)
-                snapshots.append(now)
-            if iteration < iterations:
-                self._run_steps(segment, iteration, iterations)
-            iteration += 1
-        self.skipped = 0
-
-    def _run_steps(self, segment: Segment, iteration: int, iterations: int) -> None:
-        memory = self.memory
-        for step in segment.steps:
-            op = step.operation
-            if op is self.without:
+    def _run_section(self, cursors: list[Cursor]) -> bool:
+        """Runs strands side by side to their ends; whether all of them got there."""
+        before, self._running = self._running, [cursor.strand.index for cursor in cursors]
+        self.clocks.begin(self._running, before)
+        if any(cursor.strand.role is not None for cursor in cursors):
+            for channel in self._not_set_up:
+                self._report(
+                    (HazardKind.PROTOCOL, channel), lambda op=channel: messages.not_set_up(op)
+                )
+        stages = [
+            touch.buffer.stage_count
+            for cursor in cursors
+            for segment in cursor.strand.segments
+            if segment.iterations is not None
+            for step in segment.steps
+            for touch in (*step.reads, *step.writes)
+        ]
+        stages += [channel.stage_count for channel in self.program.channels]
+        period = math.lcm(*stages)
+        snapshots: dict[int, _Snapshot] | None = None if self.every_iteration else {}
+        while any(cursor.step is not None for cursor in cursors) and not self._is_done:
+            if snapshots is not None and self._skip(cursors, period, snapshots):
+                snapshots = None
                 continue
-            match op:
-                case BarrierOp():
-                    memory.barrier()
-                case CommitOp():
-                    memory.commit()
-                case WaitOp():
-                    memory.wait(op.pending_groups)
-                case FragmentOp():
-                    memory.fragments.discard(op.result)
-                case _:
-                    self._run_step(step, iteration, iterations)
-            if self._is_done:
-                return
+            moved = [self._follow(cursor) for cursor in cursors]
+            if not any(moved):
+                self._report_deadlock(cursors)
+                return False
+        return not self._is_done
 
-    def _run_step(self, step: Step, iteration: int, iterations: int) -> None:
+    def _skip(self, cursors: list[Cursor], period: int, snapshots: dict[int, _Snapshot]) -> bool:
+        """Skips iterations if the state repeats; else notes the state."""
+        live = [cursor for cursor in cursors if cursor.step is not None]
+        if not all(cursor.in_loop for cursor in live):
+            return False
+        base = min(cursor.iteration for cursor in live)
+        room = min(cursor.repeats_up_to - cursor.iteration for cursor in live)
+        if room < period:
+            return False
+        now = self.clocks.present()
+        ordering = (
+            tuple((c.segment_index, c.step_index, c.iteration - base) for c in live),
+            self.clocks.state([cursor.strand.index for cursor in live], now),
+            self.memory.ordering_state(now),
+        )
+        snapshot = _Snapshot(base, ordering, self.memory.written.copy())
+        earlier = snapshots.get(base - period)
+        if earlier is None or not snapshot.repeats(earlier):
+            snapshots[base] = snapshot
+            return False
+        skipped = room // period * period
+        self.memory.skip(
+            {cursor.strand.index: cursor.iteration - period for cursor in live}, skipped
+        )
+        for cursor in live:
+            cursor.skip(skipped)
+        return True
+
+    def _follow(self, cursor: Cursor) -> bool:
+        """Runs a strand up to the end of an iteration or a phase; whether it did anything."""
+        moved = False
+        while (step := cursor.step) is not None:
+            if step.operation is not self.without and not self._run_step(step, cursor):
+                return moved
+            moved = True
+            if cursor.advance() or self._is_done:
+                break
+        return moved
+
+    def _run_step(self, step: Step, cursor: Cursor) -> bool:
+        """Runs a step of a strand; false where it must wait."""
+        memory, strand = self.memory, cursor.strand.index
+        match step.operation:
+            case ChannelOp() as op:
+                self._not_set_up.append(op)
+            case BarrierOp():
+                self.clocks.barrier(strand)
+                self._not_set_up = []
+                self._forget(strand)
+            case ProxyFenceOp():
+                memory.fence(strand)
+            case BulkWaitOp():
+                memory.wait_for_stores(strand, self.clocks.epochs[strand])
+            case CommitOp():
+                memory.commit(strand)
+            case WaitOp() as op:
+                memory.wait(strand, op.pending_groups, self.clocks.epochs[strand])
+            case FragmentOp() as op:
+                memory.fragments.pop(op.result, None)
+            case ChannelStepOp() as op:
+                reference = op.stage
+                if not reference.happens_at(cursor.iteration, cursor.iterations):
+                    return True
+                moment = Moment(step.place, cursor.strand, cursor.named_iteration, cursor.skipped)
+                meant = reference.iteration_at(cursor.iteration)
+                if not self.protocol.run(op, moment, meant):
+                    return False
+                self._forget(strand)
+            case _:
+                self._run_accesses(step, cursor)
+        return True
+
+    def _forget(self, strand: int) -> None:
+        """A strand has told, or learnt, something."""
+        self.memory.tell(strand)
+        self.memory.forget(self.clocks.known_to_all(self._running))
+
+    def _run_accesses(self, step: Step, cursor: Cursor) -> None:
         memory = self.memory
+        strand = cursor.strand
         for fragment in step.fragments_read:
-            if fragment not in memory.fragments:
-                self._report_fragment(step, fragment, iteration)
-        memory.fragments.update(step.fragments_written)
-        reads = self._events(step.reads, iteration, iterations)
-        writes = self._events(step.writes, iteration, iterations)
+            # What the whole block wrote is there in each of its roles.
+            if memory.fragments.get(fragment) not in {strand.index} | self._block_strands:
+                self._report_fragment(step, fragment, cursor)
+        memory.fragments.update(dict.fromkeys(step.fragments_written, strand.index))
+        reads = self._events(step.reads, cursor)
+        writes = self._events(step.writes, cursor)
+        if self.synchronisation_only:
+            return
         for event in reads:
             self._check_order(event)
             self._check_value(event)
         for event in reads:
-            memory.reads[event.key] = event
+            in_flight = event.touch.is_bulk
+            put(memory.stores_of(strand.index) if in_flight else memory.reads, event)
         for event in writes:
             self._check_order(event)
             for read in reads:
@@ -169,39 +258,101 @@ class Simulation:
                     self._check_pair(event, read, any_threads=True)
         for event in writes:
             memory.write(event)
-            group = memory.open_group if event.touch.is_async else memory.writes
-            group[event.key] = event
+            if event.touch.is_async:
+                put(memory.copies_of(strand.index).open_group, event)
+            else:
+                put(memory.writes, event)
 
-    def _events(self, touches: tuple[Touch, ...], iteration: int, iterations: int) -> list[Event]:
+    def _events(self, touches: tuple[Touch, ...], cursor: Cursor) -> list[Event]:
         return [
-            Event(
-                touch,
-                touch.start(iteration),
-                iteration + self.skipped,
-                touch.access.stage.iteration_at(iteration),
-            )
+            self._event(touch, cursor)
             for touch in touches
-            if touch.access.stage.happens_at(iteration, iterations)
+            if touch.access.stage.happens_at(cursor.iteration, cursor.iterations)
         ]
 
+    def _event(self, touch: Touch, cursor: Cursor) -> Event:
+        strand = component = cursor.strand.index
+        meant = touch.access.stage.iteration_at(cursor.iteration)
+        epoch = self.clocks.epochs[strand]
+        op = touch.place.operation
+        if isinstance(op, BulkCopyOp) and touch.is_write:
+            moment = Moment(touch.place, cursor.strand, cursor.named_iteration, cursor.skipped)
+            component, epoch = self.protocol.copy(op, moment, meant)
+        return Event(
+            touch,
+            touch.start(cursor.iteration),
+            cursor.named_iteration,
+            meant,
+            strand,
+            component,
+            epoch,
+        )
+
     def _check_order(self, event: Event) -> None:
-        """Against everything since the last barrier, and against copies in flight."""
+        """Against all that the strand does not know to be over, and against copies in flight."""
         memory = self.memory
-        for other in memory.writes.values():
-            self._check_pair(event, other)
+        clock = self.clocks.of[event.strand]
+        for other in reversed(memory.writes.values()):
+            if clock[other.component] < other.epoch:
+                if other.touch.is_bulk:
+                    self._check_in_flight(event, other)
+                else:
+                    self._check_pair(event, other)
         if event.touch.is_write:
-            for other in memory.reads.values():
-                self._check_pair(event, other)
+            for other in reversed(memory.reads.values()):
+                if clock[other.component] < other.epoch:
+                    self._check_pair(event, other)
+            for stores in memory.stores.values():
+                for other in reversed(stores.values()):
+                    self._check_in_flight(event, other)
         for other in memory.in_flight():
-            granule = memory.conflict(event, other, any_threads=True)
-            if granule is not None:
-                is_closed = other.key not in memory.open_group
+            self._check_in_flight(event, other)
+        if event.touch.is_bulk:
+            granule = memory.first_unfenced(event)
+            writer = None if granule is None else memory.last_writer(granule)
+            if granule is not None and writer is not None:
                 self._report(
-                    (HazardKind.IN_FLIGHT, event.touch.place, other.touch.place),
-                    lambda at=granule, copy=other, closed=is_closed: messages.in_flight(
-                        self._scene(event), copy, at, is_closed=closed
-                    ),
+                    (HazardKind.MISSING_FENCE, event.touch.place, writer.touch.place),
+                    lambda: messages.missing_fence(self._scene(event), writer, granule),
                 )
+
+    def _check_in_flight(self, event: Event, copy: Event) -> None:
+        granule = self.memory.conflict(event, copy, any_threads=True)
+        if granule is not None:
+            self._report(
+                (HazardKind.IN_FLIGHT, event.touch.place, copy.touch.place),
+                lambda: messages.in_flight(
+                    self._scene(event), copy, granule, is_closed=self._is_closed(copy)
+                ),
+            )
+
+    def _is_closed(self, copy: Event) -> bool:
+        return copy.key not in self.memory.copies_of(copy.strand).open_group
+
+    def _check_unfinished(self) -> None:
+        """No copy may land once the kernel has ended."""
+        known = [max(reached) for reached in zip(*self.clocks.of, strict=True)]
+        for event in self.memory.writes.values():
+            if event.touch.is_bulk and known[event.component] < event.epoch:
+                self._report(
+                    (HazardKind.IN_FLIGHT, event.touch.place),
+                    lambda event=event: messages.unfinished(self._scene(event)),
+                )
+        for stores in self.memory.stores.values():
+            for event in stores.values():
+                self._report(
+                    (HazardKind.IN_FLIGHT, event.touch.place),
+                    lambda event=event: messages.unfinished(self._scene(event)),
+                )
+
+    def _report_deadlock(self, cursors: list[Cursor]) -> None:
+        waiting = [
+            Moment(cursor.step.place, cursor.strand, cursor.named_iteration, cursor.skipped)
+            for cursor in cursors
+            if cursor.step is not None
+        ]
+        ended = [cursor.strand for cursor in cursors if cursor.step is None]
+        self._report((HazardKind.DEADLOCK,), lambda: self.protocol.deadlock(waiting, ended))
 
     def _check_pair(self, event: Event, other: Event, *, any_threads: bool = False) -> None:
         granule = self.memory.conflict(event, other, any_threads=any_threads)
@@ -244,12 +395,12 @@ class Simulation:
         if key not in self._findings:
             self._findings[key] = make()
 
-    def _report_fragment(self, step: Step, fragment: SSAValue, iteration: int) -> None:
+    def _report_fragment(self, step: Step, fragment: SSAValue, cursor: Cursor) -> None:
         def make() -> Finding:
             return Finding(
                 HazardKind.NEVER_WRITTEN,
                 (step.operation,),
-                f"{step.place.describe(iteration + self.skipped)} reads the fragment "
+                f"{step.place.describe(cursor.named_iteration)} reads the fragment "
                 f"{value_label(fragment)}, to which nothing has been written; fill it first",
             )
 

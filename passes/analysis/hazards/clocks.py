@@ -1,0 +1,197 @@
+"""Who knows of whom: vector clocks of strands, and the mbarriers through which they are joined.
+
+A *strand* is what the block, or a role, runs in order.  Its *epochs* end where it tells others how
+far it is: at a barrier, a release, a publish.  A clock has a component for each strand, the last
+epoch of which every access by any of its threads has happened before, and one for each mbarrier,
+how many of its phases are known to be complete.  An access of one thread is ordered before what a
+strand does next exactly if the strand's clock has reached its component, or the two are of one
+thread.
+
+An mbarrier knows its phases by their parity only.  A wait for phase n is right if phase n - 1 is
+known to be complete (else parity lets it through at once) and phase n + 1 cannot complete before
+the wait returns (else it may wait forever).  Both are asked of clocks, hence of every execution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from mugraph.dialects.sched import ChannelOp
+
+Clock: TypeAlias = list[int]
+"""A number a component; ``-1`` for a strand of which nothing is known."""
+
+UNKNOWN = -1
+
+
+def join(clock: Clock, other: Clock) -> None:
+    """Adds to a clock what another one knows."""
+    for component, reached in enumerate(other):
+        if clock[component] < reached:
+            clock[component] = reached
+
+
+@dataclass(eq=False)
+class Mbarrier:
+    """The barrier of one stage, ``full`` or empty; a phase completes with ``count`` arrivals.
+
+    A full barrier also waits for the bytes that the arrival announced.  ``completed`` are phases;
+    ``history`` holds the clocks of the last ones, oldest first.
+    """
+
+    channel: ChannelOp
+    stage: int
+    is_full: bool
+    component: int
+    count: int
+    completed: int = 0
+    arrivals: dict[int, int] = field(default_factory=dict[int, int])
+    """Arrivals of the current phase, by strand."""
+    known: Clock = field(default_factory=Clock)
+    """What those who have arrived know."""
+    announced: int = 0
+    copied: int = 0
+    waits: dict[int, tuple[int, int]] = field(default_factory=dict[int, "tuple[int, int]"])
+    """The newest wait of each strand: its epoch, and the phase waited for."""
+    history: list[Clock] = field(default_factory=list[Clock])
+
+    @property
+    def word(self) -> int:
+        """Its position among the mbarriers of the channel: all the full ones first."""
+        return self.stage if self.is_full else self.channel.stage_count + self.stage
+
+    def arrive(self, strand: int, clock: Clock, count: int) -> None:
+        """Arrivals of a strand, which knows ``clock``."""
+        self.arrivals[strand] = self.arrivals.get(strand, 0) + count
+        if self.known:
+            join(self.known, clock)
+        else:
+            self.known = list(clock)
+
+    def complete(self) -> list[int] | None:
+        """Ends the phase if all has come that it waits for.
+
+        Returns the strands whose waits for the phase before may not have returned by now; ``None``
+        where the phase is not complete.
+        """
+        if sum(self.arrivals.values()) < self.count or self.copied < self.announced:
+            return None
+        late = [
+            strand
+            for strand, (epoch, phase) in self.waits.items()
+            if phase == self.completed - 1 and self.known[strand] < epoch
+        ]
+        self.completed += 1
+        self.known[self.component] = self.completed
+        self.history = [*self.history[-1:], self.known]
+        self.arrivals, self.known = {}, []
+        self.announced = self.copied = 0
+        return late
+
+    def clock_of(self, phase: int) -> Clock:
+        """What is known once a phase has completed; of older ones than the last two, too much.
+
+        Waits for those are reported.
+        """
+        return self.history[max(phase - self.completed, -len(self.history))]
+
+    def state(self, now: Clock) -> object:
+        """All of it in a form that compares equal for equal states, counted from ``now``."""
+        return (
+            tuple(sorted(self.arrivals.items())),
+            relative(self.known, now),
+            self.announced,
+            self.copied,
+            tuple(
+                sorted(
+                    (strand, epoch - now[strand], phase - self.completed)
+                    for strand, (epoch, phase) in self.waits.items()
+                )
+            ),
+            tuple(relative(clock, now) for clock in self.history),
+        )
+
+
+def relative(clock: Clock, now: Clock) -> tuple[int, ...]:
+    """A clock counted from the present."""
+    return tuple(reached - present for reached, present in zip(clock, now, strict=False))
+
+
+@dataclass(eq=False)
+class Ring:
+    """The mbarriers of one channel."""
+
+    full: list[Mbarrier]
+    empty: list[Mbarrier]
+
+    @property
+    def stages(self) -> int:
+        """How many stages there are."""
+        return len(self.full)
+
+
+class Clocks:
+    """The clocks of all strands of a kernel, and its channels."""
+
+    def __init__(self, strands: int, channels: list[ChannelOp]) -> None:
+        self.epochs: list[int] = [0] * strands
+        self.rings: dict[ChannelOp, Ring] = {}
+        component = strands
+        for channel in channels:
+            stages = channel.stage_count
+            full, empty = (
+                [Mbarrier(channel, stage, is_full, first + stage, count) for stage in range(stages)]
+                for is_full, first, count in (
+                    (True, component, 1),
+                    (False, component + stages, channel.releasing_warps()),
+                )
+            )
+            self.rings[channel] = Ring(full, empty)
+            component += 2 * stages
+        blank = [UNKNOWN] * strands + [0] * (component - strands)
+        self.of: list[Clock] = [list(blank) for _ in range(strands)]
+
+    def mbarriers(self) -> Iterator[Mbarrier]:
+        """All of them, in the order of their components."""
+        for ring in self.rings.values():
+            yield from ring.full
+            yield from ring.empty
+
+    def barrier(self, strand: int) -> None:
+        """All threads of a strand have arrived, and know of each other."""
+        self.of[strand][strand] = self.epochs[strand]
+        self.epochs[strand] += 1
+
+    def tell(self, strand: int) -> Clock:
+        """What a strand tells when all its threads arrive somewhere."""
+        clock = list(self.of[strand])
+        clock[strand] = self.epochs[strand]
+        self.epochs[strand] += 1
+        return clock
+
+    def begin(self, strands: list[int], before: list[int]) -> None:
+        """Strands begin after others have ended, in one of which each of their threads ran."""
+        if before:
+            known = self.known_to_all(before)
+            for strand in strands:
+                self.of[strand] = list(known)
+
+    def known_to_all(self, strands: list[int]) -> Clock:
+        """What every one of some strands knows."""
+        return [min(reached) for reached in zip(*(self.of[each] for each in strands), strict=True)]
+
+    def present(self) -> Clock:
+        """The epochs of strands and the complete phases of mbarriers, by component."""
+        return [*self.epochs, *(mbarrier.completed for mbarrier in self.mbarriers())]
+
+    def state(self, live: list[int], now: Clock) -> object:
+        """All that matters to the strands that still run, counted from ``now``."""
+        return (
+            tuple(relative(self.of[strand], now) for strand in live),
+            tuple(mbarrier.state(now) for mbarrier in self.mbarriers()),
+        )
+
+
+__all__ = ["UNKNOWN", "Clock", "Clocks", "Mbarrier", "Ring", "join", "relative"]

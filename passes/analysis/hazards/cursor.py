@@ -1,0 +1,83 @@
+"""How far a strand has come in its steps, loops and skipped iterations included."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mugraph.passes.analysis.hazards.program import Segment, Step, Strand
+
+
+@dataclass(eq=False)
+class Cursor:
+    """How far a strand has come; ``iterations`` of its loop are those that were not skipped."""
+
+    strand: Strand
+    segment_index: int = 0
+    step_index: int = 0
+    iteration: int = 0
+    iterations: int = 1
+    skipped: int = 0
+
+    def __post_init__(self) -> None:
+        self._enter()
+
+    def _enter(self) -> None:
+        self.step_index = self.iteration = self.skipped = 0
+        segment = self.segment
+        self.iterations = (segment.iterations or 1) if segment is not None else 1
+
+    @property
+    def segment(self) -> Segment | None:
+        """The phase it is in, ``None`` at the end."""
+        segments = self.strand.segments
+        return segments[self.segment_index] if self.segment_index < len(segments) else None
+
+    @property
+    def step(self) -> Step | None:
+        """The next step, ``None`` at the end."""
+        segment = self.segment
+        return None if segment is None else segment.steps[self.step_index]
+
+    @property
+    def in_loop(self) -> bool:
+        """Whether it is in a loop."""
+        return self.segment is not None and self.segment.iterations is not None
+
+    @property
+    def named_iteration(self) -> int:
+        """The iteration, those skipped counted."""
+        return self.iteration + self.skipped
+
+    def advance(self) -> bool:
+        """Past one step; whether an iteration or a phase has ended with it."""
+        segment = self.segment
+        if segment is None:
+            return True
+        self.step_index += 1
+        if self.step_index < len(segment.steps):
+            return False
+        self.step_index = 0
+        self.iteration += 1
+        self._leave_if_over()
+        return True
+
+    def _leave_if_over(self) -> None:
+        if self.iteration >= self.iterations:
+            self.segment_index += 1
+            self._enter()
+
+    @property
+    def repeats_up_to(self) -> int:
+        """The first iteration that may do less than those before: copies ahead have ended."""
+        segment = self.segment
+        ahead = max((step.ahead for step in segment.steps), default=0) if segment else 0
+        return self.iterations - ahead
+
+    def skip(self, iterations: int) -> None:
+        """Leaves iterations out."""
+        self.iterations -= iterations
+        self.skipped += iterations
+        self._leave_if_over()
+
+
+__all__ = ["Cursor"]

@@ -1,0 +1,216 @@
+"""Channels as they run: who may go on, and what breaks their protocol."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mugraph.dialects.sched import (
+    AcquireOp,
+    BulkCopyOp,
+    ChannelOp,
+    ChannelStepOp,
+    ConsumeOp,
+    PublishOp,
+    ReleaseOp,
+)
+from mugraph.dialects.sched.channel import channel_of
+from mugraph.dialects.tensor_types import (
+    element_bytes_of,
+    op_label,
+    physical_elements,
+    resolved_layout_of,
+    value_label,
+)
+from mugraph.passes.analysis.hazards.clocks import Clocks, Mbarrier, join
+from mugraph.passes.analysis.hazards.findings import Finding, HazardKind
+from mugraph.passes.analysis.hazards.program import Place, Strand
+
+PARITY = "an mbarrier tells phases apart by their parity, so that the wait"
+
+Report = Callable[[tuple[object, ...], Callable[[], Finding]], None]
+"""Takes what tells a finding from others, and how to make it."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """An operator as a strand comes to it; ``iteration`` counts those ``skipped``."""
+
+    place: Place
+    strand: Strand
+    iteration: int
+    skipped: int
+
+    def describe(self) -> str:
+        """The operator, its place and iteration."""
+        return self.place.describe(self.iteration)
+
+
+class Protocol:
+    """Runs the steps of channels on clocks, and reports what is wrong with them."""
+
+    def __init__(self, clocks: Clocks, report: Report) -> None:
+        self.clocks = clocks
+        self.report = report
+        self.counts = Counter[tuple[ChannelOp, type[ChannelStepOp]]]()
+        """How often the steps of each channel have run."""
+
+    def run(self, op: ChannelStepOp, moment: Moment, meant: int) -> bool:
+        """One step, for iteration ``meant``; false where it has to wait."""
+        passes = self._run(op, moment, meant)
+        if passes:
+            self.counts[channel_of(op, op.channel), type(op)] += 1
+        return passes
+
+    def _run(self, op: ChannelStepOp, moment: Moment, meant: int) -> bool:
+        ring = self.clocks.rings[channel_of(op, op.channel)]
+        stage, phase = meant % ring.stages, meant // ring.stages
+        match op:
+            case AcquireOp():
+                # The first fill of a stage has nothing to wait for.
+                return not phase or self._wait(ring.empty[stage], phase - 1, moment, meant)
+            case ConsumeOp():
+                return self._wait(ring.full[stage], phase, moment, meant)
+            case PublishOp():
+                mbarrier = ring.full[stage]
+                mbarrier.announced += op.payload
+                self._check_bytes(mbarrier, moment, meant)
+                self._arrive(mbarrier, phase, moment, meant, 1)
+            case ReleaseOp():
+                role = moment.strand.role
+                arrivals = 1 if role is None else role.warp_count
+                self._arrive(ring.empty[stage], phase, moment, meant, arrivals)
+            case _:
+                raise NotImplementedError(op_label(op))
+        return True
+
+    def _wait(self, mbarrier: Mbarrier, phase: int, moment: Moment, meant: int) -> bool:
+        strand = moment.strand.index
+        clock = self.clocks.of[strand]
+        if clock[mbarrier.component] < phase:
+            self._misuse(
+                moment,
+                f"waits for {self._what(mbarrier, moment, meant)} without having waited for what "
+                "was in the stage before: {PARITY} may be over at once",
+            )
+        if mbarrier.completed > phase + 1:
+            self._misuse(
+                moment,
+                f"waits for {self._what(mbarrier, moment, meant)}, but nothing keeps the stage "
+                f"from being used again first: {PARITY} may never end",
+            )
+        if mbarrier.completed <= phase:
+            return False
+        mbarrier.waits[strand] = self.clocks.epochs[strand], phase
+        join(clock, mbarrier.clock_of(phase))
+        return True
+
+    def _arrive(
+        self, mbarrier: Mbarrier, phase: int, moment: Moment, meant: int, arrivals: int
+    ) -> None:
+        strand = moment.strand.index
+        if mbarrier.completed > phase or mbarrier.arrivals.get(strand):
+            self._misuse(
+                moment,
+                f"comes a second time for {self._tile(mbarrier, moment, meant)}; its arrival "
+                "counts for what comes into the stage next",
+            )
+        elif self.clocks.of[strand][mbarrier.component] < phase:
+            before = "released" if mbarrier.is_full else "filled again"
+            self._misuse(
+                moment,
+                f"comes for {self._tile(mbarrier, moment, meant)} without having waited until the "
+                f"stage was {before}; its arrival may count for what was in the stage before",
+            )
+        mbarrier.arrive(strand, self.clocks.tell(strand), arrivals)
+        self._complete(mbarrier, moment, meant)
+
+    def _complete(self, mbarrier: Mbarrier, moment: Moment, meant: int) -> None:
+        late = mbarrier.complete()
+        if late:
+            waits = "'sched.consume'" if mbarrier.is_full else "'sched.acquire'"
+            self._misuse(
+                moment,
+                f"uses the stage again, for {self._tile(mbarrier, moment, meant)}, while a {waits} "
+                f"of what was in it before may still be waiting: {PARITY} may never end",
+            )
+
+    def copy(self, op: BulkCopyOp, moment: Moment, meant: int) -> tuple[int, int]:
+        """A bulk copy is issued; the component of clocks and the epoch with which it has landed."""
+        assert op.channel is not None
+        ring = self.clocks.rings[channel_of(op, op.channel)]
+        mbarrier, phase = ring.full[meant % ring.stages], meant // ring.stages
+        known = self.clocks.of[moment.strand.index][mbarrier.component]
+        if mbarrier.completed > phase:
+            self._misuse(
+                moment,
+                f"fills {self._tile(mbarrier, moment, meant)}, which has all its bytes already; "
+                "those of the copy would count for what comes into the stage next",
+            )
+        elif known < phase:
+            self._misuse(
+                moment,
+                f"fills {self._tile(mbarrier, moment, meant)} without having waited until what was "
+                "in the stage before was full; the bytes may count for that",
+            )
+        mbarrier.copied += _bytes(op)
+        if mbarrier.arrivals:
+            self._check_bytes(mbarrier, moment, meant)
+        self._complete(mbarrier, moment, meant)
+        return mbarrier.component, phase + 1
+
+    def _check_bytes(self, mbarrier: Mbarrier, moment: Moment, meant: int) -> None:
+        if mbarrier.copied > mbarrier.announced:
+            self._misuse(
+                moment,
+                f"brings {mbarrier.copied} bytes to {self._tile(mbarrier, moment, meant)}, for "
+                f"which {mbarrier.announced} are announced",
+            )
+
+    def deadlock(self, waiting: Sequence[Moment], ended: Sequence[Strand]) -> Finding:
+        """What every strand waits for when none can go on."""
+        parts = [f"{moment.strand.label} waits in {self._waits_in(moment)}" for moment in waiting]
+        parts += [f"{strand.label} has ended" for strand in ended]
+        operations = tuple(moment.place.operation for moment in waiting)
+        return Finding(HazardKind.DEADLOCK, operations, "; ".join(parts))
+
+    def _waits_in(self, moment: Moment) -> str:
+        op = moment.place.operation
+        assert isinstance(op, ChannelStepOp)
+        ring = self.clocks.rings[channel_of(op, op.channel)]
+        meant = op.stage.iteration_at(moment.iteration - moment.skipped)
+        stage = meant % ring.stages
+        mbarrier = (ring.empty if isinstance(op, AcquireOp) else ring.full)[stage]
+        what = f"{moment.describe()} for {self._what(mbarrier, moment, meant)}"
+        if mbarrier.is_full and mbarrier.arrivals:
+            what += f", which has {mbarrier.copied} of {mbarrier.announced} bytes"
+        return what
+
+    def _stage(self, mbarrier: Mbarrier) -> str:
+        return f"stage {mbarrier.stage} of {value_label(mbarrier.channel.result)}"
+
+    def _tile(self, mbarrier: Mbarrier, moment: Moment, meant: int) -> str:
+        return f"iteration {meant + moment.skipped} in {self._stage(mbarrier)}"
+
+    def _what(self, mbarrier: Mbarrier, moment: Moment, meant: int) -> str:
+        """What a wait is for."""
+        if mbarrier.is_full:
+            return f"{self._stage(mbarrier)} to be full with iteration {meant + moment.skipped}"
+        earlier = meant + moment.skipped - mbarrier.channel.stage_count
+        return f"{self._stage(mbarrier)} to be released by the readers of iteration {earlier}"
+
+    def _misuse(self, moment: Moment, what: str) -> None:
+        kind = HazardKind.PROTOCOL
+        self.report(
+            (kind, moment.place, what.split(maxsplit=1)[0]),
+            lambda: Finding(kind, (moment.place.operation,), f"{moment.describe()} {what}"),
+        )
+
+
+def _bytes(op: BulkCopyOp) -> int:
+    layout = resolved_layout_of(op.destination)
+    return physical_elements(layout) * element_bytes_of(op.destination.type)
+
+
+__all__ = ["Moment", "Protocol"]

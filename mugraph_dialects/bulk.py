@@ -144,6 +144,31 @@ def bulk_layouts(tensor: TensorDims, tile: Sequence[int], element_bytes: int) ->
     return layouts
 
 
+def tile_layouts(
+    shape: Sequence[int], strides: Sequence[int], tile: Sequence[int], element_bytes: int
+) -> list[AnyLayout]:
+    """The layouts that bulk copies can give every stage of a buffer for tiles of a tensor.
+
+    All stages start where the swizzle's pattern does.  Raises :class:`BulkCopyError` where there is
+    none.
+    """
+    dims = tensor_dims(shape, strides, element_bytes)
+    found = [
+        layout
+        for layout in bulk_layouts(dims, tile, element_bytes)
+        if base_layout(layout).depth <= 1
+        and _stage_bytes(layout, element_bytes) % pattern_bytes(_span_of(layout, element_bytes))
+        == 0
+    ]
+    if not found:
+        raise BulkCopyError("its rows are no multiple of 16 bytes, or longer than a box")
+    return found
+
+
+def _stage_bytes(layout: AnyLayout, element_bytes: int) -> int:
+    return -(-layout.cosize() * element_bytes // BOX_ALIGNMENT) * BOX_ALIGNMENT
+
+
 def _span_of(layout: AnyLayout, element_bytes: int) -> int:
     if not isinstance(layout, ComposedLayout) or not layout.swizzle.bits:
         return 0
@@ -221,4 +246,5 @@ __all__ = [
     "bulk_tile",
     "pattern_bytes",
     "tensor_dims",
+    "tile_layouts",
 ]

@@ -20,7 +20,10 @@ from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
 from mugraph.dialects.ragged import Bounds, Padding
 
 if TYPE_CHECKING:
+    from mugraph.dialects.cute import ComposedLayout, Layout
     from mugraph.dialects.layout_problem import LayoutProblem
+
+    AnyLayout = Layout | ComposedLayout
 
 
 class HasLayoutConstraints(Operation, ABC):
@@ -51,6 +54,14 @@ class HasSharedAccesses(Operation, ABC):
     @abstractmethod
     def shared_accesses(self) -> Sequence[SharedAccess]:
         """The operator's accesses; layouts of all its tensors must have been resolved."""
+
+
+class RestrictsSharedLayouts(Operation, ABC):
+    """An operator that can work only with some layouts of a buffer in shared memory."""
+
+    @abstractmethod
+    def possible_layouts(self, value: SSAValue) -> Sequence[AnyLayout]:
+        """The layouts of one of its buffers that it can work with, the most likely one first."""
 
 
 class HasBufferEffects(Operation, ABC):

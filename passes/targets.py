@@ -31,6 +31,8 @@ class Target:
     schedulers_per_multiprocessor: int = 4
     shared_memory_banks: int = 32
     bank_bytes: int = 4
+    bulk_bytes_in_flight: int | None = None
+    """What bulk copies keep on its way to a multiprocessor; ``None`` where there are none."""
 
     def resident_blocks(self, blocks: int, threads: int, smem: int, registers: int) -> int:
         """How many of ``blocks`` blocks one multiprocessor holds at a time, at least 1.
@@ -78,6 +80,7 @@ TARGETS: dict[str, Target] = {
             memory_bytes_per_ns=4800.0,
             memory_latency_ns=900.0,
             clock_ghz=1.98,
+            bulk_bytes_in_flight=64 * 1024,
         ),
         Target(
             name="sm_100a",
@@ -89,6 +92,7 @@ TARGETS: dict[str, Target] = {
             memory_bytes_per_ns=8000.0,
             memory_latency_ns=900.0,
             clock_ghz=1.965,
+            bulk_bytes_in_flight=96 * 1024,
         ),
     )
 }

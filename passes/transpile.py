@@ -23,6 +23,7 @@ from mugraph.passes.resolve_layout import (
     SolverName,
 )
 from mugraph.passes.schedule_threadblock import ScheduleThreadblockPass
+from mugraph.passes.schedule_threadblock.channels import Pipeline
 from mugraph.passes.schedule_threadblock.plan import Objective
 from mugraph.passes.sequence import SequencePass
 from mugraph.passes.targets import DEFAULT_TARGET
@@ -36,6 +37,7 @@ def transpile_pipeline(
     cost_model: CostModelName = DEFAULT_COST_MODEL,
     solver: SolverName = DEFAULT_SOLVER,
     objective: str = Objective.BARRIERS_FIRST.value,
+    pipeline: str = Pipeline.ASYNC_COPIES.value,
 ) -> tuple[ModulePass, ...]:
     """The passes of ``--transpile`` in order, for other pipelines to take parts of."""
     steps: tuple[ModulePass, ...] = (
@@ -46,7 +48,7 @@ def transpile_pipeline(
         FuseThreadblockPass(),
         ResolveLayoutPass(cost_model, arch, solver=solver),
         PlanDTensorMemoryPass(),
-        ScheduleThreadblockPass(arch, objective),
+        ScheduleThreadblockPass(arch, objective, pipeline),
         PlanSwizzlePass(),
         PlanSTensorMemoryPass(arch=arch),
     )
@@ -72,8 +74,8 @@ class TranspilePass(SequencePass):
     ``arch`` is the GPU: ``sm_80``, ``sm_90a`` or ``sm_100a``.  Print the result with ``-t cuda``.
     The last step, ``--check-hazards``, proves that the schedule has no races;
     ``check-hazards=false`` leaves it out.  ``online-softmax=true`` runs ``--online-softmax`` first.
-    ``cost-model`` and ``solver`` are those of ``--resolve-layout``, ``objective`` that of
-    ``--schedule-threadblock``.
+    ``cost-model`` and ``solver`` are those of ``--resolve-layout``, ``objective`` and ``pipeline``
+    those of ``--schedule-threadblock``.
     """
 
     name = "transpile"
@@ -84,6 +86,7 @@ class TranspilePass(SequencePass):
     cost_model: CostModelName = DEFAULT_COST_MODEL
     solver: SolverName = DEFAULT_SOLVER
     objective: str = Objective.BARRIERS_FIRST.value
+    pipeline: str = Pipeline.ASYNC_COPIES.value
 
     def passes(self) -> tuple[ModulePass, ...]:
         """The steps."""
@@ -94,4 +97,5 @@ class TranspilePass(SequencePass):
             cost_model=self.cost_model,
             solver=self.solver,
             objective=self.objective,
+            pipeline=self.pipeline,
         )

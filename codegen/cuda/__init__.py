@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.utils.target import Target
 
+from mugraph.codegen.cuda.channels import map_parameters
 from mugraph.codegen.cuda.cpp import CodegenError, Writer
 from mugraph.codegen.cuda.host import print_execute, workspace_bytes
 from mugraph.codegen.cuda.host_kernels import print_move
@@ -54,6 +55,12 @@ def find_function(module: ModuleOp, name: str | None = None) -> FuncOp:
     raise CodegenError(f"the module has no function @{name}; it has {listed}")
 
 
+def has_channels(function: FuncOp) -> bool:
+    """Whether a kernel that a function launches has bulk copies between roles."""
+    launches = [op for op in function.walk() if isinstance(op, LaunchOp)]
+    return any(map_parameters(launch.resolve()) for launch in launches)
+
+
 def print_module(module: ModuleOp, function: str | None = None) -> str:
     """The CUDA C++ text of a scheduled and planned module; ends with a newline."""
     func = find_function(module, function)
@@ -63,6 +70,7 @@ def print_module(module: ModuleOp, function: str | None = None) -> str:
             "#define NUM_GPUS 1",
             "#define USE_NVSHMEM 0",
             '#include "runtime.h"',
+            *(['#include "channels.h"'] if has_channels(func) else []),
             "using namespace cute;",
             "",
         ]

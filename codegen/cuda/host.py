@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
+from mugraph.codegen.cuda.channels import print_host_maps
 from mugraph.codegen.cuda.cpp import (
     CodegenError,
     Writer,
@@ -133,6 +134,8 @@ def _(op: sched.LaunchOp, printer: HostPrinter) -> None:
     pointers = printer.declare_all((*op.arguments, *op.outputs))
     grid = ", ".join(str(extent) for extent in kernel.grid_dim)
     block = ", ".join(str(extent) for extent in kernel.block_dim)
+    tensors = (*op.arguments, *op.outputs)
+    pointers += print_host_maps(kernel, tensors, printer.writer, printer.names)
     printer.writer.line(
         f'mugraph::launch("{name}", {name}, dim3({grid}), dim3({block}), {kernel.smem_bytes}, '
         f"stream, {', '.join(pointers)});"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mugraph.codegen.cuda.channels import map_names
 from mugraph.codegen.cuda.cpp import CodegenError, Writer, stored_type
 from mugraph.codegen.cuda.names import Names
 from mugraph.codegen.cuda.operations import KernelPrinter, print_operation
@@ -21,24 +22,20 @@ def print_kernel(kernel: sched.KernelOp, name: str, writer: Writer) -> None:
         constness = " const" if argument.index < kernel.input_count else ""
         type_ = stored_type(argument)
         parameters.append(f"{type_}{constness}* __restrict__ {names.of(argument)}")
+    maps = map_names(kernel, names)
+    parameters += [f"const __grid_constant__ CUtensorMap {name}" for name in maps.values()]
     bounds = f"{kernel.threads}"
     if kernel.resident_blocks is not None:
         bounds += f", {kernel.resident_blocks}"
     writer.open(f"__global__ void __launch_bounds__({bounds}) {name}({', '.join(parameters)}) {{")
-    writer.line("extern __shared__ __align__(128) char smem[];")
-    writer.line(f"int const thread = {_thread_index(kernel)};")
-    printer = KernelPrinter(writer, names, kernel)
+    printer = KernelPrinter(writer, names, kernel, maps={**maps})
+    # Where bulk copies swizzle they do so by address.
+    writer.line(f"extern __shared__ __align__({1024 if maps else 128}) char smem[];")
+    writer.line(f"int const thread = {printer.block_thread};")
+    if maps:
+        prefetched = " ".join(f"mugraph::prefetch_tensor_map(&{name});" for name in maps.values())
+        writer.line(f"if (thread == 0) {{ {prefetched} }}")
     for op in kernel.body.block.ops:
         print_operation(op, printer)
     writer.close()
     writer.line()
-
-
-def _thread_index(kernel: sched.KernelOp) -> str:
-    x, y, z = kernel.block_dim
-    index = "threadIdx.x"
-    if y > 1 or z > 1:
-        index += f" + {x} * threadIdx.y"
-    if z > 1:
-        index += f" + {x * y} * threadIdx.z"
-    return index

@@ -7,8 +7,8 @@ name in ``runtime/include/mugraph``.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import singledispatch
 
 from xdsl.ir import Operation, SSAValue
@@ -59,11 +59,24 @@ class KernelPrinter:
     names: Names
     kernel: sched.KernelOp
     iteration: str | None = None
+    role: sched.RoleOp | None = None
+    maps: Mapping[object, str] = field(default_factory=dict[object, str])
 
     @property
     def threads(self) -> int:
-        """Threads in a block."""
-        return self.kernel.threads
+        """Threads that run the operators: of the role, or of the block."""
+        return self.kernel.threads if self.role is None else self.role.threads
+
+    @property
+    def block_thread(self) -> str:
+        """The thread's number in its block."""
+        x, y, z = self.kernel.block_dim
+        index = "threadIdx.x"
+        if y > 1 or z > 1:
+            index += f" + {x} * threadIdx.y"
+        if z > 1:
+            index += f" + {x * y} * threadIdx.z"
+        return index
 
     def describe(self, op: Operation) -> str:
         """The operator and its operands, with sanitised names, for a comment."""
@@ -111,7 +124,8 @@ def offset_by(pointer: str, index: str, stride: int) -> str:
 
 
 def _grouped(expression: str) -> str:
-    is_sum = " + " in expression and not expression.startswith("static_cast")
+    is_sum = " + " in expression or " - " in expression
+    is_sum = is_sum and not expression.startswith("static_cast")
     return f"({expression})" if is_sum else expression
 
 
@@ -192,6 +206,8 @@ def _(op: sched.FragmentOp, printer: KernelPrinter) -> None:
 
 @print_operation.register
 def _(op: sched.TileOp, printer: KernelPrinter) -> None:
+    if all(isinstance(use.operation, sched.BulkCopyOp) for use in op.result.uses):
+        return  # tensor maps say where such tiles are
     elements = physical_elements(resolved_layout_of(op.result))
     if elements > MAX_TILE_ELEMENTS:
         raise CodegenError(
@@ -218,7 +234,13 @@ def _(op: sched.WaitOp, printer: KernelPrinter) -> None:
 
 @print_operation.register
 def _(op: sched.BarrierOp, printer: KernelPrinter) -> None:
-    printer.writer.line(f"__syncthreads();  // {op.name}")
+    role = printer.role
+    if role is None:
+        printer.writer.line(f"__syncthreads();  // {op.name}")
+        return
+    printer.writer.line(
+        f"mugraph::named_barrier({role.barrier_number}, {role.threads});  // {op.name}"
+    )
 
 
 def partition_of(
@@ -235,9 +257,17 @@ def partition_of(
     if partition.threads != printer.threads:
         raise CodegenError(
             f"{op_label(op)} is dealt to {partition.threads} threads; the CUDA target deals to all "
-            f"{printer.threads} of the block"
+            f"{printer.threads} of the {'block' if printer.role is None else 'role'}"
         )
     return partition
+
+
+def scope_of(op: Operation, iteration: str, ahead: int) -> str:
+    """Opens the scope of an operator that does nothing where the loop has no such iteration."""
+    loop = sched.enclosing_loop(op)
+    if not ahead or loop is None:
+        return "{"
+    return f"if ({iteration} < {loop.iterations}) {{" if ahead > 0 else f"if ({iteration} >= 0) {{"
 
 
 @print_operation.register
@@ -249,9 +279,7 @@ def _(op: sched.CopyOp, printer: KernelPrinter) -> None:
         iteration = str(op.fixed_iteration)
     elif op.ahead_of:
         iteration = f"{printer.iteration} + {op.ahead_of}"
-    loop = sched.enclosing_loop(op)
-    guarded = op.ahead_of > 0 and loop is not None
-    scope = f"if ({iteration} < {loop.iterations}) {{" if guarded and loop is not None else "{"
+    scope = scope_of(op, iteration or "0", op.ahead_of)
     kind, method = ("CopyAsync" if op.is_async else "Copy"), "run"
     dims, counts = "", ""
     if op.checked_dims:
@@ -555,12 +583,12 @@ def _(op: sched.ForloopOp, printer: KernelPrinter) -> None:
     writer.line(f"// {op.name}")
     if op.iterations == 1:
         writer.open("{")
-        inner = KernelPrinter(writer, printer.names, printer.kernel, "0")
+        inner = replace(printer, iteration="0")
     else:
         # Unrolling would multiply the code; the stages' indices are cheap to compute.
         writer.line("#pragma unroll 1")
         writer.open(f"for (int it = 0; it < {op.iterations}; ++it) {{")
-        inner = KernelPrinter(writer, printer.names, printer.kernel, "it")
+        inner = replace(printer, iteration="it")
     for step in op.body.block.ops:
         print_operation(step, inner)
     writer.close()

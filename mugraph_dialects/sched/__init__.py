@@ -56,6 +56,7 @@ from mugraph.dialects.sched.structure import (
     PhaseOp,
     PrologueOp,
     TileOp,
+    computing_block,
     enclosing_kernel,
     enclosing_loop,
 )
@@ -170,6 +171,7 @@ __all__ = [
     "WaitOp",
     "WarpgroupMmaOp",
     "WarpgroupWaitOp",
+    "computing_block",
     "enclosing_kernel",
     "enclosing_loop",
     "enclosing_role",

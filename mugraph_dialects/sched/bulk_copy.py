@@ -23,8 +23,14 @@ from mugraph.dialects.bulk import (
     bulk_tile,
     pattern_bytes,
     tensor_dims,
+    tile_layouts,
 )
-from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
+from mugraph.dialects.interfaces import (
+    HasBufferEffects,
+    HasSharedAccesses,
+    RestrictsSharedLayouts,
+    SharedAccess,
+)
 from mugraph.dialects.partition import LinearPartition, iteration_order
 from mugraph.dialects.sched.accesses import (
     AccessKind,
@@ -44,6 +50,7 @@ from mugraph.dialects.sched.kernel import enclosing_role
 from mugraph.dialects.sched.structure import AllocOp, TileOp
 from mugraph.dialects.sched.types import GlobalType, SharedType, crosses_device_memory
 from mugraph.dialects.tensor_types import (
+    AnyLayout,
     dims,
     element_bytes_of,
     element_type_of,
@@ -56,7 +63,13 @@ from mugraph.dialects.tensor_types import (
 
 
 @irdl_op_definition
-class BulkCopyOp(RunsAtIteration, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
+class BulkCopyOp(
+    RunsAtIteration,
+    HasSharedAccesses,
+    HasThreadAccesses,
+    HasBufferEffects,
+    RestrictsSharedLayouts,
+):
     """A TMA copy of a tile, issued by one thread.
 
     From device memory into a stage of a channel: ``on %ring`` names the channel, of which the
@@ -213,6 +226,15 @@ class BulkCopyOp(RunsAtIteration, HasSharedAccesses, HasThreadAccesses, HasBuffe
     def shared_accesses(self) -> Sequence[SharedAccess]:
         """Chunks of 16 bytes along the tensor's contiguous dimension."""
         return [SharedAccess(self.buffer, self._partition().inner, self._partition().vector)]
+
+    def possible_layouts(self, value: SSAValue) -> Sequence[AnyLayout]:
+        """Those that such copies can give the tile, in every stage of the buffer."""
+        return tile_layouts(
+            shape_of(self.tensor.type),
+            strides_of(resolved_layout_of(self.tensor)),
+            shape_of(self.tile.type),
+            element_bytes_of(self.tile.type),
+        )
 
     def _partition(self) -> LinearPartition:
         inner = self.bulk_tile().tensor.order[0]

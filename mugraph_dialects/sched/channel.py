@@ -20,7 +20,7 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.sched.accesses import StageReference, stage_reference
-from mugraph.dialects.sched.kernel import RoleOp, enclosing_kernel, enclosing_role, whole_lines
+from mugraph.dialects.sched.kernel import RoleOp, enclosing_kernel, enclosing_role
 from mugraph.dialects.sched.structure import (
     AllocOp,
     enclosing_loop,
@@ -100,9 +100,9 @@ class ChannelOp(IRDLOperation):
         """Where the mbarriers start, once planned."""
         return None if self.offset is None else self.offset.value.data
 
-    def total_bytes(self) -> int:
-        """The size of the mbarriers, in whole lines of shared memory."""
-        return whole_lines(2 * BARRIER_BYTES * self.stage_count)
+    def barrier_bytes(self) -> int:
+        """The size of the mbarriers."""
+        return 2 * BARRIER_BYTES * self.stage_count
 
     def stage_payload(self) -> int:
         """The bytes that bulk copies bring into one stage of all buffers."""
@@ -150,7 +150,7 @@ class ChannelOp(IRDLOperation):
             raise VerifyException(
                 f"{op_label(self)}: offset {offset} must be a multiple of {BARRIER_BYTES} bytes"
             )
-        end = offset + 2 * BARRIER_BYTES * self.stage_count
+        end = offset + self.barrier_bytes()
         if kernel.smem_bytes is not None and end > kernel.smem_bytes:
             raise VerifyException(
                 f"{op_label(self)} ends at byte {end}, beyond the kernel's smem {kernel.smem_bytes}"

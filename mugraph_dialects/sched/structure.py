@@ -145,6 +145,15 @@ def loops_of(kernel: KernelOp) -> list[ForloopOp]:
     return [op for body in bodies for op in body.ops if isinstance(op, ForloopOp)]
 
 
+def computing_block(kernel: KernelOp) -> Block:
+    """The block with the phases of those threads that compute.
+
+    The kernel's own, or that of its first role in which all threads run.
+    """
+    roles = [role for role in roles_of(kernel) if not role.is_elected]
+    return roles[0].body.block if roles else kernel.body.block
+
+
 @irdl_op_definition
 class AllocOp(IRDLOperation):
     """A buffer in shared (or tensor) memory, of ``stages`` copies one behind the other.
@@ -328,6 +337,7 @@ __all__ = [
     "PhaseOp",
     "PrologueOp",
     "TileOp",
+    "computing_block",
     "enclosing_kernel",
     "enclosing_loop",
     "loop_iterations",

@@ -17,9 +17,12 @@ from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.sched import (
     AllocOp,
     BarrierOp,
+    ChannelOp,
     CopyOp,
     ForloopOp,
     KernelOp,
+    enclosing_role,
+    roles_of,
 )
 from mugraph.dialects.sched.structure import loop_iterations
 
@@ -45,8 +48,14 @@ class _Access:
 
 
 def _ordered_operations(kernel: KernelOp) -> Iterator[tuple[Operation, bool]]:
-    """Every operator of the kernel in the order of the text, and whether it is in the loop."""
+    """Every operator in the order of the text, and whether it is in the loop.
+
+    Those of elected roles are left out: they pass no barrier.
+    """
     for op in kernel.body.walk():
+        role = enclosing_role(op)
+        if role is not None and role.is_elected:
+            continue
         parent = op.parent_op()
         while parent is not None and parent is not kernel and not isinstance(parent, ForloopOp):
             parent = parent.parent_op()
@@ -59,7 +68,8 @@ def buffer_lifetimes(kernel: KernelOp) -> dict[AllocOp, Lifetime]:
     A buffer that each iteration writes before it reads, and that nothing outside the loop touches,
     lives from its first to its last use inside an iteration, unless that is before the loop's first
     barrier: that region runs on from the last one of the iteration before.  Any other buffer that
-    a loop of several iterations touches lives for the whole loop.
+    a loop of several iterations touches lives for the whole loop.  The buffers of channels live for
+    the whole kernel, and where several roles compute, side by side, all do.
     """
     accesses: dict[AllocOp, list[_Access]] = {}
     region = 0
@@ -79,7 +89,22 @@ def buffer_lifetimes(kernel: KernelOp) -> dict[AllocOp, Lifetime]:
     whole_loop = Lifetime(min(loop_regions), max(loop_regions)) if loop_regions else None
     if loop_iterations(kernel) == 1:
         whole_loop = None
-    return {buffer: _lifetime(uses, whole_loop) for buffer, uses in accesses.items()}
+    whole_kernel = Lifetime(0, region)
+    if sum(not role.is_elected for role in roles_of(kernel)) > 1:
+        return dict.fromkeys(accesses, whole_kernel)
+    lifetimes = {buffer: _lifetime(uses, whole_loop) for buffer, uses in accesses.items()}
+    return {**lifetimes, **dict.fromkeys(channel_buffers(kernel), whole_kernel)}
+
+
+def channel_buffers(kernel: KernelOp) -> list[AllocOp]:
+    """The buffers that bulk copies fill, from the start of the kernel on."""
+    channels = [op for op in kernel.body.block.ops if isinstance(op, ChannelOp)]
+    return [
+        value.owner
+        for channel in channels
+        for value in channel.buffers
+        if isinstance(value.owner, AllocOp)
+    ]
 
 
 def _access(op: HasBufferEffects, value: SSAValue, region: int, in_loop: bool) -> _Access:

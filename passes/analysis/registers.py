@@ -11,10 +11,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.ir import Operation
+from xdsl.ir import Block, Operation
 
 from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
-from mugraph.dialects.sched import ElementwiseOp, FragmentOp, KernelOp, MaskOp, MmaOp
+from mugraph.dialects.sched import (
+    ElementwiseOp,
+    FragmentOp,
+    KernelOp,
+    MaskOp,
+    MmaOp,
+    roles_of,
+)
 from mugraph.dialects.sched.types import FragmentType
 from mugraph.dialects.tensor_types import element_bytes_of
 
@@ -99,15 +106,21 @@ def _working_set(op: Operation) -> int:
     return 0
 
 
-def _kept(kernel: KernelOp) -> int:
+def _bodies(kernel: KernelOp) -> list[Block]:
+    """The blocks with phases: the kernel's, or one for each role that all its threads run."""
+    roles = [role.body.block for role in roles_of(kernel) if not role.is_elected]
+    return roles or [kernel.body.block]
+
+
+def _kept(body: Block) -> int:
     """Registers of the fragments that live through the loop."""
-    return sum(op.values_per_thread() for op in kernel.body.block.ops if isinstance(op, FragmentOp))
+    return sum(op.values_per_thread() for op in body.ops if isinstance(op, FragmentOp))
 
 
-def _passing(kernel: KernelOp) -> list[tuple[int, int]]:
+def _passing(body: Block) -> list[tuple[int, int]]:
     """Operator by operator the registers of fragments made beside it, and what it holds besides."""
     found: list[tuple[int, int]] = []
-    for phase in kernel.body.block.ops:
+    for phase in body.ops:
         inner = [op for op in phase.walk() if op is not phase]
         last = {value: op for op in inner for value in op.operands}
         alive = 0
@@ -127,11 +140,16 @@ def _passing(kernel: KernelOp) -> list[tuple[int, int]]:
 
 
 def fragment_registers(kernel: KernelOp) -> int:
-    """The most registers of fragments that are alive at once."""
-    return _kept(kernel) + max((passing for passing, _ in _passing(kernel)), default=0)
+    """The most registers of fragments that are alive at once, in any role."""
+    return max(
+        _kept(body) + max((passing for passing, _ in _passing(body)), default=0)
+        for body in _bodies(kernel)
+    )
 
 
 def registers_needed(kernel: KernelOp) -> int:
     """The registers that each thread of a kernel needs, about; may be more than there are."""
-    busiest = max((passing + besides for passing, besides in _passing(kernel)), default=0)
-    return _kept(kernel) + busiest + WORKING_REGISTERS
+    return WORKING_REGISTERS + max(
+        _kept(body) + max((passing + besides for passing, besides in _passing(body)), default=0)
+        for body in _bodies(kernel)
+    )

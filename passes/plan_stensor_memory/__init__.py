@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
@@ -11,8 +11,8 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.cute import ComposedLayout
-from mugraph.dialects.sched import AllocOp, BulkCopyOp, KernelOp
-from mugraph.dialects.sched.kernel import LINE_BYTES
+from mugraph.dialects.sched import AllocOp, BulkCopyOp, ChannelOp, KernelOp
+from mugraph.dialects.sched.kernel import LINE_BYTES, whole_lines
 from mugraph.dialects.tensor_types import element_bytes_of, resolved_layout_of
 from mugraph.passes.analysis.lifetimes import buffer_lifetimes
 from mugraph.passes.analysis.registers import MAX_REGISTERS, fragment_registers
@@ -104,6 +104,28 @@ def _pairs(kernel: KernelOp, requests: dict[AllocOp, Request]) -> list[tuple[int
     ]
 
 
+def channel_bytes(kernel: KernelOp) -> int:
+    """The size of the mbarriers of all channels, in whole lines of shared memory."""
+    channels = [op for op in kernel.body.block.ops if isinstance(op, ChannelOp)]
+    return whole_lines(sum(channel.barrier_bytes() for channel in channels))
+
+
+def with_channels(kernel: KernelOp, found: CertifiedPlan) -> CertifiedPlan:
+    """The plan with the mbarriers behind all buffers: they live for the whole kernel."""
+    extra = channel_bytes(kernel)
+    plan = replace(found.plan, peak=found.plan.peak + extra)
+    return replace(found, plan=plan, bound=found.bound + extra)
+
+
+def place_channels(kernel: KernelOp, end: int) -> None:
+    """Gives the mbarriers of every channel their place, in the last bytes before ``end``."""
+    offset = end - channel_bytes(kernel)
+    for op in kernel.body.block.ops:
+        if isinstance(op, ChannelOp):
+            op.offset = IntegerAttr(offset, i64)
+            offset += op.barrier_bytes()
+
+
 WORKING_REGISTERS = 80
 """What a thread needs besides its fragments: addresses, operands loaded ahead, epilogues."""
 
@@ -121,12 +143,13 @@ def plan_stensor_memory(
     Raises ``PassFailedException`` where the block's shared memory does not suffice.
     """
     requests = memory_requests(kernel)
-    found = certified_plan(kernel, requests, fit, step_limit)
+    found = with_channels(kernel, certified_plan(kernel, requests, fit, step_limit))
     plan = found.plan
     if plan.peak > target.shared_memory_per_block:
         raise PassFailedException(overflow_message(kernel, requests, plan.peak, target))
     for buffer, offset in zip(requests, plan.offsets, strict=True):
         buffer.offset = IntegerAttr(offset, i64)
+    place_channels(kernel, plan.peak)
     kernel.smem = IntegerAttr(plan.peak, i64)
     kernel.attributes[SHARED_MEMORY_CERTIFICATE] = certificate_attribute(found)
     resident = target.resident_blocks(
@@ -148,7 +171,8 @@ class PlanSTensorMemoryPass(ModulePass):
     meets the lower bound, of an exact search; ``step-limit`` bounds that search, in buffers looked
     at.  ``fit`` may also name one heuristic: ``first``, ``best``, ``last`` or ``worst``.
     ``sched.memory_certificate`` on the kernel records the peak, the bound and whether they meet.
-    Pre-condition: ``--schedule-threadblock``; run ``--plan-swizzle`` before, as it changes sizes.
+    The mbarriers of channels stand behind all buffers.  Pre-condition: ``--schedule-threadblock``;
+    run ``--plan-swizzle`` before, as it changes sizes.
 
     After: ``sched.alloc stages 3 offset 4096 : ...`` and ``smem 61440`` on the kernel.
     """

@@ -13,7 +13,11 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from mugraph.dialects.interfaces import HasSharedAccesses, SharedAccess
+from mugraph.dialects.interfaces import (
+    HasSharedAccesses,
+    RestrictsSharedLayouts,
+    SharedAccess,
+)
 from mugraph.dialects.sched import AllocOp, KernelOp
 from mugraph.dialects.tensor_types import (
     AnyLayout,
@@ -32,7 +36,7 @@ from mugraph.passes.plan_swizzle.patterns import (
     is_plain_enough,
     scheduled_patterns,
 )
-from mugraph.passes.plan_swizzle.selection import Choice, choose_layout
+from mugraph.passes.plan_swizzle.selection import Choice, choose_among, choose_layout
 
 __all__ = [
     "ExplainSwizzlePass",
@@ -74,6 +78,19 @@ def declared_patterns(value: SSAValue, accesses: Sequence[SharedAccess]) -> list
     return [
         declared_pattern(access, shape, inner, element_bytes_of(value.type)) for access in accesses
     ]
+
+
+def possible_layouts(value: SSAValue) -> list[AnyLayout] | None:
+    """The layouts that all operators on a buffer can work with; ``None`` where they take any."""
+    asked = [
+        use.operation.possible_layouts(value)
+        for use in value.uses
+        if isinstance(use.operation, RestrictsSharedLayouts)
+    ]
+    if not asked:
+        return None
+    first, *others = asked
+    return [layout for layout in first if all(layout in other for other in others)]
 
 
 class _Key:
@@ -132,10 +149,15 @@ def choose_layouts(root: Operation, *, every: bool = False) -> list[BufferChoice
         layout = resolved_layout_of(value)
         if not is_plain_enough(layout):
             continue
-        seed = choose_swizzle(demand_of(value, accesses))
         is_scheduled = isinstance(value.owner, AllocOp)
         patterns = exact.get(value) if is_scheduled else declared_patterns(value, accesses)
         known = patterns or []
+        possible = possible_layouts(value)
+        if possible is not None:
+            choice = choose_among(possible, layout, element_bytes_of(value.type), known)
+            choices.append(BufferChoice(value, known, choice))
+            continue
+        seed = choose_swizzle(demand_of(value, accesses))
         choice = _choice(_Key(layout, value, known, seed), every=every)
         choices.append(BufferChoice(value, known, choice))
     return choices
@@ -159,6 +181,7 @@ class PlanSwizzlePass(ModulePass):
     Over all accesses to a buffer at once, weighed by how often they run: every xor swizzle over the
     packed tile that can make a difference, then every padding of its rows; of equals the one with
     the fewest bytes.  What threads move at once stays contiguous, so that no instruction changes.
+    Where an operator can work only with some layouts, as bulk copies do, these are the candidates.
 
     Works on a µGraph, scheduled or not: a schedule's accesses are exact, those of a µGraph are what
     its operators declare.  Running it again changes nothing.  Pre-condition: ``--resolve-layout``.

@@ -139,7 +139,7 @@ def pattern_of(access: ThreadAccess, layout: AnyLayout, executions: int) -> Patt
 def scheduled_patterns(kernel: KernelOp) -> dict[AllocOp, list[Pattern] | None]:
     """The accesses to each shared buffer of a kernel, in order; ``None`` where one is not modelled.
 
-    Fills are left out: they write all bytes of a buffer, in any layout.
+    Fills are left out: they write all bytes of a buffer, in any layout.  So are bulk copies.
     """
     patterns: dict[AllocOp, list[Pattern] | None] = {}
     for op in kernel.body.walk():
@@ -155,6 +155,8 @@ def scheduled_patterns(kernel: KernelOp) -> dict[AllocOp, list[Pattern] | None]:
             owner = access.value.owner
             if not isinstance(owner, AllocOp) or access.stage.every_stage:
                 continue
+            if access.proxy is Proxy.BULK_COPY:
+                continue  # by whole lines, in every layout that such copies can have
             found = patterns.setdefault(owner, [])
             if found is None:
                 continue

@@ -46,12 +46,13 @@ class Certificate(Enum):
     IDEAL = "ideal: no layout needs fewer wavefronts"
     EXHAUSTED = "every swizzle and every padding counted"
     ENUMERATED = "every swizzle and the paddings of one dimension at a time counted"
+    RESTRICTED = "every layout that its operators can work with counted"
     KEPT = "kept: its accesses or its strides are not of a known kind"
 
     @property
     def is_proof(self) -> bool:
         """Whether no layout of the space is better."""
-        return self in (Certificate.IDEAL, Certificate.EXHAUSTED)
+        return self in (Certificate.IDEAL, Certificate.EXHAUSTED, Certificate.RESTRICTED)
 
 
 @dataclass(frozen=True, order=True)
@@ -186,6 +187,23 @@ def choose_layout(
     else:
         certificate = Certificate.ENUMERATED
     return Choice(chosen, given, seed, tuple(best.values()), least, certificate)
+
+
+def choose_among(
+    layouts: Sequence[AnyLayout],
+    given: AnyLayout,
+    element_bytes: int,
+    patterns: Sequence[Pattern],
+) -> Choice:
+    """The one of these layouts with the fewest wavefronts, then bytes; the first of equals."""
+    counter = _Counter(patterns, element_bytes)
+    candidates = [counter.one(layout) for layout in layouts]
+    chosen = min(candidates, key=lambda candidate: candidate.cost)
+    now = counter.one(given)
+    least = sum(ideal(pattern, strides_of(given)) for pattern in patterns)
+    is_ideal = chosen.cost.wavefronts == least
+    certificate = Certificate.IDEAL if is_ideal else Certificate.RESTRICTED
+    return Choice(chosen, now, now, tuple(candidates), least, certificate)
 
 
 def _groups(

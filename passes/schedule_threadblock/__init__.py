@@ -17,6 +17,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import sched
 from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.sched.kernel import WARP_THREADS
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
     layout_of,
@@ -26,7 +27,8 @@ from mugraph.dialects.tensor_types import (
 )
 from mugraph.passes.schedule_threadblock.build import draft_kernel
 from mugraph.passes.schedule_threadblock.builder import Choices
-from mugraph.passes.schedule_threadblock.choose import choose_stages
+from mugraph.passes.schedule_threadblock.channels import Pipeline, note, uses_channels
+from mugraph.passes.schedule_threadblock.choose import choose_ring_stages, choose_stages
 from mugraph.passes.schedule_threadblock.levels import Levels, find_levels
 from mugraph.passes.schedule_threadblock.plan import Objective
 from mugraph.passes.schedule_threadblock.products import (
@@ -52,35 +54,55 @@ def schedule_graph(
     target: Target,
     symbol: str,
     objective: Objective = Objective.BARRIERS_FIRST,
+    pipeline: Pipeline = Pipeline.AUTO,
 ) -> sched.KernelOp:
     """The schedule of one graph, with the most stages wanted that fit the block's memory.
 
+    Where ``pipeline`` allows it and bulk copies can bring all inputs, a role of its own loads.
     Where the schedule of fewest barriers does not fit, those that trade barriers for memory are
     tried before a stage is given up.
     """
     levels = find_levels(graph)
-    products = choose_products(graph, levels, target)
+    obstacles = uses_channels(graph, levels, target, pipeline)
+    if obstacles and pipeline is Pipeline.CHANNELS:
+        print(f"--schedule-threadblock: note: {note(graph, obstacles)}", file=sys.stderr)
+    if not obstacles:
+        kernel = _scheduled(graph, levels, target, symbol, objective, channels=True)
+        if kernel is not None:
+            return kernel
+    kernel = _scheduled(graph, levels, target, symbol, objective, channels=False)
+    assert kernel is not None  # one stage is taken whether it fits or not
+    return kernel
+
+
+def _scheduled(
+    graph: CustomizedOp,
+    levels: Levels,
+    target: Target,
+    symbol: str,
+    objective: Objective,
+    *,
+    channels: bool,
+) -> sched.KernelOp | None:
+    """The schedule of one graph by one way of loading; ``None`` where a ring does not fit."""
+    threads = graph.threads + (WARP_THREADS if channels else 0)
+    products = choose_products(graph, levels, target, threads)
     warp_layouts, registers = products.warp_layouts, products.registers
-    for note in spill_notes(registers):
-        print(f"--schedule-threadblock: note: {note}", file=sys.stderr)
+    for sentence in spill_notes(registers):
+        print(f"--schedule-threadblock: note: {sentence}", file=sys.stderr)
 
     @cache
     def drafted(stages: int) -> Proposal:
-        choices = Choices(stages, warp_layouts, registers.accumulators, registers.pieces)
+        choices = Choices(stages, warp_layouts, registers.accumulators, registers.pieces, channels)
         return propose(draft_kernel(graph, levels, choices, symbol), target)
 
     blocks, stage_bytes = math.prod(graph.grid_dim), _bytes_loaded_an_iteration(levels)
     # How many blocks share a multiprocessor is asked only where there are enough of them.
     single_stage_bytes = 0
-    if blocks // target.multiprocessors > 1:
+    if blocks // target.multiprocessors > (0 if channels else 1):
         single_stage_bytes = drafted(1).schedule_for(objective).peak
-    stages = choose_stages(
-        stage_bytes,
-        blocks,
-        graph.forloop_range,
-        single_stage_bytes,
-        target,
-    )
+    choose = choose_ring_stages if channels else choose_stages
+    stages = choose(stage_bytes, blocks, graph.forloop_range, single_stage_bytes, target)
     while stages > 1:
         candidate = drafted(stages)
         schedule = candidate.fitting_schedule(objective)
@@ -88,8 +110,10 @@ def schedule_graph(
             return candidate.arranged(schedule)
         stages -= candidate.stages_over(stage_bytes)
     proposal = drafted(1)
-    schedule = proposal.fitting_schedule(objective) or proposal.smallest_schedule()
-    return proposal.arranged(schedule)
+    schedule = proposal.fitting_schedule(objective)
+    if schedule is None and channels:
+        return None
+    return proposal.arranged(schedule or proposal.smallest_schedule())
 
 
 def objective_named(name: str) -> Objective:
@@ -100,6 +124,17 @@ def objective_named(name: str) -> Objective:
     known = ", ".join(objective.value for objective in Objective)
     raise PassFailedException(
         f"--schedule-threadblock: unknown objective '{name}'; expected one of {known}"
+    )
+
+
+def pipeline_named(name: str) -> Pipeline:
+    """The pipeline of that name; raises ``PassFailedException`` listing the known ones."""
+    for pipeline in Pipeline:
+        if pipeline.value == name:
+            return pipeline
+    known = ", ".join(pipeline.value for pipeline in Pipeline)
+    raise PassFailedException(
+        f"--schedule-threadblock: unknown pipeline '{name}'; expected one of {known}"
     )
 
 
@@ -133,6 +168,7 @@ def schedule_threadblock(
     function: FuncOp,
     target: Target,
     objective: Objective = Objective.BARRIERS_FIRST,
+    pipeline: Pipeline = Pipeline.AUTO,
 ) -> Sequence[sched.KernelOp]:
     """Replaces every custom kernel of a function by the launch of its schedule."""
     kernels: list[sched.KernelOp] = []
@@ -140,7 +176,7 @@ def schedule_threadblock(
     for index, graph in enumerate(graphs):
         require_layouts(graph)
         symbol = unused_symbol(module, f"{function.sym_name.data}_custom{index}", kernels)
-        kernel = schedule_graph(graph, target, symbol, objective)
+        kernel = schedule_graph(graph, target, symbol, objective, pipeline)
         kernels.append(kernel)
         launch = sched.LaunchOp(symbol, graph.inputs, [value.type for value in graph.results])
         offsets = graph.workspace_offsets()
@@ -164,6 +200,12 @@ class ScheduleThreadblockPass(ModulePass):
     access; all of it stands in the result.  ``sched.schedule_certificate`` on the kernel records
     barriers and peak with their bounds.
 
+    ``pipeline`` says how loads run ahead in the loop.  With ``channels`` a warp of its own loads by
+    bulk copies (TMA) into rings that the block's other warps read; ``block`` grows by that warp.
+    With ``async-copies`` all threads load by ``cp.async``.  ``auto`` takes channels where the
+    target has bulk copies and these can bring every input: whole tiles, strides and rows of whole
+    16 bytes, in a loop of several iterations.
+
     ``objective`` is ``barriers-first``; ``memory-first``, which takes the least peak that any
     number of barriers allows; ``no-more-memory``, which takes the fewest barriers that need no
     more memory than one barrier between successive depths would; or ``pareto``, which also prints,
@@ -175,13 +217,15 @@ class ScheduleThreadblockPass(ModulePass):
 
     arch: str = DEFAULT_TARGET
     objective: str = Objective.BARRIERS_FIRST.value
+    pipeline: str = Pipeline.ASYNC_COPIES.value
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Schedules every function of the module; kernels stand before the function."""
         target = target_named(self.arch)
         objective = objective_named(self.objective)
+        pipeline = pipeline_named(self.pipeline)
         for function in tuple(op.body.block.ops):
             if isinstance(function, FuncOp):
-                kernels = schedule_threadblock(op, function, target, objective)
+                kernels = schedule_threadblock(op, function, target, objective, pipeline)
                 for kernel in kernels:
                     op.body.block.insert_op_before(kernel, function)

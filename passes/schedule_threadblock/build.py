@@ -1,8 +1,9 @@
 """Rewrite: from a threadblock graph and the choices made for it to a ``sched.kernel``.
 
-The loop is software pipelined.  With S stages the prologue loads the tiles of the first S - 1
-iterations; each iteration waits for its own tiles and starts the loads of the iteration S - 1
-ahead, at the latest behind its first barrier.
+The loop is software pipelined.  Either a role of its own loads, through channels
+(:mod:`~mugraph.passes.schedule_threadblock.channels`), or all threads do: with S stages the
+prologue then loads the tiles of the first S - 1 iterations; each iteration waits for its own tiles
+and starts the loads of the iteration S - 1 ahead, at the latest behind its first barrier.
 
 A kernel is written in two steps.  The draft has all operators but no barriers, and says which of
 them stay together; a schedule then gives each of these tasks its region.
@@ -20,6 +21,7 @@ from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.kn import CustomizedOp, Phase
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.ragged import ragged_dims
+from mugraph.dialects.sched.kernel import WARP_THREADS
 from mugraph.dialects.sched.transfer import ASYNC_BYTES
 from mugraph.dialects.tensor_types import (
     element_type_of,
@@ -28,6 +30,14 @@ from mugraph.dialects.tensor_types import (
     shape_of,
 )
 from mugraph.passes.schedule_threadblock.builder import Choices, KernelBuilder
+from mugraph.passes.schedule_threadblock.channels import (
+    CONSUMERS,
+    BulkLoad,
+    layouts_of_load,
+    make_feeds,
+    place_channel_steps,
+    producer_role,
+)
 from mugraph.passes.schedule_threadblock.levels import Levels
 from mugraph.passes.schedule_threadblock.model import Barriers
 from mugraph.passes.schedule_threadblock.operators import schedule_operator
@@ -96,11 +106,14 @@ def draft_kernel(graph: CustomizedOp, levels: Levels, choices: Choices, symbol: 
     inputs: dict[SSAValue, SSAValue] = dict(zip(graph.body.block.args, body.args, strict=False))
     builder.outputs.update(zip(graph.results, body.args[len(graph.inputs) :], strict=True))
 
-    loads = [make_load(builder, op, inputs[op.dtensor], choices.stages) for op in levels.inputs]
-    looped = [
-        *loading_tasks(builder, loads),
-        *operator_tasks(builder, Phase.LOOP, [op for level in levels.body for op in level]),
-    ]
+    bulk_loads: list[BulkLoad] = []
+    looped: list[TaskOperations] = []
+    if choices.channels:
+        bulk_loads = [make_bulk_load(builder, op, inputs[op.dtensor]) for op in levels.inputs]
+    else:
+        loads = [make_load(builder, op, inputs[op.dtensor], choices.stages) for op in levels.inputs]
+        looped = loading_tasks(builder, loads)
+    looped += operator_tasks(builder, Phase.LOOP, [op for level in levels.body for op in level])
     stores = [TaskOperations(op_label(store), Phase.AFTER, [store]) for store in builder.write_back]
     late = [
         *stores,
@@ -108,14 +121,48 @@ def draft_kernel(graph: CustomizedOp, levels: Levels, choices: Choices, symbol: 
     ]
     prologue = TaskOperations("the prologue", Phase.BEFORE, builder.prologue)
 
-    body.add_ops(builder.top)
-    body.add_op(sched.PrologueOp(Block(builder.prologue)))
-    body.add_op(sched.ForloopOp(graph.forloop_range, Block(_operations(looped))))
-    body.add_op(sched.EpilogueOp(Block(_operations(late))))
+    phases = [
+        sched.PrologueOp(Block(builder.prologue)),
+        sched.ForloopOp(graph.forloop_range, Block(_operations(looped))),
+        sched.EpilogueOp(Block(_operations(late))),
+    ]
+    threads = graph.block_dim
+    if choices.channels:
+        body.add_ops(with_producer(builder, phases, bulk_loads))
+        threads = (graph.threads + WARP_THREADS, 1, 1)
+    else:
+        body.add_ops([*builder.top, *phases])
     kernel = sched.KernelOp(
-        symbol, len(graph.inputs), graph.grid_dim, graph.block_dim, body, graph.forloop_range
+        symbol, len(graph.inputs), graph.grid_dim, threads, body, graph.forloop_range
     )
     return Draft(kernel, (prologue, *looped, *late))
+
+
+def make_bulk_load(builder: KernelBuilder, op: tb.InputOp, argument: SSAValue) -> BulkLoad:
+    """The view, the buffer and the bulk copy of one input."""
+    moves = op.loop_dim >= 0
+    stages = builder.choices.stages if moves else 1
+    buffer = builder.allocate(op.result, stages, layout=layouts_of_load(op)[0])
+    return BulkLoad(builder.tile(argument, op.resolved_copy()), buffer, moves)
+
+
+def with_producer(
+    builder: KernelBuilder, phases: Sequence[Operation], loads: Sequence[BulkLoad]
+) -> list[Operation]:
+    """A kernel's body whose threads compute in these phases, with a role before them that loads."""
+    fragments = [op for op in builder.top if isinstance(op, sched.FragmentOp)]
+    shared = [op for op in builder.top if not isinstance(op, sched.FragmentOp)]
+    feeds = make_feeds(loads, builder.choices.stages)
+    consumers = sched.RoleOp(
+        CONSUMERS, builder.threads // WARP_THREADS, Block([*fragments, *phases])
+    )
+    return [
+        *shared,
+        *(feed.channel for feed in feeds),
+        sched.BarrierOp(),
+        consumers,
+        producer_role(feeds, builder.graph.forloop_range),
+    ]
 
 
 def loading_tasks(builder: KernelBuilder, loads: Sequence[Load]) -> list[TaskOperations]:
@@ -169,7 +216,7 @@ def arrange(draft: Draft, barriers: Barriers, regions: Sequence[int]) -> sched.K
 
     The draft is used up.
     """
-    for phase_op in draft.kernel.body.block.ops:
+    for phase_op in sched.computing_block(draft.kernel).ops:
         if isinstance(phase_op, sched.PrologueOp | sched.ForloopOp | sched.EpilogueOp):
             phase = _phase_of(phase_op)
             block = phase_op.body.block
@@ -182,6 +229,7 @@ def arrange(draft: Draft, barriers: Barriers, regions: Sequence[int]) -> sched.K
                 for task, place in zip(draft.tasks, regions, strict=True):
                     if task.phase is phase and place == region:
                         block.add_ops(task.operations)
+    place_channel_steps(draft.kernel)
     return draft.kernel
 
 

@@ -24,6 +24,7 @@ from mugraph.dialects.partition import (
 )
 from mugraph.dialects.tb.layouts import partitioned_operand
 from mugraph.dialects.tensor_types import (
+    AnyLayout,
     base_layout,
     element_bytes_of,
     element_type_of,
@@ -31,6 +32,7 @@ from mugraph.dialects.tensor_types import (
     row_major_strides,
     shape_of,
     strides_of,
+    with_layout,
 )
 from mugraph.passes.schedule_threadblock.choose import WarpLayout
 from mugraph.passes.schedule_threadblock.registers import Pieces
@@ -49,6 +51,8 @@ class Choices:
     warp_layouts: dict[tb.MatmulOp, WarpLayout]
     register_accumulators: frozenset[Operation]
     pieces: dict[tb.MatmulOp, Pieces]
+    channels: bool = False
+    """Whether a role of its own loads, through channels."""
 
 
 @dataclass
@@ -91,10 +95,17 @@ class KernelBuilder:
         return sched.SharedType.of(shape_of(value.type), element_type or own, LayoutAttr(layout))
 
     def allocate(
-        self, value: SSAValue, stages: int = 1, element_type: Attribute | None = None
+        self,
+        value: SSAValue,
+        stages: int = 1,
+        element_type: Attribute | None = None,
+        layout: AnyLayout | None = None,
     ) -> SSAValue:
         """A new buffer for an STensor, of which later operators of the graph read."""
-        alloc = sched.AllocOp(self.shared_type(value, element_type), stages)
+        type_ = self.shared_type(value, element_type)
+        if layout is not None:
+            type_ = with_layout(type_, layout)
+        alloc = sched.AllocOp(type_, stages)
         alloc.result.name_hint = value.name_hint
         self.top.append(alloc)
         self.buffers[value] = alloc.result

@@ -188,6 +188,27 @@ def choose_stages(
     return min(max(ahead + 1, MIN_STAGES), MAX_STAGES, iterations)
 
 
+MAX_RING_STAGES = 16
+"""The most stages of a channel: more only lengthen what runs before the loop."""
+
+
+def choose_ring_stages(
+    tile_bytes: int, blocks: int, iterations: int, shared_bytes: int, target: Target
+) -> int:
+    """The stages of a channel that keep what bulk copies should have on their way.
+
+    ``tile_bytes`` come an iteration to each of ``blocks`` blocks; ``shared_bytes`` is what one
+    block needs with a single stage.  One stage is being read while the others fill.  Source of the
+    bytes: what was measured, in ``docs/scheduling.md``; more of them cost time.
+    """
+    if tile_bytes == 0 or iterations == 1 or target.bulk_bytes_in_flight is None:
+        return 1
+    waves = -(-blocks // target.multiprocessors)
+    resident = max(1, min(waves, _blocks_that_fit(shared_bytes, target)))
+    ahead = math.ceil(target.bulk_bytes_in_flight / (tile_bytes * resident))
+    return min(max(ahead + 1, MIN_STAGES), MAX_RING_STAGES, iterations)
+
+
 def _blocks_that_fit(shared_bytes: int, target: Target) -> int:
     if shared_bytes == 0:
         return target.max_blocks_per_multiprocessor

@@ -115,15 +115,16 @@ def choose_registers(
     levels: Levels,
     warp_layouts: dict[tb.MatmulOp, WarpLayout],
     target: Target,
+    threads: int,
 ) -> RegisterChoices:
     """Accumulators to keep in registers, in order while all registers suffice.
 
     Products that do not add up in place and have more values than the rest holds are computed in
-    pieces.
+    pieces.  ``threads`` are those of the block, those that load included.
     """
     ops = [op for level in (*levels.body, *levels.after) for op in level]
     works = [work_of(op, graph, warp_layouts) for op in ops]
-    limit = register_limit(graph.threads, target.registers_per_multiprocessor)
+    limit = register_limit(threads, target.registers_per_multiprocessor)
     kept = choose_kept(works, limit)
     left = limit - WORKING_REGISTERS - sum(works[index].result for index in kept)
     pieces: dict[tb.MatmulOp, Pieces] = {}
@@ -141,14 +142,16 @@ class ProductChoices:
     registers: RegisterChoices
 
 
-def choose_products(graph: CustomizedOp, levels: Levels, target: Target) -> ProductChoices:
-    """The choices for all products of a graph.
+def choose_products(
+    graph: CustomizedOp, levels: Levels, target: Target, threads: int
+) -> ProductChoices:
+    """The choices for all products of a graph, in a block of so many threads in all.
 
     Where the sums of a product cannot stay in registers, those of warps along k would have to be
     added in each iteration, which its arrangement then takes into account.
     """
     layouts = choose_warp_layouts(graph)
-    registers = choose_registers(graph, levels, layouts, target)
+    registers = choose_registers(graph, levels, layouts, target, threads)
     homeless = {
         op: choose_layout_of(op, graph.threads, 1)
         for op, layout in layouts.items()
@@ -157,7 +160,7 @@ def choose_products(graph: CustomizedOp, levels: Levels, target: Target) -> Prod
     if not homeless:
         return ProductChoices(layouts, registers)
     layouts |= homeless
-    return ProductChoices(layouts, choose_registers(graph, levels, layouts, target))
+    return ProductChoices(layouts, choose_registers(graph, levels, layouts, target, threads))
 
 
 def spill_notes(choices: RegisterChoices) -> Iterator[str]:

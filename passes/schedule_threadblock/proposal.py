@@ -20,6 +20,7 @@ from mugraph.passes.plan_stensor_memory import (
     certified_plan,
     memory_requests,
     registers_wanted,
+    with_channels,
 )
 from mugraph.passes.plan_stensor_memory.pack import STEP_LIMIT
 from mugraph.passes.schedule_threadblock.barriers import level_barriers
@@ -96,7 +97,8 @@ class Proposal:
             buffer: replace(request, size=size_of(buffer))
             for buffer, request in memory_requests(kernel).items()
         }
-        return certified_plan(kernel, requests, BEST_FIT_OF_ALL, STEP_LIMIT).plan.peak
+        found = certified_plan(kernel, requests, BEST_FIT_OF_ALL, STEP_LIMIT)
+        return with_channels(kernel, found).plan.peak
 
     def resident_blocks(self, smem: int) -> int:
         """How many blocks of that many bytes share a multiprocessor."""

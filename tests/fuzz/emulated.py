@@ -155,14 +155,15 @@ def emulating_compiler() -> list[str]:
 
 def program_of(compiled: Sequence[Compiled]) -> str:
     """One C++ program that runs any of several µGraphs: its arguments are a number and a folder."""
-    parts = ['#include "runtime.h"', "using namespace cute;", DRIVER]
+    parts = ['#include "runtime.h"', '#include "channels.h"', "using namespace cute;", DRIVER]
     calls: list[str] = []
     for number, one in enumerate(compiled):
         lines = one.cuda.splitlines()
         text = "\n".join(line for line in lines if not line.startswith(("#", "using namespace")))
-        text = text.replace(
-            "extern __shared__ __align__(128) char smem[];",
+        text = re.sub(
+            r"extern __shared__ __align__\(\d+\) char smem\[\];",
             "char* const smem = reinterpret_cast<char*>(shared_memory);",
+            text,
         )
         parts.append(re.sub(r"\b(_init|_execute_mugraph|\w+_custom\d+)\b", rf"\1_{number}", text))
         function = function_of(one.module)

@@ -4,7 +4,8 @@
 // headers on the include path; kernels are started with cudaLaunchKernel (mugraph::launch does so). Every GPU thread
 // is a fiber; fibers change at barriers and at warp-wide instructions only, so data races are not found, but their
 // order is reversed at every other launch. What is emulated faithfully: who holds what in ldmatrix and mma, cp.async
-// copies that land no sooner than they are waited for, shared memory that starts as NaN, and faults for accesses past
+// copies that land no sooner than they are waited for, mbarriers and bulk copies (bulk_copy.h), shared memory that
+// starts as NaN, and faults for accesses past
 // the end of a cudaMalloc and for ldmatrix lines outside shared memory or not aligned. Device code declares its
 // dynamic shared memory as `extern __shared__ ... unsigned char shared_memory[]`.
 #pragma once
@@ -13,6 +14,7 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -69,7 +71,15 @@ struct Warp {
   std::map<unsigned, Barrier> barriers;
 };
 
+// A bulk copy on its way: `land` brings its bytes and counts them at the mbarrier.
+struct BulkTransfer {
+  uint64_t* barrier;
+  std::function<void()> land;
+};
+
 struct Block {
+  std::map<unsigned, Barrier> named_barriers;
+  std::vector<BulkTransfer> bulk_transfers;
   std::vector<Fiber> fibers;
   std::vector<Warp> warps;
   Barrier barrier;
@@ -205,6 +215,7 @@ inline void run_block(dim3 size) {
     }
     if (running > 0 && events == block->events) fail("deadlock: threads wait for others that never come");
   }
+  if (!block->bulk_transfers.empty()) fail("the block ends while a bulk copy is on its way");
 }
 
 template <class... Parameters, std::size_t... I>
@@ -278,8 +289,12 @@ inline char const* cudaGetErrorName(cudaError_t status) {
 
 inline void __syncthreads() { emulator::sync_block(); }
 
-// Nothing in the headers relies on it: it bounds what the compiler moves.
-inline void __syncwarp() {}
+// All threads of the warp that there are, at this very instruction.
+inline void __syncwarp() {
+  const int first = emulator::block->current->thread / 32 * 32;
+  const int lanes = std::min(32, static_cast<int>(emulator::block->fibers.size()) - first);
+  emulator::wait(emulator::block->warps[first / 32].barriers[0xffffffffu >> (32 - lanes)], lanes);
+}
 
 template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int distance) {
@@ -303,3 +318,5 @@ inline int __float2int_rn(float value) {
   if (value >= 2147483648.0f) return 2147483647;
   return value < -2147483648.0f ? -2147483647 - 1 : static_cast<int>(std::nearbyint(value));
 }
+
+#include "bulk_copy.h"

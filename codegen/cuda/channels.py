@@ -1,0 +1,223 @@
+"""How roles, channels and bulk copies are printed, and the tensor maps that bulk copies take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from xdsl.dialects.builtin import bf16, f8E4M3FN, f8E5M2, f16, f32, i8, i32
+from xdsl.ir import Attribute, BlockArgument, SSAValue
+
+from mugraph.codegen.cuda.cpp import CodegenError, Writer
+from mugraph.codegen.cuda.names import Names
+from mugraph.codegen.cuda.operations import (
+    KernelPrinter,
+    offset_by,
+    print_operation,
+    scope_of,
+)
+from mugraph.dialects import sched
+from mugraph.dialects.bulk import BulkTile
+from mugraph.dialects.maps import block_coordinate_factors
+from mugraph.dialects.sched.channel import RunsAtIteration
+from mugraph.dialects.tensor_types import (
+    element_bytes_of,
+    element_type_of,
+    op_label,
+    shape_of,
+)
+
+MAP_TYPES: dict[Attribute, str] = {
+    f16: "FLOAT16",
+    bf16: "BFLOAT16",
+    f32: "FLOAT32",
+    i32: "INT32",
+    i8: "UINT8",
+    f8E4M3FN: "UINT8",
+    f8E5M2: "UINT8",
+}
+"""Element types as tensor maps name them: ``CU_TENSOR_MAP_DATA_TYPE_...``."""
+
+
+@dataclass(frozen=True)
+class MapParameter:
+    """A tensor map that a kernel takes: of its ``argument``-th tensor, in boxes of ``tile``."""
+
+    argument: int
+    box: tuple[int, ...]
+    span: int
+    tile: BulkTile
+
+
+def _bulk_copies(kernel: sched.KernelOp) -> list[sched.BulkCopyOp]:
+    return [op for op in kernel.body.walk() if isinstance(op, sched.BulkCopyOp)]
+
+
+def map_key(op: sched.BulkCopyOp) -> MapParameter:
+    """The tensor map of a bulk copy."""
+    tensor = op.tensor
+    if not isinstance(tensor, BlockArgument):
+        raise CodegenError(f"{op_label(op)} moves a tile of a tensor that is no argument")
+    tile = op.bulk_tile()
+    return MapParameter(tensor.index, tile.box, tile.span, replace(tile, starts=(), offsets=()))
+
+
+def map_parameters(kernel: sched.KernelOp) -> list[MapParameter]:
+    """The tensor maps that a kernel takes after its tensors, in order."""
+    return list(dict.fromkeys(map_key(op) for op in _bulk_copies(kernel)))
+
+
+def map_names(kernel: sched.KernelOp, names: Names) -> dict[MapParameter, str]:
+    """A name for each tensor map, after its tensor."""
+    arguments = kernel.body.block.args
+    return {
+        parameter: names.fresh(f"{names.of(arguments[parameter.argument])}_map")
+        for parameter in map_parameters(kernel)
+    }
+
+
+def print_host_maps(
+    kernel: sched.KernelOp, tensors: Sequence[SSAValue], writer: Writer, names: Names
+) -> list[str]:
+    """Prints the tensor maps of a launch on these tensors; returns them as arguments."""
+    arguments: list[str] = []
+    for parameter in map_parameters(kernel):
+        tensor = tensors[parameter.argument]
+        pointer = names.of(tensor)
+        name = names.fresh(f"{pointer}_map")
+        dims = parameter.tile.tensor
+        size = element_bytes_of(tensor.type)
+        extents = ", ".join(str(extent) for extent in dims.extents)
+        strides = ", ".join(str(stride * size) for stride in dims.strides[1:])
+        box = ", ".join(str(extent) for extent in parameter.box)
+        swizzle = f"{parameter.span}B" if parameter.span else "NONE"
+        writer.line(
+            f"static thread_local mugraph::TensorMap<{len(dims.order)}> {name}("
+            f'"{pointer}", CU_TENSOR_MAP_DATA_TYPE_{MAP_TYPES[element_type_of(tensor.type)]}, '
+            f"{{{extents}}}, {{{strides}}}, {{{box}}}, CU_TENSOR_MAP_SWIZZLE_{swizzle});"
+        )
+        arguments.append(f"{name}.at({pointer})")
+    return arguments
+
+
+@print_operation.register
+def _(op: sched.ChannelOp, printer: KernelPrinter) -> None:
+    if op.byte_offset is None:
+        raise CodegenError(
+            f"{op_label(op)} has no place in shared memory; run --plan-stensor-memory first"
+        )
+    name = printer.names.of(op.result)
+    printer.writer.line(
+        f"tb::Channel<{op.stage_count}> const {name}(smem + {op.byte_offset});  "
+        f"{printer.describe(op)}"
+    )
+    printer.writer.line(f"if (thread == 0) {name}.init({op.releasing_warps()});")
+
+
+@print_operation.register
+def _(op: sched.RoleOp, printer: KernelPrinter) -> None:
+    kernel = printer.kernel
+    first, last = op.first_thread, op.first_thread + op.warp_count * 32
+    conditions = [f"thread >= {first}"] if first else []
+    if last < kernel.threads:
+        conditions.append(f"thread < {last}")
+    if op.is_elected:
+        # A constant warp, so that all its threads come to the election.
+        conditions = [f"thread / 32 == {first // 32}", "mugraph::elect_one()"]
+    writer = printer.writer
+    writer.line()
+    writer.line(f"// {op.name} {op.role}")
+    writer.open(f"if ({' && '.join(conditions)}) {{" if conditions else "{")
+    if op.registers is not None:
+        raise CodegenError(f"{op_label(op)}: the CUDA target cannot give registers to roles yet")
+    if first and not op.is_elected:
+        writer.line(f"int const thread = {printer.block_thread} - {first};")
+    inner = replace(printer, role=op)
+    for step in op.body.block.ops:
+        print_operation(step, inner)
+    writer.close()
+
+
+def _iteration(op: RunsAtIteration, printer: KernelPrinter) -> str:
+    """The iteration that an operator means, as an expression."""
+    if op.fixed_iteration is not None:
+        return str(op.fixed_iteration)
+    iteration = printer.iteration or "0"
+    if op.ahead_of < 0:
+        return f"{iteration} - {-op.ahead_of}"
+    return f"{iteration} + {op.ahead_of}" if op.ahead_of else iteration
+
+
+def _print_step(op: sched.ChannelStepOp, printer: KernelPrinter, rest: str = "") -> None:
+    method = op.name.removeprefix("sched.")
+    iteration = _iteration(op, printer)
+    guard = scope_of(op, iteration, op.ahead_of).removesuffix("{")
+    call = f"{printer.names.of(op.channel)}.{method}({iteration}{rest});  // {op.name}"
+    printer.writer.line(f"{guard}{call}")
+
+
+@print_operation.register
+def _(op: sched.AcquireOp, printer: KernelPrinter) -> None:
+    _print_step(op, printer)
+
+
+@print_operation.register
+def _(op: sched.PublishOp, printer: KernelPrinter) -> None:
+    _print_step(op, printer, f", {op.payload}")
+
+
+@print_operation.register
+def _(op: sched.ConsumeOp, printer: KernelPrinter) -> None:
+    _print_step(op, printer)
+
+
+@print_operation.register
+def _(op: sched.ReleaseOp, printer: KernelPrinter) -> None:
+    _print_step(op, printer, ", thread")
+
+
+def box_coordinates(op: sched.BulkCopyOp, tile: BulkTile, iteration: str) -> list[list[str]]:
+    """Where each box starts in the tensor: an expression a dimension, the contiguous one first."""
+    owner = op.tile.owner
+    starts: dict[int, str] = {}
+    if isinstance(owner, sched.TileOp):
+        grid = sched.enclosing_kernel(op).grid_dim
+        factors = block_coordinate_factors(shape_of(owner.source.type), owner.map_, grid)
+        for dim in tile.tensor.order:
+            terms = [
+                f"blockIdx.{axis} * {of_axis[dim]}"
+                for axis, of_axis in zip("xyz", factors, strict=True)
+                if of_axis[dim]
+            ]
+            if dim == owner.loop_dim:
+                moved = offset_by("0", iteration, shape_of(owner.result.type)[dim])
+                terms += [moved.removeprefix("0 + ")] if moved != "0" else []
+            starts[dim] = " + ".join(terms)
+    return [
+        [
+            " + ".join(filter(None, (starts.get(dim, ""), str(at) if at else ""))) or "0"
+            for dim, at in zip(tile.tensor.order, box, strict=True)
+        ]
+        for box in tile.starts
+    ]
+
+
+@print_operation.register
+def _(op: sched.BulkCopyOp, printer: KernelPrinter) -> None:
+    channel = op.ring()
+    if channel is None or op.multicast is not None:
+        raise CodegenError(f"{op_label(op)}: the CUDA target prints bulk loads of one block only")
+    tile = op.bulk_tile()
+    iteration = _iteration(op, printer)
+    target = printer.pointer(op.buffer, iteration)
+    barrier = f"{printer.names.of(channel.result)}.full({iteration})"
+    printer.writer.open(f"{scope_of(op, iteration, op.ahead_of)}  {printer.describe(op)}")
+    for offset, start in zip(tile.offsets, box_coordinates(op, tile, iteration), strict=True):
+        printer.writer.line(
+            f"mugraph::bulk_load({offset_by(target, '1', offset)}, "
+            f"&{printer.maps[map_key(op)]}, {barrier}, {', '.join(start)});"
+        )
+    printer.writer.close()
+
+
+__all__ = ["MapParameter", "map_names", "map_parameters", "print_host_maps"]

@@ -1,0 +1,251 @@
+"""Loads by a warp of their own: which inputs bulk copies can bring, the producer, and its channels.
+
+With a role for the loads the threads that compute find their tiles by waiting at a channel: no
+barrier of theirs stands between a load and its readers, nor between these and the next load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from mugraph.dialects import sched, tb
+from mugraph.dialects.alignment import DEFAULT_ALIGNMENT
+from mugraph.dialects.bulk import BulkCopyError, tile_layouts
+from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.ragged import ragged_dims
+from mugraph.dialects.sched.kernel import WARP_THREADS
+from mugraph.dialects.sched.structure import computing_block
+from mugraph.dialects.tensor_types import AnyLayout, op_label, value_label
+from mugraph.passes.schedule_threadblock.levels import Levels
+from mugraph.passes.targets import Target
+
+CONSUMERS, PRODUCER = "consumers", "producer"
+"""The roles of a kernel with channels."""
+
+
+class Pipeline(Enum):
+    """How the loads of a loop run ahead of what is computed."""
+
+    AUTO = "auto"
+    CHANNELS = "channels"
+    ASYNC_COPIES = "async-copies"
+
+
+def layouts_of_load(op: tb.InputOp) -> list[AnyLayout]:
+    """The layouts that bulk copies can give an input's tile, the one to start from first.
+
+    Raises :class:`BulkCopyError` where they cannot bring it.
+    """
+    copy = op.resolved_copy()
+    if ragged_dims(op.bounds()):
+        raise BulkCopyError("some of its tiles are ragged")
+    if copy.alignment < DEFAULT_ALIGNMENT:
+        raise BulkCopyError(
+            f"its tensor starts at a multiple of {copy.alignment} bytes only, not of "
+            f"{DEFAULT_ALIGNMENT}"
+        )
+    return tile_layouts(copy.shape, copy.strides, copy.tile, copy.element_bytes)
+
+
+def obstacles(graph: CustomizedOp, levels: Levels, target: Target) -> list[str]:
+    """Why the loads of a graph cannot go through channels: a sentence each; none where they can."""
+    found: list[str] = []
+    if target.bulk_bytes_in_flight is None:
+        found.append(f"{target.name} has no bulk copies")
+    if graph.threads % WARP_THREADS:
+        found.append(f"its block of {graph.threads} threads is not made of whole warps")
+    if graph.threads + WARP_THREADS > 1024:
+        found.append(f"its block of {graph.threads} threads leaves no room for a producer")
+    if not levels.inputs:
+        found.append("it loads nothing")
+    for op in levels.inputs:
+        try:
+            layouts_of_load(op)
+        except BulkCopyError as error:
+            found.append(f"{value_label(op.dtensor)}: {error}")
+    return found
+
+
+def uses_channels(
+    graph: CustomizedOp, levels: Levels, target: Target, pipeline: Pipeline
+) -> list[str]:
+    """Why a graph is not scheduled with channels; nothing where it is."""
+    if pipeline is Pipeline.ASYNC_COPIES:
+        return ["copies by all threads were asked for"]
+    found = obstacles(graph, levels, target)
+    if pipeline is Pipeline.AUTO and not any(op.loop_dim >= 0 for op in levels.inputs):
+        found.append("nothing is loaded in its loop")
+    if pipeline is Pipeline.AUTO and graph.forloop_range == 1:
+        found.append("its loop has one iteration")
+    return found
+
+
+@dataclass(frozen=True)
+class BulkLoad:
+    """The bulk copy of one input, for any iteration, through a channel."""
+
+    tile: SSAValue
+    buffer: SSAValue
+    moves: bool
+
+    def at(self, channel: SSAValue, iteration: int) -> sched.BulkCopyOp:
+        """The copy before the loop, of the tile of a given iteration."""
+        return sched.BulkCopyOp(self.tile, self.buffer, channel, iteration=iteration)
+
+    def ahead(self, channel: SSAValue, distance: int) -> sched.BulkCopyOp:
+        """The copy in the loop, of the tile ``distance`` iterations ahead."""
+        return sched.BulkCopyOp(self.tile, self.buffer, channel, ahead=distance)
+
+
+@dataclass(frozen=True)
+class Feed:
+    """A channel and the loads that go through it; of several stages where they move."""
+
+    channel: sched.ChannelOp
+    loads: tuple[BulkLoad, ...]
+    stages: int
+    moves: bool
+
+    def fill(self, iteration: int) -> list[Operation]:
+        """What brings the tiles of an iteration, before the loop."""
+        channel = self.channel.result
+        return [
+            *(load.at(channel, iteration) for load in self.loads),
+            sched.PublishOp(channel, iteration=iteration),
+        ]
+
+    def refill(self) -> list[Operation]:
+        """What brings, in an iteration, the tiles that take the place of those it reads."""
+        channel = self.channel.result
+        return [
+            sched.AcquireOp(channel, self.stages),
+            *(load.ahead(channel, self.stages) for load in self.loads),
+            sched.PublishOp(channel, self.stages),
+        ]
+
+
+def make_feeds(loads: Sequence[BulkLoad], stages: int) -> list[Feed]:
+    """A ring for everything that moves with the loop, a channel of one stage for each other input.
+
+    Those of one stage come last.
+    """
+    moving = tuple(load for load in loads if load.moves)
+    groups = [(moving, stages, True)] if moving else []
+    groups += [((load,), 1, False) for load in loads if not load.moves]
+    feeds: list[Feed] = []
+    for group, count, moves in groups:
+        channel = sched.ChannelOp([load.buffer for load in group])
+        channel.result.name_hint = "ring" if moves else f"{group[0].buffer.name_hint}_once"
+        feeds.append(Feed(channel, group, count, moves))
+    return feeds
+
+
+def is_needed_first(feed: Feed) -> bool:
+    """Whether something before the end of the loop reads what comes once."""
+    return not feed.moves and any(
+        sched.enclosing_loop(use.operation) is not None
+        or isinstance(use.operation.parent_op(), sched.PrologueOp)
+        for load in feed.loads
+        for use in load.buffer.uses
+    )
+
+
+def producer_role(feeds: Sequence[Feed], iterations: int) -> sched.RoleOp:
+    """The role that loads: all stages before the loop, then one for each that is released."""
+    prologue: list[Operation] = []
+    loop: list[Operation] = []
+    once = [feed for feed in feeds if not feed.moves]
+    for feed in once:
+        if is_needed_first(feed):
+            prologue += feed.fill(0)
+    for feed in feeds:
+        if feed.moves:
+            for iteration in range(feed.stages):
+                prologue += feed.fill(iteration)
+            if feed.stages < iterations:
+                loop += feed.refill()
+    for feed in once:
+        if not is_needed_first(feed):
+            prologue += feed.fill(0)
+    body = Block([sched.PrologueOp(Block(prologue))])
+    if loop:
+        body.add_op(sched.ForloopOp(iterations, Block(loop)))
+    return sched.RoleOp(PRODUCER, 1, body, elected=True)
+
+
+def _reads(op: Operation, buffers: Sequence[SSAValue]) -> bool:
+    return any(operand in buffers for operand in op.operands)
+
+
+def place_channel_steps(kernel: sched.KernelOp) -> None:
+    """Puts the consumers' steps of every channel where they belong in the text.
+
+    They wait for a stage right before the first operator that reads it, and release it right
+    behind the last one.  What comes once is waited for before the loop where the loop reads it.
+    Steps that stand there already are moved.
+    """
+    channels = [op for op in kernel.body.block.ops if isinstance(op, sched.ChannelOp)]
+    for channel in channels:
+        for step in channel.steps():
+            if isinstance(step, sched.ConsumeOp | sched.ReleaseOp):
+                step.detach()
+                step.erase()
+    for channel in channels:
+        _place_steps(channel, computing_block(kernel))
+
+
+def _place_steps(channel: sched.ChannelOp, block: Block) -> None:
+    moves = any(
+        isinstance(use.operation, sched.BulkCopyOp) and _moves(use.operation)
+        for use in channel.result.uses
+    )
+    for phase in _phases(block):
+        readers = [op for op in phase.body.block.ops if _reads(op, channel.buffers)]
+        if not readers:
+            continue
+        first, last = readers[0], readers[-1]
+        if moves:
+            phase.body.block.insert_op_before(sched.ConsumeOp(channel.result), first)
+            if isinstance(phase, sched.ForloopOp):
+                phase.body.block.insert_op_after(sched.ReleaseOp(channel.result), last)
+            continue
+        consume = sched.ConsumeOp(channel.result, iteration=0)
+        if isinstance(phase, sched.ForloopOp):
+            prologue = next(op for op in block.ops if isinstance(op, sched.PrologueOp))
+            prologue.body.block.add_op(consume)
+        else:
+            phase.body.block.insert_op_before(consume, first)
+        return
+
+
+def _moves(copy: sched.BulkCopyOp) -> bool:
+    return isinstance(copy.tile.owner, sched.TileOp) and copy.tile.owner.loop_dim >= 0
+
+
+def _phases(block: Block) -> Iterator[sched.PhaseOp | sched.ForloopOp]:
+    for op in block.ops:
+        if isinstance(op, sched.PhaseOp | sched.ForloopOp):
+            yield op
+
+
+def note(graph: CustomizedOp, reasons: Sequence[str]) -> str:
+    """A sentence for a user who asked for channels and cannot have them."""
+    return f"{op_label(graph)} is scheduled with copies by all threads: {'; '.join(reasons)}"
+
+
+__all__ = [
+    "BulkLoad",
+    "Feed",
+    "Pipeline",
+    "layouts_of_load",
+    "make_feeds",
+    "note",
+    "obstacles",
+    "place_channel_steps",
+    "producer_role",
+    "uses_channels",
+]

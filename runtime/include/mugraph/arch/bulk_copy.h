@@ -1,0 +1,104 @@
+// mbarriers and bulk copies of tensors (TMA), named barriers, and what else warps of different roles need (sm_90 on).
+//
+// A box of a tensor in device memory moves to shared memory, or back, by one instruction of one thread. Coordinates
+// count elements, the contiguous dimension first; a tensor map (mugraph/tensor_map.h) says the rest.
+//
+// The emulator of the tests has functions of the same names and defines MUGRAPH_EMULATED_BULK_COPY.
+// Source: PTX ISA, "mbarrier", "cp.async.bulk.tensor", "Tensors".
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#if !defined(MUGRAPH_EMULATED_BULK_COPY)
+namespace mugraph {
+
+__device__ __forceinline__ uint32_t shared_address(void const* pointer) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+// One thread of a warp that is converged here.
+__device__ __forceinline__ bool elect_one() {
+  uint32_t is_elected;
+  asm volatile(
+      "{\n.reg .pred elected;\n"
+      "elect.sync _|elected, 0xffffffff;\n"
+      "selp.u32 %0, 1, 0, elected;\n}\n"
+      : "=r"(is_elected));
+  return is_elected != 0;
+}
+
+__device__ __forceinline__ void mbarrier_init(uint64_t* barrier, uint32_t arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
+}
+
+// By the thread that has set up mbarriers: bulk copies see them.
+__device__ __forceinline__ void mbarrier_init_fence() {
+  asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
+}
+
+__device__ __forceinline__ void mbarrier_arrive(uint64_t* barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(shared_address(barrier)) : "memory");
+}
+
+// Arrives, and announces bytes without which the phase does not end.
+__device__ __forceinline__ void mbarrier_arrive_expect(uint64_t* barrier, uint32_t bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(shared_address(barrier)), "r"(bytes)
+               : "memory");
+}
+
+// Waits until the phase of that parity has ended; a new mbarrier is in a phase of parity 0. The hardware suspends the
+// thread for a while at each try.
+__device__ __forceinline__ void mbarrier_wait(uint64_t* barrier, uint32_t parity) {
+  uint32_t has_ended;
+  do {
+    asm volatile(
+        "{\n.reg .pred ended;\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 ended, [%1], %2;\n"
+        "selp.u32 %0, 1, 0, ended;\n}\n"
+        : "=r"(has_ended)
+        : "r"(shared_address(barrier)), "r"(parity)
+        : "memory");
+  } while (has_ended == 0);
+}
+
+// Waits for `threads` threads, whole warps, that name the same barrier, 1 to 15.
+__device__ __forceinline__ void named_barrier(uint32_t number, uint32_t threads) {
+  asm volatile("barrier.sync %0, %1;\n" ::"r"(number), "r"(threads) : "memory");
+}
+
+__device__ __forceinline__ void prefetch_tensor_map(CUtensorMap const* map) {
+  asm volatile("prefetch.tensormap [%0];\n" ::"l"(map) : "memory");
+}
+
+#define MUGRAPH_BULK_LOAD(rank, ...)                                                                                  \
+  asm volatile("cp.async.bulk.tensor." #rank                                                                          \
+               "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {" __VA_ARGS__ "}], [%2];\n" :: \
+                   "r"(shared_address(target)),                                                                       \
+               "l"(map), "r"(shared_address(barrier))
+
+// The box that starts at these coordinates comes to `target`, a multiple of 128 bytes, and then counts its bytes down
+// from what the barrier's phase waits for.
+__device__ __forceinline__ void bulk_load(void* target, CUtensorMap const* map, uint64_t* barrier, int c0) {
+  MUGRAPH_BULK_LOAD(1, "%3"), "r"(c0) : "memory");
+}
+__device__ __forceinline__ void bulk_load(void* target, CUtensorMap const* map, uint64_t* barrier, int c0, int c1) {
+  MUGRAPH_BULK_LOAD(2, "%3, %4"), "r"(c0), "r"(c1) : "memory");
+}
+__device__ __forceinline__ void bulk_load(void* target, CUtensorMap const* map, uint64_t* barrier, int c0, int c1,
+                                          int c2) {
+  MUGRAPH_BULK_LOAD(3, "%3, %4, %5"), "r"(c0), "r"(c1), "r"(c2) : "memory");
+}
+__device__ __forceinline__ void bulk_load(void* target, CUtensorMap const* map, uint64_t* barrier, int c0, int c1,
+                                          int c2, int c3) {
+  MUGRAPH_BULK_LOAD(4, "%3, %4, %5, %6"), "r"(c0), "r"(c1), "r"(c2), "r"(c3) : "memory");
+}
+__device__ __forceinline__ void bulk_load(void* target, CUtensorMap const* map, uint64_t* barrier, int c0, int c1,
+                                          int c2, int c3, int c4) {
+  MUGRAPH_BULK_LOAD(5, "%3, %4, %5, %6, %7"), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4) : "memory");
+}
+#undef MUGRAPH_BULK_LOAD
+
+}  // namespace mugraph
+#endif

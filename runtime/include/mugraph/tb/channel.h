@@ -1,0 +1,54 @@
+// A channel between roles of a block: a ring of kStages stages of shared memory, each with two mbarriers.
+//
+// The tiles of iteration k go through stage k % kStages. *full* ends a phase when the producer has published the stage
+// and its bytes have come, *empty* when every consuming warp has released it. Phases of an mbarrier alternate in parity,
+// from 0 on: the stage of iteration k is full at the end of phase k / kStages.
+#pragma once
+
+#include "../arch/bulk_copy.h"
+
+namespace mugraph {
+namespace tb {
+
+template <int kStages>
+struct Channel {
+  uint64_t* const full_barriers;
+
+  __device__ __forceinline__ explicit Channel(void* barriers) : full_barriers(static_cast<uint64_t*>(barriers)) {}
+
+  // By one thread, before a barrier of the block. `warps` release each stage.
+  __device__ __forceinline__ void init(int warps) const {
+    for (int stage = 0; stage < kStages; ++stage) {
+      mbarrier_init(full_barriers + stage, 1);
+      mbarrier_init(full_barriers + kStages + stage, warps > 0 ? warps : 1);
+    }
+    mbarrier_init_fence();
+  }
+
+  __device__ __forceinline__ uint64_t* full(int iteration) const { return full_barriers + iteration % kStages; }
+  __device__ __forceinline__ uint64_t* empty(int iteration) const { return full(iteration) + kStages; }
+
+  // Producer: what iteration - kStages left in the stage has been read.
+  __device__ __forceinline__ void acquire(int iteration) const {
+    if (iteration >= kStages) mbarrier_wait(empty(iteration), (iteration / kStages - 1) % 2);
+  }
+
+  // Producer: the stage is full once `bytes` have come.
+  __device__ __forceinline__ void publish(int iteration, uint32_t bytes) const {
+    mbarrier_arrive_expect(full(iteration), bytes);
+  }
+
+  // Consumer: waits until the stage is full.
+  __device__ __forceinline__ void consume(int iteration) const {
+    mbarrier_wait(full(iteration), iteration / kStages % 2);
+  }
+
+  // Consumer: the calling warp has read the stage.
+  __device__ __forceinline__ void release(int iteration, int thread) const {
+    __syncwarp();
+    if (thread % 32 == 0) mbarrier_arrive(empty(iteration));
+  }
+};
+
+}  // namespace tb
+}  // namespace mugraph

@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 from datetime import date
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from mugraph.runtime.toolchain import find_toolchain
@@ -40,4 +41,13 @@ def facts_of_this_run(arch: str) -> dict[str, str]:
         "arch": arch,
         "python": platform.python_version(),
         "nvcc": find_toolchain().version,
+        "torch": installed("torch"),
     }
+
+
+def installed(package: str) -> str:
+    """The version of a package, without importing it."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "none"

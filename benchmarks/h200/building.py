@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +15,26 @@ from benchmarks.h200.pipelines import Variant
 from benchmarks.h200.workloads import Workload
 from mugraph.codegen.c_abi import Architecture, CInterface, interface_of, print_single_file
 from mugraph.codegen.cuda import print_module
+from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, shape_of
 from mugraph.runtime.compare import tolerance_of
 from mugraph.runtime.compile import compile_library
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.errors import UserError
 from mugraph.tools.modules import make_context, read_module
+
+
+@dataclass(frozen=True)
+class TensorOf:
+    """A tensor that a µGraph takes or gives, row-major."""
+
+    shape: tuple[int, ...]
+    element_type: str
+    element_bytes: int
+
+    @property
+    def bytes(self) -> int:
+        """Its size."""
+        return math.prod(self.shape) * self.element_bytes
 
 
 @dataclass(frozen=True)
@@ -59,6 +75,15 @@ def transpiled(task: Task) -> ModuleOp:
 def mugraph_of(workload: Workload) -> ModuleOp:
     """The µGraph as it is written."""
     return read_module(str(workload.path), make_context())
+
+
+def tensors_of(workload: Workload) -> tuple[TensorOf, ...]:
+    """The tensors of a workload, the result last."""
+    function = only_function(mugraph_of(workload)).function_type
+    return tuple(
+        TensorOf(shape_of(type_), str(element_type_of(type_)), element_bytes_of(type_))
+        for type_ in (*function.inputs, *function.outputs)
+    )
 
 
 def cuda_text(task: Task) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.h200.anchors import floor_microseconds
-from benchmarks.h200.building import Build
+from benchmarks.h200.building import Build, TensorOf
 from benchmarks.h200.checking import RIGHT, Verdict, judge
 from benchmarks.h200.device import DEVICE
 from benchmarks.h200.kernels import Guarded, Ours
@@ -19,13 +19,12 @@ from benchmarks.h200.records import READ, Record, System
 from benchmarks.h200.statistics import set_count
 from benchmarks.h200.timing import Captured, interleaved, prepared
 from benchmarks.h200.workloads import Workload
-from mugraph.codegen.c_abi import CTensor
 
 SEED = 20261121
 OVERFLOWING = "overflowing inputs: "
 
 
-def random_inputs(tensors: Sequence[CTensor], scales: Sequence[float], seed: int = SEED) -> Any:
+def random_inputs(tensors: Sequence[TensorOf], scales: Sequence[float], seed: int = SEED) -> Any:
     """Normal random numbers times each input's scale, in its type, on the GPU."""
     import torch
 
@@ -37,7 +36,7 @@ def random_inputs(tensors: Sequence[CTensor], scales: Sequence[float], seed: int
     )
 
 
-def _dtype(tensor: CTensor) -> Any:
+def _dtype(tensor: TensorOf) -> Any:
     import torch
 
     return {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}[tensor.element_type]
@@ -53,13 +52,13 @@ def reference_of(workload: Workload, inputs: Sequence[Any]) -> Any:
 class Measurement:
     """What is measured of one workload, step by step; ``record`` holds what is known so far."""
 
-    def __init__(self, workload: Workload, tensors: Sequence[CTensor], facts: dict[str, str]):
+    def __init__(self, workload: Workload, tensors: Sequence[TensorOf], facts: dict[str, str]):
         inputs, outputs = tensors[:-1], tensors[-1:]
         self.workload = workload
         self._inputs = random_inputs(inputs, workload.scales)
         self._output = outputs[0]
         self._expected = reference_of(workload, self._inputs)
-        total = sum(tensor.span for tensor in tensors)
+        total = sum(tensor.bytes for tensor in tensors)
         self._sets = set_count(total)
         self._rotated = [self._inputs] + [
             tuple(tensor.clone() for tensor in self._inputs) for _ in range(self._sets - 1)
@@ -69,7 +68,9 @@ class Measurement:
         self._graphs: dict[str, Captured] = {}
 
     def add_ours(self, name: str, build: Build) -> None:
-        """Checks a build of ours and gets it ready."""
+        """Checks a build of ours and gets it ready; raises where it breaks this process."""
+        import torch
+
         system = System(name, build.error or RIGHT, pipeline=describe(build))
         self.record.add(system)
         if build.error is not None:
@@ -85,6 +86,7 @@ class Measurement:
                 self._graphs[name] = prepared(call, self._sets)
         except Exception as error:  # the others are measured nevertheless
             system.status = _sentence(error)
+            torch.cuda.synchronize()  # raises where the GPU cannot be used any more
 
     def _poisoned(self) -> Guarded:
         return Guarded(self._output.shape, _dtype(self._output))
@@ -123,6 +125,7 @@ class Measurement:
                     self._graphs[peer.name] = prepared(call, self._sets)
         except Exception as error:  # a backend that does not take these shapes, for instance
             system.status = _sentence(error)
+            torch.cuda.synchronize()
         system.note = f"ready in {time.perf_counter() - start:.1f} s"
 
     def add_read_kernel(self, library: Path) -> None:
@@ -131,10 +134,11 @@ class Measurement:
         self.record.add(System(READ, RIGHT, note=note))
         self._graphs[READ] = prepared(call, self._sets)
 
-    def time(self) -> None:
-        """Times all that is right, interleaved."""
+    def time(self, begin: Callable[[str], None]) -> None:
+        """Times all that is right, interleaved; ``begin`` is called with the name of what runs."""
         names = list(self._graphs)
-        samples = interleaved([self._graphs[name] for name in names])
+        graphs = [self._graphs[name] for name in names]
+        samples = interleaved(graphs, lambda index: begin(names[index]))
         for name, values in zip(names, samples, strict=True):
             self.record.systems[name].set_samples(values)
 

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.facts import facts_of_this_run
 from benchmarks.h200 import records as results
-from benchmarks.h200.building import Build, Task, build
+from benchmarks.h200.building import Build, Task, build, tensors_of
 from benchmarks.h200.checking import RIGHT
-from benchmarks.h200.measure import Measurement
 from benchmarks.h200.peers import Level, peers_of
 from benchmarks.h200.pipelines import OURS, Variant, ablations
 from benchmarks.h200.plot import svg
 from benchmarks.h200.practical_floor import compile_read_kernel
-from benchmarks.h200.records import Records, System
+from benchmarks.h200.records import Record, Records
 from benchmarks.h200.report import markdown, number
+from benchmarks.h200.worker import Job, Watched
 from benchmarks.h200.workloads import Workload
+from mugraph.runtime.compare import TOLERANCE
 
 
 @dataclass(frozen=True)
@@ -57,82 +57,63 @@ def run(options: Options) -> Records:
     if json_path.exists():
         records = results.read(json_path)
         say(f"{json_path} holds {len(records)} workloads; those measured now replace theirs")
-    # The processes are started before this one opens the GPU.
+    facts = facts_of_this_run(options.arch)
+    say(f"torch {facts['torch']} on {facts['gpu']}, commit {facts['commit']}")
+    watched = Watched(say)
     with ProcessPoolExecutor(options.jobs) as pool:
         reader = pool.submit(compile_read_kernel, options.arch)
         builds = {
             workload.name: [
-                (variant, pool.submit(build, Task(workload, variant, options.arch)))
+                pool.submit(build, Task(workload, variant, options.arch))
                 for variant in variants_of(workload, options)
             ]
             for workload in options.workloads
         }
-        import torch
-
-        facts = {**facts_of_this_run(options.arch), "torch": str(torch.__version__)}
-        say(f"torch {facts['torch']} on {facts['gpu']}, commit {facts['commit']}")
-        library = reader.result()
-        left: list[str] = []
-        for workload in options.workloads:
-            if time.perf_counter() - start > options.limit:
-                left.append(workload.name)
-                continue
-            record = _measure(workload, builds[workload.name], library, facts, options, say)
-            if record is not None:
+        try:
+            watched.start()
+            for workload in options.workloads:
+                if time.perf_counter() - start > options.limit:
+                    say(f"time is up; {workload.name} is not begun")
+                    for future in builds[workload.name]:
+                        future.cancel()
+                    continue
+                done = tuple(future.result() for future in builds[workload.name])
+                library = None if options.ablate else reader.result()
+                record = watched.run(_job(workload, done, library, facts, options.peers))
+                for line in summary(record):
+                    say(line)
                 records = results.merged([records, {workload.name: record}])
                 write(records, options.output)
-            torch.cuda.empty_cache()
-        if left:
-            say(f"time is up; not begun: {','.join(left)}")
-            for _, future in (pair for name in left for pair in builds[name]):
-                future.cancel()
+        finally:
+            watched.end()
     return records
 
 
-def _measure(
+def _job(
     workload: Workload,
-    builds: Sequence[tuple[Variant, Future[Build]]],
-    library: Path,
+    builds: tuple[Build, ...],
+    library: Path | None,
     facts: dict[str, str],
-    options: Options,
-    say: _Say,
-) -> results.Record | None:
-    done = [(variant, future.result()) for variant, future in builds]
-    for variant, built in done:
-        if built.error is not None:
-            say(f"{workload.name} {variant.name}: {built.error}")
-    known = next((built.interface for _, built in done if built.interface is not None), None)
-    if known is None:
-        return None
-    tolerance = max(built.tolerance for _, built in done)
-    measurement = Measurement(workload, known.tensors, facts)
-    for variant, built in done:
-        measurement.add_ours(variant.name, built)
-    say(f"{workload.name}: {measurement.record.systems[OURS].status}")
-    if not options.ablate:
-        measurement.add_read_kernel(library)
-    for peer in peers_of(workload, options.peers):
-        measurement.add_peer(peer, tolerance)
-        _warn(workload, measurement.record.systems[peer.name], say)
-    measurement.time()
+    level: Level,
+) -> Job:
+    tolerance = max([TOLERANCE, *(built.tolerance for built in builds)])
+    peers = peers_of(workload, level)
+    return Job(workload, tensors_of(workload), builds, peers, library, tolerance, facts)
+
+
+def summary(record: Record) -> list[str]:
+    """What is not right of a record, a line each, and all times in one line."""
+    lines = [
+        f"{record.workload} {system.name}: {system.status}"
+        for system in record.systems.values()
+        if system.status != RIGHT
+    ]
     times = [
         f"{system.name} {number(system.microseconds)}"
-        for system in measurement.record.systems.values()
+        for system in record.systems.values()
         if system.microseconds is not None
     ]
-    say(f"{workload.name}: floor {number(measurement.record.floor)}, {', '.join(times)} µs")
-    return measurement.record
-
-
-class _Say:
-    """What prints a line of progress."""
-
-    def __call__(self, text: str) -> None: ...
-
-
-def _warn(workload: Workload, system: System, say: _Say) -> None:
-    if system.status != RIGHT:
-        say(f"{workload.name} {system.name}: {system.status}")
+    return [*lines, f"{record.workload}: floor {number(record.floor)}, {', '.join(times)} µs"]
 
 
 def write(records: Records, output: Path) -> None:

@@ -69,11 +69,15 @@ def prepared(call: Call, sets: int) -> Captured:
     return first if calls <= first.calls else capture(call, sets, calls)
 
 
-def interleaved(graphs: Sequence[Captured]) -> list[Samples]:
-    """Samples of each graph, in rounds: other work of the machine hits all of them."""
+def interleaved(graphs: Sequence[Captured], before: Callable[[int], None]) -> list[Samples]:
+    """Samples of each graph, in rounds: other work of the machine hits all of them.
+
+    ``before`` is called with the graph's number whenever one is about to run.
+    """
     values: list[list[float]] = [[] for _ in graphs]
     for _ in range(ROUNDS):
-        for graph, times in zip(graphs, values, strict=True):
+        for index, (graph, times) in enumerate(zip(graphs, values, strict=True)):
+            before(index)
             sample(graph)  # what ran before is not measured with it
             times += [sample(graph) for _ in range(SAMPLES_PER_ROUND)]
     return [Samples(tuple(times)) for times in values]

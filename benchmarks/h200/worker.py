@@ -1,0 +1,172 @@
+"""The process that owns the GPU, and the one that watches it.
+
+A kernel may hang, or leave CUDA in an error that nothing but a new process gets rid of.  So one
+process measures and says what it is about to do; the other, which never opens the GPU, ends it when
+a step takes too long or the process dies, blames the step, and starts another for the rest.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from benchmarks.h200.building import Build, TensorOf
+from benchmarks.h200.peers import Peer
+from benchmarks.h200.records import Record, System
+from benchmarks.h200.workloads import Workload
+
+OURS_SECONDS = 60.0
+"""How long checking and capturing one of our kernels may take, the first one's start included."""
+
+PEER_SECONDS = 300.0
+"""The same for a peer, compilation included."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that is to be measured of one workload."""
+
+    workload: Workload
+    tensors: tuple[TensorOf, ...]
+    builds: tuple[Build, ...]
+    peers: tuple[Peer, ...]
+    library: Path | None
+    """The kernel that only reads, if it is to be measured."""
+    tolerance: float
+    facts: dict[str, str]
+    failed: dict[str, System] = field(default_factory=dict[str, System])
+    """Systems that are not to be run again, and why."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What the measuring process is about to do."""
+
+    system: str
+    seconds: float
+
+
+Measure = Callable[[Job, Callable[[Step], None]], Record]
+"""Measures a job in the process that it is called in, and says each step first."""
+
+
+def measure(job: Job, begin: Callable[[Step], None]) -> Record:
+    """Measures one workload; raises where the GPU cannot be used any more."""
+    from benchmarks.h200.measure import Measurement
+
+    begin(Step("inputs", PEER_SECONDS))
+    measurement = Measurement(job.workload, job.tensors, job.facts)
+    for build in job.builds:
+        name = build.task.variant.name
+        if name in job.failed:
+            measurement.record.add(job.failed[name])
+            continue
+        begin(Step(name, OURS_SECONDS))
+        measurement.add_ours(name, build)
+    if job.library is not None:
+        begin(Step("read-k", OURS_SECONDS))
+        measurement.add_read_kernel(job.library)
+    for peer in job.peers:
+        if peer.name in job.failed:
+            measurement.record.add(job.failed[peer.name])
+            continue
+        begin(Step(peer.name, PEER_SECONDS))
+        measurement.add_peer(peer, job.tolerance)
+    measurement.time(lambda name: begin(Step(name, OURS_SECONDS)))
+    return measurement.record
+
+
+def _serve(connection: Connection, function: Measure) -> None:
+    """The measuring process: takes jobs until there are none."""
+    while True:
+        job: Job | None = connection.recv()
+        if job is None:
+            return
+        try:
+            connection.send(function(job, connection.send))
+        except Exception as error:  # said by the process that watches
+            lines = [*str(error).strip().splitlines(), ""]
+            connection.send(f"{type(error).__name__}: {lines[0]}"[:300])
+            connection.close()
+            # Without the interpreter's end, which would wait for a broken GPU.
+            os._exit(1)
+
+
+class Watched:
+    """A measuring process that is replaced when it fails."""
+
+    def __init__(self, say: Say, function: Measure = measure) -> None:
+        self._say = say
+        self._function = function
+        self._process: Any = None
+        self._connection: Connection | None = None
+
+    def start(self) -> None:
+        """Starts a process, if there is none."""
+        if self._process is not None:
+            return
+        context = multiprocessing.get_context("spawn")
+        self._connection, other = context.Pipe()
+        self._process = context.Process(target=_serve, args=(other, self._function), daemon=True)
+        self._process.start()
+        other.close()
+
+    def run(self, job: Job) -> Record:
+        """The record of a job; what breaks the process is in it with the reason, and no time."""
+        failed = dict(job.failed)
+        while True:
+            self.start()
+            outcome = self._attempt(Job(**{**vars(job), "failed": failed}))
+            if isinstance(outcome, Record):
+                return outcome
+            step, reason = outcome
+            self.end()
+            self._say(f"{job.workload.name} {step}: {reason}")
+            known = {build.task.variant.name for build in job.builds}
+            known |= {peer.name for peer in job.peers}
+            if step not in known or step in failed:
+                record = Record(job.workload.name, job.facts, 0, 0.0)
+                for name in known:
+                    record.add(failed.get(name, System(name, f"not measured: {step}: {reason}")))
+                return record
+            failed[step] = System(step, f"breaks the process: {reason}")
+
+    def _attempt(self, job: Job) -> Record | tuple[str, str]:
+        """The record, or the step that failed and how."""
+        assert self._connection is not None
+        step = Step("the start", PEER_SECONDS)
+        try:
+            self._connection.send(job)
+            while True:
+                if not self._connection.poll(step.seconds):
+                    return step.system, f"nothing happened for {step.seconds:.0f} s"
+                message = self._connection.recv()
+                if isinstance(message, Record):
+                    return message
+                if isinstance(message, str):
+                    return step.system, message
+                step = message
+        except (EOFError, OSError):
+            return step.system, "the process died"
+
+    def end(self) -> None:
+        """Ends the process."""
+        if self._process is None:
+            return
+        start = time.perf_counter()
+        self._process.kill()
+        self._process.join(30.0)
+        waited = time.perf_counter() - start
+        if waited > 5.0:
+            self._say(f"the measuring process took {waited:.0f} s to end")
+        if self._connection is not None:
+            self._connection.close()
+        self._process, self._connection = None, None

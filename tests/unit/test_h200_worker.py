@@ -1,0 +1,66 @@
+"""The process that measures is replaced when a kernel hangs or kills it, and the kernel is blamed."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from benchmarks.h200.building import Build, Task
+from benchmarks.h200.checking import RIGHT
+from benchmarks.h200.pipelines import Variant
+from benchmarks.h200.records import Record, System
+from benchmarks.h200.worker import Job, Step, Watched
+from benchmarks.h200.workloads import WORKLOADS
+
+
+def measure_by_name(job: Job, begin: Callable[[Step], None]) -> Record:
+    """Stands in for the GPU: what a variant is called is what happens to it."""
+    record = Record(job.workload.name, job.facts, 1, 1.0)
+    for build in job.builds:
+        name = build.task.variant.name
+        if name in job.failed:
+            record.add(job.failed[name])
+            continue
+        begin(Step(name, 1.0))
+        if name == "hangs":
+            time.sleep(600)
+        if name == "dies":
+            os._exit(139)
+        if name == "raises":
+            raise RuntimeError("CUDA error: an illegal memory access\nmore")
+        record.add(System(name, RIGHT, microseconds=2.0))
+    return record
+
+
+def job_of(*variants: str) -> Job:
+    workload = WORKLOADS["lora"]
+    builds = tuple(Build(Task(workload, Variant(name, "transpile"), "sm_90a")) for name in variants)
+    return Job(workload, (), builds, (), None, 1e-3, {"gpu": "GPU"})
+
+
+@pytest.fixture
+def watched() -> Iterator[Watched]:
+    process = Watched(print, measure_by_name)
+    yield process
+    process.end()
+
+
+def test_what_breaks_the_process_is_blamed_and_the_rest_measured(watched: Watched) -> None:
+    record = watched.run(job_of("good", "hangs", "dies", "raises", "last"))
+    status = {name: system.status for name, system in record.systems.items()}
+    assert status["good"] == status["last"] == RIGHT
+    assert status["hangs"] == "breaks the process: nothing happened for 1 s"
+    assert status["dies"] == "breaks the process: the process died"
+    assert status["raises"].endswith("RuntimeError: CUDA error: an illegal memory access")
+    assert [name for name, system in record.systems.items() if system.microseconds] == [
+        "good",
+        "last",
+    ]
+
+
+def test_one_process_measures_many_workloads(watched: Watched) -> None:
+    for _ in range(2):
+        assert watched.run(job_of("good")).systems["good"].microseconds == 2.0

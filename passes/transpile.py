@@ -15,6 +15,7 @@ from mugraph.passes.online_softmax import OnlineSoftmaxPass
 from mugraph.passes.plan_dtensor_memory import PlanDTensorMemoryPass
 from mugraph.passes.plan_stensor_memory import PlanSTensorMemoryPass
 from mugraph.passes.plan_swizzle import PlanSwizzlePass
+from mugraph.passes.promote_registers import PromoteRegistersPass
 from mugraph.passes.resolve_layout import (
     DEFAULT_COST_MODEL,
     DEFAULT_SOLVER,
@@ -38,6 +39,7 @@ def transpile_pipeline(
     solver: SolverName = DEFAULT_SOLVER,
     objective: str = Objective.BARRIERS_FIRST.value,
     pipeline: str = Pipeline.ASYNC_COPIES.value,
+    promote_registers: bool = False,
 ) -> tuple[ModulePass, ...]:
     """The passes of ``--transpile`` in order, for other pipelines to take parts of."""
     steps: tuple[ModulePass, ...] = (
@@ -49,6 +51,7 @@ def transpile_pipeline(
         ResolveLayoutPass(cost_model, arch, solver=solver),
         PlanDTensorMemoryPass(),
         ScheduleThreadblockPass(arch, objective, pipeline),
+        *((PromoteRegistersPass(arch, objective),) if promote_registers else ()),
         PlanSwizzlePass(),
         PlanSTensorMemoryPass(arch=arch),
     )
@@ -74,6 +77,7 @@ class TranspilePass(SequencePass):
     ``arch`` is the GPU: ``sm_80``, ``sm_90a`` or ``sm_100a``.  Print the result with ``-t cuda``.
     The last step, ``--check-hazards``, proves that the schedule has no races;
     ``check-hazards=false`` leaves it out.  ``online-softmax=true`` runs ``--online-softmax`` first.
+    ``promote-registers=true`` runs ``--promote-registers``.
     ``cost-model`` and ``solver`` are those of ``--resolve-layout``, ``objective`` and ``pipeline``
     those of ``--schedule-threadblock``.
     """
@@ -87,6 +91,7 @@ class TranspilePass(SequencePass):
     solver: SolverName = DEFAULT_SOLVER
     objective: str = Objective.BARRIERS_FIRST.value
     pipeline: str = Pipeline.ASYNC_COPIES.value
+    promote_registers: bool = False
 
     def passes(self) -> tuple[ModulePass, ...]:
         """The steps."""
@@ -98,4 +103,5 @@ class TranspilePass(SequencePass):
             solver=self.solver,
             objective=self.objective,
             pipeline=self.pipeline,
+            promote_registers=self.promote_registers,
         )

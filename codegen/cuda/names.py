@@ -27,7 +27,7 @@ _TAKEN = frozenset(
     input_tensors output_tensors stream smem thread it kn tb ops mugraph atoms half_t bfloat16_t
     float_e4m3_t float_e5m2_t int8_t int32_t Layout
     Shape Stride Int Swizzle ComposedLayout main errno unix linux
-    A B Target Source Source0 Source1 i0 i1 i2 i3 i4 i5 i6 i7
+    A B Target Tile Source Source0 Source1 Source2 i0 i1 i2 i3 i4 i5 i6 i7
     """.split()  # noqa: SIM905
 )
 """What generated code and its headers call things: types, macros, namespaces and variables."""

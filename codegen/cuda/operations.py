@@ -30,6 +30,7 @@ from mugraph.dialects.cute.atoms import PRODUCT_ATOMS, mma_atom
 from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.ragged import RaggedDim
+from mugraph.dialects.rows import LinearRows
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import (
@@ -177,11 +178,22 @@ def fragment_class(type_: sched.FragmentType) -> str:
         atom = atom_of(mma)
         warps_m, warps_n = mma.thr_layout[:2]
         return f"tb::MmaFragment<{warps_m}, {warps_n}, {shape[-2]}, {shape[-1]}, {atom}>"
+    if type_.rows is not None:
+        return rows_class(type_.rows)
     partition = type_.partition
     if partition is None:
         raise CodegenError(f"the CUDA target cannot hold {type_} in registers yet")
     layout = domain_layout(shape, partition.order)
     return f"tb::LinearFragment<{partition.threads}, {partition.vector}, {layout}>"
+
+
+def rows_class(rows: LinearRows) -> str:
+    """The class of the runtime that knows which thread holds which row."""
+    partition = rows.partition
+    return (
+        f"tb::LinearRows<{partition.threads}, {partition.vector}, {math.prod(rows.shape)}, "
+        f"{rows.extent}>"
+    )
 
 
 def domain_layout(shape: Sequence[int], order: Sequence[int]) -> str:
@@ -253,7 +265,10 @@ def partition_of(
     printer: KernelPrinter,
 ) -> LinearPartition:
     """Who does what of an operation; the headers count on every thread of the block."""
-    partition = op.partition.data
+    attribute = op.partition
+    if not isinstance(attribute, sched.LinearPartitionAttr):
+        raise CodegenError(f"{op_label(op)}: the CUDA target cannot deal out {attribute} yet")
+    partition = attribute.data
     if partition.threads != printer.threads:
         raise CodegenError(
             f"{op_label(op)} is dealt to {partition.threads} threads; the CUDA target deals to all "
@@ -274,6 +289,7 @@ def scope_of(op: Operation, iteration: str, ahead: int) -> str:
 def _(op: sched.CopyOp, printer: KernelPrinter) -> None:
     partition = partition_of(op, printer)
     shape = shape_of(op.source.type)
+    held = [isinstance(value.type, sched.FragmentType) for value in op.operands]
     iteration = printer.iteration
     if op.fixed_iteration is not None:
         iteration = str(op.fixed_iteration)
@@ -289,6 +305,16 @@ def _(op: sched.CopyOp, printer: KernelPrinter) -> None:
         dims, counts = ragged_arguments(op.ragged(), shape, partition, iteration or "0")
     writer = printer.writer
     writer.open(f"{scope}  {printer.describe(op)}")
+    if any(held):
+        tile = op.operands[held.index(False)]
+        writer.line(f"using Tile = {printer.layout(tile, shape, partition.order)};")
+        source, destination = (printer.pointer(value, iteration) for value in op.operands)
+        writer.line(
+            f"tb::HeldCopy<{partition.threads}, {partition.vector}, Tile{dims}>::"
+            f"{'store' if held[0] else 'load'}({destination}, {source}, thread{counts});"
+        )
+        writer.close()
+        return
     writer.line(f"using Source = {printer.layout(op.source, shape, partition.order)};")
     writer.line(f"using Target = {printer.layout(op.destination, shape, partition.order)};")
     writer.line(
@@ -331,6 +357,15 @@ def _(op: sched.MaskOp, printer: KernelPrinter) -> None:
     destination = printer.pointer(op.destination)
     in_registers = isinstance(op.destination.type, sched.FragmentType)
     writer.open(f"{{  {printer.describe(op)}")
+    if isinstance(op.source.type, sched.FragmentType):
+        source = held_operand(op.source, op, "Source", printer)
+        masked = (
+            f"tb::masked<{fp32_bits(op.constant)}, {partition.threads}, {partition.vector}{dims}>("
+            f"{source}, thread{counts})"
+        )
+        print_map(op, f"ops::Chain<>, {epilogue_type(epilogue)}", masked, printer)
+        writer.close()
+        return
     writer.line(f"using Source = {printer.layout(op.source, domain, partition.order)};")
     if in_registers:
         writer.line(f"using Target = {domain_layout(domain, partition.order)};")
@@ -354,8 +389,9 @@ def _(op: sched.FillOp, printer: KernelPrinter) -> None:
     name = printer.names.of(op.destination)
     writer = printer.writer
     if isinstance(op.destination.type, sched.FragmentType):
-        if value != 0.0:
-            raise CodegenError(f"{op_label(op)}: registers can be filled with 0.0 only")
+        if value != 0.0 or op.destination.type.rows is not None:
+            writer.line(f"tb::fill_values({name}, {fp32_literal(value)});  {printer.describe(op)}")
+            return
         fragment = fragment_class(op.destination.type)
         writer.line(f"{fragment}::clear({name});  {printer.describe(op)}")
         return
@@ -378,6 +414,9 @@ def _source_layouts(
 
 @print_operation.register
 def _(op: sched.ElementwiseOp, printer: KernelPrinter) -> None:
+    if any(isinstance(value.type, sched.FragmentType) for value in op.sources):
+        print_held_elementwise(op, printer)
+        return
     partition = partition_of(op, printer)
     domain = shape_of(op.destination.type)
     epilogue = epilogue_of(op)
@@ -406,6 +445,64 @@ def _(op: sched.ElementwiseOp, printer: KernelPrinter) -> None:
     writer.close()
 
 
+def print_held_elementwise(op: sched.ElementwiseOp, printer: KernelPrinter) -> None:
+    """An element-wise operator with operands in registers."""
+    epilogue = epilogue_of(op)
+    functions = f"{function_type(op.function.data)}, {epilogue_type(epilogue)}"
+    destination = printer.pointer(op.destination)
+    writer = printer.writer
+    if op.linear is None:
+        method = "accumulate_values" if epilogue.accumulates else "map_values"
+        sources = ", ".join(printer.names.of(source) for source in op.sources)
+        writer.line(f"tb::{method}<{functions}>({destination}, {sources});  {printer.describe(op)}")
+        return
+    writer.open(f"{{  {printer.describe(op)}")
+    sources = ", ".join(
+        held_operand(source, op, f"Source{index}", printer)
+        for index, source in enumerate(op.sources)
+    )
+    print_map(op, functions, sources, printer)
+    writer.close()
+
+
+def print_map(
+    op: sched.ElementwiseOp | sched.MaskOp, functions: str, sources: str, printer: KernelPrinter
+) -> None:
+    """The call of ``tb::Map`` into registers or memory."""
+    partition = partition_of(op, printer)
+    domain = shape_of(op.destination.type)
+    accumulates = epilogue_of(op).accumulates
+    writer = printer.writer
+    if isinstance(op.destination.type, sched.FragmentType):
+        method = "accumulate" if accumulates else "assign"
+    else:
+        writer.line(f"using Target = {printer.layout(op.destination, domain, partition.order)};")
+        method = "update<Target>" if accumulates else "store<Target>"
+    writer.line(
+        f"tb::Map<{functions}, {partition.threads}, {partition.vector}, {math.prod(domain)}>::"
+        f"{method}({printer.pointer(op.destination)}, thread, {sources});"
+    )
+
+
+def held_operand(
+    source: SSAValue, op: sched.ElementwiseOp | sched.MaskOp, name: str, printer: KernelPrinter
+) -> str:
+    """An operand of ``tb::Map``, in memory, in registers, or rows in registers."""
+    partition = partition_of(op, printer)
+    domain = shape_of(op.destination.type)
+    if not isinstance(source.type, sched.FragmentType):
+        printer.writer.line(f"using {name} = {printer.layout(source, domain, partition.order)};")
+        return (
+            f"tb::in_memory<{partition.threads}, {partition.vector}, {name}>("
+            f"{printer.pointer(source)}, thread)"
+        )
+    held = printer.names.of(source)
+    rows = source.type.rows
+    if rows is None:
+        return f"tb::in_registers<{partition.vector}>({held})"
+    return f"tb::in_rows<{partition.vector}, {rows.rounds}>({held})"
+
+
 @print_operation.register
 def _(op: sched.MoveOp, printer: KernelPrinter) -> None:
     partition = partition_of(op, printer)
@@ -422,19 +519,68 @@ def _(op: sched.MoveOp, printer: KernelPrinter) -> None:
     writer.close()
 
 
-@print_operation.register
-def _(op: sched.ReduceOp, printer: KernelPrinter) -> None:
-    partition = partition_of(op, printer)
-    source_strides = strides_of(resolved_layout_of(op.source))
-    results = shape_of(op.destination.type)
+def reduction_source(
+    op: sched.ReduceOp, source: SSAValue, results: Sequence[int], order: Sequence[int]
+) -> str:
+    """The layout of a reduction's source: what is reduced, and the results in order."""
+    source_strides = strides_of(resolved_layout_of(source))
     groups, dim = op.groups(), op.reduced_dim
     output_strides = list(source_strides)
     output_strides[dim] = groups.start_step * source_strides[dim]
-    source = layout_type(
-        (groups.count, tuple(results[d] for d in partition.order)),
-        (groups.step * source_strides[dim], tuple(output_strides[d] for d in partition.order)),
-        resolved_layout_of(op.source),
+    return layout_type(
+        (groups.count, tuple(results[d] for d in order)),
+        (groups.step * source_strides[dim], tuple(output_strides[d] for d in order)),
+        resolved_layout_of(source),
     )
+
+
+COMBINERS = {sched.Combiner.SUM: "ops::Add", sched.Combiner.MAX: "ops::Max"}
+
+
+def print_row_reduction(op: sched.ReduceOp, rows: LinearRows, printer: KernelPrinter) -> None:
+    """A reduction to the rows of a fragment, from registers or from memory."""
+    epilogue = epilogue_of(op)
+    names = [printer.names.of(value) for value in op.operands[1:]]
+    method = "track" if len(names) > 1 else "update" if epilogue.accumulates else "assign"
+    writer = printer.writer
+    writer.open(f"{{  {printer.describe(op)}")
+    source = printer.pointer(op.source)
+    if not isinstance(op.source.type, sched.FragmentType):
+        layout = reduction_source(op, op.source, rows.result_shape(), rows.partition.order)
+        writer.line(f"using Source = {layout};")
+        method += "_from<Source>"
+    writer.line(
+        f"tb::ReduceRows<{COMBINERS[op.combination]}, {epilogue_type(epilogue)}, "
+        f"{rows_class(rows)}>::{method}({', '.join([*names, source])}, thread);"
+    )
+    writer.close()
+
+
+@print_operation.register
+def _(op: sched.ReduceWarpsOp, printer: KernelPrinter) -> None:
+    rows = op.rows
+    if rows is None:
+        raise CodegenError(f"{op_label(op)}: the CUDA target cannot reduce {op.partition} yet")
+    writer = printer.writer
+    shape = shape_of(op.destination.type)
+    writer.open(f"{{  {printer.describe(op)}")
+    writer.line(f"using Target = {printer.layout(op.destination, shape, rows.partition.order)};")
+    writer.line(
+        f"tb::ReduceRows<{COMBINERS[op.combination]}, ops::Chain<>, {rows_class(rows)}>::"
+        f"write_parts<Target>({printer.pointer(op.destination)}, {printer.names.of(op.source)}, "
+        "thread);"
+    )
+    writer.close()
+
+
+@print_operation.register
+def _(op: sched.ReduceOp, printer: KernelPrinter) -> None:
+    if op.rows is not None:
+        print_row_reduction(op, op.rows, printer)
+        return
+    partition = partition_of(op, printer)
+    results = shape_of(op.destination.type)
+    source = reduction_source(op, op.source, results, partition.order)
     epilogue = epilogue_of(op)
     writer = printer.writer
     writer.open(f"{{  {printer.describe(op)}")
@@ -503,6 +649,17 @@ def _(op: sched.StoreOp, printer: KernelPrinter) -> None:
     writer = printer.writer
     writer.open(f"{{  {printer.describe(op)}")
     matrix = op.matrix()
+    if type_.rows is not None:
+        if epilogue.accumulates:
+            raise CodegenError(f"{op_label(op)}: rows cannot be added to a buffer")
+        layout = printer.layout(op.destination, type_.get_shape(), type_.rows.partition.order)
+        writer.line(f"using Target = {layout};")
+        writer.line(
+            f"tb::store_rows<{epilogue_type(epilogue)}, {rows_class(type_.rows)}, Target>("
+            f"{destination}, {source}, thread);"
+        )
+        writer.close()
+        return
     if matrix is not None:
         writer.line(f"using Target = {matrix_type(matrix)};")
         arguments = f"{epilogue_type(epilogue)}, Target"

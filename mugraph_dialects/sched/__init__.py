@@ -46,6 +46,7 @@ from mugraph.dialects.sched.kernel import (
 )
 from mugraph.dialects.sched.mask import MaskOp
 from mugraph.dialects.sched.move import MoveOp
+from mugraph.dialects.sched.reduce_warps import ReduceWarpsOp
 from mugraph.dialects.sched.structure import (
     AllocOp,
     EpilogueOp,
@@ -67,6 +68,7 @@ from mugraph.dialects.sched.types import (
     GlobalType,
     LinearPartitionAttr,
     SharedType,
+    SliceAttr,
     TensorMemoryType,
 )
 from mugraph.dialects.sched.warpgroup import WarpgroupMmaOp, WarpgroupWaitOp
@@ -91,6 +93,7 @@ Sched = Dialect(
         FillOp,
         ElementwiseOp,
         ReduceOp,
+        ReduceWarpsOp,
         MaskOp,
         MoveOp,
         MmaOp,
@@ -114,6 +117,7 @@ Sched = Dialect(
         FragmentType,
         ChannelType,
         LinearPartitionAttr,
+        SliceAttr,
         CombinerAttr,
         GroupingAttr,
     ],
@@ -158,10 +162,12 @@ __all__ = [
     "ProxyFenceOp",
     "PublishOp",
     "ReduceOp",
+    "ReduceWarpsOp",
     "ReleaseOp",
     "RoleOp",
     "Sched",
     "SharedType",
+    "SliceAttr",
     "StageReference",
     "StoreOp",
     "SumPartsOp",

@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.utils import EnumAttribute
-from xdsl.ir import SpacedOpaqueSyntaxAttribute, SSAValue
+from xdsl.ir import Attribute, SpacedOpaqueSyntaxAttribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
@@ -52,17 +52,26 @@ from mugraph.dialects.elementwise import (
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.partition import LinearPartition
+from mugraph.dialects.rows import LinearRows
 from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
 from mugraph.dialects.sched.compute_accesses import (
     elementwise_accesses,
     fill_accesses,
     mma_accesses,
     reduce_accesses,
+    row_accesses,
     store_accesses,
 )
 from mugraph.dialects.sched.mappings import matrix_layout, with_offset
 from mugraph.dialects.sched.structure import verify_partition
-from mugraph.dialects.sched.types import FragmentType, LinearPartitionAttr, SharedType
+from mugraph.dialects.sched.types import (
+    DealtBy,
+    Distribution,
+    FragmentType,
+    LinearPartitionAttr,
+    SharedType,
+    SliceAttr,
+)
 from mugraph.dialects.shapes import ShapeError, broadcast_shape, matmul_shape
 from mugraph.dialects.tb.compute import (
     Groups,
@@ -84,14 +93,52 @@ from mugraph.dialects.tensor_types import (
 )
 
 Destination = SharedType | FragmentType
+Source = SharedType | FragmentType
 
 
 def _epilogue_attribute(epilogue: Epilogue) -> EpilogueAttr | None:
     return EpilogueAttr(epilogue) if epilogue else None
 
 
+def _partition_attribute(partition: LinearPartition | Attribute) -> Attribute:
+    if isinstance(partition, LinearPartition):
+        return LinearPartitionAttr(partition)
+    return partition
+
+
 def _accumulated(op: IRDLOperation, destination: SSAValue) -> Sequence[SSAValue]:
     return [destination] if epilogue_of(op).accumulates else []
+
+
+def verify_distribution(op: IRDLOperation, partition: Attribute, destination: SSAValue) -> None:
+    """Raises ``VerifyException`` unless every fragment of an operator is held as it is dealt out.
+
+    A fragment may also hold the rows of the destination's partition, which are broadcast.
+    """
+    if isinstance(partition, LinearPartitionAttr):
+        verify_partition(op, partition.data, destination)
+    elif isinstance(partition, SliceAttr) and not all(
+        isinstance(value.type, FragmentType) for value in op.operands
+    ):
+        raise VerifyException(
+            f"{op_label(op)} is dealt out as {partition}, by which only fragments can be reached"
+        )
+    shape = shape_of(destination.type)
+    for value in op.operands:
+        type_ = value.type
+        if not isinstance(type_, FragmentType) or type_.layout == partition:
+            continue
+        held = type_.slice
+        if (
+            value is destination
+            or held is None
+            or held.parent != partition
+            or held.get_shape() != shape
+        ):
+            raise VerifyException(
+                f"{op_label(op)} is dealt out as {partition} but its fragment as "
+                f"{type_.layout}; they must agree"
+            )
 
 
 @irdl_op_definition
@@ -128,22 +175,23 @@ class ElementwiseOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBuff
     """Applies a scalar function element by element; an operand's extent of 1 is broadcast.
 
     ``sched.elementwise div %a, %b to %d by <128, vector 8, order [1, 0]> : ...``
+    Fragments are held as the operator is dealt out, or are the rows of it.
     """
 
     name = "sched.elementwise"
 
     function = prop_def(ScalarFunctionAttr)
-    sources = var_operand_def(SharedType)
+    sources = var_operand_def(Source)
     destination = operand_def(Destination)
     epilogue = opt_prop_def(EpilogueAttr)
-    partition = prop_def(LinearPartitionAttr)
+    partition = prop_def(Distribution)
 
     assembly_format = (
         "custom<NamedFunction>($function) $sources `to` $destination "
-        "custom<ThenEpilogue>($epilogue) `by` $partition attr-dict "
+        "custom<ThenEpilogue>($epilogue) `by` custom<DealtBy>($partition) attr-dict "
         "`:` type($sources) `to` type($destination)"
     )
-    custom_directives = (NamedFunction, ThenEpilogue)
+    custom_directives = (NamedFunction, ThenEpilogue, DealtBy)
 
     def __init__(
         self,
@@ -151,16 +199,22 @@ class ElementwiseOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBuff
         sources: Sequence[SSAValue],
         destination: SSAValue,
         epilogue: Epilogue,
-        partition: LinearPartition,
+        partition: LinearPartition | Attribute,
     ) -> None:
         super().__init__(
             operands=[sources, destination],
             properties={
                 "function": ScalarFunctionAttr(function),
                 "epilogue": _epilogue_attribute(epilogue),
-                "partition": LinearPartitionAttr(partition),
+                "partition": _partition_attribute(partition),
             },
         )
+
+    @property
+    def linear(self) -> LinearPartition | None:
+        """The linear partition by which it is dealt out, if it is one."""
+        attribute = self.partition
+        return attribute.data if isinstance(attribute, LinearPartitionAttr) else None
 
     def buffers_read(self) -> Sequence[SSAValue]:
         """The sources; the destination too where the epilogue accumulates."""
@@ -187,17 +241,13 @@ class ElementwiseOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBuff
                 f"{op_label(self)}: the destination has "
                 f"{dims(shape_of(self.destination.type))}, expected {dims(expected)}"
             )
-        verify_partition(self, self.partition.data, self.destination)
-        destination = self.destination.type
-        if isinstance(destination, FragmentType) and destination.layout != self.partition:
-            raise VerifyException(
-                f"{op_label(self)} is dealt out as {self.partition} but its fragment as "
-                f"{destination.layout}; they must agree"
-            )
+        verify_distribution(self, self.partition, self.destination)
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
         """Along the partition's first dimension, in its vectors."""
-        partition = self.partition.data
+        partition = self.linear
+        if partition is None:
+            return []
         return [
             SharedAccess(
                 value,
@@ -210,9 +260,9 @@ class ElementwiseOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBuff
 
     def thread_accesses(self) -> Sequence[ThreadAccess]:
         """The sources in order, then the destination, in vectors of the partition."""
-        return elementwise_accesses(
-            self, self.partition.data, accumulates=epilogue_of(self).accumulates
-        )
+        if self.linear is None:
+            return []
+        return elementwise_accesses(self, self.linear, accumulates=epilogue_of(self).accumulates)
 
 
 class Grouping(StrEnum):
@@ -254,26 +304,31 @@ class ReduceOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
     With ``combine max`` the result is the largest element, and ``accum`` keeps the larger of it and
     the destination.  ``difference`` is a second destination, of the same extents, for what the
     destination was less what it becomes, as stored; 0 where it was -infinity.
+
+    Results may be the rows of a fragment (``#sched.slice``), of which every lane then has its
+    rows' results.  The source is that fragment, whose lanes combine what they hold by shuffles, or
+    a buffer, of which every thread reduces by itself what belongs to its rows (``lanes 1``).
     """
 
     name = "sched.reduce"
 
-    source = operand_def(SharedType)
-    destination = operand_def(SharedType)
-    difference = opt_operand_def(SharedType)
+    source = operand_def(Source)
+    destination = operand_def(Destination)
+    difference = opt_operand_def(Destination)
     combiner = opt_prop_def(CombinerAttr)
     dim = prop_def(IntegerAttr.constr(type=i64))
     grouping = prop_def(GroupingAttr)
     lanes = prop_def(IntegerAttr.constr(type=i64))
-    partition = prop_def(LinearPartitionAttr)
+    partition = prop_def(Distribution)
     epilogue = opt_prop_def(EpilogueAttr)
 
     assembly_format = (
         "$source `to` $destination (`difference` $difference^)? custom<ThenEpilogue>($epilogue) "
-        "(`combine` $combiner^)? `dim` $dim $grouping `lanes` $lanes `by` $partition attr-dict "
+        "(`combine` $combiner^)? `dim` $dim $grouping `lanes` $lanes "
+        "`by` custom<DealtBy>($partition) attr-dict "
         "`:` type($source) `to` type($destination) (`,` type($difference)^)?"
     )
-    custom_directives = (ThenEpilogue,)
+    custom_directives = (ThenEpilogue, DealtBy)
 
     def __init__(
         self,
@@ -282,7 +337,7 @@ class ReduceOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
         dim: int,
         grouping: Grouping,
         lanes: int,
-        partition: LinearPartition,
+        partition: LinearPartition | Attribute,
         epilogue: Epilogue,
         combiner: Combiner = Combiner.SUM,
         difference: SSAValue | None = None,
@@ -294,7 +349,7 @@ class ReduceOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
                 "dim": IntegerAttr(dim, i64),
                 "grouping": GroupingAttr(grouping),
                 "lanes": IntegerAttr(lanes, i64),
-                "partition": LinearPartitionAttr(partition),
+                "partition": _partition_attribute(partition),
                 "epilogue": _epilogue_attribute(epilogue),
             },
         )
@@ -354,16 +409,71 @@ class ReduceOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
                 f"{op_label(self)}: {dims(source)} does not reduce to {dims(result)} along "
                 f"dimension {dim}"
             )
-        verify_partition(self, self.partition.data, self.destination)
         lanes = self.lane_count
+        if not isinstance(self.partition, LinearPartitionAttr):
+            self._verify_rows()
+        else:
+            verify_partition(self, self.partition.data, self.destination)
+            if any(isinstance(value.type, FragmentType) for value in self.operands):
+                raise VerifyException(
+                    f"{op_label(self)}: results in registers are dealt out as rows of a fragment; "
+                    "expected 'by #sched.slice<...>'"
+                )
         if lanes not in (1, 2, 4, 8, 16, 32):
             raise VerifyException(
                 f"{op_label(self)}: {lanes} lanes cannot share a sum; expected a power of two up "
                 "to 32"
             )
 
+    def _verify_rows(self) -> None:
+        """Checks a reduction whose results are the rows of a fragment."""
+        partition, source = self.partition, self.source.type
+        results = [self.destination, *([] if self.difference is None else [self.difference])]
+        for value in results:
+            if not isinstance(value.type, FragmentType) or value.type.layout != partition:
+                raise VerifyException(
+                    f"{op_label(self)} is dealt out as {partition}; {value_label(value)} must be a "
+                    "fragment that is held so"
+                )
+        if not isinstance(partition, SliceAttr) or partition.dim.data != self.reduced_dim:
+            raise VerifyException(
+                f"{op_label(self)}: {partition} does not deal out rows along dimension "
+                f"{self.reduced_dim}"
+            )
+        if self.grouping.data is not Grouping.CONTIGUOUS:
+            raise VerifyException(f"{op_label(self)}: a row of a fragment is contiguous")
+        if not isinstance(source, FragmentType):
+            if self.lane_count != 1:
+                raise VerifyException(
+                    f"{op_label(self)}: every thread reduces by itself what it reads from "
+                    "memory for the rows of a fragment; expected 'lanes 1'"
+                )
+            return
+        if source.layout != partition.parent or source.get_shape() != partition.get_shape():
+            raise VerifyException(
+                f"{op_label(self)}: the source is held as {source.layout}, the results are rows of "
+                f"{partition.parent}"
+            )
+        rows = self.rows
+        if rows is not None and (not rows.combines or rows.lanes != self.lane_count):
+            raise VerifyException(
+                f"{op_label(self)}: {rows.lanes} threads share a row, expected a power of two up "
+                f"to 32 and as many lanes, not {self.lane_count}; rows of whole warps are reduced "
+                "by 'sched.reduce_warps' first"
+            )
+
+    @property
+    def rows(self) -> LinearRows | None:
+        """The rows of a linear fragment that the results are, if they are."""
+        type_ = self.destination.type
+        return type_.rows if isinstance(type_, FragmentType) else None
+
     def shared_accesses(self) -> Sequence[SharedAccess]:
         """Lanes walk along the reduced dimension, groups of lanes along the results."""
+        if not isinstance(self.partition, LinearPartitionAttr):
+            if isinstance(self.source.type, FragmentType):
+                return []
+            return [SharedAccess(self.source, self.reduced_dim, self.groups().count)]
         accesses = reduction_accesses(
             self.source,
             self.destination,
@@ -377,6 +487,10 @@ class ReduceOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
 
     def thread_accesses(self) -> Sequence[ThreadAccess]:
         """The lanes' reads of the source, then lane 0's access to the sum and the difference."""
+        if not isinstance(self.partition, LinearPartitionAttr):
+            if self.rows is None or isinstance(self.source.type, FragmentType):
+                return []
+            return row_accesses(self, self.groups(), self.reduced_dim, self.rows)
         return reduce_accesses(
             self,
             self.groups(),
@@ -652,6 +766,8 @@ class StoreOp(_FromFragmentOp, HasSharedAccesses, HasThreadAccesses):
         if isinstance(source, FragmentType) and source.partition is not None:
             inner = source.partition.inner
             return [SharedAccess(self.destination, inner, source.partition.vector)]
+        if isinstance(source, FragmentType) and source.slice is not None:
+            return [SharedAccess(self.destination, source.slice.dim.data, 1)]
         return [matrix_access(self.destination)]
 
     def thread_accesses(self) -> Sequence[ThreadAccess]:

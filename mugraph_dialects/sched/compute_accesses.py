@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
 from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.dialects.partition import LinearPartition
+from mugraph.dialects.rows import LinearRows
 from mugraph.dialects.sched.accesses import (
     AccessError,
     AccessKind,
@@ -38,6 +39,11 @@ from mugraph.dialects.sched.operand_mappings import (
     element_stream,
     ldmatrix_streams,
     scalar_stream,
+)
+from mugraph.dialects.sched.row_mappings import (
+    fragment_rows_stream,
+    rows_source_stream,
+    warps_stream,
 )
 from mugraph.dialects.sched.structure import AllocOp
 from mugraph.dialects.sched.types import FragmentType, SharedType
@@ -88,11 +94,48 @@ def elementwise_accesses(
             op, source, AccessKind.READ, stage, partitioned_stream(op, source, partition, domain)
         )
         for source in range(last)
+        if isinstance(op.operands[source].type, SharedType)
     ]
     if isinstance(op.operands[last].type, SharedType):
         stream = partitioned_stream(op, last, partition, domain)
         accesses += destination_accesses(op, last, stage, stream, accumulates=accumulates)
     return accesses
+
+
+def reduction_of(
+    source: SSAValue,
+    results: Sequence[int],
+    groups: Groups,
+    dim: int,
+    partition: LinearPartition,
+    lanes: int,
+) -> ReduceSum:
+    """The reduction of a buffer, with its results in the order of the partition."""
+    layout = resolved_layout_of(source)
+    strides = list(strides_of(layout))
+    step = groups.step * strides[dim]
+    strides[dim] *= groups.start_step
+    order = partition.order
+    outputs = Layout(tuple(results[d] for d in order), tuple(strides[d] for d in order))
+    return ReduceSum(layout, Layout(groups.count, step), outputs, partition.threads, lanes)
+
+
+def row_accesses(op: Operation, groups: Groups, dim: int, rows: LinearRows) -> list[ThreadAccess]:
+    """Every thread's reads of all that belongs to the rows it holds."""
+    source = op.operands[0]
+    reduction = reduction_of(source, rows.result_shape(), groups, dim, rows.partition, 1)
+    block = enclosing_threads(op)
+    stream = rows_source_stream(reduction, rows, element_bytes_of(source.type), block=block)
+    return [plain_access(op, 0, AccessKind.READ, stage_reference(op), stream)]
+
+
+def warp_accesses(op: Operation, rows: LinearRows) -> list[ThreadAccess]:
+    """The writes of what each warp makes of its part of each row."""
+    target = op.operands[1]
+    shape, order = shape_of(target.type), rows.partition.order
+    layout = iteration_layout(resolved_layout_of(target), shape, shape, order)
+    stream = warps_stream(rows, layout, block=enclosing_threads(op))
+    return [plain_access(op, 1, AccessKind.WRITE, stage_reference(op), stream)]
 
 
 def reduce_accesses(
@@ -106,19 +149,8 @@ def reduce_accesses(
 ) -> list[ThreadAccess]:
     """All lanes' reads of the source, then lane 0's access to each sum, and to a difference."""
     source, destination, *differences = op.operands
-    results = shape_of(destination.type)
-    layout = resolved_layout_of(source)
-    strides = list(strides_of(layout))
-    step = groups.step * strides[dim]
-    strides[dim] *= groups.start_step
-    order = partition.order
-    reduction = ReduceSum(
-        layout,
-        Layout(groups.count, step),
-        Layout(tuple(results[d] for d in order), tuple(strides[d] for d in order)),
-        partition.threads,
-        lanes,
-    )
+    results, order = shape_of(destination.type), partition.order
+    reduction = reduction_of(source, results, groups, dim, partition, lanes)
     block = enclosing_threads(op)
     stage = stage_reference(op)
     reads = reduce_source_stream(reduction, element_bytes_of(source.type), block=block)
@@ -200,7 +232,12 @@ def store_accesses(
         raise VerifyException(f"{op_label(op)}: its source is not a fragment")
     stage = stage_reference(op)
     shape = fragment.get_shape()
-    if fragment.partition is not None or matrix is None:
+    rows = fragment.rows
+    if rows is not None:
+        order = rows.partition.order
+        layout = iteration_layout(resolved_layout_of(op.operands[1]), shape, shape, order)
+        stream = fragment_rows_stream(rows, layout, block=enclosing_threads(op))
+    elif fragment.partition is not None or matrix is None:
         if fragment.partition is None:
             raise AccessError(f"{op_label(op)}: its source is not dealt out to threads")
         stream = partitioned_stream(op, 1, fragment.partition, shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, Float32Type, FloatAttr, f32
@@ -10,19 +11,17 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, opt_prop_d
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import ThenEpilogue
+from mugraph.dialects.cute import Layout
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.ragged import RaggedAttr, RaggedDim, ragged_error
-from mugraph.dialects.sched.accesses import (
-    AccessError,
-    HasThreadAccesses,
-    Predicate,
-    ThreadAccess,
-    partitioned_predicate,
-)
+from mugraph.dialects.sched.accesses import HasThreadAccesses, Predicate, ThreadAccess
+from mugraph.dialects.sched.compute import verify_distribution
 from mugraph.dialects.sched.compute_accesses import elementwise_accesses
-from mugraph.dialects.sched.structure import enclosing_kernel, verify_partition
+from mugraph.dialects.sched.kernel import enclosing_threads
+from mugraph.dialects.sched.mappings import vector_coordinates
+from mugraph.dialects.sched.structure import enclosing_kernel
 from mugraph.dialects.sched.types import FragmentType, LinearPartitionAttr, SharedType
 from mugraph.dialects.tb.compute import epilogue_of
 from mugraph.dialects.tensor_types import dims, op_label, shape_of
@@ -38,7 +37,7 @@ class MaskOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
 
     name = "sched.mask"
 
-    source = operand_def(SharedType)
+    source = operand_def(SharedType | FragmentType)
     destination = operand_def(SharedType | FragmentType)
     value = prop_def(FloatAttr[Float32Type])
     outside = prop_def(ArrayAttr[RaggedAttr])
@@ -98,16 +97,10 @@ class MaskOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
                 f"{op_label(self)}: source has {dims(shape)}, destination "
                 f"{dims(shape_of(self.destination.type))}"
             )
-        verify_partition(self, self.partition.data, self.destination)
         error = ragged_error(self.ragged, shape, enclosing_kernel(self).grid_dim)
         if error is not None:
             raise VerifyException(f"{op_label(self)} {error}")
-        destination = self.destination.type
-        if isinstance(destination, FragmentType) and destination.layout != self.partition:
-            raise VerifyException(
-                f"{op_label(self)} is dealt out as {self.partition} but its fragment as "
-                f"{destination.layout}; they must agree"
-            )
+        verify_distribution(self, self.partition, self.destination)
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
         """Along the partition's first dimension, in its vectors."""
@@ -125,11 +118,29 @@ class MaskOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
         )
 
     def predicate(self) -> Predicate:
-        """Which elements of the reads of the source exist."""
-        predicate = partitioned_predicate(self, 0, self.partition.data, self.ragged)
-        if predicate is None:
-            raise AccessError(f"{op_label(self)} names no dimension that is ragged")
-        return predicate
+        """Which elements of each thread's vectors exist, whatever the memory they come from."""
+        partition, ragged = self.partition.data, self.ragged
+        shape = shape_of(self.source.type)
+        domain = tuple(shape[dim] for dim in partition.order)
+        strides = tuple(math.prod(domain[:place]) for place in range(len(domain)))
+        dims_looked_at = [entry.dim for entry in ragged]
+        places = [partition.order.index(dim) for dim in dims_looked_at]
+        return Predicate(
+            tuple(ragged),
+            tuple(strides[place] for place in places),
+            tuple(
+                vector_coordinates(
+                    Layout(domain, strides),
+                    partition.threads,
+                    partition.vector,
+                    1,
+                    place,
+                    block=enclosing_threads(self),
+                )
+                for place in places
+            ),
+            dims_looked_at.index(partition.inner) if partition.inner in dims_looked_at else -1,
+        )
 
 
 __all__ = ["MaskOp"]

@@ -38,6 +38,7 @@ from mugraph.dialects.sched.structure import (
     verify_partition,
 )
 from mugraph.dialects.sched.types import (
+    FragmentType,
     GlobalType,
     LinearPartitionAttr,
     SharedType,
@@ -54,7 +55,7 @@ from mugraph.dialects.tensor_types import (
 
 @irdl_op_definition
 class CopyOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
-    """Copies a tile between device memory and shared memory.
+    """Copies a tile between device memory and shared memory, or registers.
 
     ``by`` says which thread moves what.  ``async`` uses ``cp.async``: the data may be read only
     after a ``sched.wait`` that covers the copy's group, and by other threads only after a barrier.
@@ -62,12 +63,14 @@ class CopyOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
     past the last iteration; in the prologue, ``iteration n`` names the iteration.  ``within [0]``
     leaves out the elements that do not exist along dimension 0 of a ragged tile: nothing of device
     memory is touched in their place, and zeros are written to shared memory.
+
+    A fragment is held as the copy is dealt out; an asynchronous copy has none.
     """
 
     name = "sched.copy"
 
-    source = operand_def(GlobalType | SharedType)
-    destination = operand_def(GlobalType | SharedType)
+    source = operand_def(GlobalType | SharedType | FragmentType)
+    destination = operand_def(GlobalType | SharedType | FragmentType)
     partition = prop_def(LinearPartitionAttr)
     asynchronous = opt_prop_def(UnitAttr)
     ahead = opt_prop_def(IntegerAttr.constr(type=i64))
@@ -164,9 +167,20 @@ class CopyOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
                 f"{op_label(self)} moves data between device memory and shared memory; its "
                 "operands are in the same space"
             )
+        for value in self.operands:
+            if isinstance(value.type, FragmentType) and value.type.layout != self.partition:
+                raise VerifyException(
+                    f"{op_label(self)} is dealt out as {self.partition} but its fragment as "
+                    f"{value.type.layout}; they must agree"
+                )
         verify_partition(self, self.partition.data, self.destination)
         self._verify_within()
-        width = self.partition.data.vector * element_bytes_of(self.destination.type)
+        sizes = [
+            element_bytes_of(value.type)
+            for value in self.operands
+            if not isinstance(value.type, FragmentType)
+        ]
+        width = self.partition.data.vector * sizes[-1]
         if width > VECTOR_BYTES:
             raise VerifyException(
                 f"{op_label(self)}: {width} bytes exceed a thread's widest access"
@@ -228,9 +242,14 @@ class CopyOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
         ragged = self.ragged()
         loads = isinstance(self.source.type, GlobalType)
         # The side in shared memory is touched whole: a load writes zeros, a store reads in vain.
+        sides = [
+            (0, AccessKind.READ, ragged if loads else ()),
+            (1, AccessKind.WRITE, () if loads else ragged),
+        ]
         return [
-            access(self, 0, AccessKind.READ, stage, partition, domain, ragged if loads else ()),
-            access(self, 1, AccessKind.WRITE, stage, partition, domain, () if loads else ragged),
+            access(self, operand, kind, stage, partition, domain, existing)
+            for operand, kind, existing in sides
+            if not isinstance(self.operands[operand].type, FragmentType)
         ]
 
 

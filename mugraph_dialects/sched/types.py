@@ -9,8 +9,15 @@ from typing import Self
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr
 from xdsl.ir import Attribute, Data, ParametrizedAttribute, SSAValue, TypeAttribute
-from xdsl.irdl import irdl_attr_definition
-from xdsl.parser import AttrParser
+from xdsl.irdl import IRDLOperation, irdl_attr_definition
+from xdsl.irdl.declarative_assembly_format import (
+    AttributeVariable,
+    CustomDirective,
+    ParsingState,
+    PrintingState,
+    irdl_custom_directive,
+)
+from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
@@ -23,6 +30,7 @@ from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.attributes import LayoutAttr, TiledMmaAttr
 from mugraph.dialects.element_types import verify_element_type
 from mugraph.dialects.partition import LinearPartition
+from mugraph.dialects.rows import LinearRows
 from mugraph.dialects.tensor_types import dims, verify_layout_fits, verify_no_broadcast
 
 
@@ -59,6 +67,70 @@ class LinearPartitionAttr(Data[LinearPartition]):
             printer.print_string(
                 f"{partition.threads}, vector {partition.vector}, order {list(partition.order)}"
             )
+
+
+@irdl_attr_definition
+class SliceAttr(ParametrizedAttribute):
+    """Who holds what of a reduced tensor: ``#sched.slice<1x4096 dim 1 of #sched.linear<...>>``.
+
+    Of a tensor of the given extents, dealt out as ``parent`` says, every thread that holds an
+    element of a row along ``dim`` holds the row's value.
+    """
+
+    name = "sched.slice"
+
+    shape: ArrayAttr[IntAttr]
+    dim: IntAttr
+    parent: Attribute
+
+    @classmethod
+    def of(cls, shape: Sequence[int], dim: int, parent: Attribute) -> SliceAttr:
+        """The slice of a tensor of these extents that ``parent`` deals out."""
+        return cls(ArrayAttr([IntAttr(extent) for extent in shape]), IntAttr(dim), parent)
+
+    def get_shape(self) -> tuple[int, ...]:
+        """The extents of the tensor that is reduced."""
+        return tuple(extent.data for extent in self.shape.data)
+
+    def linear_rows(self, results: int) -> LinearRows | None:
+        """The rows, ``results`` along the dimension; ``None`` unless the parent is linear.
+
+        Raises ``ValueError`` where they are not shared out evenly.
+        """
+        if not isinstance(self.parent, LinearPartitionAttr):
+            return None
+        return LinearRows(self.parent.data, self.get_shape(), self.dim.data, results)
+
+    def verify(self) -> None:
+        """Checks the dimension and the parent."""
+        shape = self.get_shape()
+        if not 0 <= self.dim.data < len(shape) or any(extent < 1 for extent in shape):
+            raise VerifyException(
+                f"#{self.name}: dimension {self.dim.data} is not one of {len(shape)} of extents "
+                "of at least 1"
+            )
+        if not isinstance(self.parent, LinearPartitionAttr | TiledMmaAttr):
+            raise VerifyException(
+                f"#{self.name}: {self.parent} does not say which thread holds which value"
+            )
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        """Parses the part in angle brackets."""
+        with parser.in_angle_brackets():
+            shape = parser.parse_dimension_list()
+            parser.parse_keyword("dim")
+            dim = parser.parse_integer()
+            parser.parse_keyword("of")
+            parent = parser.parse_attribute()
+        return ArrayAttr([IntAttr(extent) for extent in shape]), IntAttr(dim), parent
+
+    def print_parameters(self, printer: Printer) -> None:
+        """Prints the part in angle brackets."""
+        with printer.in_angle_brackets():
+            printer.print_dimension_list(self.get_shape())
+            printer.print_string(f" dim {self.dim.data} of ")
+            printer.print_attribute(self.parent)
 
 
 class BufferType(ParametrizedAttribute, TypeAttribute, ABC):
@@ -159,7 +231,8 @@ class FragmentType(BufferType):
 
     - ``#cute.tiled_mma<...>``: the accumulator of a tensor-core product.  With P warps along k it
       is P partial sums, ``P x rows x columns``: warps at place p along k hold part p.
-    - ``#sched.linear<...>``: the accumulator of an element-wise operation.
+    - ``#sched.linear<...>``: what element-wise operations compute.
+    - ``#sched.slice<...>``: one value a row of one of these, in every thread that has part of it.
     """
 
     name = "sched.fragment"
@@ -179,9 +252,25 @@ class FragmentType(BufferType):
         """How many partial sums of a product there are: its warps along k."""
         return 1 if self.tiled_mma is None else self.tiled_mma.thr_layout[2]
 
+    @property
+    def slice(self) -> SliceAttr | None:
+        """What it is a slice of, if it is one."""
+        return self.layout if isinstance(self.layout, SliceAttr) else None
+
+    @property
+    def rows(self) -> LinearRows | None:
+        """The rows of a linear partition whose values it holds, if it does."""
+        layout = self.layout
+        if not isinstance(layout, SliceAttr):
+            return None
+        return layout.linear_rows(self.get_shape()[layout.dim.data])
+
     def values_per_thread(self) -> int:
         """How many values each thread holds, those of partly filled tiles included."""
         shape = self.get_shape()
+        rows = self.rows
+        if rows is not None:
+            return rows.values
         if self.partition is not None:
             return self.partition.values_per_thread(shape)
         if self.tiled_mma is None:
@@ -189,12 +278,14 @@ class FragmentType(BufferType):
         return accumulators_per_thread(self.tiled_mma, shape[-2], shape[-1])
 
     def _verify_layout(self) -> None:
-        if not isinstance(self.layout, LinearPartitionAttr | TiledMmaAttr):
+        if not isinstance(self.layout, LinearPartitionAttr | TiledMmaAttr | SliceAttr):
             raise VerifyException(
                 f"!{self.name}: {self.layout} does not say which thread holds which value; "
-                "expected #cute.tiled_mma<...> or #sched.linear<...>"
+                "expected #cute.tiled_mma<...>, #sched.linear<...> or #sched.slice<...>"
             )
         rank = len(self.get_shape())
+        if isinstance(self.layout, SliceAttr):
+            self._verify_slice(self.layout)
         if isinstance(self.layout, LinearPartitionAttr) and len(self.layout.data.order) != rank:
             raise VerifyException(
                 f"!{self.name}: the partition orders {len(self.layout.data.order)} dimensions, "
@@ -207,6 +298,23 @@ class FragmentType(BufferType):
                 f"{dims(self.get_shape())}"
             )
 
+    def _verify_slice(self, layout: SliceAttr) -> None:
+        whole, shape = layout.get_shape(), self.get_shape()
+        dim = layout.dim.data
+        fits = len(whole) == len(shape) and all(
+            one == other
+            for at, (one, other) in enumerate(zip(whole, shape, strict=True))
+            if at != dim
+        )
+        if not fits or whole[dim] % shape[dim]:
+            raise VerifyException(
+                f"!{self.name}: {dims(shape)} is not {dims(whole)} reduced along dimension {dim}"
+            )
+        try:
+            layout.linear_rows(shape[dim])
+        except ValueError as error:
+            raise VerifyException(f"!{self.name}: {error}") from error
+
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         """Parses ``<16x64xf32, #cute.tiled_mma<...>>``."""
@@ -216,3 +324,30 @@ class FragmentType(BufferType):
 def crosses_device_memory(source: SSAValue, destination: SSAValue) -> bool:
     """Whether exactly one of the two buffers is in device memory."""
     return isinstance(source.type, GlobalType) != isinstance(destination.type, GlobalType)
+
+
+Distribution = LinearPartitionAttr | TiledMmaAttr | SliceAttr
+"""Who computes what of an element-wise operator, or holds what of a fragment."""
+
+
+@irdl_custom_directive
+class DealtBy(CustomDirective):
+    """``<128, vector 8, order [1, 0]>`` for a linear partition, other attributes in full."""
+
+    partition: AttributeVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        """Parses the attribute."""
+        attribute = parser.parse_optional_attribute()
+        if attribute is None:
+            attribute = LinearPartitionAttr(LinearPartitionAttr.parse_parameter(parser))
+        self.partition.set(state, attribute)
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        """Prints the attribute."""
+        attribute = self.partition.get(op)
+        state.print_whitespace(printer)
+        if isinstance(attribute, LinearPartitionAttr):
+            attribute.print_parameter(printer)
+        elif attribute is not None:
+            printer.print_attribute(attribute)

@@ -101,8 +101,12 @@ def _working_set(op: Operation) -> int:
         return 0 if tiles is None else tiles.operands
     if isinstance(op, ElementwiseOp | MaskOp):
         sources = op.sources if isinstance(op, ElementwiseOp) else [op.source]
-        sizes = [element_bytes_of(source.type) for source in sources]
-        return vector_registers(op.partition.data.vector, sizes)
+        partition = op.linear if isinstance(op, ElementwiseOp) else op.partition.data
+        if partition is None:
+            return 0
+        in_memory = [source for source in sources if not isinstance(source.type, FragmentType)]
+        sizes = [element_bytes_of(source.type) for source in in_memory]
+        return vector_registers(partition.vector, sizes)
     return 0
 
 

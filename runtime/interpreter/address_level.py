@@ -25,19 +25,25 @@ from xdsl.interpreter import (
 
 from mugraph.dialects import sched
 from mugraph.dialects.elementwise import Epilogue
+from mugraph.dialects.rows import WARP, LinearRows
 from mugraph.dialects.sched.mappings import IntArray
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
     op_label,
+    shape_of,
 )
 from mugraph.runtime.interpreter.address_plans import (
     AccessPlan,
     ComputePlan,
     CopyPlan,
+    ElementwisePlan,
+    HeldOperand,
     Plans,
     ReducePlan,
     Threads,
+    held_by,
+    rows_held_by,
 )
 from mugraph.runtime.interpreter.arithmetic import Array, convert, is_whole, round_to_tf32
 from mugraph.runtime.interpreter.errors import ExecutionError
@@ -261,6 +267,9 @@ class AddressFunctions(InterpreterFunctions):
         self, interpreter: Interpreter, op: sched.CopyOp, args: PythonValues
     ) -> PythonValues:
         """Moves the tile of the iteration that the copy means, or notes it as in flight."""
+        if any(isinstance(value.type, sched.FragmentType) for value in op.operands):
+            self._copy_registers(op, args)
+            return ()
         plan = self.plans.of(op, CopyPlan.build)
         stage = plan.destination.access.stage
         if not stage.happens_at(self.frame.iteration, self.frame.iterations):
@@ -272,6 +281,20 @@ class AddressFunctions(InterpreterFunctions):
         else:
             self.write(plan.destination, destination, values)
         return ()
+
+    def _copy_registers(self, op: sched.CopyOp, args: PythonValues) -> None:
+        """Moves the tile of an iteration to registers, or registers to it."""
+        values = op.partition.data.values_per_thread(shape_of(op.source.type))
+        plan = self.plans.of(op, lambda op: ComputePlan.build(op, values))
+        if isinstance(op.destination.type, sched.FragmentType):
+            (source,) = plan.sources
+            if source.access.stage.happens_at(self.frame.iteration, self.frame.iterations):
+                args[1][:, :, self.frame.threads] = self.load(source, args[0])
+            return
+        assert plan.destination is not None
+        stage = plan.destination.access.stage
+        if stage.happens_at(self.frame.iteration, self.frame.iterations):
+            self.write(plan.destination, args[1], args[0][:, :, self.frame.threads])
 
     def _issue(self, plan: AccessPlan, where: Place, values: Array) -> None:
         """Notes a copy as in flight; until it lands, its destination is poison."""
@@ -320,25 +343,30 @@ class AddressFunctions(InterpreterFunctions):
         self, interpreter: Interpreter, op: sched.ElementwiseOp, args: PythonValues
     ) -> PythonValues:
         """The scalar function of each element."""
-        plan = self.plans.of(op, ComputePlan.of_elementwise)
-        *buffers, destination = args
-        sources = [
-            self.load(source, buffer) for source, buffer in zip(plan.sources, buffers, strict=True)
-        ]
-        value = apply_function(op.function.data, *sources)
-        self._finish_elements(plan, destination, value, epilogue_of(op))
+        plan = self.plans.of(op, ElementwisePlan.build)
+        value = apply_function(op.function.data, *self._sources(plan, args[:-1]))
+        self._finish_elements(plan, args[-1], value, epilogue_of(op))
         return ()
+
+    def _sources(self, plan: ElementwisePlan, args: PythonValues) -> list[Array]:
+        """What an element-wise operator reads, from memory or from registers."""
+        return [
+            source.of_registers(arg[:, :, self.frame.threads])
+            if isinstance(source, HeldOperand)
+            else self.load(source, arg)
+            for source, arg in zip(plan.sources, args, strict=True)
+        ]
 
     @impl(sched.MaskOp)
     def run_mask(
         self, interpreter: Interpreter, op: sched.MaskOp, args: PythonValues
     ) -> PythonValues:
         """The source, with the constant where elements do not exist."""
-        plan = self.plans.of(op, ComputePlan.of_elementwise)
-        (source,) = plan.sources
-        value = self.load(source, args[0]).copy()
+        plan = self.plans.of(op, ElementwisePlan.build)
+        (value,) = self._sources(plan, args[:1])
+        value = value.copy()
         predicate = op.predicate()
-        width = source.access.width
+        width = op.partition.data.vector
         for index, block in enumerate(self.frame.blocks):
             existing = predicate.existing(tuple(block), self.frame.iteration)
             counts = predicate.counts(existing, width)
@@ -349,17 +377,16 @@ class AddressFunctions(InterpreterFunctions):
         return ()
 
     def _finish_elements(
-        self, plan: ComputePlan, destination: Any, value: Array, epilogue: Epilogue
+        self, plan: ElementwisePlan, destination: Any, value: Array, epilogue: Epilogue
     ) -> None:
         """As :meth:`finish` for a buffer; adds to registers, or overwrites them."""
         if plan.destination is not None:
             self.finish(plan.destination, destination, value, epilogue)
             return
         value = apply_chain(epilogue.functions, value)
-        active = plan.sources[0].of(self.frame.threads).active
-        if active is not None:
-            # Threads without an element leave their registers as they are.
-            value[:, ~active] = 0
+        active = plan.active[:, self.frame.threads]
+        # Threads without an element leave their registers as they are.
+        value = np.where(active, value, 0)
         registers = destination[:, :, self.frame.threads]
         if not epilogue.accumulates:
             registers[...] = 0
@@ -380,6 +407,9 @@ class AddressFunctions(InterpreterFunctions):
         self, interpreter: Interpreter, op: sched.ReduceOp, args: PythonValues
     ) -> PythonValues:
         """Sums of groups or their largest elements, in the order of the header library."""
+        if op.rows is not None:
+            self._reduce_rows(op, op.rows, args)
+            return ()
         plan = self.plans.of(op, ReducePlan.build)
         values = self.load(plan.source, args[0])
         active = plan.source.of(self.frame.threads).active
@@ -405,6 +435,62 @@ class AddressFunctions(InterpreterFunctions):
         if plan.difference is not None:
             change = fall(earlier, self.load(plan.destination, args[1]))
             self.write(plan.difference, args[2], change)
+        return ()
+
+    def _of_threads(
+        self, op: sched.ReduceOp | sched.ReduceWarpsOp, rows: LinearRows, registers: Array
+    ) -> Array:
+        """What each running thread makes of its elements of each row, [blocks, rows, threads]."""
+        combine, identity = COMBINERS[op.combination]
+        held = registers[:, :, self.frame.threads]
+        active = held_by(rows.partition, rows.shape, sched.enclosing_threads(op))
+        held = np.where(active[:, self.frame.threads], held, identity).astype(held.dtype)
+        blocks, _, threads = held.shape
+        vectors = held.reshape(blocks, rows.values, rows.rounds, rows.partition.vector, threads)
+        parts = halved(vectors, combine)
+        totals = parts[:, :, 0]
+        for step in range(1, rows.rounds):
+            totals = combine(totals, parts[:, :, step])
+        return totals
+
+    def _reduce_rows(self, op: sched.ReduceOp, rows: LinearRows, args: PythonValues) -> None:
+        """Rows of a fragment: by shuffles, or every thread of what it reads from memory."""
+        threads = self.frame.threads
+        combine, identity = COMBINERS[op.combination]
+        if isinstance(op.source.type, sched.FragmentType):
+            totals = combine_lanes(
+                self._of_threads(op, rows, args[0]), op.lane_count, op.combination
+            )
+        else:
+            (source,) = self.plans.of(op, ComputePlan.build).sources
+            read = self.load(source, args[0])
+            shape = (read.shape[0], rows.values, -1, source.access.width, read.shape[2])
+            steps = read.reshape(shape)
+            vectors = steps[:, :, 0]
+            for step in range(1, steps.shape[2]):
+                vectors = combine(vectors, steps[:, :, step])
+            totals = halved(vectors, combine)
+            held = rows_held_by(rows, sched.enclosing_threads(op))
+            totals = np.where(held[:, threads], totals, identity)
+        epilogue = epilogue_of(op)
+        value = apply_chain(epilogue.functions, totals)
+        registers = args[1][:, :, threads]
+        earlier = registers.copy()
+        registers[...] = combine(earlier, value) if epilogue.accumulates else value
+        if op.difference is not None:
+            args[2][:, :, threads] = fall(earlier, registers)
+
+    @impl(sched.ReduceWarpsOp)
+    def run_reduce_warps(
+        self, interpreter: Interpreter, op: sched.ReduceWarpsOp, args: PythonValues
+    ) -> PythonValues:
+        """What each warp makes of its part of each row."""
+        plan = self.plans.of(op, ComputePlan.build).destination
+        rows = op.rows
+        if rows is None or plan is None:
+            raise ExecutionError(f"{op_label(op)}: the warps of {op.partition} are not modelled")
+        totals = combine_lanes(self._of_threads(op, rows, args[0]), WARP, op.combination)
+        self.write(plan, args[1], totals)
         return ()
 
     def _operand(
@@ -500,6 +586,14 @@ COMBINERS: dict[sched.Combiner, tuple[Callable[[Array, Array], Array], float]] =
     sched.Combiner.MAX: (np.maximum, -np.inf),
 }
 """What makes one number of two, and what changes none."""
+
+
+def halved(vectors: Array, combine: Callable[[Array, Array], Array]) -> Array:
+    """The halves of vectors, [..., vector, threads], combined until one number of each is left."""
+    while vectors.shape[-2] > 1:
+        half = vectors.shape[-2] // 2
+        vectors = combine(vectors[..., :half, :], vectors[..., half:, :])
+    return vectors[..., 0, :]
 
 
 def combine_lanes(

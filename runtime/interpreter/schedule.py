@@ -29,6 +29,7 @@ from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.elementwise import Epilogue
 from mugraph.dialects.maps import AXES, Bound
+from mugraph.dialects.rows import WARP
 from mugraph.dialects.tb import NOT_SPLIT, epilogue_of
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
 from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array
@@ -292,6 +293,26 @@ class ScheduleFunctions(InterpreterFunctions):
         if op.difference is not None and earlier is not None:
             change = fall(earlier, self.read(op.destination, args[1]))
             self.write(op.difference, args[2], change)
+        return ()
+
+    @impl(sched.ReduceWarpsOp)
+    def run_reduce_warps(
+        self, interpreter: Interpreter, op: sched.ReduceWarpsOp, args: PythonValues
+    ) -> PythonValues:
+        """Sums, or the largest elements, of what each warp holds of each row."""
+        rows = op.rows
+        if rows is None:
+            raise ExecutionError(f"{op_label(op)}: the warps of {op.partition} are not modelled")
+        value = self.read(op.source, args[0])
+        axis = GRID_AXES + rows.dim
+        # A row is rounds of vectors of the warps' lanes, in this order.
+        of_warp = rows.partition.vector * WARP
+        split = (*value.shape[:axis], rows.results, rows.rounds, rows.warps, of_warp)
+        parts = value.reshape(*split, *value.shape[axis + 1 :])
+        combine = np.add if op.combination is sched.Combiner.SUM else np.maximum
+        parts = combine.reduce(combine.reduce(parts, axis + 3), axis + 1)
+        merged = (*value.shape[:axis], rows.results * rows.warps, *value.shape[axis + 1 :])
+        self.write(op.destination, args[1], parts.reshape(merged))
         return ()
 
     @impl(sched.MoveOp)

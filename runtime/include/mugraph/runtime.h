@@ -34,6 +34,8 @@
 #include "tb/mma_fragment.h"
 #include "tb/quad_store.h"
 #include "tb/reduce_sum.h"
+#include "tb/registers.h"
+#include "tb/rows.h"
 #include "tb/scalar_matmul.h"
 #include "tb/sum_parts.h"
 #include "tb/warpgroup_matmul.h"

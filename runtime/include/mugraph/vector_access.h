@@ -57,6 +57,10 @@ struct Words {
     }
   }
 
+  __device__ __forceinline__ T element(int i) const {
+    return from_bits<T>(words[i / kPerWord] >> (i % kPerWord * kBits));
+  }
+
   template <class N>
   __device__ __forceinline__ void to_numbers(N (&values)[kVector]) const {
     if constexpr (sizeof(T) == 2 && kVector % 2 == 0) {
@@ -69,7 +73,7 @@ struct Words {
     } else {
 #pragma unroll
       for (int i = 0; i < kVector; ++i) {
-        values[i] = to_number<N>(from_bits<T>(words[i / kPerWord] >> (i % kPerWord * kBits)));
+        values[i] = to_number<N>(element(i));
       }
     }
   }

@@ -50,6 +50,18 @@ struct Reduce {
     }
   }
 
+  // The reduced elements of one output: mode 0 behind the swizzle of the whole layout.
+  template <class Layout>
+  struct Slice;
+  template <class Shape, class Stride>
+  struct Slice<cute::Layout<Shape, Stride>> {
+    using type = ReducedLinear;
+  };
+  template <class Swizzle, class Offset, class Linear>
+  struct Slice<cute::ComposedLayout<Swizzle, Offset, Linear>> {
+    using type = cute::ComposedLayout<Swizzle, Offset, ReducedLinear>;
+  };
+
   // dst = Epilogue(result)
   template <class D, class S>
   static __device__ __forceinline__ void store(D* dst, S const* src, int thread) {
@@ -69,18 +81,6 @@ struct Reduce {
   }
 
  private:
-  // The reduced elements of one output: mode 0 behind the swizzle of the whole layout.
-  template <class Layout>
-  struct Slice;
-  template <class Shape, class Stride>
-  struct Slice<cute::Layout<Shape, Stride>> {
-    using type = ReducedLinear;
-  };
-  template <class Swizzle, class Offset, class Linear>
-  struct Slice<cute::ComposedLayout<Swizzle, Offset, Linear>> {
-    using type = cute::ComposedLayout<Swizzle, Offset, ReducedLinear>;
-  };
-
   // The lanes of the caller's warp that exist: all but in the last warp of an odd block.
   static __device__ __forceinline__ unsigned warp_mask(int thread) {
     constexpr int kTail = kThreads % 32;

@@ -1,0 +1,96 @@
+"""``--promote-registers``: what only one thread needs stays in its registers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from mugraph.dialects import sched
+from mugraph.dialects.sched import KernelOp
+from mugraph.passes.analysis.registers import register_limit, registers_needed
+from mugraph.passes.promote_registers.linear import (
+    choose_promoted,
+    find_domains,
+    partition_domains,
+    values_held,
+)
+from mugraph.passes.promote_registers.rearrange import rearrange
+from mugraph.passes.promote_registers.rewrite import Promotion, apply
+from mugraph.passes.promote_registers.uses import uses_of
+from mugraph.passes.schedule_threadblock import objective_named
+from mugraph.passes.schedule_threadblock.plan import Objective
+from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+
+__all__ = ["PromoteRegistersPass", "promote_registers"]
+
+
+def plan_promotion(kernel: KernelOp, without: int = 0) -> Promotion:
+    """What of a kernel can be held in linear fragments, but for the ``without`` largest buffers."""
+    uses = uses_of(kernel)
+    domains = find_domains(uses)
+    partition_domains(list(dict.fromkeys(domains.values())), kernel.threads)
+    order = sorted(
+        (value for value in domains if isinstance(value.owner, sched.AllocOp)),
+        key=lambda value: -values_held(value, domains[value]),
+    )
+    for value in order[:without]:
+        del domains[value]
+    promoted = choose_promoted(uses, domains)
+    gaining = {domains[value] for value in promoted if isinstance(value.owner, sched.AllocOp)}
+    return Promotion(kernel, uses, domains, {v for v in promoted if domains[v] in gaining})
+
+
+def promote_registers(
+    kernel: KernelOp, target: Target, objective: Objective = Objective.BARRIERS_FIRST
+) -> bool:
+    """Promotes what can be and what the registers of a thread suffice for; whether anything was."""
+    limit = register_limit(kernel.threads, target.registers_per_multiprocessor)
+    without = 0
+    while True:
+        trial = kernel.clone()
+        promotion = plan_promotion(trial, without)
+        if not promotion.promoted:
+            return False
+        apply(promotion)
+        if registers_needed(trial) <= limit:
+            break
+        without += 1
+    apply(plan_promotion(kernel, without))
+    rearrange(kernel, target, objective)
+    return True
+
+
+@dataclass(frozen=True)
+class PromoteRegistersPass(ModulePass):
+    """Keeps in registers what is read only by the threads that wrote it.
+
+    A buffer becomes a ``sched.fragment`` where every operator that touches it can be dealt out so
+    that each thread finds what it needs among its own values: element-wise operators, masks,
+    copies to and from device memory, and reductions of rows, whose results all threads of the row
+    get, by shuffles or, of rows that several warps share, through one number a warp in shared
+    memory.  Operators on one chain are dealt out alike, in 16-byte vectors where device memory
+    allows.  What is computed and stays in registers is not rounded to the tensor's type.
+    Barriers are then placed anew, by the ``objective`` of ``--schedule-threadblock``.
+
+    Pre-condition: ``--schedule-threadblock``.
+    """
+
+    name = "promote-registers"
+
+    arch: str = DEFAULT_TARGET
+    objective: str = Objective.BARRIERS_FIRST.value
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Promotes in every kernel of the module."""
+        target = target_named(self.arch)
+        objective = objective_named(self.objective)
+        for kernel in tuple(op.walk()):
+            if isinstance(kernel, KernelOp) and not _has_roles(kernel):
+                promote_registers(kernel, target, objective)
+
+
+def _has_roles(kernel: KernelOp) -> bool:
+    return any(isinstance(op, sched.RoleOp) for op in kernel.walk())

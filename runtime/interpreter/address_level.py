@@ -345,7 +345,7 @@ class AddressFunctions(InterpreterFunctions):
         """The scalar function of each element."""
         plan = self.plans.of(op, ElementwisePlan.build)
         value = apply_function(op.function.data, *self._sources(plan, args[:-1]))
-        self._finish_elements(plan, args[-1], value, epilogue_of(op))
+        self._finish_elements(plan.destination, plan.active, args[-1], value, epilogue_of(op))
         return ()
 
     def _sources(self, plan: ElementwisePlan, args: PythonValues) -> list[Array]:
@@ -373,20 +373,27 @@ class AddressFunctions(InterpreterFunctions):
             within = np.arange(width)[None, :, None] < counts[:, None, :]
             outside = ~within.reshape(-1, counts.shape[1])[:, self.frame.threads]
             value[index, outside] = op.constant
-        self._finish_elements(plan, args[1], value, epilogue_of(op))
+        self._finish_elements(plan.destination, plan.active, args[1], value, epilogue_of(op))
         return ()
 
     def _finish_elements(
-        self, plan: ElementwisePlan, destination: Any, value: Array, epilogue: Epilogue
+        self,
+        plan: AccessPlan | None,
+        active: BoolArray,
+        destination: Any,
+        value: Array,
+        epilogue: Epilogue,
     ) -> None:
-        """As :meth:`finish` for a buffer; adds to registers, or overwrites them."""
-        if plan.destination is not None:
-            self.finish(plan.destination, destination, value, epilogue)
+        """As :meth:`finish` for a buffer; adds to registers, or overwrites them.
+
+        ``active`` says which values exist, ``[values, threads]``.
+        """
+        if plan is not None:
+            self.finish(plan, destination, value, epilogue)
             return
         value = apply_chain(epilogue.functions, value)
-        active = plan.active[:, self.frame.threads]
         # Threads without an element leave their registers as they are.
-        value = np.where(active, value, 0)
+        value = np.where(active[:, self.frame.threads], value, 0)
         registers = destination[:, :, self.frame.threads]
         if not epilogue.accumulates:
             registers[...] = 0
@@ -568,7 +575,9 @@ class AddressFunctions(InterpreterFunctions):
         first, *others = (self.load(part, args[0]) for part in plan.sources)
         for part in others:
             first = first + part
-        self._finish_elements(plan, args[1], first, epilogue_of(op))
+        shape = shape_of(op.destination.type)
+        active = held_by(op.partition.data, shape, sched.enclosing_threads(op))
+        self._finish_elements(plan.destination, active, args[1], first, epilogue_of(op))
         return ()
 
     @impl(sched.AccumulateOp)

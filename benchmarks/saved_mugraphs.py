@@ -5,7 +5,7 @@
 ``FOLDER`` holds Mirage's JSON files, named as in ``spec/mirage-inventory.md`` A.9.  Of each file
 the first ``--graphs`` graphs (or all of them) are imported, transpiled, compiled with nvcc, run
 three times on poisoned outputs and compared with the function that the file's name stands for,
-written here in numpy in float64 and independent of the interpreter.  A graph whose check fails has
+written in numpy in float64 and independent of the interpreter.  A graph whose check fails has
 no time.  Writes NAME.json and NAME.md.
 """
 
@@ -14,20 +14,22 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+# Where this file is run by its path, the checkout's root is not looked in.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks import references
+from benchmarks.facts import facts_of_this_run
 from mugraph.runtime.compare import TOLERANCE, compare
 from mugraph.runtime.cuda import CudaProgram, generate_cuda
 from mugraph.runtime.errors import UserError
@@ -40,38 +42,22 @@ REPEATS = 3
 INPUT_SEED = 20261121
 
 
-def rms_norm(x: Array) -> Array:
-    """x over the root of the mean of its squares along the last dimension."""
-    return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True))
-
-
-def attention(q: Array, k: Array, v: Array) -> Array:
-    """softmax(Q K) V with K given as [batch, d, S]; equal to the form without maximum."""
-    scores = q @ k
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return (weights / weights.sum(axis=-1, keepdims=True)) @ v
-
-
-def silu(x: Array) -> Array:
-    """x times its sigmoid."""
-    return x / (1.0 + np.exp(-x))
-
-
 @dataclass(frozen=True)
 class Workload:
     """What the graphs of a file compute, and the scale of each random input."""
 
     function: Callable[..., Array]
+    """One of :mod:`benchmarks.references`."""
     scales: tuple[float, ...]
 
 
 WORKLOADS: dict[str, Workload] = {
-    "rmsnorm": Workload(lambda x, w: rms_norm(x) @ w, (1.0, 1 / 64)),
-    "gated_mlp": Workload(lambda x, a, b: silu(x @ a) * (x @ b), (1.0, 1 / 64, 1 / 64)),
-    "lora": Workload(lambda x, w, a, b: x @ w + (x @ a) @ b, (1.0, 1 / 16, 1 / 16, 1 / 16)),
-    "gqa": Workload(attention, (0.25, 0.25, 1.0)),
-    "mqa": Workload(attention, (0.25, 0.25, 1.0)),
-    "mha": Workload(attention, (0.25, 0.25, 1.0)),
+    "rmsnorm": Workload(references.rms_norm_linear, (1.0, 1 / 64)),
+    "gated_mlp": Workload(references.gated_mlp, (1.0, 1 / 64, 1 / 64)),
+    "lora": Workload(references.lora, (1.0, 1 / 16, 1 / 16, 1 / 16)),
+    "gqa": Workload(references.attention, (0.25, 0.25, 1.0)),
+    "mqa": Workload(references.attention, (0.25, 0.25, 1.0)),
+    "mha": Workload(references.attention, (0.25, 0.25, 1.0)),
 }
 
 
@@ -136,19 +122,6 @@ def measure(row: Row, program: CudaProgram, inputs: Sequence[Array], expected: A
     row.spread = (min(timing.samples), max(timing.samples))
 
 
-def graphics_card() -> str:
-    """Name and driver of the GPU, as nvidia-smi says."""
-    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-    return subprocess.run(query, capture_output=True, text=True, check=True).stdout.strip()
-
-
-def revision() -> str:
-    """The commit of this checkout, where git knows it."""
-    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    return os.environ.get("MUGRAPH_COMMIT") or done.stdout.strip() or "unknown"
-
-
 def run_folder(folder: Path, graphs: int | None, arch: str, jobs: int) -> list[Row]:
     """All rows of a folder; one line a graph on the way."""
     files = sorted(folder.glob("*.json"))
@@ -190,7 +163,7 @@ def inputs_and_result(file: Path, program: CudaProgram) -> tuple[list[Array], Ar
         (generator.standard_normal(spec.shape, np.float32) * scale).astype(spec.dtype)
         for spec, scale in zip(program.signature.inputs, workload.scales, strict=True)
     ]
-    return inputs, workload.function(*(array.astype(np.float64) for array in inputs))
+    return inputs, workload.function(np, *(array.astype(np.float64) for array in inputs))
 
 
 def markdown(rows: Sequence[Row], facts: dict[str, str]) -> str:
@@ -242,13 +215,7 @@ def main() -> int:
     parser.add_argument("--output", type=Path, help="writes OUTPUT.json and OUTPUT.md")
     options = parser.parse_args()
     rows = run_folder(options.folder, options.graphs, options.arch, options.jobs)
-    facts = {
-        "gpu": graphics_card(),
-        "date": date.today().isoformat(),
-        "commit": revision(),
-        "arch": options.arch,
-        "python": platform.python_version(),
-    }
+    facts = facts_of_this_run(options.arch)
     text = markdown(rows, facts)
     print(text)
     if options.output:

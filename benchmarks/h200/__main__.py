@@ -16,9 +16,10 @@ import os
 import sys
 from pathlib import Path
 
+from benchmarks.h200 import compile_time, page
 from benchmarks.h200 import records as results
 from benchmarks.h200.peers import Level
-from benchmarks.h200.pipelines import OURS
+from benchmarks.h200.pipelines import OURS, tried
 from benchmarks.h200.run import Options, run, write
 from benchmarks.h200.workloads import FIRST_FOURTEEN, WORKLOADS, Workload
 from mugraph.runtime.errors import UserError
@@ -48,6 +49,7 @@ def _run(arguments: argparse.Namespace) -> int:
         arguments.arch,
         arguments.output,
         arguments.ablate,
+        {} if arguments.tried is None else tried(arguments.tried.read_text(encoding="utf-8")),
         arguments.jobs,
         arguments.limit,
     )
@@ -59,6 +61,17 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _merge(arguments: argparse.Namespace) -> int:
     write(results.merged(results.read(path) for path in arguments.parts), arguments.output)
+    return 0
+
+
+def _page(arguments: argparse.Namespace) -> int:
+    page.update(arguments.page, results.read(arguments.results))
+    return 0
+
+
+def _compile(arguments: argparse.Namespace) -> int:
+    done = compile_time.compile_all(chosen(arguments.workloads), arguments.arch, arguments.repeats)
+    compile_time.write(done, arguments.arch, arguments.output)
     return 0
 
 
@@ -79,6 +92,7 @@ def _arguments() -> argparse.ArgumentParser:
     runs.add_argument("--peers", default=Level.FAST.value, choices=[level.value for level in Level])
     runs.add_argument("--arch", default="sm_90a")
     runs.add_argument("--ablate", action="store_true", help="also with one pass switched off each")
+    runs.add_argument("--try", dest="tried", type=Path, help="a file of further pipelines")
     runs.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="parallel builds")
     runs.add_argument("--limit", type=float, default=SECONDS, help="seconds to begin workloads in")
     runs.set_defaults(command=_run)
@@ -86,6 +100,16 @@ def _arguments() -> argparse.ArgumentParser:
     merges.add_argument("parts", type=Path, nargs="+")
     _output(merges)
     merges.set_defaults(command=_merge)
+    times = commands.add_parser("compile", help="time nvcc on each workload's file; no GPU needed")
+    _output(times)
+    times.add_argument("--workloads", default="all")
+    times.add_argument("--arch", default="sm_90a")
+    times.add_argument("--repeats", type=int, default=3)
+    times.set_defaults(command=_compile)
+    pages = commands.add_parser("page", help="write what each pass bought into a page of the docs")
+    pages.add_argument("results", type=Path, help="what run --ablate wrote")
+    pages.add_argument("page", type=Path, help="the page, docs/performance.md for instance")
+    pages.set_defaults(command=_page)
     return parser
 
 

@@ -13,7 +13,6 @@ from benchmarks.h200.checking import RIGHT, Verdict, judge
 from benchmarks.h200.device import DEVICE
 from benchmarks.h200.kernels import Guarded, Ours
 from benchmarks.h200.peers import Peer
-from benchmarks.h200.pipelines import OURS
 from benchmarks.h200.practical_floor import tuned_read_call
 from benchmarks.h200.records import READ, Record, System
 from benchmarks.h200.statistics import set_count
@@ -159,4 +158,5 @@ def describe(build: Build) -> str:
     """The pipeline of a build, with what is switched off in it."""
     variant = build.task.variant
     text = variant.pipeline
-    return text if variant.name == OURS else f"{text} ({variant.name})"
+    changed = variant.without is not None or variant.switched is not None
+    return f"{text} ({variant.name})" if changed else text

@@ -22,6 +22,9 @@ from mugraph.tools.modules import multiverse
 OURS = "mugraph"
 """The system that is our kernel as its workload's pipeline makes it."""
 
+TRY = "try "
+"""How the names of further pipelines begin."""
+
 TRANSPILE = "transpile"
 
 OPTIONAL_PASSES = ("fuse-threadblock", "plan-swizzle", "promote-registers", "overlap-launches")
@@ -70,6 +73,25 @@ def flat_passes(pipeline: str, arch: str) -> tuple[ModulePass, ...]:
         check_options(spec.name, spec, kind)
         steps.append(kind.from_spec(spec))
     return flattened(steps)
+
+
+def tried(text: str) -> dict[str, tuple[Variant, ...]]:
+    """Other pipelines for workloads, from lines of ``workload: passes``; ``#`` begins a comment.
+
+    Raises ``UserError`` for a line that is none.
+    """
+    variants: dict[str, tuple[Variant, ...]] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        stated = line.partition("#")[0].strip()
+        workload, colon, pipeline = stated.partition(":")
+        if not stated:
+            continue
+        if not colon or not pipeline.strip():
+            raise UserError(f"line {number} is {line!r}; expected 'workload: passes'.")
+        others = variants.get(workload.strip(), ())
+        variant = Variant(f"{TRY}{len(others) + 1}", pipeline.strip())
+        variants[workload.strip()] = (*others, variant)
+    return variants
 
 
 def ablations(pipeline: str, arch: str) -> tuple[Variant, ...]:

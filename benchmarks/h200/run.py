@@ -13,7 +13,7 @@ from benchmarks.h200 import records as results
 from benchmarks.h200.building import Build, Task, build, tensors_of
 from benchmarks.h200.checking import RIGHT
 from benchmarks.h200.peers import Level, peers_of
-from benchmarks.h200.pipelines import OURS, Variant, ablations
+from benchmarks.h200.pipelines import OURS, TRY, Variant, ablations
 from benchmarks.h200.plot import svg
 from benchmarks.h200.practical_floor import compile_read_kernel
 from benchmarks.h200.records import Record, Records
@@ -32,6 +32,8 @@ class Options:
     arch: str
     output: Path
     ablate: bool
+    tried: dict[str, tuple[Variant, ...]]
+    """Further pipelines of workloads."""
     jobs: int
     limit: float
     """Seconds after which no further workload is begun."""
@@ -40,9 +42,10 @@ class Options:
 def variants_of(workload: Workload, options: Options) -> tuple[Variant, ...]:
     """Ours, and what is left of it with one thing switched off."""
     ours = Variant(OURS, workload.pipeline)
-    if not options.ablate:
-        return (ours,)
-    return (ours, *ablations(workload.pipeline, options.arch))
+    others = options.tried.get(workload.name, ())
+    if options.ablate:
+        others = (*ablations(workload.pipeline, options.arch), *others)
+    return (ours, *others)
 
 
 def run(options: Options) -> Records:
@@ -78,7 +81,7 @@ def run(options: Options) -> Records:
                         future.cancel()
                     continue
                 done = tuple(future.result() for future in builds[workload.name])
-                library = None if options.ablate else reader.result()
+                library = None if options.peers is Level.NONE else reader.result()
                 record = watched.run(_job(workload, done, library, facts, options.peers))
                 for line in summary(record):
                     say(line)
@@ -108,11 +111,13 @@ def summary(record: Record) -> list[str]:
         for system in record.systems.values()
         if system.status != RIGHT
     ]
-    times = [
-        f"{system.name} {number(system.microseconds)}"
-        for system in record.systems.values()
-        if system.microseconds is not None
+    timed = [system for system in record.systems.values() if system.microseconds is not None]
+    lines += [
+        f"{record.workload} {system.name}: {number(system.microseconds)} µs, {system.pipeline}"
+        for system in sorted(timed, key=lambda system: system.microseconds or 0.0)
+        if system.name.startswith(TRY)
     ]
+    times = [f"{system.name} {number(system.microseconds)}" for system in timed]
     return [*lines, f"{record.workload}: floor {number(record.floor)}, {', '.join(times)} µs"]
 
 

@@ -12,8 +12,10 @@ from benchmarks.h200 import records as results
 from benchmarks.h200.__main__ import chosen
 from benchmarks.h200.building import Build, Task, build
 from benchmarks.h200.checking import RIGHT, judge
+from benchmarks.h200.compile_time import phase_seconds
+from benchmarks.h200.page import BEGIN, END, bought, with_table
 from benchmarks.h200.peers import Level, peers_of
-from benchmarks.h200.pipelines import OURS, Variant, ablations, flat_passes
+from benchmarks.h200.pipelines import OURS, Variant, ablations, flat_passes, tried
 from benchmarks.h200.plot import svg
 from benchmarks.h200.records import Record, Records, System
 from benchmarks.h200.report import best_peer, goal_of, markdown, table_row
@@ -120,6 +122,41 @@ def test_ablations_switch_one_thing_off_each() -> None:
         left = [step.name for step in steps]
         changed = [step for step in steps if step not in flat_passes(variant.pipeline, "sm_90a")]
         assert len(full) - len(left) + len(changed) == 1, variant.name
+
+
+def test_tried_pipelines() -> None:
+    text = "# first\nlora: transpile\n\nlora: retile{split=2},transpile  # second\n"
+    assert tried(text) == {
+        "lora": (Variant("try 1", "transpile"), Variant("try 2", "retile{split=2},transpile"))
+    }
+    with pytest.raises(UserError, match="line 1 is 'lora transpile'"):
+        tried("lora transpile")
+
+
+def test_what_each_pass_bought() -> None:
+    records = some_results()
+    record = records["rmsnorm_bs8"]
+    slower = record.add(System("without retile", RIGHT, pipeline="transpile"))
+    slower.set_samples(Samples((28.0,)))
+    record.add(System("without plan-swizzle", "wrong: error", pipeline="transpile"))
+    assert bought(record, "without retile") == "28.00 (+100%)"
+    assert bought(record, "without plan-swizzle") == "wrong"
+    assert bought(record, "without nothing") == ""
+    written = with_table(f"before\n{BEGIN}\nold\n{END}\nafter\n", records)
+    assert written.startswith("before\n") and written.endswith("\nafter\n")
+    assert "| rmsnorm_bs8 | 14.00 | 28.00 (+100%) | wrong |" in written and "old" not in written
+    with pytest.raises(UserError, match="no lines"):
+        with_table("a page", records)
+
+
+def test_phases_of_nvcc() -> None:
+    table = (
+        "source file name , phase name , arch , metric , unit\n"
+        "a.cu , cicc , compute_90a , 1500.0 , ms\n"
+        "a.cu , ptxas , sm_90a , 0.25 , s\n"
+        " , nvcc (driver) , , 0.3 , ms\n"
+    )
+    assert phase_seconds(table) == {"cicc": 1.5, "ptxas": 0.25}
 
 
 def test_results_survive_json() -> None:

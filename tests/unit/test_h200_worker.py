@@ -1,4 +1,4 @@
-"""The process that measures is replaced when a kernel hangs or kills it, and the kernel is blamed."""
+"""What hangs or kills the process that measures is blamed, and the rest measured by another."""
 
 from __future__ import annotations
 

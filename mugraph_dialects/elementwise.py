@@ -90,10 +90,39 @@ LINEAR_OPERANDS: dict[str, tuple[frozenset[int], ...]] = {
 }
 """Sets of operands in all of which together a function is linear; others are linear in none."""
 
+SCHEDULED_UNARY_FUNCTIONS: dict[str, FunctionDescription] = {
+    "scaled_exp": FunctionDescription(
+        "e to the power of a constant times each element, as a power of two.",
+        (Constant("scalar", "by"),),
+    ),
+}
+"""Functions of one number, of operators of ``sched`` only.
+
+Powers of e are taken as powers of two by the instruction for these: results are at most 2 ulp and
+|x| 2^-23 (relative, for e to the power of x) off, and 0 below 2^-126.
+"""
+
+SCHEDULED_BINARY_FUNCTIONS: dict[str, FunctionDescription] = {
+    "scaled_exp_difference": FunctionDescription(
+        "e to the power of a constant times the difference, as a power of two.",
+        (Constant("scalar", "by"),),
+    ),
+}
+"""Functions of two numbers, of operators of ``sched`` only; rounded as ``scaled_exp``."""
+
 TERNARY_FUNCTIONS: dict[str, FunctionDescription] = {
     "mul_add": FunctionDescription("The first number times the second, plus the third."),
 }
-"""Functions of three numbers, of ``sched.elementwise`` only."""
+"""Functions of three numbers, of operators of ``sched`` only."""
+
+_TABLES = (
+    UNARY_FUNCTIONS,
+    SCHEDULED_UNARY_FUNCTIONS,
+    BINARY_FUNCTIONS,
+    SCHEDULED_BINARY_FUNCTIONS,
+    TERNARY_FUNCTIONS,
+)
+_ARITIES = (1, 1, 2, 2, 3)
 
 ACCUMULATE = "accum"
 """The last step of an epilogue that adds to its destination where others overwrite it."""
@@ -111,12 +140,11 @@ class ScalarFunction:
     constants: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        known_functions = (*UNARY_FUNCTIONS, *BINARY_FUNCTIONS, *TERNARY_FUNCTIONS)
+        known_functions = {name: entry for table in _TABLES for name, entry in table.items()}
         if self.name not in known_functions:
             known = ", ".join(known_functions)
             raise ValueError(f"unknown scalar function '{self.name}'; known are {known}")
-        unary = UNARY_FUNCTIONS.get(self.name)
-        expected = 0 if unary is None else len(unary.constants)
+        expected = len(known_functions[self.name].constants)
         if len(self.constants) != expected:
             noun = "constant" if expected == 1 else "constants"
             raise ValueError(
@@ -132,8 +160,9 @@ class ScalarFunction:
     @property
     def arity(self) -> int:
         """How many numbers the function takes, constants not counted."""
-        tables = (UNARY_FUNCTIONS, BINARY_FUNCTIONS, TERNARY_FUNCTIONS)
-        return next(arity for arity, table in enumerate(tables, 1) if self.name in table)
+        return next(
+            arity for table, arity in zip(_TABLES, _ARITIES, strict=True) if self.name in table
+        )
 
     @property
     def linear_in(self) -> tuple[frozenset[int], ...]:

@@ -31,7 +31,7 @@ def print_kernel(kernel: sched.KernelOp, name: str, writer: Writer) -> None:
     printer = KernelPrinter(writer, names, kernel, maps={**maps})
     # Where bulk copies swizzle they do so by address.
     writer.line(f"extern __shared__ __align__({1024 if maps else 128}) char smem[];")
-    writer.line(f"int const thread = {printer.block_thread};")
+    writer.line(f"int const thread = {_thread_number(printer)};")
     if maps:
         prefetched = " ".join(f"mugraph::prefetch_tensor_map(&{name});" for name in maps.values())
         writer.line(f"if (thread == 0) {{ {prefetched} }}")
@@ -39,3 +39,15 @@ def print_kernel(kernel: sched.KernelOp, name: str, writer: Writer) -> None:
         print_operation(op, printer)
     writer.close()
     writer.line()
+
+
+def _thread_number(printer: KernelPrinter) -> str:
+    """The number of a thread in its block; where it computes on fragments, also that it has one.
+
+    Values that only some threads had would have to be set by the others too.  Large products by
+    themselves are left alone: there ptxas would keep more addresses than registers hold.
+    """
+    kernel, index = printer.kernel, printer.block_thread
+    if any(isinstance(op, sched.MapOp) for op in kernel.walk()):
+        return f"mugraph::thread_of<{kernel.threads}>({index})"
+    return index

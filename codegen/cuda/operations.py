@@ -180,6 +180,9 @@ def fragment_class(type_: sched.FragmentType) -> str:
         return f"tb::MmaFragment<{warps_m}, {warps_n}, {shape[-2]}, {shape[-1]}, {atom}>"
     if type_.rows is not None:
         return rows_class(type_.rows)
+    rows = type_.row_mma
+    if rows is not None:
+        return f"tb::RowFragment<{rows.thr_layout[0]}, {shape[-2]}, {atom_of(rows)}>"
     partition = type_.partition
     if partition is None:
         raise CodegenError(f"the CUDA target cannot hold {type_} in registers yet")
@@ -213,7 +216,10 @@ def fragment_type_of(value: SSAValue) -> sched.FragmentType:
 @print_operation.register
 def _(op: sched.FragmentOp, printer: KernelPrinter) -> None:
     name, type_ = printer.names.of(op.result), stored_type(op.result)
-    printer.writer.line(f"{type_} {name}[{fragment_class(fragment_type_of(op.result))}::kValues];")
+    # Pairs of 16 bits are moved as words.
+    aligned = "alignas(4) " if element_bytes_of(op.result.type) < 4 else ""
+    held = fragment_class(fragment_type_of(op.result))
+    printer.writer.line(f"{aligned}{type_} {name}[{held}::kValues];")
 
 
 @print_operation.register
@@ -389,11 +395,16 @@ def _(op: sched.FillOp, printer: KernelPrinter) -> None:
     name = printer.names.of(op.destination)
     writer = printer.writer
     if isinstance(op.destination.type, sched.FragmentType):
-        if value != 0.0 or op.destination.type.rows is not None:
+        is_plain = op.destination.type.arrangement is None
+        if is_plain and (value != 0.0 or op.destination.type.rows is not None):
             writer.line(f"tb::fill_values({name}, {fp32_literal(value)});  {printer.describe(op)}")
             return
         fragment = fragment_class(op.destination.type)
-        writer.line(f"{fragment}::clear({name});  {printer.describe(op)}")
+        if value == 0.0 and op.destination.type.row_mma is None:
+            writer.line(f"{fragment}::clear({name});  {printer.describe(op)}")
+        else:
+            call = f"{fragment}::fill({name}, {fp32_literal(value)})"
+            writer.line(f"{call};  {printer.describe(op)}")
         return
     owner = op.destination.owner
     if not isinstance(owner, sched.AllocOp):
@@ -621,7 +632,18 @@ def _(op: sched.MmaOp, printer: KernelPrinter) -> None:
     writer = printer.writer
     thread = "tb::recomputed(thread)" if is_large_beside(op.accumulator) else "thread"
     writer.open(f"{{  {printer.describe(op)}")
-    for name, matrix in zip("AB", op.matrices(), strict=True):
+    lhs, rhs = op.matrices()
+    if op.lhs_in_registers:
+        writer.line(f"using B = {matrix_type(rhs)};")
+        rows = shape_of(op.accumulator.type)[-2]
+        writer.line(
+            f"tb::RegisterMatmul<{warps_m}, {rows}, B, {str(op.ldmatrix[1]).lower()}, {atom}>::mma("
+            f"{printer.names.of(op.accumulator)}, {printer.names.of(op.lhs)}, "
+            f"{printer.pointer(op.rhs)}, thread);"
+        )
+        writer.close()
+        return
+    for name, matrix in zip("AB", (lhs, rhs), strict=True):
         writer.line(f"using {name} = {matrix_type(matrix)};")
     writer.line(
         f"tb::{kind}<{warps_m}, {warps_n}, A, B, {flags}{atom}>::mma("
@@ -666,6 +688,8 @@ def _(op: sched.StoreOp, printer: KernelPrinter) -> None:
         if type_.parts > 1:
             arguments += f", {strides_of(resolved_layout_of(op.destination))[0]}"
         fragment = fragment_class(type_)
+        if type_.row_mma is not None and epilogue.accumulates:
+            raise CodegenError(f"{op_label(op)}: numbers of rows cannot be added to a buffer")
     else:
         partition = type_.partition
         if partition is None or epilogue.accumulates:
@@ -713,6 +737,53 @@ def _(op: sched.AccumulateOp, printer: KernelPrinter) -> None:
         f"tb::accumulate<{epilogue_type(epilogue_of(op))}>({destination}, {source});  "
         f"{printer.describe(op)}"
     )
+
+
+def held_by(value: SSAValue) -> str:
+    """The class of the runtime of a fragment."""
+    return fragment_class(fragment_type_of(value))
+
+
+@print_operation.register
+def _(op: sched.MapOp, printer: KernelPrinter) -> None:
+    epilogue = epilogue_of(op)
+    method = "update" if epilogue.accumulates else "store"
+    values = [op.destination, *op.sources]
+    printer.writer.line(
+        f"tb::Map<{function_type(op.function.data)}, {epilogue_type(epilogue)}, "
+        f"{held_by(op.destination)}>::{method}({', '.join(map(printer.names.of, values))});  "
+        f"{printer.describe(op)}"
+    )
+
+
+@print_operation.register
+def _(op: sched.ReduceRowsOp, printer: KernelPrinter) -> None:
+    epilogue = epilogue_of(op)
+    combine = {sched.Combiner.SUM: "ops::Add", sched.Combiner.MAX: "ops::Max"}[op.combination]
+    method, values = "update" if epilogue.accumulates else "store", [op.destination, op.source]
+    if op.difference is not None:
+        method, values = "track", [op.destination, op.difference, op.source]
+    printer.writer.line(
+        f"tb::ReduceFragmentRows<{combine}, {epilogue_type(epilogue)}, {str(not op.is_partial).lower()}, "
+        f"{held_by(op.source)}, {held_by(op.destination)}>::{method}("
+        f"{', '.join(map(printer.names.of, values))});  {printer.describe(op)}"
+    )
+
+
+@print_operation.register
+def _(op: sched.LoadOp, printer: KernelPrinter) -> None:
+    mma = fragment_type_of(op.destination).tiled_mma
+    assert mma is not None  # verified
+    rows, depth = shape_of(op.source.type)[-2:]
+    writer = printer.writer
+    writer.open(f"{{  {printer.describe(op)}")
+    writer.line(f"using A = {matrix_type(op.matrix())};")
+    writer.line(
+        f"tb::RegisterOperand<{mma.thr_layout[0]}, {rows}, {depth}, {atom_of(mma)}>::"
+        f"load<A, {str(op.uses_ldmatrix).lower()}>({printer.names.of(op.destination)}, "
+        f"{printer.pointer(op.source)}, thread);"
+    )
+    writer.close()
 
 
 def print_phase(op: sched.PhaseOp, printer: KernelPrinter) -> None:

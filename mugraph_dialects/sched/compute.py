@@ -34,6 +34,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
 from mugraph.dialects.assembly import Fp32Number, NamedFunction, ThenEpilogue
+from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.atoms import (
     PRODUCT_ATOMS,
     loads_as_stored,
@@ -42,6 +43,7 @@ from mugraph.dialects.cute.atoms import (
     tensor_core_atom,
 )
 from mugraph.dialects.cute.attributes import TiledMmaAttr
+from mugraph.dialects.cute.chaining import accumulator_is_operand
 from mugraph.dialects.element_types import element_type_name, verify_same_type
 from mugraph.dialects.elementwise import (
     Epilogue,
@@ -539,7 +541,10 @@ def _part_of_matrix(
 
 @irdl_op_definition
 class MmaOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
-    """Adds the product of two shared matrices to an accumulator fragment.
+    """Adds the product of two matrices to an accumulator fragment.
+
+    The right one is in shared memory, the left one too or in a fragment of the same arrangement,
+    whose threads hold operand A of the instruction as they hold its accumulators.
 
     The fragment's ``#cute.tiled_mma`` names the instruction, of tensor cores or of single threads,
     and the warps (or threads) along m and n.  ``ldmatrix [true, true]`` says which operands are
@@ -554,7 +559,7 @@ class MmaOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffect
 
     name = "sched.mma"
 
-    lhs = operand_def(SharedType)
+    lhs = operand_def(SharedType | FragmentType)
     rhs = operand_def(SharedType)
     accumulator = operand_def(FragmentType)
     at = opt_prop_def(DenseArrayBase.constr(i64))
@@ -600,15 +605,23 @@ class MmaOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffect
         accumulator = self.accumulator.type
         return accumulator.parts if isinstance(accumulator, FragmentType) else 1
 
+    @property
+    def lhs_in_registers(self) -> bool:
+        """Whether the left matrix is a fragment."""
+        return isinstance(self.lhs.type, FragmentType)
+
     def matrices(self) -> tuple[AnyLayout, AnyLayout]:
-        """What is read: (rows of the accumulator, k) and (columns of the accumulator, k)."""
+        """What is read: (rows of the accumulator, k) and (columns of the accumulator, k).
+
+        A left matrix in registers is described as if it were compact.
+        """
         *_, rows, columns = shape_of(self.accumulator.type)
         *leading, row, column = self.start
         depth = shape_of(self.lhs.type)[-1]
-        return (
-            _part_of_matrix(self.lhs, (*leading, row, 0), (rows, depth)),
-            _part_of_matrix(self.rhs, (*leading, 0, column), (depth, columns), transposed=True),
-        )
+        rhs = _part_of_matrix(self.rhs, (*leading, 0, column), (depth, columns), transposed=True)
+        if self.lhs_in_registers:
+            return Layout((rows, depth), (depth, 1)), rhs
+        return _part_of_matrix(self.lhs, (*leading, row, 0), (rows, depth)), rhs
 
     def buffers_read(self) -> Sequence[SSAValue]:
         """Both matrices and the accumulator."""
@@ -632,6 +645,29 @@ class MmaOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffect
                 f"{op_label(self)}: the accumulator must be a fragment with a #cute.tiled_mma"
             )
         self._verify_instruction(accumulator, accumulator.tiled_mma)
+        self._verify_lhs(accumulator)
+
+    def _verify_lhs(self, accumulator: FragmentType) -> None:
+        """A left matrix in registers is operand A as it is."""
+        lhs, mma = self.lhs.type, accumulator.tiled_mma
+        if not isinstance(lhs, FragmentType) or mma is None:
+            return
+        atom = mma_atom(mma.atom)
+        depth = lhs.get_shape()[-1]
+        if lhs.layout != mma or mma.thr_layout[1:] != (1, 1):
+            raise VerifyException(
+                f"{op_label(self)}: its left operand is {lhs.layout}; expected {mma} as the "
+                "accumulator, and all warps along m"
+            )
+        if not accumulator_is_operand(atom, atom) or depth % atom.shape_mnk[2]:
+            raise VerifyException(
+                f"{op_label(self)}: accumulators of {depth} columns are not operand A of "
+                f"{atom.name} thread by thread"
+            )
+        if self.at is not None or self.ldmatrix[0]:
+            raise VerifyException(
+                f"{op_label(self)}: a left operand in registers is whole, and no ldmatrix loads it"
+            )
 
     def _verify_extents(self, held: Sequence[int], product: Sequence[int]) -> None:
         if self.at is None and tuple(held) != tuple(product):
@@ -665,8 +701,9 @@ class MmaOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffect
                 )
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
-        """Rows of 16 bytes, one below the other, of both operands."""
-        return [matrix_access(self.lhs), matrix_access(self.rhs)]
+        """Rows of 16 bytes, one below the other, of the operands in shared memory."""
+        operands = (self.lhs, self.rhs)
+        return [matrix_access(value) for value in operands if isinstance(value.type, SharedType)]
 
     def thread_accesses(self) -> Sequence[ThreadAccess]:
         """The reads of both operands, in the order of k."""
@@ -741,9 +778,12 @@ class StoreOp(_FromFragmentOp, HasSharedAccesses, HasThreadAccesses):
         return _start_of(self.at, len(shape_of(self.destination.type)))
 
     def matrix(self) -> AnyLayout | None:
-        """The part of the buffer that a product's fragment covers; ``None`` for other fragments."""
+        """The part of the buffer that a product's fragment, or one of its rows, covers.
+
+        ``None`` for other fragments.
+        """
         source = self.source.type
-        if not isinstance(source, FragmentType) or source.tiled_mma is None:
+        if not isinstance(source, FragmentType) or source.arrangement is None:
             return None
         return _part_of_matrix(self.destination, self.start, source.get_shape())
 

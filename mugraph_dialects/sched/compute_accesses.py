@@ -32,6 +32,7 @@ from mugraph.dialects.sched.mappings import (
     mma_fragment_stream,
     reduce_destination_stream,
     reduce_source_stream,
+    row_fragment_stream,
 )
 from mugraph.dialects.sched.operand_mappings import (
     MatmulOperand,
@@ -182,13 +183,16 @@ def mma_accesses(
 ) -> list[ThreadAccess]:
     """The reads of both operands, by ``ldmatrix`` (four matrices, then two) or one by one.
 
-    ``matrices_read`` are (rows of the result, k) and (columns of the result, k).
+    ``matrices_read`` are (rows of the result, k) and (columns of the result, k).  What is in
+    registers is not read from memory.
     """
     accesses: list[ThreadAccess] = []
     atom, warps_m, warps_n, warps_k = _warps(op, mma)
     block, stage = enclosing_threads(op), stage_reference(op)
     for operand, uses_ldmatrix in enumerate(ldmatrix):
         value, matrix = op.operands[operand], matrices_read[operand]
+        if isinstance(value.type, FragmentType):
+            continue
         if atom.is_scalar:
             scalar = ScalarOperand(operand == 0, warps_m, warps_n, matrix)
             stream = scalar_stream(scalar, block=block)
@@ -242,12 +246,12 @@ def store_accesses(
             raise AccessError(f"{op_label(op)}: its source is not dealt out to threads")
         stream = partitioned_stream(op, 1, fragment.partition, shape)
     else:
-        atom, warps_m, warps_n, warps_k = _warps(op, fragment.tiled_mma)
-        part_stride = strides_of(resolved_layout_of(op.operands[1]))[0] if warps_k > 1 else 0
-        stream = mma_fragment_stream(
-            MmaFragment(atom, warps_m, warps_n, shape[-2], shape[-1], warps_k),
-            matrix,
-            part_stride,
-            block=enclosing_threads(op),
-        )
+        atom, warps_m, warps_n, warps_k = _warps(op, fragment.arrangement)
+        held = MmaFragment(atom, warps_m, warps_n, shape[-2], shape[-1], warps_k)
+        threads = enclosing_threads(op)
+        if fragment.row_mma is not None:
+            stream = row_fragment_stream(held, matrix, block=threads)
+        else:
+            parts = strides_of(resolved_layout_of(op.operands[1]))[0] if warps_k > 1 else 0
+            stream = mma_fragment_stream(held, matrix, parts, block=threads)
     return destination_accesses(op, 1, stage, stream, accumulates=accumulates)

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from mugraph.dialects.cute import ComposedLayout, Layout
 from mugraph.dialects.cute.atoms import MmaAtom
+from mugraph.dialects.cute.chaining import rows_of
 from mugraph.dialects.cute.swizzle import Swizzle
 from mugraph.dialects.partition import VECTOR_BYTES
 from mugraph.dialects.tensor_types import AnyLayout, base_layout, strides_of
@@ -433,6 +434,23 @@ def mma_fragment_stream(
     start = fragment.parts() * part_stride
     offsets = np.where(inside, matrix_offsets(matrix, row, column, start), IDLE)
     return Stream(width, for_block(offsets, block))
+
+
+@lru_cache(_CACHED)
+def row_fragment_stream(fragment: MmaFragment, matrix: AnyLayout, *, block: int) -> Stream:
+    """The accesses of the numbers of rows to a matrix of one column; twin of ``RowFragment``.
+
+    The first of the lanes that share a row stores its number.
+    """
+    rows = rows_of(fragment.atom)
+    row, _ = fragment.coordinates()
+    first = [rows.slot_of_value.index(slot) for slot in range(rows.slots)]
+    per_tile = fragment.tiles_n * fragment.atom.values_of_c
+    kept = [i * per_tile + value for i in range(fragment.tiles_m) for value in first]
+    thread = np.arange(fragment.threads, dtype=np.int64)
+    inside = (row[kept] < fragment.rows) & (thread % rows.lanes == 0)
+    offsets = matrix_offsets(matrix, row[kept], np.zeros_like(row[kept]))
+    return Stream(1, for_block(np.where(inside, offsets, IDLE), block))
 
 
 def matrix_offsets(

@@ -229,8 +229,12 @@ class FragmentOp(IRDLOperation):
         super().__init__(result_types=[result_type])
 
     def values_per_thread(self) -> int:
-        """The registers of each thread that the fragment takes."""
+        """How many values of the fragment each thread holds."""
         return self.result.type.values_per_thread()
+
+    def registers_per_thread(self) -> int:
+        """The registers of each thread that the fragment takes."""
+        return self.result.type.registers_per_thread()
 
 
 @irdl_op_definition

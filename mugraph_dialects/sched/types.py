@@ -28,10 +28,17 @@ from mugraph.dialects.assembly import (
 )
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.attributes import LayoutAttr, TiledMmaAttr
+from mugraph.dialects.cute.chaining import rows_of
+from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.element_types import verify_element_type
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.rows import LinearRows
-from mugraph.dialects.tensor_types import dims, verify_layout_fits, verify_no_broadcast
+from mugraph.dialects.tensor_types import (
+    dims,
+    element_bytes_of,
+    verify_layout_fits,
+    verify_no_broadcast,
+)
 
 
 @irdl_attr_definition
@@ -131,6 +138,31 @@ class SliceAttr(ParametrizedAttribute):
             printer.print_dimension_list(self.get_shape())
             printer.print_string(f" dim {self.dim.data} of ")
             printer.print_attribute(self.parent)
+
+
+@irdl_attr_definition
+class RowsAttr(ParametrizedAttribute):
+    """Rows of an accumulator: ``#sched.rows<#cute.tiled_mma<...>>``.
+
+    Every thread holds one number for each row of which it holds values in a product of this
+    arrangement.  In a fragment with one column all lanes that share a row hold the same number;
+    in one with as many columns as lanes share a row, lane q of them holds what stands in column q.
+    """
+
+    name = "sched.rows"
+
+    mma: TiledMmaAttr
+
+    def verify(self) -> None:
+        """Checks that rows of the instruction's accumulator are shared as shuffles need it."""
+        try:
+            rows_of(mma_atom(self.mma.atom))
+        except LayoutError as error:
+            raise VerifyException(f"#{self.name}: {error}") from error
+        if self.mma.thr_layout[1:] != (1, 1):
+            raise VerifyException(
+                f"#{self.name}: {self.mma} has several warps along columns; a row must lie in one"
+            )
 
 
 class BufferType(ParametrizedAttribute, TypeAttribute, ABC):
@@ -233,6 +265,8 @@ class FragmentType(BufferType):
       is P partial sums, ``P x rows x columns``: warps at place p along k hold part p.
     - ``#sched.linear<...>``: what element-wise operations compute.
     - ``#sched.slice<...>``: one value a row of one of these, in every thread that has part of it.
+    - ``#sched.rows<#cute.tiled_mma<...>>``: a number for each row of such an accumulator, or one
+      for each row and each lane that shares it.
     """
 
     name = "sched.fragment"
@@ -265,6 +299,25 @@ class FragmentType(BufferType):
             return None
         return layout.linear_rows(self.get_shape()[layout.dim.data])
 
+    @property
+    def row_mma(self) -> TiledMmaAttr | None:
+        """The tensor-core partition whose rows it holds numbers of, if it does."""
+        return self.layout.mma if isinstance(self.layout, RowsAttr) else None
+
+    @property
+    def arrangement(self) -> TiledMmaAttr | None:
+        """The tensor-core partition of a product's values or of its rows."""
+        return self.tiled_mma or self.row_mma
+
+    def registers_per_thread(self) -> int:
+        """How many registers of 32 bits each thread holds it in; two numbers of 16 bits share one.
+
+        Linear fragments keep every number in a register of its own.
+        """
+        values = self.values_per_thread()
+        narrow = self.tiled_mma is not None and element_bytes_of(self) == 2
+        return math.ceil(values / 2) if narrow else values
+
     def values_per_thread(self) -> int:
         """How many values each thread holds, those of partly filled tiles included."""
         shape = self.get_shape()
@@ -273,19 +326,31 @@ class FragmentType(BufferType):
             return rows.values
         if self.partition is not None:
             return self.partition.values_per_thread(shape)
+        if self.row_mma is not None:
+            atom = mma_atom(self.row_mma.atom)
+            tiles = math.ceil(shape[-2] / (atom.shape_mnk[0] * self.row_mma.thr_layout[0]))
+            return tiles * rows_of(atom).slots
         if self.tiled_mma is None:
             return 0
         return accumulators_per_thread(self.tiled_mma, shape[-2], shape[-1])
 
     def _verify_layout(self) -> None:
-        if not isinstance(self.layout, LinearPartitionAttr | TiledMmaAttr | SliceAttr):
+        if not isinstance(self.layout, LinearPartitionAttr | TiledMmaAttr | SliceAttr | RowsAttr):
             raise VerifyException(
                 f"!{self.name}: {self.layout} does not say which thread holds which value; "
-                "expected #cute.tiled_mma<...>, #sched.linear<...> or #sched.slice<...>"
+                "expected #cute.tiled_mma<...>, #sched.rows<...>, #sched.linear<...> or "
+                "#sched.slice<...>"
             )
         rank = len(self.get_shape())
         if isinstance(self.layout, SliceAttr):
             self._verify_slice(self.layout)
+        if self.row_mma is not None:
+            lanes = rows_of(mma_atom(self.row_mma.atom)).lanes
+            if rank < 2 or self.get_shape()[-1] not in (1, lanes):
+                raise VerifyException(
+                    f"!{self.name}: a fragment of rows has 1 column or {lanes}, one for each lane "
+                    f"that shares a row; got {dims(self.get_shape())}"
+                )
         if isinstance(self.layout, LinearPartitionAttr) and len(self.layout.data.order) != rank:
             raise VerifyException(
                 f"!{self.name}: the partition orders {len(self.layout.data.order)} dimensions, "

@@ -118,7 +118,7 @@ def _bodies(kernel: KernelOp) -> list[Block]:
 
 def _kept(body: Block) -> int:
     """Registers of the fragments that live through the loop."""
-    return sum(op.values_per_thread() for op in body.ops if isinstance(op, FragmentOp))
+    return sum(op.registers_per_thread() for op in body.ops if isinstance(op, FragmentOp))
 
 
 def _passing(body: Block) -> list[tuple[int, int]]:
@@ -130,7 +130,7 @@ def _passing(body: Block) -> list[tuple[int, int]]:
         alive = 0
         for op in inner:
             if isinstance(op, FragmentOp):
-                alive += op.values_per_thread()
+                alive += op.registers_per_thread()
             found.append((alive, _working_set(op)))
             for value in set(op.operands):
                 owner = value.owner
@@ -139,7 +139,7 @@ def _passing(body: Block) -> list[tuple[int, int]]:
                     and owner.parent_op() is phase
                     and last[value] is op
                 ):
-                    alive -= owner.values_per_thread()
+                    alive -= owner.registers_per_thread()
     return found
 
 

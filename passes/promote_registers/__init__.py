@@ -17,6 +17,7 @@ from mugraph.passes.promote_registers.linear import (
     partition_domains,
     values_held,
 )
+from mugraph.passes.promote_registers.mma import promote_mma
 from mugraph.passes.promote_registers.rearrange import rearrange
 from mugraph.passes.promote_registers.rewrite import Promotion, apply
 from mugraph.passes.promote_registers.uses import uses_of
@@ -67,13 +68,24 @@ def promote_registers(
 class PromoteRegistersPass(ModulePass):
     """Keeps in registers what is read only by the threads that wrote it.
 
-    A buffer becomes a ``sched.fragment`` where every operator that touches it can be dealt out so
-    that each thread finds what it needs among its own values: element-wise operators, masks,
-    copies to and from device memory, and reductions of rows, whose results all threads of the row
-    get, by shuffles or, of rows that several warps share, through one number a warp in shared
-    memory.  Operators on one chain are dealt out alike, in 16-byte vectors where device memory
-    allows.  What is computed and stays in registers is not rounded to the tensor's type.
+    Chains of tensor-core products: element-wise operators and reductions of rows between products
+    become ``sched.map`` and ``sched.reduce_rows`` on what threads hold of the products, which
+    shuffles complete where lanes share a row; a left operand that is computed is multiplied from
+    registers, where the layout algebra proves that accumulators are the instruction's operand A.
+    Warps are then side by side along m, so that a row lies in one; that is not done where a
+    product would take more instructions in sequence, or a thread more registers than it can have.
+
+    Elsewhere a buffer becomes a ``sched.fragment`` where every operator that touches it can be
+    dealt out so that each thread finds what it needs among its own values: element-wise operators,
+    masks, copies to and from device memory, and reductions of rows, whose results all threads of
+    the row get, by shuffles or, of rows that several warps share, through one number a warp in
+    shared memory.  Operators on one chain are dealt out alike, in 16-byte vectors where device
+    memory allows.
+
     Barriers are then placed anew, by the ``objective`` of ``--schedule-threadblock``.
+
+    What is computed and stays in registers is not rounded to the tensor's type.  Exponentials that
+    are rounded to 16 bits for a product are taken as powers of two.
 
     Pre-condition: ``--schedule-threadblock``.
     """
@@ -88,8 +100,11 @@ class PromoteRegistersPass(ModulePass):
         target = target_named(self.arch)
         objective = objective_named(self.objective)
         for kernel in tuple(op.walk()):
-            if isinstance(kernel, KernelOp) and not _has_roles(kernel):
-                promote_registers(kernel, target, objective)
+            if not isinstance(kernel, KernelOp) or _has_roles(kernel):
+                continue
+            if promote_mma(kernel, target):
+                rearrange(kernel, target, objective)
+            promote_registers(kernel, target, objective)
 
 
 def _has_roles(kernel: KernelOp) -> bool:

@@ -22,10 +22,12 @@ from xdsl.interpreter import (
     impl,
     register_impls,
 )
+from xdsl.ir import SSAValue
 
 from mugraph.dialects import sched
 from mugraph.dialects.elementwise import Epilogue
 from mugraph.dialects.rows import WARP, LinearRows
+from mugraph.dialects.sched.fragments import lanes_of_a_row
 from mugraph.dialects.sched.mappings import IntArray
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import (
@@ -54,6 +56,9 @@ from mugraph.runtime.interpreter.matmul_plans import (
     ScalarMatmulPlan,
     fragment_of,
     is_scalar_product,
+    matrix_of,
+    row_slots_of,
+    row_slots_of_source,
 )
 from mugraph.runtime.interpreter.memory import (
     BoolArray,
@@ -530,13 +535,76 @@ class AddressFunctions(InterpreterFunctions):
         plan = self.plans.of(op, MatmulPlan.build)
         if not plan.takes_part(threads):
             return ()
-        lhs = self._operand(plan, plan.lhs, args[0], in_tf32=in_tf32)
+        if op.lhs_in_registers:
+            lhs = matrix_of(args[0][:, :, threads], plan, threads)
+        else:
+            lhs = self._operand(plan, plan.lhs, args[0], in_tf32=in_tf32)
         rhs = self._operand(plan, plan.rhs, args[1], in_tf32=in_tf32)
         product = np.matmul(lhs, rhs.swapaxes(-1, -2))
         shape = (product.shape[0], *plan.warps_along(threads), *product.shape[4:])
         values = fragment_of(np.broadcast_to(product, shape))
         sums = args[2][:, :, threads.start : threads.start + values.shape[2]]
         sums += values.astype(sums.dtype, copy=False)
+        return ()
+
+    @impl(sched.LoadOp)
+    def run_load(
+        self, interpreter: Interpreter, op: sched.LoadOp, args: PythonValues
+    ) -> PythonValues:
+        """What lanes load of a left matrix, as they hold accumulators."""
+        threads = self.frame.threads
+        plan = self.plans.of(op, MatmulPlan.of_load)
+        if not plan.takes_part(threads):
+            return ()
+        matrix = self._operand(plan, plan.lhs, args[0], in_tf32=False)
+        shape = (matrix.shape[0], *plan.warps_along(threads), *matrix.shape[4:])
+        values = fragment_of(np.broadcast_to(matrix, shape))
+        args[1][:, :, threads.start : threads.start + values.shape[2]] = values
+        return ()
+
+    @impl(sched.MapOp)
+    def run_map(
+        self, interpreter: Interpreter, op: sched.MapOp, args: PythonValues
+    ) -> PythonValues:
+        """The scalar function of what each thread holds."""
+        *arrays, destination = (array[:, :, self.frame.threads] for array in args)
+        slots = self.plans.of(op, row_slots_of)
+        count = destination.shape[1]
+        values = [array if array.shape[1] == count else array[:, slots] for array in arrays]
+        result = apply_chain(epilogue_of(op).functions, apply_function(op.function.data, *values))
+        if epilogue_of(op).accumulates:
+            result = destination + result
+        self._keep(op.destination, destination, result)
+        return ()
+
+    def _keep(self, value: SSAValue, registers: Array, numbers: Array) -> None:
+        """Writes numbers to registers, rounded to the type of the fragment."""
+        rounded = convert(numbers, element_dtype(value.type))
+        registers[...] = rounded.astype(registers.dtype)
+
+    @impl(sched.ReduceRowsOp)
+    def run_reduce_rows(
+        self, interpreter: Interpreter, op: sched.ReduceRowsOp, args: PythonValues
+    ) -> PythonValues:
+        """What threads hold of their rows in order, then what lanes have of a row."""
+        source, destination, *differences = (array[:, :, self.frame.threads] for array in args)
+        combine, identity = COMBINERS[op.combination]
+        totals = np.full(destination.shape, identity, destination.dtype)
+        slots = self.plans.of(op, row_slots_of_source)
+        for value, slot in enumerate(slots):
+            totals[:, slot] = combine(totals[:, slot], source[:, value])
+        if not op.is_partial:
+            assert isinstance(op.source.type, sched.FragmentType)
+            lanes = lanes_of_a_row(op.source.type)
+            totals = combine_lanes(totals, lanes, op.combination)
+        epilogue = epilogue_of(op)
+        totals = apply_chain(epilogue.functions, totals)
+        earlier = destination.copy()
+        if epilogue.accumulates:
+            totals = combine(earlier, totals)
+        self._keep(op.destination, destination, totals)
+        for difference in differences:
+            difference[...] = fall(earlier, destination)
         return ()
 
     def _add_scalar_product(self, plan: ScalarMatmulPlan, args: PythonValues) -> None:

@@ -77,6 +77,16 @@ def mul_add(x: Array, y: Array, z: Array) -> Array:
     return x * y + z
 
 
+def scaled_exp(x: Array, scale: float) -> Array:
+    """e to the power of a constant times x."""
+    return np.exp(x * scale)
+
+
+def scaled_exp_difference(x: Array, y: Array, scale: float) -> Array:
+    """e to the power of a constant times (x - y)."""
+    return np.exp((x - y) * scale)
+
+
 SCALAR_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "identity": identity,
     "exp": np.exp,
@@ -97,6 +107,8 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "pow": np.power,
     "max": np.maximum,
     "mul_add": mul_add,
+    "scaled_exp": scaled_exp,
+    "scaled_exp_difference": scaled_exp_difference,
 }
 """What each function of :mod:`mugraph.dialects.elementwise` computes: operands, then constants."""
 

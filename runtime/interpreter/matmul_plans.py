@@ -11,10 +11,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from xdsl.ir import SSAValue
 
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.attributes import TiledMmaAttr
+from mugraph.dialects.cute.chaining import values_of_rows
 from mugraph.dialects.sched.accesses import ThreadAccess
 from mugraph.dialects.sched.mappings import (
     ATOM_M,
@@ -24,7 +26,7 @@ from mugraph.dialects.sched.mappings import (
     IntArray,
 )
 from mugraph.dialects.sched.operand_mappings import ROWS, MatmulOperand, ScalarOperand
-from mugraph.dialects.tensor_types import op_label
+from mugraph.dialects.tensor_types import AnyLayout, op_label
 from mugraph.runtime.interpreter.address_plans import (
     AccessPlan,
     Threads,
@@ -76,10 +78,20 @@ class MatmulPlan:
         warps_m, warps_n, warps_k = mma.thr_layout
         accesses = accesses_of(op)
         lhs, rhs = (
-            _plan_operand(op, index, [a for a in accesses if a.operand == index], mma)
-            for index in range(2)
+            _plan_operand(matrix, index == 0, [a for a in accesses if a.operand == index], mma)
+            for index, matrix in enumerate(op.matrices())
         )
         return cls(lhs, rhs, (warps_k, warps_n, warps_m))
+
+    @classmethod
+    def of_load(cls, op: sched.LoadOp) -> MatmulPlan:
+        """The plan of the load of a left matrix: that of a product without a right one."""
+        destination = op.destination.type
+        mma = destination.tiled_mma if isinstance(destination, sched.FragmentType) else None
+        assert mma is not None  # verified
+        warps_m, warps_n, warps_k = mma.thr_layout
+        lhs = _plan_operand(op.matrix(), True, list(accesses_of(op)), mma)
+        return cls(lhs, lhs, (warps_k, warps_n, warps_m))
 
     def takes_part(self, threads: Threads) -> bool:
         """Whether any of the threads multiplies."""
@@ -143,11 +155,11 @@ def _tiled_mma(op: sched.MmaOp) -> TiledMmaAttr:
 
 
 def _plan_operand(
-    op: sched.MmaOp, index: int, accesses: list[ThreadAccess], mma: TiledMmaAttr
+    matrix: AnyLayout, is_a: bool, accesses: list[ThreadAccess], mma: TiledMmaAttr
 ) -> OperandPlan:
     warps_m, warps_n, warps_k = mma.thr_layout
-    matrix, packed = op.matrices()[index], mma_atom(mma.atom).packed
-    operand = MatmulOperand(index == 0, warps_m, warps_n, matrix, packed, warps_k)
+    packed = mma_atom(mma.atom).packed
+    operand = MatmulOperand(is_a, warps_m, warps_n, matrix, packed, warps_k)
     warps = warps_m * warps_n * warps_k
     rows, depth = operand.tiles * operand.tile_rows, operand.steps_of_a_warp * operand.step_depth
     offsets = np.full((warps, rows, depth), IDLE, np.int64)
@@ -234,3 +246,45 @@ def fragment_of(product: Array) -> Array:
     # Value (i * tiles_n + j) * 4 + 2 * half + odd of lane 4 * row + pair.
     ordered = split.transpose(0, 3, 6, 4, 8, 1, 2, 5, 7)
     return ordered.reshape(blocks, tiles_m * tiles_n * 4, warps_n * warps_m * WARP)
+
+
+def matrix_of(values: Array, plan: MatmulPlan, threads: Threads) -> Array:
+    """The inverse of :func:`fragment_of`, of the running threads that multiply.
+
+    ``values`` is [blocks, values, threads]; the result [blocks, warps of k, warps of n, warps of m,
+    rows, columns] of the warps that these threads are.
+    """
+    warps_k, warps_n, warps_m = plan.warps_along(threads)
+    columns = warps_k * warps_n
+    held = values[:, :, : columns * warps_m * WARP]
+    depth = plan.rhs.offsets.shape[-1]
+    tiles_n = depth // ATOM_N
+    tiles_m = values.shape[1] // (4 * tiles_n)
+    split = held.reshape(-1, tiles_m, tiles_n, 2, 2, columns, warps_m, 8, 4)
+    ordered = split.transpose(0, 5, 6, 1, 3, 7, 2, 8, 4)
+    shape = (warps_k, warps_n, warps_m, tiles_m * ATOM_M, tiles_n * ATOM_N)
+    return ordered.reshape(-1, *shape)
+
+
+def row_slots_of(op: sched.MapOp) -> IntArray:
+    """The position, among the numbers of rows, of the row of each value of the destination."""
+    return _row_slots(op.destination)
+
+
+def row_slots_of_source(op: sched.ReduceRowsOp) -> IntArray:
+    """The position, among the numbers of rows, of the row of each value of the source."""
+    return _row_slots(op.source)
+
+
+def _row_slots(value: SSAValue) -> IntArray:
+    type_ = value.type
+    assert isinstance(type_, sched.FragmentType)
+    mma = type_.tiled_mma
+    if mma is None:
+        return np.arange(type_.values_per_thread(), dtype=np.int64)
+    atom = mma_atom(mma.atom)
+    *_, rows, columns = type_.get_shape()
+    atom_m, atom_n, _ = atom.shape_mnk
+    tiles_m = math.ceil(rows / (atom_m * mma.thr_layout[0]))
+    tiles_n = math.ceil(columns / (atom_n * mma.thr_layout[1]))
+    return np.array(values_of_rows(atom, tiles_m, tiles_n), dtype=np.int64)

@@ -27,6 +27,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import mma_atom
+from mugraph.dialects.cute.chaining import rows_of
 from mugraph.dialects.elementwise import Epilogue
 from mugraph.dialects.maps import AXES, Bound
 from mugraph.dialects.rows import WARP
@@ -416,6 +417,70 @@ class ScheduleFunctions(InterpreterFunctions):
         epilogue = Epilogue(epilogue_of(op).functions, accumulates=True)
         self.write(op.destination, args[1], value, epilogue)
         return ()
+
+    @impl(sched.LoadOp)
+    def run_load(
+        self, interpreter: Interpreter, op: sched.LoadOp, args: PythonValues
+    ) -> PythonValues:
+        """A matrix as it is."""
+        self.write(op.destination, args[1], self.read(op.source, args[0]))
+        return ()
+
+    @impl(sched.MapOp)
+    def run_map(
+        self, interpreter: Interpreter, op: sched.MapOp, args: PythonValues
+    ) -> PythonValues:
+        """The scalar function of each value."""
+        *buffers, destination = args
+        sources = [
+            self.read(operand, buffer) for operand, buffer in zip(op.sources, buffers, strict=True)
+        ]
+        value = apply_function(op.function.data, *sources)
+        lead = value.shape[:GRID_AXES]
+        value = np.broadcast_to(value, (*lead, *shape_of(op.destination.type)))
+        self.write(op.destination, destination, value, epilogue_of(op))
+        return ()
+
+    @impl(sched.ReduceRowsOp)
+    def run_reduce_rows(
+        self, interpreter: Interpreter, op: sched.ReduceRowsOp, args: PythonValues
+    ) -> PythonValues:
+        """Sums of rows or their largest values, or those of what each lane holds of them."""
+        source = self.read(op.source, args[0])
+        combine = np.sum if op.combination is sched.Combiner.SUM else np.max
+        if op.is_partial:
+            parts = [combine(source[..., held], axis=-1) for held in columns_of_lanes(op)]
+            value = np.stack(parts, axis=-1)
+        else:
+            value = combine(source, axis=-1, keepdims=True)
+        epilogue = epilogue_of(op)
+        if op.combination is sched.Combiner.SUM:
+            self.write(op.destination, args[1], value, epilogue)
+            return ()
+        value = apply_chain(epilogue.functions, value)
+        earlier = self.read(op.destination, args[1]) if epilogue.accumulates else None
+        self.write(
+            op.destination, args[1], value if earlier is None else np.maximum(earlier, value)
+        )
+        if op.difference is not None and earlier is not None:
+            change = fall(earlier, self.read(op.destination, args[1]))
+            self.write(op.difference, args[2], change)
+        return ()
+
+
+def columns_of_lanes(op: sched.ReduceRowsOp) -> Sequence[Sequence[int]]:
+    """The columns of a product's fragment that each lane holds of a row."""
+    source = op.source.type
+    mma = source.tiled_mma if isinstance(source, sched.FragmentType) else None
+    assert mma is not None  # verified
+    atom = mma_atom(mma.atom)
+    width, columns = atom.shape_mnk[1], shape_of(source)[-1]
+    rows = rows_of(atom)
+    first = [
+        sorted({at for at, slot in zip(held, rows.slot_of_value, strict=True) if slot == 0})
+        for held in rows.columns
+    ]
+    return [[start + at for start in range(0, columns, width) for at in held] for held in first]
 
 
 def _buffer_bytes(kernel: sched.KernelOp, arithmetic: Arithmetic, box: Sequence[int]) -> int:

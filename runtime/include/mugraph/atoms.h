@@ -42,6 +42,10 @@ struct OfWarp {
   static constexpr int kValues = 4;  // of D, a thread
   static __host__ __device__ constexpr int row_of(int lane, int c) { return lane / 4 + 8 * (c / 2); }
   static __host__ __device__ constexpr int column_of(int lane, int c) { return 2 * (lane % 4) + c % 2; }
+  // A thread holds values of kRowSlots rows of D, each shared by kRowLanes neighbouring lanes.
+  static constexpr int kRowSlots = 2;
+  static constexpr int kRowLanes = 4;
+  static __host__ __device__ constexpr int slot_of(int c) { return c / 2; }
 };
 
 // A register as it was loaded is one that the instruction takes.
@@ -125,6 +129,9 @@ struct OfThread {
   static constexpr int kValues = 1;
   static __host__ __device__ constexpr int row_of(int, int) { return 0; }
   static __host__ __device__ constexpr int column_of(int, int) { return 0; }
+  static constexpr int kRowSlots = 1;
+  static constexpr int kRowLanes = 1;
+  static __host__ __device__ constexpr int slot_of(int) { return 0; }
 };
 
 struct UniversalFMA_F32 : OfThread {

@@ -19,6 +19,7 @@
 
 #include "arch/async_copy.h"
 #include "arch/tensor_core.h"
+#include "arch/thread.h"
 #include "atoms.h"
 #include "layout.h"
 #include "numbers.h"
@@ -36,6 +37,8 @@
 #include "tb/reduce_sum.h"
 #include "tb/registers.h"
 #include "tb/rows.h"
+#include "tb/register_matmul.h"
+#include "tb/row_fragment.h"
 #include "tb/scalar_matmul.h"
 #include "tb/sum_parts.h"
 #include "tb/warpgroup_matmul.h"

@@ -46,6 +46,18 @@ struct MmaFragment {
     for (int i = 0; i < kValues; ++i) acc[i] = Sum(0);
   }
 
+  // Every value of a fragment of any type, values past kM and kN included.
+  template <class T>
+  static __device__ __forceinline__ void fill(T (&values)[kValues], float number) {
+#pragma unroll
+    for (int i = 0; i < kValues; ++i) values[i] = from_number<T>(number);
+  }
+
+  // The position, among the numbers of a thread's rows, of the row of a value (see row_fragment.h).
+  static __host__ __device__ constexpr int row_slot_of(int value) {
+    return value / (kTilesN * Atom::kValues) * Atom::kRowSlots + Atom::slot_of(value % Atom::kValues);
+  }
+
   // dst(m, n) = Epilogue(acc), rounded to nearest. CLayout is (M, N); where n is contiguous and pairs of columns are
   // aligned, two elements are stored at once. Part p lies kPartStride * p elements further on, before the swizzle.
   template <class Epilogue, class CLayout, int kPartStride = 0, class D>

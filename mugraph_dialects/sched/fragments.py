@@ -1,0 +1,328 @@
+"""What threads compute on fragments of tensor-core products, without memory.
+
+A fragment of a product and one of its rows (``#sched.rows``) that have the same arrangement belong
+together: every thread holds the numbers of the rows of which it holds values.  So chains of
+element-wise operators and reductions of rows between products stay in registers; only lanes that
+share a row exchange what they have, by shuffles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import BoolAttr
+from xdsl.ir import SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    var_operand_def,
+)
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.assembly import NamedFunction, ThenEpilogue
+from mugraph.dialects.cute.atoms import loads_as_stored, mma_atom
+from mugraph.dialects.cute.chaining import accumulator_is_operand, rows_of
+from mugraph.dialects.element_types import element_type_name
+from mugraph.dialects.elementwise import (
+    Epilogue,
+    EpilogueAttr,
+    ScalarFunction,
+    ScalarFunctionAttr,
+)
+from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
+from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
+from mugraph.dialects.sched.compute import Combiner, CombinerAttr
+from mugraph.dialects.sched.compute_accesses import mma_accesses
+from mugraph.dialects.sched.mappings import matrix_layout
+from mugraph.dialects.sched.types import FragmentType, SharedType
+from mugraph.dialects.tb.compute import epilogue_of, matrix_access
+from mugraph.dialects.tensor_types import (
+    AnyLayout,
+    dims,
+    element_type_of,
+    op_label,
+    resolved_layout_of,
+    shape_of,
+    value_label,
+)
+
+
+def _fragment(value: SSAValue) -> FragmentType:
+    assert isinstance(value.type, FragmentType)  # the operand's definition says so
+    return value.type
+
+
+def _verify_arrangement(op: IRDLOperation, values: Sequence[SSAValue]) -> None:
+    """Raises ``VerifyException`` unless all are fragments of one product and of its rows."""
+    *_, last = values
+    expected = _fragment(last)
+    for value in values:
+        type_ = _fragment(value)
+        if type_.arrangement is None or type_.arrangement != expected.arrangement:
+            raise VerifyException(
+                f"{op_label(op)}: {value_label(value)} is {type_.layout}; all fragments must have "
+                f"the arrangement of the destination, {expected.layout}"
+            )
+        if type_.get_shape()[-2] != expected.get_shape()[-2]:
+            raise VerifyException(
+                f"{op_label(op)}: {value_label(value)} has {dims(type_.get_shape())}, the "
+                f"destination {dims(expected.get_shape())}; they must have the same rows"
+            )
+
+
+@irdl_op_definition
+class MapOp(IRDLOperation, HasBufferEffects):
+    """Applies a scalar function value by value to what each thread holds.
+
+    A fragment of rows with one column stands for its number in every column; the destination may be
+    one of the sources.
+
+    ``sched.map mul %o, %rescale to %o : ...``
+    """
+
+    name = "sched.map"
+
+    function = prop_def(ScalarFunctionAttr)
+    sources = var_operand_def(FragmentType)
+    destination = operand_def(FragmentType)
+    epilogue = opt_prop_def(EpilogueAttr)
+
+    assembly_format = (
+        "custom<NamedFunction>($function) $sources `to` $destination "
+        "custom<ThenEpilogue>($epilogue) attr-dict "
+        "`:` type($sources) `to` type($destination)"
+    )
+    custom_directives = (NamedFunction, ThenEpilogue)
+
+    def __init__(
+        self,
+        function: ScalarFunction,
+        sources: Sequence[SSAValue],
+        destination: SSAValue,
+        epilogue: Epilogue | None = None,
+    ) -> None:
+        super().__init__(
+            operands=[sources, destination],
+            properties={
+                "function": ScalarFunctionAttr(function),
+                "epilogue": EpilogueAttr(epilogue) if epilogue else None,
+            },
+        )
+
+    def buffers_read(self) -> Sequence[SSAValue]:
+        """The sources; the destination too where the epilogue accumulates."""
+        added = [self.destination] if epilogue_of(self).accumulates else []
+        return [*self.sources, *added]
+
+    def buffers_written(self) -> Sequence[SSAValue]:
+        """The destination."""
+        return [self.destination]
+
+    def verify_(self) -> None:
+        """Checks arity, arrangement and extents."""
+        function = self.function.data
+        if len(self.sources) != function.arity:
+            raise VerifyException(
+                f"{op_label(self)}: {function} takes {function.arity} operands, got "
+                f"{len(self.sources)}"
+            )
+        _verify_arrangement(self, [*self.sources, self.destination])
+        destination = _fragment(self.destination)
+        shape = destination.get_shape()
+        for source in self.sources:
+            type_ = _fragment(source)
+            is_broadcast = type_.row_mma is not None and type_.get_shape()[-1] == 1
+            if type_.get_shape() != shape and not is_broadcast:
+                raise VerifyException(
+                    f"{op_label(self)}: {value_label(source)} has {dims(type_.get_shape())}, "
+                    f"expected {dims(shape)}, or a number for each row"
+                )
+
+
+@irdl_op_definition
+class ReduceRowsOp(IRDLOperation, HasBufferEffects):
+    """Sums the values of each row of a product's fragment, or takes their largest.
+
+    Each thread combines what it holds of a row, column by column.  Where the destination has one
+    column, lanes that share the row then combine theirs by shuffles over the distances lanes / 2,
+    ..., 2, 1, and all of them have the result; where it has a column for each lane, each keeps its
+    own, and a further operator combines them, from such a fragment to one with one column.
+
+    ``accum`` adds the sum to the destination, or with ``combine max`` keeps the larger of both;
+    ``difference`` is then what the destination was less what it becomes, 0 where it was -infinity.
+    """
+
+    name = "sched.reduce_rows"
+
+    source = operand_def(FragmentType)
+    destination = operand_def(FragmentType)
+    difference = opt_operand_def(FragmentType)
+    combiner = opt_prop_def(CombinerAttr)
+    epilogue = opt_prop_def(EpilogueAttr)
+
+    assembly_format = (
+        "$source `to` $destination (`difference` $difference^)? custom<ThenEpilogue>($epilogue) "
+        "(`combine` $combiner^)? attr-dict "
+        "`:` type($source) `to` type($destination) (`,` type($difference)^)?"
+    )
+    custom_directives = (ThenEpilogue,)
+
+    def __init__(
+        self,
+        source: SSAValue,
+        destination: SSAValue,
+        epilogue: Epilogue | None = None,
+        combiner: Combiner = Combiner.SUM,
+        difference: SSAValue | None = None,
+    ) -> None:
+        super().__init__(
+            operands=[source, destination, difference],
+            properties={
+                "combiner": None if combiner is Combiner.SUM else CombinerAttr(combiner),
+                "epilogue": EpilogueAttr(epilogue) if epilogue else None,
+            },
+        )
+
+    @property
+    def combination(self) -> Combiner:
+        """How one number is made of two; a sum unless the operator says otherwise."""
+        return Combiner.SUM if self.combiner is None else self.combiner.data
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether each lane keeps its own part of a row."""
+        return shape_of(self.destination.type)[-1] != 1
+
+    def buffers_read(self) -> Sequence[SSAValue]:
+        """The source; the destination too where the epilogue accumulates."""
+        added = [self.destination] if epilogue_of(self).accumulates else []
+        return [self.source, *added]
+
+    def buffers_written(self) -> Sequence[SSAValue]:
+        """The destination, and that of the difference."""
+        return [self.destination, *([] if self.difference is None else [self.difference])]
+
+    def verify_(self) -> None:
+        """Checks arrangements and extents."""
+        differences = [] if self.difference is None else [self.difference]
+        _verify_arrangement(self, [self.source, *differences, self.destination])
+        source, destination = _fragment(self.source), _fragment(self.destination)
+        if destination.row_mma is None:
+            raise VerifyException(
+                f"{op_label(self)}: the destination is {destination.layout}, expected #sched.rows"
+            )
+        mma, rows = source.tiled_mma, source.get_shape()[-1]
+        if mma is not None and (
+            mma.thr_layout[1:] != (1, 1) or rows % mma_atom(mma.atom).shape_mnk[1]
+        ):
+            raise VerifyException(
+                f"{op_label(self)}: {value_label(self.source)} has {rows} columns over {mma}; a "
+                "row must lie in one warp, and fill its instructions"
+            )
+        if mma is None and (source.get_shape()[-1] == 1 or self.is_partial):
+            raise VerifyException(
+                f"{op_label(self)}: nothing is left to combine of {dims(source.get_shape())}"
+            )
+        for difference in differences:
+            if self.combination is not Combiner.MAX or not epilogue_of(self).accumulates:
+                raise VerifyException(
+                    f"{op_label(self)}: a difference is that of a running maximum; expected "
+                    "'combine max' and 'then [accum]'"
+                )
+            if _fragment(difference).get_shape() != destination.get_shape():
+                raise VerifyException(
+                    f"{op_label(self)}: the difference has "
+                    f"{dims(shape_of(difference.type))}, expected "
+                    f"{dims(destination.get_shape())} as the destination"
+                )
+
+
+@irdl_op_definition
+class LoadOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
+    """Loads a left matrix from shared memory into the fragment that ``sched.mma`` multiplies.
+
+    ``ldmatrix true`` as in ``sched.mma``: else element by element.
+    """
+
+    name = "sched.load"
+
+    source = operand_def(SharedType)
+    destination = operand_def(FragmentType)
+    ldmatrix = prop_def(BoolAttr)
+
+    assembly_format = (
+        "$source `to` $destination `ldmatrix` $ldmatrix attr-dict "
+        "`:` type($source) `to` type($destination)"
+    )
+
+    def __init__(self, source: SSAValue, destination: SSAValue, *, ldmatrix: bool) -> None:
+        super().__init__(
+            operands=[source, destination], properties={"ldmatrix": BoolAttr.from_bool(ldmatrix)}
+        )
+
+    @property
+    def uses_ldmatrix(self) -> bool:
+        """Whether ``ldmatrix`` loads the matrix."""
+        return bool(self.ldmatrix.value.data)
+
+    def matrix(self) -> AnyLayout:
+        """The buffer as a matrix, (rows, k)."""
+        return matrix_layout(resolved_layout_of(self.source), shape_of(self.source.type))
+
+    def buffers_read(self) -> Sequence[SSAValue]:
+        """The source."""
+        return [self.source]
+
+    def buffers_written(self) -> Sequence[SSAValue]:
+        """The destination."""
+        return [self.destination]
+
+    def verify_(self) -> None:
+        """Checks extents, types and that accumulators are operands."""
+        destination = _fragment(self.destination)
+        mma = destination.tiled_mma
+        if shape_of(self.source.type) != destination.get_shape():
+            raise VerifyException(
+                f"{op_label(self)}: source has {dims(shape_of(self.source.type))}, destination "
+                f"{dims(destination.get_shape())}"
+            )
+        if mma is None or mma.thr_layout[1:] != (1, 1):
+            raise VerifyException(
+                f"{op_label(self)}: the destination is {destination.layout}; expected a "
+                "#cute.tiled_mma with all warps along m"
+            )
+        atom = mma_atom(mma.atom)
+        element = element_type_name(element_type_of(self.source.type))
+        if (
+            element_type_of(self.source.type) != destination.element_type
+            or atom.is_scalar
+            or not loads_as_stored(atom, element)
+            or not accumulator_is_operand(atom, atom)
+            or destination.get_shape()[-1] % atom.shape_mnk[2]
+        ):
+            raise VerifyException(
+                f"{op_label(self)}: {atom.name} does not take {destination} as operand A thread by "
+                f"thread from a buffer of {element_type_of(self.source.type)}"
+            )
+
+    def shared_accesses(self) -> Sequence[SharedAccess]:
+        """Rows of 16 bytes, one below the other."""
+        return [matrix_access(self.source)]
+
+    def thread_accesses(self) -> Sequence[ThreadAccess]:
+        """The reads of an operand A, in the order of k."""
+        mma = _fragment(self.destination).tiled_mma
+        return mma_accesses(self, mma, [self.matrix()], [self.uses_ldmatrix])
+
+
+def lanes_of_a_row(type_: FragmentType) -> int:
+    """How many lanes share a row of a fragment."""
+    mma = type_.arrangement
+    return 1 if mma is None else rows_of(mma_atom(mma.atom)).lanes
+
+
+__all__ = ["LoadOp", "MapOp", "ReduceRowsOp", "lanes_of_a_row"]

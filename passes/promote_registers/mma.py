@@ -1,0 +1,86 @@
+"""Chains of tensor-core products in registers: what is chosen, and the rewrite."""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from mugraph.dialects import sched
+from mugraph.dialects.cute.atoms import mma_atom
+from mugraph.dialects.cute.attributes import TiledMmaAttr
+from mugraph.passes.analysis.registers import register_limit, registers_needed, tiles_of
+from mugraph.passes.promote_registers.mma_analysis import (
+    Chain,
+    arrangement_of,
+    find_chains,
+)
+from mugraph.passes.promote_registers.mma_peephole import simplify
+from mugraph.passes.promote_registers.mma_pieces import join_pieces
+from mugraph.passes.promote_registers.mma_rewrite import rewrite_chain
+from mugraph.passes.targets import Target
+
+
+def choose_arrangement(chain: Chain, threads: int) -> TiledMmaAttr | None:
+    """How the warps share the products of a chain; ``None`` where it does not pay.
+
+    All warps along m where rows must lie in one warp, unless a product then takes more instructions
+    in sequence than it does now; otherwise that which the products have.
+    """
+    present = {arrangement_of(product) for product in chain.products}
+    first = next(iter(present))
+    if first is None or len({mma.atom for mma in present if mma is not None}) > 1:
+        return None
+    if not chain.has_rows:
+        return first if len(present) == 1 else None
+    if mma_atom(first.atom).is_scalar:
+        return None
+    along_m = TiledMmaAttr(first.atom, (threads // 32, 1, 1))
+    for product in chain.products:
+        if _tiles(product.accumulator, along_m) > _tiles(product.accumulator, None):
+            return None
+    return along_m
+
+
+def _tiles(accumulator: SSAValue, arrangement: TiledMmaAttr | None) -> int:
+    """Instruction tiles of a warp."""
+    type_ = accumulator.type
+    assert isinstance(type_, sched.FragmentType)
+    if arrangement is not None:
+        type_ = sched.FragmentType.of(type_.get_shape(), type_.element_type, arrangement)
+    tiles = tiles_of(type_)
+    assert tiles is not None
+    return tiles.m * tiles.n
+
+
+def promote_mma(kernel: sched.KernelOp, target: Target) -> bool:
+    """Moves chains of products to registers where they fit; says whether any was.
+
+    Element-wise operators and reductions of rows between products then work on what threads hold,
+    and left operands are multiplied as they lie in registers.  Products that were cut in pieces, as
+    registers hold other sums that chains need no more, are joined where all chains then fit.
+    Barriers stay where they are.
+    """
+    limit = register_limit(kernel.threads, target.registers_per_multiprocessor)
+    for trial in (join_pieces(kernel.clone()), kernel.clone()):
+        if trial is not None and _promote_all(trial, limit):
+            kernel.body.detach_block(0)
+            kernel.body.add_block(trial.body.detach_block(0))
+            return True
+    return False
+
+
+def _promote_all(kernel: sched.KernelOp, limit: int) -> bool:
+    """Rewrites every chain for which warps can be arranged; says whether there is one, and fits."""
+    promoted = False
+    while True:
+        chosen = (
+            (chain, arrangement)
+            for chain in find_chains(kernel)
+            if (arrangement := choose_arrangement(chain, kernel.threads)) is not None
+        )
+        found = next(chosen, None)
+        if found is None:
+            break
+        rewrite_chain(kernel, *found)
+        promoted = True
+    simplify(kernel)
+    return promoted and registers_needed(kernel) <= limit

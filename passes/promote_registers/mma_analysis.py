@@ -1,0 +1,288 @@
+"""Which buffers of a schedule could be fragments of tensor-core products: an analysis.
+
+A *chain* is a set of buffers and fragments that operators join: what one of them computes on
+fragments, each thread can compute on the values it holds, where all operands have the arrangement
+of the same product.  Values that something else needs in memory may be in a chain too: they are
+stored as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import singledispatch
+
+from xdsl.dialects.builtin import Float32Type
+from xdsl.ir import Block, Operation, SSAValue
+
+from mugraph.dialects import sched
+from mugraph.dialects.cute.atoms import mma_atom
+from mugraph.dialects.cute.attributes import TiledMmaAttr
+from mugraph.dialects.cute.chaining import accumulator_is_operand
+from mugraph.dialects.element_types import element_type_name, is_integer
+from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, shape_of
+
+PHASES = (sched.PrologueOp, sched.ForloopOp, sched.EpilogueOp)
+
+
+def phases_of_kernel(kernel: sched.KernelOp) -> Iterator[Operation]:
+    """The phases of a kernel, in order."""
+    for op in kernel.body.walk():
+        if isinstance(op, PHASES):
+            yield op
+
+
+def operators_of(kernel: sched.KernelOp) -> list[Operation]:
+    """The operators of all phases, in the order of the text."""
+    return [
+        op for phase in phases_of_kernel(kernel) for region in phase.regions for op in region.ops
+    ]
+
+
+@singledispatch
+def joined(op: Operation) -> Sequence[SSAValue] | None:
+    """The values that an operator joins if it computes on fragments; ``None`` where it cannot.
+
+    An operator registers a function of its own; the one that is written is among them.
+    """
+    return None
+
+
+def _rows_and_columns(value: SSAValue) -> tuple[int, int] | None:
+    """The extents of a value that is one matrix."""
+    shape = shape_of(value.type)
+    if len(shape) < 2 or any(extent != 1 for extent in shape[:-2]):
+        return None
+    return shape[-2], shape[-1]
+
+
+def _broadcasts_rows(values: Sequence[SSAValue], destination: SSAValue) -> bool:
+    """Whether values are of the destination's extents, or have a number for each of its rows."""
+    whole = _rows_and_columns(destination)
+    if whole is None:
+        return False
+    parts = [_rows_and_columns(value) for value in values]
+    return all(part in (whole, (whole[0], 1)) for part in parts)
+
+
+@joined.register
+def _(op: sched.FillOp) -> Sequence[SSAValue] | None:
+    return [op.destination]
+
+
+@joined.register
+def _(op: sched.StoreOp) -> Sequence[SSAValue] | None:
+    return None if op.at is not None else [op.source, op.destination]
+
+
+@joined.register
+def _(op: sched.AccumulateOp) -> Sequence[SSAValue] | None:
+    return [op.source, op.destination]
+
+
+@joined.register
+def _(op: sched.ElementwiseOp) -> Sequence[SSAValue] | None:
+    if not _broadcasts_rows(op.sources, op.destination):
+        return None
+    return [*op.sources, op.destination]
+
+
+@joined.register
+def _(op: sched.ReduceOp) -> Sequence[SSAValue] | None:
+    source, result = _rows_and_columns(op.source), _rows_and_columns(op.destination)
+    if source is None or result != (source[0], 1):
+        return None
+    differences = [] if op.difference is None else [op.difference]
+    return [op.source, op.destination, *differences]
+
+
+@joined.register
+def _(op: sched.MmaOp) -> Sequence[SSAValue] | None:
+    """The left operand only where accumulators are operand A of the instruction."""
+    mma = arrangement_of(op)
+    if op.at is not None or mma is None:
+        return None
+    atom = mma_atom(mma.atom)
+    depth = shape_of(op.lhs.type)[-1]
+    takes_stored = element_type_name(element_type_of(op.lhs.type)) == atom.a_type
+    if atom.is_scalar or not takes_stored:
+        return None
+    if accumulator_is_operand(atom, atom) and depth % atom.shape_mnk[2] == 0:
+        return [op.lhs, op.accumulator]
+    return None
+
+
+def arrangement_of(op: sched.MmaOp) -> TiledMmaAttr | None:
+    """How the warps share a product."""
+    type_ = op.accumulator.type
+    return type_.tiled_mma if isinstance(type_, sched.FragmentType) else None
+
+
+def _could_be_fragment(value: SSAValue) -> bool:
+    """Whether a value may move to registers, by its type: computed in fp32 and one matrix.
+
+    What is rounded to 8 bits or to integers is rounded for good, and stays where it is.
+    """
+    owner, type_ = value.owner, element_type_of(value.type)
+    if isinstance(owner, Block) or _rows_and_columns(value) is None:
+        return False
+    if is_integer(type_) or element_bytes_of(value.type) == 1:
+        return False
+    if isinstance(owner, sched.AllocOp):
+        return owner.stage_count == 1
+    return isinstance(owner, sched.FragmentOp) and isinstance(type_, Float32Type)
+
+
+@dataclass
+class Uses:
+    """Who writes and who reads each buffer and fragment, in the order of the text."""
+
+    writers: dict[SSAValue, list[Operation]] = field(
+        default_factory=dict[SSAValue, list[Operation]]
+    )
+    readers: dict[SSAValue, list[Operation]] = field(
+        default_factory=dict[SSAValue, list[Operation]]
+    )
+
+    @staticmethod
+    def of(operators: Sequence[Operation]) -> Uses:
+        """The uses by some operators; raises nothing for operators without effects."""
+        uses = Uses()
+        for op in operators:
+            if not isinstance(op, HasBufferEffects):
+                continue
+            for value in op.buffers_read():
+                uses.readers.setdefault(value, []).append(op)
+            for value in op.buffers_written():
+                uses.writers.setdefault(value, []).append(op)
+        return uses
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Values that become fragments together, and the operators that then compute on them.
+
+    ``products`` add up in fragments of the chain.  ``has_rows``: whether numbers of rows are among
+    the values, or accumulators are multiplied as they are.
+    """
+
+    values: frozenset[SSAValue]
+    operators: frozenset[Operation]
+    products: tuple[sched.MmaOp, ...]
+    has_rows: bool
+    kept: frozenset[SSAValue]
+    """Buffers of the chain that others read."""
+
+    @property
+    def removed(self) -> list[SSAValue]:
+        """Buffers that need no memory any more."""
+        return [
+            value
+            for value in self.values
+            if isinstance(value.owner, sched.AllocOp) and value not in self.kept
+        ]
+
+
+def find_chains(kernel: sched.KernelOp) -> list[Chain]:
+    """The chains of a kernel that need fewer buffers in registers, in the order of the text."""
+    operators = operators_of(kernel)
+    uses = Uses.of(operators)
+    joins = {op: values for op in operators if (values := joined(op)) is not None}
+    values = [*dict.fromkeys((*uses.writers, *uses.readers))]
+    possible = {value for value in values if _could_be_fragment(value)}
+
+    def runs(op: Operation) -> bool:
+        return op in joins and all(value in possible for value in joins[op])
+
+    def stays(value: SSAValue) -> bool:
+        """Whether all that writes a value can do so to registers; of a fragment, reads it there."""
+        users = list(uses.writers.get(value, []))
+        if isinstance(value.owner, sched.FragmentOp):
+            users += uses.readers.get(value, [])
+            return all(runs(op) or _leaves_in_place(op, value) for op in users)
+        return all(runs(op) for op in users)
+
+    shrinking = True
+    while shrinking:
+        impossible = {value for value in possible if not stays(value)}
+        possible -= impossible
+        shrinking = bool(impossible)
+
+    running = [op for op in operators if runs(op)]
+    return [
+        chain
+        for group in _connected(running, joins)
+        if (chain := _chain_of(group, operators, joins, uses)) is not None
+    ]
+
+
+def _leaves_in_place(op: Operation, value: SSAValue) -> bool:
+    """Whether an operator uses a product's fragment as well however its warps are arranged."""
+    if isinstance(op, sched.MmaOp):
+        return op.accumulator is value and op.at is None
+    return isinstance(op, sched.StoreOp) and op.at is None and arrangement_in(value) is not None
+
+
+def arrangement_in(value: SSAValue) -> TiledMmaAttr | None:
+    """The arrangement of a product's fragment."""
+    return value.type.tiled_mma if isinstance(value.type, sched.FragmentType) else None
+
+
+def _connected(
+    operators: Sequence[Operation], joins: dict[Operation, Sequence[SSAValue]]
+) -> list[list[Operation]]:
+    """Operators that share values, directly or through others."""
+    groups: list[tuple[list[Operation], set[SSAValue]]] = []
+    for op in operators:
+        own: tuple[list[Operation], set[SSAValue]] = ([op], set(joins[op]))
+        apart: list[tuple[list[Operation], set[SSAValue]]] = []
+        for group in groups:
+            if group[1] & own[1]:
+                own = ([*group[0], *own[0]], group[1] | own[1])
+            else:
+                apart.append(group)
+        groups = [*apart, own]
+    return [group for group, _ in groups]
+
+
+def _chain_of(
+    group: Sequence[Operation],
+    operators: Sequence[Operation],
+    joins: dict[Operation, Sequence[SSAValue]],
+    uses: Uses,
+) -> Chain | None:
+    """The chain of connected operators, ``None`` where nothing is won."""
+    values = frozenset(value for op in group for value in joins[op])
+    running = frozenset(group)
+    products = tuple(
+        op for op in operators if isinstance(op, sched.MmaOp) and op.accumulator in values
+    )
+    if not products or any(op.at is not None for op in products):
+        return None
+    kept = frozenset(
+        value
+        for value in values
+        if isinstance(value.owner, sched.AllocOp)
+        and any(
+            op not in running or (isinstance(op, sched.MmaOp) and op.rhs is value)
+            for op in uses.readers.get(value, [])
+        )
+    )
+    has_rows = any(isinstance(op, sched.ReduceOp | sched.MmaOp) for op in group) or any(
+        shape_of(value.type)[-1] == 1 for value in values
+    )
+    chain = Chain(values, running, products, has_rows, kept)
+    return chain if chain.removed else None
+
+
+__all__ = [
+    "Chain",
+    "Uses",
+    "arrangement_in",
+    "arrangement_of",
+    "find_chains",
+    "joined",
+    "operators_of",
+    "phases_of_kernel",
+]

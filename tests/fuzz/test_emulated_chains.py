@@ -1,0 +1,167 @@
+"""Chains of products in registers: both interpreters, and the generated CUDA on the CPU."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from fuzz.emulated import check_together, emulating_compiler
+from fuzz.properties import (
+    Case,
+    Compiled,
+    function_of,
+    parse,
+    require_close,
+    require_same_function,
+    require_same_text,
+)
+from mugraph.codegen.cuda import print_module
+from mugraph.dialects import sched
+from mugraph.dialects.tensor_types import element_type_of, shape_of
+from mugraph.passes.transpile import transpile_pipeline
+from mugraph.runtime.interpreter import run_function
+from mugraph.runtime.interpreter.arithmetic import Array, storage_dtype
+from mugraph.runtime.toolchain import ToolchainError
+from mugraph.tools.modules import make_context
+
+
+@dataclass(frozen=True)
+class Attention:
+    """One block's attention of ``queries`` x ``width`` over ``loop`` tiles of ``keys``."""
+
+    queries: int = 64
+    keys: int = 32
+    width: int = 32
+    loop: int = 3
+    threads: int = 64
+    layout_of_keys: str = ""
+    element: str = "f16"
+    online: bool = False
+    scale: float = 0.125
+    inputs: float = 0.5
+    denominator: bool = False
+    """Whether numerator and denominator are results, and not their quotient."""
+
+    def text(self) -> str:
+        """The µGraph."""
+        m, s, d, e = self.queries, self.keys, self.width, self.element
+        whole = s * self.loop
+        q, v, row = f"1x{m}x{d}x{e}", f"1x{whole}x{d}x{e}", f"1x{m}x1x{e}"
+        k = f"1x{d}x{whole}x{e}{self.layout_of_keys}"
+        last = f"""
+            %r = tb.div %o, %l : (!tb.stensor<{q}>, !tb.stensor<{row}>) -> !tb.stensor<{q}>
+            tb.output %r omap [-1, -1, -1] : !tb.stensor<{q}> -> tensor<{q}>"""
+        results = f"tensor<{q}>"
+        if self.denominator:
+            last = f"""
+            tb.output %o omap [-1, -1, -1] : !tb.stensor<{q}> -> tensor<{q}>
+            tb.output %l omap [-1, -1, -1] : !tb.stensor<{row}> -> tensor<{row}>"""
+            results = f"(tensor<{q}>, tensor<{row}>)"
+        names = "%y0, %y1" if self.denominator else "%y0"
+        types = f"tensor<{q}>, tensor<{row}>" if self.denominator else f"tensor<{q}>"
+        tiles = f"!tb.stensor<{q}>, !tb.stensor<1x{d}x{s}x{e}>"
+        keys, weights = f"!tb.stensor<1x{d}x{s}x{e}>", f"!tb.stensor<1x{m}x{s}x{e}>"
+        values, out = f"!tb.stensor<1x{s}x{d}x{e}>", f"!tb.stensor<{q}>"
+        launch = f"grid [1, 1, 1] block [{self.threads}, 1, 1] forloop {self.loop}"
+        return f"""
+        func.func @attention(%q: tensor<{q}>, %k: tensor<{k}>, %v: tensor<{v}>) -> {results} {{
+          {names} = kn.customized %q, %k, %v {launch} {{
+          ^bb0(%dq: tensor<{q}>, %dk: tensor<{k}>, %dv: tensor<{v}>):
+            %sq = tb.input %dq imap [-1, -1, -1] : tensor<{q}> -> !tb.stensor<{q}>
+            %sk = tb.input %dk imap [-1, -1, -1] fordim 2 : tensor<{k}> -> {keys}
+            %sv = tb.input %dv imap [-1, -1, -1] fordim 1 : tensor<{v}> -> {values}
+            %s = tb.matmul %sq, %sk : ({tiles}) -> {weights}
+            %t = tb.mul_scalar %s by {self.scale} : {weights} -> {weights}
+            %p = tb.exp %t : {weights} -> {weights}
+            %pv = tb.matmul %p, %sv : ({weights}, {values}) -> {out}
+            %o = tb.forloop_accum none %pv : !tb.stensor<{q}> -> !tb.stensor<{q}>
+            %l = tb.forloop_accum sum %p : {weights} -> !tb.stensor<{row}>{last}
+          }} : (tensor<{q}>, tensor<{k}>, tensor<{v}>) -> {results}
+          func.return {names} : {types}
+        }}"""
+
+
+def column_major(attention: Attention) -> Attention:
+    """The same with keys given as [S, d]."""
+    whole, d = attention.keys * attention.loop, attention.width
+    layout = f", #cute.layout<(1,{d},{whole}):({d * whole},1,{d})>"
+    return Attention(**{**attention.__dict__, "layout_of_keys": layout})
+
+
+ATTENTIONS = {
+    "as-is": Attention(),
+    "online": Attention(online=True),
+    "online-large-scores": Attention(online=True, inputs=8.0, scale=1.0),
+    "keys-by-rows": column_major(Attention()),
+    "three-tiles-a-warp-online": Attention(queries=96, online=True),
+    "bf16": Attention(element="bf16", keys=64, loop=1),
+    "rows-past-the-end": Attention(queries=56, online=True),
+    "numerator-and-denominator": Attention(denominator=True, scale=0.5, loop=2),
+    "warps-left-over": Attention(queries=32, threads=96, width=16, keys=16),
+}
+
+
+def case_of(attention: Attention) -> Case:
+    """Normal inputs; what is expected in float64, and a bound on rounding of 16 bits."""
+    module = parse(attention.text())
+    random = np.random.default_rng(3)
+    inputs = make_inputs(module, random, attention)
+    if attention.online:
+        q, k, v = (array.astype(np.float64) for array in inputs)
+        scores = q @ k * attention.scale
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        expected = [weights @ v / weights.sum(-1, keepdims=True)]
+    else:
+        expected = run_function(module, None, inputs, "float64")
+    step = 2.0**-7 if attention.element == "bf16" else 2.0**-10
+    # Weights and results are rounded; rounded scores change weights by as much as they are off.
+    errors = [4 * step * max(1.0, float(np.abs(result).max())) for result in expected]
+    return Case(inputs, expected, errors)
+
+
+def make_inputs(module: ModuleOp, random: np.random.Generator, attention: Attention) -> list[Array]:
+    """Inputs of the function's types."""
+    return [
+        (random.standard_normal(shape_of(argument.type)) * attention.inputs).astype(
+            storage_dtype(element_type_of(argument.type))
+        )
+        for argument in function_of(module).body.block.args
+    ]
+
+
+def compiled_in_registers(attention: Attention) -> Compiled:
+    """After the whole pipeline; interpreted at each level."""
+    case = case_of(attention)
+    module = parse(attention.text())
+    for step in transpile_pipeline(online_softmax=attention.online, promote_registers=True):
+        step.apply(make_context(), module)
+        module.verify()
+    module = require_same_text("--transpile", module)
+    require_same_function("--transpile", module, case)
+    results = run_function(module, None, case.inputs, level="address")
+    require_close("addresses", results, case.expected, case.errors)
+    return Compiled(case, module, print_module(module))
+
+
+def held_in_registers(module: ModuleOp) -> bool:
+    """Whether the left operand of a product is a fragment."""
+    return any(isinstance(op, sched.MmaOp) and op.lhs_in_registers for op in module.walk())
+
+
+def test_attention_in_registers(tmp_path: Path) -> None:
+    compiled = {name: compiled_in_registers(case) for name, case in ATTENTIONS.items()}
+    promoted = {name for name, one in compiled.items() if held_in_registers(one.module)}
+    assert promoted == set(ATTENTIONS)
+    if shutil.which("g++") is None:
+        pytest.skip("no g++ on this machine: no generated kernel was executed")
+    try:
+        emulating_compiler()
+    except ToolchainError as error:
+        pytest.skip(f"no generated kernel was executed: {error}")
+    failures = check_together(list(compiled.values()), tmp_path)
+    assert dict(zip(compiled, failures, strict=True)) == dict.fromkeys(compiled)

@@ -1,0 +1,84 @@
+"""What threads hold after one product and need in the next, against the atoms' coordinates."""
+
+import pytest
+
+from mugraph.dialects.cute import Layout, LayoutError
+from mugraph.dialects.cute.atoms import MMA_ATOMS, PRODUCT_ATOMS, mma_atom
+from mugraph.dialects.cute.chaining import (
+    accumulator_is_operand,
+    accumulators_side_by_side,
+    conversion,
+    rows_of,
+    values_of_rows,
+)
+
+F16 = "SM80_16x8x16_F32F16F16F32_TN"
+
+
+@pytest.mark.parametrize("name", sorted(PRODUCT_ATOMS))
+def test_lanes_that_share_a_row_hold_all_of_it(name: str) -> None:
+    atom = mma_atom(name)
+    rows, (height, width, _) = rows_of(atom), atom.shape_mnk
+    for first in range(0, atom.threads, rows.lanes):
+        held: dict[int, list[int]] = {}
+        for thread in range(first, first + rows.lanes):
+            for value in range(atom.values_of_c):
+                column, row = divmod(atom.c_layout(thread + atom.threads * value), height)
+                held.setdefault(row, []).append(column)
+                assert column == rows.columns[thread - first][value]
+        assert len(held) == rows.slots
+        assert all(sorted(columns) == list(range(width)) for columns in held.values())
+
+
+def test_rows_of_quad_pairs_are_refused() -> None:
+    with pytest.raises(LayoutError, match="not shared"):
+        rows_of(mma_atom("SM70_8x8x4_F32F16F16F32_TN"))
+
+
+def test_positions_of_rows_follow_tiles() -> None:
+    assert values_of_rows(mma_atom(F16), 2, 2) == [0, 0, 1, 1, 0, 0, 1, 1, 2, 2, 3, 3, 2, 2, 3, 3]
+
+
+@pytest.mark.parametrize("name", sorted(name for name in MMA_ATOMS if "SM70" not in name))
+def test_accumulators_are_operands_where_every_coordinate_agrees(name: str) -> None:
+    """The proof by the algebra, against all threads and values of one operand."""
+    atom = mma_atom(name)
+    m, n, k = atom.shape_mnk
+    if atom.a_space != "registers" or max(n, k) > 64 or max(n, k) % min(n, k):
+        return
+    if atom.a_layout[0].size() != atom.threads:
+        return
+    depth = max(n, k)
+
+    def place(layout: Layout[int], width: int, thread: int, value: int) -> tuple[int, int]:
+        tile, within = divmod(value, m * width // atom.threads)
+        column, row = divmod(layout(thread + atom.threads * within), m)
+        return row, column + tile * width
+
+    agree = all(
+        place(atom.c_layout, n, thread, value) == place(atom.a_layout, k, thread, value)
+        for thread in range(atom.threads)
+        for value in range(m * depth // atom.threads)
+    )
+    assert accumulator_is_operand(atom, atom) == agree
+
+
+def test_which_products_chain() -> None:
+    chained = {name for name in PRODUCT_ATOMS if accumulator_is_operand(*[mma_atom(name)] * 2)}
+    assert {name for name in chained if "Universal" not in name} == {
+        "SM80_16x8x16_F32BF16BF16F32_TN",
+        F16,
+    }
+    registers = mma_atom("SM90_64x64x16_F32F16F16_RS")
+    assert accumulator_is_operand(registers, registers)
+
+
+def test_a_conversion_says_where_everything_is() -> None:
+    """TF32 takes one column of each pair first: shuffles would be needed."""
+    atom = mma_atom("SM80_16x8x8_F32TF32TF32F32_TN")
+    held = accumulators_side_by_side(atom, 8)
+    moved = conversion(held, atom.a_layout)
+    assert all(held(moved(index)) == atom.a_layout(index) for index in range(held.size()))
+    assert moved != Layout(held.size(), 1)
+    with pytest.raises(LayoutError, match="the same tile"):
+        conversion(held, mma_atom(F16).a_layout)

@@ -7,7 +7,8 @@ under some order.  Otherwise every operator runs for all threads of a block at o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,12 +22,22 @@ from mugraph.dialects import sched
 from mugraph.dialects.sched.mappings import WARP, IntArray
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.tensor_types import op_label
+from mugraph.runtime.interpreter.address_bulk import BulkFunctions
 from mugraph.runtime.interpreter.address_level import AddressFrame, AddressFunctions, Landing
 from mugraph.runtime.interpreter.address_plans import Plans, Threads
+from mugraph.runtime.interpreter.address_roles import (
+    Choose,
+    RoleMachine,
+    first_of,
+    last_of,
+    random_of,
+    units_of,
+)
 from mugraph.runtime.interpreter.arithmetic import Array
 from mugraph.runtime.interpreter.dispatch import make_interpreter
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.memory import DeviceTensor, DeviceTile, SharedMemory
+from mugraph.runtime.interpreter.roles import steps_of
 from mugraph.runtime.interpreter.warpgroup_level import WarpgroupFunctions
 
 MEMORY_BYTES = 2**25
@@ -69,22 +80,10 @@ class KernelRun:
     blocks: IntArray = field(repr=False)
 
 
-def steps_of(kernel: sched.KernelOp) -> Iterator[tuple[Operation, int]]:
-    """The operators of a kernel in the order of execution, each with its iteration of the loop."""
-    for op in kernel.body.block.ops:
-        if isinstance(op, sched.PhaseOp):
-            yield from ((inner, 0) for inner in op.body.block.ops)
-        elif isinstance(op, sched.ForloopOp):
-            for iteration in range(op.iterations):
-                yield from ((inner, iteration) for inner in op.body.block.ops)
-        else:
-            yield op, 0
-
-
-def stretches_of(kernel: sched.KernelOp) -> Iterator[list[tuple[Operation, int]]]:
-    """What a kernel executes between two barriers, one list a stretch; declarations left out."""
+def stretches_of(operators: Iterable[Operation]) -> Iterator[list[tuple[Operation, int]]]:
+    """What a block executes between two barriers, one list a stretch; declarations left out."""
     stretch: list[tuple[Operation, int]] = []
-    for op, iteration in steps_of(kernel):
+    for op, iteration in steps_of(operators):
         if isinstance(op, sched.BarrierOp):
             yield stretch
             stretch = []
@@ -113,23 +112,40 @@ def _orders(order: str | int, threads: int) -> Iterator[list[Threads]]:
             yield [slice(0, threads)]
 
 
+def _choice(order: str | int) -> Choose:
+    """Which warp of a role goes on, in an order."""
+    if isinstance(order, int):
+        return random_of(np.random.default_rng(order))
+    return last_of if order == REVERSED else first_of
+
+
 def _run_blocks(
     kernel: sched.KernelOp,
     interpreter: Interpreter,
-    frame: AddressFrame,
+    functions: BulkFunctions,
     order: str | int,
 ) -> None:
+    frame = functions.functions.frame
     for op in kernel.body.walk():
         if op.results:
             values = interpreter.run_op(op, interpreter.get_values(op.operands))
             interpreter.set_values(zip(op.results, values, strict=True))
     orders = _orders(order, kernel.threads)
-    for stretch, order_of_stretch in zip(stretches_of(kernel), orders, strict=False):
-        for threads in order_of_stretch:
-            frame.threads = threads
-            for op, iteration in stretch:
-                frame.iteration = iteration
-                interpreter.run_op(op, interpreter.get_values(op.operands))
+    for of_roles, group in itertools.groupby(
+        kernel.body.block.ops, lambda op: isinstance(op, sched.RoleOp)
+    ):
+        if of_roles:
+            units = units_of(sched.roles_of(kernel), together=order == TOGETHER)
+            RoleMachine(interpreter, frame, functions.channels, _choice(order)).run(units)
+            frame.first_thread = 0
+            continue
+        for stretch, order_of_stretch in zip(stretches_of(group), orders, strict=False):
+            for threads in order_of_stretch:
+                frame.threads = threads
+                for op, iteration in stretch:
+                    frame.iteration = iteration
+                    interpreter.run_op(op, interpreter.get_values(op.operands))
+    functions.finish()
 
 
 def run_kernel_by_address(
@@ -164,12 +180,13 @@ def run_kernel_by_address(
         memory = SharedMemory(len(running), kernel.smem_bytes)
         frame = AddressFrame(running, iterations, memory, slice(0, kernel.threads), level.landing)
         functions = AddressFunctions(frame, plans)
-        interpreter = make_interpreter(module, functions, WarpgroupFunctions(functions))
+        bulk = BulkFunctions(functions)
+        interpreter = make_interpreter(module, functions, WarpgroupFunctions(functions), bulk)
         start = np.zeros(len(running), np.int64)
         tiles = [DeviceTile(tensor, start) for tensor in (*tensors, *results)]
         interpreter.set_values(zip(parameters, tiles, strict=True))
         try:
-            _run_blocks(kernel, interpreter, frame, level.order)
+            _run_blocks(kernel, interpreter, bulk, level.order)
         except DiagnosticException as error:
             raise ExecutionError(str(error)) from error
     return KernelRun(

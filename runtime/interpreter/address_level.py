@@ -113,12 +113,14 @@ class AddressFrame:
     threads: Threads
     landing: Landing
     iteration: int = 0
+    first_thread: int = 0
+    """The thread of the block from which ``threads`` are counted: a role's first."""
     groups: dict[int, CopyGroups] = field(default_factory=dict[int, CopyGroups])
     """The asynchronous copies of those who run together, by their first thread."""
 
     def copies(self) -> CopyGroups:
         """The asynchronous copies of the running threads."""
-        return self.groups.setdefault(self.threads.start, CopyGroups())
+        return self.groups.setdefault(self.first_thread + self.threads.start, CopyGroups())
 
 
 @register_impls

@@ -154,6 +154,12 @@ class CopyPlan:
             return cls(plan_vectors(source), plan_vectors(destination))
         return cls(plan_elements(source), plan_elements(destination))
 
+    @classmethod
+    def of_bulk(cls, op: sched.BulkCopyOp) -> CopyPlan:
+        """The chunks of a bulk copy, the same ones on both sides."""
+        source, destination = accesses_of(op)
+        return cls(plan_vectors(source), plan_vectors(destination))
+
 
 @dataclass(frozen=True, eq=False)
 class ComputePlan:

@@ -30,7 +30,9 @@ from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.chaining import rows_of
 from mugraph.dialects.elementwise import Epilogue
 from mugraph.dialects.maps import AXES, Bound
+from mugraph.dialects.ragged import RaggedDim
 from mugraph.dialects.rows import WARP
+from mugraph.dialects.sched.structure import loops_of
 from mugraph.dialects.tb import NOT_SPLIT, epilogue_of
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
 from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array
@@ -53,6 +55,7 @@ from mugraph.runtime.interpreter.functions import (
     part_of,
     sum_groups,
 )
+from mugraph.runtime.interpreter.roles import Channel, run_side_by_side
 
 WHOLE = (NOT_SPLIT,) * len(AXES)
 """The map of a tensor that no grid axis splits."""
@@ -188,12 +191,32 @@ class ScheduleFunctions(InterpreterFunctions):
         self, interpreter: Interpreter, op: sched.CopyOp, args: PythonValues
     ) -> PythonValues:
         """Moves a tile at once, asynchronous or not."""
-        source, destination = cast(tuple[DeviceTile | Buffer, DeviceTile | Buffer], args)
         iteration = self.frame.iteration + op.ahead_of
         if op.ahead_of and iteration >= self.frame.iterations:
             return ()
         if op.fixed_iteration is not None:
             iteration = op.fixed_iteration
+        self.copy(op, args, iteration, op.ragged())
+        return ()
+
+    @impl(sched.BulkCopyOp)
+    def run_bulk_copy(
+        self, interpreter: Interpreter, op: sched.BulkCopyOp, args: PythonValues
+    ) -> PythonValues:
+        """Moves a tile at once."""
+        if op.stage.happens_at(self.frame.iteration, self.frame.iterations):
+            self.copy(op, args[:2], op.stage.iteration_at(self.frame.iteration))
+        return ()
+
+    def copy(
+        self,
+        op: sched.CopyOp | sched.BulkCopyOp,
+        buffers: PythonValues,
+        iteration: int,
+        ragged: Sequence[RaggedDim] = (),
+    ) -> None:
+        """Moves the tile of an iteration; only what exists of it along ``ragged``."""
+        source, destination = cast(tuple[DeviceTile | Buffer, DeviceTile | Buffer], buffers)
         if isinstance(source, DeviceTile) and isinstance(destination, Buffer):
             self.require_iteration(op, source, iteration)
             tiles = self.frame.tiles_of(source.tensor, source.map_, source.fordim, iteration)
@@ -206,7 +229,7 @@ class ScheduleFunctions(InterpreterFunctions):
             self.require_iteration(op, destination, iteration)
             value = self.read(op.source, source)
             first = self.frame.first_block()
-            for entry in op.ragged():
+            for entry in ragged:
                 existing = entry.bound.existing(first, iteration)
                 value = value[along(GRID_AXES + entry.dim, slice(0, existing))]
             # The tile's type may be narrower than the buffer's.
@@ -214,9 +237,8 @@ class ScheduleFunctions(InterpreterFunctions):
             self.frame.store_tiles(
                 destination.tensor, destination.map_, destination.fordim, value, iteration
             )
-        return ()
 
-    def require_iteration(self, op: sched.CopyOp, tile: DeviceTile, iteration: int) -> None:
+    def require_iteration(self, op: Operation, tile: DeviceTile, iteration: int) -> None:
         """Raises ``ExecutionError`` for the tile of an iteration that does not happen."""
         if tile.fordim != NOT_SPLIT and iteration >= self.frame.iterations:
             raise ExecutionError(
@@ -233,6 +255,38 @@ class ScheduleFunctions(InterpreterFunctions):
     run_commit = impl(sched.CommitOp)(run_nothing)
     run_wait = impl(sched.WaitOp)(run_nothing)
     run_barrier = impl(sched.BarrierOp)(run_nothing)
+    run_proxy_fence = impl(sched.ProxyFenceOp)(run_nothing)
+    run_bulk_wait = impl(sched.BulkWaitOp)(run_nothing)
+
+    @impl(sched.ChannelOp)
+    def run_channel(
+        self, interpreter: Interpreter, op: sched.ChannelOp, args: PythonValues
+    ) -> PythonValues:
+        """A channel through which nothing has come."""
+        return (Channel(op),)
+
+    @impl(sched.RoleOp)
+    def run_role(
+        self, interpreter: Interpreter, op: sched.RoleOp, args: PythonValues
+    ) -> PythonValues:
+        """With the first role, all roles of the kernel, in turns; with others nothing."""
+        roles = sched.roles_of(sched.enclosing_kernel(op))
+        if op is roles[0]:
+            run_side_by_side(roles, lambda step, at: self.run_step(interpreter, step, at))
+            self.frame.iteration = 0
+        return ()
+
+    def run_step(self, interpreter: Interpreter, op: Operation, iteration: int) -> bool:
+        """An operator of a role; false where it must wait."""
+        self.frame.iteration = iteration
+        if isinstance(op, sched.ChannelStepOp):
+            if not op.stage.happens_at(iteration, self.frame.iterations):
+                return True
+            (channel,) = interpreter.get_values(op.operands)
+            return channel.run(op, op.stage.iteration_at(iteration))
+        values = interpreter.run_op(op, interpreter.get_values(op.operands))
+        interpreter.set_values(zip(op.results, values, strict=True))
+        return True
 
     @impl(sched.FillOp)
     def run_fill(
@@ -511,8 +565,8 @@ def along(axis: int, index: slice) -> tuple[slice, ...]:
 
 
 def _iterations(kernel: sched.KernelOp) -> int:
-    """How often the loop that moves the kernel's tiles runs; 1 where there is none."""
-    loops = [op for op in kernel.body.block.ops if isinstance(op, sched.ForloopOp)]
+    """How often the loops that move the kernel's tiles run; 1 where there is none."""
+    loops = loops_of(kernel)
     return loops[0].iterations if loops else 1
 
 

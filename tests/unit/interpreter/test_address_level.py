@@ -277,7 +277,7 @@ def test_what_other_blocks_write_for_the_next_operator_is_there() -> None:
         (
             "sched.prologue {",
             f"%c = sched.channel %sx : {SX_TYPE}\n sched.prologue {{",
-            r"'sched.channel' %c cannot be executed by the interpreter yet",
+            r"%c has no offset in shared memory; run --plan-stensor-memory first",
         ),
     ],
 )

@@ -214,7 +214,7 @@ def product_of(
 def test_barriers_cut_the_execution_into_stretches() -> None:
     module = parse(product_of(16, 8, 16, (1, 1), "true", transposed=False))
     kernel = next(op for op in module.walk() if isinstance(op, sched.KernelOp))
-    names = [[op.name for op, _ in stretch] for stretch in stretches_of(kernel)]
+    names = [[op.name for op, _ in stretch] for stretch in stretches_of(kernel.body.block.ops)]
     assert names == [
         ["sched.copy", "sched.copy", "sched.fill"],
         ["sched.mma", "sched.store"],

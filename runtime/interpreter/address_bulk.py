@@ -1,0 +1,138 @@
+"""Execution of channels and bulk copies at the level of addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from xdsl.interpreter import (
+    Interpreter,
+    InterpreterFunctions,
+    PythonValues,
+    impl,
+    register_impls,
+)
+
+from mugraph.dialects import sched
+from mugraph.runtime.interpreter.address_level import AddressFunctions, Landing
+from mugraph.runtime.interpreter.address_plans import CopyPlan
+from mugraph.runtime.interpreter.mbarriers import AddressChannel
+from mugraph.runtime.interpreter.memory import CopyInFlight, Place, poison
+
+Store = Callable[[bool], None]
+"""Reads the buffer of a bulk copy and writes the tile; false where the block has ended before."""
+
+
+@register_impls
+class BulkFunctions(InterpreterFunctions):
+    """One implementation an operator; a channel is an :class:`AddressChannel`.
+
+    A bulk copy to shared memory is on its way until its mbarrier lets it land, and its destination
+    is poison until then; with ``Landing.EARLIEST`` it lands at once.  One to device memory reads
+    its buffer when it is waited for, or at once.
+    """
+
+    def __init__(self, functions: AddressFunctions) -> None:
+        self.functions = functions
+        self.channels: list[AddressChannel] = []
+        self.stores: list[tuple[int, Store]] = []
+        """Bulk copies to device memory on their way, with the thread of the block that issued."""
+
+    @impl(sched.ChannelOp)
+    def run_channel(
+        self, interpreter: Interpreter, op: sched.ChannelOp, args: PythonValues
+    ) -> PythonValues:
+        """The mbarriers at their planned places."""
+        channel = AddressChannel.of(op, self.functions.frame.memory)
+        self.channels.append(channel)
+        return (channel,)
+
+    @impl(sched.BulkCopyOp)
+    def run_bulk_copy(
+        self, interpreter: Interpreter, op: sched.BulkCopyOp, args: PythonValues
+    ) -> PythonValues:
+        """Issued by the first thread of those that run the operator."""
+        frame = self.functions.frame
+        if frame.threads.start:
+            return ()
+        if not op.stage.happens_at(frame.iteration, frame.iterations):
+            return ()
+        plan = self.functions.plans.of(op, CopyPlan.of_bulk)
+        if op.is_load:
+            self._load(op, plan, args)
+        else:
+            self._store(plan, args)
+        return ()
+
+    def _load(self, op: sched.BulkCopyOp, plan: CopyPlan, args: PythonValues) -> None:
+        functions = self.functions
+        frame = functions.frame
+        source, destination, channel = args
+        values = functions.read(plan.source, source)
+        chosen = plan.destination.of(frame.threads)
+        size = chosen.offsets.size * plan.destination.access.access_bytes
+        mbarrier = channel.full_of(op.stage.iteration_at(frame.iteration))
+        if frame.landing is Landing.EARLIEST:
+            functions.write(plan.destination, destination, values)
+            mbarrier.receive(size)
+            return
+        starts = functions.starts(plan.destination, destination)
+        kept = chosen.compressed(values)
+        none_yet = np.broadcast_to(poison(plan.destination.dtype), kept.shape)
+        destination.write(chosen.offsets, starts, none_yet)
+        copy = CopyInFlight(destination, chosen.offsets, starts, kept)
+        mbarrier.flying.append((copy, size))
+
+    def _store(self, plan: CopyPlan, args: PythonValues) -> None:
+        functions = self.functions
+        frame = functions.frame
+        source, destination = (_as_place(value) for value in args[:2])
+        chosen = plan.source.of(frame.threads)
+        read_from = functions.starts(plan.source, source)
+        written_to = functions.starts(plan.destination, destination)
+        target = plan.destination.of(frame.threads)
+
+        def store(in_time: bool) -> None:
+            values = source.read(plan.source.dtype, chosen.offsets, read_from)
+            if not in_time:
+                values = np.broadcast_to(poison(plan.source.dtype), values.shape)
+            destination.write(target.offsets, written_to, values)
+
+        if frame.landing is Landing.EARLIEST:
+            store(True)
+        else:
+            self.stores.append((frame.first_thread, store))
+
+    @impl(sched.BulkWaitOp)
+    def run_bulk_wait(
+        self, interpreter: Interpreter, op: sched.BulkWaitOp, args: PythonValues
+    ) -> PythonValues:
+        """The running threads' copies to device memory read their buffers."""
+        frame = self.functions.frame
+        if not frame.threads.start:
+            for thread, store in self.stores:
+                if thread == frame.first_thread:
+                    store(True)
+            self.stores = [each for each in self.stores if each[0] != frame.first_thread]
+        return ()
+
+    @impl(sched.ProxyFenceOp)
+    def run_proxy_fence(
+        self, interpreter: Interpreter, op: sched.ProxyFenceOp, args: PythonValues
+    ) -> PythonValues:
+        """Nothing: there is one path to memory here."""
+        return ()
+
+    def finish(self) -> None:
+        """The blocks have ended; what is still on its way reads what is no longer there."""
+        for _, store in self.stores:
+            store(False)
+        self.stores = []
+
+
+def _as_place(value: object) -> Place:
+    assert isinstance(value, Place)
+    return value
+
+
+__all__ = ["BulkFunctions"]

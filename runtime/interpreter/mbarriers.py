@@ -1,0 +1,155 @@
+"""Channels at the level of addresses: mbarriers as words of shared memory, copies that land.
+
+An mbarrier is what the hardware has: arrivals still to come, bytes still to come, and the parity of
+its phase.  Its 8 bytes in shared memory hold a picture of that, so that it destroys what overlaps
+it, and what overlaps it is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mugraph.dialects import sched
+from mugraph.dialects.sched.channel import BARRIER_BYTES
+from mugraph.dialects.tensor_types import value_label
+from mugraph.runtime.interpreter.errors import ExecutionError
+from mugraph.runtime.interpreter.memory import CopyInFlight, SharedMemory
+
+_MARK = 0x5EED << 48
+_WORD = np.dtype(np.uint64)
+
+
+@dataclass(eq=False)
+class Mbarrier:
+    """One mbarrier of every block that runs, at byte ``offset`` of shared memory.
+
+    All blocks do the same in the same order, so that they have one state.
+    """
+
+    label: str
+    memory: SharedMemory
+    offset: int
+    count: int
+    pending: int = field(init=False)
+    """Arrivals that the phase still waits for."""
+    bytes: int = 0
+    """Bytes that the phase still waits for; negative where more came than were announced."""
+    completed: int = 0
+    flying: list[tuple[CopyInFlight, int]] = field(default_factory=list["tuple[CopyInFlight, int]"])
+    """Copies on their way to the stage, and their bytes."""
+
+    def __post_init__(self) -> None:
+        self.pending = self.count
+        self._store()
+
+    @property
+    def _words(self) -> np.ndarray[tuple[int, ...], np.dtype[np.uint64]]:
+        return self.memory.bytes.view(_WORD)[:, self.offset // BARRIER_BYTES]
+
+    def _picture(self) -> int:
+        state = (self.completed & 0xFFFF) << 32 | (self.pending & 0xFF) << 24
+        return _MARK | state | (self.bytes & 0xFFFFFF)
+
+    def _store(self) -> None:
+        self._words[...] = self._picture()
+
+    def check(self) -> None:
+        """Raises ``ExecutionError`` where something else has been written to the word."""
+        if (self._words != self._picture()).any():
+            raise ExecutionError(
+                f"the {self.label}, at byte {self.offset} of shared memory, was overwritten"
+            )
+
+    def arrive(self, count: int, announced: int = 0) -> None:
+        """Arrivals, each of which the phase needs; more of them count for the next one."""
+        self.check()
+        self.bytes += announced
+        for _ in range(count):
+            self.pending -= 1
+            self._complete()
+        self._store()
+
+    def land(self) -> None:
+        """All copies on their way land."""
+        flying, self.flying = self.flying, []
+        for copy, size in flying:
+            copy.land()
+            self.receive(size)
+
+    def receive(self, size: int) -> None:
+        """Bytes have come."""
+        self.check()
+        self.bytes -= size
+        self._complete()
+        self._store()
+
+    def _complete(self) -> None:
+        if self.pending <= 0 and self.bytes == 0:
+            self.completed += 1
+            self.pending += self.count
+
+    def passes(self, phase: int) -> bool:
+        """What a wait for the parity of a phase finds: that the phase is not the present one."""
+        self.check()
+        return self.completed % 2 != phase % 2
+
+
+@dataclass(eq=False)
+class AddressChannel:
+    """The mbarriers of a channel."""
+
+    full: Sequence[Mbarrier]
+    empty: Sequence[Mbarrier]
+
+    @classmethod
+    def of(cls, op: sched.ChannelOp, memory: SharedMemory) -> AddressChannel:
+        """The mbarriers at their planned places, set up; raises ``ExecutionError`` without."""
+        if op.byte_offset is None:
+            raise ExecutionError(
+                f"{value_label(op.result)} has no offset in shared memory; run "
+                "--plan-stensor-memory first"
+            )
+        stages = op.stage_count
+        counts = {"full": 1, "empty": op.releasing_warps()}
+        full, empty = (
+            [
+                Mbarrier(
+                    f"{name} mbarrier of stage {stage} of {value_label(op.result)}",
+                    memory,
+                    op.byte_offset + BARRIER_BYTES * (first + stage),
+                    count,
+                )
+                for stage in range(stages)
+            ]
+            for first, (name, count) in zip((0, stages), counts.items(), strict=True)
+        )
+        return cls(full, empty)
+
+    def run(self, op: sched.ChannelStepOp, iteration: int, warps: int) -> bool:
+        """A step for an iteration, by so many warps; false where it must wait."""
+        stages = len(self.full)
+        stage, phase = iteration % stages, iteration // stages
+        match op:
+            case sched.AcquireOp():
+                return not phase or self.empty[stage].passes(phase - 1)
+            case sched.ConsumeOp():
+                return self.full[stage].passes(phase)
+            case sched.PublishOp():
+                self.full[stage].arrive(1, op.payload)
+            case _:
+                self.empty[stage].arrive(warps)
+        return True
+
+    def full_of(self, iteration: int) -> Mbarrier:
+        """The mbarrier that counts the bytes of an iteration's copies."""
+        return self.full[iteration % len(self.full)]
+
+    def flying(self) -> list[Mbarrier]:
+        """The mbarriers to whose stages copies are on their way."""
+        return [mbarrier for mbarrier in self.full if mbarrier.flying]
+
+
+__all__ = ["AddressChannel", "Mbarrier"]

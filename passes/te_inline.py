@@ -44,7 +44,10 @@ def _inline(copy: FuncOp, original: FuncOp, active: tuple[str, ...]) -> None:
 
 
 def fold_sections(function: FuncOp) -> None:
-    """Replaces accesses to sections by accesses to the buffers that they are boxes of."""
+    """Replaces accesses to sections by accesses to the buffers that they are boxes of.
+
+    What stays are sections whose addresses instructions take, of buffers that are no sections.
+    """
     for op in list(function.walk()):
         if isinstance(op, (AccessOp, SectionOp)):
             while isinstance(section := op.buffer.owner, SectionOp):
@@ -86,7 +89,8 @@ def _coordinate(index: AffineExpr, shape: tuple[int, ...]) -> list[AffineExpr]:
 class TeInlinePass(ModulePass):
     """Replaces calls of ``te`` functions by their bodies, and sections by indices.
 
-    After it there is no ``te.call`` and no ``te.section``, and functions that were called are gone.
+    After it there is no ``te.call``, no ``te.section`` but as an address for a ``te.asm``, and
+    functions that were called are gone.
 
     Before::
 

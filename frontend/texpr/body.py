@@ -301,8 +301,10 @@ class BodyBuilder:
             binding = self._bindings.get(operand.name) if isinstance(operand, Name) else None
             if isinstance(binding, BufferBinding):
                 arguments.append(binding.value)
+            elif isinstance(operand, Section):
+                arguments.append(self._section(operand))
             elif direction != Direction.IN:
-                fail(operand, "only a 'reg' can be written by an instruction")
+                fail(operand, "only a 'reg' or a section can be written by an instruction")
             else:
                 arguments.append(scalars.typed(self._value(operand), self._add))
         directions = [Direction(direction) for direction, _ in asm.operands]

@@ -77,11 +77,13 @@ _PLACEHOLDER = re.compile(r"%(\d+)")
 
 @irdl_op_definition
 class AsmOp(IRDLOperation):
-    """Inline PTX, on registers and numbers.
+    """Inline PTX, on registers, numbers and addresses.
 
     ``te.asm "mma.sync... %0, %1, %2, %0;" inout %c, in %a, in %b : types``.  ``%n`` in the text is
-    operand n: a number, or all registers of a buffer in registers in braces, two 16-bit elements a
-    32-bit register.  A text without any is an instruction whose operands are these, in order.
+    operand n: a number; all registers of a buffer in registers, in braces, two 16-bit elements a
+    32-bit register; or, of a buffer or a section in memory, the address of its first element
+    (32 bits in shared memory, 64 in device memory), where the instruction touches all its elements.
+    A text without any is an instruction whose operands are these, in order.
     It has the effects of the instruction: it is neither removed, repeated nor moved over others.
     """
 
@@ -138,11 +140,8 @@ class AsmOp(IRDLOperation):
                 raise VerifyException(f"{label} is {', '.join(Direction)}, not '{one.data}'")
             type_ = argument.type
             if isinstance(type_, BufferType):
-                if type_.memory_space is not Space.REGISTER:
-                    raise VerifyException(
-                        f"{label} is no register: declare the buffer with 'reg', or give an element"
-                    )
-                if type_.element_type in (f16, bf16) and type_.elements % 2:
+                in_registers = type_.memory_space is Space.REGISTER
+                if in_registers and type_.element_type in (f16, bf16) and type_.elements % 2:
                     raise VerifyException(
                         f"{label} has {type_.elements} elements of {type_.element_type}; two of "
                         "them take a register, so their number must be even"

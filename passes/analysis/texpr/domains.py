@@ -31,6 +31,7 @@ from mugraph.dialects.te import (
     Direction,
     IfOp,
     LoopOp,
+    SectionOp,
 )
 
 
@@ -101,15 +102,17 @@ def domain_of(op: Operation) -> Domain:
 
 @dataclass(frozen=True)
 class Access:
-    """An access to a buffer; without an index, to all of its elements."""
+    """An access to an element of a buffer, or to a box of elements."""
 
     op: Operation
     buffer: SSAValue
     kind: AccessKind
     combines: Combination | None
     indices: tuple[SSAValue, ...]
-    expressions: tuple[AffineExpr, ...] | None
+    expressions: tuple[AffineExpr, ...]
     domain: Domain
+    box: tuple[int, ...] | None = None
+    """The extents of the box whose first element the indices say; ``None`` for one element."""
 
     @property
     def writes(self) -> bool:
@@ -132,24 +135,39 @@ class Access:
             return self.kind is AccessKind.RED and self.combines != other.combines
         return True
 
-    def coordinate(self, name: Mapping[SSAValue, str], flat: bool) -> list[str] | None:
-        """The element as isl expressions: one a dimension, or one in row-major order."""
-        if self.expressions is None:
-            return None
+    def element(
+        self, name: Mapping[SSAValue, str], prefix: str, flat: bool
+    ) -> tuple[list[str], list[str], list[str]]:
+        """The element as isl expressions: one a dimension, or one in row-major order.
+
+        Beside them the variables that run over the box, whose names begin with ``prefix``, and
+        their bounds.
+        """
         names = [name[value] for value in self.indices]
         texts = [isl_text(expression, names) for expression in self.expressions]
-        if not flat or len(texts) == 1:
-            return texts
-        terms: list[str] = []
-        size = 1
-        for text, extent in zip(reversed(texts), reversed(self.type.get_shape()), strict=True):
-            terms.append(f"{size} * {text}")
-            size *= extent
-        return [" + ".join(terms)]
+        runs: list[str] = []
+        bounds: list[str] = []
+        for dimension, extent in enumerate(self.box or ()):
+            if extent > 1:
+                run = f"{prefix}x{dimension}"
+                runs.append(run)
+                bounds.append(f"0 <= {run} < {extent}")
+                texts[dimension] = f"({texts[dimension]} + {run})"
+        if flat and len(texts) > 1:
+            terms: list[str] = []
+            size = 1
+            for text, extent in zip(reversed(texts), reversed(self.type.get_shape()), strict=True):
+                terms.append(f"{size} * {text}")
+                size *= extent
+            texts = [" + ".join(terms)]
+        return texts, runs, bounds
 
 
 def accesses_of(root: Operation) -> list[Access]:
-    """The accesses in an operator, calls inlined and sections folded before."""
+    """The accesses in an operator, calls inlined and sections folded before.
+
+    Each register operand of inline PTX is an access to all of its elements.
+    """
     accesses: list[Access] = []
     for op in root.walk():
         match op:
@@ -169,10 +187,21 @@ def accesses_of(root: Operation) -> list[Access]:
                 for direction, argument in zip(op.operand_directions, op.arguments, strict=True):
                     if isinstance(argument.type, BufferType):
                         kind = AccessKind.READ if direction is Direction.IN else AccessKind.WRITE
-                        accesses.append(Access(op, argument, kind, None, (), None, domain_of(op)))
+                        accesses.append(_box_access(op, argument, kind))
             case _:
                 pass
     return accesses
+
+
+def _box_access(op: AsmOp, argument: SSAValue, kind: AccessKind) -> Access:
+    """The access of an instruction to all elements of a buffer, or of a section of one."""
+    shape = cast(BufferType, argument.type).get_shape()
+    if isinstance(section := argument.owner, SectionOp):
+        start = section.index_map.results
+        indices = tuple(section.indices)
+        return Access(op, section.buffer, kind, None, indices, start, domain_of(op), shape)
+    start = (AffineExpr.constant(0),) * len(shape)
+    return Access(op, argument, kind, None, (), start, domain_of(op), shape)
 
 
 def isl_set(

@@ -70,22 +70,17 @@ def _race(loop: ParOp, first: Access, second: Access) -> Race | None:
         }
         for access, own, prefix in ((first, "p", "a"), (second, "q", "b"))
     ]
-    counts = {
-        None if access.expressions is None else len(access.expressions)
-        for access in (first, second)
-    }
-    flat = len(counts) > 1
-    rank = 1 if flat or counts == {None} else counts.pop() or 1
+    flat = len(first.expressions) != len(second.expressions)
+    rank = 1 if flat else len(first.expressions)
     element = [f"e{dimension}" for dimension in range(rank)]
     constraints = ["p < q" if first is second else "p != q"]
-    for access, own in zip((first, second), names, strict=True):
-        constraints += access.domain.constraints(own)
-        coordinate = access.coordinate(own, flat)
-        if coordinate is None:
-            constraints.append(f"0 <= e0 < {access.type.elements}")
-        else:
-            constraints += [f"{e} = {c}" for e, c in zip(element, coordinate, strict=True)]
-    exists = [
+    exists: list[str] = []
+    for access, own, prefix in zip((first, second), names, "ab", strict=True):
+        texts, runs, bounds = access.element(own, prefix, flat)
+        exists += runs
+        constraints += [*access.domain.constraints(own), *bounds]
+        constraints += [f"{e} = {text}" for e, text in zip(element, texts, strict=True)]
+    exists += [
         text
         for own in names
         for variable, text in own.items()

@@ -30,11 +30,17 @@ def execute_asm(op: AsmOp, operands: Sequence[Registers], lanes: int | None) -> 
     ``ExecutionError`` for an instruction that the interpreter does not know, and for one of a warp
     where no warp is together.
     """
+    if op.instruction in _WITHOUT_EFFECT:
+        return {}
     order, literals = _operands_of(op)
     given = [operands[position] for position in order]
     name = op.instruction
     if name.startswith("mma.sync."):
         result = _mma(name, _warps(name, given, lanes))
+    elif name.startswith("ldmatrix.sync."):
+        result = _ldmatrix(name, _warps(name, given, lanes))
+    elif name.startswith("cp.async."):
+        result = given[1]
     elif name.startswith("shfl.sync."):
         result = _shuffle(name, _warps(name, given, lanes), literals)
     else:
@@ -42,7 +48,7 @@ def execute_asm(op: AsmOp, operands: Sequence[Registers], lanes: int | None) -> 
         if function is None:
             raise ExecutionError(
                 f"the interpreter does not know the instruction {name}; it knows "
-                f"mma.sync, shfl.sync, {', '.join(_OF_ONE_THREAD)}"
+                f"mma.sync, ldmatrix, shfl.sync, cp.async, {', '.join(_OF_ONE_THREAD)}"
             )
         result = function(*given[1:])
     written = operands[order[0]]
@@ -59,7 +65,7 @@ def _operands_of(op: AsmOp) -> tuple[list[int], list[int]]:
     places: list[int] = []
     literals: list[int] = []
     for part in text[len(op.instruction) :].split(","):
-        word = part.strip(" {}")
+        word = part.strip(" {}[]")
         if word.startswith("%"):
             places.append(int(word[1:]))
         elif word:
@@ -131,6 +137,19 @@ def _matrix(name: str, atom: MmaAtom, letter: str, registers: Registers) -> Arra
     return tile.reshape(-1, columns, rows).swapaxes(1, 2)
 
 
+def _ldmatrix(name: str, operands: Sequence[Registers]) -> Registers:
+    """``ldmatrix...xN[.trans].shared.b16 d, [rows]``: N matrices of 8 x 8, a row of each a lane."""
+    count = next((int(part[1]) for part in name.split(".") if part in ("x1", "x2", "x4")), 0)
+    if len(operands) != 2 or operands[1].shape[2] != 8 or operands[0].shape[2] != 2 * count:
+        raise ExecutionError(
+            f"{name} fills {2 * count} elements a thread from rows of 8 elements, one a thread"
+        )
+    matrices = operands[1][:, : 8 * count].reshape(-1, count, 8, 8)
+    if ".trans" in name:
+        matrices = matrices.swapaxes(2, 3)
+    return matrices.reshape(-1, count, WARP, 2).swapaxes(1, 2).reshape(-1, WARP, 2 * count)
+
+
 def _shuffle(name: str, operands: Sequence[Registers], literals: Sequence[int]) -> Registers:
     """``shfl.sync.MODE.b32 d, a, distance, clamp, mask`` of a whole warp."""
     mode = name.split(".")[2]
@@ -149,6 +168,14 @@ def _shuffle(name: str, operands: Sequence[Registers], literals: Sequence[int]) 
 
 
 # Instructions of one thread.
+
+_WITHOUT_EFFECT = (
+    "cp.async.commit_group",
+    "cp.async.wait_group",
+    "cp.async.wait_all",
+    "bar.warp.sync",
+)
+"""Copies land at once here, and a fully parallel loop is always together."""
 
 
 def _reciprocal(x: Array) -> Array:

@@ -264,23 +264,43 @@ class _Runner:
         batch.values[op.result] = value.astype(np.int32)
 
     @_run.register
+    def _(self, op: te.SectionOp, batch: Batch) -> None:
+        pass  # evaluated where it is an operand
+
+    def _elements(self, value: SSAValue, batch: Batch) -> tuple[Storage, Rows, Rows]:
+        """All elements of a buffer or a section: storage, copy and number, ``[iterations, n]``."""
+        shape = cast(te.BufferType, value.type).get_shape()
+        box = np.indices(shape).reshape(len(shape), 1, -1)
+        if isinstance(section := value.owner, te.SectionOp):
+            value = section.buffer
+            operands = list(section.indices)
+            starts = [batch.index(start, operands) for start in section.index_map.results]
+            box = box + np.stack(starts)[:, :, np.newaxis]
+        storage, rows = batch.buffer(value)
+        limits = np.array(storage.shape)[:, np.newaxis, np.newaxis]
+        if ((box < 0) | (box >= limits)).any():
+            raise ExecutionError(f"a section of {_name(value)} leaves it")
+        places = np.ravel_multi_index(tuple(box), storage.shape)
+        return storage, rows[:, np.newaxis], np.broadcast_to(places, (batch.count, box.shape[2]))
+
+    @_run.register
     def _(self, op: te.AsmOp, batch: Batch) -> None:
         operands: list[Array] = []
         for direction, argument in zip(op.operand_directions, op.arguments, strict=True):
             if not isinstance(argument.type, te.BufferType):
                 operands.append(batch.value(argument)[:, np.newaxis])
                 continue
-            storage, rows = batch.buffer(argument)
-            if direction is not te.Direction.OUT and not storage.written[rows].all():
+            storage, rows, places = self._elements(argument, batch)
+            if direction is not te.Direction.OUT and not storage.written[rows, places].all():
                 raise ExecutionError(
                     f"'te.asm' {op.instruction} reads {_name(argument)}, which nothing has written "
                     "in whole"
                 )
-            operands.append(storage.elements[rows])
+            operands.append(storage.elements[rows, places])
         for position, value in execute_asm(op, operands, batch.lanes).items():
-            storage, rows = batch.buffer(op.arguments[position])
-            storage.elements[rows] = value
-            storage.written[rows] = True
+            storage, rows, places = self._elements(op.arguments[position], batch)
+            storage.elements[rows, places] = value
+            storage.written[rows, places] = True
 
 
 _COMBINE: dict[te.Combination, Any] = {

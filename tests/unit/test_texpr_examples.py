@@ -1,0 +1,103 @@
+"""The examples of tensor expressions in the interpreter, at small sizes, against float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from xdsl.dialects.func import FuncOp
+
+from mugraph.runtime.interpreter.arithmetic import Precision
+from mugraph.runtime.interpreter.texpr import run_texpr
+from mugraph.texpr import read_texpr
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "texpr"
+
+Array = npt.NDArray[Any]
+
+
+def softmax(x: Array) -> Array:
+    powers = np.exp(x - x.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def layer_norm(x: Array, weight: Array, bias: Array) -> Array:
+    centred = x - x.mean(axis=1, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + 1e-5) * weight + bias
+
+
+def stencil(a: Array) -> Array:
+    result = a.copy()
+    middle = a[1:-1, 1:-1]
+    around = a[:-2, 1:-1] + a[2:, 1:-1] + a[1:-1, :-2] + a[1:-1, 2:]
+    result[1:-1, 1:-1] = middle + 0.125 * (around - 4 * middle)
+    return result
+
+
+def gemm_of_the_seed(a: Array, b: Array, c: Array) -> Array:
+    return c + a.reshape(12, 5) @ b.reshape(5, 10)
+
+
+Case = tuple[str, dict[str, int], list[tuple[int, ...]], type, Callable[..., Array], float]
+F16, F32 = np.float16, np.float32
+CASES: list[Case] = [
+    ("vector_add", {"N": 1000}, [(1000,), (1000,)], F32, np.add, 1e-6),
+    ("transpose", {"M": 32, "N": 48, "T": 16}, [(32, 48)], F16, np.transpose, 0),
+    ("gemm", {"M": 12, "N": 10, "K": 5}, [(60,), (50,), (12, 10)], F32, gemm_of_the_seed, 1e-6),
+    (
+        "gemm_shared",
+        {"M": 16, "N": 24, "K": 8, "TM": 8, "TN": 8, "TK": 4},
+        [(16, 8), (8, 24)],
+        F32,
+        np.matmul,
+        1e-6,
+    ),
+    ("mma", {}, [(16, 16), (16, 8)], F16, np.matmul, 1e-5),
+    (
+        "gemm_mma",
+        {"M": 64, "N": 32, "K": 64, "TM": 32, "TN": 32, "WM": 16, "WN": 16},
+        [(64, 64), (64, 32)],
+        F16,
+        np.matmul,
+        1e-3,
+    ),
+    ("softmax", {"M": 7, "N": 50}, [(7, 50)], F16, softmax, 1e-3),
+    ("layer_norm", {"M": 7, "N": 50}, [(7, 50), (50,), (50,)], F16, layer_norm, 1e-3),
+    ("stencil", {"H": 9, "W": 13}, [(9, 13)], F32, stencil, 1e-6),
+    ("batched_4x4", {"B": 20}, [(20, 4, 4), (20, 4, 4)], F32, np.matmul, 1e-6),
+    ("scan", {"B": 5, "N": 32, "T": 8}, [(5, 32)], F32, lambda x: np.cumsum(x, axis=1), 1e-6),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "shapes", "dtype", "reference", "tolerance"), CASES, ids=[c[0] for c in CASES]
+)
+def test_example(
+    name: str,
+    sizes: dict[str, int],
+    shapes: list[tuple[int, ...]],
+    dtype: type,
+    reference: Callable[..., Array],
+    tolerance: float,
+) -> None:
+    path = EXAMPLES / f"{name}.te"
+    module = read_texpr(path.read_text(), path.name, sizes)
+    function = module.body.block.first_op
+    assert isinstance(function, FuncOp)
+    generator = np.random.default_rng(0)
+    inputs = [generator.standard_normal(shape).astype(dtype) for shape in shapes]
+    exact = reference(*(one.astype(np.float64) for one in inputs))
+    for precision, bound in ((Precision.FLOAT64, 1e-12), (Precision.STORAGE, tolerance)):
+        for seed in (None, 0):
+            run = run_texpr(function, inputs, precision=precision, seed=seed)
+            (result,) = run.outputs.values()
+            difference = result.reshape(exact.shape).astype(np.float64) - exact
+            assert np.linalg.norm(difference) <= bound * np.linalg.norm(exact)
+
+
+def test_every_example_is_tested() -> None:
+    assert {path.stem for path in EXAMPLES.glob("*.te")} == {case[0] for case in CASES}

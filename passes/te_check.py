@@ -54,7 +54,8 @@ def check_function(function: FuncOp) -> None:
     fold_sections(inlined)
     race = find_race(inlined)
     if race is not None:
-        raise TexprError(race_message(race), race.accesses[0].op)
+        writer = next(access for access in race.accesses if access.writes)
+        raise TexprError(race_message(race), writer.op)
 
 
 def out_of_bounds_message(out: OutOfBounds) -> str:
@@ -82,8 +83,8 @@ def race_message(race: Race) -> str:
     return (
         f"iterations {variable} = {one} and {variable} = {other} of the 'par'{loop} both touch "
         f"{element}{where}: iteration {one} {_DOES[first.kind]} it{_place(first, None)}, iteration "
-        f"{other} {_DOES[second.kind]} it{_place(second, first)}; make the index depend on "
-        f"{variable}, or use 'seq', 'red' or 'atomic'"
+        f"{other} {_DOES[second.kind]} it{_place(second, first)}; give each iteration "
+        "elements of its own, or use 'seq', 'red' or 'atomic'"
     )
 
 

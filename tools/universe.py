@@ -49,6 +49,7 @@ PASSES = {
 
 TARGETS = {
     "cuda": "mugraph.codegen.cuda:CudaTarget",
+    "te": "mugraph.texpr.printer:TexprTarget",
 }
 
 

@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import (
     IntAttr,
     StringAttr,
     f32,
+    i32,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
@@ -108,6 +109,8 @@ class BodyBuilder:
     def _append(self, operation: Operation, node: Node) -> None:
         operation.location = location_of(node.span)
         self._block.add_op(operation)
+        if isinstance(operation, CallOp):
+            return  # checked by ``Specialise``; there is no module yet to find the function in
         try:
             operation.verify(verify_nested_ops=False)
         except VerifyException as error:
@@ -225,19 +228,20 @@ class BodyBuilder:
         if new.value is not None:
             value = self._value(new.value)
         if new.type is None:
-            value = scalars.typed(value if value is not None else 0.0, self._add)
-            element = f32 if value.type in scalars.HALVES else value.type
-            type_ = BufferType.of((1,), element, None, space)
+            is_integer = value is not None and scalars.type_name(value) in ("i32", "integer")
+            type_ = BufferType.of((1,), i32 if is_integer else f32, None, space)
         else:
             type_ = self.buffer_type(new.type, space)
         scalar = new.type is None or new.type.extents is None
+        if value is None:
+            self._declare(new, type_, scalar)
+            return
+        if not scalar:
+            fail(new, "a buffer of several elements has no single first value")
+        stored = self._converted(value, type_.element_type, new)
         buffer = self._declare(new, type_, scalar)
-        if value is not None:
-            if not scalar:
-                fail(new, "a buffer of several elements has no single first value")
-            map_ = AffineMapAttr(AffineMap(0, 0, (AffineExpr.constant(0),)))
-            stored = self._converted(value, type_.element_type, new)
-            self._append(BindOp(stored, buffer, [], map_), new)
+        map_ = AffineMapAttr(AffineMap(0, 0, (AffineExpr.constant(0),)))
+        self._append(BindOp(stored, buffer, [], map_), new)
 
     def _declare(self, new: New, type_: BufferType, scalar: bool) -> SSAValue:
         if new.name in self._bindings:

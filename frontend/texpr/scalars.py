@@ -144,12 +144,12 @@ def binary(operator: str, left: Scalar, right: Scalar, emit: Emit, fail: Fail) -
             return _CONSTANT_OPS[operator](left, right)
         except (ZeroDivisionError, OverflowError):
             fail(f"'{operator}' of {left} and {right} is no number")
-    lhs, rhs = _joined(operator, left, right, emit, fail)
     if operator == "%":
-        quotient = binary("/", lhs, rhs, emit, fail)
-        if lhs.type != i32 and isinstance(quotient, SSAValue):
+        quotient = binary("/", left, right, emit, fail)
+        if isinstance(quotient, SSAValue) and quotient.type != i32:
             quotient = emit(math_dialect.FloorOp(quotient))
-        return binary("-", lhs, binary("*", quotient, rhs, emit, fail), emit, fail)
+        return binary("-", left, binary("*", quotient, right, emit, fail), emit, fail)
+    lhs, rhs = _joined(operator, left, right, emit, fail)
     table = _INTEGER_OPS if lhs.type == i32 else _FLOAT_OPS
     if operator not in table:
         fail(f"'{operator}' takes floating-point numbers, not i32")

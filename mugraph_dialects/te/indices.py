@@ -52,9 +52,12 @@ def index_text(
         case AffineBinaryOpExpr():
             token, level = _TOKENS[expression.kind]
             token = {"floordiv": tokens[0], "mod": tokens[1]}.get(token, token)
-            left = index_text(expression.lhs, names, tokens, level)
-            right = expression.rhs
-            if expression.kind is AffineBinaryOpKind.Add:
+            first, right = expression.lhs, expression.rhs
+            is_sum = expression.kind is AffineBinaryOpKind.Add
+            if is_sum and isinstance(right, AffineConstantExpr) and _negated(first) is not None:
+                first, right = right, first  # `3 - i` reads as `i * -1 + 3`
+            left = index_text(first, names, tokens, level)
+            if is_sum:
                 negated = _negated(right)
                 if negated is not None:
                     token, right = "-", negated

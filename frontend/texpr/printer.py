@@ -1,0 +1,555 @@
+"""From the ``te`` dialect back to `.te` text, which reads to the same module."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import singledispatchmethod
+from typing import IO, Any, cast
+
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects import math as math_dialect
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, ModuleOp, f32, i32
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstantExpr, AffineExpr
+from xdsl.utils.target import Target
+
+from mugraph.dialects import te
+from mugraph.dialects.cute.attributes import LayoutAttr
+from mugraph.dialects.te.indices import index_text
+from mugraph.runtime.errors import UserError
+from mugraph.texpr import scalars
+from mugraph.texpr.parser import KEYWORDS
+
+_COMPARISON, _SUM, _PRODUCT, _UNARY, _ATOM = range(5)
+
+_INFIX: dict[type[Operation], tuple[str, int]] = {
+    arith.AddfOp: ("+", _SUM),
+    arith.SubfOp: ("-", _SUM),
+    arith.MulfOp: ("*", _PRODUCT),
+    arith.DivfOp: ("/", _PRODUCT),
+    arith.AddiOp: ("+", _SUM),
+    arith.SubiOp: ("-", _SUM),
+    arith.MuliOp: ("*", _PRODUCT),
+    arith.FloorDivSIOp: ("/", _PRODUCT),
+}
+_FUNCTIONS: dict[type[Operation], str] = {
+    arith.MaximumfOp: "max",
+    arith.MinimumfOp: "min",
+    arith.MaxSIOp: "max",
+    arith.MinSIOp: "min",
+    arith.SelectOp: "select",
+    math_dialect.PowFOp: "pow",
+    math_dialect.FmaOp: "fma",
+    math_dialect.AbsFOp: "abs",
+    math_dialect.AbsIOp: "abs",
+} | {operation: name for name, operation in scalars.UNARY.items()}
+_COMBINATIONS = {
+    te.Combination.ADD: "+=",
+    te.Combination.MAX: "max=",
+    te.Combination.MIN: "min=",
+}
+_ARITHMETIC = (*_INFIX, *_FUNCTIONS, arith.NegfOp, arith.CmpfOp, arith.CmpiOp)
+"""Operators that extend f16 and bf16 by themselves."""
+_TYPE_NAMES = {type_: name for name, type_ in te.ELEMENT_TYPES.items()}
+
+
+class TexprPrintError(UserError):
+    """A module that no `.te` text describes."""
+
+
+def texpr_text(module: ModuleOp) -> str:
+    """The `.te` text of a module of ``te`` functions.
+
+    Raises ``TexprPrintError`` for what the language has no words for: other operators, layouts.
+    """
+    functions: list[str] = []
+    for op in module.ops:
+        if not isinstance(op, FuncOp):
+            raise TexprPrintError(f"there is no .te text for '{op.name}'.")
+        functions.append(_FunctionPrinter(op).text())
+    return "\n".join(functions)
+
+
+@dataclass(frozen=True)
+class TexprTarget(Target):
+    """Prints functions of the ``te`` dialect as `.te` text: ``mg-opt gemm.te -t te``."""
+
+    name = "te"
+
+    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        """Writes the text."""
+        output.write(texpr_text(module))
+
+
+@dataclass(frozen=True)
+class _Expression:
+    """The text of a value that has not been used yet."""
+
+    text: str
+    level: int
+    reads: bool
+
+    def at(self, level: int) -> str:
+        return f"({self.text})" if self.level < level else self.text
+
+
+class _FunctionPrinter:
+    def __init__(self, function: FuncOp) -> None:
+        self._function = function
+        self._lines: list[str] = []
+        self._depth = 0
+        self._names: dict[SSAValue, str] = {}
+        self._scalars: set[SSAValue] = set()
+        self._pending: dict[SSAValue, _Expression] = {}
+        self._skipped: set[Operation] = set()
+        self._updates: dict[te.BindOp, str] = {}
+        self._updating: set[Operation] = set()
+        for op in function.walk():
+            if isinstance(op, te.BindOp) and (update := _update_of(op)) is not None:
+                self._updates[op], operator = update
+                self._updating.add(operator)
+
+    def text(self) -> str:
+        """The function."""
+        function = self._function
+        parameters: list[str] = []
+        result = ""
+        for position, argument in enumerate(function.body.block.args):
+            name = self._name(argument)
+            type_ = argument.type
+            if not isinstance(type_, te.BufferType):
+                raise TexprPrintError(
+                    f"@{function.sym_name.data} takes {type_}; functions of .te text take buffers."
+                )
+            text = f"{name}: {self._type(argument, type_)}"
+            attributes = function.arg_attrs
+            if attributes is not None and te.RESULT in attributes.data[position].data:
+                result = f": {text.removeprefix('result: ')}"
+            else:
+                in_register = type_.memory_space is te.Space.REGISTER
+                parameters.append(f"reg {text}" if in_register else text)
+        self._line(f"fn {function.sym_name.data}({', '.join(parameters)}){result} {{")
+        self._block(function.body.block)
+        self._line("}")
+        return "\n".join(self._lines) + "\n"
+
+    # Lines, names and types.
+
+    def _line(self, text: str) -> None:
+        self._lines.append("    " * self._depth + text)
+
+    def _name(self, value: SSAValue) -> str:
+        """A new name for a value, which no name in scope has."""
+        hint = value.name_hint or "v"
+        if not hint.isidentifier() or hint in KEYWORDS or hint in te.ELEMENT_TYPES:
+            hint = f"v_{hint}" if f"v_{hint}".isidentifier() else "v"
+        taken = set(self._names.values())
+        name = next(
+            name
+            for name in (hint, *(f"{hint}_{number}" for number in range(1, len(taken) + 2)))
+            if name not in taken
+        )
+        self._names[value] = name
+        return name
+
+    def _type(self, value: SSAValue, type_: te.BufferType) -> str:
+        if isinstance(type_.layout, LayoutAttr):
+            raise TexprPrintError(f"there is no .te text for the layout of {type_}.")
+        element = _TYPE_NAMES[type_.element_type]
+        if type_.get_shape() == (1,) and all(_is_scalar_use(use.operation) for use in value.uses):
+            self._scalars.add(value)
+            return element
+        return f"{element}[{', '.join(map(str, type_.get_shape()))}]"
+
+    def _block(self, block: Block) -> None:
+        names = dict(self._names)
+        self._depth += 1
+        for op in block.ops:
+            if op not in self._skipped:
+                self._print(op)
+        self._flush()
+        self._depth -= 1
+        self._names = names
+
+    def _loop(self, word: str, op: te.LoopOp, pragmas: str = "") -> None:
+        self._flush()
+        names = dict(self._names)
+        self._line(f"{word} {op.iterations} |{self._name(op.variable)}|{pragmas} {{")
+        self._block(op.body.block)
+        self._line("}")
+        self._names = names
+
+    # Values.
+
+    def _flush(self, used: Sequence[SSAValue] = (), *, reads_only: bool = False) -> None:
+        """Names the values that are not used by the statement that comes now."""
+        for value in list(self._pending):
+            expression = self._pending[value]
+            if value not in used and (expression.reads or not reads_only):
+                del self._pending[value]
+                self._let(value, expression)
+
+    def _let(self, value: SSAValue, expression: _Expression) -> None:
+        self._line(f"let {self._name(value)} = {expression.text}")
+
+    def _define(self, value: SSAValue, text: str, level: int, *, reads: bool) -> None:
+        """Keeps the text of a value for its use, or names it where it is used more than once."""
+        expression = _Expression(text, level, reads)
+        uses = list(value.uses)
+        owner = value.owner
+        same_block = len(uses) == 1 and uses[0].operation.parent is (
+            owner.parent if isinstance(owner, Operation) else owner
+        )
+        if same_block:
+            self._pending[value] = expression
+        else:
+            self._flush(reads_only=True)
+            self._let(value, expression)
+
+    def _expression(self, value: SSAValue) -> _Expression:
+        pending = self._pending.pop(value, None)
+        if pending is not None:
+            return pending
+        owner = value.owner
+        if isinstance(owner, arith.ConstantOp):
+            return _constant(cast(FloatAttr[Any] | IntegerAttr, owner.value))
+        return _Expression(self._names[value], _ATOM, False)
+
+    def _converted(self, value: SSAValue, type_: Attribute) -> _Expression:
+        """A value as a place of a type takes it."""
+        expression = self._expression(value)
+        owner = value.owner
+        if isinstance(owner, arith.ConstantOp) and value.type not in (type_, f32, i32):
+            return _Expression(f"{_TYPE_NAMES[value.type]}({expression.text})", _ATOM, False)
+        return expression
+
+    def _index(self, expression: AffineExpr, operands: Sequence[SSAValue]) -> str:
+        return index_text(expression, [self._names[value] for value in operands], ("/", "%"))
+
+    def _place(self, op: te.AccessOp) -> str:
+        name = self._names[op.buffer]
+        if op.buffer in self._scalars:
+            return name
+        indices = [self._index(one, op.indices) for one in op.index_map.results]
+        return f"{name}[{', '.join(indices)}]"
+
+    def _buffer(self, value: SSAValue) -> str:
+        """A buffer, or a section of one."""
+        if isinstance(section := value.owner, te.SectionOp):
+            starts = [self._index(one, section.indices) for one in section.index_map.results]
+            extents = section.result.type.get_shape()
+            parts = [f"{start} : {n}" for start, n in zip(starts, extents, strict=True)]
+            return f"{self._names[section.buffer]}[{', '.join(parts)}]"
+        return self._names[value]
+
+    # Operators.
+
+    @singledispatchmethod
+    def _print(self, op: Operation) -> None:
+        symbol = _INFIX.get(type(op))
+        if symbol is not None:
+            self._infix(op, *symbol)
+            return
+        name = _FUNCTIONS.get(type(op))
+        if name is None or len(op.results) != 1:
+            raise TexprPrintError(f"there is no .te text for '{op.name}'.")
+        if self._print_update(op):
+            return
+        operands = [self._operand(value) for value in op.operands]
+        arguments = ", ".join(one.text for one in operands)
+        reads = any(one.reads for one in operands)
+        self._define(op.results[0], f"{name}({arguments})", _ATOM, reads=reads)
+
+    def _operand(self, value: SSAValue) -> _Expression:
+        """An operand of an arithmetic operator."""
+        return self._converted(value, f32)
+
+    def _infix(self, op: Operation, symbol: str, level: int) -> None:
+        if self._print_update(op):
+            return
+        left, right = (self._operand(value) for value in op.operands)
+        text = f"{left.at(level)} {symbol} {right.at(level + 1)}"
+        self._define(op.results[0], text, level, reads=left.reads or right.reads)
+
+    def _print_update(self, op: Operation) -> bool:
+        """Leaves the old element to the statement, where ``op`` is what a ``+=`` computes."""
+        if op not in self._updating:
+            return False
+        self._expression(op.operands[0])
+        value = self._operand(op.operands[1])
+        self._define(op.results[0], value.text, value.level, reads=value.reads)
+        return True
+
+    @_print.register
+    def _(self, op: ReturnOp) -> None:
+        self._flush()
+
+    @_print.register
+    def _(self, op: arith.ConstantOp) -> None:
+        pass  # written where it is used
+
+    @_print.register
+    def _(self, op: te.SectionOp) -> None:
+        if any(isinstance(use.operation, (te.AccessOp, te.SectionOp)) for use in op.result.uses):
+            raise TexprPrintError(
+                "there is no .te text for accesses to a 'te.section' outside the function that it "
+                "is given to; run --te-inline."
+            )
+
+    @_print.register
+    def _(self, op: arith.NegfOp) -> None:
+        operand = self._operand(op.operand)
+        self._define(op.result, f"-{operand.at(_ATOM)}", _UNARY, reads=operand.reads)
+
+    @_print.register(arith.CmpfOp)
+    @_print.register(arith.CmpiOp)
+    def _(self, op: arith.CmpfOp | arith.CmpiOp) -> None:
+        names = (
+            arith.CMPF_COMPARISON_OPERATIONS
+            if isinstance(op, arith.CmpfOp)
+            else arith.CMPI_COMPARISON_OPERATIONS
+        )
+        predicate = names[op.predicate.value.data]
+        symbol = next(
+            (
+                symbol
+                for symbol, name in scalars.COMPARISONS.items()
+                if predicate == _predicate(name, op)
+            ),
+            None,
+        )
+        if symbol is None:
+            raise TexprPrintError(f"there is no .te text for '{op.name}' {predicate}.")
+        left, right = self._operand(op.lhs), self._operand(op.rhs)
+        text = f"{left.at(_SUM)} {symbol} {right.at(_SUM)}"
+        self._define(op.result, text, _COMPARISON, reads=left.reads or right.reads)
+
+    @_print.register(arith.ExtFOp)
+    @_print.register(arith.TruncFOp)
+    @_print.register(arith.SIToFPOp)
+    @_print.register(arith.FPToSIOp)
+    def _(self, op: Any) -> None:
+        result = cast(SSAValue, op.results[0])
+        source = cast(SSAValue, op.operands[0])
+        operand = self._converted(source, source.type)
+        implied = (
+            isinstance(op, arith.ExtFOp)
+            and _is_used_once(op)
+            and all(_widens(use.operation, result) for use in result.uses)
+        ) or (
+            isinstance(op, arith.TruncFOp)
+            and _is_used_once(op)
+            and all(_stores(use.operation, result) for use in result.uses)
+        )
+        if implied:
+            self._define(result, operand.text, operand.level, reads=operand.reads)
+        else:
+            text = f"{_TYPE_NAMES[result.type]}({operand.text})"
+            self._define(result, text, _ATOM, reads=operand.reads)
+
+    @_print.register
+    def _(self, op: te.IndexValueOp) -> None:
+        text = self._index(op.expression, op.indices)
+        if isinstance(op.expression, AffineConstantExpr):
+            text = f"i32({text})"
+        self._define(op.result, text, _SUM, reads=False)
+
+    @_print.register
+    def _(self, op: te.ViewOp) -> None:
+        self._define(op.result, self._place(op), _ATOM, reads=True)
+
+    # Statements.
+
+    @_print.register
+    def _(self, op: te.BindOp) -> None:
+        self._flush([op.value])
+        value = self._converted(op.value, op.buffer_type.element_type)
+        self._line(f"{self._place(op)} {self._updates.get(op, '=')} {value.text}")
+
+    @_print.register
+    def _(self, op: te.RedOp) -> None:
+        self._flush([op.value])
+        value = self._converted(op.value, op.buffer_type.element_type)
+        self._line(f"red {self._place(op)} {_COMBINATIONS[op.combines]} {value.text}")
+
+    @_print.register
+    def _(self, op: te.AtomicOp) -> None:
+        self._flush([op.value])
+        value = self._converted(op.value, op.buffer_type.element_type)
+        update = f"atomic {self._place(op)} {_COMBINATIONS[op.combines]} {value.text}"
+        used = op.result.first_use is not None
+        self._line(f"let {self._name(op.result)} = {update}" if used else update)
+
+    @_print.register
+    def _(self, op: te.AnchorOp) -> None:
+        self._flush([op.value])
+        value = self._converted(op.value, op.value.type)
+        self._line(f"anchor {value.text}")
+
+    @_print.register
+    def _(self, op: te.NewOp) -> None:
+        space = op.result.type.memory_space
+        value = ""
+        first = op.next_op
+        name = self._name(op.result)
+        type_ = self._type(op.result, op.result.type)
+        if (
+            op.result in self._scalars
+            and isinstance(first, te.BindOp)
+            and first.buffer is op.result
+            and first.value.owner is not op
+        ):
+            self._flush([first.value])
+            stored = self._converted(first.value, op.result.type.element_type)
+            value = f" = {stored.text}"
+            self._skipped.add(first)
+        elif self._pending:
+            self._flush()
+        pragma = "" if space in (None, te.Space.REGISTER) else f" #{space}"
+        word = "reg" if space is te.Space.REGISTER else "new"
+        self._line(f"{word} {name}: {type_}{value}{pragma}")
+
+    @_print.register
+    def _(self, op: te.ParOp) -> None:
+        pragmas = ""
+        if op.alignment is not None:
+            pragmas += f" #align({op.thread_alignment})"
+        if op.scope is not None:
+            pragmas += f" #{op.scope}"
+        self._loop("fully par" if op.is_fully else "par", op, pragmas)
+
+    @_print.register
+    def _(self, op: te.SeqOp) -> None:
+        self._loop("seq", op)
+
+    @_print.register
+    def _(self, op: te.IfOp) -> None:
+        self._flush()
+        tests = [self._test(expression, equal, op.indices) for expression, equal in op.conditions()]
+        self._line(f"if {' and '.join(tests)} {{")
+        self._block(op.body.block)
+        self._line("}")
+
+    def _test(self, expression: AffineExpr, equal: bool, operands: Sequence[SSAValue]) -> str:
+        """A condition, with a constant on its right."""
+        operator, bound = "==" if equal else ">=", 0
+        match expression:
+            case AffineBinaryOpExpr(
+                kind=AffineBinaryOpKind.Add, lhs=lhs, rhs=AffineConstantExpr(value=constant)
+            ):
+                expression, bound = lhs, -constant
+            case _:
+                pass
+        match expression:
+            case AffineBinaryOpExpr(
+                kind=AffineBinaryOpKind.Mul, lhs=lhs, rhs=AffineConstantExpr(value=-1)
+            ) if not equal:
+                expression, operator, bound = lhs, "<=", -bound
+            case _:
+                pass
+        return f"{self._index(expression, operands)} {operator} {bound}"
+
+    @_print.register
+    def _(self, op: te.CallOp) -> None:
+        self._flush()
+        callee = op.function()
+        arguments = [self._buffer(argument) for argument in op.arguments]
+        attributes = callee.arg_attrs
+        name = callee.sym_name.data
+        if attributes is not None and te.RESULT in attributes.data[-1].data:
+            self._line(f"{arguments[-1]} = {name}({', '.join(arguments[:-1])})")
+        else:
+            self._line(f"{name}({', '.join(arguments)})")
+
+    @_print.register
+    def _(self, op: te.AsmOp) -> None:
+        self._flush(op.operands)
+        parts = [f'"{op.text.data}"']
+        for direction, argument in zip(op.operand_directions, op.arguments, strict=True):
+            word = "" if direction is te.Direction.IN else f"{direction} "
+            if isinstance(argument.type, te.BufferType):
+                parts.append(word + self._buffer(argument))
+            else:
+                parts.append(word + self._converted(argument, argument.type).text)
+        self._line(f"asm({', '.join(parts)})")
+
+
+def _update_of(bind: te.BindOp) -> tuple[str, Operation] | None:
+    """For a store that came from ``C[i] += x``: the operator ``+=``, and what adds.
+
+    That is ``C[i] + x`` of the same element, read after ``x`` was computed, used for nothing else.
+    """
+    operator = bind.value.owner
+    if isinstance(operator, arith.TruncFOp) and _is_used_once(operator):
+        operator = operator.input.owner
+    if not (isinstance(operator, Operation) and _is_used_once(operator)):
+        return None
+    names = _FUNCTIONS | {kind: symbol for kind, (symbol, _) in _INFIX.items()}
+    symbol = names.get(type(operator))
+    if symbol not in ("+", "-", "*", "/", "max", "min"):
+        return None
+    old = operator.operands[0].owner
+    if isinstance(old, arith.ExtFOp) and _is_used_once(old):
+        old = old.input.owner
+    if not (isinstance(old, te.ViewOp) and _is_used_once(old)):
+        return None
+    same = (
+        old.buffer is bind.buffer
+        and old.index_map == bind.index_map
+        and tuple(old.indices) == tuple(bind.indices)
+    )
+    between: list[Operation] = []
+    following = old.next_op
+    while following is not None and following is not bind:
+        between.append(following)
+        following = following.next_op
+    only = (arith.ConstantOp, arith.ExtFOp, arith.TruncFOp, type(operator))
+    if not same or following is None or not all(isinstance(op, only) for op in between):
+        return None
+    return f"{symbol}=", operator
+
+
+def _is_used_once(op: Operation) -> bool:
+    return len(op.results) == 1 and len(list(op.results[0].uses)) == 1
+
+
+def _is_scalar_use(op: Operation) -> bool:
+    """Whether an operator can name a buffer of one element without an index."""
+    if isinstance(op, te.AccessOp):
+        return op.index_map.results == (AffineExpr.constant(0),)
+    return isinstance(op, (te.AsmOp, te.CallOp))
+
+
+def _widens(user: Operation, value: SSAValue) -> bool:
+    """Whether `.te` text extends an f16 or bf16 in this use without being told to."""
+    if isinstance(user, (te.BindOp, te.RedOp, te.AtomicOp)):
+        return user.value is value
+    return isinstance(user, _ARITHMETIC)
+
+
+def _stores(user: Operation, value: SSAValue) -> bool:
+    """Whether `.te` text rounds a value in this use without being told to."""
+    return isinstance(user, (te.BindOp, te.RedOp, te.AtomicOp)) and user.value is value
+
+
+def _predicate(name: str, op: arith.CmpfOp | arith.CmpiOp) -> str:
+    if isinstance(op, arith.CmpfOp):
+        return "une" if name == "ne" else f"o{name}"
+    return name if name in ("eq", "ne") else f"s{name}"
+
+
+def _constant(attribute: FloatAttr[Any] | IntegerAttr) -> _Expression:
+    value = attribute.value.data
+    level = _UNARY if math.copysign(1, value) < 0 else _ATOM
+    if isinstance(value, int):
+        return _Expression(str(value), level, False)
+    if math.isnan(value):
+        raise TexprPrintError("there is no .te text for a constant that is no number (NaN).")
+    type_ = cast(AnyFloat, attribute.type)
+    texts = (f"{value:.{digits}g}" for digits in range(1, 18))
+    text = next(text for text in texts if FloatAttr(float(text), type_) == attribute)
+    return _Expression(text if set(text) & set("en.") else f"{text}.0", level, False)

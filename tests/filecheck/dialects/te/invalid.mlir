@@ -1,0 +1,140 @@
+// RUN: mg-opt --split-input-file --verify-diagnostics --parsing-diagnostics %s | filecheck %s
+
+// CHECK: !te.buffer: elements are f16, bf16, f32, i32, not f64
+func.func @f(%A: !te.buffer<4xf64>) { func.return }
+
+// -----
+
+// CHECK: !te.buffer: there must be at least one extent, and each at least 1
+func.func @f(%A: !te.buffer<4x0xf32>) { func.return }
+
+// -----
+
+// CHECK: 'te.view': 2 indices of a buffer of 4x4x4; expected 3, or 1 in row-major order
+func.func @f(%A: !te.buffer<4x4x4xf32>, %B: !te.buffer<4xf32>) {
+  te.par %i = 4 {
+    %a = te.view %A[%i, %i] : !te.buffer<4x4x4xf32>
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: a product of two variables is not quasi-affine; one factor must be a constant
+func.func @f(%A: !te.buffer<4xf32>) {
+  te.par %i = 4 {
+    %a = te.view %A[%i * %i] : !te.buffer<4xf32>
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: the divisor of an index must be a positive constant
+func.func @f(%A: !te.buffer<4xf32>) {
+  te.par %i = 4 {
+    %a = te.view %A[%i mod 0] : !te.buffer<4xf32>
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: 'te.seq' runs 0 times; it must be 1 or more
+func.func @f() {
+  te.seq %i = 0 { }
+  func.return
+}
+
+// -----
+
+// CHECK: 'te.par': no fully parallel loop may stand in another
+func.func @f() {
+  te.par %i = 4 fully { te.par %j = 4 fully { } }
+  func.return
+}
+
+// -----
+
+// CHECK: 'te.par': a fully parallel loop runs in a block or in a warp, not in grid
+func.func @f() {
+  te.par %i = 4 fully grid { }
+  func.return
+}
+
+// -----
+
+// CHECK: 'te.par': a loop at level grid cannot stand in one at level block, which is narrower
+func.func @f() {
+  te.par %i = 4 block { te.par %j = 4 grid { } }
+  func.return
+}
+
+// -----
+
+// CHECK: 'te.par': only a fully parallel loop has threads in order, which #align is of
+func.func @f() {
+  te.par %i = 4 align 4 { }
+  func.return
+}
+
+// -----
+
+// CHECK: 'te.section': 8x32 is no box of 4x32
+func.func @f(%A: !te.buffer<4x32xf32>) {
+  %s = te.section %A[0, 0] : !te.buffer<4x32xf32> -> !te.buffer<8x32xf32, (8,32):(32,1)>
+  func.return
+}
+
+// -----
+
+// CHECK: 'te.section': a box of
+func.func @f(%A: !te.buffer<4x32xf32>) {
+  %s = te.section %A[0, 0] : !te.buffer<4x32xf32> -> !te.buffer<2x32xf32, (2,32):(16,1)>
+  func.return
+}
+
+// -----
+
+// CHECK: 'te.call': parameter 0 of @g is !te.buffer<4xf32>, got !te.buffer<8xf32>
+func.func @f(%A: !te.buffer<8xf32>) {
+  te.call @g(%A) : !te.buffer<8xf32>
+  func.return
+}
+func.func @g(%A: !te.buffer<4xf32>) { func.return }
+
+// -----
+
+// CHECK: 'te.anchor' observes a number (f16, bf16, f32, i32), not i1
+func.func @f() {
+  %true = arith.constant true
+  te.anchor %true : i1
+  func.return
+}
+
+// -----
+
+// CHECK: 'te.asm': the text refers to operand %1, but there are 1
+func.func @f() {
+  %r = te.new : !te.buffer<4xf16, register>
+  te.asm "mov.b32 %0, %1;" out %r : !te.buffer<4xf16, register>
+  func.return
+}
+
+// -----
+
+// CHECK: 'te.asm': operand 0 has 3 elements of f16; two of them take a register, so their number must be even
+func.func @f() {
+  %r = te.new : !te.buffer<3xf16, register>
+  te.asm "mov.b32 %0, 0;" out %r : !te.buffer<3xf16, register>
+  func.return
+}
+
+// -----
+
+// CHECK: 'te.asm': operand 0 is a value, which cannot be written; use a 'reg'
+func.func @f() {
+  %x = arith.constant 0.0 : f32
+  te.asm "mov.b32 %0, 0;" out %x : f32
+  func.return
+}

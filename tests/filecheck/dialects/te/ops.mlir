@@ -1,0 +1,50 @@
+// RUN: mg-opt %s | mg-opt | filecheck %s
+// RUN: mg-opt --print-op-generic %s | mg-opt | filecheck %s
+// RUN: mg-opt --print-op-generic %s | filecheck %s --check-prefix GENERIC
+
+// CHECK: func.func @f(%A: !te.buffer<64x32xf16>, %B: !te.buffer<64xf32, (64):(2), shared>, %C: !te.buffer<4096xf32> {te.result}) {
+func.func @f(%A: !te.buffer<64x32xf16>, %B: !te.buffer<64xf32, (64):(2), shared>, %C: !te.buffer<4096xf32> {te.result}) {
+  // CHECK-NEXT: te.par %i = 64 grid {
+  // GENERIC: "te.par"() <{extent = 64 : i64, level = "grid"}>
+  te.par %i = 64 grid {
+    // CHECK-NEXT: te.par %j = 32 fully align 32 block {
+    // GENERIC: "te.par"() <{extent = 32 : i64, fully, alignment = 32 : i64, level = "block"}>
+    te.par %j = 32 fully align 32 block {
+      // CHECK-NEXT: te.seq %k = 4 {
+      te.seq %k = 4 {
+        // CHECK-NEXT: %a = te.view %A[%i, %k * 8 + (%j + %k) mod 4 - %j floordiv 2 * 3 + 5] : !te.buffer<64x32xf16>
+        %a = te.view %A[%i, 8 * %k + (%j + %k) mod 4 - %j floordiv 2 * 3 + 5] : !te.buffer<64x32xf16>
+        %x = arith.extf %a : f16 to f32
+        // CHECK: te.if %i - 1 >= 0, (%j + %k) mod 2 == 0 {
+        te.if %i - 1 >= 0, (%j + %k) mod 2 == 0 {
+          // CHECK-NEXT: te.bind %x, %C[%i * 64 + %j] : !te.buffer<4096xf32>
+          te.bind %x, %C[%i * 64 + %j] : !te.buffer<4096xf32>
+        }
+        // CHECK: te.red add %x, %B[63 - %i] : !te.buffer<64xf32, (64):(2), shared>
+        te.red add %x, %B[63 - %i] : !te.buffer<64xf32, (64):(2), shared>
+        // CHECK-NEXT: %o = te.atomic max %x, %B[0] : !te.buffer<64xf32, (64):(2), shared>
+        %o = te.atomic max %x, %B[0] : !te.buffer<64xf32, (64):(2), shared>
+        // CHECK-NEXT: te.anchor %o : f32
+        te.anchor %o : f32
+        // CHECK-NEXT: %n = te.index %i * 3 + 1
+        %n = te.index %i * 3 + 1
+      }
+      // CHECK: %r = te.new : !te.buffer<2x4xf16, register>
+      %r = te.new : !te.buffer<2x4xf16, register>
+      %v = te.view %A[%i, %j] : !te.buffer<64x32xf16>
+      // CHECK: te.asm "cvt.f32.f16 %0, %1;" out %r, in %v : !te.buffer<2x4xf16, register>, f16
+      te.asm "cvt.f32.f16 %0, %1;" out %r, in %v : !te.buffer<2x4xf16, register>, f16
+      // CHECK-NEXT: te.asm "bar.warp.sync 0xffffffff;"
+      te.asm "bar.warp.sync 0xffffffff;"
+    }
+    // CHECK: %s = te.section %A[%i floordiv 16 * 16, 0] : !te.buffer<64x32xf16> -> !te.buffer<16x32xf16, (16,32):(32,1)>
+    %s = te.section %A[%i floordiv 16 * 16, 0] : !te.buffer<64x32xf16> -> !te.buffer<16x32xf16, (16,32):(32,1)>
+    // CHECK-NEXT: te.call @g(%s) : !te.buffer<16x32xf16, (16,32):(32,1)>
+    te.call @g(%s) : !te.buffer<16x32xf16, (16,32):(32,1)>
+  }
+  func.return
+}
+
+func.func private @g(%a: !te.buffer<16x32xf16>) {
+  func.return
+}

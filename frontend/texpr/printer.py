@@ -46,7 +46,8 @@ _FUNCTIONS: dict[type[Operation], str] = {
     math_dialect.FmaOp: "fma",
     math_dialect.AbsFOp: "abs",
     math_dialect.AbsIOp: "abs",
-} | {operation: name for name, operation in scalars.UNARY.items()}
+    **{operation: name for name, operation in scalars.UNARY.items()},
+}
 _COMBINATIONS = {
     te.Combination.ADD: "+=",
     te.Combination.MAX: "max=",

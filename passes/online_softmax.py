@@ -13,7 +13,7 @@ Source: M. Milakov and N. Gimelshein, Online normalizer calculation for softmax 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import singledispatch
@@ -108,18 +108,50 @@ def _is_below_maximum(value: SSAValue) -> bool:
     )
 
 
+def is_plain_exponential(op: Operation) -> bool:
+    """Whether an operator is an exponential that no maximum has been subtracted from."""
+    return (
+        isinstance(op, tb.UnaryOp)
+        and op.FUNCTION == "exp"
+        and not tb.epilogue_of(op)
+        and not _is_below_maximum(op.input)
+    )
+
+
 def find_online_softmax(exponential: Operation, graph: CustomizedOp) -> OnlineSoftmax | None:
     """What to rewrite for one exponential, or ``None`` where the maximum would not cancel."""
-    if not isinstance(exponential, tb.UnaryOp) or exponential.FUNCTION != "exp":
+    if not is_plain_exponential(exponential):
         return None
-    if tb.epilogue_of(exponential) or _is_below_maximum(exponential.input):
+    flow = follow(graph, {exponential.results[0]: Degree(1)})
+    if flow is None or flow.stored or not flow.cancels:
         return None
-    degrees: dict[SSAValue, Degree] = {exponential.result: Degree(1)}
+    return OnlineSoftmax(exponential, flow.accumulators)
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Where the factors of rows go in a graph."""
+
+    accumulators: tuple[tb.ForloopAccumOp, ...]
+    """The accumulators that have them."""
+    stored: Mapping[tb.OutputOp, Degree]
+    """The outputs that store them after the loop."""
+    cancels: bool
+    """Whether they cancel somewhere."""
+
+
+def follow(graph: CustomizedOp, sources: Mapping[SSAValue, Degree]) -> Flow | None:
+    """Follows the degrees of some values; ``None`` where they become no degree of one value."""
+    degrees = dict(sources)
     accumulators: list[tb.ForloopAccumOp] = []
+    stored: dict[tb.OutputOp, Degree] = {}
     cancels = False
     for op in graph.body.block.ops:
         of_operands = [degrees.get(value, NONE) for value in op.operands]
-        if op is exponential or not any(of_operands):
+        if not any(of_operands) or any(result in sources for result in op.results):
+            continue
+        if isinstance(op, tb.OutputOp) and op.loop_dim < 0:
+            stored[op] = of_operands[0]
             continue
         degree = None if tb.epilogue_of(op) else degree_of_result(op, of_operands)
         if degree is None:
@@ -128,31 +160,51 @@ def find_online_softmax(exponential: Operation, graph: CustomizedOp) -> OnlineSo
         cancels = cancels or degree == NONE
         if isinstance(op, tb.ForloopAccumOp):
             accumulators.append(op)
-    return OnlineSoftmax(exponential, tuple(accumulators)) if cancels else None
+    return Flow(tuple(accumulators), stored, cancels)
 
 
-def apply_online_softmax(match: OnlineSoftmax) -> None:
-    """Subtracts the running maximum before the exponential and rescales the accumulators."""
+def apply_online_softmax(match: OnlineSoftmax) -> tb.ReductionMaxOp:
+    """Subtracts the running maximum before the exponential and rescales the accumulators.
+
+    Returns the operator of the maximum.
+    """
     exponential = match.exponential
-    scores = exponential.operands[0]
+    maximum, below = subtract_maximum(exponential.operands[0])
+    rescale = exponential_of_fall(maximum)
+    Rewriter.insert_op(
+        [maximum, below, *([rescale] if match.accumulators else [])],
+        InsertPoint.before(exponential),
+    )
+    exponential.operands[0] = below.result
+    rescale_accumulators(match.accumulators, rescale)
+    return maximum
+
+
+def subtract_maximum(scores: SSAValue) -> tuple[tb.ReductionMaxOp, tb.BinaryOp]:
+    """The running maximum of the rows of a tile, and the tile below it."""
     shape = shape_of(scores.type)
     last = len(shape) - 1
     rows = tb.STensorType((*shape[:last], 1), f32)
     maximum = tb.ReductionMaxOp(scores, last, (rows, rows))
     below = tb.SubOp(scores, maximum.maximum, tb.STensorType(shape, f32))
     maximum.maximum.name_hint, maximum.difference.name_hint = "max", "fall"
+    return maximum, below
+
+
+def exponential_of_fall(maximum: tb.ReductionMaxOp) -> tb.UnaryOp:
+    """What sums below an older maximum are rescaled by."""
     rescale = tb.ExpOp(maximum.difference)
     rescale.result.name_hint = "rescale"
-    Rewriter.insert_op(
-        [maximum, below, *([rescale] if match.accumulators else [])],
-        InsertPoint.before(exponential),
-    )
-    exponential.operands[0] = below.result
+    return rescale
+
+
+def rescale_accumulators(accumulators: Sequence[tb.ForloopAccumOp], rescale: tb.UnaryOp) -> None:
+    """Makes accumulators rescale what they hold in every iteration."""
     kinds = {
         tb.AccumulatorKind.NONE: tb.RescaledKind.NONE,
         tb.AccumulatorKind.SUM: tb.RescaledKind.SUM,
     }
-    for op in match.accumulators:
+    for op in accumulators:
         hint = op.result.name_hint
         kind = kinds[op.kind.data]
         rescaled = tb.ForloopAccumRescaleOp(kind, op.input, rescale.result, op.result.type)
@@ -168,6 +220,11 @@ def online_softmax(graph: CustomizedOp) -> None:
             apply_online_softmax(match)
 
 
+def custom_kernels(module: Operation) -> list[CustomizedOp]:
+    """The custom kernels in a module."""
+    return [op for op in module.walk() if isinstance(op, CustomizedOp)]
+
+
 @dataclass(frozen=True)
 class OnlineSoftmaxPass(ModulePass):
     """Computes exponentials below a running maximum wherever it cancels in all outputs.
@@ -175,7 +232,10 @@ class OnlineSoftmaxPass(ModulePass):
     A place is a ``tb.exp`` whose results go through products with other values, left operands of
     ``tb.matmul``, sums over the last dimension and accumulators ``none`` and ``sum``, and reach
     outputs only as quotients in which a factor of each row cancels: every use of the exponentials
-    is normalised by sums of them.  Every such place is rewritten, and none twice.  One that does
+    is normalised by sums of them.  Every such place is rewritten, and none twice.  Where parts of
+    the sums are stored, and one other kernel adds them up tile by tile and normalises
+    (``--retile split``), blocks store their maxima as well, below the largest of which the other
+    kernel adds up.  A place that does
     not match is left as it is, such as an exponential whose sum is stored itself.
 
     The result is the same function wherever both are defined; where scores are so large that the
@@ -206,6 +266,10 @@ class OnlineSoftmaxPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrites in every threadblock graph of the module."""
-        for graph in op.walk():
-            if isinstance(graph, CustomizedOp):
-                online_softmax(graph)
+        from mugraph.passes.online_softmax_of_parts import online_softmax_of_parts
+
+        for graph in custom_kernels(op):
+            online_softmax(graph)
+        # Kernels are replaced by others that store, or load, maxima.
+        while any(online_softmax_of_parts(graph) for graph in custom_kernels(op)):
+            pass

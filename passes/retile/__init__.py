@@ -11,10 +11,14 @@ from xdsl.passes import ModulePass
 
 from mugraph.dialects.functions import mugraphs_of
 from mugraph.dialects.kn import CustomizedOp
+from mugraph.passes.online_softmax import online_softmax
+from mugraph.passes.online_softmax_of_parts import online_softmax_of_parts
 from mugraph.passes.retile.dimensions import find_dimensions
 from mugraph.passes.retile.errors import RetileError
+from mugraph.passes.retile.merge import merge
 from mugraph.passes.retile.partition import Request, choose_partition, require_same_function
 from mugraph.passes.retile.rewrite import apply_partition
+from mugraph.passes.retile.running_maxima import take_out_running_maxima
 from mugraph.passes.retile.split import split_loop
 
 PART_TYPES = {"f32": f32, "f16": f16}
@@ -26,12 +30,18 @@ def retile(graph: CustomizedOp, request: Request) -> None:
 
     Raises :class:`RetileError` where the result would be another function.
     """
+    if request.merge:
+        graph = merge(graph)
+    had_maxima = take_out_running_maxima(graph)
     space = find_dimensions(graph)
     partition = choose_partition(space, request)
     require_same_function(space, partition)
     apply_partition(space, partition)
     if request.split > 1:
-        split_loop(graph, request.split, PART_TYPES[request.parts])
+        graph, _ = split_loop(graph, request.split, PART_TYPES[request.parts])
+    if had_maxima:
+        online_softmax(graph)
+        online_softmax_of_parts(graph)
 
 
 def chosen_graphs(module: ModuleOp, function: str, kernel: int) -> Sequence[CustomizedOp]:
@@ -71,7 +81,12 @@ class RetilePass(ModulePass):
     ``split`` divides the for-loop over that many blocks along one more axis of the grid, after the
     other changes: ``forloop`` counts the iterations of all of them.  Each stores what it has
     accumulated, in fp32 unless ``parts=f16``, and a second kernel adds the parts up and does what
-    came after the loop.
+    came after the loop.  ``--online-softmax`` may stand before or after: running maxima are taken
+    out and put back, and blocks store theirs with their parts.
+
+    ``merge`` first makes one kernel of this one and the one that uses its results, where that adds
+    up what blocks along one axis have stored: the inverse of a split, also of those in saved
+    µGraphs.
 
     ``function`` and ``kernel`` (counted from 0 in each function) choose one; default is all.
     Pre-condition: tiles have no layouts, so it stands before ``--resolve-layout``.
@@ -99,6 +114,7 @@ class RetilePass(ModulePass):
     along: tuple[int, ...] | None = None
     forloop: int | None = None
     block: tuple[int, ...] | None = None
+    merge: bool = False
     split: int = 1
     parts: str = "f32"
     function: str = ""
@@ -111,6 +127,14 @@ class RetilePass(ModulePass):
                 f"--retile: unknown type '{self.parts}' of parts; expected one of "
                 f"{', '.join(PART_TYPES)}"
             )
-        request = Request(self.grid, self.along, self.forloop, self.block, self.split, self.parts)
+        request = Request(
+            grid=self.grid,
+            along=self.along,
+            forloop=self.forloop,
+            block=self.block,
+            split=self.split,
+            parts=self.parts,
+            merge=self.merge,
+        )
         for graph in chosen_graphs(op, self.function, self.kernel):
             retile(graph, request)

@@ -62,6 +62,8 @@ class Request:
     """Over how many blocks the loop is divided."""
     parts: str = "f32"
     """The type in which they store their parts of sums."""
+    merge: bool = False
+    """Whether the kernel is merged with its consumer first."""
 
 
 def partition_of(space: TileSpace) -> Partition:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import DenseArrayBase, TensorType, f32, i64
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
@@ -26,6 +26,7 @@ from mugraph.passes.retile.accumulators import divide
 from mugraph.passes.retile.dimensions import TileSpace, find_dimensions
 from mugraph.passes.retile.errors import RetileError
 from mugraph.passes.retile.loops import LoopAnalysis
+from mugraph.passes.retile.writer import KernelWriter
 
 
 @dataclass(frozen=True)
@@ -104,48 +105,14 @@ def stored_map(space: TileSpace, tile: SSAValue, plan: SplitPlan) -> tuple[int, 
 
 
 @dataclass
-class _Kernel:
-    """A threadblock graph that is being written."""
-
-    inputs: list[SSAValue] = field(default_factory=list[SSAValue])
-    block: Block = field(default_factory=Block)
-    values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    stored: list[Attribute] = field(default_factory=list[Attribute])
-
-    def argument(self, dtensor: SSAValue, hint: str | None) -> SSAValue:
-        """The body's argument for a tensor."""
-        if dtensor in self.inputs:
-            return self.block.args[self.inputs.index(dtensor)]
-        self.inputs.append(dtensor)
-        argument = self.block.insert_arg(dtensor.type, len(self.block.args))
-        argument.name_hint = hint
-        return argument
-
-    def add(self, op: Operation) -> Operation:
-        """Appends an operator."""
-        self.block.add_op(op)
-        if isinstance(op, tb.OutputOp):
-            self.stored.append(op.dtensor_type)
-        return op
-
-    def copy(self, op: Operation) -> Operation:
-        """Appends a copy of an operator of the old graph."""
-        return self.add(op.clone(self.values))
-
-    def finished(self, grid: Sequence[int], block: Sequence[int], forloop: int) -> CustomizedOp:
-        """The kernel."""
-        return CustomizedOp(self.inputs, self.stored, grid, block, forloop, self.block)
-
-
-@dataclass
 class _Split:
     """The two kernels, while they are written."""
 
     space: TileSpace
     plan: SplitPlan
     part_type: Attribute
-    first: _Kernel = field(default_factory=_Kernel)
-    second: _Kernel = field(default_factory=_Kernel)
+    first: KernelWriter = field(default_factory=KernelWriter)
+    second: KernelWriter = field(default_factory=KernelWriter)
     parts: list[tuple[tb.AccumulatorOp, SSAValue, tb.OutputOp]] = field(
         default_factory=list[tuple[tb.AccumulatorOp, SSAValue, tb.OutputOp]]
     )
@@ -155,21 +122,11 @@ class _Split:
     )
     """Which result of which kernel each old output has become."""
 
-    def operand_of(self, op: tb.InputOp) -> SSAValue:
-        """The tensor outside the kernel that an input loads a tile of."""
-        graph = self.space.graph
-        return graph.inputs[graph.body.block.args.index(op.dtensor)]  # type: ignore[arg-type]
-
-    def add_input(self, kernel: _Kernel, op: tb.InputOp, last: int) -> None:
+    def add_input(self, kernel: KernelWriter, op: tb.InputOp, last: int) -> None:
         """Loads a tile of the old graph in one of the new ones."""
-        argument = kernel.argument(self.operand_of(op), op.dtensor.name_hint)
-        map_ = self.plan.map_(op.map_, last)
-        new = tb.InputOp(argument, map_, op.loop_dim, op.result.type)
-        new.result.name_hint = op.result.name_hint
-        kernel.add(new)
-        kernel.values[op.result] = new.result
+        kernel.load(self.space.graph, op, self.plan.map_(op.map_, last), op.loop_dim)
 
-    def add_output(self, kernel: _Kernel, op: tb.OutputOp, last: int) -> None:
+    def add_output(self, kernel: KernelWriter, op: tb.OutputOp, last: int) -> None:
         """Stores a result of the old graph in one of the new ones."""
         new = kernel.copy(op)
         map_ = self.plan.map_(op.map_, last)

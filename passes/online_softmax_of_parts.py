@@ -1,0 +1,176 @@
+"""Running maxima of exponentials whose sums are stored in parts, which another kernel adds up.
+
+Each block of the first kernel computes its exponentials below the running maximum of its own rows,
+and stores that maximum when its loop is done.  The second kernel, which loads the parts one an
+iteration, multiplies each by exp(its maximum - the largest so far), and rescales what it has added
+up whenever that grows.  See :mod:`mugraph.passes.online_softmax`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import TensorType, f32
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from mugraph.dialects import tb
+from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.tensor_types import shape_of
+from mugraph.passes.online_softmax import (
+    Degree,
+    Flow,
+    OnlineSoftmax,
+    apply_online_softmax,
+    exponential_of_fall,
+    follow,
+    is_plain_exponential,
+    rescale_accumulators,
+    subtract_maximum,
+)
+
+
+@dataclass(frozen=True)
+class PartsMatch:
+    """An exponential of one kernel whose row factors cancel in another one."""
+
+    first: CustomizedOp
+    second: CustomizedOp
+    here: OnlineSoftmax
+    """The exponential, and the accumulators of the first kernel."""
+    output: tb.OutputOp
+    """One of the outputs that store parts of sums; the maxima go where its rows go."""
+    loads: tuple[tb.InputOp, ...]
+    """What the second kernel loads of them."""
+    there: Flow
+
+
+def consumer_of(graph: CustomizedOp) -> CustomizedOp | None:
+    """The custom kernel that alone uses all results of another, ``None`` where there is none."""
+    users = {use.operation for result in graph.results for use in result.uses}
+    if len(users) != 1:
+        return None
+    (user,) = users
+    return user if isinstance(user, CustomizedOp) else None
+
+
+def loads_of(first: CustomizedOp, second: CustomizedOp) -> list[tuple[tb.InputOp, tb.OutputOp]]:
+    """The inputs of a kernel that load what another one stores, with the outputs that do."""
+    arguments = dict(zip(second.body.block.args, second.inputs, strict=True))
+    outputs = [op for op in first.body.block.ops if isinstance(op, tb.OutputOp)]
+    stored: dict[SSAValue, tb.OutputOp] = dict(zip(first.results, outputs, strict=True))
+    found: list[tuple[tb.InputOp, tb.OutputOp]] = []
+    for op in second.body.block.ops:
+        if isinstance(op, tb.InputOp):
+            source = next(v for argument, v in arguments.items() if argument is op.dtensor)
+            if source in stored:
+                found.append((op, stored[source]))
+    return found
+
+
+def _rows(value: SSAValue) -> tuple[int, ...]:
+    return shape_of(value.type)[:-1]
+
+
+def find_parts(exponential: Operation, first: CustomizedOp) -> PartsMatch | None:
+    """What to rewrite for one exponential of a kernel, ``None`` where the maximum stays in."""
+    second = consumer_of(first)
+    if second is None or not is_plain_exponential(exponential):
+        return None
+    here = follow(first, {exponential.results[0]: Degree(1)})
+    if here is None or not here.stored or set(here.stored.values()) != {Degree(1)}:
+        return None
+    loaded = [(load, output) for load, output in loads_of(first, second) if output in here.stored]
+    rows = _rows(exponential.operands[0])
+    loads = tuple(load for load, _ in loaded)
+    is_tile_by_tile = all(
+        shape_of(load.result.type) == shape_of(output.stensor.type)
+        and _rows(load.result) == rows
+        and output.map_ == loaded[0][1].map_
+        and (load.map_, load.loop_dim) == (loads[0].map_, loads[0].loop_dim)
+        and (load.loop_dim >= 0 or second.forloop_range == 1)
+        for load, output in loaded
+    )
+    there = follow(second, {load.result: Degree(1) for load in loads})
+    if not loads or not is_tile_by_tile or there is None or there.stored or not there.cancels:
+        return None
+    match = OnlineSoftmax(exponential, here.accumulators)
+    return PartsMatch(first, second, match, loaded[0][1], loads, there)
+
+
+def _with(
+    graph: CustomizedOp, operands: Sequence[SSAValue], results: Sequence[Attribute]
+) -> CustomizedOp:
+    """The kernel with other operands and results, and the body that it has."""
+    body = graph.detach_region(graph.body)
+    new = CustomizedOp(
+        operands, results, graph.grid_dim, graph.block_dim, graph.forloop_range, body
+    )
+    Rewriter.insert_op(new, InsertPoint.before(graph))
+    for old, result in zip(graph.results, new.results, strict=False):
+        result.name_hint = old.name_hint
+        old.replace_all_uses_with(result)
+    Rewriter.erase_op(graph)
+    return new
+
+
+def apply_parts(match: PartsMatch) -> None:
+    """Stores the maxima in the first kernel, and adds up below the largest in the second."""
+    maximum = apply_online_softmax(match.here)
+    largest = tb.ForloopAccumOp(tb.AccumulatorKind.MAX, maximum.maximum, maximum.maximum.type)
+    largest.result.name_hint = "max_part"
+    Rewriter.insert_op(largest, InsertPoint.after(maximum))
+    tile, grid = shape_of(largest.result.type), match.first.grid_dim
+    shape = list(tile)
+    for axis, dim in enumerate(match.output.map_):
+        shape[dim] *= grid[axis] if dim >= 0 else 1
+    type_ = TensorType(f32, shape)
+    match.first.body.block.add_op(tb.OutputOp(largest.result, match.output.map_, type_))
+    types = [*(result.type for result in match.first.results), type_]
+    first = _with(match.first, match.first.inputs, types)
+    first.results[-1].name_hint = "max_parts"
+    second = _with(
+        match.second,
+        [*match.second.inputs, first.results[-1]],
+        [result.type for result in match.second.results],
+    )
+    block = second.body.block
+    argument = block.insert_arg(type_, len(block.args))
+    argument.name_hint = "max_parts"
+    source = match.loads[0]
+    load = tb.InputOp(argument, source.map_, source.loop_dim, tb.STensorType(tile, f32))
+    load.result.name_hint = "max_part"
+    running, below = subtract_maximum(load.result)
+    weight = tb.ExpOp(below.result)
+    weight.result.name_hint = "weight"
+    rescale = exponential_of_fall(running)
+    steps: list[Operation] = [load, running, below, weight]
+    if match.there.accumulators:
+        steps.append(rescale)
+    first_op = block.first_op
+    assert first_op is not None
+    Rewriter.insert_op(steps, InsertPoint.before(first_op))
+    for part in match.loads:
+        scaled = tb.MulOp(
+            part.result, weight.result, tb.STensorType(shape_of(part.result.type), f32)
+        )
+        scaled.result.name_hint = part.result.name_hint
+        Rewriter.insert_op(scaled, InsertPoint.after(part))
+        part.result.replace_uses_with_if(
+            scaled.result, lambda use, own=scaled: use.operation is not own
+        )
+    rescale_accumulators(match.there.accumulators, rescale)
+
+
+def online_softmax_of_parts(graph: CustomizedOp) -> bool:
+    """Rewrites a place of a kernel whose row factors cancel in its consumer, if there is one.
+
+    Both kernels are replaced.
+    """
+    for op in tuple(graph.body.block.ops):
+        match = find_parts(op, graph)
+        if match is not None:
+            apply_parts(match)
+            return True
+    return False

@@ -1,0 +1,59 @@
+"""A threadblock graph that is being written, of parts of others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from mugraph.dialects import tb
+from mugraph.dialects.kn import CustomizedOp
+
+
+def tensor_of(graph: CustomizedOp, op: tb.InputOp) -> SSAValue:
+    """The tensor outside a graph that an input loads a tile of."""
+    arguments: list[SSAValue] = list(graph.body.block.args)
+    return graph.inputs[arguments.index(op.dtensor)]
+
+
+@dataclass
+class KernelWriter:
+    """A graph's operators so far; ``values`` says what values of other graphs have become."""
+
+    inputs: list[SSAValue] = field(default_factory=list[SSAValue])
+    block: Block = field(default_factory=Block)
+    values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    stored: list[Attribute] = field(default_factory=list[Attribute])
+
+    def argument(self, dtensor: SSAValue, hint: str | None) -> SSAValue:
+        """The body's argument for a tensor."""
+        if dtensor in self.inputs:
+            return self.block.args[self.inputs.index(dtensor)]
+        self.inputs.append(dtensor)
+        argument = self.block.insert_arg(dtensor.type, len(self.block.args))
+        argument.name_hint = hint
+        return argument
+
+    def add(self, op: Operation) -> Operation:
+        """Appends an operator."""
+        self.block.add_op(op)
+        if isinstance(op, tb.OutputOp):
+            self.stored.append(op.dtensor_type)
+        return op
+
+    def copy(self, op: Operation) -> Operation:
+        """Appends a copy of an operator of another graph."""
+        return self.add(op.clone(self.values))
+
+    def load(self, graph: CustomizedOp, op: tb.InputOp, map_: Sequence[int], loop_dim: int) -> None:
+        """Loads the tile that an input of another graph loads, with other maps."""
+        argument = self.argument(tensor_of(graph, op), op.dtensor.name_hint)
+        new = tb.InputOp(argument, map_, loop_dim, op.result.type)
+        new.result.name_hint = op.result.name_hint
+        self.add(new)
+        self.values[op.result] = new.result
+
+    def finished(self, grid: Sequence[int], block: Sequence[int], forloop: int) -> CustomizedOp:
+        """The kernel."""
+        return CustomizedOp(self.inputs, self.stored, grid, block, forloop, self.block)

@@ -750,7 +750,7 @@ def _(op: sched.MapOp, printer: KernelPrinter) -> None:
     method = "update" if epilogue.accumulates else "store"
     values = [op.destination, *op.sources]
     printer.writer.line(
-        f"tb::Map<{function_type(op.function.data)}, {epilogue_type(epilogue)}, "
+        f"tb::MapFragment<{function_type(op.function.data)}, {epilogue_type(epilogue)}, "
         f"{held_by(op.destination)}>::{method}({', '.join(map(printer.names.of, values))});  "
         f"{printer.describe(op)}"
     )
@@ -764,7 +764,8 @@ def _(op: sched.ReduceRowsOp, printer: KernelPrinter) -> None:
     if op.difference is not None:
         method, values = "track", [op.destination, op.difference, op.source]
     printer.writer.line(
-        f"tb::ReduceFragmentRows<{combine}, {epilogue_type(epilogue)}, {str(not op.is_partial).lower()}, "
+        f"tb::ReduceFragmentRows<{combine}, {epilogue_type(epilogue)}, "
+        f"{str(not op.is_partial).lower()}, "
         f"{held_by(op.source)}, {held_by(op.destination)}>::{method}("
         f"{', '.join(map(printer.names.of, values))});  {printer.describe(op)}"
     )

@@ -51,7 +51,7 @@ struct RowFragment {
 // dst = Epilogue(Op(sources...)), value by value. Fragment is the destination's class; a source has its values, or a
 // number for each of its rows. The destination may be one of the sources.
 template <class Op, class Epilogue, class Fragment>
-struct Map {
+struct MapFragment {
   static constexpr int kValues = Fragment::kValues;
 
   template <class D, class... S, int... kCounts>

@@ -96,8 +96,13 @@ def build(task: Task) -> Build:
     try:
         return _build(task)
     except Exception as error:
-        lines = [*str(error).splitlines(), ""]
-        return Build(task, error=f"{type(error).__name__}: {lines[0]}"[:500])
+        return Build(task, error=f"{type(error).__name__}: {most_telling(str(error))}"[:500])
+
+
+def most_telling(message: str) -> str:
+    """The first line, or, of what nvcc says, the first line with an error."""
+    lines = message.strip().splitlines() or [""]
+    return next((line.strip() for line in lines if ": error: " in line), lines[0])
 
 
 def _build(task: Task) -> Build:

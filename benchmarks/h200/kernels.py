@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from benchmarks.h200.building import Build
-from benchmarks.h200.checking import RUNS, Verdict, judge
+from benchmarks.h200.checking import RIGHT, RUNS, Verdict, judge
 from benchmarks.h200.device import DEVICE
 from benchmarks.h200.timing import Call
 from mugraph.jit import CudaKernel
@@ -49,9 +49,14 @@ class Ours:
         self.build = build
         self._kernel = CudaKernel(build.library, build.interface, build.task.arch)
         self._workspace = Guarded((max(1, build.interface.workspace_bytes),), torch.uint8)
+        self._outputs: list[Any] = []
+        self._result: Any = None
 
     def check(self, inputs: Sequence[Any], expected: Any, dtype: Any) -> Verdict:
-        """Runs :data:`RUNS` times on poisoned memory and judges the results."""
+        """Runs :data:`RUNS` times on poisoned memory and judges the results.
+
+        The first inputs that are checked are those of :meth:`call`.
+        """
         import torch
 
         output = Guarded(expected.shape, dtype)
@@ -66,6 +71,7 @@ class Ours:
             bits = output.tensor.view(torch.uint8)
             if first is None:
                 first = output.tensor.clone()
+                self._result = first if self._result is None else self._result
             elif not torch.equal(bits, first.view(torch.uint8)):
                 differing.append(run + 1)
         verdict = judge(torch, first, expected, self.build.tolerance, differing)
@@ -87,10 +93,28 @@ class Ours:
         """Calls on the tensors of each set, with an output of each."""
         import torch
 
-        outputs = [torch.empty_like(output) for _ in sets]
+        self._outputs = [torch.empty_like(output) for _ in sets]
 
         def run(index: int) -> Any:
-            self.launch(sets[index], outputs[index])
-            return outputs[index]
+            self.launch(sets[index], self._outputs[index])
+            return self._outputs[index]
 
         return run
+
+    def check_calls(self, replay: Callable[[], None]) -> Verdict:
+        """Whether calls that follow each other at once give the bits that single calls gave.
+
+        ``replay`` runs the CUDA graph of :meth:`call` once; kernels in it may overlap.
+        """
+        import torch
+
+        for output in self._outputs:
+            output.view(torch.uint8).fill_(POISON)
+        torch.cuda.synchronize()
+        replay()
+        torch.cuda.synchronize()
+        bits = self._result.view(torch.uint8)
+        wrong = sum(not torch.equal(output.view(torch.uint8), bits) for output in self._outputs)
+        if wrong:
+            return Verdict(f"wrong: {wrong} of {len(self._outputs)} calls in a CUDA graph differ")
+        return Verdict(RIGHT)

@@ -65,6 +65,7 @@ class Measurement:
         self._tensors = inputs
         self.record = Record(workload.name, facts, total, floor_microseconds(total, workload.flop))
         self._graphs: dict[str, Captured] = {}
+        self._ours: dict[str, Ours] = {}
 
     def add_ours(self, name: str, build: Build) -> None:
         """Checks a build of ours and gets it ready; raises where it breaks this process."""
@@ -83,6 +84,7 @@ class Measurement:
             if verdict.right:
                 call = ours.call(self._rotated, self._poisoned().tensor)
                 self._graphs[name] = prepared(call, self._sets)
+                self._ours[name] = ours
         except Exception as error:  # the others are measured nevertheless
             system.status = _sentence(error)
             torch.cuda.synchronize()  # raises where the GPU cannot be used any more
@@ -139,7 +141,12 @@ class Measurement:
         graphs = [self._graphs[name] for name in names]
         samples = interleaved(graphs, lambda index: begin(names[index]))
         for name, values in zip(names, samples, strict=True):
-            self.record.systems[name].set_samples(values)
+            system = self.record.systems[name]
+            if name in self._ours:
+                begin(name)
+                system.status = self._ours[name].check_calls(self._graphs[name].graph.replay).status
+            if system.status == RIGHT:
+                system.set_samples(values)
 
 
 def _calls(function: Any, sets: Sequence[Sequence[Any]]) -> Any:

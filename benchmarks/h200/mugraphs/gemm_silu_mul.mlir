@@ -1,6 +1,6 @@
 // silu(X·W1) * (X·W2) with X, W1, W2[4096,4096]: a GEMM whose epilogue is SiLU and a product.  Each
 // block owns 128 rows and 64 columns of both products.
-func.func @gemm_silu_mul(%x: tensor<4096x4096xf16>, %w1: tensor<4096x4096xf16>, %w2: tensor<4096x4096xf16>) -> tensor<4096x4096xf16> {
+func.func @gemm_silu_mul(%x: tensor<4096x4096xf16>, %w1: tensor<4096x4096xf16> {mugraph.constant}, %w2: tensor<4096x4096xf16> {mugraph.constant}) -> tensor<4096x4096xf16> {
   %o = kn.customized %x, %w1, %w2 grid [64, 32, 1] block [256, 1, 1] forloop 64 {
   ^bb0(%dx: tensor<4096x4096xf16>, %dw1: tensor<4096x4096xf16>, %dw2: tensor<4096x4096xf16>):
     %sx = tb.input %dx imap [-1, 0, -1] fordim 1 : tensor<4096x4096xf16> -> !tb.stensor<128x64xf16>

@@ -1,6 +1,6 @@
 // X·W + (X·A)·B with X[16,256], W[256,4096], A[256,16] and B[16,4096]: both products over the 256 rows
 // share the tiles of X; each of 64 blocks owns 64 columns of W and B, and computes X·A itself.
-func.func @lora(%x: tensor<16x256xf16>, %w: tensor<256x4096xf16>, %a: tensor<256x16xf16>, %b: tensor<16x4096xf16>) -> tensor<16x4096xf16> {
+func.func @lora(%x: tensor<16x256xf16>, %w: tensor<256x4096xf16> {mugraph.constant}, %a: tensor<256x16xf16> {mugraph.constant}, %b: tensor<16x4096xf16> {mugraph.constant}) -> tensor<16x4096xf16> {
   %o = kn.customized %x, %w, %a, %b grid [64, 1, 1] block [128, 1, 1] forloop 4 {
   ^bb0(%dx: tensor<16x256xf16>, %dw: tensor<256x4096xf16>, %da: tensor<256x16xf16>, %db: tensor<16x4096xf16>):
     %sx = tb.input %dx imap [-1, -1, -1] fordim 1 : tensor<16x256xf16> -> !tb.stensor<16x64xf16>

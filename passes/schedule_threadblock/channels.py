@@ -184,9 +184,11 @@ def _reads(op: Operation, buffers: Sequence[SSAValue]) -> bool:
 def place_channel_steps(kernel: sched.KernelOp) -> None:
     """Puts the consumers' steps of every channel where they belong in the text.
 
-    They wait for a stage right before the first operator that reads it, and release it right
-    behind the last one.  What comes once is waited for before the loop where the loop reads it.
-    Steps that stand there already are moved.
+    They wait for a stage right before the first operator that reads it, and then release the one
+    before: what their loads brought from there has been used by now.  A load that is only issued
+    may still read when the next bulk copy writes, as the two take different ways to memory, so a
+    ring of one stage has a fence between its last reader and the release.  What comes once is
+    waited for before the loop where the loop reads it.  Steps that stand there already are moved.
     """
     channels = [op for op in kernel.body.block.ops if isinstance(op, sched.ChannelOp)]
     for channel in channels:
@@ -209,9 +211,13 @@ def _place_steps(channel: sched.ChannelOp, block: Block) -> None:
             continue
         first, last = readers[0], readers[-1]
         if moves:
-            phase.body.block.insert_op_before(sched.ConsumeOp(channel.result), first)
-            if isinstance(phase, sched.ForloopOp):
-                phase.body.block.insert_op_after(sched.ReleaseOp(channel.result), last)
+            steps: list[Operation] = [sched.ConsumeOp(channel.result)]
+            if isinstance(phase, sched.ForloopOp) and channel.stage_count > 1:
+                steps.append(sched.ReleaseOp(channel.result, -1))
+            elif isinstance(phase, sched.ForloopOp):
+                behind = [sched.ProxyFenceOp(), sched.ReleaseOp(channel.result)]
+                phase.body.block.insert_ops_after(behind, last)
+            phase.body.block.insert_ops_before(steps, first)
             continue
         consume = sched.ConsumeOp(channel.result, iteration=0)
         if isinstance(phase, sched.ForloopOp):

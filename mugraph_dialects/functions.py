@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute
 
 from mugraph.dialects.interfaces import HasLayoutConstraints, HasWorkspace
+from mugraph.dialects.te import input_parameters, is_texpr, written_parameters
 
 
 def holds_kernels(function: FuncOp) -> bool:
@@ -31,6 +33,31 @@ def is_foreign(function: FuncOp) -> bool:
 
 
 def mugraphs_of(module: ModuleOp) -> list[FuncOp]:
-    """The functions to compile or run: a module's µGraphs or, where it has none, all it defines."""
-    defined = [op for op in module.ops if isinstance(op, FuncOp) and not op.is_declaration]
+    """The functions to compile or run: a module's µGraphs or, where it has none, all it defines.
+
+    Private tensor expressions, which others call, are not among them.
+    """
+    defined = [
+        op
+        for op in module.ops
+        if isinstance(op, FuncOp)
+        and not op.is_declaration
+        and not (is_texpr(op) and op.sym_visibility is not None)
+    ]
     return [function for function in defined if not is_foreign(function)] or defined
+
+
+def argument_types(function: FuncOp) -> list[Attribute]:
+    """The types of what a call gives: the arguments, of a tensor expression but for its result."""
+    types = function.function_type.inputs.data
+    if not is_texpr(function):
+        return list(types)
+    return [types[position] for position in input_parameters(function)]
+
+
+def result_types(function: FuncOp) -> list[Attribute]:
+    """The types of what a call gets: of a tensor expression all parameters that it writes."""
+    if not is_texpr(function):
+        return list(function.function_type.outputs.data)
+    types = function.function_type.inputs.data
+    return [types[position] for position in written_parameters(function)]

@@ -77,9 +77,12 @@ def _fold(op: AccessOp | SectionOp, section: SectionOp) -> None:
 
 
 def _coordinate(index: AffineExpr, shape: tuple[int, ...]) -> list[AffineExpr]:
-    """The coordinate of a number in row-major order."""
+    """The coordinate of a number in row-major order, which the buffer has."""
     coordinate: list[AffineExpr] = []
     for position, (stride, extent) in enumerate(zip(row_major_strides(shape), shape, strict=True)):
+        if extent == 1:
+            coordinate.append(AffineExpr.constant(0))
+            continue
         quotient = index if stride == 1 else index // stride
         coordinate.append(quotient if position == 0 else quotient % extent)
     return coordinate

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import ModuleOp, bf16, f8E4M3FN, f8E5M2
 from xdsl.dialects.func import FuncOp
 
 import mugraph
+from mugraph.dialects.functions import argument_types, result_types
 from mugraph.dialects.tensor_types import dims, element_type_of, shape_of
 from mugraph.runtime.compare import compare, tolerance_of
 from mugraph.runtime.cuda import generate_cuda, only_function
@@ -32,7 +33,7 @@ from mugraph.runtime.interpreter.arithmetic import (
 )
 from mugraph.runtime.toolchain import device_architecture, find_toolchain
 from mugraph.tools.diagnostics import ArgumentParser, ToolError, atomic_path, run_tool
-from mugraph.tools.modules import make_context, read_module
+from mugraph.tools.modules import add_size_argument, make_context, read_module
 
 Array = npt.NDArray[Any]
 
@@ -51,7 +52,7 @@ def random_inputs(function: FuncOp, scales: Sequence[float], seed: int) -> list[
     Integers are 16 times as large, and rounded.
     One scale is for all arguments, otherwise there must be one each (``ToolError``).
     """
-    types = function.function_type.inputs.data
+    types = argument_types(function)
     if len(scales) not in (1, len(types)):
         raise ToolError(
             f"--scale has {len(scales)} values; expected one, or one for each of the {len(types)} "
@@ -69,7 +70,7 @@ def random_inputs(function: FuncOp, scales: Sequence[float], seed: int) -> list[
 
 def read_inputs(function: FuncOp, paths: Sequence[str]) -> list[Array]:
     """The arrays of .npy files, one an argument; ``ToolError`` where they do not fit."""
-    types = function.function_type.inputs.data
+    types = argument_types(function)
     if len(paths) != len(types):
         raise ToolError(
             f"--inputs has {len(paths)} files, but @{function.sym_name.data} takes {len(types)} "
@@ -327,6 +328,7 @@ def _parser() -> argparse.ArgumentParser:
         help="with --backend=cuda: compile with -use_fast_math, which rounds and divides less "
         "exactly and takes small numbers for 0",
     )
+    add_size_argument(parser)
     parser.add_argument("--arch", help="compile for this architecture (default: this GPU's)")
     parser.add_argument("--version", action="version", version=f"mugraph {mugraph.__version__}")
     return parser
@@ -335,9 +337,9 @@ def _parser() -> argparse.ArgumentParser:
 def _main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     context = make_context()
-    module = read_module(options.input_file, context)
+    module = read_module(options.input_file, context, options.size)
     function = only_function(module)
-    result_count = len(function.function_type.outputs)
+    result_count = len(result_types(function))
     if options.outputs is not None and len(options.outputs) != result_count:
         raise ToolError(
             f"--outputs has {len(options.outputs)} files, but @{function.sym_name.data} has "

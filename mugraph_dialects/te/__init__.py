@@ -24,11 +24,15 @@ from mugraph.dialects.te.accesses import (
     accesses_in,
 )
 from mugraph.dialects.te.calls import AsmOp, CallOp, Direction
+from mugraph.dialects.te.functions import (
+    RESULT,
+    input_parameters,
+    is_result,
+    is_texpr,
+    written_parameters,
+)
 from mugraph.dialects.te.loops import IfOp, LoopOp, ParOp, SeqOp, enclosing_loops
 from mugraph.dialects.te.types import ELEMENT_TYPES, BufferType, Level, Space
-
-RESULT = "te.result"
-"""The attribute of a function's parameter that is its declared result."""
 
 Te = Dialect(
     "te",
@@ -78,4 +82,8 @@ __all__ = [
     "ViewOp",
     "accesses_in",
     "enclosing_loops",
+    "input_parameters",
+    "is_result",
+    "is_texpr",
+    "written_parameters",
 ]

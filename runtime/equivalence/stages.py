@@ -18,6 +18,7 @@ from xdsl.dialects.func import FuncOp
 
 from mugraph.dialects import kn, sched
 from mugraph.dialects.functions import mugraphs_of
+from mugraph.dialects.te import is_texpr
 from mugraph.dialects.tensor_types import op_label
 from mugraph.runtime.equivalence.errors import CheckError
 from mugraph.runtime.equivalence.float64 import SCALES, RandomInputs
@@ -27,6 +28,7 @@ from mugraph.runtime.equivalence.subject import (
     expect_same_signature,
     first_place,
 )
+from mugraph.runtime.equivalence.texpr import TexprWatch
 from mugraph.runtime.interpreter.bounds import (
     FLOAT64,
     STORAGE,
@@ -61,6 +63,7 @@ class SemanticsWatch:
 
     seed: int = 0
     functions: dict[str, FunctionWatch] = field(default_factory=dict[str, FunctionWatch])
+    texprs: dict[str, TexprWatch] = field(default_factory=dict[str, TexprWatch])
     foreign: list[str] = field(default_factory=list[str])
     """Functions of other dialects beside µGraphs, which are not executed."""
 
@@ -73,6 +76,9 @@ class SemanticsWatch:
         watch = cls(seed)
         original = module.clone()
         to_run = mugraphs_of(original)
+        for function in to_run:
+            if is_texpr(function):
+                watch.texprs[function.sym_name.data] = TexprWatch.begin(function, seed)
         for name, function in _functions(original).items():
             if function not in to_run:
                 watch.foreign.append(name)
@@ -87,6 +93,9 @@ class SemanticsWatch:
         ``pass_name`` is the pass that has just run.
         """
         when = f"after --{pass_name}"
+        for function in mugraphs_of(module):
+            if function.sym_name.data in self.texprs:
+                self.texprs[function.sym_name.data].check(function, when)
         present = _functions(module)
         for name, watch in self.functions.items():
             if name not in present:
@@ -102,6 +111,10 @@ class SemanticsWatch:
     def summary(self) -> list[str]:
         """What was checked, in a sentence for each function."""
         lines = [f"@{name} is of other dialects and was not checked" for name in self.foreign]
+        for name, texpr in self.texprs.items():
+            lines.append(
+                f"@{name} computes the same after each of {texpr.stages} passes, in float64"
+            )
         for name, watch in self.functions.items():
             left_out = (
                 f"; {watch.unbounded} elements have no budget and were not checked"

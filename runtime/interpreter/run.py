@@ -13,6 +13,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.interpreters.func import FuncFunctions
 from xdsl.ir import Attribute
 
+from mugraph.dialects.te import is_texpr
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.runtime.interpreter.address_kernel import (
     FORWARD,
@@ -35,7 +36,7 @@ from mugraph.runtime.interpreter.arithmetic import (
 from mugraph.runtime.interpreter.dispatch import make_interpreter
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.kernel import KernelFunctions
-from mugraph.runtime.interpreter.texpr import is_texpr, run_texpr
+from mugraph.runtime.interpreter.texpr import run_texpr
 
 
 @dataclass(frozen=True)

@@ -35,23 +35,12 @@ class TexprExecution:
     """What each ``te.anchor`` observed, in the order of the text; sorted, as order is free."""
 
 
-def is_texpr(function: FuncOp) -> bool:
-    """Whether a function is a tensor expression: it takes buffers."""
-    return any(isinstance(type_, te.BufferType) for type_ in function.function_type.inputs)
-
-
 def parameter_names(function: FuncOp) -> list[str]:
     """The names of the parameters."""
     return [
         argument.name_hint or f"arg{position}"
         for position, argument in enumerate(function.body.block.args)
     ]
-
-
-def is_result(function: FuncOp, position: int) -> bool:
-    """Whether a parameter is the declared result, which holds nothing before."""
-    attributes = function.arg_attrs
-    return attributes is not None and te.RESULT in attributes.data[position].data
 
 
 def run_texpr(
@@ -79,14 +68,14 @@ def run_texpr(
     batch = Batch(1)
     given = iter(inputs)
     names = parameter_names(function)
-    takes = sum(not is_result(function, position) for position in range(len(names)))
+    takes = len(te.input_parameters(function))
     label = f"function @{function.sym_name.data}"
     if len(inputs) != takes:
         raise ExecutionError(f"{label} takes {takes} arguments, got {len(inputs)}")
     for position, argument in enumerate(function.body.block.args):
         type_ = cast(te.BufferType, argument.type)
         storage = runner.storage(type_, 1)
-        if not is_result(function, position):
+        if not te.is_result(function, position):
             value = np.asarray(next(given))
             if value.size != type_.elements:
                 raise ExecutionError(
@@ -98,17 +87,10 @@ def run_texpr(
         batch.buffers[argument] = storage, np.zeros(1, np.int64)
     with np.errstate(all="ignore"):
         runner.block(function.body.block, batch)
-    written = {
-        argument
-        for op in function.walk()
-        for argument in op.operands
-        if (isinstance(op, te.AccessOp) and op.kind is not te.AccessKind.READ)
-    }
     outputs: dict[str, Array] = {}
-    for name, argument in zip(names, function.body.block.args, strict=True):
-        if argument in written:
-            storage, _ = batch.buffer(argument)
-            outputs[name] = storage.elements[0].reshape(storage.shape)
+    for position in te.written_parameters(original):
+        storage, _ = batch.buffer(function.body.block.args[position])
+        outputs[names[position]] = storage.elements[0].reshape(storage.shape)
     anchors = [op for op in function.walk() if isinstance(op, te.AnchorOp)]
     return TexprExecution(outputs, [np.sort(runner.observed(op)) for op in anchors])
 

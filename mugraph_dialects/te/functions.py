@@ -1,0 +1,59 @@
+"""What functions on buffers take and give."""
+
+from __future__ import annotations
+
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
+
+from mugraph.dialects.te.accesses import AccessKind, AccessOp, SectionOp
+from mugraph.dialects.te.calls import AsmOp, CallOp, Direction
+from mugraph.dialects.te.types import BufferType
+
+RESULT = "te.result"
+"""The attribute of a function's parameter that is its declared result."""
+
+
+def is_texpr(function: FuncOp) -> bool:
+    """Whether a function is a tensor expression: it takes buffers."""
+    return any(isinstance(type_, BufferType) for type_ in function.function_type.inputs)
+
+
+def is_result(function: FuncOp, position: int) -> bool:
+    """Whether a parameter is the declared result, which holds nothing before."""
+    attributes = function.arg_attrs
+    return attributes is not None and RESULT in attributes.data[position].data
+
+
+def written_parameters(function: FuncOp) -> tuple[int, ...]:
+    """The parameters that the function or one that it calls may write, the declared result too."""
+    return tuple(
+        position
+        for position, argument in enumerate(function.body.block.args)
+        if is_result(function, position) or _is_written(argument)
+    )
+
+
+def _is_written(buffer: SSAValue) -> bool:
+    for use in buffer.uses:
+        match use.operation:
+            case AccessOp() as access:
+                if access.kind is not AccessKind.READ:
+                    return True
+            case SectionOp() as section:
+                if _is_written(section.result):
+                    return True
+            case AsmOp() as asm:
+                if asm.operand_directions[use.index] is not Direction.IN:
+                    return True
+            case CallOp() as call:
+                if use.index in written_parameters(call.function()):
+                    return True
+            case _:
+                pass
+    return False
+
+
+def input_parameters(function: FuncOp) -> tuple[int, ...]:
+    """The parameters that are given contents: all but the declared result."""
+    count = len(function.function_type.inputs)
+    return tuple(position for position in range(count) if not is_result(function, position))

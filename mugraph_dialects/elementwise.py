@@ -95,6 +95,7 @@ SCHEDULED_UNARY_FUNCTIONS: dict[str, FunctionDescription] = {
         "e to the power of a constant times each element, as a power of two.",
         (Constant("scalar", "by"),),
     ),
+    "reciprocal": FunctionDescription("1 divided by each element."),
 }
 """Functions of one number, of operators of ``sched`` only.
 

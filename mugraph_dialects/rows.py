@@ -26,7 +26,7 @@ class LinearRows:
 
     Raises ``ValueError`` where rows are not shared out evenly: ``dim`` must be the innermost
     dimension of the partition, and threads must hold whole vectors of a row, the same number of
-    each of their rows.
+    each of their rows.  Of a single row some threads may hold fewer than others.
     """
 
     partition: LinearPartition
@@ -47,7 +47,7 @@ class LinearRows:
                 f"{vector}"
             )
         vectors = self.extent // vector
-        if vectors % threads and threads % vectors:
+        if self.count > 1 and vectors % threads and threads % vectors:
             raise ValueError(
                 f"{vectors} vectors a row are not shared out evenly among {threads} threads"
             )
@@ -65,12 +65,13 @@ class LinearRows:
     @property
     def lanes(self) -> int:
         """How many threads share a row."""
-        return min(self.extent // self.partition.vector, self.partition.threads)
+        vectors, threads = self.extent // self.partition.vector, self.partition.threads
+        return vectors if vectors <= threads and threads % vectors == 0 else threads
 
     @property
     def rounds(self) -> int:
-        """How many vectors of each of its rows a thread holds."""
-        return self.extent // self.partition.vector // self.lanes
+        """How many vectors of each of its rows a thread holds, perhaps some past its end."""
+        return math.ceil(self.extent / self.partition.vector / self.lanes)
 
     @property
     def values(self) -> int:

@@ -39,7 +39,7 @@ def transpile_pipeline(
     solver: SolverName = DEFAULT_SOLVER,
     objective: str = Objective.BARRIERS_FIRST.value,
     pipeline: str = Pipeline.ASYNC_COPIES.value,
-    promote_registers: bool = False,
+    promote_registers: bool = True,
 ) -> tuple[ModulePass, ...]:
     """The passes of ``--transpile`` in order, for other pipelines to take parts of."""
     steps: tuple[ModulePass, ...] = (
@@ -77,7 +77,7 @@ class TranspilePass(SequencePass):
     ``arch`` is the GPU: ``sm_80``, ``sm_90a`` or ``sm_100a``.  Print the result with ``-t cuda``.
     The last step, ``--check-hazards``, proves that the schedule has no races;
     ``check-hazards=false`` leaves it out.  ``online-softmax=true`` runs ``--online-softmax`` first.
-    ``promote-registers=true`` runs ``--promote-registers``.
+    ``promote-registers=false`` leaves out ``--promote-registers``.
     ``cost-model`` and ``solver`` are those of ``--resolve-layout``, ``objective`` and ``pipeline``
     those of ``--schedule-threadblock``.
     """
@@ -91,7 +91,7 @@ class TranspilePass(SequencePass):
     solver: SolverName = DEFAULT_SOLVER
     objective: str = Objective.BARRIERS_FIRST.value
     pipeline: str = Pipeline.ASYNC_COPIES.value
-    promote_registers: bool = False
+    promote_registers: bool = True
 
     def passes(self) -> tuple[ModulePass, ...]:
         """The steps."""

@@ -26,6 +26,8 @@ from mugraph.passes.promote_registers.uses import Uses
 
 MOST_VALUES = 64
 """Values of one buffer that a thread takes into registers at most."""
+NARROW_BYTES = 4
+"""Vectors of so few bytes are not cut up to give work to more threads."""
 COMPUTED_TYPES: frozenset[Attribute] = frozenset({f16, bf16, f32, i32})
 """Types whose rounding may be left out; conversions to others saturate, which changes values."""
 
@@ -160,14 +162,16 @@ def choose_partition(domain: Domain, threads: int) -> LinearPartition | None:
         return None
     order = max(orders, key=orders.count)
     elements = math.prod(domain.shape)
-    widest = VECTOR_BYTES // min(element_bytes_of(value.type) for value in domain.values)
+    thinnest = min(element_bytes_of(value.type) for value in domain.values)
+    widest = VECTOR_BYTES // thinnest
     for copy in copies:
         if copy.partition.data.order == order:
             widest = min(widest, copy.partition.data.vector)
     fitting: list[LinearPartition] = []
     vector = widest
     while vector >= 1:
-        enough = vector == 1 or elements >= vector * threads
+        narrow = vector * thinnest <= NARROW_BYTES
+        enough = narrow or elements >= vector * threads
         if enough and domain.shape[order[0]] % vector == 0:
             fitting.append(LinearPartition(threads, vector, order))
         vector //= 2
@@ -183,6 +187,8 @@ def _partition_in(op: Operation, domain: Domain) -> LinearPartition | None:
     if isinstance(op, sched.ElementwiseOp) and op.destination in domain.values:
         return op.linear
     if isinstance(op, sched.MaskOp):
+        return op.partition.data
+    if isinstance(op, sched.SumPartsOp) and op.destination in domain.values:
         return op.partition.data
     if isinstance(op, sched.ReduceOp) and op.source in domain.values:
         inner = op.reduced_dim
@@ -263,6 +269,8 @@ def _allows(
         return is_linear(op.source) and held and not epilogue_of(op).accumulates
     if isinstance(op, sched.MaskOp):
         return rows is None
+    if isinstance(op, sched.SumPartsOp):
+        return rows is None and value is op.destination
     if isinstance(op, sched.ElementwiseOp):
         return _elementwise_allows(op, value, promoted, of_value)
     if isinstance(op, sched.ReduceOp):

@@ -127,16 +127,41 @@ def _domain_of(op: sched.ElementwiseOp | sched.MaskOp, promotion: Promotion) -> 
 
 @rewrite_operation.register
 def _(op: sched.ElementwiseOp, promotion: Promotion) -> None:
+    sources = [promotion.held(source) for source in op.sources]
+    destination = promotion.held(op.destination)
+    distribution = promotion.distribution(_domain_of(op, promotion))
+    function = op.function.data
+    before: list[Operation] = []
+    if function.name == "div" and _is_worth_inverting(sources[1], destination):
+        inversion = _inversion(sources[1], promotion)
+        before.append(inversion)
+        function, sources = ScalarFunction("mul"), [sources[0], inversion.destination]
     replace_by(
         op,
-        sched.ElementwiseOp(
-            op.function.data,
-            [promotion.held(source) for source in op.sources],
-            promotion.held(op.destination),
-            epilogue_of(op),
-            promotion.distribution(_domain_of(op, promotion)),
-        ),
+        *before,
+        sched.ElementwiseOp(function, sources, destination, epilogue_of(op), distribution),
     )
+
+
+def _inversion(divisor: SSAValue, promotion: Promotion) -> sched.ElementwiseOp:
+    """1 divided by each row."""
+    type_ = divisor.type
+    assert isinstance(type_, sched.FragmentType)
+    inverse = promotion.fragment(type_, divisor.name_hint)
+    reciprocal = ScalarFunction("reciprocal")
+    return sched.ElementwiseOp(reciprocal, [divisor], inverse, Epilogue(), type_.layout)
+
+
+def _is_worth_inverting(divisor: SSAValue, result: SSAValue) -> bool:
+    """Whether a thread divides several elements by one number of a row.
+
+    A quotient in fp32 takes about ten instructions and a branch, which wait for one another.
+    """
+    type_ = divisor.type
+    if not isinstance(type_, sched.FragmentType) or type_.rows is None or type_.element_type != f32:
+        return False
+    held = result.type
+    return not (isinstance(held, sched.FragmentType) and held.rows is not None)
 
 
 @rewrite_operation.register
@@ -148,6 +173,14 @@ def _(op: sched.MaskOp, promotion: Promotion) -> None:
         op,
         sched.MaskOp(source, destination, op.constant, op.ragged, epilogue_of(op), partition),
     )
+
+
+@rewrite_operation.register
+def _(op: sched.SumPartsOp, promotion: Promotion) -> None:
+    partition = promotion.domains[op.destination].partition
+    assert partition is not None
+    destination = promotion.held(op.destination)
+    replace_by(op, sched.SumPartsOp(op.source, destination, epilogue_of(op), partition))
 
 
 @rewrite_operation.register

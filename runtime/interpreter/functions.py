@@ -87,6 +87,11 @@ def scaled_exp_difference(x: Array, y: Array, scale: float) -> Array:
     return np.exp((x - y) * scale)
 
 
+def reciprocal(x: Array) -> Array:
+    """1 / x."""
+    return 1.0 / x
+
+
 SCALAR_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "identity": identity,
     "exp": np.exp,
@@ -109,6 +114,7 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "mul_add": mul_add,
     "scaled_exp": scaled_exp,
     "scaled_exp_difference": scaled_exp_difference,
+    "reciprocal": reciprocal,
 }
 """What each function of :mod:`mugraph.dialects.elementwise` computes: operands, then constants."""
 

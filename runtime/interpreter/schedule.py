@@ -360,11 +360,15 @@ class ScheduleFunctions(InterpreterFunctions):
             raise ExecutionError(f"{op_label(op)}: the warps of {op.partition} are not modelled")
         value = self.read(op.source, args[0])
         axis = GRID_AXES + rows.dim
-        # A row is rounds of vectors of the warps' lanes, in this order.
+        is_sum = op.combination is sched.Combiner.SUM
+        # A row is rounds of vectors of the warps' lanes, in this order; a single one may end early.
         of_warp = rows.partition.vector * WARP
+        whole = list(value.shape[GRID_AXES:])
+        whole[rows.dim] = rows.results * rows.rounds * rows.warps * of_warp
+        value = padded(self.frame.arithmetic, value, whole, 0.0 if is_sum else -np.inf)
         split = (*value.shape[:axis], rows.results, rows.rounds, rows.warps, of_warp)
         parts = value.reshape(*split, *value.shape[axis + 1 :])
-        combine = np.add if op.combination is sched.Combiner.SUM else np.maximum
+        combine = np.add if is_sum else np.maximum
         parts = combine.reduce(combine.reduce(parts, axis + 3), axis + 1)
         merged = (*value.shape[:axis], rows.results * rows.warps, *value.shape[axis + 1 :])
         self.write(op.destination, args[1], parts.reshape(merged))

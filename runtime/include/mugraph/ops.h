@@ -1,7 +1,7 @@
 // Scalar functions on float, composed at compile time into operators and epilogues; the identity also on int32_t.
 //
-// Each has `static float apply(float...)`. Rounding: Add, Sub, Mul, Div, Square, Sqrt and MulScalar are one IEEE
-// operation, rounded to nearest (unless a file is compiled with -use_fast_math). Exp, Log and Pow are CUDA's expf, logf
+// Each has `static float apply(float...)`. Rounding: Add, Sub, Mul, Div, Square, Sqrt, Reciprocal and MulScalar are one
+// IEEE operation, rounded to nearest (unless a file is compiled with -use_fast_math). Exp, Log and Pow are CUDA's expf, logf
 // and powf, at most 2, 1 and 4 ulp off over the whole range; Gelu takes erfcf, which keeps its tail exact where 1 + erf
 // would cancel. Silu and Gelu of -infinity are NaN, as their formulas give. Relu, Clamp and Max compare, so that a NaN
 // stays a NaN and -0 stays -0 inside the bounds; the sign of a Max of two zeros is that of either. A product that is
@@ -76,6 +76,10 @@ struct Square {
 
 struct Sqrt {
   static __device__ __forceinline__ float apply(float x) { return sqrtf(x); }
+};
+
+struct Reciprocal {
+  static __device__ __forceinline__ float apply(float x) { return 1.0f / x; }
 };
 
 // Multiplies by the float whose bits are kBits, so that no decimal text has to be parsed back exactly.

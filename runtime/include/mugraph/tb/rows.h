@@ -2,7 +2,8 @@
 //
 // A tile of kSize elements is dealt out as in LinearFragment; every kExtent neighbours are a row. The kLanes
 // neighbouring threads that hold elements of a row hold one value of it each: value v of thread t is that of row
-// v * (kThreads / kLanes) + t / kLanes. Threads have whole vectors of a row, the same number (kRounds) of each.
+// v * (kThreads / kLanes) + t / kLanes. Threads have whole vectors of a row, the same number (kRounds) of each; of a
+// single row some may have fewer.
 //
 // In a fixed order: a lane adds the halves of each vector to each other until one number is left, then its vectors from
 // the first to the last; lanes combine pairwise over the distances 16, ..., 2, 1, and warps' numbers from memory.
@@ -19,19 +20,23 @@ struct LinearRows {
   static constexpr int kThreads = kThreadCount;
   static constexpr int kVector = kVectorLength;
   static constexpr int kVectors = kExtent / kVector;
-  static constexpr int kLanes = kVectors < kThreads ? kVectors : kThreads;
-  static constexpr int kRounds = kVectors / kLanes;
+  static constexpr int kLanes = kVectors <= kThreads && kThreads % kVectors == 0 ? kVectors : kThreads;
+  static constexpr int kRounds = ceil_div(kVectors, kLanes);
   static constexpr int kCount = kSize / kExtent;
   static constexpr int kGroups = kThreads / kLanes;
   static constexpr int kValues = ceil_div(kCount, kGroups);
   static constexpr int kWarps = kLanes / 32;
   static constexpr int kHeld = kValues * kRounds * kVector;
   static_assert(kSize % kExtent == 0 && kExtent % kVector == 0, "a row has whole vectors");
-  static_assert(kVectors % kLanes == 0 && kThreads % kLanes == 0, "rows must be shared out evenly");
+  static_assert((kVectors % kLanes == 0 || kCount == 1) && kThreads % kLanes == 0, "rows must be shared out evenly");
 
   static __host__ __device__ constexpr int row_of(int thread, int value) { return value * kGroups + thread / kLanes; }
   static __host__ __device__ constexpr bool has(int thread, int value) {
     return (value + 1) * kGroups <= kCount || row_of(thread, value) < kCount;
+  }
+  // Whether a thread has the vector of a round of a row that it has.
+  static __host__ __device__ constexpr bool has_vector(int thread, int round) {
+    return (round + 1) * kLanes <= kVectors || thread % kLanes + round * kLanes < kVectors;
   }
 };
 
@@ -147,6 +152,7 @@ struct ReduceRows {
       if (Rows::has(thread, value)) {
 #pragma unroll
         for (int round = 0; round < Rows::kRounds; ++round) {
+          if (!Rows::has_vector(thread, round)) continue;
           N values[kVector];
 #pragma unroll
           for (int i = 0; i < kVector; ++i) {

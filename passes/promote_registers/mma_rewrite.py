@@ -7,7 +7,7 @@ from functools import singledispatchmethod
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.rewriter import Rewriter
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from mugraph.dialects import sched
 from mugraph.dialects.cute.attributes import TiledMmaAttr
@@ -63,6 +63,7 @@ class ChainWriter:
             assert block is not None
             block.insert_ops_before(self.written, op)
             Rewriter.erase_op(op)
+        self.store_before_readers()
         for value in self.chain.removed:
             if isinstance(value.owner, Operation):
                 Rewriter.erase_op(value.owner)
@@ -117,9 +118,40 @@ class ChainWriter:
         return self.is_local(value)
 
     def store_if_kept(self, value: SSAValue) -> None:
-        """Writes a value to its buffer too, where others read it there."""
-        if value in self.chain.kept:
+        """Writes a value to its buffer too, where others read it there in the same phase.
+
+        What others read only in later phases is stored before the first of them, see ``run``.
+        """
+        if value in self.chain.kept and not self.is_read_later(value):
             self.written.append(sched.StoreOp(self.fragment(value), value, Epilogue()))
+
+    def outside_readers(self, value: SSAValue) -> list[Operation]:
+        """The operators that read a value in memory, in the order of the text."""
+        return [
+            op
+            for op in self.uses.readers.get(value, [])
+            if op not in self.chain.operators or (isinstance(op, sched.MmaOp) and op.rhs is value)
+        ]
+
+    def is_read_later(self, value: SSAValue) -> bool:
+        """Whether all that read a value in memory stand in one phase after those that write it."""
+        writers = self.uses.writers.get(value, [])
+        readers = self.outside_readers(value)
+        last = max(self.position[op] for op in writers)
+        phases = {self.phase[op] for op in readers}
+        return (
+            len(phases) == 1
+            and all(self.phase[op] not in phases for op in writers)
+            and all(self.position[op] > last for op in readers)
+        )
+
+    def store_before_readers(self) -> None:
+        """Stores what is read in memory only after the phases in which it is written."""
+        for value, held in self.fragments.items():
+            if value not in self.chain.kept or not self.is_read_later(value):
+                continue
+            store = sched.StoreOp(held, value, Epilogue())
+            Rewriter.insert_op(store, InsertPoint.before(self.outside_readers(value)[0]))
 
     # The operators.
 

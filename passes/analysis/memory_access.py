@@ -15,6 +15,7 @@ import numpy as np
 
 from mugraph.dialects.sched import (
     AllocOp,
+    BulkCopyOp,
     HasThreadAccesses,
     KernelOp,
     ThreadAccess,
@@ -26,6 +27,7 @@ from mugraph.dialects.sched.accesses import AccessKind, Predicate, Proxy
 from mugraph.dialects.sched.mappings import IDLE
 from mugraph.passes.analysis.wavefronts import (
     SECTOR_BYTES,
+    WAVEFRONT_BYTES,
     IntArray,
     copy_sectors,
     copy_wavefronts,
@@ -119,6 +121,8 @@ def access_sectors(access: ThreadAccess, addresses: IntArray) -> IntArray:
 
 def access_cost(access: ThreadAccess, kernel: KernelOp) -> AccessCost:
     """The cost of one access of a kernel; unplanned buffers are taken to start at a line."""
+    if isinstance(access.operation, BulkCopyOp):
+        return _bulk_cost(access, access.operation, kernel)
     if access.in_device_memory:
         return _device_cost(access, kernel)
     owner = access.value.owner
@@ -134,6 +138,31 @@ def access_cost(access: ThreadAccess, kernel: KernelOp) -> AccessCost:
         int(ideal_wavefronts(addresses, access.access_bytes).sum()),
         wavefronts * executions,
         executions,
+    )
+
+
+def _bulk_cost(access: ThreadAccess, op: BulkCopyOp, kernel: KernelOp) -> AccessCost:
+    """The cost of one side of a bulk copy: what it touches is moved once, by no thread.
+
+    ``instructions`` are its boxes.  In shared memory whole lines of all banks are moved, whatever
+    the swizzle, which stays within lines.
+    """
+    unit = SECTOR_BYTES if access.in_device_memory else WAVEFRONT_BYTES
+    addresses = access.offsets[access.active()] * access.element_bytes
+    if access.in_device_memory:
+        counts = start_residues(access, kernel)
+    else:
+        # Buffers of bulk copies start at a line.
+        executions = sum(iterations_meant(access, kernel).values()) * math.prod(kernel.grid_dim)
+        counts = Counter({0: executions})
+    touched = {start: len(np.unique((addresses + start) // unit)) for start in counts}
+    return AccessCost(
+        access,
+        len(op.bulk_tile().starts),
+        max(touched.values()),
+        -(-addresses.size * access.access_bytes // unit),
+        sum(count * touched[start] for start, count in counts.items()),
+        sum(counts.values()),
     )
 
 

@@ -85,6 +85,17 @@ def _changes_of(op: Operation) -> Iterator[Change]:
         pending = op.pending_groups + 1
         what = f"{_place(op)}: pending {pending}"
         yield "wait weakened", what, _set_property("pending", pending)
+    elif isinstance(op, sched.ChannelStepOp | sched.BulkCopyOp):
+        name = op.name.partition(".")[2]
+        yield from _removal(name, op)
+        yield from _moves(name, op)
+        yield f"{name} doubled", _place(op), _double
+        yield from _other_iterations(name, op)
+    elif isinstance(op, sched.ProxyFenceOp | sched.BulkWaitOp):
+        yield from _removal(op.name.partition(".")[2], op)
+        yield from _moves(op.name.partition(".")[2], op)
+    elif isinstance(op, sched.ChannelOp):
+        yield from _channel_offsets(op)
     elif isinstance(op, sched.CommitOp):
         yield from _removal("commit", op)
     elif isinstance(op, sched.AllocOp):
@@ -129,6 +140,39 @@ def _remove(op: Operation) -> None:
 
 def _removal(what: str, op: Operation) -> Iterator[Change]:
     yield f"{what} removed", _place(op), _remove
+
+
+def _double(op: Operation) -> None:
+    block = op.parent_block()
+    assert block is not None
+    block.insert_op_after(op.clone(), op)
+
+
+def _other_iterations(what: str, op: sched.ChannelStepOp | sched.BulkCopyOp) -> Iterator[Change]:
+    """The iteration before and the one after the one meant."""
+    name = "ahead" if op.fixed_iteration is None else "iteration"
+    meant = op.ahead_of if op.fixed_iteration is None else op.fixed_iteration
+    for other in (meant - 1, meant + 1):
+        if other >= 0 and (name == "iteration" or sched.enclosing_loop(op) is not None):
+            change = f"{_place(op)}: {name} {other}, not {meant}"
+            yield f"{what} of another iteration", change, _set_property(name, other)
+
+
+def _channel_offsets(op: sched.ChannelOp) -> Iterator[Change]:
+    """The mbarriers in each buffer, and in the words next to theirs."""
+    kernel = _kernel_of(op)
+    assert kernel is not None and op.byte_offset is not None and kernel.smem_bytes is not None
+    offsets = {op.byte_offset - 8, op.byte_offset + 8}
+    for other in kernel.body.walk():
+        if isinstance(other, sched.AllocOp) and other.byte_offset is not None:
+            offsets |= {other.byte_offset, other.byte_offset + other.total_bytes() // 2}
+        elif isinstance(other, sched.ChannelOp) and other.byte_offset is not None:
+            offsets.add(other.byte_offset)
+    size = op.barrier_bytes()
+    for offset in sorted(offsets):
+        if offset != op.byte_offset and 0 <= offset <= kernel.smem_bytes - size:
+            what = f"{value_label(op.result)} at {offset}, not {op.byte_offset}"
+            yield "channel offset", what, _set_property("offset", offset)
 
 
 def _neighbour(op: Operation, distance: int) -> Operation | None:

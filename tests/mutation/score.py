@@ -2,6 +2,7 @@
 
     python tests/mutation/score.py examples/*.mlir
     python tests/mutation/score.py --saved FOLDER --every 10
+    python tests/mutation/score.py --arch sm_90a --pipeline channels examples/*.mlir
 
 A mutant is reported if the verifier refuses it or ``--check-hazards`` fails for it.  Harm is
 judged by running it (:mod:`harm`).  With ``--unreported`` only mutants that nothing reported are
@@ -30,6 +31,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from mugraph.dialects.sched import KernelOp
 from mugraph.passes.analysis.hazards import find_hazards
+from mugraph.passes.targets import DEFAULT_TARGET
 from mugraph.passes.transpile import TranspilePass
 from mugraph.runtime.cuda import only_function
 from mugraph.tools.import_mirage import import_mirage
@@ -125,10 +127,13 @@ def _outcome(mutant: Mutant, judge: Judge, unreported_only: bool) -> str:
     return MISSED
 
 
-def scheduled(module: ModuleOp) -> tuple[ModuleOp, list[Array]]:
+def scheduled(
+    module: ModuleOp, arch: str = DEFAULT_TARGET, pipeline: str = "async-copies"
+) -> tuple[ModuleOp, list[Array]]:
     """The planned schedule of a µGraph, and inputs of its function."""
     inputs = random_inputs(only_function(module), [INPUT_SCALE], seed=INPUT_SEED)
-    TranspilePass(check_hazards=False).apply(make_context(), module)
+    steps = TranspilePass(arch=arch, pipeline=pipeline, check_hazards=False)
+    steps.apply(make_context(), module)
     return module, [np.asarray(array) for array in inputs]
 
 
@@ -162,6 +167,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--every", type=int, default=1, help="take every N-th saved µGraph")
     parser.add_argument("--mutants", type=int, default=1, help="take every N-th mutant")
     parser.add_argument("--unreported", action="store_true", help="run unreported mutants only")
+    parser.add_argument("--arch", default=DEFAULT_TARGET, help="the GPU")
+    parser.add_argument("--pipeline", default="async-copies", help="or channels")
     options = parser.parse_args(arguments)
     modules = [(path, read_module(path, make_context())) for path in options.files]
     if options.saved is not None:
@@ -169,7 +176,7 @@ def main(arguments: Sequence[str]) -> int:
     score = Score()
     for name, module in modules:
         started = time.monotonic()
-        schedule, inputs = scheduled(module)
+        schedule, inputs = scheduled(module, options.arch, options.pipeline)
         one = score_of(
             schedule,
             inputs,

@@ -12,6 +12,8 @@ import pytest
 from harm import Judge
 from mutants import mutants_of
 from score import (
+    INPUT_SCALE,
+    INPUT_SEED,
     REPORTED,
     REPORTED_HARMFUL,
     Score,
@@ -22,8 +24,11 @@ from score import (
     score_of,
 )
 
+from mugraph.dialects.sched import roles_of
 from mugraph.passes.analysis.hazards import find_hazards
 from mugraph.passes.transpile import TranspilePass
+from mugraph.runtime.cuda import only_function
+from mugraph.tools.mg_run import random_inputs
 from mugraph.tools.modules import make_context, read_module
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,6 +51,29 @@ def test_every_harmful_mutant_of_an_example_is_reported(path: Path) -> None:
     score = score_of(module, inputs, name=path.name, every=SAMPLED_MUTANTS)
     assert score.missed == []
     assert score.total(REPORTED_HARMFUL) > 5
+
+
+INPUTS = ROOT / "tests" / "filecheck" / "passes" / "Inputs"
+
+
+@pytest.mark.parametrize("name", ["channel-matmul", "channel-sum"])
+def test_every_harmful_mutant_of_a_kernel_with_roles_is_reported(name: str) -> None:
+    module = read_module(str(INPUTS / f"{name}.mlir"), make_context())
+    inputs = random_inputs(only_function(module), [INPUT_SCALE], seed=INPUT_SEED)
+    score = score_of(module, inputs, name=name, every=2 * SAMPLED_MUTANTS)
+    assert score.missed == []
+    assert score.total(REPORTED_HARMFUL) > 5
+
+
+def test_loads_by_a_role_of_their_own() -> None:
+    path = ROOT / "examples" / "lora.mlir"
+    module = read_module(str(path), make_context())
+    module, inputs = scheduled(module, "sm_90a", "channels")
+    assert any(roles_of(kernel) for kernel in kernels_of(module))
+    score = score_of(
+        module, inputs, name=path.name, unreported_only=True, every=4 * SAMPLED_MUTANTS
+    )
+    assert score.missed == [] and score.total(REPORTED) > 0
 
 
 KINDS = {

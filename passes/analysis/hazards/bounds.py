@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -12,7 +13,6 @@ from xdsl.ir import SSAValue
 from mugraph.dialects.ragged import ragged_dims
 from mugraph.dialects.sched import AllocOp, TileOp
 from mugraph.dialects.sched.accesses import AccessKind, ThreadAccess
-from mugraph.dialects.sched.channel import BARRIER_BYTES
 from mugraph.dialects.sched.mappings import IDLE
 from mugraph.dialects.tensor_types import (
     op_label,
@@ -41,6 +41,10 @@ def check_bounds(program: Program) -> Iterator[Finding]:
 
 def _check_buffers(program: Program) -> Iterator[Finding]:
     smem = program.kernel.smem_bytes
+    words = {
+        channel: (channel.byte_offset or 0, (channel.byte_offset or 0) + channel.barrier_bytes())
+        for channel in program.channels
+    }
     used = {touch.buffer for touch in program.touches}
     for buffer in program.buffers:
         offset = buffer.byte_offset or 0
@@ -53,18 +57,26 @@ def _check_buffers(program: Program) -> Iterator[Finding]:
                 f"the block of {op_label(program.kernel)} has {smem}",
                 address=end - 1,
             )
-        for channel in program.channels:
-            first = channel.byte_offset or 0
-            last = first + 2 * BARRIER_BYTES * channel.stage_count - 1
-            if buffer in used and offset <= last and first < end:
+        for channel, (first, last) in words.items():
+            if buffer in used and offset < last and first < end:
                 yield Finding(
                     HazardKind.OVERWRITTEN,
                     (buffer, channel),
                     f"{value_label(buffer.result)} takes bytes {offset} to {end - 1} of shared "
                     f"memory; the mbarriers of {value_label(channel.result)} are bytes {first} to "
-                    f"{last}, for the whole kernel",
+                    f"{last - 1}, for the whole kernel",
                     address=max(offset, first),
                 )
+    for (channel, (first, last)), (other, (start, end)) in itertools.combinations(words.items(), 2):
+        if first < end and start < last:
+            yield Finding(
+                HazardKind.OVERWRITTEN,
+                (other, channel),
+                f"the mbarriers of {value_label(channel.result)}, bytes {first} to {last - 1} of "
+                f"shared memory, overlap those of {value_label(other.result)}, bytes {start} to "
+                f"{end - 1}",
+                address=max(first, start),
+            )
 
 
 def _first_thread(access: ThreadAccess, condition: npt.NDArray[np.bool_]) -> tuple[int, int]:

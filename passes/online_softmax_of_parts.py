@@ -73,6 +73,24 @@ def _rows(value: SSAValue) -> tuple[int, ...]:
     return shape_of(value.type)[:-1]
 
 
+def _maps_of_rows(op: tb.InputOp | tb.OutputOp) -> tuple[int, ...]:
+    """The map of an input or output, without what it says of the last dimension."""
+    tile = op.result if isinstance(op, tb.InputOp) else op.stensor
+    last = len(shape_of(tile.type)) - 1
+    return tuple(-1 if dim == last else dim for dim in op.map_)
+
+
+def _loads_parts_in_turn(load: tb.InputOp, output: tb.OutputOp, second: CustomizedOp) -> bool:
+    """Whether what one iteration loads is of one block's part, or of some of its rows."""
+    last = len(shape_of(output.stensor.type)) - 1
+    if last in output.map_ or load.loop_dim == last:
+        return shape_of(load.result.type) == shape_of(output.stensor.type)
+    if load.loop_dim < 0:
+        return second.forloop_range == 1
+    dim = load.loop_dim
+    return shape_of(load.result.type)[dim] == shape_of(output.stensor.type)[dim]
+
+
 def find_parts(exponential: Operation, first: CustomizedOp) -> PartsMatch | None:
     """What to rewrite for one exponential of a kernel, ``None`` where the maximum stays in."""
     second = consumer_of(first)
@@ -85,11 +103,11 @@ def find_parts(exponential: Operation, first: CustomizedOp) -> PartsMatch | None
     rows = _rows(exponential.operands[0])
     loads = tuple(load for load, _ in loaded)
     is_tile_by_tile = all(
-        shape_of(load.result.type) == shape_of(output.stensor.type)
-        and _rows(load.result) == rows
-        and output.map_ == loaded[0][1].map_
-        and (load.map_, load.loop_dim) == (loads[0].map_, loads[0].loop_dim)
-        and (load.loop_dim >= 0 or second.forloop_range == 1)
+        _rows(output.stensor) == rows
+        and _maps_of_rows(output) == _maps_of_rows(loaded[0][1])
+        and (_maps_of_rows(load), load.loop_dim) == (_maps_of_rows(loads[0]), loads[0].loop_dim)
+        and _rows(load.result) == _rows(loads[0].result)
+        and _loads_parts_in_turn(load, output, second)
         for load, output in loaded
     )
     there = follow(second, {load.result: Degree(1) for load in loads})
@@ -139,7 +157,9 @@ def apply_parts(match: PartsMatch) -> None:
     argument = block.insert_arg(type_, len(block.args))
     argument.name_hint = "max_parts"
     source = match.loads[0]
-    load = tb.InputOp(argument, source.map_, source.loop_dim, tb.STensorType(tile, f32))
+    rows = tb.STensorType((*_rows(source.result), 1), f32)
+    map_ = source.map_ if len(tile) - 1 in match.output.map_ else _maps_of_rows(source)
+    load = tb.InputOp(argument, map_, source.loop_dim, rows)
     load.result.name_hint = "max_part"
     running, below = subtract_maximum(load.result)
     weight = tb.ExpOp(below.result)

@@ -13,6 +13,7 @@ from mugraph.dialects.functions import mugraphs_of
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.passes.online_softmax import online_softmax
 from mugraph.passes.online_softmax_of_parts import online_softmax_of_parts
+from mugraph.passes.retile.auto import choose_least_time
 from mugraph.passes.retile.dimensions import find_dimensions
 from mugraph.passes.retile.errors import RetileError
 from mugraph.passes.retile.merge import merge
@@ -20,28 +21,45 @@ from mugraph.passes.retile.partition import Request, choose_partition, require_s
 from mugraph.passes.retile.rewrite import apply_partition
 from mugraph.passes.retile.running_maxima import take_out_running_maxima
 from mugraph.passes.retile.split import split_loop
+from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 PART_TYPES = {"f32": f32, "f16": f16}
 """The types in which parts of sums may be stored."""
 
 
-def retile(graph: CustomizedOp, request: Request) -> None:
+def retile(graph: CustomizedOp, request: Request, target: Target | None = None) -> None:
     """Repartitions a threadblock graph; a request for a split makes two of it.
 
-    Raises :class:`RetileError` where the result would be another function.
+    ``target`` is what is chosen for where the request leaves a choice.  Raises
+    :class:`RetileError` where the result would be another function.
     """
+    target = target or target_named(DEFAULT_TARGET)
     if request.merge:
         graph = merge(graph)
     had_maxima = take_out_running_maxima(graph)
     space = find_dimensions(graph)
-    partition = choose_partition(space, request)
+    partition, splits = choose_partition(space, request), request.split
+    if request.auto:
+        choice = choose_least_time(space, target)
+        if choice is not None:
+            partition, splits = choice.partition, choice.split
     require_same_function(space, partition)
     apply_partition(space, partition)
-    if request.split > 1:
-        graph, _ = split_loop(graph, request.split, PART_TYPES[request.parts])
+    if splits > 1:
+        graph, second = split_loop(graph, splits, PART_TYPES[request.parts])
+        if second is not None and request.spread:
+            spread(second, target)
     if had_maxima:
         online_softmax(graph)
         online_softmax_of_parts(graph)
+
+
+def spread(graph: CustomizedOp, target: Target) -> None:
+    """Gives a kernel that combines parts the grid and block of least estimated time."""
+    space = find_dimensions(graph)
+    choice = choose_least_time(space, target, split=False)
+    if choice is not None:
+        apply_partition(space, choice.partition)
 
 
 def chosen_graphs(module: ModuleOp, function: str, kernel: int) -> Sequence[CustomizedOp]:
@@ -81,12 +99,16 @@ class RetilePass(ModulePass):
     ``split`` divides the for-loop over that many blocks along one more axis of the grid, after the
     other changes: ``forloop`` counts the iterations of all of them.  Each stores what it has
     accumulated, in fp32 unless ``parts=f16``, and a second kernel adds the parts up and does what
-    came after the loop.  ``--online-softmax`` may stand before or after: running maxima are taken
+    came after the loop; it is partitioned anew for the target unless ``spread=false``.
+    ``--online-softmax`` may stand before or after: running maxima are taken
     out and put back, and blocks store theirs with their parts.
 
     ``merge`` first makes one kernel of this one and the one that uses its results, where that adds
     up what blocks along one axis have stored: the inverse of a split, also of those in saved
     µGraphs.
+
+    ``auto`` chooses grid, loop, block and split of least estimated time on the target ``arch``, by
+    a model of its memory, multiprocessors and instructions; what is asked for besides is ignored.
 
     ``function`` and ``kernel`` (counted from 0 in each function) choose one; default is all.
     Pre-condition: tiles have no layouts, so it stands before ``--resolve-layout``.
@@ -117,6 +139,9 @@ class RetilePass(ModulePass):
     merge: bool = False
     split: int = 1
     parts: str = "f32"
+    spread: bool = True
+    auto: bool = False
+    arch: str = DEFAULT_TARGET
     function: str = ""
     kernel: int = -1
 
@@ -135,6 +160,9 @@ class RetilePass(ModulePass):
             split=self.split,
             parts=self.parts,
             merge=self.merge,
+            spread=self.spread,
+            auto=self.auto,
         )
+        target = target_named(self.arch)
         for graph in chosen_graphs(op, self.function, self.kernel):
-            retile(graph, request)
+            retile(graph, request, target)

@@ -64,6 +64,10 @@ class Request:
     """The type in which they store their parts of sums."""
     merge: bool = False
     """Whether the kernel is merged with its consumer first."""
+    spread: bool = True
+    """Whether the kernel that combines parts is partitioned anew."""
+    auto: bool = False
+    """Whether the partition of least estimated time is chosen."""
 
 
 def partition_of(space: TileSpace) -> Partition:

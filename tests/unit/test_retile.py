@@ -142,3 +142,29 @@ def test_retiled_schedules_have_no_hazards() -> None:
     module = rewritten(retiled(attention(), split=4))
     TranspilePass().apply(make_context(), module)
     assert str(module).count("sched.kernel @") == 2
+
+
+def test_the_combining_kernel_fills_the_gpu() -> None:
+    split = retiled(attention(), split=4)
+    grids = [
+        line.split("grid ")[1].split("]")[0] for line in str(split).splitlines() if "grid" in line
+    ]
+    assert grids[0].startswith("[2, 4, 1") and grids[1] != "[2, 1, 1"
+    left = retiled(attention(), split=4, spread=False)
+    assert "grid [2, 1, 1]" in str(left)
+
+
+@pytest.mark.parametrize("name", ["rmsnorm_linear", "gated_mlp", "lora"])
+def test_the_least_time_is_legal(name: str) -> None:
+    module = example(name)
+    after = retiled(module, auto=True)
+    verdict = Checker(Subject.of(module)).check(Subject.of(after))
+    assert verdict.answer is Answer.PROVED, str(verdict)
+
+
+def test_few_blocks_are_made_more() -> None:
+    """A sixth of the multiprocessors at work is not the least time."""
+    module = retiled(example("rmsnorm_linear"), grid=(24,))
+    text = str(retiled(module, auto=True))
+    blocks = int(text.split("grid [")[1].split(",")[0])
+    assert blocks > 24 or "kn.customized" in text.split("kn.customized", 2)[2]

@@ -1,4 +1,4 @@
-// RUN: mg-opt --retile="forloop=8 split=4" %s | filecheck %s
+// RUN: mg-opt --retile="forloop=8 split=4 spread=false" %s | filecheck %s
 
 // Each of four blocks along the new axis z accumulates over two iterations and stores what it has,
 // the four parts one after the other along dimension 0; the second kernel has one an iteration.

@@ -1,0 +1,239 @@
+"""The partition that is estimated to take the least time."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from mugraph.dialects import tb
+from mugraph.dialects.maps import AXES
+from mugraph.passes.retile.dimensions import TileSpace
+from mugraph.passes.retile.errors import RetileError
+from mugraph.passes.retile.loops import LoopAnalysis
+from mugraph.passes.retile.model import (
+    SECTOR_BYTES,
+    KernelShape,
+    Load,
+    Work,
+    estimate,
+    shape_under,
+    tile_shape_of,
+)
+from mugraph.passes.retile.partition import (
+    Cut,
+    Partition,
+    Request,
+    choose_partition,
+    partition_of,
+    require_same_function,
+)
+from mugraph.passes.targets import Target
+
+BLOCKS = (64, 128, 256, 512)
+"""Numbers of threads to choose from."""
+LONGEST_TILE = 512
+"""Elements along what the loop cuts, of all tiles but those of one iteration."""
+SPLITS = (1, 2, 4, 8, 16, 32)
+"""Over how many blocks a loop may be divided."""
+WAVES = 8
+"""Blocks for each multiprocessor, at most."""
+PART_BYTES = 4
+"""Parts of sums are stored in fp32."""
+SMALLEST_ROW_BYTES = SECTOR_BYTES
+"""Tiles have no shorter rows than this, unless the tensor has."""
+OVERLAP_NS = 1000.0
+"""What is saved where a kernel is launched while the one before it ends."""
+WORTHWHILE = 0.97
+"""Another partition must be estimated to take so little of the time of the present one."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A partition, over how many blocks its loop is divided, and nanoseconds."""
+
+    partition: Partition
+    split: int
+    time: float
+
+
+def divisors(number: int) -> list[int]:
+    """All of them, from 1 on."""
+    return [divisor for divisor in range(1, number + 1) if number % divisor == 0]
+
+
+def parallel_dimensions(space: TileSpace) -> list[int]:
+    """The dimensions that blocks may divide: every result has them, and no operator sums them."""
+    return [
+        number
+        for number, dimension in enumerate(space.dimensions)
+        if not dimension.fixed
+        and not dimension.summed
+        and not dimension.looped
+        and len(dimension.axes) <= 1
+        and not any(axis in space.fixed_axes for axis in dimension.axes)
+        and all(space.numbers[output.stensor].count(number) == 1 for output in space.outputs())
+    ]
+
+
+def _block_counts(space: TileSpace, number: int) -> list[int]:
+    """Into how many blocks a dimension may be cut so that rows of tiles stay long enough."""
+    dimension = space.dimensions[number]
+    smallest = 1
+    for op in space.graph.body.block.ops:
+        value = op.result if isinstance(op, tb.InputOp) else None
+        if value is not None and space.numbers[value][-1] == number:
+            smallest = max(smallest, SMALLEST_ROW_BYTES // 2)
+    return [
+        count
+        for count in divisors(dimension.extent)
+        if dimension.extent // count >= smallest or count == 1
+    ]
+
+
+def _grids(space: TileSpace, target: Target) -> Iterator[Partition]:
+    """Partitions with other grids, each dimension along the axis that it has, or a free one."""
+    old = partition_of(space)
+    numbers = parallel_dimensions(space)
+    taken = {axis for d in space.dimensions for axis in d.axes} | set(space.fixed_axes)
+    free = [axis for axis in range(len(AXES)) if axis not in taken]
+    axes: dict[int, int] = {}
+    for number in sorted(numbers, key=lambda n: -space.dimensions[n].extent):
+        own = space.dimensions[number].axes
+        if own:
+            axes[number] = own[0]
+        elif free:
+            axes[number] = free.pop(0)
+    others = math.prod(extent for axis, extent in enumerate(old.grid) if axis not in axes.values())
+    most = WAVES * target.multiprocessors
+    for counts in itertools.product(*(_block_counts(space, number) for number in axes)):
+        blocks = others * math.prod(counts)
+        if blocks > max(most, math.prod(old.grid)) or blocks < min(
+            math.prod(old.grid), target.multiprocessors // 4
+        ):
+            continue
+        grid, cuts = list(old.grid), list(old.cuts)
+        for (number, axis), count in zip(axes.items(), counts, strict=True):
+            grid[axis] = count
+            cuts[number] = Cut((axis,) if count > 1 else (), cuts[number].looped)
+        yield replace(old, grid=tuple(grid), cuts=tuple(cuts))
+
+
+def _loops(space: TileSpace, partition: Partition) -> Iterator[Partition]:
+    """The same with other numbers of iterations, as far as the loop's tiles may change."""
+    yield partition
+    if partition.forloop == 1 and not partition.looped():
+        try:
+            partition = choose_partition(space, Request(forloop=2))
+        except RetileError:
+            return
+        cuts = tuple(
+            replace(cut, looped=new.looped)
+            for cut, new in zip(partition_of(space).cuts, partition.cuts, strict=True)
+        )
+        partition = replace(partition, cuts=cuts)
+    looped = [n for n, cut in enumerate(partition.cuts) if cut.looped]
+    if not looped or any(space.dimensions[number].fixed for number in looped):
+        return
+    try:
+        LoopAnalysis(space, frozenset(looped))
+    except RetileError:
+        return
+    common = 0
+    for number in looped:
+        whole = partition.split(number, space.dimensions[number].extent)
+        common = math.gcd(common, whole.block_extent)
+    for iterations in divisors(common):
+        if 16 <= common // iterations <= LONGEST_TILE or iterations == 1:
+            yield replace(partition, forloop=iterations)
+
+
+def _candidates(space: TileSpace, target: Target) -> Iterator[tuple[Partition, KernelShape]]:
+    """The present partition, and others, with what an estimate needs of them."""
+    old = partition_of(space)
+    seen: set[Partition] = set()
+    for grid in (old, *_grids(space, target)):
+        for partition in _loops(space, grid):
+            if partition in seen:
+                continue
+            seen.add(partition)
+            shape = shape_under(space, partition)
+            yield partition, shape
+            for threads in BLOCKS:
+                yield (
+                    replace(partition, block=(threads, 1, 1)),
+                    replace(shape, threads=threads),
+                )
+
+
+def split_time(
+    space: TileSpace, partition: Partition, shape: KernelShape, split: int, target: Target
+) -> float | None:
+    """Nanoseconds with the loop divided over blocks, and of the kernel that combines."""
+    tiles = [op.result for op in space.graph.body.block.ops if isinstance(op, tb.AccumulatorOp)]
+    parts = sum(math.prod(tile_shape_of(space, partition, tile)) for tile in tiles)
+    first = replace(
+        shape,
+        blocks=shape.blocks * split,
+        iterations=shape.iterations // split,
+        after=Work((), 0),
+        stored_bytes=parts * PART_BYTES,
+    )
+    # The second kernel is partitioned anew, along what is parallel in it.
+    spread = max(1, min(parts // 256, -(-target.multiprocessors // shape.blocks)))
+    own = max(parts // spread, 1)
+    second = KernelShape(
+        shape.blocks * spread,
+        shape.threads,
+        split,
+        (Load(own * PART_BYTES, parts * PART_BYTES * shape.blocks * split, looped=True),),
+        Work((), own),
+        Work((), own),
+        shape.stored_bytes // spread,
+        own * PART_BYTES,
+    )
+    one, other = estimate(first, target), estimate(second, target)
+    return None if one is None or other is None else one + other - OVERLAP_NS
+
+
+def choose_least_time(space: TileSpace, target: Target, *, split: bool = True) -> Choice | None:
+    """The partition of least estimated time; ``None`` where the present one is as good.
+
+    ``split`` says whether the loop may be divided over blocks.
+    """
+    old = partition_of(space)
+    free = sum(extent > 1 for extent in old.grid) < len(AXES)
+    best: Choice | None = None
+    for partition, shape in _candidates(space, target):
+        for splits in SPLITS if split and free else (1,):
+            time = _time(space, partition, shape, splits, target)
+            is_better = time is not None and (best is None or time < best.time)
+            if time is not None and is_better and _is_allowed(space, partition):
+                best = Choice(partition, splits, time)
+    present = estimate(shape_under(space, old), target)
+    if best is None or (present is not None and best.time > WORTHWHILE * present):
+        return None
+    return best
+
+
+def _time(
+    space: TileSpace, partition: Partition, shape: KernelShape, split: int, target: Target
+) -> float | None:
+    if split == 1:
+        return estimate(shape, target)
+    used = sum(extent > 1 for extent in partition.grid)
+    if partition.forloop % split or used >= len(AXES) or not partition.looped():
+        return None
+    return split_time(space, partition, shape, split, target)
+
+
+def _is_allowed(space: TileSpace, partition: Partition) -> bool:
+    try:
+        require_same_function(space, partition)
+    except RetileError:
+        return False
+    return True
+
+
+__all__ = ["Choice", "choose_least_time", "divisors", "parallel_dimensions"]

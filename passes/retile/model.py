@@ -1,0 +1,250 @@
+"""How long a kernel takes under a partition: an estimate to choose by.
+
+A kernel is bound by what keeps it longest: device memory, the second-level cache, the copies that a
+multiprocessor has under way, its tensor cores and other arithmetic, or one iteration after another.
+Before that it must be launched and have its first tiles; after it the last tile is still computed.
+Fitted to the times of saved µGraphs on an H200 (``benchmarks/results/saved_mugraphs_h200.md``); it
+orders partitions of one kernel, and is no prediction of microseconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import Operation, SSAValue
+
+from mugraph.dialects import tb
+from mugraph.dialects.interfaces import HasTileIndices, IndexKind
+from mugraph.dialects.kn import Phase, phases_of
+from mugraph.dialects.tensor_types import element_bytes_of, shape_of
+from mugraph.passes.retile.dimensions import TileSpace
+from mugraph.passes.retile.partition import Partition
+from mugraph.passes.targets import Target
+
+LAUNCH_NS = 2000.0
+"""From one kernel's end to the next one's first load, and from its last store to its end."""
+ITERATION_CYCLES = 150.0
+"""What an iteration takes beside its arithmetic: waiting for its tiles, a barrier."""
+MMA_SHAPE = (16, 8, 16)
+MMA_CYCLES, MMA_LATENCY = 8.0, 33.0
+"""Cycles of one warp from an instruction to the next, and to one that adds to the same sums."""
+ELEMENT_CYCLES = 12.0
+"""Cycles of a thread for an element of an operator that is no product."""
+SECTOR_BYTES = 32
+"""What is fetched at least of each row of a tile."""
+CACHE_FACTOR = 1.4
+"""How much faster the second-level cache is than device memory."""
+COPY_BYTES_A_CYCLE, BULK_BYTES_A_CYCLE = 30.0, 45.0
+"""What a multiprocessor loads at most, by 16-byte copies of threads and by bulk copies."""
+REGISTERS = 96
+"""What a thread needs, to see how many blocks share a multiprocessor."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """A tile that a block loads."""
+
+    bytes: int
+    """Of one tile, in whole sectors."""
+    tensor_bytes: int
+    looped: bool
+
+
+@dataclass(frozen=True)
+class Product:
+    """A matrix product of one iteration, or of the end of a kernel."""
+
+    instructions: int
+    """Of the tensor cores, over all warps."""
+    chain: int
+    """How many add to the same sum."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a phase of a block computes."""
+
+    products: tuple[Product, ...]
+    elements: int
+    """Elements that other operators compute, or sum over."""
+
+    def cycles(self, threads: int, warp_size: int, schedulers: int) -> float:
+        """From its first instruction to its last, of a block that has a multiprocessor alone."""
+        warps = max(threads // warp_size, 1)
+        total = 0.0
+        for product in self.products:
+            busy = product.instructions * MMA_CYCLES / min(warps, schedulers)
+            # Warps share the sums first, and then what is added to each.
+            sums = max(product.instructions // max(product.chain, 1), 1)
+            along = max(warps // sums, 1)
+            total += max(busy, product.chain / along * MMA_LATENCY)
+        return total + self.elements * ELEMENT_CYCLES / min(threads, schedulers * warp_size * 4)
+
+
+@dataclass(frozen=True)
+class KernelShape:
+    """What an estimate needs of a kernel under a partition."""
+
+    blocks: int
+    threads: int
+    iterations: int
+    loads: tuple[Load, ...]
+    loop: Work
+    after: Work
+    stored_bytes: int
+    """By one block."""
+    kept_bytes: int
+    """Shared memory beside the tiles of the loop."""
+
+    @property
+    def loop_bytes(self) -> int:
+        """What an iteration loads."""
+        return sum(load.bytes for load in self.loads if load.looped)
+
+    @property
+    def first_bytes(self) -> int:
+        """What is loaded once."""
+        return sum(load.bytes for load in self.loads if not load.looped)
+
+
+def tile_shape_of(space: TileSpace, partition: Partition, value: SSAValue) -> tuple[int, ...]:
+    """A tile's extents under a partition."""
+    shape = list(shape_of(value.type))
+    for dim, number in enumerate(space.numbers[value]):
+        if number is not None and not space.dimensions[number].fixed:
+            shape[dim] = partition.split(number, space.dimensions[number].extent).tile
+    return tuple(shape)
+
+
+def _sector_bytes(shape: Sequence[int], element_bytes: int) -> int:
+    row = -(-shape[-1] * element_bytes // SECTOR_BYTES) * SECTOR_BYTES
+    return math.prod(shape[:-1]) * row
+
+
+def _padded(extent: int, multiple: int) -> int:
+    return -(-extent // multiple)
+
+
+def _work(space: TileSpace, partition: Partition, operators: Iterable[Operation]) -> Work:
+    products: list[Product] = []
+    elements = 0
+    for op in operators:
+        if not isinstance(op, HasTileIndices):
+            continue
+        tiles = [tile_shape_of(space, partition, value) for value in op.operands]
+        indices = op.tile_indices()
+        summed = [
+            index
+            for index in indices
+            if index.kind is IndexKind.SUMMED and sum(d is not None for d in index.operands) == 2
+        ]
+        if summed and not isinstance(op, tb.AccumulatorOp):
+            rows, depth = tiles[0][-2:]
+            columns = tiles[1][-1]
+            m, n, k = MMA_SHAPE
+            steps = _padded(depth, k)
+            count = math.prod(tiles[0][:-2]) * _padded(rows, m) * _padded(columns, n) * steps
+            products.append(Product(count, steps))
+        elif not (isinstance(op, tb.AccumulatorOp) and summed_by_product(op)):
+            elements += max(math.prod(shape) for shape in tiles)
+    return Work(tuple(products), elements)
+
+
+def summed_by_product(op: tb.AccumulatorOp) -> bool:
+    """Whether an accumulator keeps what a product adds up anyway."""
+    source = op.operands[0].owner
+    if not isinstance(source, HasTileIndices) or isinstance(source, tb.AccumulatorOp):
+        return False
+    kinds = [index for index in source.tile_indices() if index.kind is IndexKind.SUMMED]
+    return op.adds and not op.reduces_last() and any(len(i.operands) > 1 for i in kinds)
+
+
+def shape_under(space: TileSpace, partition: Partition) -> KernelShape:
+    """What a kernel is under a partition."""
+    loads: list[Load] = []
+    kept = stored = 0
+    phases = phases_of(space.graph.body.block)
+    for op in phases:
+        if isinstance(op, tb.InputOp):
+            shape = tile_shape_of(space, partition, op.result)
+            size = element_bytes_of(op.result.type)
+            numbers = space.numbers[op.result]
+            looped = any(n is not None and partition.cuts[n].looped for n in numbers)
+            tensor = math.prod(shape_of(op.dtensor.type)) * size
+            loads.append(Load(_sector_bytes(shape, size), tensor, looped))
+            kept += 0 if looped else math.prod(shape) * size
+        elif isinstance(op, tb.OutputOp):
+            shape = tile_shape_of(space, partition, op.stensor)
+            stored += math.prod(shape) * element_bytes_of(op.dtensor_type)
+        else:
+            results = [tile_shape_of(space, partition, value) for value in op.results]
+            kept += sum(math.prod(shape) * 2 for shape in results)
+    loop = [op for op, phase in phases.items() if phase is Phase.LOOP]
+    after = [op for op, phase in phases.items() if phase is Phase.AFTER]
+    return KernelShape(
+        math.prod(partition.grid),
+        math.prod(partition.block),
+        partition.forloop,
+        tuple(loads),
+        _work(space, partition, loop),
+        _work(space, partition, after),
+        stored,
+        kept,
+    )
+
+
+def stages_of(shape: KernelShape, target: Target) -> int | None:
+    """How many tiles of the loop are under way; ``None`` where not even two fit."""
+    free = target.shared_memory_per_block - shape.kept_bytes
+    if shape.iterations == 1 or not shape.loop_bytes:
+        return 1 if free >= shape.loop_bytes else None
+    wanted = target.bulk_bytes_in_flight or 2 * target.bytes_in_flight_per_multiprocessor()
+    most = int(free // shape.loop_bytes)
+    stages = max(min(math.ceil(wanted / shape.loop_bytes) + 1, 8, most, shape.iterations), 0)
+    return stages if stages >= 2 else None
+
+
+def estimate(shape: KernelShape, target: Target) -> float | None:
+    """Nanoseconds that a kernel takes; ``None`` where its tiles do not fit a block's memory."""
+    stages = stages_of(shape, target)
+    if stages is None:
+        return None
+    clock = target.clock_ghz
+    memory = shape.kept_bytes + stages * shape.loop_bytes
+    resident = target.resident_blocks(shape.blocks, shape.threads, memory, REGISTERS)
+    rounds = math.ceil(shape.blocks / (target.multiprocessors * resident))
+    busiest = math.ceil(shape.blocks / target.multiprocessors)
+    one_block = shape.iterations * shape.loop_bytes + shape.first_bytes
+    # What all blocks load; tensors that are loaded often come from the cache.
+    device = sum(load.tensor_bytes for load in shape.loads) + shape.blocks * shape.stored_bytes
+    cached = shape.blocks * (one_block + shape.stored_bytes)
+    bulk = target.bulk_bytes_in_flight is not None
+    rate = (BULK_BYTES_A_CYCLE if bulk else COPY_BYTES_A_CYCLE) * clock
+    copies = busiest * one_block / rate
+    iteration = shape.loop.cycles(
+        shape.threads, target.warp_size, target.schedulers_per_multiprocessor
+    )
+    after = shape.after.cycles(
+        shape.threads, target.warp_size, target.schedulers_per_multiprocessor
+    )
+    # A tile's place is taken while the tile is fetched and used, and each stage is one.
+    turn = (iteration + ITERATION_CYCLES) / clock
+    fetch = target.memory_latency_ns + resident * shape.loop_bytes / rate
+    ring = rounds * shape.iterations * (fetch + turn) / stages if shape.loop_bytes else 0.0
+    # Blocks that share a multiprocessor hide each other's waits, not each other's arithmetic.
+    in_turn = rounds * shape.iterations * turn
+    arithmetic = busiest * (shape.iterations * iteration + after) / clock
+    bound = max(
+        device / target.memory_bytes_per_ns,
+        cached / (target.memory_bytes_per_ns * CACHE_FACTOR),
+        copies,
+        ring,
+        in_turn,
+        arithmetic,
+    )
+    tile = shape.loop_bytes + shape.first_bytes
+    fill = target.memory_latency_ns + tile / rate
+    drain = (iteration + after) / clock
+    return LAUNCH_NS + rounds * (fill + drain) + bound

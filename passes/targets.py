@@ -33,6 +33,8 @@ class Target:
     bank_bytes: int = 4
     bulk_bytes_in_flight: int | None = None
     """What bulk copies keep on its way to a multiprocessor; ``None`` where there are none."""
+    overlaps_launches: bool = False
+    """Whether it has programmatic dependent launch."""
 
     def resident_blocks(self, blocks: int, threads: int, smem: int, registers: int) -> int:
         """How many of ``blocks`` blocks one multiprocessor holds at a time, at least 1.
@@ -81,6 +83,7 @@ TARGETS: dict[str, Target] = {
             memory_latency_ns=900.0,
             clock_ghz=1.98,
             bulk_bytes_in_flight=64 * 1024,
+            overlaps_launches=True,
         ),
         Target(
             name="sm_100a",
@@ -93,6 +96,7 @@ TARGETS: dict[str, Target] = {
             memory_latency_ns=900.0,
             clock_ghz=1.965,
             bulk_bytes_in_flight=96 * 1024,
+            overlaps_launches=True,
         ),
     )
 }

@@ -12,6 +12,7 @@ from mugraph.passes.fuse_threadblock import FuseThreadblockPass
 from mugraph.passes.insert_copies import InsertCopiesPass
 from mugraph.passes.mask_ragged import MaskRaggedPass
 from mugraph.passes.online_softmax import OnlineSoftmaxPass
+from mugraph.passes.overlap_launches import OverlapLaunchesPass
 from mugraph.passes.plan_dtensor_memory import PlanDTensorMemoryPass
 from mugraph.passes.plan_stensor_memory import PlanSTensorMemoryPass
 from mugraph.passes.plan_swizzle import PlanSwizzlePass
@@ -40,6 +41,7 @@ def transpile_pipeline(
     objective: str = Objective.BARRIERS_FIRST.value,
     pipeline: str = Pipeline.ASYNC_COPIES.value,
     promote_registers: bool = True,
+    overlap_launches: bool = True,
 ) -> tuple[ModulePass, ...]:
     """The passes of ``--transpile`` in order, for other pipelines to take parts of."""
     steps: tuple[ModulePass, ...] = (
@@ -52,6 +54,7 @@ def transpile_pipeline(
         PlanDTensorMemoryPass(),
         ScheduleThreadblockPass(arch, objective, pipeline),
         *((PromoteRegistersPass(arch, objective),) if promote_registers else ()),
+        *((OverlapLaunchesPass(arch),) if overlap_launches else ()),
         PlanSwizzlePass(),
         PlanSTensorMemoryPass(arch=arch),
     )
@@ -79,7 +82,8 @@ class TranspilePass(SequencePass):
     ``check-hazards=false`` leaves it out.  ``online-softmax=true`` runs ``--online-softmax`` first.
     ``promote-registers=false`` leaves out ``--promote-registers``.
     ``cost-model`` and ``solver`` are those of ``--resolve-layout``, ``objective`` and ``pipeline``
-    those of ``--schedule-threadblock``.
+    those of ``--schedule-threadblock``.  ``overlap-launches=false`` leaves out
+    ``--overlap-launches``: each kernel starts when the one before it has ended.
     """
 
     name = "transpile"
@@ -92,6 +96,7 @@ class TranspilePass(SequencePass):
     objective: str = Objective.BARRIERS_FIRST.value
     pipeline: str = Pipeline.ASYNC_COPIES.value
     promote_registers: bool = True
+    overlap_launches: bool = True
 
     def passes(self) -> tuple[ModulePass, ...]:
         """The steps."""
@@ -104,4 +109,5 @@ class TranspilePass(SequencePass):
             objective=self.objective,
             pipeline=self.pipeline,
             promote_registers=self.promote_registers,
+            overlap_launches=self.overlap_launches,
         )

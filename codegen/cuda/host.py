@@ -127,6 +127,11 @@ def _(op: kn.ViewOp, printer: HostPrinter) -> None:
     printer.writer.line(f"// {value_label(op.result)} is in the memory of {value_label(op.input)}")
 
 
+def queue(*, overlaps: bool) -> str:
+    """Where a kernel is launched, and whether the one before it may still run then."""
+    return "mugraph::overlapping(stream)" if overlaps else "stream"
+
+
 @print_host_operation.register
 def _(op: sched.LaunchOp, printer: HostPrinter) -> None:
     kernel = op.resolve()
@@ -138,7 +143,7 @@ def _(op: sched.LaunchOp, printer: HostPrinter) -> None:
     pointers += print_host_maps(kernel, tensors, printer.writer, printer.names)
     printer.writer.line(
         f'mugraph::launch("{name}", {name}, dim3({grid}), dim3({block}), {kernel.smem_bytes}, '
-        f"stream, {', '.join(pointers)});"
+        f"{queue(overlaps=kernel.waits_for_grids())}, {', '.join(pointers)});"
     )
 
 
@@ -283,8 +288,8 @@ def _(op: kn.ElementwiseOp, printer: HostPrinter) -> None:
             for pointer, steps in zip((result, *pointers), strides, strict=True)
         ]
         writer.line(
-            f"kn::Elementwise<{function_type(op.function)}, {', '.join(names)}>::run(stream, "
-            f"{', '.join(places)});"
+            f"kn::Elementwise<{function_type(op.function)}, {', '.join(names)}>::run("
+            f"{queue(overlaps=op.overlaps)}, {', '.join(places)});"
         )
 
     print_pieces(writer, domain, strides, print_piece)

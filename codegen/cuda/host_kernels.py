@@ -12,6 +12,7 @@ from mugraph.codegen.cuda.host import (
     HostPrinter,
     memory_order,
     print_host_operation,
+    queue,
     strides_in_memory,
     walk,
     walked_modes,
@@ -28,12 +29,14 @@ def _(op: kn.MovesElements, printer: HostPrinter) -> None:
     pointers = dict(zip(values, printer.declare_all(values), strict=True))
     for source, destination, start in op.moves():
         printer.writer.open("{")
-        print_move(printer.writer, pointers, destination, source, start)
+        where = queue(overlaps=op.overlaps)
+        print_move(printer.writer, where, pointers, destination, source, start)
         printer.writer.close()
 
 
 def print_move(
     writer: Writer,
+    where: str,
     pointers: Mapping[SSAValue, str],
     destination: SSAValue,
     source: SSAValue,
@@ -58,7 +61,7 @@ def print_move(
             piece.pointer(pointers[value], steps, offset)
             for value, steps, offset in zip(sides, strides, offsets, strict=True)
         ]
-        writer.line(f"kn::Copy<Target, Source>::run(stream, {places[0]}, {places[1]});")
+        writer.line(f"kn::Copy<Target, Source>::run({where}, {places[0]}, {places[1]});")
 
     print_pieces(writer, domain, strides, print_piece)
 
@@ -83,8 +86,9 @@ def _(op: kn.ReductionOp, printer: HostPrinter) -> None:
         writer.line(f"using Target = {walk(piece.extents, result_strides, order)};")
         writer.line(f"using Source = {walk(piece.extents, starts, order)};")
         writer.line(
-            f"kn::ReduceSum<{index}, {groups.count}, {step}, Target, Source>::run(stream, "
-            f"{piece.pointer(result, result_strides)}, {piece.pointer(source, starts)});"
+            f"kn::ReduceSum<{index}, {groups.count}, {step}, Target, Source>::run("
+            f"{queue(overlaps=op.overlaps)}, {piece.pointer(result, result_strides)}, "
+            f"{piece.pointer(source, starts)});"
         )
 
     print_pieces(writer, domain, [result_strides, starts], print_piece)
@@ -127,8 +131,8 @@ def _(op: kn.RmsNormOp, printer: HostPrinter) -> None:
             for pointer, steps in zip(pointers[:2], strides, strict=True)
         ]
         writer.line(
-            f"kn::RmsNorm<{fp32_bits(op.epsilon_value)}, {', '.join(names)}>::run(stream, "
-            f"{', '.join([*places, *pointers[2:]])});"
+            f"kn::RmsNorm<{fp32_bits(op.epsilon_value)}, {', '.join(names)}>::run("
+            f"{queue(overlaps=op.overlaps)}, {', '.join([*places, *pointers[2:]])});"
         )
 
     # A launch takes whole rows: pieces are of the dimensions before them, a row being one element.

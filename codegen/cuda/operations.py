@@ -261,6 +261,16 @@ def _(op: sched.BarrierOp, printer: KernelPrinter) -> None:
     )
 
 
+@print_operation.register
+def _(op: sched.GridWaitOp, printer: KernelPrinter) -> None:
+    printer.writer.line(f"tb::grid_wait();  // {op.name}")
+
+
+@print_operation.register
+def _(op: sched.GridLaunchOp, printer: KernelPrinter) -> None:
+    printer.writer.line(f"tb::grid_launch();  // {op.name}")
+
+
 def partition_of(
     op: sched.CopyOp
     | sched.ElementwiseOp

@@ -30,6 +30,7 @@ from mugraph.dialects.elementwise_operators import (
     make_operators,
 )
 from mugraph.dialects.kn.kernel import KernelOp, prefer_same_innermost
+from mugraph.dialects.kn.overlap import CanOverlap
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.precision import HasPrecision, Precision, PrecisionAttr
 from mugraph.dialects.shapes import matmul_shape
@@ -142,7 +143,7 @@ class MatmulOp(KernelOp, HasPrecision):
             )
 
 
-class ElementwiseOp(KernelOp, FunctionOperator, ABC):
+class ElementwiseOp(KernelOp, FunctionOperator, CanOverlap, ABC):
     """A kernel that computes each element from the elements at the same place."""
 
     def verify_(self) -> None:

@@ -13,6 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.element_types import verify_values
 from mugraph.dialects.interfaces import HasLayoutConstraints
+from mugraph.dialects.kn.overlap import CanOverlap
 from mugraph.dialects.kn.workspace import WorkspaceOp
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.shapes import ShapeError, broadcast_shape
@@ -50,7 +51,7 @@ class KernelOp(WorkspaceOp, HasLayoutConstraints, ABC):
             )
 
 
-class MovesElements(WorkspaceOp, HasLayoutConstraints, ABC):
+class MovesElements(WorkspaceOp, HasLayoutConstraints, CanOverlap, ABC):
     """A kernel that moves elements as they are: all its tensors have one element type."""
 
     @abstractmethod

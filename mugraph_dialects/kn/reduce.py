@@ -27,6 +27,7 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.element_types import verify_no_integers
 from mugraph.dialects.elementwise import round_to_fp32
 from mugraph.dialects.kn.kernel import KernelOp, prefer_same_innermost
+from mugraph.dialects.kn.overlap import CanOverlap
 from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.shapes import ShapeError
@@ -35,7 +36,7 @@ from mugraph.dialects.tensor_types import dims, op_label, shape_of, value_label
 
 
 @irdl_op_definition
-class ReductionOp(KernelOp):
+class ReductionOp(KernelOp, CanOverlap):
     """Sums along one dimension, to the extent that the result has there.
 
     Result j of n sums the j-th run of extent / n neighbours, in fp32; with n = 1 it is the sum over
@@ -97,7 +98,7 @@ class ReductionOp(KernelOp):
 
 
 @irdl_op_definition
-class RmsNormOp(KernelOp):
+class RmsNormOp(KernelOp, CanOverlap):
     """x / sqrt(mean of x² + epsilon), times a weight, over the last dimensions.
 
     ``over`` gives their extents, a suffix of the operand's.  The weight has just these extents;

@@ -39,6 +39,7 @@ from mugraph.dialects.sched.compute import (
     StoreOp,
 )
 from mugraph.dialects.sched.fragments import LoadOp, MapOp, ReduceRowsOp
+from mugraph.dialects.sched.grid import GridLaunchOp, GridWaitOp
 from mugraph.dialects.sched.kernel import (
     RoleOp,
     enclosing_role,
@@ -92,6 +93,8 @@ Sched = Dialect(
         WarpgroupMmaOp,
         WarpgroupWaitOp,
         BarrierOp,
+        GridWaitOp,
+        GridLaunchOp,
         FillOp,
         ElementwiseOp,
         ReduceOp,
@@ -153,6 +156,8 @@ __all__ = [
     "FragmentOp",
     "FragmentType",
     "GlobalType",
+    "GridLaunchOp",
+    "GridWaitOp",
     "Grouping",
     "GroupingAttr",
     "HasThreadAccesses",

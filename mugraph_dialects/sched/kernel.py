@@ -34,9 +34,11 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.constant import CONSTANT, is_constant
 from mugraph.dialects.kn.workspace import WorkspaceOp
 from mugraph.dialects.launch_extents import HasLaunchExtents, extents_of, verify_three
 from mugraph.dialects.partition import LinearPartition
+from mugraph.dialects.sched.grid import GridWaitOp
 from mugraph.dialects.sched.types import (
     GlobalType,
 )
@@ -68,7 +70,8 @@ class KernelOp(HasLaunchExtents):
     block in bytes and ``resident`` how many blocks share a multiprocessor, which bounds the
     registers of a thread; both are absent until ``--plan-stensor-memory``.  ``forloop`` is the
     for-loop's range in the µGraph, which the schedule's loop must have too.  ``cluster`` (sm_90a
-    on) groups blocks.
+    on) groups blocks.  ``constant`` are the inputs that are loaded before a ``sched.grid_wait``,
+    as nothing that may run beside the kernel writes to them.
     """
 
     name = "sched.kernel"
@@ -79,13 +82,15 @@ class KernelOp(HasLaunchExtents):
     smem = opt_prop_def(IntegerAttr.constr(type=i64))
     resident = opt_prop_def(IntegerAttr.constr(type=i64))
     forloop = opt_prop_def(IntegerAttr.constr(type=i64))
+    constant = opt_prop_def(DenseArrayBase.constr(i64))
     body = region_def("single_block")
 
     traits = traits_def(IsolatedFromAbove(), NoTerminator(), SymbolOpInterface())
 
     assembly_format = (
-        "$sym_name `inputs` $inputs `grid` $grid `block` $block (`cluster` $cluster^)? "
-        "(`smem` $smem^)? (`resident` $resident^)? (`forloop` $forloop^)? $body attr-dict"
+        "$sym_name `inputs` $inputs (`constant` $constant^)? `grid` $grid `block` $block "
+        "(`cluster` $cluster^)? (`smem` $smem^)? (`resident` $resident^)? (`forloop` $forloop^)? "
+        "$body attr-dict"
     )
 
     def __init__(
@@ -119,6 +124,15 @@ class KernelOp(HasLaunchExtents):
         return None if self.forloop is None else self.forloop.value.data
 
     @property
+    def constant_inputs(self) -> frozenset[int]:
+        """Which arguments nothing writes to that may run beside this kernel."""
+        return frozenset(() if self.constant is None else extents_of(self.constant))
+
+    def waits_for_grids(self) -> bool:
+        """Whether its threads wait for the kernels before it, so that its launch need not."""
+        return any(isinstance(op, GridWaitOp) for op in self.body.walk())
+
+    @property
     def resident_blocks(self) -> int | None:
         """Blocks that share a multiprocessor, once planned."""
         return None if self.resident is None else self.resident.value.data
@@ -140,6 +154,11 @@ class KernelOp(HasLaunchExtents):
             raise VerifyException(
                 f"{op_label(self)}: inputs {self.input_count} of {len(self.body.block.args)} "
                 "arguments"
+            )
+        if any(not 0 <= index < self.input_count for index in self.constant_inputs):
+            raise VerifyException(
+                f"{op_label(self)}: constant {sorted(self.constant_inputs)} of "
+                f"{self.input_count} inputs"
             )
         self.verify_extents()
         if self.smem_bytes is not None and self.smem_bytes < 0:
@@ -199,6 +218,14 @@ class LaunchOp(WorkspaceOp):
                 raise VerifyException(
                     f"{op_label(self)}: {value_label(value)} has type {value.type}, but parameter "
                     f"{parameter.index} of {op_label(kernel)} is {parameter.type}"
+                )
+        for index in kernel.constant_inputs:
+            argument = self.arguments[index]
+            if not is_constant(argument):
+                raise VerifyException(
+                    f"{op_label(self)}: {value_label(argument)} may change, but {op_label(kernel)} "
+                    f"loads its input {index} as one that is constant; mark the function's "
+                    f"argument with {CONSTANT}"
                 )
 
     def resolve(self) -> KernelOp:

@@ -22,7 +22,7 @@ from xdsl.interpreter import (
     impl,
     register_impls,
 )
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import sched
 from mugraph.dialects.elementwise import Epilogue
@@ -327,6 +327,15 @@ class AddressFunctions(InterpreterFunctions):
         """Lands the running threads' groups."""
         self.frame.copies().wait(op.pending_groups)
         return ()
+
+    def run_nothing(
+        self, interpreter: Interpreter, op: Operation, args: PythonValues
+    ) -> PythonValues:
+        """Nothing: here kernels run one after the other."""
+        return ()
+
+    run_grid_wait = impl(sched.GridWaitOp)(run_nothing)
+    run_grid_launch = impl(sched.GridLaunchOp)(run_nothing)
 
     # Computation.
 

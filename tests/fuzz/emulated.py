@@ -23,11 +23,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from fuzz.properties import Compiled, PropertyError, function_of, require_close
 from mugraph.codegen.cuda import workspace_bytes
 from mugraph.dialects.alignment import argument_alignment, result_alignment
+from mugraph.dialects.constant import is_constant_argument
 from mugraph.dialects.tensor_types import (
     element_type_of,
     layout_of,
@@ -67,6 +69,7 @@ static void* poisoned(std::size_t bytes, std::size_t alignment = 16) {
 struct Placed {
   std::size_t bytes;
   std::size_t alignment;
+  bool is_constant;
 };
 
 static int run(Execute execute, std::vector<Placed> inputs, std::vector<Placed> outputs,
@@ -77,6 +80,7 @@ static int run(Execute execute, std::vector<Placed> inputs, std::vector<Placed> 
     std::ifstream file(folder + "/input" + std::to_string(i), std::ios::binary);
     file.read(static_cast<char*>(memory), static_cast<std::streamsize>(inputs[i].bytes));
     if (!file) return 4;
+    if (inputs[i].is_constant) emulator::mark_constant(memory);
     sources.push_back(memory);
   }
   for (unsigned order = 0; order < 2; ++order) {
@@ -153,6 +157,11 @@ def emulating_compiler() -> list[str]:
     return command
 
 
+def never(_function: FuncOp, _index: int) -> bool:
+    """No result is constant."""
+    return False
+
+
 def program_of(compiled: Sequence[Compiled]) -> str:
     """One C++ program that runs any of several µGraphs: its arguments are a number and a folder."""
     parts = ['#include "runtime.h"', '#include "channels.h"', "using namespace cute;", DRIVER]
@@ -169,12 +178,13 @@ def program_of(compiled: Sequence[Compiled]) -> str:
         function = function_of(one.module)
         inputs, outputs = (
             ", ".join(
-                f"{{{Tensor.of(type_).bytes}u, {alignment(function, index)}u}}"
+                f"{{{Tensor.of(type_).bytes}u, {alignment(function, index)}u, "
+                f"{str(constant(function, index)).lower()}}}"
                 for index, type_ in enumerate(types)
             )
-            for types, alignment in (
-                (function.function_type.inputs.data, argument_alignment),
-                (function.function_type.outputs.data, result_alignment),
+            for types, alignment, constant in (
+                (function.function_type.inputs.data, argument_alignment, is_constant_argument),
+                (function.function_type.outputs.data, result_alignment, never),
             )
         )
         calls.append(

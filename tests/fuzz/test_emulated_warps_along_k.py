@@ -89,7 +89,6 @@ GRAPHS = {
     "f16, rows and columns that fill no tile": accumulated("f16", 96, rows=5, columns=20),
     "bf16": accumulated("bf16", 64, tiles=16, rows=24),
     "f32": accumulated("f32", 64),
-    "f8E4M3FN": accumulated("f8E4M3FN", 128, tiles=3, columns=16),
     "i8": accumulated("i8", 256),
     "two products that share a loop": TWO_PRODUCTS,
     "deep and not accumulated": DEEP_AND_NOT_ACCUMULATED,

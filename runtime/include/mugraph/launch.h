@@ -11,11 +11,31 @@ namespace mugraph {
 // What a kernel may use without asking: more dynamic shared memory has to be allowed for each kernel.
 inline constexpr std::size_t kDefaultSharedMemory = 48 * 1024;
 
+// Where kernels are launched; `overlaps` those that may start while the kernel before them still runs, because they
+// wait for it themselves (arch/grid_dependency.h).
+struct Queue {
+  cudaStream_t stream;
+  bool overlaps = false;
+  Queue(cudaStream_t stream_) : stream(stream_) {}
+  Queue(cudaStream_t stream_, bool overlaps_) : stream(stream_), overlaps(overlaps_) {}
+};
+
+inline Queue overlapping(cudaStream_t stream) { return Queue(stream, true); }
+
+template <class... Parameters>
+cudaError_t launch_with_attributes(cudaLaunchConfig_t const& config, void (*kernel)(Parameters...), void** arguments) {
+#if defined(MUGRAPH_LAUNCH_WITH_ATTRIBUTES)
+  return MUGRAPH_LAUNCH_WITH_ATTRIBUTES(config, kernel, arguments);
+#else
+  return cudaLaunchKernelExC(&config, reinterpret_cast<void const*>(kernel), arguments);
+#endif
+}
+
 // Launches `kernel` with `args`, converted to its parameters, and throws std::runtime_error where the launch fails.
 // Errors of the kernel's execution appear, as always in CUDA, at a later call. `smem_bytes` is dynamic shared memory.
 template <class... Parameters, class... Arguments>
 void launch(char const* name, void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t smem_bytes,
-            cudaStream_t stream, Arguments... args) {
+            Queue queue, Arguments... args) {
   static_assert(sizeof...(Parameters) == sizeof...(Arguments), "one argument for each parameter of the kernel");
   if (smem_bytes > kDefaultSharedMemory) {
     const cudaError_t status =
@@ -29,7 +49,18 @@ void launch(char const* name, void (*kernel)(Parameters...), dim3 grid, dim3 blo
   }
   const auto start = [&](Parameters... parameters) {
     void* pointers[] = {const_cast<void*>(static_cast<void const*>(&parameters))..., nullptr};
-    return cudaLaunchKernel(kernel, grid, block, pointers, smem_bytes, stream);
+    if (!queue.overlaps) return cudaLaunchKernel(kernel, grid, block, pointers, smem_bytes, queue.stream);
+    cudaLaunchAttribute attribute{};
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = grid;
+    config.blockDim = block;
+    config.dynamicSmemBytes = smem_bytes;
+    config.stream = queue.stream;
+    config.attrs = &attribute;
+    config.numAttrs = 1;
+    return launch_with_attributes(config, kernel, pointers);
   };
   const cudaError_t status = start(args...);
   if (status != cudaSuccess) {

@@ -18,6 +18,7 @@
 #endif
 
 #include "arch/async_copy.h"
+#include "arch/grid_dependency.h"
 #include "arch/tensor_core.h"
 #include "arch/thread.h"
 #include "atoms.h"

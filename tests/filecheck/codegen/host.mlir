@@ -8,14 +8,14 @@
 // CHECK-NEXT: half_t *scaled = (half_t*)((char*)buf + 0);
 // CHECK-NEXT: using Target = Layout<Shape<Int<9>, Int<6>>, Stride<Int<1>, Int<16>>>;
 // CHECK-NEXT: using Source0 = Layout<Shape<Int<9>, Int<6>>, Stride<Int<1>, Int<9>>>;
-// CHECK-NEXT: kn::Elementwise<ops::MulScalar<0x3f000000u>, Target, Source0>::run(stream, scaled, x);
+// CHECK-NEXT: kn::Elementwise<ops::MulScalar<0x3f000000u>, Target, Source0>::run(mugraph::overlapping(stream), scaled, x);
 // A source of extent 1 has stride 0: row, then column.
 // CHECK:      // OP type: kn.add
 // CHECK-NEXT: half_t *scaled = (half_t*)((char*)buf + 0);
 // CHECK-NEXT: float *row = (float*)input_tensors.at(1);
 // CHECK-NEXT: half_t *sum = (half_t*)((char*)buf + 256);
 // CHECK:      using Source1 = Layout<Shape<Int<9>, Int<6>>, Stride<Int<1>, Int<0>>>;
-// CHECK-NEXT: kn::Elementwise<ops::Add, Target, Source0, Source1>::run(stream, sum, scaled, row);
+// CHECK-NEXT: kn::Elementwise<ops::Add, Target, Source0, Source1>::run(mugraph::overlapping(stream), sum, scaled, row);
 // CHECK:      // OP type: kn.div
 // CHECK:      float *column = (float*)input_tensors.at(2);
 // CHECK:      float *quotient = (float*)output_tensors.at(1);

@@ -14,7 +14,7 @@
 // CHECK: half_t *stream_v = (half_t*)input_tensors.at(0);
 // CHECK-NEXT: half_t *a_b = (half_t*)input_tensors.at(1);
 // CHECK-NEXT: half_t *a_b_custom0_1 = (half_t*)output_tensors.at(0);
-// CHECK-NEXT: mugraph::launch("a_b_custom0", a_b_custom0, dim3(1, 1, 1), dim3(32, 1, 1), {{[0-9]+}}, stream, stream_v, a_b, a_b_custom0_1);
+// CHECK-NEXT: mugraph::launch("a_b_custom0", a_b_custom0, dim3(1, 1, 1), dim3(32, 1, 1), {{[0-9]+}}, mugraph::overlapping(stream), stream_v, a_b, a_b_custom0_1);
 func.func @"a b;}"(%stream: tensor<16x16xf16>, %a__b: tensor<16x16xf16>) -> tensor<16x16xf16> {
   %a_b_custom0 = kn.customized %stream, %a__b grid [1, 1, 1] block [32, 1, 1] forloop 1 {
   ^bb0(%float: tensor<16x16xf16>, %it: tensor<16x16xf16>):

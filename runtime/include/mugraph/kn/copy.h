@@ -4,6 +4,7 @@
 // bytes, where both layouts keep it contiguous and the pointers are aligned for it, otherwise single elements.
 #pragma once
 
+#include "../arch/grid_dependency.h"
 #include "../launch.h"
 #include "group_sum.h"
 
@@ -14,6 +15,8 @@ inline constexpr int kCopyThreads = 256;
 
 template <int kVector, class DstLayout, class SrcLayout, class T>
 __global__ void __launch_bounds__(kCopyThreads) copy_kernel(T* dst, T const* src) {
+  tb::grid_launch();
+  tb::grid_wait();
   const long long vector = static_cast<long long>(blockIdx.x) * kCopyThreads + threadIdx.x;
   if (vector >= size_of<DstLayout> / kVector) return;
   T* const target = dst + VectorOffsets<1, kVector, DstLayout>(static_cast<int>(vector))(0);
@@ -31,14 +34,14 @@ template <class DstLayout, class SrcLayout>
 struct Copy {
   static_assert(size_of<DstLayout> == size_of<SrcLayout>, "source and destination must have equally many elements");
 
-  // dst(i) = src(i), on `stream`. Throws std::runtime_error where the launch fails.
+  // dst(i) = src(i), on `queue`. Throws std::runtime_error where the launch fails.
   template <class T>
-  static void run(cudaStream_t stream, T* dst, T const* src) {
+  static void run(Queue queue, T* dst, T const* src) {
     constexpr int kVector = vector_length<static_cast<int>(sizeof(T))>();
     if (kVector > 1 && is_aligned_for<DstLayout, kVector>(dst) && is_aligned_for<SrcLayout, kVector>(src)) {
-      launch_vectors<kVector>(stream, dst, src);
+      launch_vectors<kVector>(queue, dst, src);
     } else {
-      launch_vectors<1>(stream, dst, src);
+      launch_vectors<1>(queue, dst, src);
     }
   }
 
@@ -56,10 +59,10 @@ struct Copy {
 
  private:
   template <int kVector, class T>
-  static void launch_vectors(cudaStream_t stream, T* dst, T const* src) {
+  static void launch_vectors(Queue queue, T* dst, T const* src) {
     const int blocks = ceil_div(size_of<DstLayout> / kVector, kCopyThreads);
     launch("kn::Copy", copy_kernel<kVector, DstLayout, SrcLayout, T>, dim3(static_cast<unsigned>(blocks)),
-           dim3(kCopyThreads), 0, stream, dst, src);
+           dim3(kCopyThreads), 0, queue, dst, src);
   }
 };
 

@@ -6,6 +6,7 @@
 // them, otherwise single elements.
 #pragma once
 
+#include "../arch/grid_dependency.h"
 #include "../launch.h"
 #include "../vector_access.h"
 
@@ -38,6 +39,8 @@ __device__ __forceinline__ void elementwise_vector(LayoutList<SrcLayouts...>, in
 
 template <int kVector, class Op, class DstLayout, class SrcLayoutList, class D, class... S>
 __global__ void __launch_bounds__(kElementwiseThreads) elementwise_kernel(D* dst, S const*... srcs) {
+  tb::grid_launch();
+  tb::grid_wait();
   const int vector = static_cast<int>(blockIdx.x) * kElementwiseThreads + static_cast<int>(threadIdx.x);
   if (vector < size_of<DstLayout> / kVector) {
     elementwise_vector<kVector, Op, DstLayout>(SrcLayoutList{}, vector, dst, srcs...);
@@ -49,14 +52,14 @@ struct Elementwise {
   static_assert(((size_of<SrcLayouts> == size_of<DstLayout>) && ...),
                 "every source must have the destination's number of elements; a broadcast source has stride 0");
 
-  // dst = Op(srcs...), on `stream`. Throws std::runtime_error where the launch fails.
+  // dst = Op(srcs...), on `queue`. Throws std::runtime_error where the launch fails.
   template <class D, class... S>
-  static void run(cudaStream_t stream, D* dst, S const*... srcs) {
+  static void run(Queue queue, D* dst, S const*... srcs) {
     constexpr int kVector = vector_length<narrowest<D, S...>()>();
     if (kVector > 1 && is_aligned<DstLayout, kVector>(dst) && (is_aligned<SrcLayouts, kVector>(srcs) && ...)) {
-      launch_vectors<kVector>(stream, dst, srcs...);
+      launch_vectors<kVector>(queue, dst, srcs...);
     } else {
-      launch_vectors<1>(stream, dst, srcs...);
+      launch_vectors<1>(queue, dst, srcs...);
     }
   }
 
@@ -88,10 +91,10 @@ struct Elementwise {
   }
 
   template <int kVector, class D, class... S>
-  static void launch_vectors(cudaStream_t stream, D* dst, S const*... srcs) {
+  static void launch_vectors(Queue queue, D* dst, S const*... srcs) {
     const int blocks = ceil_div(size_of<DstLayout> / kVector, kElementwiseThreads);
     launch("kn::Elementwise", elementwise_kernel<kVector, Op, DstLayout, LayoutList<SrcLayouts...>, D, S...>,
-           dim3(static_cast<unsigned>(blocks)), dim3(kElementwiseThreads), 0, stream, dst, srcs...);
+           dim3(static_cast<unsigned>(blocks)), dim3(kElementwiseThreads), 0, queue, dst, srcs...);
   }
 };
 

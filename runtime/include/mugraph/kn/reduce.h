@@ -10,6 +10,7 @@
 // the elements of each and add up through shared memory.
 #pragma once
 
+#include "../arch/grid_dependency.h"
 #include "../launch.h"
 #include "group_sum.h"
 
@@ -19,6 +20,8 @@ namespace kn {
 template <int kVector, int kLanes, bool kWide, class Index, long long kCount, class DstLayout, class SrcLayout, class D,
           class S>
 __global__ void __launch_bounds__(kSumThreads) sum_along_kernel(D* dst, S const* src) {
+  tb::grid_launch();
+  tb::grid_wait();
   using Run = cute::Layout<cute::Shape<cute::Int<kVector>>, cute::Stride<cute::Int<1>>>;
   constexpr long long kGroups = kSumThreads / kLanes;
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
@@ -45,6 +48,8 @@ __global__ void __launch_bounds__(kSumThreads) sum_along_kernel(D* dst, S const*
 template <int kVector, int kLanes, bool kWide, class Index, long long kCount, long long kStep, class DstLayout,
           class SrcLayout, class D, class S>
 __global__ void __launch_bounds__(kSumThreads) sum_across_kernel(D* dst, S const* src) {
+  tb::grid_launch();
+  tb::grid_wait();
   constexpr int kAcross = kSumThreads / kLanes;
   const int column = static_cast<int>(threadIdx.x) % kAcross;
   const int lane = static_cast<int>(threadIdx.x) / kAcross;
@@ -91,24 +96,24 @@ struct ReduceSum {
   // Whether the elements of a sum are neighbours in memory.
   static constexpr bool kIsAlong = kStep == 1 && kCount > 1;
 
-  // dst(i) = sum over k < kCount of src(i) + k * kStep, on `stream`. Throws std::runtime_error where the launch fails.
+  // dst(i) = sum over k < kCount of src(i) + k * kStep, on `queue`. Throws std::runtime_error where the launch fails.
   template <class D, class S>
-  static void run(cudaStream_t stream, D* dst, S const* src) {
+  static void run(Queue queue, D* dst, S const* src) {
     constexpr int kVector = vector_length<static_cast<int>(sizeof(S))>();
     if constexpr (kIsAlong) {
       constexpr bool kHasVectors = kVector > 1;
       constexpr std::size_t kBytes = kVector * sizeof(S);
       if (kHasVectors && reinterpret_cast<std::uintptr_t>(src) % kBytes == 0) {
-        launch_along<kVector, true>(stream, dst, src);
+        launch_along<kVector, true>(queue, dst, src);
       } else {
-        launch_along<kVector, false>(stream, dst, src);
+        launch_along<kVector, false>(queue, dst, src);
       }
     } else {
       const bool is_aligned = is_aligned_for<SrcLayout, kVector>(src) && is_aligned_for<DstLayout, kVector>(dst);
       if (kVector > 1 && is_aligned) {
-        launch_across<kVector, true>(stream, dst, src);
+        launch_across<kVector, true>(queue, dst, src);
       } else {
-        launch_across<kVector, false>(stream, dst, src);
+        launch_across<kVector, false>(queue, dst, src);
       }
     }
   }
@@ -130,17 +135,17 @@ struct ReduceSum {
 
  private:
   template <int kVector, bool kWide, class D, class S>
-  static void launch_along(cudaStream_t stream, D* dst, S const* src) {
+  static void launch_along(Queue queue, D* dst, S const* src) {
     constexpr long long kVectors = kCount / kVector;
     constexpr int kWarp = power_of_two_from(kVectors, 32);
     constexpr int kLanes = kOutputs * kWarp >= kBusyThreads ? kWarp : power_of_two_from(kVectors, kSumThreads);
     constexpr long long kBlocks = ceil_div(kOutputs, static_cast<long long>(kSumThreads / kLanes));
     launch("kn::ReduceSum", sum_along_kernel<kVector, kLanes, kWide, Index, kCount, DstLayout, SrcLayout, D, S>,
-           dim3(static_cast<unsigned>(kBlocks)), dim3(kSumThreads), 0, stream, dst, src);
+           dim3(static_cast<unsigned>(kBlocks)), dim3(kSumThreads), 0, queue, dst, src);
   }
 
   template <int kVector, bool kWide, class D, class S>
-  static void launch_across(cudaStream_t stream, D* dst, S const* src) {
+  static void launch_across(Queue queue, D* dst, S const* src) {
     constexpr long long kVectors = kOutputs / kVector;
     // At least 8 threads stay side by side: with their vectors they read whole sectors.
     constexpr int kMost = power_of_two_from(ceil_div(kCount, 4LL), 32);
@@ -148,7 +153,7 @@ struct ReduceSum {
     constexpr long long kBlocks = ceil_div(kVectors, static_cast<long long>(kSumThreads / kLanes));
     launch("kn::ReduceSum",
            sum_across_kernel<kVector, kLanes, kWide, Index, kCount, kStep, DstLayout, SrcLayout, D, S>,
-           dim3(static_cast<unsigned>(kBlocks)), dim3(kSumThreads), 0, stream, dst, src);
+           dim3(static_cast<unsigned>(kBlocks)), dim3(kSumThreads), 0, queue, dst, src);
   }
 };
 

@@ -6,6 +6,7 @@
 // the alignment of the pointers. A row that fits the registers of its lanes is read once, a longer one twice.
 #pragma once
 
+#include "../arch/grid_dependency.h"
 #include "../launch.h"
 #include "group_sum.h"
 
@@ -36,6 +37,8 @@ struct RowsOf {
 template <uint32_t kEpsilon, int kThreads, int kLanes, int kVector, bool kCached, bool kWide, class DstLayout,
           class SrcLayout, class WeightLayout, class D, class S, class W>
 __global__ void __launch_bounds__(kThreads) rms_norm_kernel(D* dst, S const* src, W const* weight) {
+  tb::grid_launch();
+  tb::grid_wait();
   using Source = RowsOf<SrcLayout>;
   using Target = RowsOf<DstLayout>;
   using Weight = RowsOf<WeightLayout>;
@@ -95,17 +98,17 @@ struct RmsNorm {
   // Values of a row that a lane keeps in registers at most.
   static constexpr int kMostHeld = 32;
 
-  // dst = src / sqrt(mean of src^2 + epsilon), times `weight` unless that is null, on `stream`.
+  // dst = src / sqrt(mean of src^2 + epsilon), times `weight` unless that is null, on `queue`.
   // Throws std::runtime_error where the launch fails.
   template <class D, class S, class W = S>
-  static void run(cudaStream_t stream, D* dst, S const* src, W const* weight = nullptr) {
+  static void run(Queue queue, D* dst, S const* src, W const* weight = nullptr) {
     constexpr int kVector = vector_length<static_cast<int>(sizeof(S))>();
     const bool is_aligned = Source::template is_aligned<kVector>(src) && Target::template is_aligned<kVector>(dst) &&
                             (weight == nullptr || Weight::template is_aligned<kVector>(weight));
     if (kVector > 1 && is_aligned) {
-      launch_rows<kVector, true>(stream, dst, src, weight);
+      launch_rows<kVector, true>(queue, dst, src, weight);
     } else {
-      launch_rows<kVector, false>(stream, dst, src, weight);
+      launch_rows<kVector, false>(queue, dst, src, weight);
     }
   }
 
@@ -137,7 +140,7 @@ struct RmsNorm {
   }
 
   template <int kVector, bool kWide, class D, class S, class W>
-  static void launch_rows(cudaStream_t stream, D* dst, S const* src, W const* weight) {
+  static void launch_rows(Queue queue, D* dst, S const* src, W const* weight) {
     constexpr int kLanes = lanes<kVector>();
     constexpr int kThreads = kLanes > kSumThreads ? kLanes : kSumThreads;
     constexpr bool kCached = ceil_div(kSize / kVector, kLanes) * kVector <= kMostHeld;
@@ -145,7 +148,7 @@ struct RmsNorm {
     launch("kn::RmsNorm",
            rms_norm_kernel<kEpsilon, kThreads, kLanes, kVector, kCached, kWide, DstLayout, SrcLayout, WeightLayout, D, S,
                            W>,
-           dim3(static_cast<unsigned>(kBlocks)), dim3(kThreads), 0, stream, dst, src, weight);
+           dim3(static_cast<unsigned>(kBlocks)), dim3(kThreads), 0, queue, dst, src, weight);
   }
 };
 

@@ -1054,3 +1054,31 @@ sched.kernel @k inputs 0 grid [1, 1, 1] block [128, 1, 1] {
     sched.sum_parts %s to %d by <128, vector 4, order [1, 0]> : !sched.shared<4x16x64xf32, (4,16,64):(1024,64,1)> to !sched.shared<64x16xf16, (64,16):(16,1)>
   }
 }
+
+// -----
+
+// CHECK: 'sched.launch' %o: %x may change, but 'sched.kernel' @k loads its input 0 as one that is constant; mark the function's argument with mugraph.constant
+sched.kernel @k inputs 1 constant [0] grid [1, 1, 1] block [128, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  sched.prologue {
+    sched.grid_wait
+  }
+}
+func.func @f(%x: tensor<16x64xf16>) -> tensor<16x64xf16> {
+  %o = sched.launch @k %x : (tensor<16x64xf16>) -> tensor<16x64xf16>
+  func.return %o : tensor<16x64xf16>
+}
+
+// -----
+
+// CHECK: argument 0 (%x) of 'func.func' @f: mugraph.constant has no value, not true; leave the attribute out where the contents change
+sched.kernel @k inputs 1 constant [0] grid [1, 1, 1] block [128, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  sched.prologue {
+    sched.grid_wait
+  }
+}
+func.func @f(%x: tensor<16x64xf16> {mugraph.constant = true}) -> tensor<16x64xf16> {
+  %o = sched.launch @k %x : (tensor<16x64xf16>) -> tensor<16x64xf16>
+  func.return %o : tensor<16x64xf16>
+}

@@ -3,7 +3,8 @@
 // Compile a .cu file as C++17 with `g++ -x c++ -include emulator.h -I <this folder> ...` and CUDA's and CUTLASS's
 // headers on the include path; kernels are started with cudaLaunchKernel (mugraph::launch does so). Every GPU thread
 // is a fiber; fibers change at barriers and at warp-wide instructions only, so data races are not found, but their
-// order is reversed at every other launch. What is emulated faithfully: who holds what in ldmatrix and mma, cp.async
+// order is reversed at every other launch. In a kernel that overlaps with the one before it, device memory that is not
+// marked as constant faults until the block's first grid_wait(), which every block must reach. What is emulated faithfully: who holds what in ldmatrix and mma, cp.async
 // copies that land no sooner than they are waited for, mbarriers and bulk copies (bulk_copy.h), shared memory that
 // starts as NaN, and faults for accesses past
 // the end of a cudaMalloc and for ldmatrix lines outside shared memory or not aligned. Device code declares its
@@ -32,6 +33,8 @@
 #define __launch_bounds__(...)
 // Static shared memory: blocks run one after the other, and all threads of one are fibers of this thread.
 #define MUGRAPH_STATIC_SHARED static
+#define MUGRAPH_GRID_WAIT emulator::grid_wait
+#define MUGRAPH_LAUNCH_WITH_ATTRIBUTES emulator::launch_overlapping
 
 inline uint3 threadIdx;
 inline uint3 blockIdx;
@@ -89,6 +92,37 @@ struct Block {
   std::size_t shared_bytes = 0;
   std::function<void()> body;
 };
+
+// Device memory: what cudaMalloc gave, and whether nothing that runs beside a kernel writes to it.
+struct Allocation {
+  char* start;
+  std::size_t bytes;
+  bool is_constant = false;
+};
+
+inline std::vector<Allocation> allocations;
+inline bool waits_for_grids = false;  // the kernel that runs was launched to overlap
+inline bool has_waited = true;
+
+inline void protect(int protection) {
+  for (Allocation const& allocation : allocations) {
+    if (!allocation.is_constant) mprotect(allocation.start, allocation.bytes, protection);
+  }
+}
+
+// The allocation that a pointer points into holds nothing that other kernels write.
+inline void mark_constant(void const* pointer) {
+  for (Allocation& allocation : allocations) {
+    char const* const at = static_cast<char const*>(pointer);
+    if (at >= allocation.start && at < allocation.start + allocation.bytes) allocation.is_constant = true;
+  }
+}
+
+inline void grid_wait() {
+  if (has_waited) return;
+  has_waited = true;
+  protect(PROT_READ | PROT_WRITE);
+}
 
 inline Block* block = nullptr;
 inline unsigned launches = 0;
@@ -218,6 +252,9 @@ inline void run_block(dim3 size) {
   if (!block->bulk_transfers.empty()) fail("the block ends while a bulk copy is on its way");
 }
 
+template <class... Parameters>
+cudaError_t launch_overlapping(cudaLaunchConfig_t const& config, void (*kernel)(Parameters...), void** arguments);
+
 template <class... Parameters, std::size_t... I>
 std::tuple<Parameters...> read_parameters(void** arguments, std::index_sequence<I...>) {
   return {*static_cast<Parameters*>(arguments[I])...};
@@ -243,12 +280,25 @@ cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 grid, dim3 size
         state.shared_bytes = shared_bytes;
         state.body = [&] { std::apply(kernel, parameters); };
         emulator::block = &state;
+        emulator::has_waited = !emulator::waits_for_grids;
+        if (emulator::waits_for_grids) emulator::protect(PROT_NONE);
         emulator::run_block(size);
+        if (!emulator::has_waited) emulator::fail("a block of an overlapping kernel ends without a grid_wait");
       }
     }
   }
   ++emulator::launches;
   return cudaSuccess;
+}
+
+template <class... Parameters>
+cudaError_t emulator::launch_overlapping(cudaLaunchConfig_t const& config, void (*kernel)(Parameters...),
+                                         void** arguments) {
+  emulator::waits_for_grids = true;
+  const cudaError_t status =
+      cudaLaunchKernel(kernel, config.gridDim, config.blockDim, arguments, config.dynamicSmemBytes, config.stream);
+  emulator::waits_for_grids = false;
+  return status;
 }
 
 template <class... Parameters>
@@ -266,6 +316,7 @@ inline cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
   if (memory == MAP_FAILED) return cudaErrorMemoryAllocation;
   mprotect(static_cast<char*>(memory) + pages, kPage, PROT_NONE);
   *pointer = static_cast<char*>(memory) + pages - rounded;
+  emulator::allocations.push_back({static_cast<char*>(memory), pages});
   return cudaSuccess;
 }
 inline cudaError_t cudaFree(void*) { return cudaSuccess; }  // tests are short: memory goes with the process

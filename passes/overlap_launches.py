@@ -1,0 +1,185 @@
+"""``--overlap-launches``: kernels begin while the kernel before them in the stream still runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from mugraph.dialects import sched
+from mugraph.dialects.constant import is_constant
+from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.kn.overlap import CanOverlap
+from mugraph.dialects.sched import (
+    AccessKind,
+    GlobalType,
+    HasThreadAccesses,
+    KernelOp,
+    LaunchOp,
+)
+from mugraph.passes.targets import DEFAULT_TARGET, target_named
+
+__all__ = ["OverlapLaunchesPass", "overlap_launches"]
+
+_PASSABLE = (sched.CopyOp, sched.BulkCopyOp, sched.CommitOp, sched.PublishOp, sched.FillOp)
+"""What a load may be moved across: nothing of it waits, for other threads or for copies."""
+
+
+def constant_inputs(module: ModuleOp, kernel: KernelOp) -> list[int]:
+    """Analysis: the inputs of a kernel that are constant wherever it is launched."""
+    launches = [op for op in module.walk() if isinstance(op, LaunchOp) and op.resolve() is kernel]
+    return [
+        index
+        for index in range(kernel.input_count)
+        if launches and all(is_constant(launch.arguments[index]) for launch in launches)
+    ]
+
+
+def argument_behind(value: SSAValue) -> BlockArgument | None:
+    """The argument of the kernel that a tensor in device memory is, or is a tile of."""
+    owner = value.owner
+    source = owner.source if isinstance(owner, sched.TileOp) else value
+    return source if isinstance(source, BlockArgument) else None
+
+
+def must_wait(op: Operation, constant: Sequence[int]) -> bool:
+    """Whether an operator touches device memory that the kernels before may still use.
+
+    All accesses but loads of constant inputs do.
+    """
+    inner = [step for region in op.regions for block in region.blocks for step in block.ops]
+    if inner:
+        return any(must_wait(step, constant) for step in inner)
+    if isinstance(op, sched.TileOp):
+        return False
+    touched = [value for value in op.operands if isinstance(value.type, GlobalType)]
+    if not touched:
+        return False
+    if not isinstance(op, HasThreadAccesses):
+        return True
+    for access in op.thread_accesses():
+        argument = argument_behind(access.value)
+        if access.in_device_memory and (
+            access.kind is AccessKind.WRITE or argument is None or argument.index not in constant
+        ):
+            return True
+    return False
+
+
+def _buffers(op: Operation) -> set[SSAValue]:
+    """What an operator touches in shared memory or registers."""
+    if isinstance(op, HasBufferEffects):
+        return {*op.buffers_read(), *op.buffers_written()}
+    return set(op.operands)
+
+
+def loads_to_hoist(ops: Sequence[Operation], constant: Sequence[int]) -> list[Operation]:
+    """Choice: the loads of constant tensors behind the first operator that waits.
+
+    Of a phase without loops, in order, as far as no operator in between waits for other threads
+    or copies, and none but another load touches the same buffer.
+    """
+    first = next(index for index, op in enumerate(ops) if must_wait(op, constant))
+    hoisted: list[Operation] = []
+    passed: set[SSAValue] = set()
+    for op in ops[first:]:
+        if not isinstance(op, _PASSABLE):
+            break
+        loads = isinstance(op, (sched.CopyOp, sched.BulkCopyOp)) and not must_wait(op, constant)
+        fills = loads and not isinstance(op.operands[1].type, GlobalType)
+        if fills and op.operands[1] not in passed:
+            hoisted.append(op)
+            continue
+        passed |= _buffers(op) - _channels(op)
+    return hoisted
+
+
+def _channels(op: Operation) -> set[SSAValue]:
+    return {value for value in op.operands if isinstance(value.type, sched.ChannelType)}
+
+
+def add_wait(body: Block, constant: Sequence[int]) -> bool:
+    """Rewrite: a wait before the first operator of a strand that needs one, loads hoisted over it.
+
+    ``body`` is that of a kernel or of a role; roles inside wait for themselves.  Returns whether a
+    wait was added.
+    """
+    for phase in body.ops:
+        if isinstance(phase, sched.RoleOp) or not must_wait(phase, constant):
+            continue
+        wait = sched.GridWaitOp()
+        if not isinstance(phase, sched.PrologueOp | sched.EpilogueOp):
+            # In a loop it would wait again and again.
+            body.insert_op_before(wait, phase)
+            return True
+        ops = list(phase.body.block.ops)
+        first = next(op for op in ops if must_wait(op, constant))
+        for op in loads_to_hoist(ops, constant):
+            op.detach()
+            phase.body.block.insert_op_before(op, first)
+        phase.body.block.insert_op_before(wait, first)
+        return True
+    return False
+
+
+def strands(kernel: KernelOp) -> Iterator[Block]:
+    """The bodies whose operators run in order: the kernel's own, and those of its roles."""
+    yield kernel.body.block
+    for op in kernel.body.block.ops:
+        if isinstance(op, sched.RoleOp):
+            yield op.body.block
+
+
+def overlap_kernel(kernel: KernelOp, constant: Sequence[int]) -> None:
+    """Rewrite: makes one kernel wait for those before it, and let the one behind it start."""
+    added = [add_wait(body, constant) for body in strands(kernel)]
+    if not any(added):
+        return
+    begin = next(op for op in kernel.body.block.ops if isinstance(op, sched.PhaseOp | sched.RoleOp))
+    launch = sched.GridLaunchOp()
+    if isinstance(begin, sched.PrologueOp) and begin.body.block.first_op is not None:
+        begin.body.block.insert_op_before(launch, begin.body.block.first_op)
+    else:
+        kernel.body.block.insert_op_before(launch, begin)
+    if constant:
+        kernel.constant = DenseArrayBase.from_list(i64, list(constant))
+
+
+def overlap_launches(module: ModuleOp) -> None:
+    """Makes all kernels of a module overlap with those around them in their streams."""
+    for op in module.body.block.ops:
+        if isinstance(op, KernelOp):
+            waits = any(isinstance(inner, sched.GridWaitOp) for inner in op.walk())
+            if not waits:
+                overlap_kernel(op, constant_inputs(module, op))
+        elif isinstance(op, FuncOp):
+            for step in op.walk():
+                if isinstance(step, CanOverlap):
+                    step.set_overlaps()
+
+
+@dataclass(frozen=True)
+class OverlapLaunchesPass(ModulePass):
+    """Lets each kernel start while the kernel before it in the stream, whoever's, still runs.
+
+    Programmatic dependent launch: ``sched.grid_wait`` stands before the first access to device
+    memory but for loads of constant tensors (``mugraph.constant`` of a function's argument), and
+    those that the prologue does are moved in front of it: weights are on their way while the kernel
+    before ends.  ``sched.grid_launch`` stands first, because the next kernel waits for the end of
+    this one anyway.  Pre-defined kernels wait first of all.  Nothing changes for targets without
+    the instructions.  Pre-condition: ``--schedule-threadblock``.
+    """
+
+    name = "overlap-launches"
+
+    arch: str = DEFAULT_TARGET
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Rewrites the whole module."""
+        if target_named(self.arch).overlaps_launches:
+            overlap_launches(op)

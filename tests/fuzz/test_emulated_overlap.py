@@ -1,0 +1,82 @@
+"""Kernels that begin while the one before them runs: what they touch before they wait, on the CPU.
+
+Device memory that is not constant faults there until a block has waited.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fuzz.emulated import check_together, emulating_compiler
+from fuzz.properties import Compiled, PropertyError, compile_checked
+from mugraph.runtime.toolchain import ToolchainError
+
+CHAIN = """
+func.func @fuzzed(%signed: tensor<16x256xf16>, %signed_1: tensor<256x64xf16> {mugraph.constant}) \
+-> tensor<16x64xf16> {
+  %s = kn.relu %signed : tensor<16x256xf16> -> tensor<16x256xf16>
+  %y = kn.customized %s, %signed_1 grid [2, 1, 1] block [64, 1, 1] forloop 4 {
+  ^bb0(%dx: tensor<16x256xf16>, %dw: tensor<256x64xf16>):
+    %sx = tb.input %dx imap [-1, -1, -1] fordim 1 : tensor<16x256xf16> -> !tb.stensor<16x64xf16>
+    %sw = tb.input %dw imap [1, -1, -1] fordim 0 : tensor<256x64xf16> -> !tb.stensor<64x32xf16>
+    %m = tb.matmul %sx, %sw : (!tb.stensor<16x64xf16>, !tb.stensor<64x32xf16>) -> \
+!tb.stensor<16x32xf16>
+    %am = tb.forloop_accum none %m : !tb.stensor<16x32xf16> -> !tb.stensor<16x32xf16>
+    tb.output %am omap [1, -1, -1] : !tb.stensor<16x32xf16> -> tensor<16x64xf16>
+  } : (tensor<16x256xf16>, tensor<256x64xf16>) -> tensor<16x64xf16>
+  %r = kn.reduction %y dim 1 : tensor<16x64xf16> -> tensor<16x8xf16>
+  %z = kn.add %y, %y : (tensor<16x64xf16>, tensor<16x64xf16>) -> tensor<16x64xf16>
+  func.return %z : tensor<16x64xf16>
+}
+"""
+# The target is drawn from the text: this one has the instructions.
+SM_90A = next(
+    text
+    for text in (CHAIN + "\n" * blanks for blanks in range(64))
+    if "grid_wait" in compile_checked(text).cuda
+)
+
+
+@pytest.fixture(scope="module")
+def overlapping() -> Compiled:
+    if shutil.which("g++") is None:
+        pytest.skip("no g++ on this machine: no generated kernel was executed")
+    try:
+        emulating_compiler()
+    except ToolchainError as error:
+        pytest.skip(f"no generated kernel was executed: {error}")
+    return compile_checked(SM_90A)
+
+
+def test_only_constant_tensors_are_loaded_before_the_wait(
+    overlapping: Compiled, tmp_path: Path
+) -> None:
+    lines = [line.strip() for line in overlapping.cuda.splitlines()]
+    wait = lines.index("tb::grid_wait();  // sched.grid_wait")
+    before = [line for line in lines[:wait] if "CopyAsync" in line]
+    assert before and all("(signed_1" in line or "sw" in line for line in before)
+    assert overlapping.cuda.count("mugraph::overlapping(stream)") == 4
+    assert check_together([overlapping], tmp_path) == [None]
+
+
+@pytest.mark.parametrize(
+    ("line", "instead"),
+    [
+        ("tb::grid_wait();", ""),
+        (
+            "tb::grid_launch();",
+            "half_t const early = *dx; (void)*const_cast<half_t const volatile*>(&early);",
+        ),
+    ],
+    ids=["no wait at all", "an access before the wait"],
+)
+def test_a_kernel_that_does_not_wait_is_caught(
+    line: str, instead: str, overlapping: Compiled, tmp_path: Path
+) -> None:
+    hasty = replace(overlapping, cuda=overlapping.cuda.replace(line, instead))
+    (failure,) = check_together([hasty], tmp_path)
+    assert isinstance(failure, PropertyError)

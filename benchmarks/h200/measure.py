@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -134,6 +135,17 @@ class Measurement:
         call, note = tuned_read_call(library, self.record.total_bytes, self._sets)
         self.record.add(System(READ, RIGHT, note=note))
         self._graphs[READ] = prepared(call, self._sets)
+
+    def close(self) -> None:
+        """Gives the memory of graphs and tensors back to the GPU."""
+        import torch
+
+        self._graphs.clear()
+        self._ours.clear()
+        self._rotated.clear()
+        self._inputs = self._expected = None
+        gc.collect()
+        torch.cuda.empty_cache()
 
     def time(self, begin: Callable[[str], None]) -> None:
         """Times all that is right, interleaved; ``begin`` is called with the name of what runs."""

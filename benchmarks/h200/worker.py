@@ -81,6 +81,7 @@ def measure(job: Job, begin: Callable[[Step], None]) -> Record:
         begin(Step(peer.name, PEER_SECONDS))
         measurement.add_peer(peer, job.tolerance)
     measurement.time(lambda name: begin(Step(name, OURS_SECONDS)))
+    measurement.close()
     return measurement.record
 
 

@@ -44,30 +44,31 @@ class Workload:
         return MUGRAPHS / f"{self.name}.mlir"
 
 
-PLAIN = "transpile"
-SOFTMAX = "transpile{online-softmax=true}"
+_RINGS = "transpile{pipeline=channels}"
+_REGISTERS = "transpile{promote-registers=true}"
+_ATTENTION = "transpile{online-softmax=true pipeline=channels promote-registers=true}"
 
 PIPELINES: dict[str, str] = {
-    "rmsnorm_bs8": PLAIN,
-    "rmsnorm_bs1": PLAIN,
-    "gated_mlp": PLAIN,
-    "lora": PLAIN,
-    "gqa_bs8": SOFTMAX,
-    "gqa_bs1": SOFTMAX,
-    "qknorm_gqa_bs8": SOFTMAX,
-    "qknorm_gqa_bs1": SOFTMAX,
-    "mqa_bs8": SOFTMAX,
-    "mqa_bs1": SOFTMAX,
-    "mha_bs8": SOFTMAX,
-    "mha_bs1": SOFTMAX,
-    "ntrans_bs8": PLAIN,
-    "ntrans_bs1": PLAIN,
-    "gemm4096_f16": PLAIN,
-    "gemm4096_bf16": PLAIN,
-    "gemm8192_f16": PLAIN,
-    "gemm8192_bf16": PLAIN,
-    "gemm_silu_mul": PLAIN,
-    "prefill": SOFTMAX,
+    "rmsnorm_bs8": f"retile{{forloop=64 block=256}},{_RINGS}",
+    "rmsnorm_bs1": f"retile{{forloop=64 block=256}},{_RINGS}",
+    "gated_mlp": _RINGS,
+    "lora": "transpile",
+    "gqa_bs8": f"retile{{split=2}},{_ATTENTION}",
+    "gqa_bs1": f"retile{{split=16}},{_ATTENTION}",
+    "qknorm_gqa_bs8": f"retile{{split=2}},{_ATTENTION}",
+    "qknorm_gqa_bs1": f"retile{{split=16}},{_ATTENTION}",
+    "mqa_bs8": _ATTENTION,
+    "mqa_bs1": f"retile{{split=8}},{_ATTENTION}",
+    "mha_bs8": _ATTENTION,
+    "mha_bs1": f"retile{{split=4}},{_ATTENTION}",
+    "ntrans_bs8": f"retile{{block=512}},{_REGISTERS}",
+    "ntrans_bs1": f"retile{{block=512}},{_REGISTERS}",
+    "gemm4096_f16": _RINGS,
+    "gemm4096_bf16": _RINGS,
+    "gemm8192_f16": _RINGS,
+    "gemm8192_bf16": _RINGS,
+    "gemm_silu_mul": _RINGS,
+    "prefill": _ATTENTION,
 }
 """The passes of each workload: the only place where workloads differ in how they are made fast."""
 

@@ -100,11 +100,12 @@ class PromoteRegistersPass(ModulePass):
         target = target_named(self.arch)
         objective = objective_named(self.objective)
         for kernel in tuple(op.walk()):
-            if not isinstance(kernel, KernelOp) or _has_roles(kernel):
+            if not isinstance(kernel, KernelOp):
                 continue
             if promote_mma(kernel, target):
                 rearrange(kernel, target, objective)
-            promote_registers(kernel, target, objective)
+            if not _has_roles(kernel):
+                promote_registers(kernel, target, objective)
 
 
 def _has_roles(kernel: KernelOp) -> bool:

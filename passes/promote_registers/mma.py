@@ -12,6 +12,7 @@ from mugraph.passes.promote_registers.mma_analysis import (
     Chain,
     arrangement_of,
     find_chains,
+    phases_of_kernel,
 )
 from mugraph.passes.promote_registers.mma_peephole import simplify
 from mugraph.passes.promote_registers.mma_pieces import join_pieces
@@ -68,14 +69,21 @@ def promote_mma(kernel: sched.KernelOp, target: Target) -> bool:
     return False
 
 
+def computing_threads(kernel: sched.KernelOp) -> int:
+    """How many threads compute: those of the block, or of the role that does."""
+    phase = next(phases_of_kernel(kernel))
+    return sched.enclosing_threads(phase)
+
+
 def _promote_all(kernel: sched.KernelOp, limit: int) -> bool:
     """Rewrites every chain for which warps can be arranged; says whether there is one, and fits."""
     promoted = False
+    threads = computing_threads(kernel)
     while True:
         chosen = (
             (chain, arrangement)
             for chain in find_chains(kernel)
-            if (arrangement := choose_arrangement(chain, kernel.threads)) is not None
+            if (arrangement := choose_arrangement(chain, threads)) is not None
         )
         found = next(chosen, None)
         if found is None:

@@ -27,8 +27,8 @@ PHASES = (sched.PrologueOp, sched.ForloopOp, sched.EpilogueOp)
 
 
 def phases_of_kernel(kernel: sched.KernelOp) -> Iterator[Operation]:
-    """The phases of a kernel, in order."""
-    for op in kernel.body.walk():
+    """The phases of the threads that compute, in order."""
+    for op in sched.computing_block(kernel).ops:
         if isinstance(op, PHASES):
             yield op
 
@@ -190,7 +190,13 @@ def find_chains(kernel: sched.KernelOp) -> list[Chain]:
     uses = Uses.of(operators)
     joins = {op: values for op in operators if (values := joined(op)) is not None}
     values = [*dict.fromkeys((*uses.writers, *uses.readers))]
-    possible = {value for value in values if _could_be_fragment(value)}
+    here = set(operators)
+    possible = {
+        value
+        for value in values
+        # Other roles, and channels, need their buffers in memory.
+        if _could_be_fragment(value) and all(use.operation in here for use in value.uses)
+    }
 
     def runs(op: Operation) -> bool:
         return op in joins and all(value in possible for value in joins[op])

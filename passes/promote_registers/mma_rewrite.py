@@ -93,10 +93,11 @@ class ChainWriter:
             if self.is_local(value):
                 self.written.append(op)
             else:
-                assert isinstance(value.owner, Operation)
-                block = value.owner.parent_block()
-                assert block is not None
-                block.insert_op_after(op, value.owner)
+                block = sched.computing_block(self.kernel)
+                if isinstance(value.owner, Operation) and value.owner.parent_block() is block:
+                    block.insert_op_after(op, value.owner)
+                elif block.first_op is not None:
+                    block.insert_op_before(op, block.first_op)
         return known
 
     def takes_over(self, source: SSAValue, value: SSAValue, op: Operation) -> bool:

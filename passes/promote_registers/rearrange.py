@@ -25,11 +25,15 @@ _PHASES: dict[type[Operation], Phase] = {
 def rearrange(
     kernel: sched.KernelOp, target: Target, objective: Objective = Objective.BARRIERS_FIRST
 ) -> sched.KernelOp:
-    """Takes all barriers out of a kernel and puts in as few as its operators need now."""
-    for op in tuple(kernel.walk()):
-        if isinstance(op, sched.BarrierOp):
-            op.detach()
-            op.erase()
+    """Takes all barriers of the phases out of a kernel and puts in as few as operators need now.
+
+    Where tiles come through channels their steps are placed anew too.
+    """
+    for phase in sched.computing_block(kernel).ops:
+        for op in tuple(phase.walk()):
+            if isinstance(op, sched.BarrierOp | sched.ConsumeOp | sched.ReleaseOp):
+                op.detach()
+                op.erase()
     proposal = propose(Draft(kernel, tuple(tasks_of(kernel))), target)
     schedule = proposal.fitting_schedule(objective) or proposal.smallest_schedule()
     return proposal.arranged(schedule)
@@ -37,7 +41,7 @@ def rearrange(
 
 def tasks_of(kernel: sched.KernelOp) -> Iterator[TaskOperations]:
     """The operators of a kernel, those that stay together in one task; as they were drafted."""
-    for op in kernel.body.block.ops:
+    for op in sched.computing_block(kernel).ops:
         phase = _PHASES.get(type(op))
         if phase is None:
             continue

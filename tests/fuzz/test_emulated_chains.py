@@ -42,6 +42,7 @@ class Attention:
     layout_of_keys: str = ""
     element: str = "f16"
     online: bool = False
+    pipeline: str = "async-copies"
     scale: float = 0.125
     inputs: float = 0.5
     denominator: bool = False
@@ -99,6 +100,7 @@ ATTENTIONS = {
     "online-large-scores": Attention(online=True, inputs=8.0, scale=1.0),
     "keys-by-rows": column_major(Attention()),
     "three-tiles-a-warp-online": Attention(queries=96, online=True),
+    "loads-by-a-warp-of-their-own": Attention(online=True, pipeline="channels", loop=5),
     "bf16": Attention(element="bf16", keys=64, loop=1),
     "rows-past-the-end": Attention(queries=56, online=True),
     "numerator-and-denominator": Attention(denominator=True, scale=0.5, loop=2),

@@ -10,8 +10,9 @@ from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.te import AccessKind, SectionOp
+from mugraph.dialects.te import AccessKind, ParOp, SectionOp
 from mugraph.dialects.tensor_types import value_label
 from mugraph.passes.analysis.texpr.bounds import OutOfBounds, find_out_of_bounds
 from mugraph.passes.analysis.texpr.domains import Access
@@ -52,10 +53,21 @@ def check_function(function: FuncOp) -> None:
     inlined = function.clone()
     inline_calls(inlined, function)
     fold_sections(inlined)
+    _check_nesting(inlined)
     race = find_race(inlined)
     if race is not None:
         writer = next(access for access in race.accesses if access.writes)
         raise TexprError(race_message(race), writer.op)
+
+
+def _check_nesting(inlined: FuncOp) -> None:
+    """Checks levels and fully parallel loops again, where calls have brought loops into others."""
+    for op in inlined.walk():
+        if isinstance(op, ParOp):
+            try:
+                op.verify_()
+            except VerifyException as error:
+                raise TexprError(str(error), op) from error
 
 
 def out_of_bounds_message(out: OutOfBounds) -> str:
@@ -121,7 +133,8 @@ def _values(values: Mapping[SSAValue, int]) -> str:
 class TeCheckPass(ModulePass):
     """Rejects ``te`` functions that have a race, or an access out of bounds.
 
-    Two iterations of a ``te.par`` must not touch the same element with one of them writing; the
+    Calls are taken for their bodies, whose loops must fit into those around.  Two iterations of a
+    ``te.par`` must not touch the same element with one of them writing; the
     error names the two iterations and the element.  Exact: no race is missed and none is made up,
     since all indices are quasi-affine.  The parameters of a function are taken to be different
     buffers.  The module stays as it is.

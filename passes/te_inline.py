@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import AffineMapAttr, ModuleOp
@@ -12,7 +13,8 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.te import AccessOp, CallOp, SectionOp
+from mugraph.dialects.te import AccessOp, BufferType, CallOp, SectionOp
+from mugraph.dialects.te.accesses import section_type
 from mugraph.dialects.tensor_types import row_major_strides
 
 
@@ -52,6 +54,12 @@ def fold_sections(function: FuncOp) -> None:
         if isinstance(op, (AccessOp, SectionOp)):
             while isinstance(section := op.buffer.owner, SectionOp):
                 _fold(op, section)
+        if isinstance(op, SectionOp):
+            # A parameter's type says nothing of the strides and the space of what is given for it.
+            source = cast(BufferType, op.buffer.type)
+            type_ = section_type(source, op.result.type.get_shape())
+            if type_ != op.result.type:
+                Rewriter.replace_value_with_new_type(op.result, type_)
     sections = [op for op in function.walk() if isinstance(op, SectionOp)]
     for section in reversed(sections):
         if not section.result.first_use:

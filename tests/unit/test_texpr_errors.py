@@ -70,6 +70,11 @@ CASES = [
         "iterations i = 0 and i = 1 of the 'par' of line 1 both touch a[0]",
     ),
     (
+        "fn g(b: f32[2]) { «fully par 2 j» { b[j] = 1.0 } } "
+        "fn f(a: f32[4]) { fully par 2 i { g(a[i * 2 : 2]) } }",
+        "no fully parallel loop may stand in another",
+    ),
+    (
         "fn f(a: f32[4, 4], b: f32[4]) { g(«a[1 : 4, 0 : 4]») } fn g(c: f32[4, 4]) { }",
         "this section of a starts at 1 in dimension 0; it lies in a from 0 to 0",
     ),

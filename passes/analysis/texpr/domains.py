@@ -215,11 +215,37 @@ def isl_set(
 
 
 def first_point(set_: isl.Set) -> list[int] | None:
-    """The lexicographically first point of a bounded set; ``None`` where it is empty."""
+    """The lexicographically first point of a bounded set; ``None`` where it is empty.
+
+    By bisection in one dimension after the other: isl's own search for it may take very long where
+    deciding that there are points takes none.
+    """
     if set_.is_empty():
         return None
-    point = set_.lexmin().sample_point()
-    return [
-        point.get_coordinate_val(isl.dim_type.set, position).to_python()
-        for position in range(set_.dim(isl.dim_type.set))
-    ]
+    point: list[int] = []
+    for position in range(set_.dim(isl.dim_type.set)):
+        # A point gives an upper bound, doubling steps below it a lower one.
+        high = _coordinate(set_, position)
+        low, step = high, 1
+        while not (below := _at_most(set_, position, low - 1)).is_empty():
+            high = _coordinate(below, position)
+            low, step = high - step, step * 2
+        while low < high:
+            middle = (low + high) // 2
+            below = _at_most(set_, position, middle)
+            if below.is_empty():
+                low = middle + 1
+            else:
+                high = min(middle, _coordinate(below, position))
+        point.append(high)
+        set_ = set_.fix_val(isl.dim_type.set, position, high)
+    return point
+
+
+def _coordinate(set_: isl.Set, position: int) -> int:
+    """One coordinate of some point."""
+    return set_.sample_point().get_coordinate_val(isl.dim_type.set, position).to_python()
+
+
+def _at_most(set_: isl.Set, position: int, bound: int) -> isl.Set:
+    return set_.upper_bound_val(isl.dim_type.set, position, bound)

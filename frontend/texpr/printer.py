@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import singledispatchmethod
@@ -10,8 +9,7 @@ from typing import IO, Any, cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith
-from xdsl.dialects import math as math_dialect
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, ModuleOp, f32, i32
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, ModuleOp, f32, i32
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstantExpr, AffineExpr
@@ -20,46 +18,27 @@ from xdsl.utils.target import Target
 from mugraph.dialects import te
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.te.indices import index_text
-from mugraph.runtime.errors import UserError
 from mugraph.texpr import scalars
+from mugraph.texpr.notation import (
+    ATOM,
+    COMBINATIONS,
+    COMPARISON,
+    FUNCTIONS,
+    INFIX,
+    SUM,
+    TYPE_NAMES,
+    UNARY,
+    Expression,
+    TexprPrintError,
+    constant_expression,
+    is_scalar_use,
+    is_used_once,
+    predicate_of,
+    stores,
+    update_of,
+    widens,
+)
 from mugraph.texpr.parser import KEYWORDS
-
-_COMPARISON, _SUM, _PRODUCT, _UNARY, _ATOM = range(5)
-
-_INFIX: dict[type[Operation], tuple[str, int]] = {
-    arith.AddfOp: ("+", _SUM),
-    arith.SubfOp: ("-", _SUM),
-    arith.MulfOp: ("*", _PRODUCT),
-    arith.DivfOp: ("/", _PRODUCT),
-    arith.AddiOp: ("+", _SUM),
-    arith.SubiOp: ("-", _SUM),
-    arith.MuliOp: ("*", _PRODUCT),
-    arith.FloorDivSIOp: ("/", _PRODUCT),
-}
-_FUNCTIONS: dict[type[Operation], str] = {
-    arith.MaximumfOp: "max",
-    arith.MinimumfOp: "min",
-    arith.MaxSIOp: "max",
-    arith.MinSIOp: "min",
-    arith.SelectOp: "select",
-    math_dialect.PowFOp: "pow",
-    math_dialect.FmaOp: "fma",
-    math_dialect.AbsFOp: "abs",
-    math_dialect.AbsIOp: "abs",
-    **{operation: name for name, operation in scalars.UNARY.items()},
-}
-_COMBINATIONS = {
-    te.Combination.ADD: "+=",
-    te.Combination.MAX: "max=",
-    te.Combination.MIN: "min=",
-}
-_ARITHMETIC = (*_INFIX, *_FUNCTIONS, arith.NegfOp, arith.CmpfOp, arith.CmpiOp)
-"""Operators that extend f16 and bf16 by themselves."""
-_TYPE_NAMES = {type_: name for name, type_ in te.ELEMENT_TYPES.items()}
-
-
-class TexprPrintError(UserError):
-    """A module that no `.te` text describes."""
 
 
 def texpr_text(module: ModuleOp) -> str:
@@ -86,18 +65,6 @@ class TexprTarget(Target):
         output.write(texpr_text(module))
 
 
-@dataclass(frozen=True)
-class _Expression:
-    """The text of a value that has not been used yet."""
-
-    text: str
-    level: int
-    reads: bool
-
-    def at(self, level: int) -> str:
-        return f"({self.text})" if self.level < level else self.text
-
-
 class _FunctionPrinter:
     def __init__(self, function: FuncOp) -> None:
         self._function = function
@@ -105,12 +72,12 @@ class _FunctionPrinter:
         self._depth = 0
         self._names: dict[SSAValue, str] = {}
         self._scalars: set[SSAValue] = set()
-        self._pending: dict[SSAValue, _Expression] = {}
+        self._pending: dict[SSAValue, Expression] = {}
         self._skipped: set[Operation] = set()
         self._updates: dict[te.BindOp, str] = {}
         self._updating: set[Operation] = set()
         for op in function.walk():
-            if isinstance(op, te.BindOp) and (update := _update_of(op)) is not None:
+            if isinstance(op, te.BindOp) and (update := update_of(op)) is not None:
                 self._updates[op], operator = update
                 self._updating.add(operator)
 
@@ -160,8 +127,8 @@ class _FunctionPrinter:
     def _type(self, value: SSAValue, type_: te.BufferType) -> str:
         if isinstance(type_.layout, LayoutAttr):
             raise TexprPrintError(f"there is no .te text for the layout of {type_}.")
-        element = _TYPE_NAMES[type_.element_type]
-        if type_.get_shape() == (1,) and all(_is_scalar_use(use.operation) for use in value.uses):
+        element = TYPE_NAMES[type_.element_type]
+        if type_.get_shape() == (1,) and all(is_scalar_use(use.operation) for use in value.uses):
             self._scalars.add(value)
             return element
         return f"{element}[{', '.join(map(str, type_.get_shape()))}]"
@@ -194,12 +161,12 @@ class _FunctionPrinter:
                 del self._pending[value]
                 self._let(value, expression)
 
-    def _let(self, value: SSAValue, expression: _Expression) -> None:
+    def _let(self, value: SSAValue, expression: Expression) -> None:
         self._line(f"let {self._name(value)} = {expression.text}")
 
     def _define(self, value: SSAValue, text: str, level: int, *, reads: bool) -> None:
         """Keeps the text of a value for its use, or names it where it is used more than once."""
-        expression = _Expression(text, level, reads)
+        expression = Expression(text, level, reads)
         uses = list(value.uses)
         owner = value.owner
         same_block = len(uses) == 1 and uses[0].operation.parent is (
@@ -211,21 +178,21 @@ class _FunctionPrinter:
             self._flush(reads_only=True)
             self._let(value, expression)
 
-    def _expression(self, value: SSAValue) -> _Expression:
+    def _expression(self, value: SSAValue) -> Expression:
         pending = self._pending.pop(value, None)
         if pending is not None:
             return pending
         owner = value.owner
         if isinstance(owner, arith.ConstantOp):
-            return _constant(cast(FloatAttr[Any] | IntegerAttr, owner.value))
-        return _Expression(self._names[value], _ATOM, False)
+            return constant_expression(cast(FloatAttr[Any] | IntegerAttr, owner.value))
+        return Expression(self._names[value], ATOM, False)
 
-    def _converted(self, value: SSAValue, type_: Attribute) -> _Expression:
+    def _converted(self, value: SSAValue, type_: Attribute) -> Expression:
         """A value as a place of a type takes it."""
         expression = self._expression(value)
         owner = value.owner
         if isinstance(owner, arith.ConstantOp) and value.type not in (type_, f32, i32):
-            return _Expression(f"{_TYPE_NAMES[value.type]}({expression.text})", _ATOM, False)
+            return Expression(f"{TYPE_NAMES[value.type]}({expression.text})", ATOM, False)
         return expression
 
     def _index(self, expression: AffineExpr, operands: Sequence[SSAValue]) -> str:
@@ -251,11 +218,11 @@ class _FunctionPrinter:
 
     @singledispatchmethod
     def _print(self, op: Operation) -> None:
-        symbol = _INFIX.get(type(op))
+        symbol = INFIX.get(type(op))
         if symbol is not None:
             self._infix(op, *symbol)
             return
-        name = _FUNCTIONS.get(type(op))
+        name = FUNCTIONS.get(type(op))
         if name is None or len(op.results) != 1:
             raise TexprPrintError(f"there is no .te text for '{op.name}'.")
         if self._print_update(op):
@@ -263,9 +230,9 @@ class _FunctionPrinter:
         operands = [self._operand(value) for value in op.operands]
         arguments = ", ".join(one.text for one in operands)
         reads = any(one.reads for one in operands)
-        self._define(op.results[0], f"{name}({arguments})", _ATOM, reads=reads)
+        self._define(op.results[0], f"{name}({arguments})", ATOM, reads=reads)
 
-    def _operand(self, value: SSAValue) -> _Expression:
+    def _operand(self, value: SSAValue) -> Expression:
         """An operand of an arithmetic operator."""
         return self._converted(value, f32)
 
@@ -304,7 +271,7 @@ class _FunctionPrinter:
     @_print.register
     def _(self, op: arith.NegfOp) -> None:
         operand = self._operand(op.operand)
-        self._define(op.result, f"-{operand.at(_ATOM)}", _UNARY, reads=operand.reads)
+        self._define(op.result, f"-{operand.at(ATOM)}", UNARY, reads=operand.reads)
 
     @_print.register(arith.CmpfOp)
     @_print.register(arith.CmpiOp)
@@ -319,15 +286,15 @@ class _FunctionPrinter:
             (
                 symbol
                 for symbol, name in scalars.COMPARISONS.items()
-                if predicate == _predicate(name, op)
+                if predicate == predicate_of(name, op)
             ),
             None,
         )
         if symbol is None:
             raise TexprPrintError(f"there is no .te text for '{op.name}' {predicate}.")
         left, right = self._operand(op.lhs), self._operand(op.rhs)
-        text = f"{left.at(_SUM)} {symbol} {right.at(_SUM)}"
-        self._define(op.result, text, _COMPARISON, reads=left.reads or right.reads)
+        text = f"{left.at(SUM)} {symbol} {right.at(SUM)}"
+        self._define(op.result, text, COMPARISON, reads=left.reads or right.reads)
 
     @_print.register(arith.ExtFOp)
     @_print.register(arith.TruncFOp)
@@ -339,29 +306,29 @@ class _FunctionPrinter:
         operand = self._converted(source, source.type)
         implied = (
             isinstance(op, arith.ExtFOp)
-            and _is_used_once(op)
-            and all(_widens(use.operation, result) for use in result.uses)
+            and is_used_once(op)
+            and all(widens(use.operation, result) for use in result.uses)
         ) or (
             isinstance(op, arith.TruncFOp)
-            and _is_used_once(op)
-            and all(_stores(use.operation, result) for use in result.uses)
+            and is_used_once(op)
+            and all(stores(use.operation, result) for use in result.uses)
         )
         if implied:
             self._define(result, operand.text, operand.level, reads=operand.reads)
         else:
-            text = f"{_TYPE_NAMES[result.type]}({operand.text})"
-            self._define(result, text, _ATOM, reads=operand.reads)
+            text = f"{TYPE_NAMES[result.type]}({operand.text})"
+            self._define(result, text, ATOM, reads=operand.reads)
 
     @_print.register
     def _(self, op: te.IndexValueOp) -> None:
         text = self._index(op.expression, op.indices)
         if isinstance(op.expression, AffineConstantExpr):
             text = f"i32({text})"
-        self._define(op.result, text, _SUM, reads=False)
+        self._define(op.result, text, SUM, reads=False)
 
     @_print.register
     def _(self, op: te.ViewOp) -> None:
-        self._define(op.result, self._place(op), _ATOM, reads=True)
+        self._define(op.result, self._place(op), ATOM, reads=True)
 
     # Statements.
 
@@ -375,13 +342,13 @@ class _FunctionPrinter:
     def _(self, op: te.RedOp) -> None:
         self._flush([op.value])
         value = self._converted(op.value, op.buffer_type.element_type)
-        self._line(f"red {self._place(op)} {_COMBINATIONS[op.combines]} {value.text}")
+        self._line(f"red {self._place(op)} {COMBINATIONS[op.combines]} {value.text}")
 
     @_print.register
     def _(self, op: te.AtomicOp) -> None:
         self._flush([op.value])
         value = self._converted(op.value, op.buffer_type.element_type)
-        update = f"atomic {self._place(op)} {_COMBINATIONS[op.combines]} {value.text}"
+        update = f"atomic {self._place(op)} {COMBINATIONS[op.combines]} {value.text}"
         used = op.result.first_use is not None
         self._line(f"let {self._name(op.result)} = {update}" if used else update)
 
@@ -477,80 +444,3 @@ class _FunctionPrinter:
             else:
                 parts.append(word + self._converted(argument, argument.type).text)
         self._line(f"asm({', '.join(parts)})")
-
-
-def _update_of(bind: te.BindOp) -> tuple[str, Operation] | None:
-    """For a store that came from ``C[i] += x``: the operator ``+=``, and what adds.
-
-    That is ``C[i] + x`` of the same element, read after ``x`` was computed, used for nothing else.
-    """
-    operator = bind.value.owner
-    if isinstance(operator, arith.TruncFOp) and _is_used_once(operator):
-        operator = operator.input.owner
-    if not (isinstance(operator, Operation) and _is_used_once(operator)):
-        return None
-    names = _FUNCTIONS | {kind: symbol for kind, (symbol, _) in _INFIX.items()}
-    symbol = names.get(type(operator))
-    if symbol not in ("+", "-", "*", "/", "max", "min"):
-        return None
-    old = operator.operands[0].owner
-    if isinstance(old, arith.ExtFOp) and _is_used_once(old):
-        old = old.input.owner
-    if not (isinstance(old, te.ViewOp) and _is_used_once(old)):
-        return None
-    same = (
-        old.buffer is bind.buffer
-        and old.index_map == bind.index_map
-        and tuple(old.indices) == tuple(bind.indices)
-    )
-    between: list[Operation] = []
-    following = old.next_op
-    while following is not None and following is not bind:
-        between.append(following)
-        following = following.next_op
-    only = (arith.ConstantOp, arith.ExtFOp, arith.TruncFOp, type(operator))
-    if not same or following is None or not all(isinstance(op, only) for op in between):
-        return None
-    return f"{symbol}=", operator
-
-
-def _is_used_once(op: Operation) -> bool:
-    return len(op.results) == 1 and len(list(op.results[0].uses)) == 1
-
-
-def _is_scalar_use(op: Operation) -> bool:
-    """Whether an operator can name a buffer of one element without an index."""
-    if isinstance(op, te.AccessOp):
-        return op.index_map.results == (AffineExpr.constant(0),)
-    return isinstance(op, (te.AsmOp, te.CallOp))
-
-
-def _widens(user: Operation, value: SSAValue) -> bool:
-    """Whether `.te` text extends an f16 or bf16 in this use without being told to."""
-    if isinstance(user, (te.BindOp, te.RedOp, te.AtomicOp)):
-        return user.value is value
-    return isinstance(user, _ARITHMETIC)
-
-
-def _stores(user: Operation, value: SSAValue) -> bool:
-    """Whether `.te` text rounds a value in this use without being told to."""
-    return isinstance(user, (te.BindOp, te.RedOp, te.AtomicOp)) and user.value is value
-
-
-def _predicate(name: str, op: arith.CmpfOp | arith.CmpiOp) -> str:
-    if isinstance(op, arith.CmpfOp):
-        return "une" if name == "ne" else f"o{name}"
-    return name if name in ("eq", "ne") else f"s{name}"
-
-
-def _constant(attribute: FloatAttr[Any] | IntegerAttr) -> _Expression:
-    value = attribute.value.data
-    level = _UNARY if math.copysign(1, value) < 0 else _ATOM
-    if isinstance(value, int):
-        return _Expression(str(value), level, False)
-    if math.isnan(value):
-        raise TexprPrintError("there is no .te text for a constant that is no number (NaN).")
-    type_ = cast(AnyFloat, attribute.type)
-    texts = (f"{value:.{digits}g}" for digits in range(1, 18))
-    text = next(text for text in texts if FloatAttr(float(text), type_) == attribute)
-    return _Expression(text if set(text) & set("en.") else f"{text}.0", level, False)

@@ -68,10 +68,10 @@ Statement = Loop | Condition | Private | Touch
 
 TEXTS = {
     "read": "anchor {}",
-    "write": "{} = 1.0",
-    "add": "red {} += 1.0",
-    "max": "red {} max= 1.0",
-    "atomic": "atomic {} += 1.0",
+    "write": "{} = {}",
+    "add": "red {} += {}",
+    "max": "red {} max= {}",
+    "atomic": "atomic {} += {}",
 }
 
 
@@ -184,29 +184,33 @@ def text_of(
     )
     lines = [f"fn f({parameters}) {{"]
 
-    def add(statements: list[Statement], depth: int) -> None:
+    def add(statements: list[Statement], depth: int, variables: list[str]) -> None:
         pad = "  " * depth
         for one in statements:
             match one:
                 case Loop():
                     word = "par" if one.parallel else "seq"
                     lines.append(f"{pad}{word} {one.extent} {one.variable} {{")
-                    add(one.body, depth + 1)
+                    add(one.body, depth + 1, [*variables, one.variable])
                     lines.append(f"{pad}}}")
                 case Condition():
                     lines.append(f"{pad}if {' and '.join(one.tests)} {{")
-                    add(one.body, depth + 1)
+                    add(one.body, depth + 1, variables)
                     lines.append(f"{pad}}}")
                 case Private():
                     lines.append(f"{pad}new {one.buffer}: f32[{one.extent}]")
+                    lines.append(f"{pad}seq {one.extent} z {{ {one.buffer}[z] = 0.0 }}")
                 case Touch():
                     moved = shift.get(one.buffer, [0] * len(one.indices))
                     place = ", ".join(
                         f"{index} + {by}" for index, by in zip(one.indices, moved, strict=True)
                     )
-                    lines.append(pad + TEXTS[one.kind].format(f"{one.buffer}[{place}]"))
+                    # Another number in each iteration, so that their order shows.
+                    terms = [f"{2 * at + 3} * {name}" for at, name in enumerate(variables)]
+                    value = f"f32({' + '.join(terms)} + 1)"
+                    lines.append(pad + TEXTS[one.kind].format(f"{one.buffer}[{place}]", value))
 
-    add(body, 1)
+    add(body, 1, [])
     return "\n".join([*lines, "}"]) + "\n"
 
 

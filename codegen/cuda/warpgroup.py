@@ -8,12 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mugraph.codegen.cuda.cpp import CodegenError, Writer, layout_type
-from mugraph.codegen.cuda.operations import KernelPrinter, atom_of, print_operation
+from mugraph.codegen.cuda.cpp import CodegenError, Writer, epilogue_type, layout_type
+from mugraph.codegen.cuda.operations import (
+    KernelPrinter,
+    atom_of,
+    fragment_class,
+    fragment_type_of,
+    print_operation,
+)
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
-from mugraph.dialects.sched.warpgroup import is_of_warpgroups
-from mugraph.dialects.tensor_types import AnyLayout, base_layout
+from mugraph.dialects.sched.warpgroup import is_of_warpgroups, matrix_of
+from mugraph.dialects.tb.compute import epilogue_of
+from mugraph.dialects.tensor_types import AnyLayout, base_layout, op_label
 
 _OPERANDS = {"f16": "half_t", "bf16": "bfloat16_t"}
 _REGISTERS_A = 4
@@ -112,3 +119,20 @@ def _(op: sched.WarpgroupWaitOp, printer: KernelPrinter) -> None:
     printer.writer.line(f"mugraph::wait_products<{op.pending_products}>();  // {op.name}")
     for product in op.finished():
         printer.writer.line(f"mugraph::pin({printer.names.of(product.op.accumulator)});")
+
+
+@print_operation.register
+def _(op: sched.QuadStoreOp, printer: KernelPrinter) -> None:
+    type_ = fragment_type_of(op.source)
+    mma = type_.tiled_mma
+    if mma is None:
+        raise CodegenError(f"{op_label(op)}: its source is not the fragment of a product")
+    writer = printer.writer
+    writer.open(f"{{  {printer.describe(op)}")
+    writer.line(f"using Target = {nested_matrix_type(matrix_of(op.destination))};")
+    writer.line(
+        f"tb::QuadStore<{fragment_class(type_)}, atoms::{mma.atom}, {type_.get_shape()[-2]}, "
+        f"Target>::run<{epilogue_type(epilogue_of(op))}>({printer.pointer(op.destination)}, "
+        f"{printer.names.of(op.source)}, thread);"
+    )
+    writer.close()

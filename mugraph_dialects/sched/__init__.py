@@ -49,6 +49,7 @@ from mugraph.dialects.sched.kernel import (
 from mugraph.dialects.sched.mask import MaskOp
 from mugraph.dialects.sched.move import MoveOp
 from mugraph.dialects.sched.reduce_warps import ReduceWarpsOp
+from mugraph.dialects.sched.quad_store import QuadStoreOp
 from mugraph.dialects.sched.structure import (
     AllocOp,
     EpilogueOp,
@@ -90,6 +91,7 @@ Sched = Dialect(
         CopyOp,
         CommitOp,
         WaitOp,
+        QuadStoreOp,
         WarpgroupMmaOp,
         WarpgroupWaitOp,
         BarrierOp,
@@ -174,6 +176,7 @@ __all__ = [
     "Proxy",
     "ProxyFenceOp",
     "PublishOp",
+    "QuadStoreOp",
     "ReduceOp",
     "ReduceRowsOp",
     "ReduceWarpsOp",

@@ -468,6 +468,17 @@ class ScheduleFunctions(InterpreterFunctions):
         self.write(op.destination, args[1], value, epilogue_of(op))
         return ()
 
+    @impl(sched.QuadStoreOp)
+    def run_quad_store(
+        self, interpreter: Interpreter, op: sched.QuadStoreOp, args: PythonValues
+    ) -> PythonValues:
+        """Writes a fragment to device memory through its epilogue."""
+        value = apply_chain(epilogue_of(op).functions, self.read(op.source, args[0]))
+        value = self.frame.arithmetic.round(value, element_type_of(op.destination.type))
+        tile = cast(DeviceTile, args[1])
+        self.frame.store_tiles(tile.tensor, tile.map_, tile.fordim, value, self.frame.iteration)
+        return ()
+
     @impl(sched.AccumulateOp)
     def run_accumulate(
         self, interpreter: Interpreter, op: sched.AccumulateOp, args: PythonValues

@@ -30,6 +30,7 @@ struct QuadStore {
   template <class Epilogue, class D>
   static __device__ __forceinline__ void run(D* dst, Sum const (&acc)[Fragment::kValues], int thread) {
     static_assert(sizeof(D) == 2, "elements of 16 bits make vectors of eight");
+    if (thread >= Fragment::kThreads) return;
     const int place = thread % 4;
 #pragma unroll
     for (int i = 0; i < Fragment::kTilesM; ++i) {

@@ -1,0 +1,177 @@
+"""Writing the fragment of a product straight to device memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+from xdsl.ir import SSAValue
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, opt_prop_def
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.assembly import ThenEpilogue
+from mugraph.dialects.cute.atoms import mma_atom
+from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
+from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.sched.accesses import (
+    AccessKind,
+    HasThreadAccesses,
+    ThreadAccess,
+    plain_access,
+    stage_reference,
+)
+from mugraph.dialects.sched.kernel import enclosing_threads
+from mugraph.dialects.sched.mappings import (
+    IDLE,
+    IntArray,
+    MmaFragment,
+    Stream,
+    for_block,
+    linear_offsets,
+)
+from mugraph.dialects.sched.types import FragmentType, GlobalType
+from mugraph.dialects.sched.warpgroup import matrix_of
+from mugraph.dialects.tb.compute import epilogue_of
+from mugraph.dialects.tensor_types import (
+    AnyLayout,
+    base_layout,
+    dims,
+    element_bytes_of,
+    op_label,
+    shape_of,
+    value_label,
+)
+
+BLOCK = 8
+"""Neighbouring columns that one lane of a quad writes: 16 bytes."""
+QUAD = 4
+"""Lanes that hold the columns of a block."""
+
+
+def quad_store_problem(fragment: FragmentType, tile: SSAValue) -> str | None:
+    """Why a fragment cannot be written so; ``None`` where it can."""
+    mma = fragment.tiled_mma
+    if mma is None or mma.thr_layout[2] != 1:
+        return "only the fragment of a product, whole in its threads, can be written so"
+    atom = mma_atom(mma.atom)
+    rows, columns = fragment.get_shape()[-2:]
+    if atom.is_scalar or atom.shape_mnk[1] % BLOCK:
+        return f"{atom.name} does not deal out pairs of columns to quads of lanes"
+    if element_bytes_of(tile.type) != 2:
+        return "vectors of 16 bytes are eight elements of 16 bits"
+    step = mma.thr_layout[1] * atom.shape_mnk[1]
+    if columns % step or columns // mma.thr_layout[1] % (QUAD * BLOCK):
+        return f"each warp must have whole groups of {QUAD * BLOCK} columns of the {columns}"
+    plain = base_layout(matrix_of(tile))
+    down, along = plain[0], plain[1]
+    if along.flat_stride[0] != 1 or len(along.flat_shape) != 1:
+        return f"the columns of {value_label(tile)} are not contiguous"
+    if any(stride % BLOCK for stride in down.flat_stride) and rows > 1:
+        return f"the rows of {value_label(tile)} do not start at multiples of 16 bytes"
+    return None
+
+
+def held_before(fragment: MmaFragment) -> tuple[IntArray, IntArray]:
+    """Which value of which thread is written as each element: ``[vectors, 8, threads]``, twice.
+
+    By tiles of m, halves of a tile, groups of four blocks, as ``QuadStore`` goes.
+    """
+    blocks = fragment.tiles_n * fragment.atom.shape_mnk[1] // BLOCK
+    thread = np.arange(fragment.threads, dtype=np.int64)
+    place = thread % QUAD
+    element = np.arange(BLOCK, dtype=np.int64)[:, None]
+    values: list[IntArray] = []
+    for tile in range(fragment.tiles_m):
+        for half in range(2):
+            for group in range(blocks // QUAD):
+                block = tile * blocks + group * QUAD + place
+                values.append(block * QUAD + 2 * half + element % 2)
+    value = np.stack(values)
+    lane = np.broadcast_to(thread - place + element // 2, value.shape)
+    return value, lane
+
+
+@lru_cache(128)
+def quad_store_stream(fragment: MmaFragment, matrix: AnyLayout, *, block: int) -> Stream:
+    """Who writes which vectors of 16 bytes: lane s of a quad every fourth block from its s-th."""
+    row, column = fragment.coordinates()
+    value, lane = (held[:, 0] for held in held_before(fragment))
+    at_row, at_column = row[value, lane], column[value, lane]
+    plain = base_layout(matrix)
+    at = linear_offsets(plain[0], np.minimum(at_row, fragment.rows - 1))
+    offsets = np.where(at_row < fragment.rows, at + linear_offsets(plain[1], at_column), IDLE)
+    return Stream(BLOCK, for_block(offsets, block))
+
+
+@irdl_op_definition
+class QuadStoreOp(IRDLOperation, HasThreadAccesses, HasBufferEffects):
+    """Writes the fragment of a product to device memory through an epilogue, 16 bytes a lane.
+
+    The four lanes that hold a row exchange what they hold by shuffles, so that each has eight
+    neighbouring columns and rows are written in whole sectors.  Nothing goes through shared memory.
+    """
+
+    name = "sched.quad_store"
+
+    source = operand_def(FragmentType)
+    destination = operand_def(GlobalType)
+    epilogue = opt_prop_def(EpilogueAttr)
+
+    assembly_format = (
+        "$source `to` $destination custom<ThenEpilogue>($epilogue) attr-dict "
+        "`:` type($source) `to` type($destination)"
+    )
+    custom_directives = (ThenEpilogue,)
+
+    def __init__(
+        self, source: SSAValue, destination: SSAValue, epilogue: Epilogue | None = None
+    ) -> None:
+        given = EpilogueAttr(epilogue) if epilogue else None
+        super().__init__(operands=[source, destination], properties={"epilogue": given})
+
+    def buffers_read(self) -> Sequence[SSAValue]:
+        """The fragment."""
+        return [self.source]
+
+    def buffers_written(self) -> Sequence[SSAValue]:
+        """The tile."""
+        return [self.destination]
+
+    def verify_(self) -> None:
+        """Checks extents, and that quads can write the tile."""
+        source = self.source.type
+        if shape_of(source) != shape_of(self.destination.type):
+            raise VerifyException(
+                f"{op_label(self)}: source has {dims(shape_of(source))}, destination "
+                f"{dims(shape_of(self.destination.type))}"
+            )
+        if epilogue_of(self).accumulates:
+            raise VerifyException(f"{op_label(self)} cannot add to device memory")
+        problem = (
+            quad_store_problem(source, self.destination)
+            if isinstance(source, FragmentType)
+            else "its source is not a fragment"
+        )
+        if problem is not None:
+            raise VerifyException(f"{op_label(self)}: {problem}")
+
+    def fragment(self) -> MmaFragment:
+        """Which thread holds which value."""
+        source = self.source.type
+        mma = source.tiled_mma if isinstance(source, FragmentType) else None
+        if mma is None:
+            raise VerifyException(f"{op_label(self)}: its source is not the fragment of a product")
+        return MmaFragment(
+            mma_atom(mma.atom), mma.thr_layout[0], mma.thr_layout[1], *shape_of(source)[-2:]
+        )
+
+    def thread_accesses(self) -> Sequence[ThreadAccess]:
+        """The vectors that the lanes write."""
+        stream = quad_store_stream(
+            self.fragment(), matrix_of(self.destination), block=enclosing_threads(self)
+        )
+        return [plain_access(self, 1, AccessKind.WRITE, stage_reference(self), stream)]
+
+
+__all__ = ["QuadStoreOp", "held_before", "quad_store_problem"]

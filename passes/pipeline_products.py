@@ -1,0 +1,112 @@
+"""``--pipeline-products``: the products of warp groups run behind the program by one iteration.
+
+A product that the program waits for where it stands leaves the tensor cores idle until the next one
+is issued.  Issued asynchronously, the products of an iteration run while the next iteration finds
+its tiles; what they read is released one iteration later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i64
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from mugraph.dialects import sched
+from mugraph.dialects.sched.kernel import roles_of
+
+
+@dataclass(frozen=True)
+class PipelinedLoop:
+    """A role's loop whose products can run behind it, with the releases of what they read."""
+
+    loop: sched.ForloopOp
+    epilogue: sched.EpilogueOp
+    products: tuple[sched.WarpgroupMmaOp, ...]
+    releases: tuple[sched.ReleaseOp, ...]
+
+
+def find_pipelined_loops(kernel: sched.KernelOp) -> Iterator[PipelinedLoop]:
+    """The loops whose products nothing in the loop waits for."""
+    for role in roles_of(kernel):
+        ops = list(role.body.block.ops)
+        loop = next((op for op in ops if isinstance(op, sched.ForloopOp)), None)
+        epilogue = next((op for op in ops if isinstance(op, sched.EpilogueOp)), None)
+        if loop is None or epilogue is None or loop.iterations < 2:
+            continue
+        found = _pipelined(loop, epilogue)
+        if found is not None:
+            yield found
+
+
+def _pipelined(loop: sched.ForloopOp, epilogue: sched.EpilogueOp) -> PipelinedLoop | None:
+    body = list(loop.body.block.ops)
+    products = [op for op in body if isinstance(op, sched.WarpgroupMmaOp)]
+    releases = [op for op in body if isinstance(op, sched.ReleaseOp)]
+    if not products or any(op.is_async for op in products):
+        return None
+    behind = {value for op in products for value in op.operands}
+    others = [op for op in body if op not in products]
+    if any(_touches(op, behind) for op in others):
+        return None
+    # A stage is kept one iteration longer, so there must be another one.
+    channels = [op.channel.owner for op in releases]
+    if any(not isinstance(op, sched.ChannelOp) or op.stage_count < 2 for op in channels):
+        return None
+    return PipelinedLoop(loop, epilogue, tuple(products), tuple(releases))
+
+
+def _touches(op: Operation, values: set[SSAValue]) -> bool:
+    return any(inner_value in values for inner in op.walk() for inner_value in inner.operands)
+
+
+def pipeline_products(found: PipelinedLoop) -> None:
+    """Issues the products asynchronously, and waits for those of the iteration before."""
+    for product in found.products:
+        product.asynchronous = UnitAttr()
+    last = found.products[-1]
+    steps: list[Operation] = [sched.WarpgroupWaitOp(len(found.products))]
+    for release in found.releases:
+        release.detach()
+        release.ahead = IntegerAttr(-1, i64)
+        steps.append(release)
+    _insert_behind(last, steps)
+    first = found.epilogue.body.block.first_op
+    wait = sched.WarpgroupWaitOp(0)
+    if first is None:
+        found.epilogue.body.block.add_op(wait)
+    else:
+        Rewriter.insert_op(wait, InsertPoint.before(first))
+
+
+def _insert_behind(op: Operation, steps: Sequence[Operation]) -> None:
+    block = op.parent
+    assert isinstance(block, Block)
+    block.insert_ops_after(list(steps), op)
+
+
+@dataclass(frozen=True)
+class PipelineProductsPass(ModulePass):
+    """Lets the products of warp groups run behind the program, one iteration of the loop.
+
+    Where nothing else in a role's loop touches their operands and accumulators, products become
+    ``async``; each iteration waits for those of the iteration before and then releases the stages
+    that these read, ``sched.release ... ahead -1``.  The epilogue waits for the last ones.
+    Pre-condition: ``--schedule-threadblock`` (and ``--promote-registers``, which moves operators).
+    """
+
+    name = "pipeline-products"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Pipelines every kernel of the module."""
+        for kernel in op.body.block.ops:
+            if isinstance(kernel, sched.KernelOp):
+                for found in tuple(find_pipelined_loops(kernel)):
+                    pipeline_products(found)
+
+
+__all__ = ["PipelineProductsPass", "PipelinedLoop", "find_pipelined_loops", "pipeline_products"]

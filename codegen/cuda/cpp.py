@@ -12,11 +12,12 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from mugraph.dialects.cute import ComposedLayout
 from mugraph.dialects.elementwise import Epilogue, ScalarFunction
+from mugraph.dialects.sched import mappings
 from mugraph.dialects.tensor_types import (
     AnyLayout,
+    base_layout,
     element_type_of,
     op_label,
-    strides_of,
     value_label,
 )
 
@@ -77,12 +78,9 @@ def iteration_layout(
     layout: AnyLayout, extents: Sequence[int], domain: Sequence[int], order: Sequence[int]
 ) -> str:
     """A layout over an iteration domain: modes in the order of iteration, stride 0 to broadcast."""
-    strides = strides_of(layout)
-    return layout_type(
-        tuple(domain[dim] for dim in order),
-        tuple(0 if extents[dim] == 1 else strides[dim] for dim in order),
-        layout,
-    )
+    walked = mappings.iteration_layout(layout, extents, domain, order)
+    plain = base_layout(walked)
+    return layout_type(plain.shape, plain.stride, layout)
 
 
 def fp32_bits(value: float) -> str:

@@ -31,6 +31,7 @@ from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.ragged import RaggedDim
 from mugraph.dialects.rows import LinearRows
+from mugraph.dialects.sched.compute_accesses import reduced_modes
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import (
@@ -42,7 +43,6 @@ from mugraph.dialects.tensor_types import (
     resolved_layout_of,
     row_major_strides,
     shape_of,
-    strides_of,
     value_label,
 )
 from mugraph.passes.analysis.registers import UNROLLED_VALUES
@@ -544,13 +544,10 @@ def reduction_source(
     op: sched.ReduceOp, source: SSAValue, results: Sequence[int], order: Sequence[int]
 ) -> str:
     """The layout of a reduction's source: what is reduced, and the results in order."""
-    source_strides = strides_of(resolved_layout_of(source))
-    groups, dim = op.groups(), op.reduced_dim
-    output_strides = list(source_strides)
-    output_strides[dim] = groups.start_step * source_strides[dim]
+    reduced, outputs = reduced_modes(source, results, op.groups(), op.reduced_dim, order)
     return layout_type(
-        (groups.count, tuple(results[d] for d in order)),
-        (groups.step * source_strides[dim], tuple(output_strides[d] for d in order)),
+        (reduced.shape, outputs.shape),
+        (reduced.stride, outputs.stride),
         resolved_layout_of(source),
     )
 
@@ -627,7 +624,7 @@ def _(op: sched.ReduceOp, printer: KernelPrinter) -> None:
 def matrix_type(matrix: AnyLayout) -> str:
     """A matrix, or a part of one, as a static layout."""
     plain = base_layout(matrix)
-    return layout_type(plain.flat_shape, plain.flat_stride, matrix)
+    return layout_type(plain.shape, plain.stride, matrix)
 
 
 @print_operation.register

@@ -48,8 +48,8 @@ from mugraph.dialects.sched.kernel import (
 )
 from mugraph.dialects.sched.mask import MaskOp
 from mugraph.dialects.sched.move import MoveOp
-from mugraph.dialects.sched.reduce_warps import ReduceWarpsOp
 from mugraph.dialects.sched.quad_store import QuadStoreOp
+from mugraph.dialects.sched.reduce_warps import ReduceWarpsOp
 from mugraph.dialects.sched.structure import (
     AllocOp,
     EpilogueOp,

@@ -85,12 +85,12 @@ from mugraph.dialects.tb.compute import (
 from mugraph.dialects.tb.layouts import reduction_accesses
 from mugraph.dialects.tensor_types import (
     AnyLayout,
+    base_layout,
     dims,
     element_type_of,
     op_label,
     resolved_layout_of,
     shape_of,
-    strides_of,
     value_label,
 )
 
@@ -535,7 +535,7 @@ def _part_of_matrix(
 ) -> AnyLayout:
     """The layout of a part of a buffer's last two dimensions, as a matrix or its transpose."""
     layout = resolved_layout_of(value)
-    offset = sum(at * stride for at, stride in zip(start, strides_of(layout), strict=True))
+    offset = base_layout(layout)(*start)
     return with_offset(matrix_layout(layout, extents, transposed=transposed), offset)
 
 

@@ -30,9 +30,11 @@ from mugraph.dialects.sched.mappings import (
     fill_stream,
     iteration_layout,
     mma_fragment_stream,
+    part_of_mode,
     reduce_destination_stream,
     reduce_source_stream,
     row_fragment_stream,
+    side_by_side,
 )
 from mugraph.dialects.sched.operand_mappings import (
     MatmulOperand,
@@ -55,7 +57,6 @@ from mugraph.dialects.tensor_types import (
     op_label,
     resolved_layout_of,
     shape_of,
-    strides_of,
     value_label,
 )
 
@@ -103,6 +104,20 @@ def elementwise_accesses(
     return accesses
 
 
+def reduced_modes(
+    source: SSAValue, results: Sequence[int], groups: Groups, dim: int, order: Sequence[int]
+) -> tuple[Layout, Layout]:
+    """The elements of one sum, and where the sums of the results start, in the order ``order``.
+
+    Raises ``MappingError`` where boxes side by side are cut across.
+    """
+    layout = resolved_layout_of(source)
+    starts = [
+        part_of_mode(layout, d, results[d], groups.start_step if d == dim else 1) for d in order
+    ]
+    return part_of_mode(layout, dim, groups.count, groups.step), side_by_side(starts)
+
+
 def reduction_of(
     source: SSAValue,
     results: Sequence[int],
@@ -112,13 +127,11 @@ def reduction_of(
     lanes: int,
 ) -> ReduceSum:
     """The reduction of a buffer, with its results in the order of the partition."""
-    layout = resolved_layout_of(source)
-    strides = list(strides_of(layout))
-    step = groups.step * strides[dim]
-    strides[dim] *= groups.start_step
-    order = partition.order
-    outputs = Layout(tuple(results[d] for d in order), tuple(strides[d] for d in order))
-    return ReduceSum(layout, Layout(groups.count, step), outputs, partition.threads, lanes)
+    try:
+        reduced, outputs = reduced_modes(source, results, groups, dim, partition.order)
+    except MappingError as error:
+        raise AccessError(f"{value_label(source)}: {error}") from error
+    return ReduceSum(resolved_layout_of(source), reduced, outputs, partition.threads, lanes)
 
 
 def row_accesses(op: Operation, groups: Groups, dim: int, rows: LinearRows) -> list[ThreadAccess]:

@@ -20,12 +20,13 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from mugraph.dialects.cute import ComposedLayout, Layout
+from mugraph.dialects.cute import ComposedLayout, Layout, composition
 from mugraph.dialects.cute.atoms import MmaAtom
 from mugraph.dialects.cute.chaining import rows_of
+from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.swizzle import Swizzle
 from mugraph.dialects.partition import VECTOR_BYTES
-from mugraph.dialects.tensor_types import AnyLayout, base_layout, strides_of
+from mugraph.dialects.tensor_types import AnyLayout, base_layout
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
@@ -133,15 +134,38 @@ def element_offsets(layout: AnyLayout, indices: IntArray) -> IntArray:
 def iteration_layout(
     layout: AnyLayout, extents: Sequence[int], domain: Sequence[int], order: Sequence[int]
 ) -> AnyLayout:
-    """A layout over an iteration domain: modes in the order of iteration, stride 0 to broadcast."""
-    strides = strides_of(layout)
-    return _swizzled_like(
-        layout,
-        Layout(
-            tuple(domain[dim] for dim in order),
-            tuple(0 if extents[dim] == 1 else strides[dim] for dim in order),
-        ),
-    )
+    """A layout over an iteration domain: modes in the order of iteration, stride 0 to broadcast.
+
+    A dimension of the layout may be nested.
+    """
+    modes = [
+        Layout(domain[dim], 0) if extents[dim] == 1 else part_of_mode(layout, dim, domain[dim])
+        for dim in order
+    ]
+    return _swizzled_like(layout, side_by_side(modes))
+
+
+def part_of_mode(layout: AnyLayout, dim: int, count: int, step: int = 1) -> Layout:
+    """The elements 0, step, 2 step ... of one dimension of a layout, ``count`` of them.
+
+    Raises ``MappingError`` where they are no layout, as boxes side by side are cut across.
+    """
+    mode = base_layout(layout)[dim]
+    if step == 1 and mode.size() == count:
+        return mode
+    if isinstance(mode.shape, int):
+        return Layout(count, mode.flat_stride[0] * step)
+    try:
+        return composition(mode, Layout(count, step))
+    except LayoutError as error:
+        raise MappingError(
+            f"{count} elements, {step} apart, of dimension {dim} of {layout} are no layout"
+        ) from error
+
+
+def side_by_side(modes: Sequence[Layout]) -> Layout:
+    """A layout of these modes, each of which may be nested."""
+    return Layout(tuple(mode.shape for mode in modes), tuple(mode.stride for mode in modes))
 
 
 def with_offset(layout: AnyLayout, offset: int) -> AnyLayout:
@@ -155,11 +179,12 @@ def matrix_layout(
     layout: AnyLayout, extents: Sequence[int], *, transposed: bool = False
 ) -> AnyLayout:
     """The last two dimensions of a buffer as a matrix, (rows, columns) or the other way round."""
-    strides = strides_of(layout)
-    rows, columns = (-1, -2) if transposed else (-2, -1)
-    return _swizzled_like(
-        layout, Layout((extents[rows], extents[columns]), (strides[rows], strides[columns]))
-    )
+    rank = base_layout(layout).rank
+    parts = zip((rank - 2, rank - 1), extents[-2:], strict=True)
+    modes = [part_of_mode(layout, dim, extent) for dim, extent in parts]
+    if transposed:
+        modes.reverse()
+    return _swizzled_like(layout, side_by_side(modes))
 
 
 def _swizzled_like(layout: AnyLayout, plain: Layout) -> AnyLayout:
@@ -456,10 +481,7 @@ def row_fragment_stream(fragment: MmaFragment, matrix: AnyLayout, *, block: int)
 def matrix_offsets(
     matrix: AnyLayout, row: IntArray, column: IntArray, start: IntArray | int = 0
 ) -> IntArray:
-    """The offsets of elements of a matrix that begins at ``start``; extents of 1 have no stride."""
+    """The offsets of elements of a matrix that begins at ``start``; its modes may be nested."""
     plain = base_layout(matrix)
-    rows, columns = modes_of(plain[0]), modes_of(plain[1])
-    row_stride = rows[0][1] if rows else 0
-    column_stride = columns[0][1] if columns else 0
-    at = offset_of(matrix) + start + row * row_stride + column * column_stride
-    return swizzled(matrix, at)
+    unswizzled = linear_offsets(plain[0], row) + linear_offsets(plain[1], column)
+    return swizzled(matrix, offset_of(matrix) + start + unswizzled)

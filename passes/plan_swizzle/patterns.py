@@ -113,7 +113,12 @@ def decoded(offsets: IntArray, shape: Sequence[int], strides: Sequence[int]) -> 
 
 
 def pattern_of(access: ThreadAccess, layout: AnyLayout, executions: int) -> Pattern | None:
-    """An access of a scheduled operator; ``None`` where its offsets are not those of elements."""
+    """An access of a scheduled operator; ``None`` where its offsets are not those of elements.
+
+    Nor of elements in a layout with a nested dimension: such a buffer keeps its layout.
+    """
+    if not is_plain_enough(layout):
+        return None
     shape = shape_of(access.value.type)
     rows = warp_addresses(access, 0)
     offsets = np.where(rows < 0, -1, rows // access.element_bytes)

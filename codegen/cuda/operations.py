@@ -43,6 +43,7 @@ from mugraph.dialects.tensor_types import (
     resolved_layout_of,
     row_major_strides,
     shape_of,
+    strides_of,
     value_label,
 )
 from mugraph.passes.analysis.registers import UNROLLED_VALUES

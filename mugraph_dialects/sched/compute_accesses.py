@@ -57,6 +57,7 @@ from mugraph.dialects.tensor_types import (
     op_label,
     resolved_layout_of,
     shape_of,
+    strides_of,
     value_label,
 )
 

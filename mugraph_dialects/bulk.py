@@ -145,18 +145,24 @@ def bulk_layouts(tensor: TensorDims, tile: Sequence[int], element_bytes: int) ->
 
 
 def tile_layouts(
-    shape: Sequence[int], strides: Sequence[int], tile: Sequence[int], element_bytes: int
+    shape: Sequence[int],
+    strides: Sequence[int],
+    tile: Sequence[int],
+    element_bytes: int,
+    *,
+    boxes: bool = False,
 ) -> list[AnyLayout]:
     """The layouts that bulk copies can give every stage of a buffer for tiles of a tensor.
 
-    All stages start where the swizzle's pattern does.  Raises :class:`BulkCopyError` where there is
-    none.
+    All stages start where the swizzle's pattern does.  With ``boxes`` also those of several boxes
+    side by side, in which a dimension has two strides.  Raises :class:`BulkCopyError` where there
+    is none.
     """
     dims = tensor_dims(shape, strides, element_bytes)
     found = [
         layout
         for layout in bulk_layouts(dims, tile, element_bytes)
-        if base_layout(layout).depth <= 1
+        if (boxes or base_layout(layout).depth <= 1)
         and _stage_bytes(layout, element_bytes) % pattern_bytes(_span_of(layout, element_bytes))
         == 0
     ]

@@ -31,6 +31,8 @@ class Target:
     schedulers_per_multiprocessor: int = 4
     shared_memory_banks: int = 32
     bank_bytes: int = 4
+    multiplies_in_warpgroups: bool = False
+    """Whether warp groups multiply what lies in shared memory (``wgmma``)."""
     bulk_bytes_in_flight: int | None = None
     """What bulk copies keep on its way to a multiprocessor; ``None`` where there are none."""
     overlaps_launches: bool = False
@@ -82,6 +84,7 @@ TARGETS: dict[str, Target] = {
             memory_bytes_per_ns=4800.0,
             memory_latency_ns=900.0,
             clock_ghz=1.98,
+            multiplies_in_warpgroups=True,
             bulk_bytes_in_flight=64 * 1024,
             overlaps_launches=True,
         ),

@@ -11,6 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.bulk import bulk_layout, row_spans, tensor_dims
 from mugraph.dialects.cute import ComposedLayout, Layout
 from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
 from mugraph.dialects.cute.attributes import TiledMmaAttr
@@ -21,7 +22,12 @@ from mugraph.dialects.cute.matrix_descriptor import (
     matrix_descriptor,
 )
 from mugraph.dialects.element_types import element_type_name
-from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
+from mugraph.dialects.interfaces import (
+    HasBufferEffects,
+    HasSharedAccesses,
+    RestrictsSharedLayouts,
+    SharedAccess,
+)
 from mugraph.dialects.sched.accesses import (
     AccessError,
     AccessKind,
@@ -44,6 +50,7 @@ from mugraph.dialects.tensor_types import (
     op_label,
     resolved_layout_of,
     shape_of,
+    strides_of,
     value_label,
 )
 
@@ -63,7 +70,9 @@ def matrix_of(value: SSAValue, *, transposed: bool = False) -> AnyLayout:
 
 
 @irdl_op_definition
-class WarpgroupMmaOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
+class WarpgroupMmaOp(
+    IRDLOperation, HasSharedAccesses, RestrictsSharedLayouts, HasThreadAccesses, HasBufferEffects
+):
     """Adds the product of two matrices in shared memory to a fragment, by warp groups (``wgmma``).
 
     The fragment's ``#cute.tiled_mma`` names the instruction and how many warp groups lie along m
@@ -187,6 +196,13 @@ class WarpgroupMmaOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBuf
             )
             for value in (self.lhs, self.rhs)
         ]
+
+    def possible_layouts(self, value: SSAValue) -> Sequence[AnyLayout]:
+        """Rows of 128, 64 or 32 bytes along the dimension that is contiguous now, swizzled."""
+        shape, element_bytes = shape_of(value.type), element_bytes_of(value.type)
+        tensor = tensor_dims(shape, strides_of(resolved_layout_of(value)), element_bytes)
+        width = tensor.extents[0] * element_bytes
+        return [bulk_layout(tensor, shape, element_bytes, span) for span in row_spans(width)]
 
     def reads(self, stage: StageReference) -> list[ThreadAccess]:
         """What the groups read of both operands, at a stage."""

@@ -55,7 +55,10 @@ class Tiles:
 
         A lane holds 4 registers of each tile of A and 4 of each pair of tiles of B.  Small products
         load some steps of k ahead.  For large ones the compiler keeps A and loads B as it goes.
+        Warp groups read operands from shared memory.
         """
+        if is_of_warpgroups(self.atom):
+            return 0
         if self.atom.is_scalar:
             return self.n + 1
         if self.values >= UNROLLED_VALUES:

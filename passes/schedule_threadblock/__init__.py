@@ -86,7 +86,13 @@ def _scheduled(
 ) -> sched.KernelOp | None:
     """The schedule of one graph by one way of loading; ``None`` where a ring does not fit."""
     threads = graph.threads + (WARP_THREADS if channels else 0)
-    products = choose_products(graph, levels, target, threads)
+    products = choose_products(
+        graph,
+        levels,
+        target,
+        threads,
+        warpgroups=channels and target.multiplies_in_warpgroups,
+    )
     warp_layouts, registers = products.warp_layouts, products.registers
     for sentence in spill_notes(registers):
         print(f"--schedule-threadblock: note: {sentence}", file=sys.stderr)

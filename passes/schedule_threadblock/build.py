@@ -42,6 +42,7 @@ from mugraph.passes.schedule_threadblock.levels import Levels
 from mugraph.passes.schedule_threadblock.model import Barriers
 from mugraph.passes.schedule_threadblock.operators import schedule_operator
 from mugraph.passes.schedule_threadblock.tasks import TaskOperations
+from mugraph.passes.schedule_threadblock.warpgroups import is_read_by_warpgroups
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,8 @@ def make_bulk_load(builder: KernelBuilder, op: tb.InputOp, argument: SSAValue) -
     """The view, the buffer and the bulk copy of one input."""
     moves = op.loop_dim >= 0
     stages = builder.choices.stages if moves else 1
-    buffer = builder.allocate(op.result, stages, layout=layouts_of_load(op)[0])
+    boxes = is_read_by_warpgroups(op, builder.choices.warp_layouts)
+    buffer = builder.allocate(op.result, stages, layout=layouts_of_load(op, boxes=boxes)[0])
     return BulkLoad(builder.tile(argument, op.resolved_copy()), buffer, moves)
 
 

@@ -35,10 +35,11 @@ class Pipeline(Enum):
     ASYNC_COPIES = "async-copies"
 
 
-def layouts_of_load(op: tb.InputOp) -> list[AnyLayout]:
+def layouts_of_load(op: tb.InputOp, *, boxes: bool = False) -> list[AnyLayout]:
     """The layouts that bulk copies can give an input's tile, the one to start from first.
 
-    Raises :class:`BulkCopyError` where they cannot bring it.
+    ``boxes``: also several boxes side by side.  Raises :class:`BulkCopyError` where they cannot
+    bring it.
     """
     copy = op.resolved_copy()
     if ragged_dims(op.bounds()):
@@ -48,7 +49,7 @@ def layouts_of_load(op: tb.InputOp) -> list[AnyLayout]:
             f"its tensor starts at a multiple of {copy.alignment} bytes only, not of "
             f"{DEFAULT_ALIGNMENT}"
         )
-    return tile_layouts(copy.shape, copy.strides, copy.tile, copy.element_bytes)
+    return tile_layouts(copy.shape, copy.strides, copy.tile, copy.element_bytes, boxes=boxes)
 
 
 def obstacles(graph: CustomizedOp, levels: Levels, target: Target) -> list[str]:

@@ -20,6 +20,7 @@ from mugraph.dialects.elementwise import Epilogue, ScalarFunction
 from mugraph.dialects.partition import LinearPartition, PartitionedOperand, choose_partition
 from mugraph.dialects.ragged import ragged_dims
 from mugraph.dialects.sched import Combiner, Grouping, LinearPartitionAttr
+from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.dialects.tb.layouts import partitioned_operand
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
@@ -196,10 +197,10 @@ def suits_ldmatrix(buffer: SSAValue, atom: MmaAtom, depth: int) -> bool:
     for others the innermost dimension must be ``depth``.
     """
     shape = shape_of(buffer.type)
-    innermost = innermost_of(buffer)
     element = element_type_name(element_type_of(buffer.type))
-    if atom.is_scalar or not loads_as_stored(atom, element):
+    if atom.is_scalar or is_of_warpgroups(atom) or not loads_as_stored(atom, element):
         return False
+    innermost = innermost_of(buffer)
     if innermost is None or innermost < len(shape) - 2:
         return False
     size = element_bytes_of(buffer.type)
@@ -224,7 +225,7 @@ def _(op: tb.MatmulOp, builder: KernelBuilder) -> None:
     in_registers = op in builder.choices.register_accumulators
     if in_registers and not functions:
         total = builder.register_accumulator(op, type_)
-        builder.here.append(sched.MmaOp(lhs, rhs, total, ldmatrix))
+        builder.here.append(multiply(op, builder, total, ldmatrix))
         return
     if in_registers:
         product = write_product(op, builder, ldmatrix)
@@ -246,6 +247,20 @@ def _(op: tb.MatmulOp, builder: KernelBuilder) -> None:
         builder.here.append(sched.StoreOp(product, destination, epilogue, at))
 
 
+def multiply(
+    op: tb.MatmulOp,
+    builder: KernelBuilder,
+    total: SSAValue,
+    ldmatrix: tuple[bool, bool],
+    start: Sequence[int] | None = None,
+) -> Operation:
+    """Adds the product, or the part of it that begins at ``start``, to a fragment."""
+    lhs, rhs = builder.buffer(op.lhs), builder.buffer(op.rhs)
+    if is_of_warpgroups(builder.choices.warp_layouts[op].atom):
+        return sched.WarpgroupMmaOp(lhs, rhs, total)
+    return sched.MmaOp(lhs, rhs, total, ldmatrix, start)
+
+
 def write_product(
     op: tb.MatmulOp,
     builder: KernelBuilder,
@@ -256,12 +271,11 @@ def write_product(
     """A product, or the part of it that begins at ``start``, in registers of its own."""
     product = sched.FragmentOp(builder.mma_fragment_type(op, extents))
     product.result.name_hint = op.result.name_hint
-    lhs, rhs = builder.buffer(op.lhs), builder.buffer(op.rhs)
     builder.here.extend(
         [
             product,
             sched.FillOp(product.result, 0.0),
-            sched.MmaOp(lhs, rhs, product.result, ldmatrix, start),
+            multiply(op, builder, product.result, ldmatrix, start),
         ]
     )
     return product.result

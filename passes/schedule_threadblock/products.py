@@ -11,6 +11,7 @@ from mugraph.dialects import tb
 from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.kn import CustomizedOp, accumulates
 from mugraph.dialects.partition import choose_partition
+from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.dialects.tb.layouts import partitioned_operand
 from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, op_label, shape_of
 from mugraph.passes.analysis.registers import WORKING_REGISTERS, register_limit, vector_registers
@@ -22,6 +23,7 @@ from mugraph.passes.schedule_threadblock.registers import (
     choose_kept,
     choose_pieces,
 )
+from mugraph.passes.schedule_threadblock.warpgroups import warpgroup_layout_of
 from mugraph.passes.targets import Target
 
 
@@ -46,13 +48,21 @@ def sums_once(op: tb.MatmulOp) -> bool:
     return accumulates(op) and not tb.epilogue_of(op).functions
 
 
-def choose_warp_layouts(graph: CustomizedOp) -> dict[tb.MatmulOp, WarpLayout]:
-    """How the block's warps share each matrix product, if all sums can stay in registers."""
-    return {
-        op: choose_layout_of(op, graph.threads, graph.forloop_range if sums_once(op) else 1)
-        for op in graph.body.block.ops
-        if isinstance(op, tb.MatmulOp)
-    }
+def choose_warp_layouts(
+    graph: CustomizedOp, *, warpgroups: bool = False
+) -> dict[tb.MatmulOp, WarpLayout]:
+    """How the block's warps share each matrix product, if all sums can stay in registers.
+
+    ``warpgroups``: warp groups compute those that they can.
+    """
+    layouts: dict[tb.MatmulOp, WarpLayout] = {}
+    for op in graph.body.block.ops:
+        if not isinstance(op, tb.MatmulOp):
+            continue
+        by_groups = warpgroup_layout_of(op, graph.threads) if warpgroups else None
+        iterations = graph.forloop_range if sums_once(op) else 1
+        layouts[op] = by_groups or choose_layout_of(op, graph.threads, iterations)
+    return layouts
 
 
 def adds_up_plainly(op: Operation) -> bool:
@@ -143,15 +153,23 @@ class ProductChoices:
 
 
 def choose_products(
-    graph: CustomizedOp, levels: Levels, target: Target, threads: int
+    graph: CustomizedOp, levels: Levels, target: Target, threads: int, *, warpgroups: bool = False
 ) -> ProductChoices:
     """The choices for all products of a graph, in a block of so many threads in all.
 
     Where the sums of a product cannot stay in registers, those of warps along k would have to be
-    added in each iteration, which its arrangement then takes into account.
+    added in each iteration, which its arrangement then takes into account.  ``warpgroups``: warp
+    groups compute the products that they can, unless one would have to be computed in pieces.
     """
-    layouts = choose_warp_layouts(graph)
+    layouts = choose_warp_layouts(graph, warpgroups=warpgroups)
     registers = choose_registers(graph, levels, layouts, target, threads)
+    if any(
+        is_of_warpgroups(layout.atom)
+        and op not in registers.accumulators
+        and registers.pieces[op].count > 1
+        for op, layout in layouts.items()
+    ):
+        return choose_products(graph, levels, target, threads)
     homeless = {
         op: choose_layout_of(op, graph.threads, 1)
         for op, layout in layouts.items()

@@ -1,0 +1,125 @@
+"""Which products warp groups compute, and how they share them.
+
+Warp groups read both operands from shared memory as bulk copies put them there, 64 rows at a time.
+Products with fewer rows stay with the instructions of single warps: most of a warp group's would
+multiply nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.ir import SSAValue
+
+from mugraph.dialects import tb
+from mugraph.dialects.bulk import BulkCopyError
+from mugraph.dialects.cute import ComposedLayout, Layout
+from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
+from mugraph.dialects.cute.errors import LayoutError
+from mugraph.dialects.cute.matrix_descriptor import matrix_descriptor
+from mugraph.dialects.element_types import element_type_name
+from mugraph.dialects.sched.warpgroup import is_of_warpgroups
+from mugraph.dialects.tensor_types import (
+    AnyLayout,
+    base_layout,
+    element_bytes_of,
+    element_type_of,
+    shape_of,
+)
+from mugraph.passes.schedule_threadblock.channels import layouts_of_load
+from mugraph.passes.schedule_threadblock.choose import WarpLayout
+
+ROWS, DEPTH = 64, 16
+"""The extents of an instruction along m and k."""
+MAX_COLUMNS, COLUMN_STEP = 256, 8
+"""The longest instruction along n, and what its length is a multiple of."""
+GROUP_THREADS = 128
+ELEMENTS = ("f16", "bf16")
+
+
+def warpgroup_atom(element: str, columns: int) -> MmaAtom:
+    """The instruction that multiplies 64 rows by so many columns, adding up in fp32."""
+    name = element.upper()
+    return mma_atom(f"SM90_{ROWS}x{columns}x{DEPTH}_F32{name}{name}_SS")
+
+
+def longest_instruction(columns: int) -> int | None:
+    """The most columns of an instruction that divide a product's; ``None`` where none does."""
+    lengths = range(COLUMN_STEP, min(columns, MAX_COLUMNS) + 1, COLUMN_STEP)
+    return max((length for length in lengths if columns % length == 0), default=None)
+
+
+def choose_warpgroup_layout(
+    rows: int, columns: int, depth: int, element: str, threads: int
+) -> WarpLayout | None:
+    """How the warp groups of a block share a product; ``None`` where they cannot.
+
+    All groups take part.  The longest instructions along n first: each reads 64 rows of A and all
+    its columns of B from shared memory.
+    """
+    groups = threads // GROUP_THREADS
+    if element not in ELEMENTS or threads % GROUP_THREADS or not groups or depth % DEPTH:
+        return None
+    found: list[tuple[int, WarpLayout]] = []
+    for along_m in range(1, groups + 1):
+        along_n, rest = divmod(groups, along_m)
+        if rest or rows % (along_m * ROWS) or columns % along_n:
+            continue
+        length = longest_instruction(columns // along_n)
+        if length is not None:
+            found.append((length, WarpLayout(warpgroup_atom(element, length), along_m, along_n)))
+    return max(found, key=lambda entry: entry[0])[1] if found else None
+
+
+def matrix_layout_of(value: SSAValue, *, transposed: bool) -> AnyLayout | None:
+    """The layout in which bulk copies bring an operand, as (lines, k); ``None`` for others."""
+    if not isinstance(value.owner, tb.InputOp):
+        return None
+    try:
+        layout = layouts_of_load(value.owner, boxes=True)[0]
+    except BulkCopyError:
+        return None
+    plain = base_layout(layout)
+    rank = len(shape_of(value.type))
+    first, second = plain[rank - 2], plain[rank - 1]
+    if transposed:
+        first, second = second, first
+    matrix = Layout((first.shape, second.shape), (first.stride, second.stride))
+    if isinstance(layout, ComposedLayout):
+        return ComposedLayout(layout.swizzle, layout.offset, matrix)
+    return matrix
+
+
+def is_read_by_warpgroups(op: tb.InputOp, layouts: Mapping[tb.MatmulOp, WarpLayout]) -> bool:
+    """Whether all that reads an input are products of warp groups."""
+    readers = [use.operation for use in op.result.uses]
+    return all(
+        isinstance(reader, tb.MatmulOp) and is_of_warpgroups(layouts[reader].atom)
+        for reader in readers
+    )
+
+
+def warpgroup_layout_of(op: tb.MatmulOp, threads: int) -> WarpLayout | None:
+    """How warp groups share a product whose operands come by bulk copies, if they can."""
+    *leading, rows, columns = shape_of(op.result.type)
+    if any(extent != 1 for extent in leading) or op.is_ieee:
+        return None
+    for value, transposed in ((op.lhs, False), (op.rhs, True)):
+        matrix = matrix_layout_of(value, transposed=transposed)
+        if matrix is None:
+            return None
+        try:
+            matrix_descriptor(matrix, element_bytes_of(value.type))
+        except LayoutError:
+            return None
+    element = element_type_name(element_type_of(op.lhs.type))
+    return choose_warpgroup_layout(rows, columns, shape_of(op.lhs.type)[-1], element, threads)
+
+
+__all__ = [
+    "choose_warpgroup_layout",
+    "is_read_by_warpgroups",
+    "longest_instruction",
+    "warpgroup_atom",
+    "warpgroup_layout_of",
+]

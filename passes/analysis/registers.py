@@ -23,6 +23,7 @@ from mugraph.dialects.sched import (
     roles_of,
 )
 from mugraph.dialects.sched.types import FragmentType
+from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.dialects.tensor_types import element_bytes_of
 
 MAX_REGISTERS = 255

@@ -18,6 +18,7 @@ from xdsl.utils.exceptions import PassFailedException
 from mugraph.dialects import sched
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.sched.kernel import WARP_THREADS
+from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
     layout_of,
@@ -36,6 +37,7 @@ from mugraph.passes.schedule_threadblock.products import (
     spill_notes,
 )
 from mugraph.passes.schedule_threadblock.proposal import Proposal, propose
+from mugraph.passes.schedule_threadblock.write_back import with_direct_write_backs
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 __all__ = ["ScheduleThreadblockPass", "schedule_threadblock"]
@@ -97,18 +99,26 @@ def _scheduled(
     for sentence in spill_notes(registers):
         print(f"--schedule-threadblock: note: {sentence}", file=sys.stderr)
 
+    by_groups = any(is_of_warpgroups(layout.atom) for layout in warp_layouts.values())
+
     @cache
     def drafted(stages: int) -> Proposal:
         choices = Choices(stages, warp_layouts, registers.accumulators, registers.pieces, channels)
-        return propose(draft_kernel(graph, levels, choices, symbol), target)
+        draft = draft_kernel(graph, levels, choices, symbol)
+        return propose(with_direct_write_backs(draft) if by_groups else draft, target)
 
     blocks, stage_bytes = math.prod(graph.grid_dim), _bytes_loaded_an_iteration(levels)
-    # How many blocks share a multiprocessor is asked only where there are enough of them.
-    single_stage_bytes = 0
-    if blocks // target.multiprocessors > (0 if channels else 1):
-        single_stage_bytes = drafted(1).schedule_for(objective).peak
-    choose = choose_ring_stages if channels else choose_stages
-    stages = choose(stage_bytes, blocks, graph.forloop_range, single_stage_bytes, target)
+    if channels:
+        alone = drafted(1)
+        resident = alone.resident_blocks(alone.schedule_for(objective).peak)
+        kept = 1 if by_groups else 0
+        stages = choose_ring_stages(stage_bytes, resident, graph.forloop_range, target, kept=kept)
+    else:
+        # How many blocks share a multiprocessor is asked only where there are enough of them.
+        single_stage_bytes = 0
+        if blocks // target.multiprocessors > 1:
+            single_stage_bytes = drafted(1).schedule_for(objective).peak
+        stages = choose_stages(stage_bytes, blocks, graph.forloop_range, single_stage_bytes, target)
     while stages > 1:
         candidate = drafted(stages)
         schedule = candidate.fitting_schedule(objective)

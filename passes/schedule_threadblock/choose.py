@@ -193,20 +193,19 @@ MAX_RING_STAGES = 16
 
 
 def choose_ring_stages(
-    tile_bytes: int, blocks: int, iterations: int, shared_bytes: int, target: Target
+    tile_bytes: int, resident: int, iterations: int, target: Target, *, kept: int = 0
 ) -> int:
     """The stages of a channel that keep what bulk copies should have on their way.
 
-    ``tile_bytes`` come an iteration to each of ``blocks`` blocks; ``shared_bytes`` is what one
-    block needs with a single stage.  One stage is being read while the others fill.  Source of the
-    bytes: what was measured, in ``docs/scheduling.md``; more of them cost time.
+    ``tile_bytes`` come an iteration to each of the ``resident`` blocks that share a multiprocessor.
+    One stage is being read while the others fill, and ``kept`` more are in use by products that run
+    behind the program.  Source of the bytes: what was measured, in ``docs/scheduling.md``; more of
+    them cost time.
     """
     if tile_bytes == 0 or iterations == 1 or target.bulk_bytes_in_flight is None:
         return 1
-    waves = -(-blocks // target.multiprocessors)
-    resident = max(1, min(waves, _blocks_that_fit(shared_bytes, target)))
     ahead = math.ceil(target.bulk_bytes_in_flight / (tile_bytes * resident))
-    return min(max(ahead + 1, MIN_STAGES), MAX_RING_STAGES, iterations)
+    return min(max(ahead + 1 + kept, MIN_STAGES), MAX_RING_STAGES, iterations)
 
 
 def _blocks_that_fit(shared_bytes: int, target: Target) -> int:

@@ -15,6 +15,7 @@ from mugraph.dialects import sched
 from mugraph.dialects.sched.quad_store import quad_store_problem
 from mugraph.dialects.tb.compute import epilogue_of
 from mugraph.dialects.tensor_types import element_type_of
+from mugraph.passes.schedule_threadblock.build import Draft
 
 
 @dataclass(frozen=True)
@@ -56,15 +57,28 @@ def _can_be_direct(found: WriteBack) -> bool:
     )
 
 
-def promote_write_backs(kernel: sched.KernelOp) -> bool:
-    """Lets fragments be written to device memory directly; whether there was one to."""
-    found = list(find_write_backs(kernel))
-    for one in found:
-        direct = sched.QuadStoreOp(one.store.source, one.copy.destination, epilogue_of(one.store))
-        Rewriter.replace_op(one.store, direct, [])
-        Rewriter.erase_op(one.copy)
-        Rewriter.erase_op(one.buffer)
-    return bool(found)
+def write_back_directly(found: WriteBack) -> sched.QuadStoreOp:
+    """Lets the fragment be written to device memory where it was stored; erases the detour."""
+    direct = sched.QuadStoreOp(found.store.source, found.copy.destination, epilogue_of(found.store))
+    Rewriter.replace_op(found.store, direct, [])
+    Rewriter.erase_op(found.copy)
+    Rewriter.erase_op(found.buffer)
+    return direct
 
 
-__all__ = ["WriteBack", "find_write_backs", "promote_write_backs"]
+def with_direct_write_backs(draft: Draft) -> Draft:
+    """The draft without the buffers that fragments reach device memory through."""
+    tasks = list(draft.tasks)
+    for found in list(find_write_backs(draft.kernel)):
+        stored = next(task for task in tasks if found.store in task.operations)
+        copied = next(task for task in tasks if found.copy in task.operations)
+        store, copy = found.store, found.copy
+        at = stored.operations.index(store)
+        stored.operations[at] = write_back_directly(found)
+        copied.operations.remove(copy)
+        if not copied.operations:
+            tasks.remove(copied)
+    return Draft(draft.kernel, tuple(tasks))
+
+
+__all__ = ["WriteBack", "find_write_backs", "with_direct_write_backs", "write_back_directly"]

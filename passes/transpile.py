@@ -13,6 +13,7 @@ from mugraph.passes.insert_copies import InsertCopiesPass
 from mugraph.passes.mask_ragged import MaskRaggedPass
 from mugraph.passes.online_softmax import OnlineSoftmaxPass
 from mugraph.passes.overlap_launches import OverlapLaunchesPass
+from mugraph.passes.pipeline_products import PipelineProductsPass
 from mugraph.passes.plan_dtensor_memory import PlanDTensorMemoryPass
 from mugraph.passes.plan_stensor_memory import PlanSTensorMemoryPass
 from mugraph.passes.plan_swizzle import PlanSwizzlePass
@@ -54,6 +55,7 @@ def transpile_pipeline(
         PlanDTensorMemoryPass(),
         ScheduleThreadblockPass(arch, objective, pipeline),
         *((PromoteRegistersPass(arch, objective),) if promote_registers else ()),
+        PipelineProductsPass(),
         *((OverlapLaunchesPass(arch),) if overlap_launches else ()),
         PlanSwizzlePass(),
         PlanSTensorMemoryPass(arch=arch),

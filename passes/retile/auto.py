@@ -35,6 +35,8 @@ BLOCKS = (64, 128, 256, 512)
 """Numbers of threads to choose from."""
 LONGEST_TILE = 512
 """Elements along what the loop cuts, of all tiles but those of one iteration."""
+USUAL_THREADS = 256
+"""Enough to copy and to share products, few enough to have many registers each."""
 SPLITS = (1, 2, 4, 8, 16, 32)
 """Over how many blocks a loop may be divided."""
 WAVES = 8
@@ -43,10 +45,12 @@ PART_BYTES = 4
 """Parts of sums are stored in fp32."""
 SMALLEST_ROW_BYTES = SECTOR_BYTES
 """Tiles have no shorter rows than this, unless the tensor has."""
+OPERATORS_OF_COMBINATION = 3
+"""On each part: a product with its weight, the accumulator, and its rescaling."""
 OVERLAP_NS = 1000.0
 """What is saved where a kernel is launched while the one before it ends."""
 WORTHWHILE = 0.97
-"""Another partition must be estimated to take so little of the time of the present one."""
+"""Times that differ by less are alike; the present partition stays where none is less."""
 
 
 @dataclass(frozen=True)
@@ -188,7 +192,7 @@ def split_time(
         shape.threads,
         split,
         (Load(own * PART_BYTES, parts * PART_BYTES * shape.blocks * split, looped=True),),
-        Work((), own),
+        Work((), OPERATORS_OF_COMBINATION * own),
         Work((), own),
         shape.stored_bytes // spread,
         own * PART_BYTES,
@@ -204,17 +208,30 @@ def choose_least_time(space: TileSpace, target: Target, *, split: bool = True) -
     """
     old = partition_of(space)
     free = sum(extent > 1 for extent in old.grid) < len(AXES)
-    best: Choice | None = None
-    for partition, shape in _candidates(space, target):
-        for splits in SPLITS if split and free else (1,):
-            time = _time(space, partition, shape, splits, target)
-            is_better = time is not None and (best is None or time < best.time)
-            if time is not None and is_better and _is_allowed(space, partition):
-                best = Choice(partition, splits, time)
-    present = estimate(shape_under(space, old), target)
-    if best is None or (present is not None and best.time > WORTHWHILE * present):
+    choices = [
+        Choice(partition, splits, time)
+        for partition, shape in _candidates(space, target)
+        for splits in (SPLITS if split and free else (1,))
+        if (time := _time(space, partition, shape, splits, target)) is not None
+    ]
+    choices.sort(key=lambda choice: choice.time)
+    fastest = next((choice for choice in choices if _is_allowed(space, choice.partition)), None)
+    if fastest is None:
         return None
-    return best
+    alike = (choice for choice in choices if choice.time * WORTHWHILE <= fastest.time)
+    for best in sorted(alike, key=_effort):
+        if _is_allowed(space, best.partition):
+            present = estimate(shape_under(space, old), target)
+            is_no_gain = present is not None and best.time > WORTHWHILE * present
+            return None if is_no_gain and best.split == 1 else best
+    return fastest
+
+
+def _effort(choice: Choice) -> tuple[int, int, float, float]:
+    """What to have little of where times are alike: kernels, blocks, unusual numbers of threads."""
+    blocks = math.prod(choice.partition.grid) * choice.split
+    threads = math.prod(choice.partition.block)
+    return (choice.split > 1, blocks, abs(math.log2(threads / USUAL_THREADS)), choice.time)
 
 
 def _time(

@@ -3,8 +3,8 @@
 A kernel is bound by what keeps it longest: device memory, the second-level cache, the copies that a
 multiprocessor has under way, its tensor cores and other arithmetic, or one iteration after another.
 Before that it must be launched and have its first tiles; after it the last tile is still computed.
-Fitted to the times of saved µGraphs on an H200 (``benchmarks/results/saved_mugraphs_h200.md``); it
-orders partitions of one kernel, and is no prediction of microseconds.
+The numbers below are fitted to repartitions of the workloads of ``benchmarks/h200`` and to saved
+µGraphs on an H200.  It orders partitions of one kernel; microseconds are right to some tenths.
 """
 
 from __future__ import annotations
@@ -23,20 +23,23 @@ from mugraph.passes.retile.dimensions import TileSpace
 from mugraph.passes.retile.partition import Partition
 from mugraph.passes.targets import Target
 
-LAUNCH_NS = 2000.0
+LAUNCH_NS = 1300.0
 """From one kernel's end to the next one's first load, and from its last store to its end."""
-ITERATION_CYCLES = 150.0
-"""What an iteration takes beside its arithmetic: waiting for its tiles, a barrier."""
+ITERATION_CYCLES, WARP_CYCLES = 100.0, 17.0
+"""What an iteration takes beside its arithmetic, and for each warp that waits for the others."""
 MMA_SHAPE = (16, 8, 16)
 MMA_CYCLES, MMA_LATENCY = 8.0, 33.0
 """Cycles of one warp from an instruction to the next, and to one that adds to the same sums."""
-ELEMENT_CYCLES = 12.0
+ELEMENT_CYCLES = 9.0
 """Cycles of a thread for an element of an operator that is no product."""
 SECTOR_BYTES = 32
 """What is fetched at least of each row of a tile."""
-CACHE_FACTOR = 1.4
-"""How much faster the second-level cache is than device memory."""
-COPY_BYTES_A_CYCLE, BULK_BYTES_A_CYCLE = 30.0, 45.0
+CACHE_FACTOR = 1.0
+"""What all multiprocessors load together, in parts of what device memory delivers at most.
+
+Tiles that many blocks load come from the second-level cache, but on the same way.
+"""
+COPY_BYTES_A_CYCLE, BULK_BYTES_A_CYCLE = 28.0, 34.0
 """What a multiprocessor loads at most, by 16-byte copies of threads and by bulk copies."""
 REGISTERS = 96
 """What a thread needs, to see how many blocks share a multiprocessor."""
@@ -230,7 +233,8 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
         shape.threads, target.warp_size, target.schedulers_per_multiprocessor
     )
     # A tile's place is taken while the tile is fetched and used, and each stage is one.
-    turn = (iteration + ITERATION_CYCLES) / clock
+    warps = shape.threads / target.warp_size
+    turn = (iteration + ITERATION_CYCLES + WARP_CYCLES * warps) / clock
     fetch = target.memory_latency_ns + resident * shape.loop_bytes / rate
     ring = rounds * shape.iterations * (fetch + turn) / stages if shape.loop_bytes else 0.0
     # Blocks that share a multiprocessor hide each other's waits, not each other's arithmetic.

@@ -40,7 +40,7 @@ def transpile_pipeline(
     cost_model: CostModelName = DEFAULT_COST_MODEL,
     solver: SolverName = DEFAULT_SOLVER,
     objective: str = Objective.BARRIERS_FIRST.value,
-    pipeline: str = Pipeline.ASYNC_COPIES.value,
+    pipeline: str = Pipeline.AUTO.value,
     promote_registers: bool = True,
     overlap_launches: bool = True,
 ) -> tuple[ModulePass, ...]:
@@ -96,7 +96,7 @@ class TranspilePass(SequencePass):
     cost_model: CostModelName = DEFAULT_COST_MODEL
     solver: SolverName = DEFAULT_SOLVER
     objective: str = Objective.BARRIERS_FIRST.value
-    pipeline: str = Pipeline.ASYNC_COPIES.value
+    pipeline: str = Pipeline.AUTO.value
     promote_registers: bool = True
     overlap_launches: bool = True
 

@@ -176,6 +176,11 @@ def _(op: sched.ReleaseOp, printer: KernelPrinter) -> None:
     _print_step(op, printer, ", thread")
 
 
+@print_operation.register
+def _(op: sched.ProxyFenceOp, printer: KernelPrinter) -> None:
+    printer.writer.line(f"mugraph::proxy_fence();  // {op.name}")
+
+
 def box_coordinates(op: sched.BulkCopyOp, tile: BulkTile, iteration: str) -> list[list[str]]:
     """Where each box starts in the tensor: an expression a dimension, the contiguous one first."""
     owner = op.tile.owner

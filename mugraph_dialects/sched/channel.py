@@ -230,11 +230,18 @@ class ChannelStepOp(RunsAtIteration):
         super().__init__(operands=[channel], properties=iteration_properties(ahead, iteration))
 
     def verify_(self) -> None:
-        """Checks that the step stands in a role, and the iteration."""
+        """Checks the role that the step stands in, and the iteration."""
         channel = channel_of(self, self.channel)
-        if enclosing_role(self) is None:
+        role = enclosing_role(self)
+        if role is None:
             raise VerifyException(
                 f"{op_label(self)} stands outside of roles; a channel is between roles"
+            )
+        produces = isinstance(self, AcquireOp | PublishOp)
+        if produces != role.is_elected:
+            raise VerifyException(
+                f"{op_label(self)}: one thread fills a channel, in an elected role; whole warps "
+                "read it, in another one"
             )
         self.verify_iteration(channel.stage_count)
 

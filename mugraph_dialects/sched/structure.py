@@ -154,6 +154,12 @@ def computing_block(kernel: KernelOp) -> Block:
     return roles[0].body.block if roles else kernel.body.block
 
 
+def computing_threads(kernel: KernelOp) -> int:
+    """How many threads compute: those that run :func:`computing_block`."""
+    roles = [role for role in roles_of(kernel) if not role.is_elected]
+    return roles[0].threads if roles else kernel.threads
+
+
 @irdl_op_definition
 class AllocOp(IRDLOperation):
     """A buffer in shared (or tensor) memory, of ``stages`` copies one behind the other.

@@ -68,8 +68,8 @@ def buffer_lifetimes(kernel: KernelOp) -> dict[AllocOp, Lifetime]:
     A buffer that each iteration writes before it reads, and that nothing outside the loop touches,
     lives from its first to its last use inside an iteration, unless that is before the loop's first
     barrier: that region runs on from the last one of the iteration before.  Any other buffer that
-    a loop of several iterations touches lives for the whole loop.  The buffers of channels live for
-    the whole kernel, and where several roles compute, side by side, all do.
+    a loop of several iterations touches lives for the whole loop.  The buffers of channels live
+    from the start of the kernel on; where several roles compute, side by side, all live to its end.
     """
     accesses: dict[AllocOp, list[_Access]] = {}
     region = 0
@@ -93,7 +93,12 @@ def buffer_lifetimes(kernel: KernelOp) -> dict[AllocOp, Lifetime]:
     if sum(not role.is_elected for role in roles_of(kernel)) > 1:
         return dict.fromkeys(accesses, whole_kernel)
     lifetimes = {buffer: _lifetime(uses, whole_loop) for buffer, uses in accesses.items()}
-    return {**lifetimes, **dict.fromkeys(channel_buffers(kernel), whole_kernel)}
+    # What bulk copies bring may come at once, and no more comes once all of it has been read.
+    filled = {
+        buffer: Lifetime(0, lifetimes[buffer].last if buffer in lifetimes else region)
+        for buffer in channel_buffers(kernel)
+    }
+    return {**lifetimes, **filled}
 
 
 def channel_buffers(kernel: KernelOp) -> list[AllocOp]:

@@ -10,6 +10,7 @@ from xdsl.passes import ModulePass
 
 from mugraph.dialects import sched
 from mugraph.dialects.sched import KernelOp
+from mugraph.dialects.sched.structure import computing_threads
 from mugraph.passes.analysis.registers import register_limit, registers_needed
 from mugraph.passes.promote_registers.linear import (
     choose_promoted,
@@ -32,7 +33,7 @@ def plan_promotion(kernel: KernelOp, without: int = 0) -> Promotion:
     """What of a kernel can be held in linear fragments, but for the ``without`` largest buffers."""
     uses = uses_of(kernel)
     domains = find_domains(uses)
-    partition_domains(list(dict.fromkeys(domains.values())), kernel.threads)
+    partition_domains(list(dict.fromkeys(domains.values())), computing_threads(kernel))
     order = sorted(
         (value for value in domains if isinstance(value.owner, sched.AllocOp)),
         key=lambda value: -values_held(value, domains[value]),
@@ -104,9 +105,4 @@ class PromoteRegistersPass(ModulePass):
                 continue
             if promote_mma(kernel, target):
                 rearrange(kernel, target, objective)
-            if not _has_roles(kernel):
-                promote_registers(kernel, target, objective)
-
-
-def _has_roles(kernel: KernelOp) -> bool:
-    return any(isinstance(op, sched.RoleOp) for op in kernel.walk())
+            promote_registers(kernel, target, objective)

@@ -21,6 +21,9 @@ _PHASES: dict[type[Operation], Phase] = {
     sched.EpilogueOp: Phase.AFTER,
 }
 
+_PLACED = sched.BarrierOp | sched.ConsumeOp | sched.ReleaseOp | sched.ProxyFenceOp
+"""What is put in place again when all else is."""
+
 
 def rearrange(
     kernel: sched.KernelOp, target: Target, objective: Objective = Objective.BARRIERS_FIRST
@@ -31,7 +34,7 @@ def rearrange(
     """
     for phase in sched.computing_block(kernel).ops:
         for op in tuple(phase.walk()):
-            if isinstance(op, sched.BarrierOp | sched.ConsumeOp | sched.ReleaseOp):
+            if isinstance(op, _PLACED):
                 op.detach()
                 op.erase()
     proposal = propose(Draft(kernel, tuple(tasks_of(kernel))), target)

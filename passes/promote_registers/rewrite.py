@@ -314,9 +314,10 @@ def declare(fragment: sched.FragmentOp, kernel: sched.KernelOp) -> None:
     ):
         first.parent.insert_op_before(fragment, first)
         return
-    start = kernel.body.block.first_op
+    block = sched.computing_block(kernel)
+    start = block.first_op
     assert start is not None
-    kernel.body.block.insert_op_before(fragment, start)
+    block.insert_op_before(fragment, start)
 
 
 def drop_idle_waits(kernel: sched.KernelOp) -> None:

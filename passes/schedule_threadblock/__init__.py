@@ -233,7 +233,7 @@ class ScheduleThreadblockPass(ModulePass):
 
     arch: str = DEFAULT_TARGET
     objective: str = Objective.BARRIERS_FIRST.value
-    pipeline: str = Pipeline.ASYNC_COPIES.value
+    pipeline: str = Pipeline.AUTO.value
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Schedules every function of the module; kernels stand before the function."""

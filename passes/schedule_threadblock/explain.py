@@ -16,12 +16,15 @@ from mugraph.dialects.kn import Phase
 from mugraph.dialects.sched import (
     AccessError,
     BarrierOp,
+    ChannelOp,
+    ChannelStepOp,
     EpilogueOp,
     ForloopOp,
     FragmentOp,
     KernelOp,
     PrologueOp,
     WaitOp,
+    computing_block,
 )
 from mugraph.dialects.tensor_types import op_label, value_label
 from mugraph.passes.schedule_threadblock.barriers import (
@@ -61,7 +64,7 @@ def read_schedule(kernel: KernelOp) -> ScheduledKernel:
     regions: list[int] = []
     counts = {Phase.BEFORE: 0, Phase.LOOP: 0, Phase.AFTER: 0}
     region = 0
-    for part in kernel.body.block.ops:
+    for part in computing_block(kernel).ops:
         phase = _PHASES.get(type(part))
         if phase is None:
             continue
@@ -69,7 +72,7 @@ def read_schedule(kernel: KernelOp) -> ScheduledKernel:
             if isinstance(op, BarrierOp):
                 region += 1
                 counts[phase] += 1
-            elif not isinstance(op, FragmentOp):
+            elif not isinstance(op, FragmentOp | ChannelStepOp):
                 starts = isinstance(op, WaitOp) and op is part.regions[0].block.first_op
                 latest = 0 if starts else None
                 tasks.append(TaskOperations(_describe(op), phase, [op], latest))
@@ -140,6 +143,18 @@ def _bound_lines(fewest: FewestBarriers, graph: Graph) -> Iterator[str]:
         )
 
 
+def _channel_lines(kernel: KernelOp) -> Iterator[str]:
+    """A line for each channel: what goes through it, how far ahead."""
+    for op in kernel.body.block.ops:
+        if isinstance(op, ChannelOp):
+            names = ", ".join(value_label(value) for value in op.buffers)
+            stages = f" in {op.stage_count} stages of" if op.stage_count > 1 else ","
+            yield (
+                f"  a warp of its own loads {names}{stages} {op.stage_payload()} bytes; no barrier "
+                "stands between it and those that read"
+            )
+
+
 def explain(kernel: KernelOp) -> list[str]:
     """The lines of the explanation of one kernel."""
     schedule = read_schedule(kernel)
@@ -154,6 +169,7 @@ def explain(kernel: KernelOp) -> list[str]:
         *_bound_lines(fewest, graph),
         f"  the fullest region holds {peak_load(graph, barriers, schedule.regions)} bytes of "
         "shared memory",
+        *_channel_lines(kernel),
     ]
     why = reasons(schedule)
     for region in range(barriers.regions):

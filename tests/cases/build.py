@@ -206,9 +206,10 @@ def batch_source(sources: Sequence[str]) -> str:
 
 def compile_emulated(source: str) -> Path:
     """The same for the CPU: a shared object whose kernels the emulator runs."""
-    source = source.replace(
-        "extern __shared__ __align__(128) char smem[];",
+    source = re.sub(
+        r"extern __shared__ __align__\(\d+\) char smem\[\];",
         "char* const smem = reinterpret_cast<char*>(shared_memory);",
+        source,
     )
     launcher = runtime_include_paths()[0].parent / "launcher.cu"
     digest = hashlib.sha256(source.encode())

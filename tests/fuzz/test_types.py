@@ -75,7 +75,7 @@ def test_nvcc_compiles_every_type(arch: str, compiled: dict[str, Compiled]) -> N
         toolchain = find_toolchain()
     except ToolchainError as error:
         pytest.skip(f"nothing was compiled: {error}")
-    parts = ['#include "runtime.h"', "using namespace cute;"]
+    parts = ['#include "runtime.h"', '#include "channels.h"', "using namespace cute;"]
     for number, one in enumerate(compiled.values()):
         if calls_cublas(one.cuda) and toolchain.cublas is None:
             continue

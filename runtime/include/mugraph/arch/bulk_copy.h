@@ -63,6 +63,11 @@ __device__ __forceinline__ void mbarrier_wait(uint64_t* barrier, uint32_t parity
   } while (has_ended == 0);
 }
 
+// What the calling thread has read and written in shared memory so far comes before what bulk copies do with it that
+// are issued after a barrier that follows. Loads may else be on their way still when their place is overwritten: an
+// arrival at an mbarrier overtakes them.
+__device__ __forceinline__ void proxy_fence() { asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory"); }
+
 // Waits for `threads` threads, whole warps, that name the same barrier, 1 to 15.
 __device__ __forceinline__ void named_barrier(uint32_t number, uint32_t threads) {
   asm volatile("barrier.sync %0, %1;\n" ::"r"(number), "r"(threads) : "memory");

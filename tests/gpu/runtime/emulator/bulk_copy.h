@@ -214,6 +214,7 @@ inline void named_barrier(uint32_t number, uint32_t threads) {
   if (number == 0 || number > 15 || threads % 32 != 0) emulator::fail("a named barrier that there is not");
   emulator::wait(emulator::block->named_barriers[number], static_cast<int>(threads));
 }
+inline void proxy_fence() {}
 inline void prefetch_tensor_map(CUtensorMap const*) {}
 
 template <class... Coordinates>

@@ -6,7 +6,7 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -57,22 +57,25 @@ def schedule_graph(
     symbol: str,
     objective: Objective = Objective.BARRIERS_FIRST,
     pipeline: Pipeline = Pipeline.AUTO,
+    *,
+    along_k: bool = True,
 ) -> sched.KernelOp:
     """The schedule of one graph, with the most stages wanted that fit the block's memory.
 
     Where ``pipeline`` allows it and bulk copies can bring all inputs, a role of its own loads.
     Where the schedule of fewest barriers does not fit, those that trade barriers for memory are
-    tried before a stage is given up.
+    tried before a stage is given up.  ``along_k``: whether warps may stand along k.
     """
     levels = find_levels(graph)
     obstacles = uses_channels(graph, levels, target, pipeline)
     if obstacles and pipeline is Pipeline.CHANNELS:
         print(f"--schedule-threadblock: note: {note(graph, obstacles)}", file=sys.stderr)
+    scheduled = partial(_scheduled, graph, levels, target, symbol, objective, along_k=along_k)
     if not obstacles:
-        kernel = _scheduled(graph, levels, target, symbol, objective, channels=True)
+        kernel = scheduled(channels=True)
         if kernel is not None:
             return kernel
-    kernel = _scheduled(graph, levels, target, symbol, objective, channels=False)
+    kernel = scheduled(channels=False)
     assert kernel is not None  # one stage is taken whether it fits or not
     return kernel
 
@@ -85,6 +88,7 @@ def _scheduled(
     objective: Objective,
     *,
     channels: bool,
+    along_k: bool,
 ) -> sched.KernelOp | None:
     """The schedule of one graph by one way of loading; ``None`` where a ring does not fit."""
     threads = graph.threads + (WARP_THREADS if channels else 0)
@@ -94,6 +98,7 @@ def _scheduled(
         target,
         threads,
         warpgroups=channels and target.multiplies_in_warpgroups,
+        along_k=along_k,
     )
     warp_layouts, registers = products.warp_layouts, products.registers
     for sentence in spill_notes(registers):
@@ -185,6 +190,8 @@ def schedule_threadblock(
     target: Target,
     objective: Objective = Objective.BARRIERS_FIRST,
     pipeline: Pipeline = Pipeline.AUTO,
+    *,
+    along_k: bool = True,
 ) -> Sequence[sched.KernelOp]:
     """Replaces every custom kernel of a function by the launch of its schedule."""
     kernels: list[sched.KernelOp] = []
@@ -192,7 +199,7 @@ def schedule_threadblock(
     for index, graph in enumerate(graphs):
         require_layouts(graph)
         symbol = unused_symbol(module, f"{function.sym_name.data}_custom{index}", kernels)
-        kernel = schedule_graph(graph, target, symbol, objective, pipeline)
+        kernel = schedule_graph(graph, target, symbol, objective, pipeline, along_k=along_k)
         kernels.append(kernel)
         launch = sched.LaunchOp(symbol, graph.inputs, [value.type for value in graph.results])
         offsets = graph.workspace_offsets()
@@ -222,6 +229,8 @@ class ScheduleThreadblockPass(ModulePass):
     target has bulk copies and these can bring every input: whole tiles, strides and rows of whole
     16 bytes, in a loop of several iterations.
 
+    ``warps-along-k=false`` leaves all steps of a product along k to each warp.
+
     ``objective`` is ``barriers-first``; ``memory-first``, which takes the least peak that any
     number of barriers allows; ``no-more-memory``, which takes the fewest barriers that need no
     more memory than one barrier between successive depths would; or ``pareto``, which also prints,
@@ -234,6 +243,7 @@ class ScheduleThreadblockPass(ModulePass):
     arch: str = DEFAULT_TARGET
     objective: str = Objective.BARRIERS_FIRST.value
     pipeline: str = Pipeline.AUTO.value
+    warps_along_k: bool = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Schedules every function of the module; kernels stand before the function."""
@@ -242,6 +252,8 @@ class ScheduleThreadblockPass(ModulePass):
         pipeline = pipeline_named(self.pipeline)
         for function in tuple(op.body.block.ops):
             if isinstance(function, FuncOp):
-                kernels = schedule_threadblock(op, function, target, objective, pipeline)
+                kernels = schedule_threadblock(
+                    op, function, target, objective, pipeline, along_k=self.warps_along_k
+                )
                 for kernel in kernels:
                     op.body.block.insert_op_before(kernel, function)

@@ -146,13 +146,14 @@ def choose_warp_layout(
     *,
     element_bytes: int = 2,
     iterations: int = 1,
+    along_k: bool = True,
 ) -> WarpLayout:
     """The arrangement with the fewest instructions in sequence, then the least data loaded.
 
     Instructions in sequence are those of one warp; the data are the fragments of both operands
     that all warps together load from shared memory.  Source: seed 000 "How to Decide thr_layout".
     Warps stand along k too where that saves a good part of the cycles, the sum over them included,
-    which is done once in ``iterations``.
+    which is done once in ``iterations``, unless ``along_k`` forbids it.
     """
 
     def cost(layout: WarpLayout) -> ProductCost:
@@ -167,6 +168,8 @@ def choose_warp_layout(
         return found.cycles, found.volume, layout.k, layout.m
 
     best = min(warp_layouts(atom, threads), key=by_counts)
+    if not along_k:
+        return best
     split = min(layouts_along_k(atom, rows, columns, depth, threads), key=by_cycles, default=best)
     return split if cost(split).cycles < WORTH_A_SUM * cost(best).cycles else best
 

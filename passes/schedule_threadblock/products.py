@@ -27,7 +27,9 @@ from mugraph.passes.schedule_threadblock.warpgroups import warpgroup_layout_of
 from mugraph.passes.targets import Target
 
 
-def choose_layout_of(op: tb.MatmulOp, threads: int, iterations: int) -> WarpLayout:
+def choose_layout_of(
+    op: tb.MatmulOp, threads: int, iterations: int, *, along_k: bool = True
+) -> WarpLayout:
     """How a block's warps share a product whose partial sums are added once in ``iterations``."""
     element = element_type_name(element_type_of(op.lhs.type))
     atom = choose_atom(element, threads, ieee=op.is_ieee)
@@ -40,6 +42,7 @@ def choose_layout_of(op: tb.MatmulOp, threads: int, iterations: int) -> WarpLayo
         threads,
         element_bytes=element_bytes_of(op.lhs.type),
         iterations=iterations,
+        along_k=along_k,
     )
 
 
@@ -49,7 +52,7 @@ def sums_once(op: tb.MatmulOp) -> bool:
 
 
 def choose_warp_layouts(
-    graph: CustomizedOp, *, warpgroups: bool = False
+    graph: CustomizedOp, *, warpgroups: bool = False, along_k: bool = True
 ) -> dict[tb.MatmulOp, WarpLayout]:
     """How the block's warps share each matrix product, if all sums can stay in registers.
 
@@ -61,7 +64,7 @@ def choose_warp_layouts(
             continue
         by_groups = warpgroup_layout_of(op, graph.threads) if warpgroups else None
         iterations = graph.forloop_range if sums_once(op) else 1
-        layouts[op] = by_groups or choose_layout_of(op, graph.threads, iterations)
+        layouts[op] = by_groups or choose_layout_of(op, graph.threads, iterations, along_k=along_k)
     return layouts
 
 
@@ -153,7 +156,13 @@ class ProductChoices:
 
 
 def choose_products(
-    graph: CustomizedOp, levels: Levels, target: Target, threads: int, *, warpgroups: bool = False
+    graph: CustomizedOp,
+    levels: Levels,
+    target: Target,
+    threads: int,
+    *,
+    warpgroups: bool = False,
+    along_k: bool = True,
 ) -> ProductChoices:
     """The choices for all products of a graph, in a block of so many threads in all.
 
@@ -161,7 +170,7 @@ def choose_products(
     added in each iteration, which its arrangement then takes into account.  ``warpgroups``: warp
     groups compute the products that they can, unless one would have to be computed in pieces.
     """
-    layouts = choose_warp_layouts(graph, warpgroups=warpgroups)
+    layouts = choose_warp_layouts(graph, warpgroups=warpgroups, along_k=along_k)
     registers = choose_registers(graph, levels, layouts, target, threads)
     if any(
         is_of_warpgroups(layout.atom)
@@ -169,7 +178,7 @@ def choose_products(
         and registers.pieces[op].count > 1
         for op, layout in layouts.items()
     ):
-        return choose_products(graph, levels, target, threads)
+        return choose_products(graph, levels, target, threads, along_k=along_k)
     homeless = {
         op: choose_layout_of(op, graph.threads, 1)
         for op, layout in layouts.items()

@@ -15,6 +15,7 @@ from mugraph.build.errors import BuildError, build_errors
 from mugraph.build.tensors import DTensor
 from mugraph.build.threadblock_graph import ThreadblockGraph
 from mugraph.dialects import kn, tb
+from mugraph.dialects.constant import mark_constant
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.tensor_types import verify_layout_fits, verify_no_broadcast, with_layout
@@ -42,6 +43,7 @@ class KernelGraph(GraphOperators[DTensor]):
         self._block = Block()
         self._region = Region(self._block)
         self._outputs: list[tuple[SSAValue, Layout[int] | None]] = []
+        self._constant: set[int] = set()
         self._kernel: Kernel | None = None
 
     def new_input(
@@ -51,16 +53,21 @@ class KernelGraph(GraphOperators[DTensor]):
         dtype: Attribute = f16,
         *,
         name: str | None = None,
+        constant: bool = False,
     ) -> DTensor:
         """A tensor that the caller passes; the order of calls is the order of arguments.
 
         ``strides`` are in elements; without them the tensor is row-major and contiguous.
+        ``constant`` says that nothing writes to it that may run beside the graph's kernels, as is
+        so for weights: they are fetched while the kernel before still runs.
         """
         with build_errors():
             argument = self._block.insert_arg(
                 _tensor_type(dims, strides, dtype), len(self._block.args)
             )
         argument.name_hint = name
+        if constant:
+            self._constant.add(argument.index)
         return DTensor(argument, self)
 
     def customized(
@@ -135,7 +142,10 @@ class KernelGraph(GraphOperators[DTensor]):
         types = FunctionType.from_lists(
             [argument.type for argument in region.block.args], [value.type for value in outputs]
         )
-        module = ModuleOp([FuncOp(self.name, types, region)])
+        function = FuncOp(self.name, types, region)
+        if self._constant:
+            mark_constant(function, self._constant)
+        module = ModuleOp([function])
         with build_errors():
             module.verify()
         return module

@@ -28,6 +28,7 @@ from fuzz.ranges import OutOfRangeError, Range, input_range, range_of_result
 from fuzz.threadblock import CLAMPS, SCALARS, ThreadblockDrawer
 from mugraph.dialects import kn
 from mugraph.dialects.alignment import ALIGNMENT
+from mugraph.dialects.constant import mark_constant
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.elementwise import UNARY_FUNCTIONS
 from mugraph.dialects.shapes import ShapeError, broadcast_shape, matmul_shape
@@ -75,6 +76,7 @@ class FunctionDrawer:
             arg_attrs=self.draw_alignments(self.block.args),
             res_attrs=self.draw_alignments(returned),
         )
+        mark_constant(function, set(range(1, len(self.block.args), 2)))
         return ModuleOp([function])
 
     def draw_alignments(self, values: Sequence[SSAValue]) -> ArrayAttr[DictionaryAttr]:

@@ -40,6 +40,15 @@ def test_a_graph_computes_what_it_says() -> None:
     np.testing.assert_allclose(y, x @ w / np.sqrt((x**2).mean(1, keepdims=True)), rtol=1e-9)
 
 
+def test_constant_inputs_say_so() -> None:
+    graph = mi.new_kernel_graph()
+    x, w = graph.new_input((8, 8)), graph.new_input((8, 8), name="w", constant=True)
+    graph.mark_output(graph.add(x, w))
+    text = str(graph)
+    assert text.count("mugraph.constant") == 1 and "%w: tensor<8x8xf16> {mugraph.constant}" in text
+    Parser(make_context(), text).parse_module().verify()
+
+
 def test_a_printed_graph_parses_back() -> None:
     graph = rmsnorm_linear()
     module = Parser(make_context(), str(graph)).parse_module()

@@ -1,8 +1,8 @@
 // Each kernel lets the next one start at once, and waits before the first access to what the kernels
 // before it may still use: loads of constant tensors stand in front.
-// RUN: mg-opt --transpile %s | filecheck %s
+// RUN: mg-opt --transpile="pipeline=async-copies" %s | filecheck %s
 // RUN: mg-opt --transpile="pipeline=channels" %s | filecheck %s --check-prefix ROLES
-// RUN: mg-opt --transpile -t cuda %s | filecheck %s --check-prefix CUDA
+// RUN: mg-opt --transpile="pipeline=async-copies" -t cuda %s | filecheck %s --check-prefix CUDA
 // RUN: mg-opt --transpile="arch=sm_80" %s | filecheck %s --check-prefix WITHOUT
 // RUN: mg-opt --transpile="overlap-launches=false" %s | filecheck %s --check-prefix WITHOUT
 

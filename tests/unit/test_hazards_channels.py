@@ -100,18 +100,29 @@ def test_too_few_bytes_are_a_deadlock() -> None:
     assert "which has 2048 of 10240 bytes" in str(finding)
 
 
-def test_reading_behind_the_release() -> None:
-    mma = next(line for line in MATMUL.splitlines() if "sched.mma" in line)
-    moved = edited(MATMUL.replace(mma + "\n", ""), "sched.release %ring", "SAME", mma)
-    kinds = {finding.kind for finding in findings_of(moved)}
-    assert kinds == {HazardKind.WRITE_AFTER_READ}
-    (finding, *_) = findings_of(moved)
-    assert "and neither a barrier nor a channel orders them" in str(finding)
+@pytest.mark.parametrize("text", [MATMUL, SUM, LONG], ids=["matmul", "sum", "long"])
+def test_reading_behind_the_release(text: str) -> None:
+    findings = findings_of(text.replace("release %ring ahead -1", "release %ring"))
+    assert {finding.kind for finding in findings} == {HazardKind.WRITE_AFTER_READ}
+    assert "and neither a barrier nor a channel orders them" in str(findings[0])
+
+
+@pytest.mark.parametrize("text", [MATMUL, SUM, LONG], ids=["matmul", "sum", "long"])
+def test_a_release_overtakes_loads(text: str) -> None:
+    reader = next(line for line in text.splitlines() if "sched.mma" in line or "add %sx" in line)
+    bare = edited(text, "sched.release %ring")
+    for steps, kinds in (
+        (["sched.release %ring"], {HazardKind.MISSING_FENCE}),
+        (["sched.proxy_fence", "sched.release %ring"], set[HazardKind]()),
+        (["sched.barrier", "sched.release %ring"], set[HazardKind]()),
+    ):
+        behind = edited(bare, reader.strip()[:40], "SAME", *steps)
+        assert {finding.kind for finding in findings_of(behind)} == kinds
 
 
 def test_releasing_one_iteration_early() -> None:
     # The stage of the next iteration is given back before it is read.
-    text = LONG.replace("sched.release %ring", "sched.release %ring ahead 1")
+    text = LONG.replace("sched.release %ring ahead -1", "sched.release %ring ahead 1")
     kinds = {finding.kind for finding in findings_of(text)}
     assert HazardKind.PROTOCOL in kinds
 

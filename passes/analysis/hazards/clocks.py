@@ -7,6 +7,11 @@ how many of its phases are known to be complete.  An access of one thread is ord
 strand does next exactly if the strand's clock has reached its component, or the two are of one
 thread.
 
+What a strand tells through an mbarrier may overtake its own loads: those that are issued, and
+whose values nothing has used yet.  Loads and stores of others come behind them all the same, but
+bulk copies take another path to memory and write under them.  A strand's next wait, barrier or
+fence *settles* its loads; a clock also has a component for each strand that counts those.
+
 An mbarrier knows its phases by their parity only.  A wait for phase n is right if phase n - 1 is
 known to be complete (else parity lets it through at once) and phase n + 1 cannot complete before
 the wait returns (else it may wait forever).  Both are asked of clocks, hence of every execution.
@@ -137,8 +142,9 @@ class Clocks:
 
     def __init__(self, strands: int, channels: list[ChannelOp]) -> None:
         self.epochs: list[int] = [0] * strands
+        self.settled: list[int] = [0] * strands
         self.rings: dict[ChannelOp, Ring] = {}
-        component = strands
+        component = 2 * strands
         for channel in channels:
             stages = channel.stage_count
             full, empty = (
@@ -159,15 +165,24 @@ class Clocks:
             yield from ring.full
             yield from ring.empty
 
+    def settling(self, strand: int) -> int:
+        """The component that counts how often a strand's loads have been settled."""
+        return len(self.epochs) + strand
+
+    def settle(self, strand: int) -> None:
+        """The loads of a strand have brought their values."""
+        self.settled[strand] += 1
+
     def barrier(self, strand: int) -> None:
         """All threads of a strand have arrived, and know of each other."""
-        self.of[strand][strand] = self.epochs[strand]
-        self.epochs[strand] += 1
+        self.settle(strand)
+        self.of[strand] = self.tell(strand)
 
     def tell(self, strand: int) -> Clock:
         """What a strand tells when all its threads arrive somewhere."""
         clock = list(self.of[strand])
         clock[strand] = self.epochs[strand]
+        clock[self.settling(strand)] = self.settled[strand]
         self.epochs[strand] += 1
         return clock
 
@@ -183,8 +198,8 @@ class Clocks:
         return [min(reached) for reached in zip(*(self.of[each] for each in strands), strict=True)]
 
     def present(self) -> Clock:
-        """The epochs of strands and the complete phases of mbarriers, by component."""
-        return [*self.epochs, *(mbarrier.completed for mbarrier in self.mbarriers())]
+        """The epochs and settlings of strands and the complete phases, by component."""
+        return [*self.epochs, *self.settled, *(mbarrier.completed for mbarrier in self.mbarriers())]
 
     def state(self, live: list[int], now: Clock) -> object:
         """All that matters to the strands that still run, counted from ``now``."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mugraph.dialects.sched import StageReference
 from mugraph.passes.analysis.hazards.program import Segment, Step, Strand
 
 
@@ -17,6 +18,9 @@ class Cursor:
     iteration: int = 0
     iterations: int = 1
     skipped: int = 0
+    skipped_in_all: int = 0
+    repeated_from: int = 0
+    """The first iteration of those that were repeated, where some were skipped."""
 
     def __post_init__(self) -> None:
         self._enter()
@@ -73,10 +77,26 @@ class Cursor:
         ahead = max((step.ahead for step in segment.steps), default=0) if segment else 0
         return self.iterations - ahead
 
-    def skip(self, iterations: int) -> None:
-        """Leaves iterations out."""
+    @property
+    def is_warm(self) -> bool:
+        """Whether an iteration does all that later ones do: what it looks back at is there."""
+        segment = self.segment
+        behind = max((step.behind for step in segment.steps), default=0) if segment else 0
+        return self.iteration >= behind
+
+    def meant(self, reference: StageReference) -> int:
+        """The iteration that an operator means, counted without those that were skipped."""
+        meant = reference.iteration_at(self.iteration)
+        if reference.iteration is not None and meant - self.skipped_in_all >= self.repeated_from:
+            return meant - self.skipped_in_all
+        return meant
+
+    def skip(self, iterations: int, period: int) -> None:
+        """Leaves iterations out that repeat the last ``period``."""
+        self.repeated_from = self.iteration - period
         self.iterations -= iterations
         self.skipped += iterations
+        self.skipped_in_all += iterations
         self._leave_if_over()
 
 

@@ -33,7 +33,8 @@ class Event:
 
     ``meant`` is the iteration whose tile the touch means, counted without those skipped.  It has
     happened before what a strand does if the strand's clock has reached ``epoch`` in ``component``;
-    for a write by a bulk copy these are a phase of the full barrier of its stage.
+    for a write by a bulk copy these are a phase of the full barrier of its stage.  Bulk copies must
+    also know that its loads are settled: ``settling`` has reached ``settled``, 0 for other events.
     """
 
     touch: Touch
@@ -43,6 +44,8 @@ class Event:
     strand: int
     component: int
     epoch: int
+    settling: int
+    settled: int
     low: int = field(init=False)
     """The first granule of shared memory touched."""
     high: int = field(init=False)
@@ -295,9 +298,14 @@ class Memory:
         Epochs are counted from ``now``.
         """
 
-        def counted(group: Group) -> frozenset[tuple[Key, int]]:
+        def counted(group: Group) -> frozenset[tuple[Key, int, int]]:
             return frozenset(
-                (key, event.epoch - now[event.component]) for key, event in group.items()
+                (
+                    key,
+                    event.epoch - now[event.component],
+                    event.settled and event.settled - now[event.settling],
+                )
+                for key, event in group.items()
             )
 
         return (
@@ -311,13 +319,14 @@ class Memory:
 
 
 def relative_codes(
-    codes: npt.NDArray[np.int32 | np.int64], iteration: int
+    codes: npt.NDArray[np.int32 | np.int64], iteration: int, back: int
 ) -> npt.NDArray[np.int32 | np.int64]:
-    """Codes with the tiles of ``iteration`` and later counted from it.
+    """Codes with the tiles of ``back`` iterations before ``iteration``, and later, counted from it.
 
     Tiles that are past can never be the right ones again, except tile 0, which operators after
     the loop mean; they become two classes.
     """
     tiles = codes & TILES
-    renamed = np.where(tiles > iteration, tiles - iteration + 2, np.minimum(tiles, 2))
+    first = iteration - back
+    renamed = np.where(tiles > first, tiles - first + 2, np.minimum(tiles, 2))
     return codes - tiles + renamed

@@ -119,6 +119,22 @@ def missing_fence(scene: Scene, writer: Event, granule: int) -> Finding:
     )
 
 
+def unsettled(scene: Scene, read: Event, granule: int) -> Finding:
+    """A bulk copy that may write under a load whose stage was released right behind it."""
+    event = scene.event
+    thread, against = scene.threads(event, granule)[0], scene.threads(read, granule)[0]
+    return Finding(
+        HazardKind.MISSING_FENCE,
+        (event.touch.place.operation, read.touch.place.operation),
+        f"{scene.says(event, thread, granule)}; {scene.describe(read)} reads that byte, of "
+        f"{_buffer(read)}, in thread {against}, and may still do so: the release behind it "
+        "overtakes loads. Release the stage behind the next 'sched.consume', or put a "
+        "'sched.proxy_fence' before the release",
+        (thread, against),
+        scene.address(granule),
+    )
+
+
 def unfinished(scene: Scene) -> Finding:
     """A bulk copy that may still be under way when the block has ended."""
     event = scene.event

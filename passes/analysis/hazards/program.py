@@ -100,6 +100,11 @@ class Touch:
         """Whether it is one side of a bulk copy."""
         return self.access.proxy is Proxy.BULK_COPY
 
+    @property
+    def is_generic(self) -> bool:
+        """Whether it is a load or store of a thread, or a ``cp.async``."""
+        return self.access.proxy in (Proxy.GENERIC, Proxy.ASYNC_COPY)
+
     def start(self, current: int) -> int:
         """The granule of shared memory from which the footprint counts, in an iteration."""
         stage = self.access.stage.stage_at(current, self.buffer.stage_count)
@@ -116,12 +121,16 @@ class Touch:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One operator: what it touches, or how it synchronises."""
+    """One operator: what it touches, or how it synchronises.
+
+    ``ahead`` and ``behind`` are how many iterations later and earlier ones it may mean.
+    """
 
     place: Place
     reads: tuple[Touch, ...] = ()
     writes: tuple[Touch, ...] = ()
     ahead: int = 0
+    behind: int = 0
     fragments_read: tuple[SSAValue, ...] = ()
     fragments_written: tuple[SSAValue, ...] = ()
 
@@ -188,6 +197,20 @@ class Program:
     def segments(self) -> Iterator[Segment]:
         """All segments, in the order of the text."""
         return (segment for strand in self.strands for segment in strand.segments)
+
+    def looks_back(self) -> int:
+        """How many iterations back, from the present one or the loop's end, operators may mean."""
+        steps = [step for segment in self.segments for step in segment.steps]
+        iterations = max((segment.iterations or 1 for segment in self.segments), default=1)
+        fixed = [
+            touch.access.stage.iteration
+            for segment in self.segments
+            if segment.iterations is None
+            for step in segment.steps
+            for touch in step.reads
+        ]
+        # Tile 0 is told apart from others all along.
+        return max(*(step.behind for step in steps), *(iterations - at for at in fixed if at), 0, 0)
 
     def barriers(self) -> Iterator[Place]:
         """Every barrier, in order."""
@@ -296,7 +319,7 @@ def _step(program: Program, strand: Strand, place: Place) -> Step | None:
     if isinstance(op, _SIMPLE):
         return Step(place)
     if isinstance(op, ChannelStepOp):
-        return Step(place, ahead=op.ahead_of)
+        return Step(place, ahead=max(op.ahead_of, 0), behind=max(-op.ahead_of, 0))
     if op.regions:
         message = f"what {place.describe()} does cannot be followed; the kernel is not checked"
         program.findings.append(Finding(HazardKind.NOT_CHECKED, (op,), message))
@@ -321,6 +344,7 @@ def _step(program: Program, strand: Strand, place: Place) -> Step | None:
         tuple(touch for touch in touches if touch is not None and not touch.is_write),
         tuple(touch for touch in touches if touch is not None and touch.is_write),
         max((access.stage.ahead for access in accesses), default=0),
+        max((-access.stage.ahead for access in accesses), default=0),
         read,
         written,
     )

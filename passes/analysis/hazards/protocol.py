@@ -35,12 +35,15 @@ Report = Callable[[tuple[object, ...], Callable[[], Finding]], None]
 
 @dataclass(frozen=True)
 class Moment:
-    """An operator as a strand comes to it; ``iteration`` counts those ``skipped``."""
+    """An operator as a strand comes to it, and the iteration that it means.
+
+    Iterations count those that were skipped.
+    """
 
     place: Place
     strand: Strand
     iteration: int
-    skipped: int
+    meant: int
 
     def describe(self) -> str:
         """The operator, its place and iteration."""
@@ -57,7 +60,10 @@ class Protocol:
         """How often the steps of each channel have run."""
 
     def run(self, op: ChannelStepOp, moment: Moment, meant: int) -> bool:
-        """One step, for iteration ``meant``; false where it has to wait."""
+        """One step; false where it has to wait.
+
+        ``meant`` is the iteration that it means without those that were skipped.
+        """
         passes = self._run(op, moment, meant)
         if passes:
             self.counts[channel_of(op, op.channel), type(op)] += 1
@@ -69,70 +75,69 @@ class Protocol:
         match op:
             case AcquireOp():
                 # The first fill of a stage has nothing to wait for.
-                return not phase or self._wait(ring.empty[stage], phase - 1, moment, meant)
+                return not phase or self._wait(ring.empty[stage], phase - 1, moment)
             case ConsumeOp():
-                return self._wait(ring.full[stage], phase, moment, meant)
+                return self._wait(ring.full[stage], phase, moment)
             case PublishOp():
                 mbarrier = ring.full[stage]
                 mbarrier.announced += op.payload
-                self._check_bytes(mbarrier, moment, meant)
-                self._arrive(mbarrier, phase, moment, meant, 1)
+                self._check_bytes(mbarrier, moment)
+                self._arrive(mbarrier, phase, moment, 1)
             case ReleaseOp():
                 role = moment.strand.role
                 arrivals = 1 if role is None else role.warp_count
-                self._arrive(ring.empty[stage], phase, moment, meant, arrivals)
+                self._arrive(ring.empty[stage], phase, moment, arrivals)
             case _:
                 raise NotImplementedError(op_label(op))
         return True
 
-    def _wait(self, mbarrier: Mbarrier, phase: int, moment: Moment, meant: int) -> bool:
+    def _wait(self, mbarrier: Mbarrier, phase: int, moment: Moment) -> bool:
         strand = moment.strand.index
         clock = self.clocks.of[strand]
         if clock[mbarrier.component] < phase:
             self._misuse(
                 moment,
-                f"waits for {self._what(mbarrier, moment, meant)} without having waited for what "
+                f"waits for {self._what(mbarrier, moment)} without having waited for what "
                 "was in the stage before: {PARITY} may be over at once",
             )
         if mbarrier.completed > phase + 1:
             self._misuse(
                 moment,
-                f"waits for {self._what(mbarrier, moment, meant)}, but nothing keeps the stage "
+                f"waits for {self._what(mbarrier, moment)}, but nothing keeps the stage "
                 f"from being used again first: {PARITY} may never end",
             )
         if mbarrier.completed <= phase:
             return False
         mbarrier.waits[strand] = self.clocks.epochs[strand], phase
         join(clock, mbarrier.clock_of(phase))
+        self.clocks.settle(strand)
         return True
 
-    def _arrive(
-        self, mbarrier: Mbarrier, phase: int, moment: Moment, meant: int, arrivals: int
-    ) -> None:
+    def _arrive(self, mbarrier: Mbarrier, phase: int, moment: Moment, arrivals: int) -> None:
         strand = moment.strand.index
         if mbarrier.completed > phase or mbarrier.arrivals.get(strand):
             self._misuse(
                 moment,
-                f"comes a second time for {self._tile(mbarrier, moment, meant)}; its arrival "
+                f"comes a second time for {self._tile(mbarrier, moment)}; its arrival "
                 "counts for what comes into the stage next",
             )
         elif self.clocks.of[strand][mbarrier.component] < phase:
             before = "released" if mbarrier.is_full else "filled again"
             self._misuse(
                 moment,
-                f"comes for {self._tile(mbarrier, moment, meant)} without having waited until the "
+                f"comes for {self._tile(mbarrier, moment)} without having waited until the "
                 f"stage was {before}; its arrival may count for what was in the stage before",
             )
         mbarrier.arrive(strand, self.clocks.tell(strand), arrivals)
-        self._complete(mbarrier, moment, meant)
+        self._complete(mbarrier, moment)
 
-    def _complete(self, mbarrier: Mbarrier, moment: Moment, meant: int) -> None:
+    def _complete(self, mbarrier: Mbarrier, moment: Moment) -> None:
         late = mbarrier.complete()
         if late:
             waits = "'sched.consume'" if mbarrier.is_full else "'sched.acquire'"
             self._misuse(
                 moment,
-                f"uses the stage again, for {self._tile(mbarrier, moment, meant)}, while a {waits} "
+                f"uses the stage again, for {self._tile(mbarrier, moment)}, while a {waits} "
                 f"of what was in it before may still be waiting: {PARITY} may never end",
             )
 
@@ -145,26 +150,26 @@ class Protocol:
         if mbarrier.completed > phase:
             self._misuse(
                 moment,
-                f"fills {self._tile(mbarrier, moment, meant)}, which has all its bytes already; "
+                f"fills {self._tile(mbarrier, moment)}, which has all its bytes already; "
                 "those of the copy would count for what comes into the stage next",
             )
         elif known < phase:
             self._misuse(
                 moment,
-                f"fills {self._tile(mbarrier, moment, meant)} without having waited until what was "
+                f"fills {self._tile(mbarrier, moment)} without having waited until what was "
                 "in the stage before was full; the bytes may count for that",
             )
         mbarrier.copied += _bytes(op)
         if mbarrier.arrivals:
-            self._check_bytes(mbarrier, moment, meant)
-        self._complete(mbarrier, moment, meant)
+            self._check_bytes(mbarrier, moment)
+        self._complete(mbarrier, moment)
         return mbarrier.component, phase + 1
 
-    def _check_bytes(self, mbarrier: Mbarrier, moment: Moment, meant: int) -> None:
+    def _check_bytes(self, mbarrier: Mbarrier, moment: Moment) -> None:
         if mbarrier.copied > mbarrier.announced:
             self._misuse(
                 moment,
-                f"brings {mbarrier.copied} bytes to {self._tile(mbarrier, moment, meant)}, for "
+                f"brings {mbarrier.copied} bytes to {self._tile(mbarrier, moment)}, for "
                 f"which {mbarrier.announced} are announced",
             )
 
@@ -179,10 +184,9 @@ class Protocol:
         op = moment.place.operation
         assert isinstance(op, ChannelStepOp)
         ring = self.clocks.rings[channel_of(op, op.channel)]
-        meant = op.stage.iteration_at(moment.iteration - moment.skipped)
-        stage = meant % ring.stages
+        stage = moment.meant % ring.stages
         mbarrier = (ring.empty if isinstance(op, AcquireOp) else ring.full)[stage]
-        what = f"{moment.describe()} for {self._what(mbarrier, moment, meant)}"
+        what = f"{moment.describe()} for {self._what(mbarrier, moment)}"
         if mbarrier.is_full and mbarrier.arrivals:
             what += f", which has {mbarrier.copied} of {mbarrier.announced} bytes"
         return what
@@ -190,14 +194,14 @@ class Protocol:
     def _stage(self, mbarrier: Mbarrier) -> str:
         return f"stage {mbarrier.stage} of {value_label(mbarrier.channel.result)}"
 
-    def _tile(self, mbarrier: Mbarrier, moment: Moment, meant: int) -> str:
-        return f"iteration {meant + moment.skipped} in {self._stage(mbarrier)}"
+    def _tile(self, mbarrier: Mbarrier, moment: Moment) -> str:
+        return f"iteration {moment.meant} in {self._stage(mbarrier)}"
 
-    def _what(self, mbarrier: Mbarrier, moment: Moment, meant: int) -> str:
+    def _what(self, mbarrier: Mbarrier, moment: Moment) -> str:
         """What a wait is for."""
         if mbarrier.is_full:
-            return f"{self._stage(mbarrier)} to be full with iteration {meant + moment.skipped}"
-        earlier = meant + moment.skipped - mbarrier.channel.stage_count
+            return f"{self._stage(mbarrier)} to be full with iteration {moment.meant}"
+        earlier = moment.meant - mbarrier.channel.stage_count
         return f"{self._stage(mbarrier)} to be released by the readers of iteration {earlier}"
 
     def _misuse(self, moment: Moment, what: str) -> None:

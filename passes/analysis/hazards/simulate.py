@@ -38,6 +38,7 @@ from mugraph.dialects.sched import (
     CommitOp,
     FragmentOp,
     ProxyFenceOp,
+    StageReference,
     WaitOp,
 )
 from mugraph.dialects.tensor_types import value_label
@@ -55,12 +56,13 @@ class _Snapshot:
     iteration: int
     ordering: object
     written: npt.NDArray[np.int32 | np.int64]
+    back: int
 
     def repeats(self, other: _Snapshot) -> bool:
         """Whether two states are equal, each seen from its own iteration."""
         return self.ordering == other.ordering and np.array_equal(
-            relative_codes(self.written, self.iteration),
-            relative_codes(other.written, other.iteration),
+            relative_codes(self.written, self.iteration, self.back),
+            relative_codes(other.written, other.iteration, self.back),
         )
 
 
@@ -108,6 +110,8 @@ class Simulation:
         self.memory = Memory(program, max(waits, default=0))
         strands = list(program.strands)
         self.clocks = Clocks(len(strands), program.channels)
+        self._has_bulk = any(touch.is_bulk for touch in program.touches)
+        self._back = program.looks_back()
         self._block_strands = {strand.index for strand in strands if strand.role is None}
         self.protocol = Protocol(self.clocks, self._report)
         self._not_set_up: list[ChannelOp] = []
@@ -159,7 +163,7 @@ class Simulation:
     def _skip(self, cursors: list[Cursor], period: int, snapshots: dict[int, _Snapshot]) -> bool:
         """Skips iterations if the state repeats; else notes the state."""
         live = [cursor for cursor in cursors if cursor.step is not None]
-        if not all(cursor.in_loop for cursor in live):
+        if not all(cursor.in_loop and cursor.is_warm for cursor in live):
             return False
         base = min(cursor.iteration for cursor in live)
         room = min(cursor.repeats_up_to - cursor.iteration for cursor in live)
@@ -171,7 +175,7 @@ class Simulation:
             self.clocks.state([cursor.strand.index for cursor in live], now),
             self.memory.ordering_state(now),
         )
-        snapshot = _Snapshot(base, ordering, self.memory.written.copy())
+        snapshot = _Snapshot(base, ordering, self.memory.written.copy(), self._back)
         earlier = snapshots.get(base - period)
         if earlier is None or not snapshot.repeats(earlier):
             snapshots[base] = snapshot
@@ -181,7 +185,7 @@ class Simulation:
             {cursor.strand.index: cursor.iteration - period for cursor in live}, skipped
         )
         for cursor in live:
-            cursor.skip(skipped)
+            cursor.skip(skipped, period)
         return True
 
     def _follow(self, cursor: Cursor) -> bool:
@@ -207,6 +211,7 @@ class Simulation:
                 self._forget(strand)
             case ProxyFenceOp():
                 memory.fence(strand)
+                self.clocks.settle(strand)
             case BulkWaitOp():
                 memory.wait_for_stores(strand, self.clocks.epochs[strand])
             case CommitOp():
@@ -219,14 +224,18 @@ class Simulation:
                 reference = op.stage
                 if not reference.happens_at(cursor.iteration, cursor.iterations):
                     return True
-                moment = Moment(step.place, cursor.strand, cursor.named_iteration, cursor.skipped)
-                meant = reference.iteration_at(cursor.iteration)
-                if not self.protocol.run(op, moment, meant):
+                if not self.protocol.run(
+                    op, self._moment(step, cursor, reference), cursor.meant(reference)
+                ):
                     return False
                 self._forget(strand)
             case _:
                 self._run_accesses(step, cursor)
         return True
+
+    def _moment(self, step: Step, cursor: Cursor, reference: StageReference) -> Moment:
+        iteration = cursor.named_iteration
+        return Moment(step.place, cursor.strand, iteration, reference.iteration_at(iteration))
 
     def _forget(self, strand: int) -> None:
         """A strand has told, or learnt, something."""
@@ -241,8 +250,8 @@ class Simulation:
             if memory.fragments.get(fragment) not in {strand.index} | self._block_strands:
                 self._report_fragment(step, fragment, cursor)
         memory.fragments.update(dict.fromkeys(step.fragments_written, strand.index))
-        reads = self._events(step.reads, cursor)
-        writes = self._events(step.writes, cursor)
+        reads = self._events(step, step.reads, cursor)
+        writes = self._events(step, step.writes, cursor)
         if self.synchronisation_only:
             return
         for event in reads:
@@ -263,21 +272,23 @@ class Simulation:
             else:
                 put(memory.writes, event)
 
-    def _events(self, touches: tuple[Touch, ...], cursor: Cursor) -> list[Event]:
+    def _events(self, step: Step, touches: tuple[Touch, ...], cursor: Cursor) -> list[Event]:
         return [
-            self._event(touch, cursor)
+            self._event(step, touch, cursor)
             for touch in touches
             if touch.access.stage.happens_at(cursor.iteration, cursor.iterations)
         ]
 
-    def _event(self, touch: Touch, cursor: Cursor) -> Event:
+    def _event(self, step: Step, touch: Touch, cursor: Cursor) -> Event:
         strand = component = cursor.strand.index
-        meant = touch.access.stage.iteration_at(cursor.iteration)
+        reference = touch.access.stage
+        meant = cursor.meant(reference)
         epoch = self.clocks.epochs[strand]
         op = touch.place.operation
         if isinstance(op, BulkCopyOp) and touch.is_write:
-            moment = Moment(touch.place, cursor.strand, cursor.named_iteration, cursor.skipped)
+            moment = self._moment(step, cursor, reference)
             component, epoch = self.protocol.copy(op, moment, meant)
+        settles = self._has_bulk and not touch.is_write and touch.is_generic
         return Event(
             touch,
             touch.start(cursor.iteration),
@@ -286,6 +297,8 @@ class Simulation:
             strand,
             component,
             epoch,
+            self.clocks.settling(strand),
+            self.clocks.settled[strand] + 1 if settles else 0,
         )
 
     def _check_order(self, event: Event) -> None:
@@ -302,12 +315,14 @@ class Simulation:
             for other in reversed(memory.reads.values()):
                 if clock[other.component] < other.epoch:
                     self._check_pair(event, other)
+                elif event.touch.is_bulk and clock[other.settling] < other.settled:
+                    self._check_settled(event, other)
             for stores in memory.stores.values():
                 for other in reversed(stores.values()):
                     self._check_in_flight(event, other)
         for other in memory.in_flight():
             self._check_in_flight(event, other)
-        if event.touch.is_bulk:
+        if not event.touch.is_generic:
             granule = memory.first_unfenced(event)
             writer = None if granule is None else memory.last_writer(granule)
             if granule is not None and writer is not None:
@@ -315,6 +330,14 @@ class Simulation:
                     (HazardKind.MISSING_FENCE, event.touch.place, writer.touch.place),
                     lambda: messages.missing_fence(self._scene(event), writer, granule),
                 )
+
+    def _check_settled(self, event: Event, read: Event) -> None:
+        granule = self.memory.conflict(event, read, any_threads=True)
+        if granule is not None:
+            self._report(
+                (HazardKind.MISSING_FENCE, event.touch.place, read.touch.place),
+                lambda: messages.unsettled(self._scene(event), read, granule),
+            )
 
     def _check_in_flight(self, event: Event, copy: Event) -> None:
         granule = self.memory.conflict(event, copy, any_threads=True)
@@ -347,9 +370,9 @@ class Simulation:
 
     def _report_deadlock(self, cursors: list[Cursor]) -> None:
         waiting = [
-            Moment(cursor.step.place, cursor.strand, cursor.named_iteration, cursor.skipped)
+            self._moment(cursor.step, cursor, cursor.step.operation.stage)
             for cursor in cursors
-            if cursor.step is not None
+            if cursor.step is not None and isinstance(cursor.step.operation, ChannelStepOp)
         ]
         ended = [cursor.strand for cursor in cursors if cursor.step is None]
         self._report((HazardKind.DEADLOCK,), lambda: self.protocol.deadlock(waiting, ended))

@@ -16,8 +16,8 @@ sched.kernel @channel_matmul inputs 2 grid [1, 1, 1] block [160, 1, 1] smem 3289
     }
     sched.forloop 4 {
       sched.consume %ring
+      sched.release %ring ahead -1
       sched.mma %sx, %sw to %m ldmatrix [true, true] : !sched.shared<16x64xf16, S<3,3,3> o (16,64):(64,1)>, !sched.shared<64x64xf16, S<3,3,3> o (64,64):(64,1)> to !sched.fragment<16x64xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,4,1)>>
-      sched.release %ring
     }
     sched.epilogue {
       sched.store %m to %d : !sched.fragment<16x64xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,4,1)>> to !sched.shared<16x64xf16, S<3,3,3> o (16,64):(64,1)>

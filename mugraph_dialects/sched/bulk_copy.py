@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import SSAValue
@@ -25,6 +24,7 @@ from mugraph.dialects.bulk import (
     tensor_dims,
     tile_layouts,
 )
+from mugraph.dialects.cute import ComposedLayout, Layout
 from mugraph.dialects.interfaces import (
     HasBufferEffects,
     HasSharedAccesses,
@@ -37,7 +37,6 @@ from mugraph.dialects.sched.accesses import (
     HasThreadAccesses,
     Proxy,
     ThreadAccess,
-    partitioned_access,
 )
 from mugraph.dialects.sched.channel import (
     CHANNEL,
@@ -46,11 +45,13 @@ from mugraph.dialects.sched.channel import (
     channel_of,
     iteration_properties,
 )
-from mugraph.dialects.sched.kernel import enclosing_role
+from mugraph.dialects.sched.kernel import enclosing_role, enclosing_threads
+from mugraph.dialects.sched.mappings import vector_stream
 from mugraph.dialects.sched.structure import AllocOp, TileOp
 from mugraph.dialects.sched.types import GlobalType, SharedType, crosses_device_memory
 from mugraph.dialects.tensor_types import (
     AnyLayout,
+    base_layout,
     dims,
     element_bytes_of,
     element_type_of,
@@ -246,16 +247,34 @@ class BulkCopyOp(
 
         Chunk i of the source goes to chunk i of the destination.
         """
-        stage = self.stage
-        domain = shape_of(self.source.type)
-        return [
-            replace(
-                partitioned_access(self, operand, kind, stage, self._partition(), domain),
-                instruction="cp.async.bulk.tensor",
-                proxy=Proxy.BULK_COPY,
-            )
-            for operand, kind in ((0, AccessKind.READ), (1, AccessKind.WRITE))
-        ]
+        return [self._access(0, AccessKind.READ), self._access(1, AccessKind.WRITE)]
+
+    def _access(self, operand: int, kind: AccessKind) -> ThreadAccess:
+        value, partition = self.operands[operand], self._partition()
+        layout = resolved_layout_of(value)
+        plain = base_layout(layout)
+        # Boxes side by side make a nested mode of the contiguous dimension.
+        modes = [plain[dim] for dim in partition.order]
+        ordered = Layout(tuple(mode.shape for mode in modes), tuple(mode.stride for mode in modes))
+        stream = vector_stream(
+            ComposedLayout(layout.swizzle, layout.offset, ordered)
+            if isinstance(layout, ComposedLayout)
+            else ordered,
+            partition.threads,
+            partition.vector,
+            element_bytes_of(value.type),
+            block=enclosing_threads(self),
+        )
+        return ThreadAccess(
+            self,
+            operand,
+            kind,
+            "cp.async.bulk.tensor",
+            self.stage,
+            stream.width,
+            stream.offsets,
+            proxy=Proxy.BULK_COPY,
+        )
 
 
 @irdl_op_definition

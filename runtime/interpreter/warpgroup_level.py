@@ -107,7 +107,8 @@ class WarpgroupFunctions(InterpreterFunctions):
 
     @property
     def _running(self) -> Products:
-        return self.products.setdefault(self.functions.frame.threads.start, Products())
+        frame = self.functions.frame
+        return self.products.setdefault(frame.first_thread + frame.threads.start, Products())
 
     @impl(sched.WarpgroupMmaOp)
     def run_warpgroup_mma(

@@ -191,6 +191,55 @@ def test_a_barrier_in_a_role_of_one_thread() -> None:
     assert HazardKind.DIVERGENT_BARRIER in {finding.kind for finding in findings_of(text)}
 
 
+WAITING = edited(
+    edited(
+        MATMUL.replace("inputs 2 grid", "inputs 2 constant [1] grid").replace(
+            "(256,64):(64,1)>>) -> tensor<16x64xf16, #cute.layout<(16,64):(64,1)>> attributes",
+            "(256,64):(64,1)>> {mugraph.constant}) -> "
+            "tensor<16x64xf16, #cute.layout<(16,64):(64,1)>> attributes",
+        ),
+        "sched.copy %d",
+        "sched.grid_wait",
+        "SAME",
+    ),
+    "sched.bulk_copy %x_tile",
+    "sched.grid_wait",
+    "SAME",
+)
+"""Weights come before what the kernels before this one may still write."""
+
+
+def test_only_constant_inputs_are_loaded_before_the_grid_waits() -> None:
+    assert findings_of(WAITING) == []
+    for text, message in (
+        (
+            WAITING.replace("constant [1] ", ""),
+            '(operator 1 of the prologue of role "producer") reads %w_tile in device memory before '
+            "a 'sched.grid_wait'",
+        ),
+        (
+            edited(WAITING, "sched.grid_wait", which=1),
+            '(operator 4 of the prologue of role "producer") reads %x_tile in device memory',
+        ),
+    ):
+        findings = findings_of(text)
+        assert {finding.kind for finding in findings} == {HazardKind.DEPENDENT_LAUNCH}
+        assert message in str(findings[0])
+
+
+def test_who_waits_for_one_that_has_waited_has_waited() -> None:
+    # What the consumers store comes behind tiles for which the producer has waited.
+    assert findings_of(edited(WAITING, "sched.grid_wait")) == []
+    early = edited(WAITING, "sched.grid_wait").replace(
+        "sched.prologue {",
+        "sched.prologue {\nsched.copy %d to %o_tile by <128, vector 8, order [1, 0]> : "
+        "!sched.shared<16x64xf16, S<3,3,3> o (16,64):(64,1)> to "
+        "!sched.global<16x64xf16, (16,64):(64,1)>",
+        1,
+    )
+    assert HazardKind.DEPENDENT_LAUNCH in {finding.kind for finding in findings_of(early)}
+
+
 @pytest.mark.parametrize("line", ["sched.release", "sched.acquire", "sched.consume", "sched.mma"])
 def test_skipped_iterations_hide_nothing(line: str) -> None:
     module = parse(edited(LONG, line))

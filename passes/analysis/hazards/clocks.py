@@ -156,7 +156,9 @@ class Clocks:
             )
             self.rings[channel] = Ring(full, empty)
             component += 2 * stages
-        blank = [UNKNOWN] * strands + [0] * (component - strands)
+        self.grid = component
+        """The component that is 1 where the kernels before this one are known to be complete."""
+        blank = [UNKNOWN] * strands + [0] * (component + 1 - strands)
         self.of: list[Clock] = [list(blank) for _ in range(strands)]
 
     def mbarriers(self) -> Iterator[Mbarrier]:
@@ -199,7 +201,12 @@ class Clocks:
 
     def present(self) -> Clock:
         """The epochs and settlings of strands and the complete phases, by component."""
-        return [*self.epochs, *self.settled, *(mbarrier.completed for mbarrier in self.mbarriers())]
+        return [
+            *self.epochs,
+            *self.settled,
+            *(mbarrier.completed for mbarrier in self.mbarriers()),
+            0,
+        ]
 
     def state(self, live: list[int], now: Clock) -> object:
         """All that matters to the strands that still run, counted from ``now``."""

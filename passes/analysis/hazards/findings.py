@@ -24,6 +24,7 @@ class HazardKind(Enum):
     MISSING_FENCE = "missing fence"
     PROTOCOL = "channel protocol"
     DEADLOCK = "deadlock"
+    DEPENDENT_LAUNCH = "dependent launch"
     NOT_CHECKED = "not checked"
 
 

@@ -7,7 +7,7 @@ of an asynchronous copy, could give it other bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -79,7 +79,10 @@ def put(group: Group, *events: Event) -> None:
 
 @dataclass(eq=False)
 class CopyGroups:
-    """The ``cp.async`` of a strand in flight, oldest group first, and those not committed yet."""
+    """The ``cp.async`` of a strand in flight, oldest group first, and those not committed yet.
+
+    Or what its products of warp groups still read, a group each.
+    """
 
     open_group: Group = field(default_factory=Group)
     groups: list[Group] = field(default_factory=list[Group])
@@ -124,13 +127,16 @@ class Memory:
     """Shared memory and registers of a block, between two steps.
 
     ``written`` holds a code a granule.  ``reads`` and ``writes`` are the events that some strand
-    does not know to be over; in flight are ``copies``, the ``cp.async`` of each strand, and
-    ``stores``, the reads by its bulk copies to device memory.  ``stored``, in kernels with bulk
+    does not know to be over; in flight are ``copies``, the ``cp.async`` of each strand, ``stores``,
+    the reads by its bulk copies to device memory, and ``products``, those by its products of warp
+    groups, whose accumulators are ``unfinished``.  ``stored``, in kernels with bulk
     copies, tells of each granule that a plain store of strand s wrote last: 2 s + 1, or 2 s + 2
     behind a fence; 0 elsewhere, and where the strand has since told others of the fence.
     """
 
-    def __init__(self, program: Program, newest_waited_for: int) -> None:
+    def __init__(
+        self, program: Program, newest_waited_for: int, newest_product_waited_for: int
+    ) -> None:
         self.program = program
         touches = program.touches
         ends = [
@@ -149,10 +155,13 @@ class Memory:
         self.writes: Group = {}
         self.copies: dict[int, CopyGroups] = {}
         self.stores: dict[int, Group] = {}
+        self.products: dict[int, CopyGroups] = {}
+        self.unfinished: dict[int, list[frozenset[object]]] = {}
         self.fragments: dict[object, int] = {}
         """The strand that has written a fragment."""
         self.history: list[Event] = []
         self._kept_groups = newest_waited_for + 1
+        self._kept_products = newest_product_waited_for + 1
         self._conflicts: dict[tuple[int, int, int, bool], int] = {}
 
     def forget(self, known: Clock) -> None:
@@ -195,6 +204,30 @@ class Memory:
         """The bulk copies of a strand to device memory have read their buffers."""
         finished = self.stores.pop(strand, {})
         put(self.reads, *(replace(event, epoch=epoch) for event in finished.values()))
+
+    def multiply(self, strand: int, events: Iterable[Event], accumulator: object) -> None:
+        """A product of warp groups begins, which goes on behind the program."""
+        products = self.products.setdefault(strand, CopyGroups())
+        put(products.open_group, *events)
+        products.commit(self._kept_products)
+        accumulators = [*self.unfinished.get(strand, []), frozenset({accumulator})]
+        if len(accumulators) > self._kept_products + 1:
+            accumulators[:2] = [accumulators[0] | accumulators[1]]
+        self.unfinished[strand] = accumulators
+
+    def wait_for_products(self, strand: int, pending: int, epoch: int) -> None:
+        """All products of a strand but the newest ``pending`` are finished."""
+        finished = self.products.setdefault(strand, CopyGroups()).land(pending)
+        put(self.reads, *(replace(event, epoch=epoch) for event in finished))
+        accumulators = self.unfinished.get(strand, [])
+        self.unfinished[strand] = accumulators[max(len(accumulators) - pending, 0) :]
+
+    def still_read(self) -> Iterator[Event]:
+        """The reads by bulk copies and by products that are not over, the newest first."""
+        for stores in self.stores.values():
+            yield from reversed(stores.values())
+        for products in self.products.values():
+            yield from products.in_flight()
 
     def in_flight(self) -> Iterator[Event]:
         """Every ``cp.async`` that may still land."""
@@ -289,6 +322,8 @@ class Memory:
         for copies in self.copies.values():
             copies.open_group = renamed(copies.open_group)
             copies.groups = [renamed(group) for group in copies.groups]
+        for products in self.products.values():
+            products.groups = [renamed(group) for group in products.groups]
         self.stores = {strand: renamed(group) for strand, group in self.stores.items()}
         self.history = [later(event) for event in self.history]
 
@@ -314,6 +349,8 @@ class Memory:
             tuple((strand, copies.state()) for strand, copies in self.copies.items()),
             frozenset(self.fragments.items()),
             tuple((strand, frozenset(group)) for strand, group in self.stores.items()),
+            tuple((strand, products.state()) for strand, products in self.products.items()),
+            tuple((strand, tuple(ends)) for strand, ends in self.unfinished.items()),
             self.stored.tobytes(),
         )
 

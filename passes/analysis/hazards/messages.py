@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mugraph.dialects.sched import ChannelOp
+from xdsl.ir import SSAValue
+
+from mugraph.dialects.sched import AccessKind, ChannelOp, Proxy, ThreadAccess
 from mugraph.dialects.tensor_types import value_label
 from mugraph.passes.analysis.hazards.findings import Finding, HazardKind
 from mugraph.passes.analysis.hazards.memory import Event
-from mugraph.passes.analysis.hazards.program import Program
+from mugraph.passes.analysis.hazards.program import Place, Program
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,9 @@ def in_flight(scene: Scene, copy: Event, granule: int, *, is_closed: bool) -> Fi
     event = scene.event
     thread, against = scene.threads(event, granule)[0], scene.threads(copy, granule)[0]
     verb = "writing"
-    if copy.touch.is_bulk and not copy.touch.is_write:
+    if copy.touch.access.proxy is Proxy.WARPGROUP:
+        verb, reason = "reading", "no 'sched.warpgroup_wait' between them covers it"
+    elif copy.touch.is_bulk and not copy.touch.is_write:
         verb, reason = "reading", "no 'sched.bulk_wait' stands between them"
     elif copy.touch.is_bulk:
         reason = f"nothing has waited for its stage to be full with iteration {copy.tile}"
@@ -135,6 +139,28 @@ def unsettled(scene: Scene, read: Event, granule: int) -> Finding:
     )
 
 
+def before_the_grid(place: Place, iteration: int, access: ThreadAccess) -> Finding:
+    """An access to device memory while the kernel before may still run."""
+    verb = "reads" if access.kind is AccessKind.READ else "writes"
+    return Finding(
+        HazardKind.DEPENDENT_LAUNCH,
+        (place.operation,),
+        f"{place.describe(iteration)} {verb} {value_label(access.value)} in device memory before a "
+        "'sched.grid_wait'; the kernel before this one may still be running and use it, and only "
+        "inputs that are constant may be loaded so early",
+    )
+
+
+def unfinished_product(place: Place, iteration: int, fragment: SSAValue) -> Finding:
+    """An accumulator that is used while products are still added to it."""
+    return Finding(
+        HazardKind.IN_FLIGHT,
+        (place.operation,),
+        f"{place.describe(iteration)} uses {value_label(fragment)}, to which an asynchronous "
+        "'sched.warpgroup_mma' may still be adding: no 'sched.warpgroup_wait' between covers it",
+    )
+
+
 def unfinished(scene: Scene) -> Finding:
     """A bulk copy that may still be under way when the block has ended."""
     event = scene.event
@@ -142,7 +168,9 @@ def unfinished(scene: Scene) -> Finding:
         verb = "writing"
         reason = f"nothing has waited for its stage to be full with iteration {event.tile}"
     else:
-        verb, reason = "reading", "no 'sched.bulk_wait' follows"
+        is_product = event.touch.access.proxy is Proxy.WARPGROUP
+        waits = "warpgroup_wait" if is_product else "bulk_wait"
+        verb, reason = "reading", f"no 'sched.{waits}' follows"
     return Finding(
         HazardKind.IN_FLIGHT,
         (event.touch.place.operation,),

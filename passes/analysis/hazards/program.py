@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.interfaces import HasBufferEffects
@@ -24,6 +24,7 @@ from mugraph.dialects.sched import (
     FragmentOp,
     FragmentType,
     GlobalType,
+    GridWaitOp,
     HasThreadAccesses,
     KernelOp,
     PhaseOp,
@@ -35,6 +36,8 @@ from mugraph.dialects.sched import (
     ThreadAccess,
     TileOp,
     WaitOp,
+    WarpgroupWaitOp,
+    enclosing_kernel,
     enclosing_threads,
 )
 from mugraph.dialects.tensor_types import element_bytes_of, op_label, value_label
@@ -124,6 +127,7 @@ class Step:
     """One operator: what it touches, or how it synchronises.
 
     ``ahead`` and ``behind`` are how many iterations later and earlier ones it may mean.
+    ``dependent`` are its accesses to device memory that must wait for the kernels before.
     """
 
     place: Place
@@ -133,6 +137,7 @@ class Step:
     behind: int = 0
     fragments_read: tuple[SSAValue, ...] = ()
     fragments_written: tuple[SSAValue, ...] = ()
+    dependent: tuple[ThreadAccess, ...] = ()
 
     @property
     def operation(self) -> Operation:
@@ -187,6 +192,8 @@ class Program:
     findings: list[Finding] = field(default_factory=list[Finding])
     buffers: dict[AllocOp, int] = field(default_factory=dict[AllocOp, int])
     channels: list[ChannelOp] = field(default_factory=list[ChannelOp])
+    waits_for_grids: bool = False
+    """Whether it is launched while the kernel before it may still run."""
 
     @property
     def strands(self) -> Iterator[Strand]:
@@ -220,7 +227,17 @@ class Program:
                     yield step.place
 
 
-_SIMPLE = (BarrierOp, CommitOp, WaitOp, FragmentOp, ProxyFenceOp, BulkWaitOp, ChannelOp)
+_SIMPLE = (
+    BarrierOp,
+    BulkWaitOp,
+    ChannelOp,
+    CommitOp,
+    FragmentOp,
+    GridWaitOp,
+    ProxyFenceOp,
+    WaitOp,
+    WarpgroupWaitOp,
+)
 
 
 def read_program(kernel: KernelOp) -> Program:
@@ -229,7 +246,7 @@ def read_program(kernel: KernelOp) -> Program:
     What cannot be followed becomes a finding: operators whose accesses are unknown.  Raises
     ``AccessError`` for a buffer or a channel without an offset.
     """
-    program = Program(kernel, _granule(kernel))
+    program = Program(kernel, _granule(kernel), waits_for_grids=kernel.waits_for_grids())
     for op in kernel.body.walk():
         if isinstance(op, AllocOp) and isinstance(op.result.type, SharedType):
             _require_offset(op.result, op.byte_offset)
@@ -347,7 +364,19 @@ def _step(program: Program, strand: Strand, place: Place) -> Step | None:
         max((-access.stage.ahead for access in accesses), default=0),
         read,
         written,
+        tuple(access for access in accesses if program.waits_for_grids and _depends(access)),
     )
+
+
+def _depends(access: ThreadAccess) -> bool:
+    """Whether an access is to device memory that the kernels before may still use."""
+    if not access.in_device_memory:
+        return False
+    owner = access.value.owner
+    argument = owner.source if isinstance(owner, TileOp) else access.value
+    constant = enclosing_kernel(access.operation).constant_inputs
+    is_constant = isinstance(argument, BlockArgument) and argument.index in constant
+    return access.kind is AccessKind.WRITE or not is_constant
 
 
 def _uses_memory(op: Operation) -> bool:

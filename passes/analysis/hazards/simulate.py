@@ -37,9 +37,12 @@ from mugraph.dialects.sched import (
     ChannelStepOp,
     CommitOp,
     FragmentOp,
+    GridWaitOp,
     ProxyFenceOp,
     StageReference,
     WaitOp,
+    WarpgroupMmaOp,
+    WarpgroupWaitOp,
 )
 from mugraph.dialects.tensor_types import value_label
 from mugraph.passes.analysis.hazards import messages
@@ -101,13 +104,10 @@ class Simulation:
         self.first_only = first_only
         self.every_iteration = every_iteration
         self.synchronisation_only = synchronisation_only
-        waits = [
-            step.operation.pending_groups
-            for segment in program.segments
-            for step in segment.steps
-            if isinstance(step.operation, WaitOp)
-        ]
-        self.memory = Memory(program, max(waits, default=0))
+        operations = [step.operation for segment in program.segments for step in segment.steps]
+        waits = [op.pending_groups for op in operations if isinstance(op, WaitOp)]
+        ends = [op.pending_products for op in operations if isinstance(op, WarpgroupWaitOp)]
+        self.memory = Memory(program, max(waits, default=0), max(ends, default=0))
         strands = list(program.strands)
         self.clocks = Clocks(len(strands), program.channels)
         self._has_bulk = any(touch.is_bulk for touch in program.touches)
@@ -218,6 +218,10 @@ class Simulation:
                 memory.commit(strand)
             case WaitOp() as op:
                 memory.wait(strand, op.pending_groups, self.clocks.epochs[strand])
+            case GridWaitOp():
+                self.clocks.of[strand][self.clocks.grid] = 1
+            case WarpgroupWaitOp() as op:
+                memory.wait_for_products(strand, op.pending_products, self.clocks.epochs[strand])
             case FragmentOp() as op:
                 memory.fragments.pop(op.result, None)
             case ChannelStepOp() as op:
@@ -245,10 +249,29 @@ class Simulation:
     def _run_accesses(self, step: Step, cursor: Cursor) -> None:
         memory = self.memory
         strand = cursor.strand
+        if step.dependent and not self.clocks.of[strand.index][self.clocks.grid]:
+            for access in step.dependent:
+                if access.stage.happens_at(cursor.iteration, cursor.iterations):
+                    self._report(
+                        (HazardKind.DEPENDENT_LAUNCH, step.place, access.operand),
+                        lambda access=access: messages.before_the_grid(
+                            step.place, cursor.named_iteration, access
+                        ),
+                    )
         for fragment in step.fragments_read:
             # What the whole block wrote is there in each of its roles.
             if memory.fragments.get(fragment) not in {strand.index} | self._block_strands:
                 self._report_fragment(step, fragment, cursor)
+        product = step.operation if isinstance(step.operation, WarpgroupMmaOp) else None
+        for fragment in (*step.fragments_read, *step.fragments_written):
+            unfinished = memory.unfinished.get(strand.index, ())
+            if product is None and any(fragment in accumulators for accumulators in unfinished):
+                self._report(
+                    (HazardKind.IN_FLIGHT, step.place, fragment),
+                    lambda value=fragment: messages.unfinished_product(
+                        step.place, cursor.named_iteration, value
+                    ),
+                )
         memory.fragments.update(dict.fromkeys(step.fragments_written, strand.index))
         reads = self._events(step, step.reads, cursor)
         writes = self._events(step, step.writes, cursor)
@@ -257,6 +280,9 @@ class Simulation:
         for event in reads:
             self._check_order(event)
             self._check_value(event)
+        if product is not None and product.is_async:
+            memory.multiply(strand.index, reads, product.accumulator)
+            return
         for event in reads:
             in_flight = event.touch.is_bulk
             put(memory.stores_of(strand.index) if in_flight else memory.reads, event)
@@ -317,9 +343,8 @@ class Simulation:
                     self._check_pair(event, other)
                 elif event.touch.is_bulk and clock[other.settling] < other.settled:
                     self._check_settled(event, other)
-            for stores in memory.stores.values():
-                for other in reversed(stores.values()):
-                    self._check_in_flight(event, other)
+            for other in memory.still_read():
+                self._check_in_flight(event, other)
         for other in memory.in_flight():
             self._check_in_flight(event, other)
         if not event.touch.is_generic:
@@ -361,12 +386,11 @@ class Simulation:
                     (HazardKind.IN_FLIGHT, event.touch.place),
                     lambda event=event: messages.unfinished(self._scene(event)),
                 )
-        for stores in self.memory.stores.values():
-            for event in stores.values():
-                self._report(
-                    (HazardKind.IN_FLIGHT, event.touch.place),
-                    lambda event=event: messages.unfinished(self._scene(event)),
-                )
+        for event in self.memory.still_read():
+            self._report(
+                (HazardKind.IN_FLIGHT, event.touch.place),
+                lambda event=event: messages.unfinished(self._scene(event)),
+            )
 
     def _report_deadlock(self, cursors: list[Cursor]) -> None:
         waiting = [

@@ -184,6 +184,10 @@ def fragment_class(type_: sched.FragmentType) -> str:
     rows = type_.row_mma
     if rows is not None:
         return f"tb::RowFragment<{rows.thr_layout[0]}, {shape[-2]}, {atom_of(rows)}>"
+    columns = type_.column_mma
+    if columns is not None:
+        warps_m, warps_n = columns.thr_layout[:2]
+        return f"tb::ColumnFragment<{warps_m}, {warps_n}, {shape[-1]}, {atom_of(columns)}>"
     partition = type_.partition
     if partition is None:
         raise CodegenError(f"the CUDA target cannot hold {type_} in registers yet")
@@ -756,12 +760,29 @@ def held_by(value: SSAValue) -> str:
 def _(op: sched.MapOp, printer: KernelPrinter) -> None:
     epilogue = epilogue_of(op)
     method = "update" if epilogue.accumulates else "store"
-    values = [op.destination, *op.sources]
+    destination = fragment_type_of(op.destination)
+    values = [printer.names.of(op.destination)]
+    for source in op.sources:
+        name, type_ = printer.names.of(source), fragment_type_of(source)
+        by_column = type_.column_mma is not None and destination.column_mma is None
+        values.append(f"tb::by_column({name})" if by_column else name)
     printer.writer.line(
         f"tb::MapFragment<{function_type(op.function.data)}, {epilogue_type(epilogue)}, "
-        f"{held_by(op.destination)}>::{method}({', '.join(map(printer.names.of, values))});  "
+        f"{held_by(op.destination)}>::{method}({', '.join(values)});  "
         f"{printer.describe(op)}"
     )
+
+
+@print_operation.register
+def _(op: sched.LoadColumnsOp, printer: KernelPrinter) -> None:
+    writer = printer.writer
+    writer.open(f"{{  {printer.describe(op)}")
+    writer.line(f"using Source = {matrix_type(op.matrix())};")
+    writer.line(
+        f"{held_by(op.destination)}::load<{epilogue_type(epilogue_of(op))}, Source>("
+        f"{printer.names.of(op.destination)}, {printer.pointer(op.source)}, thread);"
+    )
+    writer.close()
 
 
 @print_operation.register

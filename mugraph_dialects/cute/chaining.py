@@ -119,3 +119,30 @@ def values_of_rows(atom: MmaAtom, tiles_m: int, tiles_n: int) -> Sequence[int]:
         for _ in range(tiles_n)
         for slot in rows.slot_of_value
     ]
+
+
+@cache
+def columns_of_values(atom: MmaAtom) -> tuple[int, tuple[int, ...]]:
+    """How many columns of an accumulator a thread holds values of, and that of each value.
+
+    Raises LayoutError where that is not the same for all threads.
+    """
+    extent = atom.shape_mnk[0]
+    slots: set[tuple[int, ...]] = set()
+    for thread in range(atom.threads):
+        held = [
+            atom.c_layout(thread + atom.threads * value) // extent
+            for value in range(atom.values_of_c)
+        ]
+        distinct = list(dict.fromkeys(held))
+        slots.add(tuple(distinct.index(column) for column in held))
+    if len(slots) > 1:
+        raise LayoutError(f"Threads do not share the columns of {atom.name} alike.")
+    (found,) = slots
+    return max(found) + 1, found
+
+
+def values_of_columns(atom: MmaAtom, tiles_m: int, tiles_n: int) -> Sequence[int]:
+    """The slot of the column of each value of a thread's ``tiles_m`` x ``tiles_n`` accumulators."""
+    count, slots = columns_of_values(atom)
+    return [j * count + slot for _ in range(tiles_m) for j in range(tiles_n) for slot in slots]

@@ -38,7 +38,7 @@ from mugraph.dialects.sched.compute import (
     ReduceOp,
     StoreOp,
 )
-from mugraph.dialects.sched.fragments import LoadOp, MapOp, ReduceRowsOp
+from mugraph.dialects.sched.fragments import LoadColumnsOp, LoadOp, MapOp, ReduceRowsOp
 from mugraph.dialects.sched.grid import GridLaunchOp, GridWaitOp
 from mugraph.dialects.sched.kernel import (
     RoleOp,
@@ -67,6 +67,7 @@ from mugraph.dialects.sched.structure import (
 from mugraph.dialects.sched.sum_parts import SumPartsOp
 from mugraph.dialects.sched.transfer import BarrierOp, CommitOp, CopyOp, WaitOp
 from mugraph.dialects.sched.types import (
+    ColumnsAttr,
     FragmentType,
     GlobalType,
     LinearPartitionAttr,
@@ -110,6 +111,7 @@ Sched = Dialect(
         MapOp,
         ReduceRowsOp,
         LoadOp,
+        LoadColumnsOp,
         ChannelOp,
         AcquireOp,
         PublishOp,
@@ -129,6 +131,7 @@ Sched = Dialect(
         LinearPartitionAttr,
         SliceAttr,
         RowsAttr,
+        ColumnsAttr,
         CombinerAttr,
         GroupingAttr,
     ],
@@ -146,6 +149,7 @@ __all__ = [
     "ChannelOp",
     "ChannelStepOp",
     "ChannelType",
+    "ColumnsAttr",
     "Combiner",
     "CombinerAttr",
     "CommitOp",
@@ -166,6 +170,7 @@ __all__ = [
     "KernelOp",
     "LaunchOp",
     "LinearPartitionAttr",
+    "LoadColumnsOp",
     "LoadOp",
     "MapOp",
     "MaskOp",

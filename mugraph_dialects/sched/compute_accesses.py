@@ -27,6 +27,7 @@ from mugraph.dialects.sched.mappings import (
     MmaFragment,
     ReduceSum,
     Stream,
+    column_fragment_stream,
     fill_stream,
     iteration_layout,
     mma_fragment_stream,
@@ -53,6 +54,7 @@ from mugraph.dialects.sched.types import FragmentType, SharedType
 from mugraph.dialects.tb.compute import Groups
 from mugraph.dialects.tensor_types import (
     AnyLayout,
+    base_layout,
     element_bytes_of,
     op_label,
     resolved_layout_of,
@@ -269,3 +271,14 @@ def store_accesses(
             parts = strides_of(resolved_layout_of(op.operands[1]))[0] if warps_k > 1 else 0
             stream = mma_fragment_stream(held, matrix, parts, block=threads)
     return destination_accesses(op, 1, stage, stream, accumulates=accumulates)
+
+
+def columns_accesses(
+    op: Operation, mma: TiledMmaAttr | None, matrix: AnyLayout
+) -> list[ThreadAccess]:
+    """The reads of a number for each column of a product."""
+    atom, warps_m, warps_n, warps_k = _warps(op, mma)
+    columns = base_layout(matrix).size()
+    held = MmaFragment(atom, warps_m, warps_n, atom.shape_mnk[0], columns, warps_k)
+    stream = column_fragment_stream(held, matrix, block=enclosing_threads(op))
+    return [plain_access(op, 0, AccessKind.READ, stage_reference(op), stream)]

@@ -36,7 +36,7 @@ from mugraph.dialects.elementwise import (
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
 from mugraph.dialects.sched.compute import Combiner, CombinerAttr
-from mugraph.dialects.sched.compute_accesses import mma_accesses
+from mugraph.dialects.sched.compute_accesses import columns_accesses, mma_accesses
 from mugraph.dialects.sched.mappings import matrix_layout
 from mugraph.dialects.sched.types import FragmentType, SharedType
 from mugraph.dialects.tb.compute import epilogue_of, matrix_access
@@ -67,7 +67,7 @@ def _verify_arrangement(op: IRDLOperation, values: Sequence[SSAValue]) -> None:
                 f"{op_label(op)}: {value_label(value)} is {type_.layout}; all fragments must have "
                 f"the arrangement of the destination, {expected.layout}"
             )
-        if type_.get_shape()[-2] != expected.get_shape()[-2]:
+        if type_.column_mma is None and type_.get_shape()[-2] != expected.get_shape()[-2]:
             raise VerifyException(
                 f"{op_label(op)}: {value_label(value)} has {dims(type_.get_shape())}, the "
                 f"destination {dims(expected.get_shape())}; they must have the same rows"
@@ -78,8 +78,8 @@ def _verify_arrangement(op: IRDLOperation, values: Sequence[SSAValue]) -> None:
 class MapOp(IRDLOperation, HasBufferEffects):
     """Applies a scalar function value by value to what each thread holds.
 
-    A fragment of rows with one column stands for its number in every column; the destination may be
-    one of the sources.
+    A fragment of rows with one column stands for its number in every column, one of columns for its
+    number in every row; the destination may be one of the sources.
 
     ``sched.map mul %o, %rescale to %o : ...``
     """
@@ -136,10 +136,14 @@ class MapOp(IRDLOperation, HasBufferEffects):
         for source in self.sources:
             type_ = _fragment(source)
             is_broadcast = type_.row_mma is not None and type_.get_shape()[-1] == 1
+            if type_.column_mma is not None:
+                is_broadcast = (
+                    destination.tiled_mma is not None and type_.get_shape()[-1] == shape[-1]
+                )
             if type_.get_shape() != shape and not is_broadcast:
                 raise VerifyException(
                     f"{op_label(self)}: {value_label(source)} has {dims(type_.get_shape())}, "
-                    f"expected {dims(shape)}, or a number for each row"
+                    f"expected {dims(shape)}, or a number for each row or column"
                 )
 
 
@@ -319,10 +323,80 @@ class LoadOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
         return mma_accesses(self, mma, [self.matrix()], [self.uses_ldmatrix])
 
 
+@irdl_op_definition
+class LoadColumnsOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
+    """Loads a number for each column of a product, which all threads with values of it get.
+
+    The buffer is one matrix of one column (or row) with as many numbers.
+    """
+
+    name = "sched.load_columns"
+
+    source = operand_def(SharedType)
+    destination = operand_def(FragmentType)
+    epilogue = opt_prop_def(EpilogueAttr)
+
+    assembly_format = (
+        "$source `to` $destination custom<ThenEpilogue>($epilogue) attr-dict "
+        "`:` type($source) `to` type($destination)"
+    )
+    custom_directives = (ThenEpilogue,)
+
+    def __init__(
+        self, source: SSAValue, destination: SSAValue, epilogue: Epilogue | None = None
+    ) -> None:
+        super().__init__(
+            operands=[source, destination],
+            properties={"epilogue": EpilogueAttr(epilogue) if epilogue else None},
+        )
+
+    def matrix(self) -> AnyLayout:
+        """The buffer as a matrix of one row."""
+        shape = shape_of(self.source.type)
+        layout = resolved_layout_of(self.source)
+        return matrix_layout(layout, shape, transposed=shape[-1] == 1)
+
+    def buffers_read(self) -> Sequence[SSAValue]:
+        """The source."""
+        return [self.source]
+
+    def buffers_written(self) -> Sequence[SSAValue]:
+        """The destination."""
+        return [self.destination]
+
+    def verify_(self) -> None:
+        """Checks extents and the fragment."""
+        shape, destination = shape_of(self.source.type), _fragment(self.destination)
+        if destination.column_mma is None or epilogue_of(self).accumulates:
+            raise VerifyException(
+                f"{op_label(self)} writes a fragment of #sched.columns, not {destination.layout}"
+            )
+        atom = mma_atom(destination.column_mma.atom)
+        columns = destination.get_shape()[-1]
+        if columns % (atom.shape_mnk[1] * destination.column_mma.thr_layout[1]):
+            raise VerifyException(
+                f"{op_label(self)}: {columns} columns are no whole products of {atom.name}"
+            )
+        if len(shape) < 2 or sorted(shape) != sorted((*shape[:-2], 1, columns)):
+            raise VerifyException(
+                f"{op_label(self)}: the source has {dims(shape)}, expected {columns} numbers"
+            )
+
+    def shared_accesses(self) -> Sequence[SharedAccess]:
+        """Along the numbers."""
+        shape = shape_of(self.source.type)
+        return [SharedAccess(self.source, len(shape) - (2 if shape[-1] == 1 else 1), 1)]
+
+    def thread_accesses(self) -> Sequence[ThreadAccess]:
+        """The reads of all threads, column by column of each."""
+        mma = _fragment(self.destination).column_mma
+        return columns_accesses(self, mma, self.matrix())
+
+
 def lanes_of_a_row(type_: FragmentType) -> int:
     """How many lanes share a row of a fragment."""
     mma = type_.arrangement
     return 1 if mma is None else rows_of(mma_atom(mma.atom)).lanes
 
 
-__all__ = ["LoadOp", "MapOp", "ReduceRowsOp", "lanes_of_a_row"]
+__all__ = ["LoadColumnsOp", "LoadOp", "MapOp", "ReduceRowsOp", "lanes_of_a_row"]

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from mugraph.dialects.cute import ComposedLayout, Layout, composition
 from mugraph.dialects.cute.atoms import MmaAtom
-from mugraph.dialects.cute.chaining import rows_of
+from mugraph.dialects.cute.chaining import columns_of_values, rows_of
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.swizzle import Swizzle
 from mugraph.dialects.partition import VECTOR_BYTES
@@ -476,6 +476,18 @@ def row_fragment_stream(fragment: MmaFragment, matrix: AnyLayout, *, block: int)
     inside = (row[kept] < fragment.rows) & (thread % rows.lanes == 0)
     offsets = matrix_offsets(matrix, row[kept], np.zeros_like(row[kept]))
     return Stream(1, for_block(np.where(inside, offsets, IDLE), block))
+
+
+@lru_cache(_CACHED)
+def column_fragment_stream(fragment: MmaFragment, matrix: AnyLayout, *, block: int) -> Stream:
+    """The accesses of the numbers of columns to a matrix of one row; twin of ``ColumnFragment``."""
+    count, slots = columns_of_values(fragment.atom)
+    _, column = fragment.coordinates()
+    values = fragment.atom.values_of_c
+    first = [slots.index(slot) for slot in range(count)]
+    kept = [j * values + value for j in range(fragment.tiles_n) for value in first]
+    offsets = matrix_offsets(matrix, np.zeros_like(column[kept]), column[kept])
+    return Stream(1, for_block(offsets, block))
 
 
 def matrix_offsets(

@@ -28,7 +28,7 @@ from mugraph.dialects.assembly import (
 )
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.attributes import LayoutAttr, TiledMmaAttr
-from mugraph.dialects.cute.chaining import rows_of
+from mugraph.dialects.cute.chaining import columns_of_values, rows_of
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.element_types import verify_element_type
 from mugraph.dialects.partition import LinearPartition
@@ -165,6 +165,26 @@ class RowsAttr(ParametrizedAttribute):
             )
 
 
+@irdl_attr_definition
+class ColumnsAttr(ParametrizedAttribute):
+    """Columns of an accumulator: ``#sched.columns<#cute.tiled_mma<...>>``.
+
+    Every thread holds one number for each column of which it holds values in a product of this
+    arrangement; the fragment has one row.
+    """
+
+    name = "sched.columns"
+
+    mma: TiledMmaAttr
+
+    def verify(self) -> None:
+        """Checks that all threads share columns alike."""
+        try:
+            columns_of_values(mma_atom(self.mma.atom))
+        except LayoutError as error:
+            raise VerifyException(f"#{self.name}: {error}") from error
+
+
 class BufferType(ParametrizedAttribute, TypeAttribute, ABC):
     """A buffer of a memory space: extents, element type, and a layout in elements."""
 
@@ -267,6 +287,7 @@ class FragmentType(BufferType):
     - ``#sched.slice<...>``: one value a row of one of these, in every thread that has part of it.
     - ``#sched.rows<#cute.tiled_mma<...>>``: a number for each row of such an accumulator, or one
       for each row and each lane that shares it.
+    - ``#sched.columns<#cute.tiled_mma<...>>``: a number for each column of such an accumulator.
     """
 
     name = "sched.fragment"
@@ -305,9 +326,14 @@ class FragmentType(BufferType):
         return self.layout.mma if isinstance(self.layout, RowsAttr) else None
 
     @property
+    def column_mma(self) -> TiledMmaAttr | None:
+        """The tensor-core partition whose columns it holds numbers of, if it does."""
+        return self.layout.mma if isinstance(self.layout, ColumnsAttr) else None
+
+    @property
     def arrangement(self) -> TiledMmaAttr | None:
-        """The tensor-core partition of a product's values or of its rows."""
-        return self.tiled_mma or self.row_mma
+        """The tensor-core partition of a product's values, of its rows or of its columns."""
+        return self.tiled_mma or self.row_mma or self.column_mma
 
     def registers_per_thread(self) -> int:
         """How many registers of 32 bits each thread holds it in; two numbers of 16 bits share one.
@@ -330,20 +356,29 @@ class FragmentType(BufferType):
             atom = mma_atom(self.row_mma.atom)
             tiles = math.ceil(shape[-2] / (atom.shape_mnk[0] * self.row_mma.thr_layout[0]))
             return tiles * rows_of(atom).slots
+        if self.column_mma is not None:
+            atom = mma_atom(self.column_mma.atom)
+            tiles = math.ceil(shape[-1] / (atom.shape_mnk[1] * self.column_mma.thr_layout[1]))
+            return tiles * columns_of_values(atom)[0]
         if self.tiled_mma is None:
             return 0
         return accumulators_per_thread(self.tiled_mma, shape[-2], shape[-1])
 
     def _verify_layout(self) -> None:
-        if not isinstance(self.layout, LinearPartitionAttr | TiledMmaAttr | SliceAttr | RowsAttr):
+        known = LinearPartitionAttr | TiledMmaAttr | SliceAttr | RowsAttr | ColumnsAttr
+        if not isinstance(self.layout, known):
             raise VerifyException(
                 f"!{self.name}: {self.layout} does not say which thread holds which value; "
-                "expected #cute.tiled_mma<...>, #sched.rows<...>, #sched.linear<...> or "
-                "#sched.slice<...>"
+                "expected #cute.tiled_mma<...>, #sched.rows<...>, #sched.columns<...>, "
+                "#sched.linear<...> or #sched.slice<...>"
             )
         rank = len(self.get_shape())
         if isinstance(self.layout, SliceAttr):
             self._verify_slice(self.layout)
+        if self.column_mma is not None and (rank < 2 or self.get_shape()[-2] != 1):
+            raise VerifyException(
+                f"!{self.name}: a fragment of columns has 1 row, not {dims(self.get_shape())}"
+            )
         if self.row_mma is not None:
             lanes = rows_of(mma_atom(self.row_mma.atom)).lanes
             if rank < 2 or self.get_shape()[-1] not in (1, lanes):

@@ -12,6 +12,7 @@ from mugraph.dialects import sched
 from mugraph.dialects.sched import KernelOp
 from mugraph.dialects.sched.structure import computing_threads
 from mugraph.passes.analysis.registers import register_limit, registers_needed
+from mugraph.passes.promote_registers.hoist import hoist_invariant
 from mugraph.passes.promote_registers.linear import (
     choose_promoted,
     find_domains,
@@ -103,6 +104,7 @@ class PromoteRegistersPass(ModulePass):
         for kernel in tuple(op.walk()):
             if not isinstance(kernel, KernelOp):
                 continue
-            if promote_mma(kernel, target):
+            hoisted = hoist_invariant(kernel)
+            if promote_mma(kernel, target) or hoisted:
                 rearrange(kernel, target, objective)
             promote_registers(kernel, target, objective)

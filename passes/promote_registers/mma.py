@@ -14,6 +14,7 @@ from mugraph.passes.promote_registers.mma_analysis import (
     find_chains,
     phases_of_kernel,
 )
+from mugraph.passes.promote_registers.mma_columns import scale_columns
 from mugraph.passes.promote_registers.mma_peephole import simplify
 from mugraph.passes.promote_registers.mma_pieces import join_pieces
 from mugraph.passes.promote_registers.mma_rewrite import rewrite_chain
@@ -91,4 +92,5 @@ def _promote_all(kernel: sched.KernelOp, limit: int) -> bool:
         rewrite_chain(kernel, *found)
         promoted = True
     simplify(kernel)
+    scale_columns(kernel)
     return promoted and registers_needed(kernel) <= limit

@@ -28,13 +28,15 @@ _PLACED = sched.BarrierOp | sched.ConsumeOp | sched.ReleaseOp | sched.ProxyFence
 def rearrange(
     kernel: sched.KernelOp, target: Target, objective: Objective = Objective.BARRIERS_FIRST
 ) -> sched.KernelOp:
-    """Takes all barriers of the phases out of a kernel and puts in as few as operators need now.
+    """Takes the barriers out of a kernel's loop and epilogue and puts in as few as it needs now.
 
     Where tiles come through channels their steps are placed anew too.
     """
     for phase in sched.computing_block(kernel).ops:
         for op in tuple(phase.walk()):
-            if isinstance(op, _PLACED):
+            # Before the loop barriers stand between operators that run once.
+            is_kept = isinstance(op, sched.BarrierOp) and isinstance(phase, sched.PrologueOp)
+            if isinstance(op, _PLACED) and not is_kept:
                 op.detach()
                 op.erase()
     proposal = propose(Draft(kernel, tuple(tasks_of(kernel))), target)

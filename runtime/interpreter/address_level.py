@@ -57,7 +57,7 @@ from mugraph.runtime.interpreter.matmul_plans import (
     fragment_of,
     is_scalar_product,
     matrix_of,
-    row_slots_of,
+    positions_of_sources,
     row_slots_of_source,
 )
 from mugraph.runtime.interpreter.memory import (
@@ -573,15 +573,28 @@ class AddressFunctions(InterpreterFunctions):
         args[1][:, :, threads.start : threads.start + values.shape[2]] = values
         return ()
 
+    @impl(sched.LoadColumnsOp)
+    def run_load_columns(
+        self, interpreter: Interpreter, op: sched.LoadColumnsOp, args: PythonValues
+    ) -> PythonValues:
+        """The number of each column, to all threads with values of it."""
+        (plan,) = self.plans.of(op, ComputePlan.build).sources
+        threads = self.frame.threads
+        values = apply_chain(epilogue_of(op).functions, self.load(plan, args[0]))
+        self._keep(op.destination, args[1][:, :, threads], values)
+        return ()
+
     @impl(sched.MapOp)
     def run_map(
         self, interpreter: Interpreter, op: sched.MapOp, args: PythonValues
     ) -> PythonValues:
         """The scalar function of what each thread holds."""
         *arrays, destination = (array[:, :, self.frame.threads] for array in args)
-        slots = self.plans.of(op, row_slots_of)
-        count = destination.shape[1]
-        values = [array if array.shape[1] == count else array[:, slots] for array in arrays]
+        positions = self.plans.of(op, positions_of_sources)
+        values = [
+            array if held is None else array[:, held]
+            for array, held in zip(arrays, positions, strict=True)
+        ]
         result = apply_chain(epilogue_of(op).functions, apply_function(op.function.data, *values))
         if epilogue_of(op).accumulates:
             result = destination + result

@@ -8,15 +8,16 @@ from the lane and the instruction alone, as the hardware deals them out.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from xdsl.ir import SSAValue
 
 from mugraph.dialects import sched
-from mugraph.dialects.cute.atoms import mma_atom
+from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
 from mugraph.dialects.cute.attributes import TiledMmaAttr
-from mugraph.dialects.cute.chaining import values_of_rows
+from mugraph.dialects.cute.chaining import values_of_columns, values_of_rows
 from mugraph.dialects.sched.accesses import ThreadAccess
 from mugraph.dialects.sched.mappings import (
     ATOM_M,
@@ -266,17 +267,30 @@ def matrix_of(values: Array, plan: MatmulPlan, threads: Threads) -> Array:
     return ordered.reshape(-1, *shape)
 
 
-def row_slots_of(op: sched.MapOp) -> IntArray:
-    """The position, among the numbers of rows, of the row of each value of the destination."""
-    return _row_slots(op.destination)
+def positions_of_sources(op: sched.MapOp) -> Sequence[IntArray | None]:
+    """For each source the position of what goes with each value; ``None`` for the value's own."""
+    positions: list[IntArray | None] = []
+    destination = op.destination.type
+    assert isinstance(destination, sched.FragmentType)
+    for source in op.sources:
+        type_ = source.type
+        assert isinstance(type_, sched.FragmentType)
+        if type_.column_mma is not None and destination.column_mma is None:
+            positions.append(_slots(op.destination, values_of_columns))
+        elif type_.row_mma is not None and destination.row_mma is None:
+            positions.append(_slots(op.destination, values_of_rows))
+        else:
+            positions.append(None)
+    return positions
 
 
 def row_slots_of_source(op: sched.ReduceRowsOp) -> IntArray:
     """The position, among the numbers of rows, of the row of each value of the source."""
-    return _row_slots(op.source)
+    return _slots(op.source, values_of_rows)
 
 
-def _row_slots(value: SSAValue) -> IntArray:
+def _slots(value: SSAValue, of_values: Callable[[MmaAtom, int, int], Sequence[int]]) -> IntArray:
+    """The position of the row, or the column, of each value among the numbers a thread has."""
     type_ = value.type
     assert isinstance(type_, sched.FragmentType)
     mma = type_.tiled_mma
@@ -287,4 +301,4 @@ def _row_slots(value: SSAValue) -> IntArray:
     atom_m, atom_n, _ = atom.shape_mnk
     tiles_m = math.ceil(rows / (atom_m * mma.thr_layout[0]))
     tiles_n = math.ceil(columns / (atom_n * mma.thr_layout[1]))
-    return np.array(values_of_rows(atom, tiles_m, tiles_n), dtype=np.int64)
+    return np.array(of_values(atom, tiles_m, tiles_n), dtype=np.int64)

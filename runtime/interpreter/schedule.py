@@ -497,6 +497,17 @@ class ScheduleFunctions(InterpreterFunctions):
         self.write(op.destination, args[1], self.read(op.source, args[0]))
         return ()
 
+    @impl(sched.LoadColumnsOp)
+    def run_load_columns(
+        self, interpreter: Interpreter, op: sched.LoadColumnsOp, args: PythonValues
+    ) -> PythonValues:
+        """The numbers side by side."""
+        value = self.read(op.source, args[0])
+        shape = shape_of(op.destination.type)
+        value = value.reshape(*value.shape[:GRID_AXES], *shape)
+        self.write(op.destination, args[1], value, epilogue_of(op))
+        return ()
+
     @impl(sched.MapOp)
     def run_map(
         self, interpreter: Interpreter, op: sched.MapOp, args: PythonValues

@@ -45,6 +45,8 @@ class Attention:
     pipeline: str = "async-copies"
     scale: float = 0.125
     inputs: float = 0.5
+    norm: bool = False
+    """Whether queries and values are divided by the norms of their rows first."""
     denominator: bool = False
     """Whether numerator and denominator are results, and not their quotient."""
 
@@ -65,6 +67,12 @@ class Attention:
             results = f"(tensor<{q}>, tensor<{row}>)"
         names = "%y0, %y1" if self.denominator else "%y0"
         types = f"tensor<{q}>, tensor<{row}>" if self.denominator else f"tensor<{q}>"
+        norms = ""
+        if self.norm:
+            kinds = (("q", f"!tb.stensor<{q}>"), ("v", f"!tb.stensor<1x{s}x{d}x{e}>"))
+            norms = "\n".join(
+                f"%n{name} = tb.rms_norm %s{name} : {kind} -> {kind}" for name, kind in kinds
+            )
         tiles = f"!tb.stensor<{q}>, !tb.stensor<1x{d}x{s}x{e}>"
         keys, weights = f"!tb.stensor<1x{d}x{s}x{e}>", f"!tb.stensor<1x{m}x{s}x{e}>"
         values, out = f"!tb.stensor<1x{s}x{d}x{e}>", f"!tb.stensor<{q}>"
@@ -76,10 +84,11 @@ class Attention:
             %sq = tb.input %dq imap [-1, -1, -1] : tensor<{q}> -> !tb.stensor<{q}>
             %sk = tb.input %dk imap [-1, -1, -1] fordim 2 : tensor<{k}> -> {keys}
             %sv = tb.input %dv imap [-1, -1, -1] fordim 1 : tensor<{v}> -> {values}
-            %s = tb.matmul %sq, %sk : ({tiles}) -> {weights}
+            {norms}
+            %s = tb.matmul %{"nq" if self.norm else "sq"}, %sk : ({tiles}) -> {weights}
             %t = tb.mul_scalar %s by {self.scale} : {weights} -> {weights}
             %p = tb.exp %t : {weights} -> {weights}
-            %pv = tb.matmul %p, %sv : ({weights}, {values}) -> {out}
+            %pv = tb.matmul %p, %{"nv" if self.norm else "sv"} : ({weights}, {values}) -> {out}
             %o = tb.forloop_accum none %pv : !tb.stensor<{q}> -> !tb.stensor<{q}>
             %l = tb.forloop_accum sum %p : {weights} -> !tb.stensor<{row}>{last}
           }} : (tensor<{q}>, tensor<{k}>, tensor<{v}>) -> {results}
@@ -101,6 +110,8 @@ ATTENTIONS = {
     "keys-by-rows": column_major(Attention()),
     "three-tiles-a-warp-online": Attention(queries=96, online=True),
     "loads-by-a-warp-of-their-own": Attention(online=True, pipeline="channels", loop=5),
+    "norms": Attention(online=True, norm=True),
+    "norms-through-channels": Attention(norm=True, pipeline="channels", loop=4),
     "bf16": Attention(element="bf16", keys=64, loop=1),
     "rows-past-the-end": Attention(queries=56, online=True),
     "numerator-and-denominator": Attention(denominator=True, scale=0.5, loop=2),
@@ -115,6 +126,8 @@ def case_of(attention: Attention) -> Case:
     inputs = make_inputs(module, random, attention)
     if attention.online:
         q, k, v = (array.astype(np.float64) for array in inputs)
+        if attention.norm:
+            q, v = (x / np.sqrt((x * x).mean(-1, keepdims=True)) for x in (q, v))
         scores = q @ k * attention.scale
         weights = np.exp(scores - scores.max(-1, keepdims=True))
         expected = [weights @ v / weights.sum(-1, keepdims=True)]
@@ -159,6 +172,12 @@ def test_attention_in_registers(tmp_path: Path) -> None:
     compiled = {name: compiled_in_registers(case) for name, case in ATTENTIONS.items()}
     promoted = {name for name, one in compiled.items() if held_in_registers(one.module)}
     assert promoted == set(ATTENTIONS)
+    scaled = {
+        name
+        for name, one in compiled.items()
+        if any(isinstance(op, sched.LoadColumnsOp) for op in one.module.walk())
+    }
+    assert scaled == {name for name, case in ATTENTIONS.items() if case.norm}
     if shutil.which("g++") is None:
         pytest.skip("no g++ on this machine: no generated kernel was executed")
     try:

@@ -46,6 +46,9 @@ struct OfWarp {
   static constexpr int kRowSlots = 2;
   static constexpr int kRowLanes = 4;
   static __host__ __device__ constexpr int slot_of(int c) { return c / 2; }
+  // And values of kColumnSlots columns.
+  static constexpr int kColumnSlots = 2;
+  static __host__ __device__ constexpr int column_slot_of(int c) { return c % 2; }
 };
 
 // A register as it was loaded is one that the instruction takes.
@@ -132,6 +135,8 @@ struct OfThread {
   static constexpr int kRowSlots = 1;
   static constexpr int kRowLanes = 1;
   static __host__ __device__ constexpr int slot_of(int) { return 0; }
+  static constexpr int kColumnSlots = 1;
+  static __host__ __device__ constexpr int column_slot_of(int) { return 0; }
 };
 
 struct UniversalFMA_F32 : OfThread {

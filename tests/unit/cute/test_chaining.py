@@ -7,8 +7,10 @@ from mugraph.dialects.cute.atoms import MMA_ATOMS, PRODUCT_ATOMS, mma_atom
 from mugraph.dialects.cute.chaining import (
     accumulator_is_operand,
     accumulators_side_by_side,
+    columns_of_values,
     conversion,
     rows_of,
+    values_of_columns,
     values_of_rows,
 )
 
@@ -28,6 +30,11 @@ def test_lanes_that_share_a_row_hold_all_of_it(name: str) -> None:
                 assert column == rows.columns[thread - first][value]
         assert len(held) == rows.slots
         assert all(sorted(columns) == list(range(width)) for columns in held.values())
+
+
+def test_positions_of_columns_follow_tiles() -> None:
+    assert columns_of_values(mma_atom(F16)) == (2, (0, 1, 0, 1))
+    assert values_of_columns(mma_atom(F16), 2, 2) == [0, 1, 0, 1, 2, 3, 2, 3] * 2
 
 
 def test_rows_of_quad_pairs_are_refused() -> None:

@@ -53,6 +53,11 @@ struct MmaFragment {
     for (int i = 0; i < kValues; ++i) values[i] = from_number<T>(number);
   }
 
+  // The same of the column of a value.
+  static __host__ __device__ constexpr int column_slot_of(int value) {
+    return value / Atom::kValues % kTilesN * Atom::kColumnSlots + Atom::column_slot_of(value % Atom::kValues);
+  }
+
   // The position, among the numbers of a thread's rows, of the row of a value (see row_fragment.h).
   static __host__ __device__ constexpr int row_slot_of(int value) {
     return value / (kTilesN * Atom::kValues) * Atom::kRowSlots + Atom::slot_of(value % Atom::kValues);

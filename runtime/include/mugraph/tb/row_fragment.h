@@ -48,20 +48,58 @@ struct RowFragment {
   }
 };
 
+// A number for each column of which a thread holds values in an MmaFragment of kWarpsN warps along n: number
+// j * Atom::kColumnSlots + s is that of slot s of its n tile j.
+template <int kWarpsM, int kWarpsN, int kN, class Atom>
+struct ColumnFragment {
+  static_assert(kN % (Atom::kN * kWarpsN) == 0, "columns fill the instructions of all warps");
+  static constexpr int kTilesN = kN / (Atom::kN * kWarpsN);
+  static constexpr int kValues = kTilesN * Atom::kColumnSlots;
+
+  // columns = Epilogue(src(0, n)); Layout is (1, N).
+  template <class Epilogue, class Layout, class S>
+  static __device__ __forceinline__ void load(float (&columns)[kValues], S const* src, int thread) {
+    using Parts = LayoutParts<Layout>;
+    using Columns = Mode<decltype(cute::layout<1>(typename Parts::Linear{}))>;
+    static_assert(Columns::kSize == kN, "the source's layout must have the fragment's columns");
+    const int warp = thread / Atom::kThreads / kWarpsM % kWarpsN;
+#pragma unroll
+    for (int j = 0; j < kTilesN; ++j) {
+#pragma unroll
+      for (int c = 0; c < Atom::kColumnSlots; ++c) {
+        const int column = (j * kWarpsN + warp) * Atom::kN + Atom::column_of(thread % Atom::kThreads, c);
+        const float number = to_number<float>(src[Parts::swizzle(Parts::kOffset + Columns::at(column))]);
+        columns[j * Atom::kColumnSlots + c] = Epilogue::apply(number);
+      }
+    }
+  }
+};
+
+// A source of MapFragment that has a number for each column.
+template <class T, int kCount>
+struct ByColumn {
+  T const (&numbers)[kCount];
+};
+
+template <class T, int kCount>
+__device__ __forceinline__ ByColumn<T, kCount> by_column(T const (&numbers)[kCount]) {
+  return {numbers};
+}
+
 // dst = Epilogue(Op(sources...)), value by value. Fragment is the destination's class; a source has its values, or a
 // number for each of its rows. The destination may be one of the sources.
 template <class Op, class Epilogue, class Fragment>
 struct MapFragment {
   static constexpr int kValues = Fragment::kValues;
 
-  template <class D, class... S, int... kCounts>
-  static __device__ __forceinline__ void store(D (&dst)[kValues], S const (&... sources)[kCounts]) {
+  template <class D, class... Sources>
+  static __device__ __forceinline__ void store(D (&dst)[kValues], Sources const&... sources) {
     run<false>(dst, sources...);
   }
 
   // dst = dst + Epilogue(Op(sources...))
-  template <class D, class... S, int... kCounts>
-  static __device__ __forceinline__ void update(D (&dst)[kValues], S const (&... sources)[kCounts]) {
+  template <class D, class... Sources>
+  static __device__ __forceinline__ void update(D (&dst)[kValues], Sources const&... sources) {
     run<true>(dst, sources...);
   }
 
@@ -70,10 +108,25 @@ struct MapFragment {
   static __device__ __forceinline__ N held(S const (&source)[kCount], int value) {
     return to_number<N>(source[kCount == kValues ? value : Fragment::row_slot_of(value)]);
   }
+  template <class N, class S, int kCount>
+  static __device__ __forceinline__ N held(ByColumn<S, kCount> const& source, int value) {
+    return to_number<N>(source.numbers[Fragment::column_slot_of(value)]);
+  }
 
-  template <bool kUpdate, class D, class... S, int... kCounts>
-  static __device__ __forceinline__ void run(D (&dst)[kValues], S const (&... sources)[kCounts]) {
-    using N = Number<D, S...>;
+  template <class Source>
+  struct Element;
+  template <class S, int kCount>
+  struct Element<S[kCount]> {
+    using type = S;
+  };
+  template <class S, int kCount>
+  struct Element<ByColumn<S, kCount>> {
+    using type = S;
+  };
+
+  template <bool kUpdate, class D, class... Sources>
+  static __device__ __forceinline__ void run(D (&dst)[kValues], Sources const&... sources) {
+    using N = Number<D, typename Element<Sources>::type...>;
     constexpr int kStep = sizeof(D) == 2 && kValues % 2 == 0 ? 2 : 1;
 #pragma unroll
     for (int value = 0; value < kValues; value += kStep) {

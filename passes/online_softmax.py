@@ -180,12 +180,14 @@ def apply_online_softmax(match: OnlineSoftmax) -> tb.ReductionMaxOp:
     return maximum
 
 
-def subtract_maximum(scores: SSAValue) -> tuple[tb.ReductionMaxOp, tb.BinaryOp]:
-    """The running maximum of the rows of a tile, and the tile below it."""
+def subtract_maximum(
+    scores: SSAValue, dim: int | None = None
+) -> tuple[tb.ReductionMaxOp, tb.BinaryOp]:
+    """The running maximum of a tile along a dimension, the last one, and the tile below it."""
     shape = shape_of(scores.type)
-    last = len(shape) - 1
-    rows = tb.STensorType((*shape[:last], 1), f32)
-    maximum = tb.ReductionMaxOp(scores, last, (rows, rows))
+    along = len(shape) - 1 if dim is None else dim
+    rows = tb.STensorType((*shape[:along], 1, *shape[along + 1 :]), f32)
+    maximum = tb.ReductionMaxOp(scores, along, (rows, rows))
     below = tb.SubOp(scores, maximum.maximum, tb.STensorType(shape, f32))
     maximum.maximum.name_hint, maximum.difference.name_hint = "max", "fall"
     return maximum, below

@@ -44,6 +44,8 @@ class PartsMatch:
     loads: tuple[tb.InputOp, ...]
     """What the second kernel loads of them."""
     there: Flow
+    dim: int | None
+    """Along which dimension an iteration sums the parts that it loads, if it loads several."""
 
 
 def consumer_of(graph: CustomizedOp) -> CustomizedOp | None:
@@ -91,6 +93,18 @@ def _loads_parts_in_turn(load: tb.InputOp, output: tb.OutputOp, second: Customiz
     return shape_of(load.result.type)[dim] == shape_of(output.stensor.type)[dim]
 
 
+def _sum_of_parts(load: tb.InputOp, output: tb.OutputOp) -> tb.ReductionOp | None:
+    """What sums the parts that an iteration loads, if they stand along a dimension of their own."""
+    users = [use.operation for use in load.result.uses]
+    if len(users) != 1 or not isinstance(users[0], tb.ReductionOp) or load.loop_dim < 0:
+        return None
+    shape = shape_of(output.stensor.type)
+    last = len(shape) - 1
+    is_single = shape[load.loop_dim] == 1 and load.loop_dim != last and last not in output.map_
+    is_sum = users[0].reduced_dim == load.loop_dim and not tb.epilogue_of(users[0])
+    return users[0] if is_single and is_sum else None
+
+
 def find_parts(exponential: Operation, first: CustomizedOp) -> PartsMatch | None:
     """What to rewrite for one exponential of a kernel, ``None`` where the maximum stays in."""
     second = consumer_of(first)
@@ -102,19 +116,25 @@ def find_parts(exponential: Operation, first: CustomizedOp) -> PartsMatch | None
     loaded = [(load, output) for load, output in loads_of(first, second) if output in here.stored]
     rows = _rows(exponential.operands[0])
     loads = tuple(load for load, _ in loaded)
+    sums = [_sum_of_parts(load, output) for load, output in loaded]
+    is_summed = all(total is not None for total in sums)
     is_tile_by_tile = all(
         _rows(output.stensor) == rows
         and _maps_of_rows(output) == _maps_of_rows(loaded[0][1])
         and (_maps_of_rows(load), load.loop_dim) == (_maps_of_rows(loads[0]), loads[0].loop_dim)
         and _rows(load.result) == _rows(loads[0].result)
-        and _loads_parts_in_turn(load, output, second)
+        and (is_summed or _loads_parts_in_turn(load, output, second))
         for load, output in loaded
     )
-    there = follow(second, {load.result: Degree(1) for load in loads})
+    sources: list[SSAValue] = [load.result for load in loads]
+    if is_summed:
+        sources = [total.result for total in sums if total is not None]
+    there = follow(second, dict.fromkeys(sources, Degree(1)))
     if not loads or not is_tile_by_tile or there is None or there.stored or not there.cancels:
         return None
     match = OnlineSoftmax(exponential, here.accumulators)
-    return PartsMatch(first, second, match, loaded[0][1], loads, there)
+    dim = loads[0].loop_dim if is_summed else None
+    return PartsMatch(first, second, match, loaded[0][1], loads, there, dim)
 
 
 def _with(
@@ -161,7 +181,7 @@ def apply_parts(match: PartsMatch) -> None:
     map_ = source.map_ if len(tile) - 1 in match.output.map_ else _maps_of_rows(source)
     load = tb.InputOp(argument, map_, source.loop_dim, rows)
     load.result.name_hint = "max_part"
-    running, below = subtract_maximum(load.result)
+    running, below = subtract_maximum(load.result, match.dim)
     weight = tb.ExpOp(below.result)
     weight.result.name_hint = "weight"
     rescale = exponential_of_fall(running)

@@ -27,6 +27,8 @@ class DividedAccumulator:
     """The operators of the loop; the last one's result is the block's part."""
     combine: Callable[[SSAValue, Attribute], Sequence[Operation]]
     """The operators over the loaded parts, one an iteration; the last result is of that type."""
+    adds: bool = True
+    """Whether the parts are added up, so that several may be in one iteration."""
 
 
 @singledispatch
@@ -75,7 +77,8 @@ def _(op: tb.ForloopAccumOp, operand: SSAValue, count: int) -> DividedAccumulato
         def largest(part: SSAValue, type_: Attribute) -> Sequence[Operation]:
             return [tb.ForloopAccumOp(kinds.MAX, part, type_)]
 
-        return DividedAccumulator([tb.ForloopAccumOp(kinds.MAX, operand, type_)], largest)
+        part = tb.ForloopAccumOp(kinds.MAX, operand, type_)
+        return DividedAccumulator([part], largest, adds=False)
     if kind is kinds.RMS:
         square = tb.SquareOp(operand, tb.STensorType(shape_of(operand.type), f32))
         total = tb.ForloopAccumOp(kinds.SUM, square.result, type_)

@@ -189,6 +189,8 @@ class _Merger:
     def __init__(self, plan: MergePlan) -> None:
         self.plan = plan
         self.kernel = KernelWriter()
+        self.summed: set[SSAValue] = set()
+        """Sums of the parts that one iteration of the second kernel loads."""
         self.loads: dict[SSAValue, tb.OutputOp] = {
             load.result: output for load, output in loads_of(plan.first, plan.second)
         }
@@ -234,8 +236,13 @@ class _Merger:
     def add_operator(self, op: Operation, phase: Phase) -> None:
         """An operator of the second kernel, after the loop of the merged one."""
         loaded = [value for value in op.operands if value in self.loads]
-        if loaded and self.plan.axis >= 0:
+        if self.sums_parts_along(op):
+            self.kernel.values[op.results[0]] = self.total(op.operands[0])
+            self.summed.add(op.results[0])
+        elif loaded and self.plan.axis >= 0:
             self.add_combination(op, loaded[0])
+        elif isinstance(op, tb.AccumulatorOp) and op.operands[0] in self.summed:
+            self.use_total(op, self.kernel.values[op.operands[0]])
         elif phase is Phase.LOOP and self.plan.second.forloop_range > 1:
             raise _fail(self.plan.first, f"{op_label(op)} works in the second kernel's loop")
         else:
@@ -245,6 +252,30 @@ class _Merger:
                 self.use_total(op, self.kernel.values[op.operands[0]])
             else:
                 self.kernel.copy(op)
+
+    def sums_parts_along(self, op: Operation) -> bool:
+        """Whether an operator sums the parts that an iteration loads along their dimension."""
+        if not isinstance(op, tb.ReductionOp) or tb.epilogue_of(op) or self.plan.axis < 0:
+            return False
+        load = op.input.owner
+        if op.input not in self.loads or not isinstance(load, tb.InputOp):
+            return False
+        output = self.loads[op.input]
+        dim = op.reduced_dim
+        is_single = shape_of(output.stensor.type)[dim] == 1
+        return is_single and dim == output.map_[self.plan.axis] and self.covers(load, output, dim)
+
+    def covers(self, load: tb.InputOp, output: tb.OutputOp, dim: int) -> bool:
+        """Whether all iterations together load the parts of all blocks of a block's own tile."""
+        iterations = self.plan.second.forloop_range if load.loop_dim == dim else 1
+        stored, loaded = shape_of(output.stensor.type), shape_of(load.result.type)
+        others = [d for d in range(len(stored)) if d != dim]
+        is_same_tile = all(stored[d] == loaded[d] for d in others)
+        axes = mapped_axes(output.map_, self.plan.first.grid_dim, dim)
+        is_innermost = axes[-1] == self.plan.axis
+        is_looped = load.loop_dim in (-1, dim)
+        all_parts = loaded[dim] * iterations == self.plan.parts
+        return is_same_tile and is_innermost and is_looped and all_parts
 
     def total(self, loaded: SSAValue) -> SSAValue:
         """The value of the merged kernel for a tile that the second kernel loads."""

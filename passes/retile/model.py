@@ -236,7 +236,9 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     warps = shape.threads / target.warp_size
     turn = (iteration + ITERATION_CYCLES + WARP_CYCLES * warps) / clock
     fetch = target.memory_latency_ns + resident * shape.loop_bytes / rate
-    ring = rounds * shape.iterations * (fetch + turn) / stages if shape.loop_bytes else 0.0
+    # The first of them are there when the kernel has been filled.
+    later = max(shape.iterations - stages, 0) if shape.loop_bytes else 0
+    ring = rounds * later * (fetch + turn) / stages
     # Blocks that share a multiprocessor hide each other's waits, not each other's arithmetic.
     in_turn = rounds * shape.iterations * turn
     arithmetic = busiest * (shape.iterations * iteration + after) / clock

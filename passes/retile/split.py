@@ -28,6 +28,9 @@ from mugraph.passes.retile.errors import RetileError
 from mugraph.passes.retile.loops import LoopAnalysis
 from mugraph.passes.retile.writer import KernelWriter
 
+PARTS_DIM = 0
+"""The dimension along which the parts of a sum are stored."""
+
 
 @dataclass(frozen=True)
 class SplitPlan:
@@ -101,7 +104,7 @@ def stored_map(space: TileSpace, tile: SSAValue, plan: SplitPlan) -> tuple[int, 
             if number is not None and axis in space.dimensions[number].axes
         ]
         entries.append([*cut, *reversed(single), len(numbers) - 1][0])
-    return (*entries, 0, *(-1,) * (len(AXES) - len(entries) - 1))
+    return (*entries, PARTS_DIM, *(-1,) * (len(AXES) - len(entries) - 1))
 
 
 @dataclass
@@ -173,6 +176,18 @@ class _Split:
         iterations = graph.forloop_range // self.plan.splits
         return self.first.finished(grid, graph.block_dim, iterations)
 
+    def add_sum_of_parts(self, load: tb.InputOp) -> SSAValue:
+        """The sum of the parts that an iteration loads, where they are single along a dimension.
+
+        Tiles of the second kernel can then be made to hold several parts.
+        """
+        shape = shape_of(load.result.type)
+        if shape[PARTS_DIM] > 1 or len(shape) == 1:
+            return load.result
+        summed = tb.ReductionOp(load.result, PARTS_DIM, load.result.type)
+        summed.result.name_hint = load.result.name_hint
+        return self.second.add(summed).results[0]
+
     def write_second(self, parts: Sequence[SSAValue]) -> CustomizedOp | None:
         """The kernel of what comes after the loop; ``None`` where nothing does."""
         graph = self.space.graph
@@ -185,11 +200,12 @@ class _Split:
             argument = self.second.argument(part, f"{op.result.name_hint or 'part'}_parts")
             map_ = (*store.map_[: self.plan.axis], *(-1,) * (len(AXES) - self.plan.axis))
             type_ = tb.STensorType(shape_of(value.type), element_type_of(part.type))
-            load = tb.InputOp(argument, map_, 0, type_)
+            load = tb.InputOp(argument, map_, PARTS_DIM, type_)
             load.result.name_hint = f"{op.result.name_hint or 'part'}_part"
             self.second.add(load)
-            combined = divide(op, op.operands[0], graph.forloop_range).combine(
-                load.result, op.result.type
+            divided = divide(op, op.operands[0], graph.forloop_range)
+            combined = divided.combine(
+                self.add_sum_of_parts(load) if divided.adds else load.result, op.result.type
             )
             for step in combined:
                 self.second.add(step)

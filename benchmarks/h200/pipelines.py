@@ -27,12 +27,18 @@ TRY = "try "
 
 TRANSPILE = "transpile"
 
-OPTIONAL_PASSES = ("fuse-threadblock", "plan-swizzle", "promote-registers", "overlap-launches")
-"""Steps of ``--transpile`` that can be left out, where a pipeline has them."""
+OPTIONAL_PASSES = (
+    "retile",
+    "online-softmax",
+    "promote-registers",
+    "overlap-launches",
+    "plan-swizzle",
+    "fuse-threadblock",
+)
+"""Passes that can be left out, where a pipeline has them."""
 
 SWITCHES: dict[tuple[str, str], Any] = {
     ("schedule-threadblock", "pipeline"): "async-copies",
-    ("schedule-threadblock", "warps_along_k"): False,
 }
 """Options of passes that are on by default, and their values when off."""
 
@@ -95,7 +101,41 @@ def tried(text: str) -> dict[str, tuple[Variant, ...]]:
 
 
 def ablations(pipeline: str, arch: str) -> tuple[Variant, ...]:
-    """The variants of a pipeline in which one thing is switched off."""
+    """The variants of a pipeline in which one thing is switched off, none of them twice."""
+    full = flat_passes(pipeline, arch)
+    seen = [full]
+    variants: list[Variant] = []
+    for variant in (*_skipped(pipeline, full), *_switched(pipeline, full), *_unwritten(pipeline)):
+        steps = variant.passes(arch)
+        if steps not in seen:
+            seen.append(steps)
+            variants.append(variant)
+    return tuple(variants)
+
+
+def _skipped(pipeline: str, full: tuple[ModulePass, ...]) -> list[Variant]:
+    """Without each pass that can be left out."""
+    present = [step.name for step in full]
+    return [
+        Variant(f"without {name}", pipeline, without=name)
+        for name in OPTIONAL_PASSES
+        if name in present
+    ]
+
+
+def _switched(pipeline: str, full: tuple[ModulePass, ...]) -> list[Variant]:
+    """With each option that is on at its off value."""
+    return [
+        Variant(
+            f"{option.replace('_', '-')}={value}".lower(), pipeline, None, (name, option, value)
+        )
+        for (name, option), value in SWITCHES.items()
+        if any(step.name == name and getattr(step, option, value) != value for step in full)
+    ]
+
+
+def _unwritten(pipeline: str) -> list[Variant]:
+    """Without each pass and each option that stands in the text."""
     specs = list(parse_pipeline(pipeline))
     variants: list[Variant] = []
     for index, spec in enumerate(specs):
@@ -104,19 +144,7 @@ def ablations(pipeline: str, arch: str) -> tuple[Variant, ...]:
             rest = others[:index] + others[index + 1 :]
             variants.append(Variant(f"without {spec.name}", ",".join(rest)))
         for option in spec.parameters:
-            if option == "arch" or (spec.name != TRANSPILE and len(spec.parameters) == 1):
-                continue
             fewer = {name: value for name, value in spec.parameters.items() if name != option}
             others[index] = str(ArgSpec(spec.name, fewer))
             variants.append(Variant(f"without {spec.name} {option}", ",".join(others)))
-    steps = flat_passes(pipeline, arch)
-    present = [step.name for step in steps]
-    for name in OPTIONAL_PASSES:
-        if name in present:
-            variants.append(Variant(f"without {name}", pipeline, without=name))
-    for (name, option), value in SWITCHES.items():
-        for step in steps:
-            if step.name == name and getattr(step, option, value) != value:
-                shown = f"{name} {option.replace('_', '-')}={value}".lower()
-                variants.append(Variant(shown, pipeline, switched=(name, option, value)))
-    return tuple(dict.fromkeys(variants))
+    return variants

@@ -45,30 +45,29 @@ class Workload:
 
 
 _RINGS = "transpile{pipeline=channels}"
-_REGISTERS = "transpile{promote-registers=true}"
-_ATTENTION = "transpile{online-softmax=true pipeline=channels promote-registers=true}"
+_SOFTMAX = "transpile{online-softmax=true}"
 
 PIPELINES: dict[str, str] = {
     "rmsnorm_bs8": f"retile{{forloop=64 block=256}},{_RINGS}",
-    "rmsnorm_bs1": f"retile{{forloop=64 block=256}},{_RINGS}",
-    "gated_mlp": _RINGS,
-    "lora": "transpile",
-    "gqa_bs8": f"retile{{split=2}},{_ATTENTION}",
-    "gqa_bs1": f"retile{{split=16}},{_ATTENTION}",
-    "qknorm_gqa_bs8": f"retile{{split=2}},{_ATTENTION}",
-    "qknorm_gqa_bs1": f"retile{{split=16}},{_ATTENTION}",
-    "mqa_bs8": _ATTENTION,
-    "mqa_bs1": f"retile{{split=8}},{_ATTENTION}",
-    "mha_bs8": _ATTENTION,
-    "mha_bs1": f"retile{{split=4}},{_ATTENTION}",
-    "ntrans_bs8": f"retile{{block=512}},{_REGISTERS}",
-    "ntrans_bs1": f"retile{{block=512}},{_REGISTERS}",
+    "rmsnorm_bs1": f"retile{{grid=192 forloop=32 block=256}},{_RINGS}",
+    "gated_mlp": f"retile{{grid=128 forloop=32 block=256}},{_RINGS}",
+    "lora": "retile{grid=128 block=64},transpile",
+    "gqa_bs8": f"retile{{forloop=32 split=4}},{_SOFTMAX}",
+    "gqa_bs1": f"retile{{forloop=32 split=16}},{_SOFTMAX}",
+    "qknorm_gqa_bs8": f"retile{{grid=16,2 forloop=32 block=256 split=4}},{_SOFTMAX}",
+    "qknorm_gqa_bs1": f"retile{{forloop=32 split=16}},{_SOFTMAX}",
+    "mqa_bs8": f"retile{{grid=8,8 forloop=32 block=256 split=2}},{_SOFTMAX}",
+    "mqa_bs1": f"retile{{forloop=32 split=8}},{_SOFTMAX}",
+    "mha_bs8": f"retile{{forloop=32}},{_SOFTMAX}",
+    "mha_bs1": f"retile{{forloop=32 split=8}},{_SOFTMAX}",
+    "ntrans_bs8": "transpile",
+    "ntrans_bs1": "transpile",
     "gemm4096_f16": _RINGS,
     "gemm4096_bf16": _RINGS,
     "gemm8192_f16": _RINGS,
     "gemm8192_bf16": _RINGS,
     "gemm_silu_mul": _RINGS,
-    "prefill": _ATTENTION,
+    "prefill": _SOFTMAX,
 }
 """The passes of each workload: the only place where workloads differ in how they are made fast."""
 

@@ -112,16 +112,19 @@ def test_pipelines_take_the_architecture() -> None:
 
 
 def test_ablations_switch_one_thing_off_each() -> None:
-    variants = ablations("transpile{online-softmax=true}", "sm_90a")
+    pipeline = "retile{forloop=16 block=256},transpile{online-softmax=true pipeline=channels}"
+    variants = ablations(pipeline, "sm_90a")
     names = [variant.name for variant in variants]
     assert len(set(names)) == len(names)
-    assert "without transpile online-softmax" in names and "without plan-swizzle" in names
-    full = [step.name for step in flat_passes("transpile{online-softmax=true}", "sm_90a")]
+    assert {"without retile", "without retile forloop", "without online-softmax"} <= set(names)
+    assert {"pipeline=async-copies", "without plan-swizzle"} <= set(names)
+    # The same by other words.
+    assert "without transpile online-softmax" not in names
+    full = flat_passes(pipeline, "sm_90a")
     for variant in variants:
         steps = variant.passes("sm_90a")
-        left = [step.name for step in steps]
-        changed = [step for step in steps if step not in flat_passes(variant.pipeline, "sm_90a")]
-        assert len(full) - len(left) + len(changed) == 1, variant.name
+        changed = [step for step in steps if step not in full]
+        assert len(full) - len(steps) + len(changed) == 1, variant.name
 
 
 def test_tried_pipelines() -> None:

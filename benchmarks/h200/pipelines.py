@@ -126,9 +126,7 @@ def _skipped(pipeline: str, full: tuple[ModulePass, ...]) -> list[Variant]:
 def _switched(pipeline: str, full: tuple[ModulePass, ...]) -> list[Variant]:
     """With each option that is on at its off value."""
     return [
-        Variant(
-            f"{option.replace('_', '-')}={value}".lower(), pipeline, None, (name, option, value)
-        )
+        Variant(f"{option}={value}", pipeline, None, (name, option, value))
         for (name, option), value in SWITCHES.items()
         if any(step.name == name and getattr(step, option, value) != value for step in full)
     ]
@@ -144,6 +142,8 @@ def _unwritten(pipeline: str) -> list[Variant]:
             rest = others[:index] + others[index + 1 :]
             variants.append(Variant(f"without {spec.name}", ",".join(rest)))
         for option in spec.parameters:
+            if spec.name != TRANSPILE and len(spec.parameters) == 1:
+                continue  # that is the pass left out
             fewer = {name: value for name, value in spec.parameters.items() if name != option}
             others[index] = str(ArgSpec(spec.name, fewer))
             variants.append(Variant(f"without {spec.name} {option}", ",".join(others)))

@@ -44,28 +44,29 @@ class Workload:
         return MUGRAPHS / f"{self.name}.mlir"
 
 
-_RINGS = "transpile{pipeline=channels}"
-_SOFTMAX = "transpile{online-softmax=true}"
+_RINGS = "transpile{pipeline=channels overlap-launches=false}"
+_COPIES = "transpile{pipeline=async-copies}"
+_SOFTMAX = "transpile{online-softmax=true pipeline=async-copies}"
 
 PIPELINES: dict[str, str] = {
     "rmsnorm_bs8": f"retile{{forloop=64 block=256}},{_RINGS}",
     "rmsnorm_bs1": f"retile{{grid=192 forloop=32 block=256}},{_RINGS}",
     "gated_mlp": f"retile{{grid=128 forloop=32 block=256}},{_RINGS}",
-    "lora": "retile{grid=128 block=64},transpile",
-    "gqa_bs8": f"retile{{forloop=32 split=4}},{_SOFTMAX}",
+    "lora": f"retile{{grid=128}},{_COPIES}",
+    "gqa_bs8": f"retile{{forloop=32 split=2}},{_SOFTMAX}",
     "gqa_bs1": f"retile{{forloop=32 split=16}},{_SOFTMAX}",
     "qknorm_gqa_bs8": f"retile{{grid=16,2 forloop=32 block=256 split=4}},{_SOFTMAX}",
     "qknorm_gqa_bs1": f"retile{{forloop=32 split=16}},{_SOFTMAX}",
-    "mqa_bs8": f"retile{{grid=8,8 forloop=32 block=256 split=2}},{_SOFTMAX}",
+    "mqa_bs8": f"retile{{grid=8,8 split=4}},{_SOFTMAX}",
     "mqa_bs1": f"retile{{forloop=32 split=8}},{_SOFTMAX}",
     "mha_bs8": f"retile{{forloop=32}},{_SOFTMAX}",
     "mha_bs1": f"retile{{forloop=32 split=8}},{_SOFTMAX}",
-    "ntrans_bs8": "transpile",
-    "ntrans_bs1": "transpile",
-    "gemm4096_f16": _RINGS,
-    "gemm4096_bf16": _RINGS,
-    "gemm8192_f16": _RINGS,
-    "gemm8192_bf16": _RINGS,
+    "ntrans_bs8": f"retile{{block=256}},{_COPIES}",
+    "ntrans_bs1": f"retile{{block=256}},{_COPIES}",
+    "gemm4096_f16": f"retile{{grid=16,32}},{_RINGS}",
+    "gemm4096_bf16": f"retile{{grid=16,32}},{_RINGS}",
+    "gemm8192_f16": f"retile{{grid=32,64}},{_RINGS}",
+    "gemm8192_bf16": f"retile{{grid=32,64}},{_RINGS}",
     "gemm_silu_mul": _RINGS,
     "prefill": _SOFTMAX,
 }

@@ -12,6 +12,7 @@ from mugraph.dialects import sched
 from mugraph.dialects.sched import KernelOp
 from mugraph.dialects.sched.structure import computing_threads
 from mugraph.passes.analysis.registers import register_limit, registers_needed
+from mugraph.passes.promote_registers.divisors import invert_divisors
 from mugraph.passes.promote_registers.hoist import hoist_invariant
 from mugraph.passes.promote_registers.linear import (
     choose_promoted,
@@ -84,7 +85,8 @@ class PromoteRegistersPass(ModulePass):
     shared memory.  Operators on one chain are dealt out alike, in 16-byte vectors where device
     memory allows.
 
-    Barriers are then placed anew, by the ``objective`` of ``--schedule-threadblock``.
+    Numbers of rows that are only divided by are inverted once.  Barriers are then placed anew, by
+    the ``objective`` of ``--schedule-threadblock``.
 
     What is computed and stays in registers is not rounded to the tensor's type.  Exponentials that
     are rounded to 16 bits for a product are taken as powers of two.
@@ -104,6 +106,7 @@ class PromoteRegistersPass(ModulePass):
         for kernel in tuple(op.walk()):
             if not isinstance(kernel, KernelOp):
                 continue
+            invert_divisors(kernel)
             hoisted = hoist_invariant(kernel)
             if promote_mma(kernel, target) or hoisted:
                 rearrange(kernel, target, objective)

@@ -65,7 +65,7 @@ class Domain:
         if self.rows_of is None:
             return None
         parent, dim = self.rows_of
-        if parent.partition is None or parent.partition.inner != dim:
+        if parent.partition is None or parent.partition.inner != dim or parent.rows() is not None:
             return None
         return rows_like(parent.partition, parent.shape, self.shape)
 
@@ -119,17 +119,27 @@ def find_domains(uses: Uses) -> dict[SSAValue, Domain]:
     for op in operations:
         for domain in dict.fromkeys(of_value[v] for v in op.operands if v in of_value):
             domain.operations.append(op)
-    for op in operations:
-        for value, whole, dim in row_links(op):
-            if value in of_value and whole in of_value:
-                _link(of_value[value], of_value[whole], dim)
+    # What is reduced says first whose rows results are.
+    for links in (reduction_links, broadcast_links):
+        for op in operations:
+            for value, whole, dim in links(op):
+                if value in of_value and whole in of_value:
+                    _link(of_value[value], of_value[whole], dim)
     return of_value
 
 
-def row_links(op: Operation) -> Iterator[tuple[SSAValue, SSAValue, int]]:
-    """Values that are rows of others in an operator, those others, and along which dimension."""
+Link = tuple[SSAValue, SSAValue, int]
+"""A value that is the rows of another one, that one, and along which dimension."""
+
+
+def reduction_links(op: Operation) -> Iterator[Link]:
+    """The results of a reduction are rows of its source."""
     if isinstance(op, sched.ReduceOp) and op.grouping.data is Grouping.CONTIGUOUS:
         yield op.destination, op.source, op.reduced_dim
+
+
+def broadcast_links(op: Operation) -> Iterator[Link]:
+    """What is broadcast along one dimension is rows of what an operator computes."""
     if isinstance(op, sched.ElementwiseOp):
         shape = shape_of(op.destination.type)
         for value in op.sources:
@@ -148,8 +158,9 @@ def _link(rows: Domain, whole: Domain, dim: int) -> None:
 def choose_partition(domain: Domain, threads: int) -> LinearPartition | None:
     """How a domain is dealt out: in the widest vectors that leave work for all threads.
 
-    They may be no wider than those of its copies to and from device memory, and rows that are
-    reduced are to be shared out evenly.  ``None`` where its copies walk along different dimensions.
+    They have at most 16 bytes of the narrowest type that is dealt out with it, and are no wider
+    than those of its copies to and from device memory; rows that are reduced are to be shared out
+    evenly.  ``None`` where nothing says along which dimension threads walk.
     """
     partitions = [
         partition
@@ -162,7 +173,10 @@ def choose_partition(domain: Domain, threads: int) -> LinearPartition | None:
         return None
     order = max(orders, key=orders.count)
     elements = math.prod(domain.shape)
-    thinnest = min(element_bytes_of(value.type) for value in domain.values)
+    operands = [value for op in domain.operations for value in op.operands]
+    thinnest = min(
+        element_bytes_of(value.type) for value in operands if shape_of(value.type) == domain.shape
+    )
     widest = VECTOR_BYTES // thinnest
     for copy in copies:
         if copy.partition.data.order == order:
@@ -298,6 +312,17 @@ def _elementwise_allows(
     return all(operand in promoted and shape_of(operand.type) == shape for operand in op.operands)
 
 
+def reduced_rows(op: sched.ReduceOp, whole: Domain) -> LinearRows | None:
+    """The rows that a reduction makes numbers of, where the threads of each can combine."""
+    partition = whole.partition
+    if partition is None or partition.inner != op.reduced_dim or whole.rows() is not None:
+        return None
+    if op.grouping.data is not Grouping.CONTIGUOUS:
+        return None
+    rows = rows_like(partition, whole.shape, shape_of(op.destination.type))
+    return rows if rows is not None and rows.combines else None
+
+
 def _reduction_allows(
     op: sched.ReduceOp,
     value: SSAValue,
@@ -306,17 +331,17 @@ def _reduction_allows(
 ) -> bool:
     results = [op.destination, *([] if op.difference is None else [op.difference])]
     whole = of_value.get(op.source)
-    domain = of_value.get(op.destination)
-    if whole is None or domain is None or op.source not in promoted:
+    rows = None if whole is None else reduced_rows(op, whole)
+    if rows is None or op.source not in promoted:
         return False
-    rows = domain.rows()
-    linked = domain.rows_of is not None and domain.rows_of == (whole, op.reduced_dim)
-    if rows is None or not rows.combines or not linked:
-        return False
-    held = all(result in promoted for result in results)
+    held = all(
+        result in promoted and of_value[result].rows_of == (whole, op.reduced_dim)
+        for result in results
+    )
     # What is not added to can be written from registers.
     plain = op.difference is None and not epilogue_of(op).accumulates
-    return held or (value is op.source and plain)
+    unheld = not any(result in promoted for result in results)
+    return held or (value is op.source and plain and unheld)
 
 
 __all__ = [

@@ -22,7 +22,7 @@ from mugraph.dialects.rows import LinearRows
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import element_type_of, shape_of
-from mugraph.passes.promote_registers.linear import Domain, is_linear
+from mugraph.passes.promote_registers.linear import Domain, is_linear, reduced_rows
 from mugraph.passes.promote_registers.uses import Uses
 
 
@@ -200,7 +200,7 @@ def _(op: sched.StoreOp, promotion: Promotion) -> None:
 
 @rewrite_operation.register
 def _(op: sched.ReduceOp, promotion: Promotion) -> None:
-    rows = promotion.domains[op.destination].rows()
+    rows = reduced_rows(op, promotion.domains[op.source])
     assert rows is not None
     slice_ = slice_of(rows)
     source = promotion.held(op.source)

@@ -13,10 +13,9 @@
 // CHECK:        sched.elementwise square %sh to %n
 // CHECK-NEXT:   sched.reduce_warps %n to %n_parts by <1x4096 dim 1 of #sched.linear<512, vector 8, order [1, 0]>> : {{.*}} to !sched.shared<1x16xf32, (1,16):(16,1)>
 // CHECK-NEXT:   sched.barrier
-// CHECK:        sched.reduce %n_parts to %n_1 then [mul_scalar(0.000244140625), sqrt] dim 1 contiguous lanes 1 by #sched.slice<1x4096 dim 1 of #sched.linear<512, vector 8, order [1, 0]>>
-// CHECK:        sched.elementwise reciprocal %n_1 to %n_2 by #sched.slice
-// CHECK:        sched.elementwise mul %sh, %n_2 to %n_3 by <512
-// CHECK:        sched.elementwise add %n_3, %sx to %s by <512
+// CHECK:        sched.reduce %n_parts to %n_1 then [mul_scalar(0.000244140625), sqrt, reciprocal] dim 1 contiguous lanes 1 by #sched.slice<1x4096 dim 1 of #sched.linear<512, vector 8, order [1, 0]>>
+// CHECK:        sched.elementwise mul %sh, %n_1 to %n_2 by <512
+// CHECK:        sched.elementwise add %n_2, %sx to %s by <512
 // CHECK:        sched.reduce_warps %r to %r_parts
 // CHECK-NEXT:   sched.barrier
 // CHECK:        sched.reduce %r_parts to %r_1
@@ -27,9 +26,8 @@
 // NORMS: tb::HeldCopy<512, 8, Tile>::load(sh, dh_tile, thread);
 // NORMS: tb::ReduceRows<ops::Add, ops::Chain<>, tb::LinearRows<512, 8, 4096, 4096>>::write_parts<Target>(n_parts, n, thread);
 // NORMS: __syncthreads();
-// NORMS: tb::ReduceRows<ops::Add, ops::Chain<ops::MulScalar<0x39800000u>, ops::Sqrt>, {{.*}}>::assign_from<Source>(n_1, n_parts, thread);
-// NORMS: tb::map_values<ops::Reciprocal, ops::Chain<>>(n_2, n_1);
-// NORMS: tb::Map<ops::Mul, ops::Chain<>, 512, 8, 4096>::assign(n_3, thread, tb::in_registers<8>(sh), tb::in_rows<8, 1>(n_2));
+// NORMS: tb::ReduceRows<ops::Add, ops::Chain<ops::MulScalar<0x39800000u>, ops::Sqrt, ops::Reciprocal>, {{.*}}>::assign_from<Source>(n_1, n_parts, thread);
+// NORMS: tb::Map<ops::Mul, ops::Chain<>, 512, 8, 4096>::assign(n_2, thread, tb::in_registers<8>(sh), tb::in_rows<8, 1>(n_1));
 // NORMS: tb::HeldCopy<512, 8, Tile>::store(o_tile, f, thread);
 func.func @norms(%h: tensor<8x4096xf16>, %x: tensor<8x4096xf16>) -> tensor<8x4096xf16> {
   %o = kn.customized %h, %x grid [8, 1, 1] block [512, 1, 1] forloop 1 {
@@ -49,11 +47,11 @@ func.func @norms(%h: tensor<8x4096xf16>, %x: tensor<8x4096xf16>) -> tensor<8x409
 // CHECK-LABEL: sched.kernel @softmax_custom0
 // CHECK-NOT:  sched.alloc
 // CHECK-NOT:  sched.barrier
-// CHECK:      sched.reduce %e to %u dim 1 contiguous lanes 16 by #sched.slice<16x128 dim 1 of #sched.linear<128, vector 8, order [1, 0]>> : {{.*}} to !sched.fragment<16x1xf32, #sched.slice<16x128 dim 1 of #sched.linear<128, vector 8, order [1, 0]>>>
+// CHECK:      sched.reduce %e to %u then [reciprocal] dim 1 contiguous lanes 16 by #sched.slice<16x128 dim 1 of #sched.linear<128, vector 8, order [1, 0]>> : {{.*}} to !sched.fragment<16x1xf32, #sched.slice<16x128 dim 1 of #sched.linear<128, vector 8, order [1, 0]>>>
 // CHECK-NOT:  sched.barrier
 // CHECK:      func.func @softmax
 // SOFTMAX-LABEL: softmax_custom0
-// SOFTMAX: tb::ReduceRows<ops::Add, ops::Chain<>, tb::LinearRows<128, 8, 2048, 128>>::assign(u, e, thread);
+// SOFTMAX: tb::ReduceRows<ops::Add, ops::Chain<ops::Reciprocal>, tb::LinearRows<128, 8, 2048, 128>>::assign(u, e, thread);
 func.func @softmax(%x: tensor<64x128xf16>) -> tensor<64x128xf16> {
   %o = kn.customized %x grid [4, 1, 1] block [128, 1, 1] forloop 1 {
   ^bb0(%dx: tensor<64x128xf16>):

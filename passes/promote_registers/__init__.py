@@ -104,7 +104,8 @@ class PromoteRegistersPass(ModulePass):
         target = target_named(self.arch)
         objective = objective_named(self.objective)
         for kernel in tuple(op.walk()):
-            if not isinstance(kernel, KernelOp):
+            # Once its memory is planned, a kernel's buffers stay what they are.
+            if not isinstance(kernel, KernelOp) or kernel.smem_bytes is not None:
                 continue
             invert_divisors(kernel)
             hoisted = hoist_invariant(kernel)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
@@ -135,28 +136,53 @@ def strands(kernel: KernelOp) -> Iterator[Block]:
             yield op.body.block
 
 
-def overlap_kernel(kernel: KernelOp, constant: Sequence[int]) -> None:
+class Start(Enum):
+    """When a kernel lets the one behind it start."""
+
+    EARLY = "early"
+    """First of all."""
+    LATE = "late"
+    """When it has loaded all that its loop loads."""
+    END = "end"
+    """When its blocks end."""
+
+
+def place_launch(kernel: KernelOp, start: Start) -> None:
+    """Rewrite: says where the kernel behind may start."""
+    launch = sched.GridLaunchOp()
+    if start is Start.EARLY:
+        begin = next(
+            op for op in kernel.body.block.ops if isinstance(op, sched.PhaseOp | sched.RoleOp)
+        )
+        if isinstance(begin, sched.PrologueOp) and begin.body.block.first_op is not None:
+            begin.body.block.insert_op_before(launch, begin.body.block.first_op)
+        else:
+            kernel.body.block.insert_op_before(launch, begin)
+    elif start is Start.LATE:
+        roles = [op for op in kernel.body.block.ops if isinstance(op, sched.RoleOp)]
+        loads = next((role for role in roles if role.is_elected), None)
+        body = kernel.body.block if loads is None else loads.body.block
+        last = [op for op in body.ops if isinstance(op, sched.ForloopOp | sched.PrologueOp)][-1]
+        body.insert_op_after(launch, last)
+
+
+def overlap_kernel(kernel: KernelOp, constant: Sequence[int], start: Start) -> None:
     """Rewrite: makes one kernel wait for those before it, and let the one behind it start."""
     added = [add_wait(body, constant) for body in strands(kernel)]
     if not any(added):
         return
-    begin = next(op for op in kernel.body.block.ops if isinstance(op, sched.PhaseOp | sched.RoleOp))
-    launch = sched.GridLaunchOp()
-    if isinstance(begin, sched.PrologueOp) and begin.body.block.first_op is not None:
-        begin.body.block.insert_op_before(launch, begin.body.block.first_op)
-    else:
-        kernel.body.block.insert_op_before(launch, begin)
+    place_launch(kernel, start)
     if constant:
         kernel.constant = DenseArrayBase.from_list(i64, list(constant))
 
 
-def overlap_launches(module: ModuleOp) -> None:
+def overlap_launches(module: ModuleOp, start: Start = Start.EARLY) -> None:
     """Makes all kernels of a module overlap with those around them in their streams."""
     for op in module.body.block.ops:
         if isinstance(op, KernelOp):
             waits = any(isinstance(inner, sched.GridWaitOp) for inner in op.walk())
             if not waits:
-                overlap_kernel(op, constant_inputs(module, op))
+                overlap_kernel(op, constant_inputs(module, op), start)
         elif isinstance(op, FuncOp):
             for step in op.walk():
                 if isinstance(step, CanOverlap):
@@ -178,8 +204,9 @@ class OverlapLaunchesPass(ModulePass):
     name = "overlap-launches"
 
     arch: str = DEFAULT_TARGET
+    start: str = Start.EARLY.value
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrites the whole module."""
         if target_named(self.arch).overlaps_launches:
-            overlap_launches(op)
+            overlap_launches(op, Start(self.start))

@@ -12,7 +12,7 @@ from mugraph.passes.fuse_threadblock import FuseThreadblockPass
 from mugraph.passes.insert_copies import InsertCopiesPass
 from mugraph.passes.mask_ragged import MaskRaggedPass
 from mugraph.passes.online_softmax import OnlineSoftmaxPass
-from mugraph.passes.overlap_launches import OverlapLaunchesPass
+from mugraph.passes.overlap_launches import OverlapLaunchesPass, Start
 from mugraph.passes.pipeline_products import PipelineProductsPass
 from mugraph.passes.plan_dtensor_memory import PlanDTensorMemoryPass
 from mugraph.passes.plan_stensor_memory import PlanSTensorMemoryPass
@@ -43,6 +43,7 @@ def transpile_pipeline(
     pipeline: str = Pipeline.AUTO.value,
     promote_registers: bool = True,
     overlap_launches: bool = True,
+    overlap_start: str = Start.EARLY.value,
 ) -> tuple[ModulePass, ...]:
     """The passes of ``--transpile`` in order, for other pipelines to take parts of."""
     steps: tuple[ModulePass, ...] = (
@@ -56,7 +57,7 @@ def transpile_pipeline(
         ScheduleThreadblockPass(arch, objective, pipeline),
         *((PromoteRegistersPass(arch, objective),) if promote_registers else ()),
         PipelineProductsPass(),
-        *((OverlapLaunchesPass(arch),) if overlap_launches else ()),
+        *((OverlapLaunchesPass(arch, overlap_start),) if overlap_launches else ()),
         PlanSwizzlePass(),
         PlanSTensorMemoryPass(arch=arch),
     )
@@ -99,6 +100,7 @@ class TranspilePass(SequencePass):
     pipeline: str = Pipeline.AUTO.value
     promote_registers: bool = True
     overlap_launches: bool = True
+    overlap_start: str = Start.EARLY.value
 
     def passes(self) -> tuple[ModulePass, ...]:
         """The steps."""
@@ -112,4 +114,5 @@ class TranspilePass(SequencePass):
             pipeline=self.pipeline,
             promote_registers=self.promote_registers,
             overlap_launches=self.overlap_launches,
+            overlap_start=self.overlap_start,
         )

@@ -32,6 +32,8 @@ def print_kernel(kernel: sched.KernelOp, name: str, writer: Writer) -> None:
     # Where bulk copies swizzle they do so by address.
     writer.line(f"extern __shared__ __align__({1024 if maps else 128}) char smem[];")
     writer.line(f"int const thread = {_thread_number(printer)};")
+    if kernel.raster_rows > 1:
+        writer.line(f"uint3 const blockIdx = tb::grouped_block<{kernel.raster_rows}>();  // raster")
     if maps:
         prefetched = " ".join(f"mugraph::prefetch_tensor_map(&{name});" for name in maps.values())
         writer.line(f"if (thread == 0) {{ {prefetched} }}")

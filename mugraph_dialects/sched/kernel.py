@@ -72,6 +72,9 @@ class KernelOp(HasLaunchExtents):
     for-loop's range in the µGraph, which the schedule's loop must have too.  ``cluster`` (sm_90a
     on) groups blocks.  ``constant`` are the inputs that are loaded before a ``sched.grid_wait``,
     as nothing that may run beside the kernel writes to them.
+
+    ``raster 8``: blocks start in groups of 8 rows of the grid (along y), down the columns of a
+    group, so that those that run together share more of what they load in the L2 cache.
     """
 
     name = "sched.kernel"
@@ -83,14 +86,15 @@ class KernelOp(HasLaunchExtents):
     resident = opt_prop_def(IntegerAttr.constr(type=i64))
     forloop = opt_prop_def(IntegerAttr.constr(type=i64))
     constant = opt_prop_def(DenseArrayBase.constr(i64))
+    raster = opt_prop_def(IntegerAttr.constr(type=i64))
     body = region_def("single_block")
 
     traits = traits_def(IsolatedFromAbove(), NoTerminator(), SymbolOpInterface())
 
     assembly_format = (
-        "$sym_name `inputs` $inputs (`constant` $constant^)? `grid` $grid `block` $block "
-        "(`cluster` $cluster^)? (`smem` $smem^)? (`resident` $resident^)? (`forloop` $forloop^)? "
-        "$body attr-dict"
+        "$sym_name `inputs` $inputs (`constant` $constant^)? `grid` $grid "
+        "(`raster` $raster^)? `block` $block (`cluster` $cluster^)? (`smem` $smem^)? "
+        "(`resident` $resident^)? (`forloop` $forloop^)? $body attr-dict"
     )
 
     def __init__(
@@ -128,6 +132,11 @@ class KernelOp(HasLaunchExtents):
         """Which arguments nothing writes to that may run beside this kernel."""
         return frozenset(() if self.constant is None else extents_of(self.constant))
 
+    @property
+    def raster_rows(self) -> int:
+        """The rows of the grid in a group of blocks that start together; 1 for the grid's order."""
+        return 1 if self.raster is None else self.raster.value.data
+
     def waits_for_grids(self) -> bool:
         """Whether its threads wait for the kernels before it, so that its launch need not."""
         return any(isinstance(op, GridWaitOp) for op in self.body.walk())
@@ -144,6 +153,11 @@ class KernelOp(HasLaunchExtents):
 
     def verify_(self) -> None:
         """Checks arguments and extents."""
+        if self.raster_rows < 1 or self.grid_dim[1] % self.raster_rows:
+            raise VerifyException(
+                f"{op_label(self)}: raster {self.raster_rows} must divide the {self.grid_dim[1]} "
+                "rows of the grid, its extent along y"
+            )
         for argument in self.body.block.args:
             if not isinstance(argument.type, GlobalType):
                 raise VerifyException(

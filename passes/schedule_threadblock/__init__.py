@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
@@ -17,7 +17,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import sched
 from mugraph.dialects.kn import CustomizedOp
-from mugraph.dialects.sched.kernel import WARP_THREADS
+from mugraph.dialects.sched.kernel import WARP_THREADS, roles_of
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
@@ -37,6 +37,12 @@ from mugraph.passes.schedule_threadblock.products import (
     spill_notes,
 )
 from mugraph.passes.schedule_threadblock.proposal import Proposal, propose
+from mugraph.passes.schedule_threadblock.raster import (
+    ACROSS,
+    DOWN,
+    bytes_along,
+    choose_raster,
+)
 from mugraph.passes.schedule_threadblock.write_back import with_direct_write_backs
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
@@ -128,13 +134,23 @@ def _scheduled(
         candidate = drafted(stages)
         schedule = candidate.fitting_schedule(objective)
         if schedule is not None:
-            return candidate.arranged(schedule)
+            return ordered(candidate.arranged(schedule), levels, target)
         stages -= candidate.stages_over(stage_bytes)
     proposal = drafted(1)
     schedule = proposal.fitting_schedule(objective)
     if schedule is None and channels:
         return None
-    return proposal.arranged(schedule or proposal.smallest_schedule())
+    return ordered(proposal.arranged(schedule or proposal.smallest_schedule()), levels, target)
+
+
+def ordered(kernel: sched.KernelOp, levels: Levels, target: Target) -> sched.KernelOp:
+    """The kernel, with the order in which its blocks start where channels feed them."""
+    if roles_of(kernel):
+        down, across = (bytes_along(levels.inputs, axis) for axis in (DOWN, ACROSS))
+        rows = choose_raster(kernel.grid_dim, down, across, target.multiprocessors)
+        if rows > 1:
+            kernel.raster = IntegerAttr(rows, i64)
+    return kernel
 
 
 def objective_named(name: str) -> Objective:

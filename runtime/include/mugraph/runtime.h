@@ -35,6 +35,7 @@
 #include "tb/matmul.h"
 #include "tb/mma_fragment.h"
 #include "tb/quad_store.h"
+#include "tb/raster.h"
 #include "tb/reduce_sum.h"
 #include "tb/registers.h"
 #include "tb/rows.h"

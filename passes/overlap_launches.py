@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import sched
 from mugraph.dialects.constant import is_constant
@@ -147,6 +148,17 @@ class Start(Enum):
     """When its blocks end."""
 
 
+def start_named(name: str) -> Start:
+    """The start of that name; raises ``PassFailedException`` listing those there are."""
+    for start in Start:
+        if start.value == name:
+            return start
+    known = ", ".join(start.value for start in Start)
+    raise PassFailedException(
+        f"--overlap-launches: unknown start '{name}'; expected one of {known}"
+    )
+
+
 def place_launch(kernel: KernelOp, start: Start) -> None:
     """Rewrite: says where the kernel behind may start."""
     launch = sched.GridLaunchOp()
@@ -176,7 +188,7 @@ def overlap_kernel(kernel: KernelOp, constant: Sequence[int], start: Start) -> N
         kernel.constant = DenseArrayBase.from_list(i64, list(constant))
 
 
-def overlap_launches(module: ModuleOp, start: Start = Start.EARLY) -> None:
+def overlap_launches(module: ModuleOp, start: Start = Start.LATE) -> None:
     """Makes all kernels of a module overlap with those around them in their streams."""
     for op in module.body.block.ops:
         if isinstance(op, KernelOp):
@@ -196,17 +208,19 @@ class OverlapLaunchesPass(ModulePass):
     Programmatic dependent launch: ``sched.grid_wait`` stands before the first access to device
     memory but for loads of constant tensors (``mugraph.constant`` of a function's argument), and
     those that the prologue does are moved in front of it: weights are on their way while the kernel
-    before ends.  ``sched.grid_launch`` stands first, because the next kernel waits for the end of
-    this one anyway.  Pre-defined kernels wait first of all.  Nothing changes for targets without
-    the instructions.  Pre-condition: ``--schedule-threadblock``.
+    before ends.  ``start`` says when the next kernel may begin, at ``sched.grid_launch``: ``late``,
+    when all loads of the loop are on their way (what begins earlier takes bandwidth and
+    multiprocessors from them); ``early``, first of all, which suits kernels of little work; or
+    ``end``, when blocks end.  Pre-defined kernels wait first of all.  Nothing changes for targets
+    without the instructions.  Pre-condition: ``--schedule-threadblock``.
     """
 
     name = "overlap-launches"
 
     arch: str = DEFAULT_TARGET
-    start: str = Start.EARLY.value
+    start: str = Start.LATE.value
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrites the whole module."""
         if target_named(self.arch).overlaps_launches:
-            overlap_launches(op, Start(self.start))
+            overlap_launches(op, start_named(self.start))

@@ -43,7 +43,7 @@ def transpile_pipeline(
     pipeline: str = Pipeline.AUTO.value,
     promote_registers: bool = True,
     overlap_launches: bool = True,
-    overlap_start: str = Start.EARLY.value,
+    overlap_start: str = Start.LATE.value,
 ) -> tuple[ModulePass, ...]:
     """The passes of ``--transpile`` in order, for other pipelines to take parts of."""
     steps: tuple[ModulePass, ...] = (
@@ -86,7 +86,8 @@ class TranspilePass(SequencePass):
     ``promote-registers=false`` leaves out ``--promote-registers``.
     ``cost-model`` and ``solver`` are those of ``--resolve-layout``, ``objective`` and ``pipeline``
     those of ``--schedule-threadblock``.  ``overlap-launches=false`` leaves out
-    ``--overlap-launches``: each kernel starts when the one before it has ended.
+    ``--overlap-launches``: each kernel starts when the one before it has ended.  ``overlap-start``
+    is its ``start``.
     """
 
     name = "transpile"
@@ -100,7 +101,7 @@ class TranspilePass(SequencePass):
     pipeline: str = Pipeline.AUTO.value
     promote_registers: bool = True
     overlap_launches: bool = True
-    overlap_start: str = Start.EARLY.value
+    overlap_start: str = Start.LATE.value
 
     def passes(self) -> tuple[ModulePass, ...]:
         """The steps."""

@@ -68,8 +68,9 @@ def test_only_constant_tensors_are_loaded_before_the_wait(
     [
         ("tb::grid_wait();", ""),
         (
-            "tb::grid_launch();",
-            "half_t const early = *dx; (void)*const_cast<half_t const volatile*>(&early);",
+            "tb::grid_wait();",
+            "{ half_t const early = *dx; (void)*const_cast<half_t const volatile*>(&early); } "
+            "tb::grid_wait();",
         ),
     ],
     ids=["no wait at all", "an access before the wait"],

@@ -1,10 +1,11 @@
 // Each kernel lets the next one start at once, and waits before the first access to what the kernels
 // before it may still use: loads of constant tensors stand in front.
-// RUN: mg-opt --transpile="pipeline=async-copies" %s | filecheck %s
-// RUN: mg-opt --transpile="pipeline=channels" %s | filecheck %s --check-prefix ROLES
-// RUN: mg-opt --transpile="pipeline=async-copies" -t cuda %s | filecheck %s --check-prefix CUDA
+// RUN: mg-opt --transpile="pipeline=async-copies overlap-start=early" %s | filecheck %s
+// RUN: mg-opt --transpile="pipeline=channels overlap-start=early" %s | filecheck %s --check-prefix ROLES
+// RUN: mg-opt --transpile="pipeline=async-copies overlap-start=early" -t cuda %s | filecheck %s --check-prefix CUDA
 // RUN: mg-opt --transpile="arch=sm_80" %s | filecheck %s --check-prefix WITHOUT
 // RUN: mg-opt --transpile="overlap-launches=false" %s | filecheck %s --check-prefix WITHOUT
+// RUN: mg-opt --transpile="pipeline=channels" %s | filecheck %s --check-prefix LATE
 
 // CHECK:      sched.kernel @linear_custom0 inputs 2 constant [1] grid
 // CHECK:      sched.prologue {
@@ -51,3 +52,9 @@ func.func @linear(%x: tensor<16x512xf16>, %w: tensor<512x128xf16> {mugraph.const
   %e = kn.exp %y : tensor<16x128xf16> -> tensor<16x128xf16>
   func.return %e : tensor<16x128xf16>
 }
+
+// By default the next kernel begins when all loads of the loop are on their way.
+// LATE:      sched.role "producer" warps 1 elected {
+// LATE:          sched.publish %ring bytes {{[0-9]+}} iteration 3
+// LATE-NEXT:   }
+// LATE-NEXT:   sched.grid_launch

@@ -1,0 +1,49 @@
+"""The order of blocks: the choice is the least of all, and the order leaves out no block."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+
+from mugraph.passes.schedule_threadblock.raster import choose_raster
+
+
+def visited(columns: int, rows: int, group: int) -> list[tuple[int, int]]:
+    """The blocks in the order in which they start; twin of ``tb::grouped_block``."""
+    order: list[tuple[int, int]] = []
+    for place in range(columns * rows):
+        at, inside = divmod(place, group * columns)
+        order.append((inside // group, at * group + inside % group))
+    return order
+
+
+@pytest.mark.parametrize(("columns", "rows", "group"), [(4, 8, 2), (3, 6, 3), (5, 4, 4), (1, 6, 2)])
+def test_every_block_is_visited_once(columns: int, rows: int, group: int) -> None:
+    """The map of places to blocks is a bijection."""
+    every = set(itertools.product(range(columns), range(rows)))
+    order = visited(columns, rows, group)
+    assert len(order) == len(every) and set(order) == every
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(16, 32), (32, 64), (64, 8), (7, 36)])
+@pytest.mark.parametrize(("down", "across"), [(16384, 32768), (1, 1), (32768, 1024)])
+def test_no_group_loads_less_in_a_first_wave(
+    columns: int, rows: int, down: int, across: int
+) -> None:
+    """Within what a partly filled column or group at the end of the wave brings."""
+    wave = 132
+
+    def loaded(group: int) -> int:
+        blocks = visited(columns, rows, group)[:wave]
+        return len({y for _, y in blocks}) * down + len({x for x, _ in blocks}) * across
+
+    chosen = choose_raster((columns, rows, 1), down, across, wave)
+    best = min(loaded(group) for group in range(1, rows + 1) if rows % group == 0)
+    assert loaded(chosen) <= best + down + across * math.ceil(wave / columns)
+
+
+def test_a_grid_of_one_wave_keeps_its_order() -> None:
+    """Where all blocks run at once, their order makes no difference."""
+    assert choose_raster((12, 11, 1), 1, 1, 132) == 1

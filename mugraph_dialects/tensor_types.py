@@ -105,6 +105,14 @@ def strides_of(layout: AnyLayout) -> tuple[int, ...]:
     return cast(tuple[int, ...], strides)
 
 
+def leading_strides(layout: AnyLayout) -> tuple[int, ...]:
+    """How far neighbours along each dimension are apart, in elements, under the swizzle.
+
+    A dimension may be nested: it then has several strides, of which this is the first.
+    """
+    return tuple(mode.flat_stride[0] for mode in base_layout(layout))
+
+
 def row_major_strides(shape: Sequence[int]) -> tuple[int, ...]:
     """Contiguous strides in elements, the last dimension innermost."""
     strides = [1] * len(shape)
@@ -155,7 +163,7 @@ def innermost_dimension(shape: Sequence[int], strides: Sequence[int]) -> int | N
 
 def innermost_of(value: SSAValue) -> int | None:
     """The innermost dimension of a value whose layout has been resolved."""
-    return innermost_dimension(shape_of(value.type), strides_of(resolved_layout_of(value)))
+    return innermost_dimension(shape_of(value.type), leading_strides(resolved_layout_of(value)))
 
 
 def physical_elements(layout: AnyLayout) -> int:

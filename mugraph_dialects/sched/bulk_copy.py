@@ -235,6 +235,7 @@ class BulkCopyOp(
             strides_of(resolved_layout_of(self.tensor)),
             shape_of(self.tile.type),
             element_bytes_of(self.tile.type),
+            boxes=True,
         )
 
     def _partition(self) -> LinearPartition:

@@ -47,10 +47,10 @@ from mugraph.dialects.tensor_types import (
     dims,
     element_bytes_of,
     element_type_of,
+    leading_strides,
     op_label,
     resolved_layout_of,
     shape_of,
-    strides_of,
     value_label,
 )
 
@@ -200,7 +200,7 @@ class WarpgroupMmaOp(
     def possible_layouts(self, value: SSAValue) -> Sequence[AnyLayout]:
         """Rows of 128, 64 or 32 bytes along the dimension that is contiguous now, swizzled."""
         shape, element_bytes = shape_of(value.type), element_bytes_of(value.type)
-        tensor = tensor_dims(shape, strides_of(resolved_layout_of(value)), element_bytes)
+        tensor = tensor_dims(shape, leading_strides(resolved_layout_of(value)), element_bytes)
         width = tensor.extents[0] * element_bytes
         return [bulk_layout(tensor, shape, element_bytes, span) for span in row_spans(width)]
 

@@ -18,11 +18,11 @@ from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.partition import PartitionedOperand, choose_partition
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
+    leading_strides,
     op_label,
     padded_strides,
     resolved_layout_of,
     shape_of,
-    strides_of,
     value_label,
 )
 
@@ -126,7 +126,7 @@ def partitioned_operand(value: SSAValue) -> PartitionedOperand:
     """A resolved shared tensor, as the choice of a partition sees it."""
     return PartitionedOperand(
         shape_of(value.type),
-        strides_of(resolved_layout_of(value)),
+        leading_strides(resolved_layout_of(value)),
         element_bytes_of(value.type),
     )
 

@@ -12,15 +12,24 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
+from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.interfaces import (
     HasSharedAccesses,
     RestrictsSharedLayouts,
     SharedAccess,
 )
-from mugraph.dialects.sched import AllocOp, KernelOp
+from mugraph.dialects.sched import (
+    AccessError,
+    AllocOp,
+    HasThreadAccesses,
+    KernelOp,
+    enclosing_kernel,
+)
+from mugraph.dialects.sched.mappings import MappingError
 from mugraph.dialects.tensor_types import (
     AnyLayout,
+    base_layout,
     element_bytes_of,
     innermost_dimension,
     resolved_layout_of,
@@ -90,7 +99,30 @@ def possible_layouts(value: SSAValue) -> list[AnyLayout] | None:
     if not asked:
         return None
     first, *others = asked
-    return [layout for layout in first if all(layout in other for other in others)]
+    common = [layout for layout in first if all(layout in other for other in others)]
+    nested = [layout for layout in common if base_layout(layout).depth > 1]
+    walked = walked_layouts(value, nested) if nested else []
+    return [layout for layout in common if layout not in nested or layout in walked]
+
+
+def walked_layouts(value: SSAValue, layouts: Sequence[AnyLayout]) -> list[AnyLayout]:
+    """The layouts of a kernel's buffer in which all its operators could find their elements."""
+    owner = value.owner
+    assert isinstance(owner, Operation)
+    kernel = enclosing_kernel(owner)
+    twins = dict(zip(kernel.walk(), kernel.clone().walk(), strict=True))
+    trial: SSAValue = twins[owner].results[0]
+    found: list[AnyLayout] = []
+    for layout in layouts:
+        trial = Rewriter.replace_value_with_new_type(trial, with_layout(trial.type, layout))
+        try:
+            for use in trial.uses:
+                if isinstance(use.operation, HasThreadAccesses):
+                    use.operation.thread_accesses()
+        except (AccessError, MappingError, VerifyException):
+            continue
+        found.append(layout)
+    return found
 
 
 class _Key:
@@ -147,12 +179,12 @@ def choose_layouts(root: Operation, *, every: bool = False) -> list[BufferChoice
     choices: list[BufferChoice] = []
     for value, accesses in collect_accesses(root).items():
         layout = resolved_layout_of(value)
-        if not is_plain_enough(layout):
+        possible = possible_layouts(value)
+        if possible is None and not is_plain_enough(layout):
             continue
         is_scheduled = isinstance(value.owner, AllocOp)
         patterns = exact.get(value) if is_scheduled else declared_patterns(value, accesses)
         known = patterns or []
-        possible = possible_layouts(value)
         if possible is not None:
             choice = choose_among(possible, layout, element_bytes_of(value.type), known)
             choices.append(BufferChoice(value, known, choice))

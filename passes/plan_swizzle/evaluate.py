@@ -12,7 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from mugraph.dialects.cute import Swizzle
-from mugraph.dialects.sched.mappings import IntArray
+from mugraph.dialects.sched.mappings import IntArray, swizzled
+from mugraph.dialects.tensor_types import AnyLayout, base_layout
 from mugraph.passes.analysis.wavefronts import (
     BANK_BYTES,
     WARP,
@@ -21,7 +22,12 @@ from mugraph.passes.analysis.wavefronts import (
     lanes_pair_up,
     load_wavefronts,
 )
-from mugraph.passes.plan_swizzle.patterns import Instruction, Pattern, offsets_under
+from mugraph.passes.plan_swizzle.patterns import (
+    Instruction,
+    Pattern,
+    offsets_along,
+    offsets_under,
+)
 
 _IDLE_DIFFERENCE = -(1 << 40)
 
@@ -72,6 +78,14 @@ def swizzled_wavefronts(
     moved = (rows[None] & masks[:, None, None]) >> shifts[:, None, None]
     offsets = np.where(idle[None], -1, rows[None] ^ moved)
     return _total(pattern, offsets, counts, kept)
+
+
+def nested_wavefronts(pattern: Pattern, layout: AnyLayout) -> int:
+    """The wavefronts a block spends on a pattern under any layout without a constant."""
+    plain = offsets_along(pattern.coordinates, base_layout(layout))
+    offsets = np.where(plain < 0, -1, swizzled(layout, np.maximum(plain, 0)))
+    every = np.arange(len(offsets), dtype=np.int64)
+    return int(_total(pattern, offsets[None], np.ones(len(offsets), dtype=np.int64), every)[0])
 
 
 def strided_wavefronts(pattern: Pattern, strides: Sequence[Sequence[int]]) -> IntArray:

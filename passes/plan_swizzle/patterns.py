@@ -7,6 +7,7 @@ streams; one of a µGraph only declares along which dimension its threads step, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -18,7 +19,7 @@ from mugraph.dialects.cute import ComposedLayout, Layout
 from mugraph.dialects.interfaces import SharedAccess
 from mugraph.dialects.sched import AllocOp, HasThreadAccesses, KernelOp, ThreadAccess
 from mugraph.dialects.sched.accesses import AccessError, AccessKind, Proxy
-from mugraph.dialects.sched.mappings import IntArray, read_only, swizzled
+from mugraph.dialects.sched.mappings import IntArray, linear_offsets, read_only, swizzled
 from mugraph.dialects.tensor_types import (
     AnyLayout,
     base_layout,
@@ -112,18 +113,41 @@ def decoded(offsets: IntArray, shape: Sequence[int], strides: Sequence[int]) -> 
     return coordinates
 
 
-def pattern_of(access: ThreadAccess, layout: AnyLayout, executions: int) -> Pattern | None:
-    """An access of a scheduled operator; ``None`` where its offsets are not those of elements.
+def decoded_nested(offsets: IntArray, shape: Sequence[int], layout: Layout[int]) -> IntArray | None:
+    """As :func:`decoded`, under a layout of which dimensions may be nested."""
+    elements = math.prod(shape)
+    # The layout counts its first dimension fastest.
+    places = linear_offsets(layout, np.arange(elements, dtype=np.int64))
+    element_at = np.full(max(layout.cosize(), int(offsets.max(initial=0)) + 1), -1, dtype=np.int64)
+    element_at[places] = np.arange(elements)
+    found = element_at[np.maximum(offsets, 0)]
+    if (found[offsets >= 0] < 0).any():
+        return None
+    coordinates = np.stack(np.unravel_index(np.maximum(found, 0), tuple(shape), order="F"), axis=-1)
+    coordinates[offsets < 0] = -1
+    return coordinates
 
-    Nor of elements in a layout with a nested dimension: such a buffer keeps its layout.
-    """
-    if not is_plain_enough(layout):
+
+def offsets_along(coordinates: IntArray, layout: Layout[int]) -> IntArray:
+    """As :func:`offsets_under`, under a layout of which dimensions may be nested."""
+    offsets = np.zeros(coordinates.shape[:-1], dtype=np.int64)
+    for dim, mode in enumerate(layout):
+        offsets += linear_offsets(mode, np.maximum(coordinates[..., dim], 0))
+    return np.where(coordinates[..., 0] < 0, -1, offsets)
+
+
+def pattern_of(access: ThreadAccess, layout: AnyLayout, executions: int) -> Pattern | None:
+    """An access of a scheduled operator; ``None`` where its offsets are not those of elements."""
+    if isinstance(layout, ComposedLayout) and layout.offset:
         return None
     shape = shape_of(access.value.type)
     rows = warp_addresses(access, 0)
     offsets = np.where(rows < 0, -1, rows // access.element_bytes)
     plain = np.where(offsets < 0, -1, swizzled(layout, np.maximum(offsets, 0)))
-    coordinates = decoded(plain, shape, strides_of(layout))
+    if is_plain_enough(layout):
+        coordinates = decoded(plain, shape, strides_of(layout))
+    else:
+        coordinates = decoded_nested(plain, shape, base_layout(layout))
     if coordinates is None:
         return None
     instruction = Instruction.LOAD if access.kind is AccessKind.READ else Instruction.STORE
@@ -220,7 +244,9 @@ __all__ = [
     "Pattern",
     "declared_pattern",
     "decoded",
+    "decoded_nested",
     "is_plain_enough",
+    "offsets_along",
     "offsets_under",
     "pattern_of",
     "scheduled_patterns",

@@ -17,11 +17,17 @@ from mugraph.dialects.tensor_types import (
     AnyLayout,
     base_layout,
     innermost_dimension,
+    leading_strides,
     padded_strides,
     strides_of,
 )
 from mugraph.passes.plan_swizzle.choose import LINE_BYTES
-from mugraph.passes.plan_swizzle.evaluate import ideal, strided_wavefronts, swizzled_wavefronts
+from mugraph.passes.plan_swizzle.evaluate import (
+    ideal,
+    nested_wavefronts,
+    strided_wavefronts,
+    swizzled_wavefronts,
+)
 from mugraph.passes.plan_swizzle.patterns import Pattern
 from mugraph.passes.plan_swizzle.space import (
     Extents,
@@ -132,6 +138,14 @@ class _Counter:
         shape = tuple(int(extent) for extent in base_layout(layout).flat_shape)
         return self.swizzled(method, shape, strides, [swizzle])[0]
 
+    def any_layout(self, layout: AnyLayout) -> Candidate:
+        """The candidate of a layout without a constant, of which dimensions may be nested."""
+        if base_layout(layout).depth <= 1:
+            return self.one(layout)
+        total = sum(nested_wavefronts(pattern, layout) for pattern in self.patterns)
+        method = Method.XOR if isinstance(layout, ComposedLayout) else Method.NONE
+        return self._candidates(method, [layout], [total])[0]
+
     def _candidates(
         self, method: Method, layouts: Sequence[AnyLayout], totals: Sequence[int]
     ) -> list[Candidate]:
@@ -195,12 +209,20 @@ def choose_among(
     element_bytes: int,
     patterns: Sequence[Pattern],
 ) -> Choice:
-    """The one of these layouts with the fewest wavefronts, then bytes; the first of equals."""
+    """The one of these layouts with the fewest wavefronts, then bytes; the first of equals.
+
+    Of equals those come first whose dimensions are not nested.
+    """
     counter = _Counter(patterns, element_bytes)
-    candidates = [counter.one(layout) for layout in layouts]
+    plain_first = sorted(layouts, key=lambda layout: base_layout(layout).depth > 1)
+    candidates = [counter.any_layout(layout) for layout in plain_first]
     chosen = min(candidates, key=lambda candidate: candidate.cost)
-    now = counter.one(given)
-    least = sum(ideal(pattern, strides_of(given)) for pattern in patterns)
+    now = counter.any_layout(given)
+    # Chunks are contiguous in every one of the layouts, so that any strides tell the least.
+    shape = tuple(mode.size() for mode in base_layout(given))
+    inner = innermost_dimension(shape, leading_strides(given))
+    packed = padded_strides(shape, len(shape) - 1 if inner is None else inner, element_bytes)[0]
+    least = sum(ideal(pattern, packed) for pattern in patterns)
     is_ideal = chosen.cost.wavefronts == least
     certificate = Certificate.IDEAL if is_ideal else Certificate.RESTRICTED
     return Choice(chosen, now, now, tuple(candidates), least, certificate)

@@ -19,7 +19,12 @@ from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.ragged import ragged_dims
 from mugraph.dialects.sched.kernel import WARP_THREADS
 from mugraph.dialects.sched.structure import computing_block
-from mugraph.dialects.tensor_types import AnyLayout, op_label, value_label
+from mugraph.dialects.tensor_types import (
+    AnyLayout,
+    base_layout,
+    op_label,
+    value_label,
+)
 from mugraph.passes.schedule_threadblock.levels import Levels
 from mugraph.passes.targets import Target
 
@@ -49,7 +54,12 @@ def layouts_of_load(op: tb.InputOp, *, boxes: bool = False) -> list[AnyLayout]:
             f"its tensor starts at a multiple of {copy.alignment} bytes only, not of "
             f"{DEFAULT_ALIGNMENT}"
         )
-    return tile_layouts(copy.shape, copy.strides, copy.tile, copy.element_bytes, boxes=boxes)
+    # What cuts a tile in parts finds them by one stride a dimension.
+    may_be_nested = all(not isinstance(use.operation, tb.MovingOp) for use in op.result.uses)
+    found = tile_layouts(
+        copy.shape, copy.strides, copy.tile, copy.element_bytes, boxes=boxes or may_be_nested
+    )
+    return found if boxes else sorted(found, key=lambda layout: base_layout(layout).depth > 1)
 
 
 def obstacles(graph: CustomizedOp, levels: Levels, target: Target) -> list[str]:

@@ -26,6 +26,7 @@ from mugraph.dialects.tensor_types import (
     element_bytes_of,
     element_type_of,
     innermost_of,
+    leading_strides,
     op_label,
     resolved_layout_of,
     shape_of,
@@ -206,7 +207,7 @@ def suits_ldmatrix(buffer: SSAValue, atom: MmaAtom, depth: int) -> bool:
     size = element_bytes_of(buffer.type)
     if size != TRANSPOSED_BYTES and innermost != len(shape) + depth:
         return False
-    strides = strides_of(resolved_layout_of(buffer))
+    strides = leading_strides(resolved_layout_of(buffer))
     return all(
         strides[dim] * size % LDMATRIX_ROW_BYTES == 0
         for dim in range(len(shape))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, f16, f32
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from mugraph.dialects.functions import mugraphs_of
@@ -34,8 +35,6 @@ def retile(graph: CustomizedOp, request: Request, target: Target | None = None) 
     :class:`RetileError` where the result would be another function.
     """
     target = target or target_named(DEFAULT_TARGET)
-    if request.merge:
-        graph = merge(graph)
     had_maxima = take_out_running_maxima(graph)
     space = find_dimensions(graph)
     partition, splits = choose_partition(space, request), request.split
@@ -62,6 +61,47 @@ def spread(graph: CustomizedOp, target: Target) -> None:
         apply_partition(space, choice.partition)
 
 
+def merge_all(graphs: Sequence[CustomizedOp]) -> list[CustomizedOp]:
+    """Merges every kernel of several that can be merged with its consumer; what is left of them.
+
+    Raises :class:`RetileError`, why the first cannot be, where none can.
+    """
+    left: list[CustomizedOp] = []
+    failures: list[RetileError] = []
+    merges = 0
+    pending = list(graphs)
+    while pending:
+        graph = pending.pop(0)
+        if graph.parent is None:
+            continue
+        failure = why_not_merged(graph)
+        if failure is None:
+            pending.insert(0, merge(graph))
+            merges += 1
+        else:
+            left.append(graph)
+            failures.append(failure)
+    if not merges:
+        raise failures[0]
+    return left
+
+
+def why_not_merged(graph: CustomizedOp) -> RetileError | None:
+    """Why a kernel cannot be merged with its consumer, ``None`` where it can."""
+    function = graph.parent_op()
+    assert function is not None
+    place = _kernels_in(function).index(graph)
+    try:
+        merge(_kernels_in(function.clone())[place])
+    except RetileError as error:
+        return error
+    return None
+
+
+def _kernels_in(function: Operation) -> list[CustomizedOp]:
+    return [op for op in function.walk() if isinstance(op, CustomizedOp)]
+
+
 def chosen_graphs(module: ModuleOp, function: str, kernel: int) -> Sequence[CustomizedOp]:
     """The custom kernels of one function, or of all, and of them one, or all.
 
@@ -72,7 +112,7 @@ def chosen_graphs(module: ModuleOp, function: str, kernel: int) -> Sequence[Cust
         raise RetileError(f"--retile: the module has no µGraph @{function}")
     chosen: list[CustomizedOp] = []
     for op in functions:
-        graphs = [inner for inner in op.walk() if isinstance(inner, CustomizedOp)]
+        graphs = _kernels_in(op)
         if kernel >= len(graphs):
             raise RetileError(
                 f"--retile: @{op.sym_name.data} has {len(graphs)} custom kernels; there is no "
@@ -105,7 +145,7 @@ class RetilePass(ModulePass):
 
     ``merge`` first makes one kernel of this one and the one that uses its results, where that adds
     up what blocks along one axis have stored: the inverse of a split, also of those in saved
-    µGraphs.
+    µGraphs.  Of several kernels all are merged that can be.
 
     ``auto`` chooses grid, loop, block and split of least estimated time on the target ``arch``, by
     a model of its memory, multiprocessors and instructions; what is asked for besides is ignored.
@@ -159,10 +199,12 @@ class RetilePass(ModulePass):
             block=self.block,
             split=self.split,
             parts=self.parts,
-            merge=self.merge,
             spread=self.spread,
             auto=self.auto,
         )
         target = target_named(self.arch)
-        for graph in chosen_graphs(op, self.function, self.kernel):
+        graphs = chosen_graphs(op, self.function, self.kernel)
+        if self.merge:
+            graphs = merge_all(graphs)
+        for graph in graphs:
             retile(graph, request, target)

@@ -7,6 +7,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from xdsl.ir import Operation
+
 from mugraph.dialects import tb
 from mugraph.dialects.maps import AXES
 from mugraph.passes.retile.dimensions import TileSpace
@@ -18,6 +20,7 @@ from mugraph.passes.retile.model import (
     Load,
     Work,
     estimate,
+    product_index,
     shape_under,
     tile_shape_of,
 )
@@ -81,9 +84,17 @@ def parallel_dimensions(space: TileSpace) -> list[int]:
     ]
 
 
+def products_of(space: TileSpace) -> list[Operation]:
+    """The operators that sum products of two tiles."""
+    return [op for op in space.graph.body.block.ops if product_index(op) is not None]
+
+
 def _block_counts(space: TileSpace, number: int) -> list[int]:
     """Into how many blocks a dimension may be cut so that rows of tiles stay long enough."""
     dimension = space.dimensions[number]
+    if any(number in space.numbers[op.operands[0]][:-2] for op in products_of(space)):
+        # Tiles of several matrices are cut into single ones at some cost.
+        return [dimension.extent]
     smallest = 1
     for op in space.graph.body.block.ops:
         value = op.result if isinstance(op, tb.InputOp) else None

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import tb
-from mugraph.dialects.interfaces import HasTileIndices, IndexKind
+from mugraph.dialects.interfaces import HasTileIndices, IndexKind, TileIndex
 from mugraph.dialects.kn import Phase, phases_of
 from mugraph.dialects.tensor_types import element_bytes_of, shape_of
 from mugraph.passes.retile.dimensions import TileSpace
@@ -130,6 +130,16 @@ def _padded(extent: int, multiple: int) -> int:
     return -(-extent // multiple)
 
 
+def product_index(op: Operation) -> TileIndex | None:
+    """The index that a product of two tiles is summed over; ``None`` for other operators."""
+    if not isinstance(op, HasTileIndices) or isinstance(op, tb.AccumulatorOp):
+        return None
+    for index in op.tile_indices():
+        if index.kind is IndexKind.SUMMED and sum(dim is not None for dim in index.operands) > 1:
+            return index
+    return None
+
+
 def _work(space: TileSpace, partition: Partition, operators: Iterable[Operation]) -> Work:
     products: list[Product] = []
     elements = 0
@@ -137,13 +147,7 @@ def _work(space: TileSpace, partition: Partition, operators: Iterable[Operation]
         if not isinstance(op, HasTileIndices):
             continue
         tiles = [tile_shape_of(space, partition, value) for value in op.operands]
-        indices = op.tile_indices()
-        summed = [
-            index
-            for index in indices
-            if index.kind is IndexKind.SUMMED and sum(d is not None for d in index.operands) == 2
-        ]
-        if summed and not isinstance(op, tb.AccumulatorOp):
+        if product_index(op) is not None:
             rows, depth = tiles[0][-2:]
             columns = tiles[1][-1]
             m, n, k = MMA_SHAPE
@@ -158,10 +162,8 @@ def _work(space: TileSpace, partition: Partition, operators: Iterable[Operation]
 def summed_by_product(op: tb.AccumulatorOp) -> bool:
     """Whether an accumulator keeps what a product adds up anyway."""
     source = op.operands[0].owner
-    if not isinstance(source, HasTileIndices) or isinstance(source, tb.AccumulatorOp):
-        return False
-    kinds = [index for index in source.tile_indices() if index.kind is IndexKind.SUMMED]
-    return op.adds and not op.reduces_last() and any(len(i.operands) > 1 for i in kinds)
+    is_product = isinstance(source, Operation) and product_index(source) is not None
+    return is_product and op.adds and not op.reduces_last()
 
 
 def shape_under(space: TileSpace, partition: Partition) -> KernelShape:

@@ -62,8 +62,6 @@ class Request:
     """Over how many blocks the loop is divided."""
     parts: str = "f32"
     """The type in which they store their parts of sums."""
-    merge: bool = False
-    """Whether the kernel is merged with its consumer first."""
     spread: bool = True
     """Whether the kernel that combines parts is partitioned anew."""
     auto: bool = False

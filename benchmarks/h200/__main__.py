@@ -12,6 +12,7 @@ workload, so shards may also write to the same file one after another.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 from pathlib import Path
@@ -72,7 +73,14 @@ def _page(arguments: argparse.Namespace) -> int:
 def _compile(arguments: argparse.Namespace) -> int:
     done = compile_time.compile_all(chosen(arguments.workloads), arguments.arch, arguments.repeats)
     compile_time.write(done, arguments.arch, arguments.output)
-    return 0
+    slow = [one for one in done if one.processor > arguments.most]
+    for one in slow:
+        print(
+            f"error: {one.name} takes {one.processor:.1f} s of processor time; at most "
+            f"{arguments.most:.1f} s are allowed (--most)",
+            file=sys.stderr,
+        )
+    return 1 if slow else 0
 
 
 def _output(parser: argparse.ArgumentParser) -> None:
@@ -105,6 +113,9 @@ def _arguments() -> argparse.ArgumentParser:
     times.add_argument("--workloads", default="all")
     times.add_argument("--arch", default="sm_90a")
     times.add_argument("--repeats", type=int, default=3)
+    times.add_argument(
+        "--most", type=float, default=math.inf, help="seconds of processor time a file may take"
+    )
     times.set_defaults(command=_compile)
     pages = commands.add_parser("page", help="write what each pass bought into a page of the docs")
     pages.add_argument("results", type=Path, help="what run --ablate wrote")

@@ -44,14 +44,16 @@ class Workload:
         return MUGRAPHS / f"{self.name}.mlir"
 
 
-_RINGS = "transpile{pipeline=channels overlap-launches=false}"
+_RINGS = "transpile{pipeline=channels}"
+_RINGS_END = "transpile{pipeline=channels overlap-start=end}"
+_RINGS_ALONE = "transpile{pipeline=channels overlap-launches=false}"
 _COPIES = "transpile{pipeline=async-copies}"
 _SOFTMAX = "transpile{online-softmax=true pipeline=async-copies}"
 
 PIPELINES: dict[str, str] = {
-    "rmsnorm_bs8": f"retile{{forloop=64 block=256}},{_RINGS}",
-    "rmsnorm_bs1": f"retile{{grid=192 forloop=32 block=256}},{_RINGS}",
-    "gated_mlp": f"retile{{grid=128 forloop=32 block=256}},{_RINGS}",
+    "rmsnorm_bs8": f"retile{{block=256}},{_RINGS}",
+    "rmsnorm_bs1": f"retile{{grid=192 block=256}},{_RINGS_END}",
+    "gated_mlp": f"retile{{grid=128 forloop=32 block=256}},{_RINGS_ALONE}",
     "lora": f"retile{{grid=128}},{_COPIES}",
     "gqa_bs8": f"retile{{forloop=32 split=2}},{_SOFTMAX}",
     "gqa_bs1": f"retile{{forloop=32 split=16}},{_SOFTMAX}",
@@ -67,7 +69,7 @@ PIPELINES: dict[str, str] = {
     "gemm4096_bf16": f"retile{{grid=16,32}},{_RINGS}",
     "gemm8192_f16": f"retile{{grid=32,64}},{_RINGS}",
     "gemm8192_bf16": f"retile{{grid=32,64}},{_RINGS}",
-    "gemm_silu_mul": _RINGS,
+    "gemm_silu_mul": f"retile{{grid=32,32}},{_RINGS}",
     "prefill": _SOFTMAX,
 }
 """The passes of each workload: the only place where workloads differ in how they are made fast."""

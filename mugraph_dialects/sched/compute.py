@@ -70,6 +70,7 @@ from mugraph.dialects.sched.types import (
     DealtBy,
     Distribution,
     FragmentType,
+    GlobalType,
     LinearPartitionAttr,
     SharedType,
     SliceAttr,
@@ -743,7 +744,9 @@ class _FromFragmentOp(IRDLOperation, HasBufferEffects):
 
 @irdl_op_definition
 class StoreOp(_FromFragmentOp, HasSharedAccesses, HasThreadAccesses):
-    """Writes a fragment to shared memory through an epilogue.
+    """Writes a fragment to shared memory, or to a tile in device memory, through an epilogue.
+
+    To device memory only the fragment of a product or of its rows, and without ``accum``.
 
     ``at [0, 64]`` is where the part of the buffer starts that a smaller fragment is written to.
     """
@@ -751,7 +754,7 @@ class StoreOp(_FromFragmentOp, HasSharedAccesses, HasThreadAccesses):
     name = "sched.store"
 
     source = operand_def(FragmentType)
-    destination = operand_def(SharedType)
+    destination = operand_def(SharedType | GlobalType)
     at = opt_prop_def(DenseArrayBase.constr(i64))
 
     assembly_format = (
@@ -789,6 +792,16 @@ class StoreOp(_FromFragmentOp, HasSharedAccesses, HasThreadAccesses):
 
     def verify_(self) -> None:
         """Checks that the fragment is the buffer's, or a product's part of it."""
+        fragment = self.source.type
+        if isinstance(self.destination.type, GlobalType) and (
+            epilogue_of(self).accumulates
+            or not isinstance(fragment, FragmentType)
+            or fragment.arrangement is None
+        ):
+            raise VerifyException(
+                f"{op_label(self)}: only the fragment of a product, or of its rows, is written to "
+                "device memory so, and never added to it"
+            )
         if self.at is None:
             super().verify_()
             return
@@ -801,7 +814,9 @@ class StoreOp(_FromFragmentOp, HasSharedAccesses, HasThreadAccesses):
             )
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
-        """As the partition of the fragment walks."""
+        """As the partition of the fragment walks; nothing in device memory."""
+        if isinstance(self.destination.type, GlobalType):
+            return []
         source = self.source.type
         if isinstance(source, FragmentType) and source.partition is not None:
             inner = source.partition.inner

@@ -24,6 +24,7 @@ from mugraph.passes.promote_registers.mma import promote_mma
 from mugraph.passes.promote_registers.rearrange import rearrange
 from mugraph.passes.promote_registers.rewrite import Promotion, apply
 from mugraph.passes.promote_registers.uses import uses_of
+from mugraph.passes.promote_registers.write_back import write_back
 from mugraph.passes.schedule_threadblock import objective_named
 from mugraph.passes.schedule_threadblock.plan import Objective
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
@@ -109,6 +110,9 @@ class PromoteRegistersPass(ModulePass):
                 continue
             invert_divisors(kernel)
             hoisted = hoist_invariant(kernel)
-            if promote_mma(kernel, target) or hoisted:
+            promoted = promote_mma(kernel, target)
+            if promoted:
+                write_back(kernel)
+            if promoted or hoisted:
                 rearrange(kernel, target, objective)
             promote_registers(kernel, target, objective)

@@ -131,6 +131,9 @@ def _could_be_fragment(value: SSAValue) -> bool:
         return False
     if isinstance(owner, sched.AllocOp):
         return owner.stage_count == 1
+    if arrangement_in(value) is not None and shape_of(value.type)[-1] == 1:
+        # A product of one column looks like numbers of rows, and is none.
+        return False
     return isinstance(owner, sched.FragmentOp) and isinstance(type_, Float32Type)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import tb
+from mugraph.dialects.cute.chaining import accumulator_is_operand
 from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.kn import CustomizedOp, accumulates
 from mugraph.dialects.partition import choose_partition
@@ -56,16 +57,51 @@ def choose_warp_layouts(
 ) -> dict[tb.MatmulOp, WarpLayout]:
     """How the block's warps share each matrix product, if all sums can stay in registers.
 
-    ``warpgroups``: warp groups compute those that they can.
+    ``warpgroups``: warp groups compute those that they can.  Products of which one is made of the
+    other have all warps along m where that leaves none idle: rows then lie in one warp each, and
+    what stands between them can stay in registers.
     """
     layouts: dict[tb.MatmulOp, WarpLayout] = {}
+    chained = chained_products(graph)
     for op in graph.body.block.ops:
         if not isinstance(op, tb.MatmulOp):
+            continue
+        if op in chained and (along_m := layout_along_m(op, graph.threads)) is not None:
+            layouts[op] = along_m
             continue
         by_groups = warpgroup_layout_of(op, graph.threads) if warpgroups else None
         iterations = graph.forloop_range if sums_once(op) else 1
         layouts[op] = by_groups or choose_layout_of(op, graph.threads, iterations, along_k=along_k)
     return layouts
+
+
+def chained_products(graph: CustomizedOp) -> set[tb.MatmulOp]:
+    """Products whose result a left operand is computed from, and those that multiply this one."""
+    made_of: dict[SSAValue, set[tb.MatmulOp]] = {}
+    chained: set[tb.MatmulOp] = set()
+    for op in graph.body.block.ops:
+        sources: set[tb.MatmulOp] = set()
+        if not isinstance(op, tb.MatmulOp) and not accumulates(op):
+            sources = {product for value in op.operands for product in made_of.get(value, ())}
+        if isinstance(op, tb.MatmulOp):
+            before = made_of.get(op.lhs, set())
+            if before:
+                chained |= {op, *before}
+            sources = set() if accumulates(op) else {op}
+        for result in op.results:
+            made_of[result] = sources
+    return chained
+
+
+def layout_along_m(op: tb.MatmulOp, threads: int) -> WarpLayout | None:
+    """All warps of a block along m; ``None`` where some would be idle, or a row is not a warp's."""
+    element = element_type_name(element_type_of(op.lhs.type))
+    atom = choose_atom(element, threads, ieee=op.is_ieee)
+    if atom.is_scalar or not accumulator_is_operand(atom, atom) or element != atom.a_type:
+        return None
+    warps = threads // atom.threads
+    rows = shape_of(op.result.type)[-2]
+    return WarpLayout(atom, warps, 1) if rows % (warps * atom.shape_mnk[0]) == 0 else None
 
 
 def adds_up_plainly(op: Operation) -> bool:

@@ -6,7 +6,7 @@ lanes that hold it (``sched.quad_store``): no shared memory, and no barrier betw
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from xdsl.rewriter import Rewriter
@@ -27,8 +27,14 @@ class WriteBack:
     copy: sched.CopyOp
 
 
-def find_write_backs(kernel: sched.KernelOp) -> Iterator[WriteBack]:
-    """The buffers that fragments reach device memory through, and could do without."""
+def find_write_backs(
+    kernel: sched.KernelOp, is_possible: Callable[[WriteBack], bool] | None = None
+) -> Iterator[WriteBack]:
+    """The buffers that fragments reach device memory through, and could do without.
+
+    Those for which ``is_possible``; if it is not given those whose fragments quads can write.
+    """
+    wanted = is_possible or _quads_can_write
     for buffer in kernel.body.walk():
         if not isinstance(buffer, sched.AllocOp):
             continue
@@ -38,8 +44,16 @@ def find_write_backs(kernel: sched.KernelOp) -> Iterator[WriteBack]:
         if len(users) != 2 or len(stores) != 1 or len(copies) != 1:
             continue
         found = WriteBack(buffer, stores[0], copies[0])
-        if _can_be_direct(found):
+        if _can_be_direct(found) and wanted(found):
             yield found
+
+
+def _quads_can_write(found: WriteBack) -> bool:
+    fragment = found.store.source.type
+    return (
+        isinstance(fragment, sched.FragmentType)
+        and quad_store_problem(fragment, found.copy.destination) is None
+    )
 
 
 def _can_be_direct(found: WriteBack) -> bool:
@@ -53,7 +67,6 @@ def _can_be_direct(found: WriteBack) -> bool:
         and not epilogue_of(store).accumulates
         and not copy.checked_dims
         and element_type_of(found.buffer.result.type) == element_type_of(tile.type)
-        and quad_store_problem(fragment, tile) is None
     )
 
 

@@ -448,6 +448,9 @@ class ScheduleFunctions(InterpreterFunctions):
     ) -> PythonValues:
         """Writes a fragment to a buffer through its epilogue."""
         value, epilogue = self.read(op.source, args[0]), epilogue_of(op)
+        if isinstance(args[1], DeviceTile):
+            self.write_tile(op.destination, args[1], apply_chain(epilogue.functions, value))
+            return ()
         if op.at is None:
             self.write(op.destination, args[1], value, epilogue)
             return ()
@@ -474,10 +477,13 @@ class ScheduleFunctions(InterpreterFunctions):
     ) -> PythonValues:
         """Writes a fragment to device memory through its epilogue."""
         value = apply_chain(epilogue_of(op).functions, self.read(op.source, args[0]))
-        value = self.frame.arithmetic.round(value, element_type_of(op.destination.type))
-        tile = cast(DeviceTile, args[1])
-        self.frame.store_tiles(tile.tensor, tile.map_, tile.fordim, value, self.frame.iteration)
+        self.write_tile(op.destination, cast(DeviceTile, args[1]), value)
         return ()
+
+    def write_tile(self, destination: SSAValue, tile: DeviceTile, value: Array) -> None:
+        """Rounds, and writes the tiles of the blocks and the current iteration."""
+        value = self.frame.arithmetic.round(value, element_type_of(destination.type))
+        self.frame.store_tiles(tile.tensor, tile.map_, tile.fordim, value, self.frame.iteration)
 
     @impl(sched.AccumulateOp)
     def run_accumulate(

@@ -23,6 +23,7 @@ from fuzz.properties import (
 from mugraph.codegen.cuda import print_module
 from mugraph.dialects import sched
 from mugraph.dialects.tensor_types import element_type_of, shape_of
+from mugraph.passes.retile import RetilePass
 from mugraph.passes.transpile import transpile_pipeline
 from mugraph.runtime.interpreter import run_function
 from mugraph.runtime.interpreter.arithmetic import Array, storage_dtype
@@ -43,6 +44,8 @@ class Attention:
     element: str = "f16"
     online: bool = False
     pipeline: str = "async-copies"
+    split: int = 1
+    """Over how many blocks the loop is divided."""
     scale: float = 0.125
     inputs: float = 0.5
     norm: bool = False
@@ -112,6 +115,7 @@ ATTENTIONS = {
     "loads-by-a-warp-of-their-own": Attention(online=True, pipeline="channels", loop=5),
     "norms": Attention(online=True, norm=True),
     "norms-through-channels": Attention(norm=True, pipeline="channels", loop=4),
+    "parts-to-device-memory": Attention(online=True, loop=4, split=2),
     "bf16": Attention(element="bf16", keys=64, loop=1),
     "rows-past-the-end": Attention(queries=56, online=True),
     "numerator-and-denominator": Attention(denominator=True, scale=0.5, loop=2),
@@ -153,6 +157,8 @@ def compiled_in_registers(attention: Attention) -> Compiled:
     """After the whole pipeline; interpreted at each level."""
     case = case_of(attention)
     module = parse(attention.text())
+    if attention.split > 1:
+        RetilePass(split=attention.split).apply(make_context(), module)
     for step in transpile_pipeline(online_softmax=attention.online, promote_registers=True):
         step.apply(make_context(), module)
         module.verify()

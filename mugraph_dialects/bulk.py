@@ -118,13 +118,14 @@ def bulk_layout(
     strides: list[int | tuple[int, ...]] = [0] * len(tile)
     reach = width
     for dim in tensor.order[1:]:
-        strides[dim] = reach
-        reach *= tile[dim]
+        if tile[dim] > 1:
+            strides[dim] = reach
+            reach *= tile[dim]
     strides[inner] = 1
     if columns > 1 and reach > width:
         shape[inner], strides[inner] = (width, columns), (1, reach)
     for dim in range(len(tile)):
-        if dim not in tensor.order:
+        if dim != inner and tile[dim] == 1:
             strides[dim] = reach * columns
     plain = Layout(tuple(shape), tuple(strides))
     return ComposedLayout(swizzle_of(span, element_bytes), 0, plain) if span else plain

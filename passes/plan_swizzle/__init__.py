@@ -90,7 +90,10 @@ def declared_patterns(value: SSAValue, accesses: Sequence[SharedAccess]) -> list
 
 
 def possible_layouts(value: SSAValue) -> list[AnyLayout] | None:
-    """The layouts that all operators on a buffer can work with; ``None`` where they take any."""
+    """The layouts that all operators on a buffer can work with; ``None`` where they take any.
+
+    The one it has where no other is common to all.
+    """
     asked = [
         use.operation.possible_layouts(value)
         for use in value.uses
@@ -102,7 +105,8 @@ def possible_layouts(value: SSAValue) -> list[AnyLayout] | None:
     common = [layout for layout in first if all(layout in other for other in others)]
     nested = [layout for layout in common if base_layout(layout).depth > 1]
     walked = walked_layouts(value, nested) if nested else []
-    return [layout for layout in common if layout not in nested or layout in walked]
+    found = [layout for layout in common if layout not in nested or layout in walked]
+    return found or [resolved_layout_of(value)]
 
 
 def walked_layouts(value: SSAValue, layouts: Sequence[AnyLayout]) -> list[AnyLayout]:

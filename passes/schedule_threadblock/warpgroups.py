@@ -75,6 +75,8 @@ def matrix_layout_of(value: SSAValue, *, transposed: bool) -> AnyLayout | None:
     """The layout in which bulk copies bring an operand, as (lines, k); ``None`` for others."""
     if not isinstance(value.owner, tb.InputOp):
         return None
+    if any(isinstance(use.operation, tb.MovingOp) for use in value.uses):
+        return None  # what cuts a tile in parts finds them by one stride a dimension
     try:
         layout = layouts_of_load(value.owner, boxes=True)[0]
     except BulkCopyError:
@@ -91,9 +93,9 @@ def matrix_layout_of(value: SSAValue, *, transposed: bool) -> AnyLayout | None:
 
 
 def is_read_by_warpgroups(op: tb.InputOp, layouts: Mapping[tb.MatmulOp, WarpLayout]) -> bool:
-    """Whether all that reads an input are products of warp groups."""
+    """Whether a product of warp groups reads an input."""
     readers = [use.operation for use in op.result.uses]
-    return all(
+    return any(
         isinstance(reader, tb.MatmulOp) and is_of_warpgroups(layouts[reader].atom)
         for reader in readers
     )

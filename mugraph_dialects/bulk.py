@@ -15,6 +15,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from mugraph.dialects.cute import ComposedLayout, Layout, Swizzle
 from mugraph.dialects.tensor_types import AnyLayout, base_layout
@@ -27,6 +28,8 @@ MAX_RANK = 5
 """The most dimensions of a tensor map."""
 BOX_ALIGNMENT = 128
 """What the place of a box in shared memory is a multiple of, in bytes."""
+_CACHED = 1 << 10
+"""How many tiles are remembered."""
 MAX_STRIDE_BYTES = 2**40
 """Strides of a tensor map are less than this."""
 SWIZZLE_SPANS = (128, 64, 32)
@@ -189,7 +192,8 @@ def _offsets_along(layout: Layout, dim: int, extent: int) -> list[int]:
     """The offset of every coordinate along one dimension."""
     shape = layout.shape if isinstance(layout.shape, tuple) else (layout.shape,)
     stride = layout.stride if isinstance(layout.stride, tuple) else (layout.stride,)
-    return [int(Layout(shape[dim], stride[dim])(at)) for at in range(extent)]
+    mode = Layout(shape[dim], stride[dim])
+    return [int(mode(at)) for at in range(extent)]
 
 
 def bulk_tile(
@@ -199,6 +203,13 @@ def bulk_tile(
 
     Raises :class:`BulkCopyError` where they cannot.
     """
+    return _bulk_tile(tensor, tuple(tile), layout, element_bytes)
+
+
+@lru_cache(_CACHED)
+def _bulk_tile(
+    tensor: TensorDims, tile: tuple[int, ...], layout: AnyLayout, element_bytes: int
+) -> BulkTile:
     inner, *outer = tensor.order
     span = _span_of(layout, element_bytes)
     plain = base_layout(layout)

@@ -1,91 +1,116 @@
-"""Kernels whose warps have roles, on the CPU: rings that wrap around, inputs that come once.
-
-Bulk copies land when a consumer waits for them in one launch, and at once in the next; a schedule
-without one of its steps deadlocks, or computes something else.
-"""
+"""Random µGraphs whose loads are a role of their own: silent, and right in every order."""
 
 from __future__ import annotations
 
-import re
-import shutil
-from pathlib import Path
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp
 
-from fuzz.emulated import check_together, emulating_compiler
-from fuzz.properties import Case, Compiled, PropertyError, parse
-from mugraph.codegen.cuda import print_module
-from mugraph.passes.transpile import transpile_pipeline
-from mugraph.runtime.interpreter import run_function
-from mugraph.runtime.toolchain import ToolchainError
+from fuzz.properties import make_case, parse, require_close, require_same_text
+from fuzz.search import WELL_FORMED, draw_case
+from mugraph.dialects.sched import KernelOp, roles_of
+from mugraph.passes.analysis.hazards import channel_progress, find_hazards, read_program
+from mugraph.passes.transpile import TranspilePass
+from mugraph.runtime.interpreter import execute_by_address, run_function
+from mugraph.runtime.interpreter.address_level import Landing
 from mugraph.tools.modules import make_context
 
-INPUTS = Path(__file__).parents[1] / "filecheck" / "passes" / "Inputs"
-ALLOWED = 1 / 256
-"""Errors, as a part of the greatest result."""
+SEED = 11
+RUNS: Sequence[tuple[str | int, Landing]] = [
+    ("together", Landing.LATEST),
+    ("forward", Landing.EARLIEST),
+    ("reversed", Landing.LATEST),
+    (0, Landing.LATEST),
+    (1, Landing.EARLIEST),
+]
 
 
-def compiled_with_channels(text: str) -> Compiled:
-    """A µGraph scheduled with channels, its inputs and what it should compute."""
+def check_channels(text: str) -> int:
+    """Takes a µGraph through the channel schedule and checks it; returns its kernels with roles."""
     module = parse(text)
-    random = np.random.default_rng(7)
-    shapes = re.search(r"func\.func @\w+\((.*?)\) ->", text)
-    assert shapes is not None
-    inputs = [
-        random.uniform(0.25, 1, tuple(map(int, dims.rstrip("x").split("x")))).astype(np.float16)
-        for dims in re.findall(r"tensor<((?:\d+x)+)f16", shapes.group(1))
+    case = make_case(module)
+    TranspilePass(arch="sm_90a", pipeline="channels", check_hazards=False).apply(
+        make_context(), module
+    )
+    kernels = [op for op in module.walk() if isinstance(op, KernelOp) and roles_of(op)]
+    if not kernels:
+        return 0
+    module = require_same_text("--transpile", module)
+    for kernel in kernels:
+        program = read_program(kernel)
+        assert find_hazards(kernel) == []
+        assert len(list(channel_progress(program))) == len(program.channels) > 0
+    results = run_function(module, None, case.inputs)
+    require_close("logical values", results, case.expected, case.errors)
+    for order, landing in RUNS:
+        results = execute_by_address(
+            module, None, case.inputs, order=order, landing=landing
+        ).outputs
+        require_close(f"addresses, {order}, {landing}", results, case.expected, case.errors)
+    return len(kernels)
+
+
+def draw_loop(random: np.random.Generator) -> str:
+    """A loop of tiles that bulk copies can bring: a product, what is made of its operands."""
+
+    def one_of(*choices: int) -> int:
+        return int(random.choice(choices))
+
+    grid, loop, threads = one_of(1, 2, 3), one_of(1, 2, 3, 4, 7, 12), one_of(32, 64, 128, 256)
+    rows, depth, columns = one_of(16, 32, 64), one_of(16, 32, 64, 128), one_of(16, 32, 64, 128)
+    x, w = f"{rows}x{depth * loop}xf16", f"{depth * loop}x{columns * grid}xf16"
+    o = f"{rows}x{columns * grid}xf16"
+    sx, sw, so = f"{rows}x{depth}xf16", f"{depth}x{columns}xf16", f"{rows}x{columns}xf16"
+    stensor = {name: f"!tb.stensor<{text}>" for name, text in (("x", sx), ("w", sw), ("o", so))}
+    column = f"!tb.stensor<{rows}x1xf16>"
+    lines = [
+        f"%sx = tb.input %dx imap [-1, -1, -1] fordim 1 : tensor<{x}> -> {stensor['x']}",
+        f"%sw = tb.input %dw imap [1, -1, -1] fordim 0 : tensor<{w}> -> {stensor['w']}",
+        f"%sb = tb.input %db imap [1, -1, -1] : tensor<{o}> -> {stensor['o']}",
     ]
-    expected = run_function(module, None, inputs)
-    context = make_context()
-    for step in transpile_pipeline("sm_90a", pipeline="channels"):
-        step.apply(context, module)
-        module.verify()
-    case = Case(inputs, expected, [ALLOWED * float(np.abs(one).max()) for one in expected])
-    return Compiled(case, module, cuda_of(module))
-
-
-def cuda_of(module: ModuleOp) -> str:
-    """The module's CUDA, which must have channels."""
-    text = print_module(module)
-    assert "tb::Channel<" in text
-    return text
-
-
-@pytest.fixture(scope="module")
-def kernels() -> list[Compiled]:
-    if shutil.which("g++") is None:
-        pytest.skip("no g++ on this machine: no generated kernel was executed")
-    try:
-        emulating_compiler()
-    except ToolchainError as error:
-        pytest.skip(f"no generated kernel was executed: {error}")
-    paths = sorted(INPUTS.glob("channels*.mlir"))
-    assert len(paths) > 1
-    return [compiled_with_channels(path.read_text(encoding="utf-8")) for path in paths]
-
-
-def without(one: Compiled, pattern: str) -> Compiled:
-    """The same kernel without the lines that match."""
-    text, count = re.subn(pattern, ";", one.cuda)
-    assert count
-    return Compiled(one.case, one.module, text)
-
-
-def test_kernels_with_channels(kernels: list[Compiled], tmp_path: Path) -> None:
-    failures = check_together(kernels, tmp_path)
-    assert [failure for failure in failures if failure is not None] == []
-
-
-def test_every_step_of_a_channel_is_needed(kernels: list[Compiled], tmp_path: Path) -> None:
-    one = next(kernel for kernel in kernels if "ring.acquire" in kernel.cuda)
-    steps = [
-        r"ring\.consume\(it\);",
-        r"if \(it - 1 >= 0\) ring\.release\(it - 1, thread\);",
-        r"ring\.publish\(it [^;]*;",
-        r"ring\.acquire\(it [^;]*;",
+    left = "%sx"
+    if random.random() < 0.4:
+        function = str(random.choice(["tb.silu", "tb.square", "tb.relu"]))
+        lines.append(f"%left = {function} %sx : {stensor['x']} -> {stensor['x']}")
+        left = "%left"
+    lines += [
+        f"%m = tb.matmul {left}, %sw : ({stensor['x']}, {stensor['w']}) -> {stensor['o']}",
+        f"%am = tb.forloop_accum none %m : {stensor['o']} -> {stensor['o']}",
     ]
-    broken = [without(one, step) for step in steps]
-    failures = check_together(broken, tmp_path)
-    assert all(isinstance(failure, PropertyError) for failure in failures), failures
+    result = "%am"
+    if random.random() < 0.5:
+        lines += [
+            f"%ar = tb.forloop_accum rms %sx : {stensor['x']} -> {column}",
+            f"%d = tb.div {result}, %ar : ({stensor['o']}, {column}) -> {stensor['o']}",
+        ]
+        result = "%d"
+    if random.random() < 0.5:
+        pair = f"({stensor['o']}, {stensor['o']}) -> {stensor['o']}"
+        lines.append(f"%sum = tb.add {result}, %sb : {pair}")
+        result = "%sum"
+    lines.append(f"tb.output {result} omap [1, -1, -1] : {stensor['o']} -> tensor<{o}>")
+    body = "\n".join(lines)
+    return f"""
+func.func @fuzzed(%positive: tensor<{x}>, %signed: tensor<{w}>, %signed_1: tensor<{o}>)
+    -> tensor<{o}> {{
+  %r = kn.customized %positive, %signed, %signed_1 grid [{grid}, 1, 1] block [{threads}, 1, 1]
+      forloop {loop} {{
+  ^bb0(%dx: tensor<{x}>, %dw: tensor<{w}>, %db: tensor<{o}>):
+    {body}
+  }} : (tensor<{x}>, tensor<{w}>, tensor<{o}>) -> tensor<{o}>
+  func.return %r : tensor<{o}>
+}}
+"""
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_loops_of_tiles(seed: int) -> None:
+    assert check_channels(draw_loop(np.random.default_rng(seed))) == 1
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_drawn_mugraph(number: int) -> None:
+    drawn = draw_case(WELL_FORMED, SEED, number)
+    if drawn is not None:
+        check_channels(drawn.text)

@@ -134,6 +134,10 @@ class Judge:
                 )
         return None
 
+    def difference(self, mutant: Mutant, order: str | int, landing: Landing) -> str | None:
+        """How a mutant goes wrong in one run; ``None`` where it does not."""
+        return self._difference(mutant.module, mutant.kernel, order, landing, Plans())
+
     def evidence(self, mutant: Mutant) -> Evidence | None:
         """The first run under which a mutant gives another result; ``None`` if none does."""
         plans = Plans()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from random import Random
 from typing import TypeVar
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
@@ -61,6 +62,28 @@ def mutants_of(module: ModuleOp) -> Iterator[Mutant]:
             assert kernel is not None
             edit(target)
             yield Mutant(kind, description, kernel.sym_name.data, copy)
+
+
+def random_mutant(module: ModuleOp, random: Random, changes: int) -> Mutant:
+    """A module in which so many steps of synchronisation, chosen at random, were changed."""
+    copy = module.clone()
+    descriptions: list[str] = []
+    name = ""
+    for _ in range(changes):
+        steps = [op for op in copy.walk() if isinstance(op, _SYNCHRONISATION) and _kernel_of(op)]
+        target = random.choice(steps)
+        kernel = _kernel_of(target)
+        assert kernel is not None
+        name = kernel.sym_name.data
+        possible = list(_changes_of(target))
+        if possible:
+            kind, description, edit = random.choice(possible)
+            edit(target)
+            descriptions.append(f"{kind}: {description}")
+    return Mutant("several", "; ".join(descriptions), name, copy)
+
+
+_SYNCHRONISATION = (sched.BarrierOp, sched.BulkCopyOp, sched.ChannelStepOp)
 
 
 def _kernel_of(op: Operation) -> sched.KernelOp | None:

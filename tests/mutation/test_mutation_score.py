@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from random import Random
 
 import pytest
 from harm import Judge
-from mutants import mutants_of
+from mutants import mutants_of, random_mutant
 from score import (
     INPUT_SCALE,
     INPUT_SEED,
@@ -25,9 +26,10 @@ from score import (
 )
 
 from mugraph.dialects.sched import roles_of
-from mugraph.passes.analysis.hazards import find_hazards
+from mugraph.passes.analysis.hazards import HazardKind, find_hazards
 from mugraph.passes.transpile import TranspilePass
 from mugraph.runtime.cuda import only_function
+from mugraph.runtime.interpreter.address_level import Landing
 from mugraph.tools.mg_run import random_inputs
 from mugraph.tools.modules import make_context, read_module
 
@@ -63,6 +65,30 @@ def test_every_harmful_mutant_of_a_kernel_with_roles_is_reported(name: str) -> N
     score = score_of(module, inputs, name=name, every=2 * SAMPLED_MUTANTS)
     assert score.missed == []
     assert score.total(REPORTED_HARMFUL) > 5
+
+
+@pytest.mark.parametrize("name", ["channel-matmul", "channel-sum"])
+def test_several_changes_at_once(name: str) -> None:
+    module = read_module(str(INPUTS / f"{name}.mlir"), make_context())
+    inputs = random_inputs(only_function(module), [INPUT_SCALE], seed=INPUT_SEED)
+    judge, random = Judge(module, inputs), Random(5)
+    silent = stuck = 0
+    for _ in range(30):
+        mutant = random_mutant(module, random, 2)
+        if not mutant.verifies:
+            continue
+        (kernel,) = kernels_of(mutant.module)
+        kinds = {finding.kind for finding in find_hazards(kernel)}
+        if not kinds:
+            silent += 1
+            assert not judge.harmful(mutant), mutant.description
+        elif kinds == {HazardKind.DEADLOCK}:
+            # What is stuck in one order is stuck in each.
+            stuck += 1
+            for order in ("forward", "reversed", 1):
+                evidence = judge.difference(mutant, order, Landing.LATEST)
+                assert evidence is not None and "cannot go on" in evidence, mutant.description
+    assert silent and stuck
 
 
 def test_loads_by_a_role_of_their_own() -> None:

@@ -173,7 +173,12 @@ def choose_partition(domain: Domain, threads: int) -> LinearPartition | None:
         return None
     order = max(orders, key=orders.count)
     elements = math.prod(domain.shape)
-    operands = [value for op in domain.operations for value in op.operands]
+    operands = [
+        value
+        for op in domain.operations
+        for value in op.operands
+        if not isinstance(value.type, sched.ChannelType)
+    ]
     thinnest = min(
         element_bytes_of(value.type) for value in operands if shape_of(value.type) == domain.shape
     )

@@ -13,6 +13,7 @@ import pytest
 
 from fuzz.emulated import check_together, emulating_compiler
 from fuzz.properties import Compiled, PropertyError, compile_checked
+from mugraph.dialects import sched
 from mugraph.runtime.toolchain import ToolchainError
 
 CHAIN = """
@@ -55,10 +56,14 @@ def overlapping() -> Compiled:
 def test_only_constant_tensors_are_loaded_before_the_wait(
     overlapping: Compiled, tmp_path: Path
 ) -> None:
-    lines = [line.strip() for line in overlapping.cuda.splitlines()]
-    wait = lines.index("tb::grid_wait();  // sched.grid_wait")
-    before = [line for line in lines[:wait] if "CopyAsync" in line]
-    assert before and all("(signed_1" in line or "sw" in line for line in before)
+    early = [
+        op.operands[0].name_hint
+        for wait in overlapping.module.walk()
+        if isinstance(wait, sched.GridWaitOp)
+        for op in (wait.parent.ops if wait.parent is not None else ())
+        if isinstance(op, (sched.CopyOp, sched.BulkCopyOp)) and op.is_before_in_block(wait)
+    ]
+    assert len(early) > 1 and set(early) == {"dw_tile"}
     assert overlapping.cuda.count("mugraph::overlapping(stream)") == 4
     assert check_together([overlapping], tmp_path) == [None]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, UnitAttr, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -24,6 +24,7 @@ from mugraph.dialects.sched import (
     KernelOp,
     LaunchOp,
 )
+from mugraph.dialects.sched.grid import EXCLUSIVE
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
 
 __all__ = ["OverlapLaunchesPass", "overlap_launches"]
@@ -178,23 +179,41 @@ def place_launch(kernel: KernelOp, start: Start) -> None:
         body.insert_op_after(launch, last)
 
 
-def overlap_kernel(kernel: KernelOp, constant: Sequence[int], start: Start) -> None:
+def loads_in_a_loop(kernel: KernelOp) -> bool:
+    """Analysis: whether a loop loads from device memory."""
+    return any(
+        isinstance(step, (sched.CopyOp, sched.BulkCopyOp))
+        and isinstance(step.operands[0].type, GlobalType)
+        for op in kernel.body.walk()
+        if isinstance(op, sched.ForloopOp)
+        for step in op.walk()
+    )
+
+
+def overlap_kernel(
+    kernel: KernelOp, constant: Sequence[int], start: Start, *, exclusive: bool
+) -> None:
     """Rewrite: makes one kernel wait for those before it, and let the one behind it start."""
     added = [add_wait(body, constant) for body in strands(kernel)]
     if not any(added):
         return
     place_launch(kernel, start)
+    if exclusive and start is not Start.END and loads_in_a_loop(kernel):
+        kernel.attributes[EXCLUSIVE] = UnitAttr()
     if constant:
         kernel.constant = DenseArrayBase.from_list(i64, list(constant))
 
 
-def overlap_launches(module: ModuleOp, start: Start = Start.LATE) -> None:
+def overlap_launches(
+    module: ModuleOp, start: Start = Start.LATE, *, exclusive: bool = False
+) -> None:
     """Makes all kernels of a module overlap with those around them in their streams."""
     for op in module.body.block.ops:
         if isinstance(op, KernelOp):
             waits = any(isinstance(inner, sched.GridWaitOp) for inner in op.walk())
             if not waits:
-                overlap_kernel(op, constant_inputs(module, op), start)
+                inputs = constant_inputs(module, op)
+                overlap_kernel(op, inputs, start, exclusive=exclusive)
         elif isinstance(op, FuncOp):
             for step in op.walk():
                 if isinstance(step, CanOverlap):
@@ -211,16 +230,21 @@ class OverlapLaunchesPass(ModulePass):
     before ends.  ``start`` says when the next kernel may begin, at ``sched.grid_launch``: ``late``,
     when all loads of the loop are on their way (what begins earlier takes bandwidth and
     multiprocessors from them); ``early``, first of all, which suits kernels of little work; or
-    ``end``, when blocks end.  Pre-defined kernels wait first of all.  Nothing changes for targets
-    without the instructions.  Pre-condition: ``--schedule-threadblock``.
+    ``end``, when blocks end.  With ``exclusive=true`` the blocks of a kernel whose loop loads get
+    so much shared memory that none of the next kernel fits beside as many of theirs as share a
+    multiprocessor (``sched.exclusive``): the next kernel's blocks are dealt to multiprocessors as
+    evenly as if they started alone.  Pre-defined kernels wait first of all.  Nothing changes for
+    targets without the instructions.  Pre-condition: ``--schedule-threadblock``; before
+    ``--plan-stensor-memory``.
     """
 
     name = "overlap-launches"
 
     arch: str = DEFAULT_TARGET
     start: str = Start.LATE.value
+    exclusive: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrites the whole module."""
         if target_named(self.arch).overlaps_launches:
-            overlap_launches(op, start_named(self.start))
+            overlap_launches(op, start_named(self.start), exclusive=self.exclusive)

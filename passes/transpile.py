@@ -44,6 +44,7 @@ def transpile_pipeline(
     promote_registers: bool = True,
     overlap_launches: bool = True,
     overlap_start: str = Start.LATE.value,
+    overlap_exclusive: bool = False,
 ) -> tuple[ModulePass, ...]:
     """The passes of ``--transpile`` in order, for other pipelines to take parts of."""
     steps: tuple[ModulePass, ...] = (
@@ -57,7 +58,11 @@ def transpile_pipeline(
         ScheduleThreadblockPass(arch, objective, pipeline),
         *((PromoteRegistersPass(arch, objective),) if promote_registers else ()),
         PipelineProductsPass(),
-        *((OverlapLaunchesPass(arch, overlap_start),) if overlap_launches else ()),
+        *(
+            (OverlapLaunchesPass(arch, overlap_start, overlap_exclusive),)
+            if overlap_launches
+            else ()
+        ),
         PlanSwizzlePass(),
         PlanSTensorMemoryPass(arch=arch),
     )
@@ -87,7 +92,7 @@ class TranspilePass(SequencePass):
     ``cost-model`` and ``solver`` are those of ``--resolve-layout``, ``objective`` and ``pipeline``
     those of ``--schedule-threadblock``.  ``overlap-launches=false`` leaves out
     ``--overlap-launches``: each kernel starts when the one before it has ended.  ``overlap-start``
-    is its ``start``.
+    and ``overlap-exclusive`` are its ``start`` and ``exclusive``.
     """
 
     name = "transpile"
@@ -102,6 +107,7 @@ class TranspilePass(SequencePass):
     promote_registers: bool = True
     overlap_launches: bool = True
     overlap_start: str = Start.LATE.value
+    overlap_exclusive: bool = False
 
     def passes(self) -> tuple[ModulePass, ...]:
         """The steps."""
@@ -116,4 +122,5 @@ class TranspilePass(SequencePass):
             promote_registers=self.promote_registers,
             overlap_launches=self.overlap_launches,
             overlap_start=self.overlap_start,
+            overlap_exclusive=self.overlap_exclusive,
         )

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from xdsl.irdl import IRDLOperation, irdl_op_definition
 
+EXCLUSIVE = "sched.exclusive"
+"""The attribute of a kernel that wants no blocks of other launches beside its own.
+
+``--plan-stensor-memory`` then lets a block ask for so much shared memory that none fits.
+"""
+
 
 @irdl_op_definition
 class GridWaitOp(IRDLOperation):
@@ -24,12 +30,11 @@ class GridLaunchOp(IRDLOperation):
     """From here on the blocks of the next kernel in the stream may start, once all blocks are here.
 
     Only a kernel that waits for this one (``sched.grid_wait``) starts before this one ends, so it
-    may stand first of all; what the next kernel loads before its wait then overlaps with all of
-    this one.
+    may stand anywhere.  What the next kernel loads before its wait overlaps with what follows.
     """
 
     name = "sched.grid_launch"
     assembly_format = "attr-dict"
 
 
-__all__ = ["GridLaunchOp", "GridWaitOp"]
+__all__ = ["EXCLUSIVE", "GridLaunchOp", "GridWaitOp"]

@@ -6,6 +6,7 @@
 // RUN: mg-opt --transpile="arch=sm_80" %s | filecheck %s --check-prefix WITHOUT
 // RUN: mg-opt --transpile="overlap-launches=false" %s | filecheck %s --check-prefix WITHOUT
 // RUN: mg-opt --transpile="pipeline=channels" %s | filecheck %s --check-prefix LATE
+// RUN: mg-opt --transpile="pipeline=async-copies overlap-exclusive=true" %s | filecheck %s --check-prefix ALONE
 
 // CHECK:      sched.kernel @linear_custom0 inputs 2 constant [1] grid
 // CHECK:      sched.prologue {
@@ -32,6 +33,10 @@
 // ROLES:          sched.grid_wait
 // ROLES-NEXT:     sched.bulk_copy %dx_tile to %sx on %ring iteration 0
 // ROLES-NEXT:     sched.publish %ring
+
+// More than half of a multiprocessor's shared memory: no block of the next kernel fits beside one.
+// ALONE: smem 115840 resident 1
+// ALONE: sched.exclusive
 
 // CUDA:      tb::grid_launch();  // sched.grid_launch
 // CUDA:      tb::grid_wait();  // sched.grid_wait

@@ -30,8 +30,10 @@ ITERATION_CYCLES, WARP_CYCLES = 100.0, 17.0
 MMA_SHAPE = (16, 8, 16)
 MMA_CYCLES, MMA_LATENCY = 8.0, 33.0
 """Cycles of one warp from an instruction to the next, and to one that adds to the same sums."""
-ELEMENT_CYCLES = 9.0
+ELEMENT_CYCLES = 6.0
 """Cycles of a thread for an element of an operator that is no product."""
+CHAIN_CYCLES = 250.0
+"""From a product to one of what is computed of it: rows across lanes, operands put in place."""
 SECTOR_BYTES = 32
 """What is fetched at least of each row of a tile."""
 CACHE_FACTOR = 1.0
@@ -72,11 +74,13 @@ class Work:
     products: tuple[Product, ...]
     elements: int
     """Elements that other operators compute, or sum over."""
+    chained: int = 0
+    """Products of what another product has given."""
 
     def cycles(self, threads: int, warp_size: int, schedulers: int) -> float:
         """From its first instruction to its last, of a block that has a multiprocessor alone."""
         warps = max(threads // warp_size, 1)
-        total = 0.0
+        total = self.chained * CHAIN_CYCLES
         for product in self.products:
             busy = product.instructions * MMA_CYCLES / min(warps, schedulers)
             # Warps share the sums first, and then what is added to each.
@@ -142,12 +146,17 @@ def product_index(op: Operation) -> TileIndex | None:
 
 def _work(space: TileSpace, partition: Partition, operators: Iterable[Operation]) -> Work:
     products: list[Product] = []
-    elements = 0
+    elements = chained = 0
+    derived: set[SSAValue] = set()
     for op in operators:
         if not isinstance(op, HasTileIndices):
             continue
         tiles = [tile_shape_of(space, partition, value) for value in op.operands]
+        comes_from_product = any(value in derived for value in op.operands)
+        if comes_from_product or product_index(op) is not None:
+            derived.update(op.results)
         if product_index(op) is not None:
+            chained += comes_from_product
             rows, depth = tiles[0][-2:]
             columns = tiles[1][-1]
             m, n, k = MMA_SHAPE
@@ -156,7 +165,7 @@ def _work(space: TileSpace, partition: Partition, operators: Iterable[Operation]
             products.append(Product(count, steps))
         elif not (isinstance(op, tb.AccumulatorOp) and summed_by_product(op)):
             elements += max(math.prod(shape) for shape in tiles)
-    return Work(tuple(products), elements)
+    return Work(tuple(products), elements, chained)
 
 
 def summed_by_product(op: tb.AccumulatorOp) -> bool:

@@ -1,0 +1,61 @@
+"""What the estimate of a kernel's time says of shapes whose order is plain."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mugraph.passes.retile.model import KernelShape, Load, Product, Work, estimate, stages_of
+from mugraph.passes.targets import TARGETS
+
+TARGET = TARGETS["sm_90a"]
+COLUMNS, ROWS = 6144, 4096
+
+
+def weights(blocks: int, iterations: int, threads: int = 256) -> KernelShape:
+    """A product of 16 rows with a matrix of which each block has some columns."""
+    columns, depth = COLUMNS // blocks, ROWS // iterations
+    tiles = (
+        Load(16 * depth * 2, 16 * ROWS * 2, looped=True),
+        Load(columns * depth * 2, COLUMNS * ROWS * 2, looped=True),
+    )
+    loop = Work((Product(-(-columns // 8) * depth // 16, depth // 16),), 16 * depth)
+    after = Work((), 16 * columns)
+    return KernelShape(blocks, threads, iterations, tiles, loop, after, 32 * columns, 64 * columns)
+
+
+def time_of(shape: KernelShape) -> float:
+    """The estimate, of a shape that fits."""
+    time = estimate(shape, TARGET)
+    assert time is not None
+    return time
+
+
+def test_idle_multiprocessors_cost_time() -> None:
+    assert time_of(weights(96, 32)) < time_of(weights(48, 32)) < time_of(weights(24, 32))
+
+
+def test_more_blocks_load_more() -> None:
+    """Each of them loads all rows."""
+    assert time_of(weights(192, 32)) > time_of(weights(96, 32))
+
+
+def test_no_time_is_below_what_memory_takes() -> None:
+    floor = COLUMNS * ROWS * 2 / TARGET.memory_bytes_per_ns
+    times = [estimate(weights(blocks, 64), TARGET) for blocks in (24, 48, 96, 192, 384)]
+    assert all(time is not None and time > floor for time in times)
+
+
+def test_many_warps_wait_for_each_other() -> None:
+    assert time_of(weights(96, 64, 1024)) > time_of(weights(96, 64, 256))
+
+
+def test_tiles_must_fit_twice() -> None:
+    whole = weights(12, 2)
+    assert stages_of(whole, TARGET) is None and estimate(whole, TARGET) is None
+
+
+def test_what_is_kept_leaves_less_for_stages() -> None:
+    shape = weights(96, 32)
+    fuller = replace(shape, kept_bytes=TARGET.shared_memory_per_block - 3 * shape.loop_bytes)
+    few, many = stages_of(fuller, TARGET), stages_of(shape, TARGET)
+    assert few is not None and many is not None and few < many

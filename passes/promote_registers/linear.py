@@ -107,8 +107,9 @@ def find_domains(uses: Uses) -> dict[SSAValue, Domain]:
     """The domain of every value that could be held in a linear fragment."""
     groups = _Groups()
     operations = list(dict.fromkeys(use.operation for each in uses.values() for use in each))
+    # Also through values that stay in memory: what is read together is best dealt out alike.
     for op in operations:
-        groups.join([value for value in full_values(op) if is_candidate(value)])
+        groups.join(full_values(op))
     domains: dict[SSAValue, Domain] = {}
     of_value: dict[SSAValue, Domain] = {}
     for value in uses:
@@ -313,8 +314,9 @@ def _elementwise_allows(
         return whole is not None and domain.rows_of[0] is whole
     if domain.rows() is None:
         return True
-    # Values of rows are held by all lanes, so that all operands have to be.
-    return all(operand in promoted and shape_of(operand.type) == shape for operand in op.operands)
+    # Values of rows are held by all lanes, so that all operands have to be; results may be written.
+    sources = all(operand in promoted and shape_of(operand.type) == shape for operand in op.sources)
+    return sources and (op.destination in promoted or not epilogue_of(op).accumulates)
 
 
 def reduced_rows(op: sched.ReduceOp, whole: Domain) -> LinearRows | None:

@@ -132,6 +132,17 @@ def _(op: sched.ElementwiseOp, promotion: Promotion) -> None:
     distribution = promotion.distribution(_domain_of(op, promotion))
     function = op.function.data
     before: list[Operation] = []
+    after: list[Operation] = []
+    if isinstance(distribution, sched.SliceAttr) and destination is op.destination:
+        destination = promotion.fragment(
+            sched.FragmentType.of(
+                shape_of(destination.type),
+                computing_type(element_type_of(destination.type)),
+                distribution,
+            ),
+            destination.name_hint,
+        )
+        after.append(sched.StoreOp(destination, op.destination, Epilogue()))
     if function.name == "div" and _is_worth_inverting(sources[1], destination):
         inversion = _inversion(sources[1], promotion)
         before.append(inversion)
@@ -140,6 +151,7 @@ def _(op: sched.ElementwiseOp, promotion: Promotion) -> None:
         op,
         *before,
         sched.ElementwiseOp(function, sources, destination, epilogue_of(op), distribution),
+        *after,
     )
 
 

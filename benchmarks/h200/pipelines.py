@@ -1,8 +1,8 @@
 """Pipelines as text, and variants of them in which one thing is switched off.
 
 A :class:`Variant` is a pipeline and what is taken out of it.  :func:`ablations` names the variants
-of a workload: each pass and each option that its pipeline asks for left out, each option of
-:data:`SWITCHES` set to its off value, and each pass of :data:`OPTIONAL_PASSES` skipped.
+of a workload: each pass of :data:`OPTIONAL_PASSES` skipped, loads that run ahead in the other way,
+and each option of the passes before ``transpile`` left out.
 """
 
 from __future__ import annotations
@@ -27,20 +27,23 @@ TRY = "try "
 
 TRANSPILE = "transpile"
 
+OVERLAP_LAUNCHES = "overlap-launches"
+
 OPTIONAL_PASSES = (
     "retile",
     "online-softmax",
     "promote-registers",
-    "overlap-launches",
+    "pipeline-products",
+    OVERLAP_LAUNCHES,
     "plan-swizzle",
     "fuse-threadblock",
 )
 """Passes that can be left out, where a pipeline has them."""
 
-SWITCHES: dict[tuple[str, str], Any] = {
-    ("schedule-threadblock", "pipeline"): "async-copies",
-}
-"""Options of passes that are on by default, and their values when off."""
+PIPELINE_OPTION = ("schedule-threadblock", "pipeline")
+"""How loads run ahead: each of the two ways is set against the other."""
+
+WAYS = ("channels", "async-copies")
 
 
 @dataclass(frozen=True)
@@ -124,27 +127,38 @@ def _skipped(pipeline: str, full: tuple[ModulePass, ...]) -> list[Variant]:
 
 
 def _switched(pipeline: str, full: tuple[ModulePass, ...]) -> list[Variant]:
-    """With each option that is on at its off value."""
+    """With loads that run ahead in the other way."""
+    name, option = PIPELINE_OPTION
+    used = {getattr(step, option) for step in full if step.name == name}
     return [
-        Variant(f"{option}={value}", pipeline, None, (name, option, value))
-        for (name, option), value in SWITCHES.items()
-        if any(step.name == name and getattr(step, option, value) != value for step in full)
+        Variant(f"{option}={way}", pipeline, None, (name, option, way))
+        for way in WAYS
+        # What is chosen where nothing is said is the first of them.
+        if used and way not in used and (way != WAYS[0] or WAYS[1] in used)
     ]
 
 
 def _unwritten(pipeline: str) -> list[Variant]:
-    """Without each pass and each option that stands in the text."""
+    """Without each pass and each option of a pass that stands in the text before ``transpile``.
+
+    Where ``transpile`` is told to leave ``overlap-launches`` out, with it.
+    """
     specs = list(parse_pipeline(pipeline))
     variants: list[Variant] = []
     for index, spec in enumerate(specs):
-        others = [str(other) for other in specs]
+        before, after = list(map(str, specs[:index])), list(map(str, specs[index + 1 :]))
         if spec.name != TRANSPILE:
-            rest = others[:index] + others[index + 1 :]
-            variants.append(Variant(f"without {spec.name}", ",".join(rest)))
+            variants.append(Variant(f"without {spec.name}", ",".join([*before, *after])))
         for option in spec.parameters:
+            if spec.name != TRANSPILE:
+                name = f"without {spec.name} {option}"
+            elif option == OVERLAP_LAUNCHES and spec.parameters[option] == (False,):
+                name = f"with {option}"
+            else:
+                continue
             if spec.name != TRANSPILE and len(spec.parameters) == 1:
                 continue  # that is the pass left out
-            fewer = {name: value for name, value in spec.parameters.items() if name != option}
-            others[index] = str(ArgSpec(spec.name, fewer))
-            variants.append(Variant(f"without {spec.name} {option}", ",".join(others)))
+            fewer = {key: value for key, value in spec.parameters.items() if key != option}
+            text = ",".join([*before, str(ArgSpec(spec.name, fewer)), *after])
+            variants.append(Variant(name, text))
     return variants

@@ -86,6 +86,8 @@ class PromoteRegistersPass(ModulePass):
     shared memory.  Operators on one chain are dealt out alike, in 16-byte vectors where device
     memory allows.
 
+    What warp groups computed is written to device memory from registers, by quads of lanes.
+
     Numbers of rows that are only divided by are inverted once.  Barriers are then placed anew, by
     the ``objective`` of ``--schedule-threadblock``.
 

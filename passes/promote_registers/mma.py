@@ -7,6 +7,7 @@ from xdsl.ir import SSAValue
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.attributes import TiledMmaAttr
+from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.passes.analysis.registers import register_limit, registers_needed, tiles_of
 from mugraph.passes.promote_registers.mma_analysis import (
     Chain,
@@ -35,6 +36,9 @@ def choose_arrangement(chain: Chain, threads: int) -> TiledMmaAttr | None:
         return first if len(present) == 1 else None
     if mma_atom(first.atom).is_scalar:
         return None
+    if is_of_warpgroups(mma_atom(first.atom)):
+        # Groups are where the operands' boxes let them be.
+        return first if len(present) == 1 and first.thr_layout[1] == 1 else None
     along_m = TiledMmaAttr(first.atom, (threads // 32, 1, 1))
     for product in chain.products:
         if _tiles(product.accumulator, along_m) > _tiles(product.accumulator, None):

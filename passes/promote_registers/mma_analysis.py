@@ -23,6 +23,9 @@ from mugraph.dialects.element_types import element_type_name, is_integer
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, shape_of
 
+Product = sched.MmaOp | sched.WarpgroupMmaOp
+"""What adds a product to a fragment."""
+
 PHASES = (sched.PrologueOp, sched.ForloopOp, sched.EpilogueOp)
 
 
@@ -113,7 +116,7 @@ def _(op: sched.MmaOp) -> Sequence[SSAValue] | None:
     return None
 
 
-def arrangement_of(op: sched.MmaOp) -> TiledMmaAttr | None:
+def arrangement_of(op: Product) -> TiledMmaAttr | None:
     """How the warps share a product."""
     type_ = op.accumulator.type
     return type_.tiled_mma if isinstance(type_, sched.FragmentType) else None
@@ -172,7 +175,7 @@ class Chain:
 
     values: frozenset[SSAValue]
     operators: frozenset[Operation]
-    products: tuple[sched.MmaOp, ...]
+    products: tuple[Product, ...]
     has_rows: bool
     kept: frozenset[SSAValue]
     """Buffers of the chain that others read."""
@@ -230,6 +233,8 @@ def _leaves_in_place(op: Operation, value: SSAValue) -> bool:
     """Whether an operator uses a product's fragment as well however its warps are arranged."""
     if isinstance(op, sched.MmaOp):
         return op.accumulator is value and op.at is None
+    if isinstance(op, sched.WarpgroupMmaOp):
+        return op.accumulator is value
     return isinstance(op, sched.StoreOp) and op.at is None and arrangement_in(value) is not None
 
 
@@ -264,10 +269,8 @@ def _chain_of(
     """The chain of connected operators, ``None`` where nothing is won."""
     values = frozenset(value for op in group for value in joins[op])
     running = frozenset(group)
-    products = tuple(
-        op for op in operators if isinstance(op, sched.MmaOp) and op.accumulator in values
-    )
-    if not products or any(op.at is not None for op in products):
+    products = tuple(op for op in operators if isinstance(op, Product) and op.accumulator in values)
+    if not products or any(isinstance(op, sched.MmaOp) and op.at for op in products):
         return None
     kept = frozenset(
         value

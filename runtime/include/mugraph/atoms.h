@@ -113,6 +113,11 @@ struct OfWarpgroup {
     return 16 * (thread / 32) + thread % 32 / 4 + 8 * (c / 2 % 2);
   }
   static __host__ __device__ constexpr int column_of(int thread, int c) { return 8 * (c / 4) + 2 * (thread % 4) + c % 2; }
+  static constexpr int kRowSlots = 2;
+  static constexpr int kRowLanes = 4;
+  static __host__ __device__ constexpr int slot_of(int c) { return c / 2 % 2; }
+  static constexpr int kColumnSlots = kColumns / 4;
+  static __host__ __device__ constexpr int column_slot_of(int c) { return c / 4 * 2 + c % 2; }
 
   // What the instruction adds to the values of the calling thread, for emulation on the host.
   template <class A, class B>

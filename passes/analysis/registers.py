@@ -102,7 +102,10 @@ def _working_set(op: Operation) -> int:
     """Registers that an operator holds besides fragments."""
     if isinstance(op, MmaOp) and isinstance(op.accumulator.type, FragmentType):
         tiles = tiles_of(op.accumulator.type)
-        return 0 if tiles is None else tiles.operands
+        if tiles is None:
+            return 0
+        # Of a product from registers only B is loaded, two pairs of tiles ahead.
+        return 4 * min(2, math.ceil(tiles.n / 2)) if op.lhs_in_registers else tiles.operands
     if isinstance(op, ElementwiseOp | MaskOp):
         sources = op.sources if isinstance(op, ElementwiseOp) else [op.source]
         partition = op.linear if isinstance(op, ElementwiseOp) else op.partition.data

@@ -19,13 +19,12 @@
 // CHECK-NEXT:   sched.mma %weights_1, %sv to %part ldmatrix [false, true]
 // CHECK-NEXT:   sched.reduce_rows %weights to %sum then [accum]
 // CHECK-NEXT: }
-// CHECK-NEXT: sched.epilogue {
+// CHECK:      sched.epilogue {
 // CHECK-NEXT:   %sum_1 = sched.fragment
-// CHECK-NEXT:   sched.reduce_rows %sum to %sum_1
-// CHECK-NEXT:   sched.map div %part, %sum_1 to %part
-// CHECK-NEXT:   sched.store %part to %mean
-// CHECK-NEXT:   sched.barrier
-// CHECK-NEXT:   sched.copy %mean to %o_tile
+// CHECK-NEXT:   sched.reduce_rows %sum to %sum_1 then [reciprocal]
+// CHECK-NEXT:   sched.map mul %part, %sum_1 to %part
+// CHECK-NEXT:   sched.quad_store %part to %o_tile
+// CHECK-NEXT: }
 
 // The sums are rescaled where they are, products are added to them, and the scaling of the scores
 // is left to the exponentials.

@@ -322,7 +322,7 @@ def test_attached_attributes_print_and_parse_back() -> None:
             attach_costs(memory_access_costs(kernel))
     module.verify()
     text = str(module)
-    assert "{sched.wavefronts = array<i64: 128, 128>}" in text
+    assert "{sched.wavefronts = array<i64: 32, 128>}" in text
     assert "{sched.wavefronts = array<i64: 32>, sched.sectors = array<i64: 128>}" in text
     context = Context()
     for name, factory in multiverse().all_dialects.items():

@@ -17,6 +17,7 @@ from mugraph.passes.online_softmax_of_parts import online_softmax_of_parts
 from mugraph.passes.retile.auto import choose_least_time
 from mugraph.passes.retile.dimensions import find_dimensions
 from mugraph.passes.retile.errors import RetileError
+from mugraph.passes.retile.inline import inline_products, product_of
 from mugraph.passes.retile.merge import merge
 from mugraph.passes.retile.partition import Request, choose_partition, require_same_function
 from mugraph.passes.retile.rewrite import apply_partition
@@ -59,6 +60,20 @@ def spread(graph: CustomizedOp, target: Target) -> None:
     choice = choose_least_time(space, target, split=False)
     if choice is not None:
         apply_partition(space, choice.partition)
+
+
+def inline_all(graphs: Sequence[CustomizedOp]) -> list[CustomizedOp]:
+    """Inlines products into every kernel of several that loads tiles of one.
+
+    Raises :class:`RetileError` where none does.
+    """
+    loads = [any(product_of(value) is not None for value in graph.inputs) for graph in graphs]
+    if not any(loads):
+        return [inline_products(graphs[0])]
+    return [
+        inline_products(graph) if has_product else graph
+        for graph, has_product in zip(graphs, loads, strict=True)
+    ]
 
 
 def merge_all(graphs: Sequence[CustomizedOp]) -> list[CustomizedOp]:
@@ -150,6 +165,9 @@ class RetilePass(ModulePass):
     ``auto`` chooses grid, loop, block and split of least estimated time on the target ``arch``, by
     a model of its memory, multiprocessors and instructions; what is asked for besides is ignored.
 
+    ``inline`` first computes tiles of a ``kn.matmul`` in the custom kernels that load them, where
+    nothing else uses the product.
+
     ``function`` and ``kernel`` (counted from 0 in each function) choose one; default is all.
     Pre-condition: tiles have no layouts, so it stands before ``--resolve-layout``.
 
@@ -176,6 +194,7 @@ class RetilePass(ModulePass):
     along: tuple[int, ...] | None = None
     forloop: int | None = None
     block: tuple[int, ...] | None = None
+    inline: bool = False
     merge: bool = False
     split: int = 1
     parts: str = "f32"
@@ -204,6 +223,8 @@ class RetilePass(ModulePass):
         )
         target = target_named(self.arch)
         graphs = chosen_graphs(op, self.function, self.kernel)
+        if self.inline:
+            graphs = inline_all(graphs)
         if self.merge:
             graphs = merge_all(graphs)
         for graph in graphs:

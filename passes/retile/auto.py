@@ -40,6 +40,8 @@ LONGEST_TILE = 512
 """Elements along what the loop cuts, of all tiles but those of one iteration."""
 USUAL_THREADS = 256
 """Enough to copy and to share products, few enough to have many registers each."""
+USUAL_LOOP_BYTES = 24 * 1024
+"""Tiles of one iteration: long enough to outweigh what it costs, short enough for some stages."""
 SPLITS = (1, 2, 4, 8, 16, 32)
 """Over how many blocks a loop may be divided."""
 WAVES = 8
@@ -63,6 +65,8 @@ class Choice:
     partition: Partition
     split: int
     time: float
+    loop_bytes: int
+    """What an iteration loads."""
 
 
 def divisors(number: int) -> list[int]:
@@ -220,7 +224,7 @@ def choose_least_time(space: TileSpace, target: Target, *, split: bool = True) -
     old = partition_of(space)
     free = sum(extent > 1 for extent in old.grid) < len(AXES)
     choices = [
-        Choice(partition, splits, time)
+        Choice(partition, splits, time, shape.loop_bytes)
         for partition, shape in _candidates(space, target)
         for splits in (SPLITS if split and free else (1,))
         if (time := _time(space, partition, shape, splits, target)) is not None
@@ -238,11 +242,13 @@ def choose_least_time(space: TileSpace, target: Target, *, split: bool = True) -
     return fastest
 
 
-def _effort(choice: Choice) -> tuple[int, int, float, float]:
-    """What to have little of where times are alike: kernels, blocks, unusual numbers of threads."""
+def _effort(choice: Choice) -> tuple[float, ...]:
+    """What to have little of where times are alike: kernels, blocks, unusual threads and tiles."""
     blocks = math.prod(choice.partition.grid) * choice.split
     threads = math.prod(choice.partition.block)
-    return (choice.split > 1, blocks, abs(math.log2(threads / USUAL_THREADS)), choice.time)
+    unusual = abs(math.log2(threads / USUAL_THREADS))
+    tiles = abs(math.log2(max(choice.loop_bytes, 1) / USUAL_LOOP_BYTES))
+    return (choice.split > 1, blocks, unusual, tiles, choice.time)
 
 
 def _time(

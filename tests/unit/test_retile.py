@@ -168,3 +168,40 @@ def test_few_blocks_are_made_more() -> None:
     text = str(retiled(module, auto=True))
     blocks = int(text.split("grid [")[1].split(",")[0])
     assert blocks > 24 or "kn.customized" in text.split("kn.customized", 2)[2]
+
+
+def scores_in_memory() -> ModuleOp:
+    """Attention whose scores a library computes, in two kernels and a product."""
+    return parse("""
+func.func @f(%q: tensor<2x16x32xf16>, %k: tensor<2x32x64xf16>, %v: tensor<2x64x32xf16>)
+    -> tensor<2x16x32xf16> {
+  %s = kn.matmul %q, %k : (tensor<2x16x32xf16>, tensor<2x32x64xf16>) -> tensor<2x16x64xf16>
+  %o = kn.customized %s, %v grid [2, 1, 1] block [32, 1, 1] forloop 4 {
+  ^bb0(%ds: tensor<2x16x64xf16>, %dv: tensor<2x64x32xf16>):
+    %ss = tb.input %ds imap [0, -1, -1] fordim 2
+        : tensor<2x16x64xf16> -> !tb.stensor<1x16x16xf16>
+    %sv = tb.input %dv imap [0, -1, -1] fordim 1
+        : tensor<2x64x32xf16> -> !tb.stensor<1x16x32xf16>
+    %e = tb.exp %ss : !tb.stensor<1x16x16xf16> -> !tb.stensor<1x16x16xf16>
+    %p = tb.matmul %e, %sv : (!tb.stensor<1x16x16xf16>, !tb.stensor<1x16x32xf16>)
+        -> !tb.stensor<1x16x32xf16>
+    %n = tb.forloop_accum none %p : !tb.stensor<1x16x32xf16> -> !tb.stensor<1x16x32xf16>
+    tb.output %n omap [0, -1, -1] : !tb.stensor<1x16x32xf16> -> tensor<2x16x32xf16>
+  } : (tensor<2x16x64xf16>, tensor<2x64x32xf16>) -> tensor<2x16x32xf16>
+  func.return %o : tensor<2x16x32xf16>
+}
+""")
+
+
+def test_products_are_computed_where_their_tiles_are_read() -> None:
+    module = scores_in_memory()
+    inlined = retiled(module, inline=True)
+    assert "kn.matmul" not in str(inlined) and str(inlined).count("tb.matmul") == 2
+    assert "fordim 2 : tensor<2x32x64xf16> -> !tb.stensor<1x32x16xf16>" in str(inlined)
+    verdict = Checker(Subject.of(module)).check(Subject.of(inlined))
+    assert verdict.answer is Answer.PROVED, str(verdict)
+
+
+def test_there_must_be_a_product_to_inline() -> None:
+    with pytest.raises(RetileError, match="nothing to inline"):
+        retiled(example("lora"), inline=True)

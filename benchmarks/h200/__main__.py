@@ -3,7 +3,7 @@
     python -m benchmarks.h200 run --output benchmarks/results/h200 [--workloads a,b] [--peers all]
     python -m benchmarks.h200 merge shard1.json shard2.json --output benchmarks/results/h200
     python -m benchmarks.h200 compile --output benchmarks/results/h200_compile
-    python -m benchmarks.h200 page benchmarks/results/h200_ablation.json docs/performance.md
+    python -m benchmarks.h200 page docs/performance.md --results RESULTS.json --ablation A.json
 
 ``run`` needs the GPU; results that are in OUTPUT.json already are kept, and replaced workload by
 workload, so shards may also write to the same file one after another.
@@ -66,7 +66,11 @@ def _merge(arguments: argparse.Namespace) -> int:
 
 
 def _page(arguments: argparse.Namespace) -> int:
-    page.update(arguments.page, results.read(arguments.results))
+    found = [
+        None if path is None else results.read(path)
+        for path in (arguments.results, arguments.ablation)
+    ]
+    page.update(arguments.page, *found)
     return 0
 
 
@@ -117,9 +121,10 @@ def _arguments() -> argparse.ArgumentParser:
         "--most", type=float, default=math.inf, help="seconds of processor time a file may take"
     )
     times.set_defaults(command=_compile)
-    pages = commands.add_parser("page", help="write what each pass bought into a page of the docs")
-    pages.add_argument("results", type=Path, help="what run --ablate wrote")
+    pages = commands.add_parser("page", help="write tables into a page of the docs")
     pages.add_argument("page", type=Path, help="the page, docs/performance.md for instance")
+    pages.add_argument("--results", type=Path, help="what run wrote")
+    pages.add_argument("--ablation", type=Path, help="what run --ablate wrote")
     pages.set_defaults(command=_page)
     return parser
 

@@ -1,4 +1,4 @@
-"""The table of the docs: what each pass bought, from the results of ``run --ablate``."""
+"""The tables of the docs: the times, and what each pass bought (``run --ablate``)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from pathlib import Path
 
 from benchmarks.h200.checking import RIGHT
 from benchmarks.h200.pipelines import OURS, TRY
-from benchmarks.h200.records import Record, Records, System
-from benchmarks.h200.report import in_order, number
+from benchmarks.h200.records import READ, Record, Records, System
+from benchmarks.h200.report import best_peer, goal_of, in_order, number
 from mugraph.runtime.errors import UserError
 
-BEGIN = "<!-- what each pass bought: written by python -m benchmarks.h200 page -->"
-END = "<!-- end of what each pass bought -->"
+_BY = "written by python -m benchmarks.h200 page"
+ABLATION = (f"<!-- what each pass bought: {_BY} -->", "<!-- end of what each pass bought -->")
+RESULTS = (f"<!-- times: {_BY} -->", "<!-- end of times -->")
+"""The lines that a table stands between."""
 
 
 def variants_in(records: Records) -> list[str]:
@@ -50,21 +52,52 @@ def table(records: Records) -> str:
     for record in in_order(records):
         cells = [number(record.ours), *(bought(record, variant) for variant in variants)]
         lines.append(f"| {record.workload} | " + " | ".join(cells) + " |")
-    commits = sorted({record.facts["commit"] for record in records.values()})
-    gpus = sorted({record.facts["gpu"] for record in records.values()})
-    lines += ["", f"Measured on {', '.join(gpus)} at commit {', '.join(commits)}."]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", _measured(records)])
 
 
-def with_table(page: str, records: Records) -> str:
-    """The page with the table between its two marks; ``UserError`` where it lacks them."""
-    head, begin, rest = page.partition(BEGIN)
-    _, end, tail = rest.partition(END)
+def times_table(records: Records) -> str:
+    """A line a workload: our time beside floor, peers and goal."""
+    lines = [
+        "| workload | ours | floor | read-k | best peer | Mirage | goal | ours / best peer |",
+        "|---|---:|---:|---:|---|---:|---:|---:|",
+    ]
+    for record in in_order(records):
+        peer, ours = best_peer(record), record.ours
+        cells = [
+            record.workload,
+            f"**{number(ours)}**" if ours is not None else "no time",
+            number(record.floor),
+            number(record.time_of(READ)),
+            "" if peer is None else f"{number(peer[1])} {peer[0]}",
+            number(record.anchor.mirage),
+            number(goal_of(record)),
+            "" if ours is None or peer is None else f"{ours / peer[1]:.2f}",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, "", _measured(records)])
+
+
+def _measured(records: Records) -> str:
+    """On what, when and from which commit."""
+    names = ("gpu", "date", "commit")
+    gpus, dates, commits = (sorted({r.facts[name] for r in records.values()}) for name in names)
+    return f"Measured on {', '.join(gpus)}, {', '.join(dates)}, commit {', '.join(commits)}."
+
+
+def with_table(page: str, marks: tuple[str, str], text: str) -> str:
+    """The page with a table between its two marks; ``UserError`` where it lacks them."""
+    head, begin, rest = page.partition(marks[0])
+    _, end, tail = rest.partition(marks[1])
     if not begin or not end:
-        raise UserError(f"the page has no lines {BEGIN!r} and {END!r} to write between.")
-    return f"{head}{BEGIN}\n\n{table(records)}\n\n{END}{tail}"
+        raise UserError(f"the page has no lines {marks[0]!r} and {marks[1]!r} to write between.")
+    return f"{head}{marks[0]}\n\n{text}\n\n{marks[1]}{tail}"
 
 
-def update(path: Path, records: Records) -> None:
-    """Writes the table into a file."""
-    path.write_text(with_table(path.read_text(encoding="utf-8"), records), encoding="utf-8")
+def update(path: Path, results: Records | None, ablation: Records | None) -> None:
+    """Writes the tables into a file."""
+    page = path.read_text(encoding="utf-8")
+    if results is not None:
+        page = with_table(page, RESULTS, times_table(results))
+    if ablation is not None:
+        page = with_table(page, ABLATION, table(ablation))
+    path.write_text(page, encoding="utf-8")

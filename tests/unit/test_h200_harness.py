@@ -13,7 +13,7 @@ from benchmarks.h200.__main__ import chosen
 from benchmarks.h200.building import Build, Task, build
 from benchmarks.h200.checking import RIGHT, judge
 from benchmarks.h200.compile_time import phase_seconds
-from benchmarks.h200.page import BEGIN, END, bought, with_table
+from benchmarks.h200.page import ABLATION, bought, table, times_table, with_table
 from benchmarks.h200.peers import Level, peers_of
 from benchmarks.h200.pipelines import OURS, Variant, ablations, flat_passes, tried
 from benchmarks.h200.plot import svg
@@ -154,11 +154,15 @@ def test_what_each_pass_bought() -> None:
     assert bought(record, "without retile") == "28.00 (+100%)"
     assert bought(record, "without plan-swizzle") == "wrong"
     assert bought(record, "without nothing") == ""
-    written = with_table(f"before\n{BEGIN}\nold\n{END}\nafter\n", records)
+    page = "before\n{}\nold\n{}\nafter\n".format(*ABLATION)
+    written = with_table(page, ABLATION, table(records))
     assert written.startswith("before\n") and written.endswith("\nafter\n")
     assert "| rmsnorm_bs8 | 14.00 | 28.00 (+100%) | wrong |" in written and "old" not in written
     with pytest.raises(UserError, match="no lines"):
-        with_table("a page", records)
+        with_table("a page", ABLATION, "")
+    times = times_table(records)
+    assert "| rmsnorm_bs8 | **14.00** | 11.95 | 13.00 | 16.00 torch.compile | 46.30 |" in times
+    assert "| lora | no time |" in times and "commit abc" in times
 
 
 def test_phases_of_nvcc() -> None:

@@ -117,6 +117,11 @@ def _changes_of(op: Operation) -> Iterator[Change]:
     elif isinstance(op, sched.ProxyFenceOp | sched.BulkWaitOp):
         yield from _removal(op.name.partition(".")[2], op)
         yield from _moves(op.name.partition(".")[2], op)
+    elif isinstance(op, sched.WarpgroupWaitOp):
+        yield from _removal("warpgroup_wait", op)
+        yield from _moves("warpgroup_wait", op)
+        pending = op.pending_products + 1
+        yield "warpgroup_wait weakened", _place(op), _set_property("pending", pending)
     elif isinstance(op, sched.ChannelOp):
         yield from _channel_offsets(op)
     elif isinstance(op, sched.CommitOp):

@@ -11,6 +11,7 @@ from random import Random
 
 import pytest
 from harm import Judge
+from interpreter_programs import parse
 from mutants import mutants_of, random_mutant
 from score import (
     INPUT_SCALE,
@@ -25,7 +26,7 @@ from score import (
     score_of,
 )
 
-from mugraph.dialects.sched import roles_of
+from mugraph.dialects.sched import WarpgroupWaitOp, roles_of
 from mugraph.passes.analysis.hazards import HazardKind, find_hazards
 from mugraph.passes.transpile import TranspilePass
 from mugraph.runtime.cuda import only_function
@@ -100,6 +101,39 @@ def test_loads_by_a_role_of_their_own() -> None:
         module, inputs, name=path.name, unreported_only=True, every=4 * SAMPLED_MUTANTS
     )
     assert score.missed == [] and score.total(REPORTED) > 0
+
+
+PRODUCTS = """
+func.func @gemm(%a: tensor<128x256xf16>, %b: tensor<256x256xf16>) -> tensor<128x256xf16> {
+  %o = kn.customized %a, %b grid [1, 1, 1] block [256, 1, 1] forloop 4 {
+  ^bb0(%da: tensor<128x256xf16>, %db: tensor<256x256xf16>):
+    %sa = tb.input %da imap [-1, -1, -1] fordim 1 : tensor<128x256xf16> -> !tb.stensor<128x64xf16>
+    %sb = tb.input %db imap [-1, -1, -1] fordim 0 : tensor<256x256xf16> -> !tb.stensor<64x256xf16>
+    %m = tb.matmul %sa, %sb
+      : (!tb.stensor<128x64xf16>, !tb.stensor<64x256xf16>) -> !tb.stensor<128x256xf16>
+    %sum = tb.forloop_accum none %m : !tb.stensor<128x256xf16> -> !tb.stensor<128x256xf16>
+    tb.output %sum omap [-1, -1, -1] : !tb.stensor<128x256xf16> -> tensor<128x256xf16>
+  } : (tensor<128x256xf16>, tensor<256x256xf16>) -> tensor<128x256xf16>
+  func.return %o : tensor<128x256xf16>
+}
+"""
+
+
+def test_products_of_warp_groups() -> None:
+    module, inputs = scheduled(parse(PRODUCTS), "sm_90a", "channels")
+    waits = [op for op in module.walk() if isinstance(op, WarpgroupWaitOp)]
+    assert waits
+    judge = Judge(module, inputs)
+    assert not list(judge.unmutated())
+    missed = [
+        mutant.description
+        for mutant in mutants_of(module)
+        if mutant.kind.startswith(("warpgroup", "release"))
+        and mutant.verifies
+        and not is_reported(mutant)
+        and judge.harmful(mutant)
+    ]
+    assert missed == []
 
 
 KINDS = {

@@ -36,13 +36,17 @@ def plan_promotion(kernel: KernelOp, without: int = 0) -> Promotion:
     """What of a kernel can be held in linear fragments, but for the ``without`` largest buffers."""
     uses = uses_of(kernel)
     domains = find_domains(uses)
-    partition_domains(list(dict.fromkeys(domains.values())), computing_threads(kernel))
+    distinct, threads = list(dict.fromkeys(domains.values())), computing_threads(kernel)
+    partition_domains(distinct, threads, domains)
     order = sorted(
         (value for value in domains if isinstance(value.owner, sched.AllocOp)),
         key=lambda value: -values_held(value, domains[value]),
     )
     for value in order[:without]:
         del domains[value]
+    # What turns out to stay in memory may want narrower vectors.
+    promoted = choose_promoted(uses, domains)
+    partition_domains(distinct, threads, promoted)
     promoted = choose_promoted(uses, domains)
     gaining = {domains[value] for value in promoted if isinstance(value.owner, sched.AllocOp)}
     return Promotion(kernel, uses, domains, {v for v in promoted if domains[v] in gaining})

@@ -10,7 +10,7 @@ the row.  Analysis (:func:`find_domains`) and choice (:func:`choose_partition`,
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import bf16, f16, f32, i32
@@ -156,12 +156,15 @@ def _link(rows: Domain, whole: Domain, dim: int) -> None:
         rows.rows_of = (whole, dim)
 
 
-def choose_partition(domain: Domain, threads: int) -> LinearPartition | None:
+def choose_partition(
+    domain: Domain, threads: int, held: Container[SSAValue]
+) -> LinearPartition | None:
     """How a domain is dealt out: in the widest vectors that leave work for all threads.
 
-    They have at most 16 bytes of the narrowest type that is dealt out with it, and are no wider
-    than those of its copies to and from device memory; rows that are reduced are to be shared out
-    evenly.  ``None`` where nothing says along which dimension threads walk.
+    They have at most 16 bytes of the narrowest type that is dealt out with it and of all that is
+    not ``held`` in registers, and are no wider than those of its copies to and from device memory;
+    rows that are reduced are to be shared out evenly.  ``None`` where nothing says along which
+    dimension threads walk.
     """
     partitions = [
         partition
@@ -183,7 +186,7 @@ def choose_partition(domain: Domain, threads: int) -> LinearPartition | None:
     thinnest = min(
         element_bytes_of(value.type) for value in operands if shape_of(value.type) == domain.shape
     )
-    widest = VECTOR_BYTES // thinnest
+    widest = VECTOR_BYTES // max(thinnest, _widest_in_memory(domain, held))
     for copy in copies:
         if copy.partition.data.order == order:
             widest = min(widest, copy.partition.data.vector)
@@ -201,6 +204,19 @@ def choose_partition(domain: Domain, threads: int) -> LinearPartition | None:
         if all(each is not None and each.combines for each in rows):
             return partition
     return fitting[0] if fitting else None
+
+
+def _widest_in_memory(domain: Domain, held: Container[SSAValue]) -> int:
+    """The bytes of the widest elements that operators on a domain touch in shared memory, or 0."""
+    sizes = [0]
+    for op in domain.operations:
+        for value in op.operands:
+            if not isinstance(value.type, sched.SharedType) or value in held:
+                continue
+            parts = isinstance(op, sched.SumPartsOp) and value is op.source
+            if parts or shape_of(value.type) == domain.shape:
+                sizes.append(element_bytes_of(value.type))
+    return max(sizes)
 
 
 def _partition_in(op: Operation, domain: Domain) -> LinearPartition | None:
@@ -223,10 +239,10 @@ def _reduced_rows(domain: Domain) -> Iterator[tuple[int, ...]]:
             yield shape_of(op.destination.type)
 
 
-def partition_domains(domains: Sequence[Domain], threads: int) -> None:
+def partition_domains(domains: Sequence[Domain], threads: int, held: Container[SSAValue]) -> None:
     """Deals out every domain; what holds rows of another follows from that one."""
     for domain in domains:
-        domain.partition = choose_partition(domain, threads)
+        domain.partition = choose_partition(domain, threads, held)
 
 
 def values_held(value: SSAValue, domain: Domain) -> int:

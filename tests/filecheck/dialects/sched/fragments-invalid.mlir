@@ -1,0 +1,138 @@
+// RUN: mg-opt --split-input-file --verify-diagnostics --parsing-diagnostics %s | filecheck %s
+
+// CHECK: several warps along columns; a row must lie in one
+sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
+^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
+  %r = sched.fragment : !sched.fragment<1x32x1xf32, #sched.rows<#cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,2,1)>>>
+  sched.prologue {
+    sched.commit
+  }
+}
+
+// -----
+
+// CHECK: has 1 column or 4, one for each lane that shares a row; got 1x32x2
+sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
+^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
+  %r = sched.fragment : !sched.fragment<1x32x2xf32, #sched.rows<#cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+  sched.prologue {
+    sched.commit
+  }
+}
+
+// -----
+
+// CHECK: a fragment of columns has 1 row, not 1x2x16
+sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
+^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
+  %r = sched.fragment : !sched.fragment<1x2x16xf32, #sched.columns<#cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+  sched.prologue {
+    sched.commit
+  }
+}
+
+// -----
+
+// CHECK: 'sched.map' of %p: mul takes 2 operands, got 1
+sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
+^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
+  %p = sched.fragment : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
+  sched.prologue {
+    sched.map mul %p to %p : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>> to !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
+  }
+}
+
+// -----
+
+// CHECK: must have the arrangement of the destination
+sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
+^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
+  %p = sched.fragment : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
+  %q = sched.fragment : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,2,1)>>
+  sched.prologue {
+    sched.map exp %p to %q : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>> to !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,2,1)>>
+  }
+}
+
+// -----
+
+// CHECK: 'sched.map' of %p: %p has 1x32x16, expected 1x32x4, or a number for each row or column
+sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
+^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
+  %p = sched.fragment : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
+  %l = sched.fragment : !sched.fragment<1x32x4xf32, #sched.rows<#cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+  sched.prologue {
+    sched.map exp %p to %l : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>> to !sched.fragment<1x32x4xf32, #sched.rows<#cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+  }
+}
+
+// -----
+
+// CHECK: 'sched.reduce_rows' of %r: nothing is left to combine of 1x32x1
+sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
+^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
+  %r = sched.fragment : !sched.fragment<1x32x1xf32, #sched.rows<#cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+  sched.prologue {
+    sched.reduce_rows %r to %r : !sched.fragment<1x32x1xf32, #sched.rows<#cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>> to !sched.fragment<1x32x1xf32, #sched.rows<#cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+  }
+}
+
+// -----
+
+// CHECK: a difference is that of a running maximum; expected 'combine max' and 'then [accum]'
+sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
+^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
+  %p = sched.fragment : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
+  %r = sched.fragment : !sched.fragment<1x32x1xf32, #sched.rows<#cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+  sched.prologue {
+    sched.reduce_rows %p to %r difference %r : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>> to !sched.fragment<1x32x1xf32, #sched.rows<#cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>, !sched.fragment<1x32x1xf32, #sched.rows<#cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+  }
+}
+
+// -----
+
+// CHECK: 'sched.reduce_rows' of %p: the destination is
+sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
+^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
+  %p = sched.fragment : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
+  sched.prologue {
+    sched.reduce_rows %p to %p : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>> to !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
+  }
+}
+
+// -----
+
+// CHECK: SM80_16x8x8_F32TF32TF32F32_TN does not take
+sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
+^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
+  %a = sched.alloc : !sched.shared<1x32x16xf32, (1,32,16):(512,16,1)>
+  %q = sched.fragment : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x8_F32TF32TF32F32_TN, (2,1,1)>>
+  sched.prologue {
+    sched.load %a to %q ldmatrix true : !sched.shared<1x32x16xf32, (1,32,16):(512,16,1)> to !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x8_F32TF32TF32F32_TN, (2,1,1)>>
+  }
+}
+
+// -----
+
+// CHECK: 'sched.load_columns' of %f: the source has 1x8x1, expected 16 numbers
+sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
+^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
+  %f = sched.alloc : !sched.shared<1x8x1xf32, (1,8,1):(8,1,8)>
+  %c = sched.fragment : !sched.fragment<1x1x16xf32, #sched.columns<#cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+  sched.prologue {
+    sched.load_columns %f to %c : !sched.shared<1x8x1xf32, (1,8,1):(8,1,8)> to !sched.fragment<1x1x16xf32, #sched.columns<#cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+  }
+}
+
+// -----
+
+// CHECK: 'sched.mma' of %q: its left operand is
+sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
+^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
+  %b = sched.alloc : !sched.shared<1x16x16xf16, (1,16,16):(256,16,1)>
+  %q = sched.fragment : !sched.fragment<1x32x16xf16, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,2,1)>>
+  %p = sched.fragment : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
+  sched.prologue {
+    sched.mma %q, %b to %p ldmatrix [false, true] : !sched.fragment<1x32x16xf16, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,2,1)>>, !sched.shared<1x16x16xf16, (1,16,16):(256,16,1)> to !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
+  }
+}

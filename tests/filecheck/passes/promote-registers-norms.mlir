@@ -1,0 +1,36 @@
+// Normed queries and values: the norm of the queries is taken once, before the loop; the values are
+// multiplied as they came, and the norms of their rows scale the columns of the left operand.
+// RUN: mg-opt --transpile="pipeline=async-copies" %s | filecheck %s
+
+// CHECK:      sched.prologue {
+// CHECK:        sched.wait pending
+// CHECK-NEXT:   sched.barrier
+// CHECK:        sched.elementwise square %sq to
+// CHECK:        sched.barrier
+// CHECK:        sched.reduce
+// CHECK:      }
+// CHECK:      sched.forloop 4 {
+// CHECK-NOT:    %sq to
+// CHECK:        sched.reduce %{{.*}} to %{{.*}} then [mul_scalar(0.015625), sqrt, reciprocal]
+// CHECK:        sched.load_columns %nv to %[[C:.*]] :
+// CHECK-NEXT:   sched.map mul %weights, %[[C]] to %[[P:.*]] :
+// CHECK-NEXT:   sched.mma %[[P]], %sv to %numerator ldmatrix [false, true]
+// CHECK:      sched.epilogue {
+func.func @normed(%q: tensor<64x64xf16>, %k: tensor<64x256xf16>, %v: tensor<256x64xf16>) -> tensor<64x64xf16> {
+  %o = kn.customized %q, %k, %v grid [1, 1, 1] block [128, 1, 1] forloop 4 {
+  ^bb0(%dq: tensor<64x64xf16>, %dk: tensor<64x256xf16>, %dv: tensor<256x64xf16>):
+    %sq = tb.input %dq imap [-1, -1, -1] : tensor<64x64xf16> -> !tb.stensor<64x64xf16>
+    %sk = tb.input %dk imap [-1, -1, -1] fordim 1 : tensor<64x256xf16> -> !tb.stensor<64x64xf16>
+    %sv = tb.input %dv imap [-1, -1, -1] fordim 0 : tensor<256x64xf16> -> !tb.stensor<64x64xf16>
+    %nq = tb.rms_norm %sq : !tb.stensor<64x64xf16> -> !tb.stensor<64x64xf16>
+    %nv = tb.rms_norm %sv : !tb.stensor<64x64xf16> -> !tb.stensor<64x64xf16>
+    %scores = tb.matmul %nq, %sk : (!tb.stensor<64x64xf16>, !tb.stensor<64x64xf16>) -> !tb.stensor<64x64xf16>
+    %weights = tb.exp %scores : !tb.stensor<64x64xf16> -> !tb.stensor<64x64xf16>
+    %values = tb.matmul %weights, %nv : (!tb.stensor<64x64xf16>, !tb.stensor<64x64xf16>) -> !tb.stensor<64x64xf16>
+    %numerator = tb.forloop_accum none %values : !tb.stensor<64x64xf16> -> !tb.stensor<64x64xf16>
+    %denominator = tb.forloop_accum sum %weights : !tb.stensor<64x64xf16> -> !tb.stensor<64x1xf16>
+    %mean = tb.div %numerator, %denominator : (!tb.stensor<64x64xf16>, !tb.stensor<64x1xf16>) -> !tb.stensor<64x64xf16>
+    tb.output %mean omap [-1, -1, -1] : !tb.stensor<64x64xf16> -> tensor<64x64xf16>
+  } : (tensor<64x64xf16>, tensor<64x256xf16>, tensor<256x64xf16>) -> tensor<64x64xf16>
+  func.return %o : tensor<64x64xf16>
+}

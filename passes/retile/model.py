@@ -32,6 +32,14 @@ MMA_CYCLES, MMA_LATENCY = 8.0, 33.0
 """Cycles of one warp from an instruction to the next, and to one that adds to the same sums."""
 ELEMENT_CYCLES = 6.0
 """Cycles of a thread for an element of an operator that is no product."""
+SHARED_ARITHMETIC = 0.86
+"""How much of its own time a block's arithmetic takes where blocks share a multiprocessor."""
+CHAINED_VALUES = 64
+"""Sums of such a product that a thread can keep in registers."""
+CHAINED_ROWS = 16
+"""Rows of it that a warp must have to itself to keep them there."""
+THROUGH_MEMORY = 2.5
+"""How much longer arithmetic takes where they go through shared memory."""
 CHAIN_CYCLES = 250.0
 """From a product to one of what is computed of it: rows across lanes, operands put in place."""
 SECTOR_BYTES = 32
@@ -76,18 +84,29 @@ class Work:
     """Elements that other operators compute, or sum over."""
     chained: int = 0
     """Products of what another product has given."""
+    passed_on: tuple[int, int] = (0, 0)
+    """Rows and columns of the largest product that another one takes what is computed of."""
+
+    def stays_in_registers(self, threads: int, warp_size: int) -> bool:
+        """Whether what one product passes on to another can stay with the threads that have it."""
+        rows, columns = self.passed_on
+        few = rows * columns <= CHAINED_VALUES * threads
+        return few and threads // warp_size * CHAINED_ROWS <= rows
 
     def cycles(self, threads: int, warp_size: int, schedulers: int) -> float:
         """From its first instruction to its last, of a block that has a multiprocessor alone."""
         warps = max(threads // warp_size, 1)
-        total = self.chained * CHAIN_CYCLES
+        total = 0.0
         for product in self.products:
             busy = product.instructions * MMA_CYCLES / min(warps, schedulers)
             # Warps share the sums first, and then what is added to each.
             sums = max(product.instructions // max(product.chain, 1), 1)
             along = max(warps // sums, 1)
             total += max(busy, product.chain / along * MMA_LATENCY)
-        return total + self.elements * ELEMENT_CYCLES / min(threads, schedulers * warp_size * 4)
+        total += self.elements * ELEMENT_CYCLES / min(threads, schedulers * warp_size * 2)
+        if self.chained and not self.stays_in_registers(threads, warp_size):
+            total *= THROUGH_MEMORY
+        return total + self.chained * CHAIN_CYCLES
 
 
 @dataclass(frozen=True)
@@ -147,16 +166,20 @@ def product_index(op: Operation) -> TileIndex | None:
 def _work(space: TileSpace, partition: Partition, operators: Iterable[Operation]) -> Work:
     products: list[Product] = []
     elements = chained = 0
-    derived: set[SSAValue] = set()
+    derived: dict[SSAValue, tuple[int, int]] = {}
+    passed_on = (0, 0)
     for op in operators:
         if not isinstance(op, HasTileIndices):
             continue
         tiles = [tile_shape_of(space, partition, value) for value in op.operands]
-        comes_from_product = any(value in derived for value in op.operands)
-        if comes_from_product or product_index(op) is not None:
-            derived.update(op.results)
+        sources = [derived[value] for value in op.operands if value in derived]
         if product_index(op) is not None:
-            chained += comes_from_product
+            chained += bool(sources)
+            passed_on = max([passed_on, *sources], key=math.prod)
+            sources = [(tiles[0][-2], tiles[1][-1])]
+        if sources:
+            derived.update(dict.fromkeys(op.results, sources[0]))
+        if product_index(op) is not None:
             rows, depth = tiles[0][-2:]
             columns = tiles[1][-1]
             m, n, k = MMA_SHAPE
@@ -165,7 +188,7 @@ def _work(space: TileSpace, partition: Partition, operators: Iterable[Operation]
             products.append(Product(count, steps))
         elif not (isinstance(op, tb.AccumulatorOp) and summed_by_product(op)):
             elements += max(math.prod(shape) for shape in tiles)
-    return Work(tuple(products), elements, chained)
+    return Work(tuple(products), elements, chained, passed_on)
 
 
 def summed_by_product(op: tb.AccumulatorOp) -> bool:
@@ -250,9 +273,10 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     # The first of them are there when the kernel has been filled.
     later = max(shape.iterations - stages, 0) if shape.loop_bytes else 0
     ring = rounds * later * (fetch + turn) / stages
-    # Blocks that share a multiprocessor hide each other's waits, not each other's arithmetic.
+    # Blocks that share a multiprocessor hide each other's waits, and little of the arithmetic.
     in_turn = rounds * shape.iterations * turn
-    arithmetic = busiest * (shape.iterations * iteration + after) / clock
+    shared = SHARED_ARITHMETIC if min(busiest, resident) > 1 else 1.0
+    arithmetic = shared * busiest * (shape.iterations * iteration + after) / clock
     bound = max(
         device / target.memory_bytes_per_ns,
         cached / (target.memory_bytes_per_ns * CACHE_FACTOR),

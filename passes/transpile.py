@@ -45,6 +45,7 @@ def transpile_pipeline(
     overlap_launches: bool = True,
     overlap_start: str = Start.LATE.value,
     overlap_exclusive: bool = False,
+    boxes: bool = True,
 ) -> tuple[ModulePass, ...]:
     """The passes of ``--transpile`` in order, for other pipelines to take parts of."""
     steps: tuple[ModulePass, ...] = (
@@ -63,7 +64,7 @@ def transpile_pipeline(
             if overlap_launches
             else ()
         ),
-        PlanSwizzlePass(),
+        PlanSwizzlePass(boxes),
         PlanSTensorMemoryPass(arch=arch),
     )
     return (*steps, CheckHazardsPass()) if check_hazards else steps
@@ -92,7 +93,8 @@ class TranspilePass(SequencePass):
     ``cost-model`` and ``solver`` are those of ``--resolve-layout``, ``objective`` and ``pipeline``
     those of ``--schedule-threadblock``.  ``overlap-launches=false`` leaves out
     ``--overlap-launches``: each kernel starts when the one before it has ended.  ``overlap-start``
-    and ``overlap-exclusive`` are its ``start`` and ``exclusive``.
+    and ``overlap-exclusive`` are its ``start`` and ``exclusive``.  ``boxes`` is that of
+    ``--plan-swizzle``.
     """
 
     name = "transpile"
@@ -108,6 +110,7 @@ class TranspilePass(SequencePass):
     overlap_launches: bool = True
     overlap_start: str = Start.LATE.value
     overlap_exclusive: bool = False
+    boxes: bool = True
 
     def passes(self) -> tuple[ModulePass, ...]:
         """The steps."""
@@ -123,4 +126,5 @@ class TranspilePass(SequencePass):
             overlap_launches=self.overlap_launches,
             overlap_start=self.overlap_start,
             overlap_exclusive=self.overlap_exclusive,
+            boxes=self.boxes,
         )

@@ -45,20 +45,20 @@ class Workload:
 
 
 _RINGS = "transpile{pipeline=channels}"
-_RINGS_END = "transpile{pipeline=channels overlap-start=end}"
-_RINGS_ALONE = "transpile{pipeline=channels overlap-launches=false}"
 _COPIES = "transpile{pipeline=async-copies}"
 _SOFTMAX = "transpile{online-softmax=true pipeline=async-copies}"
 
 PIPELINES: dict[str, str] = {
-    "rmsnorm_bs8": f"retile{{block=256}},{_RINGS}",
-    "rmsnorm_bs1": f"retile{{grid=192 block=256}},{_RINGS_END}",
-    "gated_mlp": f"retile{{grid=128 forloop=32 block=256}},{_RINGS_ALONE}",
+    "rmsnorm_bs8": "retile{block=256},transpile{pipeline=channels boxes=false}",
+    "rmsnorm_bs1": "retile{grid=192 block=256},"
+    "transpile{pipeline=channels overlap-start=end boxes=false}",
+    "gated_mlp": "retile{grid=128 forloop=32 block=256},"
+    "transpile{pipeline=channels overlap-launches=false}",
     "lora": f"retile{{grid=128}},{_COPIES}",
-    "gqa_bs8": f"retile{{forloop=32 split=2}},{_SOFTMAX}",
+    "gqa_bs8": f"retile{{forloop=32 split=4}},{_SOFTMAX}",
     "gqa_bs1": f"retile{{forloop=32 split=16}},{_SOFTMAX}",
     "qknorm_gqa_bs8": f"retile{{grid=16,2 forloop=32 block=256 split=4}},{_SOFTMAX}",
-    "qknorm_gqa_bs1": f"retile{{forloop=32 split=16}},{_SOFTMAX}",
+    "qknorm_gqa_bs1": f"retile{{grid=2,2 forloop=32 block=256 split=32}},{_SOFTMAX}",
     "mqa_bs8": f"retile{{grid=8,8 split=4}},{_SOFTMAX}",
     "mqa_bs1": f"retile{{forloop=32 split=8}},{_SOFTMAX}",
     "mha_bs8": f"retile{{forloop=32}},{_SOFTMAX}",
@@ -70,7 +70,7 @@ PIPELINES: dict[str, str] = {
     "gemm8192_f16": f"retile{{grid=32,64}},{_RINGS}",
     "gemm8192_bf16": f"retile{{grid=32,64}},{_RINGS}",
     "gemm_silu_mul": f"retile{{grid=32,32}},{_RINGS}",
-    "prefill": _SOFTMAX,
+    "prefill": "retile{grid=32,32 block=256},transpile{online-softmax=true pipeline=channels}",
 }
 """The passes of each workload: the only place where workloads differ in how they are made fast."""
 

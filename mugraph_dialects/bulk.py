@@ -24,6 +24,8 @@ CHUNK_BYTES = 16
 """What strides and the rows of a box are multiples of, and what a swizzle keeps together."""
 MAX_BOX_EXTENT = 256
 """The longest box along any dimension, in elements."""
+MAX_BOXES = 32
+"""More boxes a tile than this are not worth the instructions of the one thread that copies."""
 MAX_RANK = 5
 """The most dimensions of a tensor map."""
 BOX_ALIGNMENT = 128
@@ -188,12 +190,12 @@ def _span_of(layout: AnyLayout, element_bytes: int) -> int:
     raise BulkCopyError(f"a bulk copy cannot swizzle as {layout} does")
 
 
-def _offsets_along(layout: Layout, dim: int, extent: int) -> list[int]:
+def _offsets_along(layout: Layout, dim: int) -> list[int]:
     """The offset of every coordinate along one dimension."""
-    shape = layout.shape if isinstance(layout.shape, tuple) else (layout.shape,)
-    stride = layout.stride if isinstance(layout.stride, tuple) else (layout.stride,)
-    mode = Layout(shape[dim], stride[dim])
-    return [int(mode(at)) for at in range(extent)]
+    offsets = [0]
+    for extent, stride in zip(layout[dim].flat_shape, layout[dim].flat_stride, strict=True):
+        offsets = [at * stride + offset for at in range(extent) for offset in offsets]
+    return offsets
 
 
 def bulk_tile(
@@ -213,7 +215,7 @@ def _bulk_tile(
     inner, *outer = tensor.order
     span = _span_of(layout, element_bytes)
     plain = base_layout(layout)
-    along = {dim: _offsets_along(plain, dim, tile[dim]) for dim in tensor.order}
+    along = {dim: _offsets_along(plain, dim) for dim in tensor.order}
     width = span // element_bytes if span else _divisor_up_to(tile[inner], MAX_BOX_EXTENT)
     if width * element_bytes % CHUNK_BYTES:
         raise BulkCopyError(
@@ -232,6 +234,9 @@ def _bulk_tile(
                 f"the buffer's layout {layout}"
             )
         reach *= extent
+    count = math.prod(tile[dim] for dim in tensor.order) // math.prod(box)
+    if count > MAX_BOXES:
+        raise BulkCopyError(f"a tile takes {count} boxes, more than {MAX_BOXES}")
     parts = [range(0, tile[dim], extent) for dim, extent in zip(tensor.order, box, strict=True)]
     starts = tuple(tuple(reversed(at)) for at in itertools.product(*reversed(parts)))
     offsets = tuple(
@@ -242,10 +247,10 @@ def _bulk_tile(
         for (at, steps), extent in zip(moved, box, strict=True):
             if [steps[at + i] - steps[at] for i in range(extent)] != steps[:extent]:
                 raise BulkCopyError(f"the boxes of the buffer's layout {layout} are not alike")
-        if offset * element_bytes % BOX_ALIGNMENT:
+        if offset * element_bytes % pattern_bytes(span):
             raise BulkCopyError(
                 f"a box would start at byte {offset * element_bytes} of the buffer, not a multiple "
-                f"of {BOX_ALIGNMENT}"
+                f"of {pattern_bytes(span)}"
             )
     return BulkTile(tensor, tuple(box), starts, offsets, span)
 

@@ -6,6 +6,7 @@ can be better.  Where none meets it, all have been counted.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -203,6 +204,19 @@ def choose_layout(
     return Choice(chosen, given, seed, tuple(best.values()), least, certificate)
 
 
+BOX_WAVEFRONTS = 256
+"""What one more box of a bulk copy costs, next to the wavefronts of shared memory that it saves.
+
+One thread issues the boxes, and the stage is full only once the last of them has landed.
+"""
+
+
+def boxes_of(layout: AnyLayout) -> int:
+    """How many boxes side by side a layout is: the second extents of its nested dimensions."""
+    modes = [mode.flat_shape for mode in base_layout(layout)]
+    return math.prod(math.prod(extents[1:]) for extents in modes)
+
+
 def choose_among(
     layouts: Sequence[AnyLayout],
     given: AnyLayout,
@@ -211,12 +225,19 @@ def choose_among(
 ) -> Choice:
     """The one of these layouts with the fewest wavefronts, then bytes; the first of equals.
 
-    Of equals those come first whose dimensions are not nested.
+    Of equals those come first whose dimensions are not nested.  Each box of a bulk copy beyond the
+    first counts as ``BOX_WAVEFRONTS``, as often as the buffer is used.
     """
+    executions = max((pattern.executions for pattern in patterns), default=1)
     counter = _Counter(patterns, element_bytes)
     plain_first = sorted(layouts, key=lambda layout: base_layout(layout).depth > 1)
     candidates = [counter.any_layout(layout) for layout in plain_first]
-    chosen = min(candidates, key=lambda candidate: candidate.cost)
+
+    def cost(candidate: Candidate) -> tuple[int, Cost]:
+        more = (boxes_of(candidate.layout) - 1) * BOX_WAVEFRONTS * executions
+        return candidate.cost.wavefronts + more, candidate.cost
+
+    chosen = min(candidates, key=cost)
     now = counter.any_layout(given)
     # Chunks are contiguous in every one of the layouts, so that any strides tell the least.
     shape = tuple(mode.size() for mode in base_layout(given))

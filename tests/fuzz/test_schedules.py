@@ -13,6 +13,7 @@ from fuzz.search import WELL_FORMED, draw_case
 from mugraph.dialects.sched import KernelOp
 from mugraph.passes.analysis.hazards import hazards_of_program, read_program, unneeded_barriers
 from mugraph.passes.analysis.lifetimes import buffer_lifetimes
+from mugraph.passes.schedule_threadblock import Pipeline
 from mugraph.passes.schedule_threadblock.barriers import fewest_barriers, level_barriers
 from mugraph.passes.schedule_threadblock.explain import read_schedule
 from mugraph.passes.schedule_threadblock.model import lifetimes
@@ -24,8 +25,11 @@ SEED = 6
 
 
 def scheduled(module: ModuleOp) -> Iterator[KernelOp]:
-    """The planned kernels of a µGraph's module."""
-    TranspilePass(check_hazards=False).apply(make_context(), module)
+    """The planned kernels of a µGraph's module, as ``--schedule-threadblock`` arranges them."""
+    steps = TranspilePass(
+        check_hazards=False, promote_registers=False, pipeline=Pipeline.ASYNC_COPIES.value
+    )
+    steps.apply(make_context(), module)
     return (op for op in module.walk() if isinstance(op, KernelOp))
 
 

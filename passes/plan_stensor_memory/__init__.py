@@ -11,12 +11,16 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.cute import ComposedLayout
-from mugraph.dialects.sched import AllocOp, BulkCopyOp, ChannelOp, KernelOp
+from mugraph.dialects.sched import AllocOp, BulkCopyOp, ChannelOp, KernelOp, MapOp, roles_of
 from mugraph.dialects.sched.grid import EXCLUSIVE
 from mugraph.dialects.sched.kernel import LINE_BYTES, whole_lines
 from mugraph.dialects.tensor_types import element_bytes_of, resolved_layout_of
 from mugraph.passes.analysis.lifetimes import buffer_lifetimes
-from mugraph.passes.analysis.registers import MAX_REGISTERS, fragment_registers
+from mugraph.passes.analysis.registers import (
+    MAX_REGISTERS,
+    fragment_registers,
+    registers_needed,
+)
 from mugraph.passes.plan_stensor_memory.allocate import Fit, Plan, Request, allocate
 from mugraph.passes.plan_stensor_memory.bounds import instance_of, max_load
 from mugraph.passes.plan_stensor_memory.certificate import (
@@ -131,9 +135,20 @@ WORKING_REGISTERS = 80
 """What a thread needs besides its fragments: addresses, operands loaded ahead, epilogues."""
 
 
+RECOMPUTED_REGISTERS = 8
+"""Addresses that the compiler computes again rather than hold, where that lets in another block."""
+
+
 def registers_wanted(kernel: KernelOp) -> int:
-    """An estimate of the registers that each thread should have: fragments and room to work."""
-    return min(fragment_registers(kernel) + WORKING_REGISTERS, MAX_REGISTERS)
+    """An estimate of the registers that each thread should have: fragments and room to work.
+
+    Where everything between products stays in fragments there is less besides them, and more warps
+    hide what each waits for.
+    """
+    wanted = min(fragment_registers(kernel) + WORKING_REGISTERS, MAX_REGISTERS)
+    if roles_of(kernel) or not any(isinstance(op, MapOp) for op in kernel.walk()):
+        return wanted
+    return min(wanted, registers_needed(kernel) - RECOMPUTED_REGISTERS)
 
 
 def exclusive_bytes(kernel: KernelOp, peak: int, resident: int, target: Target) -> int:

@@ -524,8 +524,9 @@ class ScheduleFunctions(InterpreterFunctions):
             self.read(operand, buffer) for operand, buffer in zip(op.sources, buffers, strict=True)
         ]
         value = apply_function(op.function.data, *sources)
-        lead = value.shape[:GRID_AXES]
-        value = np.broadcast_to(value, (*lead, *shape_of(op.destination.type)))
+        whole = (*value.shape[:GRID_AXES], *shape_of(op.destination.type))
+        if tuple(value.shape) != whole:
+            value = value + np.zeros(whole)
         self.write(op.destination, destination, value, epilogue_of(op))
         return ()
 

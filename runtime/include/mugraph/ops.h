@@ -2,7 +2,7 @@
 //
 // Each has `static float apply(float...)`. Rounding: Add, Sub, Mul, Div, Square, Sqrt, Reciprocal and MulScalar are one
 // IEEE operation, rounded to nearest (unless a file is compiled with -use_fast_math). Exp, Log and Pow are CUDA's expf, logf
-// and powf, at most 2, 1 and 4 ulp off over the whole range; Gelu takes erfcf, which keeps its tail exact where 1 + erf
+// and powf, at most 2, 1 and 4 ulp off over the whole range; Silu and Sigmoid divide by 1 + Exp with 2 ulp more; Gelu takes erfcf, which keeps its tail exact where 1 + erf
 // would cancel. Silu and Gelu of -infinity are NaN, as their formulas give. Relu, Clamp and Max compare, so that a NaN
 // stays a NaN and -0 stays -0 inside the bounds; the sign of a Max of two zeros is that of either. A product that is
 // added to something may be fused with the sum by the compiler, which leaves out its own rounding.
@@ -50,12 +50,21 @@ struct ScaledExpDifference {
   }
 };
 
+// A quotient at most 2 ulp off, of a divisor of at least 1; beyond 2^126 it is zero.
+static __device__ __forceinline__ float quotient(float x, float divisor) {
+#if defined(__CUDA_ARCH__)
+  return __fdividef(x, divisor);
+#else
+  return x / divisor;
+#endif
+}
+
 struct Silu {
-  static __device__ __forceinline__ float apply(float x) { return x / (1.0f + expf(-x)); }
+  static __device__ __forceinline__ float apply(float x) { return quotient(x, 1.0f + expf(-x)); }
 };
 
 struct Sigmoid {
-  static __device__ __forceinline__ float apply(float x) { return 1.0f / (1.0f + expf(-x)); }
+  static __device__ __forceinline__ float apply(float x) { return quotient(1.0f, 1.0f + expf(-x)); }
 };
 
 struct Gelu {

@@ -110,7 +110,9 @@ def draft_kernel(graph: CustomizedOp, levels: Levels, choices: Choices, symbol: 
     bulk_loads: list[BulkLoad] = []
     looped: list[TaskOperations] = []
     if choices.channels:
-        bulk_loads = [make_bulk_load(builder, op, inputs[op.dtensor]) for op in levels.inputs]
+        bulk_loads = [
+            make_bulk_load(builder, op, inputs[op.dtensor], levels) for op in levels.inputs
+        ]
     else:
         loads = [make_load(builder, op, inputs[op.dtensor], choices.stages) for op in levels.inputs]
         looped = loading_tasks(builder, loads)
@@ -139,13 +141,17 @@ def draft_kernel(graph: CustomizedOp, levels: Levels, choices: Choices, symbol: 
     return Draft(kernel, (prologue, *looped, *late))
 
 
-def make_bulk_load(builder: KernelBuilder, op: tb.InputOp, argument: SSAValue) -> BulkLoad:
+def make_bulk_load(
+    builder: KernelBuilder, op: tb.InputOp, argument: SSAValue, levels: Levels
+) -> BulkLoad:
     """The view, the buffer and the bulk copy of one input."""
+    first_readers = levels.body[0] if levels.body else []
+    late = all(use.operation not in first_readers for use in op.result.uses)
     moves = op.loop_dim >= 0
     stages = builder.choices.stages if moves else 1
     boxes = is_read_by_warpgroups(op, builder.choices.warp_layouts)
     buffer = builder.allocate(op.result, stages, layout=layouts_of_load(op, boxes=boxes)[0])
-    return BulkLoad(builder.tile(argument, op.resolved_copy()), buffer, moves)
+    return BulkLoad(builder.tile(argument, op.resolved_copy()), buffer, moves, late)
 
 
 def with_producer(

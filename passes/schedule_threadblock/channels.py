@@ -97,11 +97,15 @@ def uses_channels(
 
 @dataclass(frozen=True)
 class BulkLoad:
-    """The bulk copy of one input, for any iteration, through a channel."""
+    """The bulk copy of one input, for any iteration, through a channel.
+
+    ``late``: whoever reads it first also needs what is computed from other inputs.
+    """
 
     tile: SSAValue
     buffer: SSAValue
     moves: bool
+    late: bool = False
 
     def at(self, channel: SSAValue, iteration: int) -> sched.BulkCopyOp:
         """The copy before the loop, of the tile of a given iteration."""
@@ -142,10 +146,12 @@ class Feed:
 def make_feeds(loads: Sequence[BulkLoad], stages: int) -> list[Feed]:
     """A ring for everything that moves with the loop, a channel of one stage for each other input.
 
-    Those of one stage come last.
+    What is needed late in an iteration has a ring of its own, so that nobody waits for it before.
+    Channels of one stage come last.
     """
-    moving = tuple(load for load in loads if load.moves)
-    groups = [(moving, stages, True)] if moving else []
+    moving = [load for load in loads if load.moves]
+    early, late = (tuple(load for load in moving if load.late is late) for late in (False, True))
+    groups = [(group, stages, True) for group in (early, late) if group]
     groups += [((load,), 1, False) for load in loads if not load.moves]
     feeds: list[Feed] = []
     for group, count, moves in groups:
@@ -173,12 +179,13 @@ def producer_role(feeds: Sequence[Feed], iterations: int) -> sched.RoleOp:
     for feed in once:
         if is_needed_first(feed):
             prologue += feed.fill(0)
-    for feed in feeds:
-        if feed.moves:
-            for iteration in range(feed.stages):
-                prologue += feed.fill(iteration)
-            if feed.stages < iterations:
-                loop += feed.refill()
+    rings = [feed for feed in feeds if feed.moves]
+    for iteration in range(max((ring.stages for ring in rings), default=0)):
+        for ring in rings:
+            prologue += ring.fill(iteration)
+    for ring in rings:
+        if ring.stages < iterations:
+            loop += ring.refill()
     for feed in once:
         if not is_needed_first(feed):
             prologue += feed.fill(0)

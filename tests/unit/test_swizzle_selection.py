@@ -18,7 +18,7 @@ from mugraph.passes.fuse_threadblock import FuseThreadblockPass
 from mugraph.passes.plan_swizzle import PlanSwizzlePass, choose_layouts
 from mugraph.passes.plan_swizzle.evaluate import swizzled_wavefronts
 from mugraph.passes.plan_swizzle.patterns import Instruction, Pattern
-from mugraph.passes.plan_swizzle.selection import Certificate, Method, choose_layout
+from mugraph.passes.plan_swizzle.selection import Certificate, Method, boxes_of, choose_layout
 from mugraph.passes.plan_swizzle.space import Extents, extents_of, paddings, swizzles
 from mugraph.passes.resolve_layout import ResolveLayoutPass
 from mugraph.passes.schedule_threadblock import ScheduleThreadblockPass
@@ -152,6 +152,13 @@ def test_only_swizzles_that_can_matter_are_tried() -> None:
         assert swizzle.base + swizzle.shift + swizzle.bits - 1 >= 6
         assert swizzle.base + swizzle.shift + swizzle.bits <= 11
     assert Swizzle(3, 3, 4) in swizzles(extents)
+
+
+def test_boxes_side_by_side() -> None:
+    assert boxes_of(Layout((16, 128), (128, 1))) == 1
+    assert boxes_of(Layout((16, (64, 2)), (64, (1, 1024)))) == 2
+    swizzled = ComposedLayout(Swizzle(2, 3, 3), 0, Layout((2, (32, 4)), (32, (1, 64))))
+    assert boxes_of(swizzled) == 4
 
 
 def test_all_accesses_count_at_once() -> None:

@@ -29,6 +29,7 @@ from mugraph.passes.retile.partition import (
     Partition,
     Request,
     choose_partition,
+    has_one_of,
     partition_of,
     require_same_function,
 )
@@ -74,18 +75,28 @@ def divisors(number: int) -> list[int]:
     return [divisor for divisor in range(1, number + 1) if number % divisor == 0]
 
 
-def parallel_dimensions(space: TileSpace) -> list[int]:
-    """The dimensions that blocks may divide: every result has them, and no operator sums them."""
-    return [
-        number
-        for number, dimension in enumerate(space.dimensions)
-        if not dimension.fixed
-        and not dimension.summed
-        and not dimension.looped
-        and len(dimension.axes) <= 1
-        and not any(axis in space.fixed_axes for axis in dimension.axes)
-        and all(space.numbers[output.stensor].count(number) == 1 for output in space.outputs())
-    ]
+def parallel_dimensions(space: TileSpace) -> list[frozenset[int]]:
+    """The dimensions that blocks may divide, those together that one axis cuts.
+
+    Every result has one of them, and no operator sums over them.
+    """
+    old = partition_of(space)
+    groups: list[frozenset[int]] = []
+    for number in range(len(space.dimensions)):
+        group = old.cut_together(number)
+        dimensions = [space.dimensions[other] for other in group]
+        if group in groups or any(
+            d.fixed
+            or d.summed
+            or d.looped
+            or len(d.axes) > 1
+            or any(axis in space.fixed_axes for axis in d.axes)
+            for d in dimensions
+        ):
+            continue
+        if all(has_one_of(space, output, group) for output in space.outputs()):
+            groups.append(group)
+    return groups
 
 
 def products_of(space: TileSpace) -> list[Operation]:
@@ -114,28 +125,33 @@ def _block_counts(space: TileSpace, number: int) -> list[int]:
 def _grids(space: TileSpace, target: Target) -> Iterator[Partition]:
     """Partitions with other grids, each dimension along the axis that it has, or a free one."""
     old = partition_of(space)
-    numbers = parallel_dimensions(space)
     taken = {axis for d in space.dimensions for axis in d.axes} | set(space.fixed_axes)
     free = [axis for axis in range(len(AXES)) if axis not in taken]
-    axes: dict[int, int] = {}
-    for number in sorted(numbers, key=lambda n: -space.dimensions[n].extent):
-        own = space.dimensions[number].axes
+    axes: dict[frozenset[int], int] = {}
+    for group in sorted(
+        parallel_dimensions(space), key=lambda g: -max(space.dimensions[n].extent for n in g)
+    ):
+        own = space.dimensions[min(group)].axes
         if own:
-            axes[number] = own[0]
+            axes[group] = own[0]
         elif free:
-            axes[number] = free.pop(0)
+            axes[group] = free.pop(0)
     others = math.prod(extent for axis, extent in enumerate(old.grid) if axis not in axes.values())
     most = WAVES * target.multiprocessors
-    for counts in itertools.product(*(_block_counts(space, number) for number in axes)):
+    present = math.prod(old.grid)
+    counts_of = [
+        sorted(set[int].intersection(*({*_block_counts(space, n)} for n in group)))
+        for group in axes
+    ]
+    for counts in itertools.product(*counts_of):
         blocks = others * math.prod(counts)
-        if blocks > max(most, math.prod(old.grid)) or blocks < min(
-            math.prod(old.grid), target.multiprocessors // 4
-        ):
+        if not min(present, target.multiprocessors // 4) <= blocks <= max(most, present):
             continue
         grid, cuts = list(old.grid), list(old.cuts)
-        for (number, axis), count in zip(axes.items(), counts, strict=True):
+        for (group, axis), count in zip(axes.items(), counts, strict=True):
             grid[axis] = count
-            cuts[number] = Cut((axis,) if count > 1 else (), cuts[number].looped)
+            for number in group:
+                cuts[number] = Cut((axis,) if count > 1 else (), cuts[number].looped)
         yield replace(old, grid=tuple(grid), cuts=tuple(cuts))
 
 

@@ -228,10 +228,16 @@ def _fix_stored(space: TileSpace) -> None:
 
 
 def _fix_shared_axes(space: TileSpace) -> None:
-    """An axis that cuts unrelated dimensions pairs their tiles, and stays as it is."""
+    """An axis that cuts unrelated dimensions pairs their tiles, and stays as it is.
+
+    But where no operator combines elements along them each result depends on one of them only, and
+    they may be cut together.
+    """
     for axis, extent in enumerate(space.graph.grid_dim):
         cut = [dimension for dimension in space.dimensions if axis in dimension.axes]
-        if extent > 1 and len(cut) > 1:
+        if extent == 1 or len(cut) < 2:
+            continue
+        if any(d.summed or d.fixed or d.looped or d.axes != (axis,) for d in cut):
             names = " and ".join(dimension.name for dimension in cut)
             space.fixed_axes.setdefault(axis, f"it cuts {names}, which are not the same")
 

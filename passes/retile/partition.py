@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
+from mugraph.dialects import tb
 from mugraph.dialects.maps import AXES, Split
 from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.retile.dimensions import Dimension, TileSpace, fixed_reasons
@@ -39,6 +40,10 @@ class Partition:
     def cut_by(self, axis: int) -> frozenset[int]:
         """The dimensions that an axis of the grid cuts."""
         return frozenset(number for number, cut in enumerate(self.cuts) if axis in cut.axes)
+
+    def cut_together(self, number: int) -> frozenset[int]:
+        """The dimension and all others that an axis cuts which cuts it."""
+        return frozenset({number}).union(*(self.cut_by(axis) for axis in self.cuts[number].axes))
 
     def looped(self) -> frozenset[int]:
         """The dimensions that the loop cuts."""
@@ -159,6 +164,11 @@ def _with_forloop(space: TileSpace, partition: Partition, forloop: int) -> Parti
     )
 
 
+def has_one_of(space: TileSpace, output: tb.OutputOp, numbers: Set[int]) -> bool:
+    """Whether a result has exactly one of some dimensions, once."""
+    return sum(number in numbers for number in space.numbers[output.stensor]) == 1
+
+
 def require_same_function(space: TileSpace, new: Partition) -> None:
     """Raises :class:`RetileError` where a partition would change what the graph computes."""
     old = partition_of(space)
@@ -209,9 +219,11 @@ def _require_cut_allowed(
             f"{label}: {op_label(dimension.summed[0])} sums over {dimension.name}, so that blocks "
             "would each have a part of the sum; use 'split' to divide it over blocks"
         )
-    for index, output in enumerate(space.outputs()):
-        if space.numbers[output.stensor].count(number) != 1:
-            raise RetileError(
-                f"{label}: blocks cannot divide {dimension.name}, for result {index} does not "
-                "have this dimension, and they would overwrite each other"
-            )
+    for partition in (old, new):
+        together = partition.cut_together(number)
+        for index, output in enumerate(space.outputs()):
+            if partition.cuts[number].axes and not has_one_of(space, output, together):
+                raise RetileError(
+                    f"{label}: blocks cannot divide {dimension.name}, for result {index} does not "
+                    "have this dimension, and they would overwrite each other"
+                )

@@ -22,16 +22,15 @@ def map_of(
 ) -> tuple[int, ...]:
     """The map of a tile: the dimension that each axis cuts, or what it was where that is fixed."""
     numbers = space.numbers[value]
-    cut_by = {axis: number for number, cut in enumerate(partition.cuts) for axis in cut.axes}
     entries: list[int] = []
     for axis in range(len(AXES)):
         if partition.grid[axis] == 1:
             entries.append(-1)
-        elif axis not in cut_by or axis in space.fixed_axes:
+        elif not partition.cut_by(axis) or axis in space.fixed_axes:
             entries.append(old[axis])
         else:
-            number = cut_by[axis]
-            entries.append(numbers.index(number) if number in numbers else -1)
+            cut = [d for d, number in enumerate(numbers) if number in partition.cut_by(axis)]
+            entries.append(cut[0] if cut else -1)
     return tuple(entries)
 
 

@@ -205,3 +205,34 @@ def test_products_are_computed_where_their_tiles_are_read() -> None:
 def test_there_must_be_a_product_to_inline() -> None:
     with pytest.raises(RetileError, match="nothing to inline"):
         retiled(example("lora"), inline=True)
+
+
+def test_results_apart_are_cut_together() -> None:
+    """Two products in one kernel, whose columns one axis cuts."""
+    module = parse("""
+func.func @f(%x: tensor<8x64xf16>, %v: tensor<64x128xf16>, %w: tensor<64x64xf16>)
+    -> (tensor<8x128xf16>, tensor<8x64xf16>) {
+  %o, %p = kn.customized %x, %v, %w grid [4, 1, 1] block [32, 1, 1] forloop 1 {
+  ^bb0(%dx: tensor<8x64xf16>, %dv: tensor<64x128xf16>, %dw: tensor<64x64xf16>):
+    %sx = tb.input %dx imap [-1, -1, -1] : tensor<8x64xf16> -> !tb.stensor<8x64xf16>
+    %sv = tb.input %dv imap [1, -1, -1] : tensor<64x128xf16> -> !tb.stensor<64x32xf16>
+    %sw = tb.input %dw imap [1, -1, -1] : tensor<64x64xf16> -> !tb.stensor<64x16xf16>
+    %a = tb.matmul %sx, %sv : (!tb.stensor<8x64xf16>, !tb.stensor<64x32xf16>)
+        -> !tb.stensor<8x32xf16>
+    %b = tb.matmul %sx, %sw : (!tb.stensor<8x64xf16>, !tb.stensor<64x16xf16>)
+        -> !tb.stensor<8x16xf16>
+    %c = tb.forloop_accum none %a : !tb.stensor<8x32xf16> -> !tb.stensor<8x32xf16>
+    %d = tb.forloop_accum none %b : !tb.stensor<8x16xf16> -> !tb.stensor<8x16xf16>
+    tb.output %c omap [1, -1, -1] : !tb.stensor<8x32xf16> -> tensor<8x128xf16>
+    tb.output %d omap [1, -1, -1] : !tb.stensor<8x16xf16> -> tensor<8x64xf16>
+  } : (tensor<8x64xf16>, tensor<64x128xf16>, tensor<64x64xf16>)
+      -> (tensor<8x128xf16>, tensor<8x64xf16>)
+  func.return %o, %p : tensor<8x128xf16>, tensor<8x64xf16>
+}
+""")
+    after = retiled(module, grid=(2,), forloop=4)
+    assert "!tb.stensor<16x64xf16>" in str(after) and "!tb.stensor<16x32xf16>" in str(after)
+    verdict = Checker(Subject.of(module)).check(Subject.of(after))
+    assert verdict.answer is Answer.PROVED, str(verdict)
+    with pytest.raises(RetileError, match="does not have this dimension"):
+        retiled(module, grid=(1, 2), along=(-1, 1))

@@ -27,14 +27,12 @@ TRY = "try "
 
 TRANSPILE = "transpile"
 
-OVERLAP_LAUNCHES = "overlap-launches"
-
 OPTIONAL_PASSES = (
     "retile",
     "online-softmax",
     "promote-registers",
     "pipeline-products",
-    OVERLAP_LAUNCHES,
+    "overlap-launches",
     "plan-swizzle",
     "fuse-threadblock",
 )
@@ -141,7 +139,7 @@ def _switched(pipeline: str, full: tuple[ModulePass, ...]) -> list[Variant]:
 def _unwritten(pipeline: str) -> list[Variant]:
     """Without each pass and each option of a pass that stands in the text before ``transpile``.
 
-    Where ``transpile`` is told to leave ``overlap-launches`` out, with it.
+    What ``transpile`` is told to leave out (``overlap-launches=false``, for instance) is put in.
     """
     specs = list(parse_pipeline(pipeline))
     variants: list[Variant] = []
@@ -152,7 +150,7 @@ def _unwritten(pipeline: str) -> list[Variant]:
         for option in spec.parameters:
             if spec.name != TRANSPILE:
                 name = f"without {spec.name} {option}"
-            elif option == OVERLAP_LAUNCHES and spec.parameters[option] == (False,):
+            elif spec.parameters[option] == (False,):
                 name = f"with {option}"
             else:
                 continue

@@ -44,23 +44,24 @@ class Workload:
         return MUGRAPHS / f"{self.name}.mlir"
 
 
-_RINGS = "transpile{pipeline=channels}"
+_RINGS = "transpile{pipeline=channels overlap-launches=false}"
 _COPIES = "transpile{pipeline=async-copies}"
 _SOFTMAX = "transpile{online-softmax=true pipeline=async-copies}"
 
 PIPELINES: dict[str, str] = {
-    "rmsnorm_bs8": "retile{block=256},transpile{pipeline=channels boxes=false}",
+    # Two blocks fit on a multiprocessor, so that the next launch's start beside this one's.
+    "rmsnorm_bs8": "retile{block=256},"
+    "transpile{pipeline=channels objective=memory-first boxes=false}",
     "rmsnorm_bs1": "retile{grid=192 block=256},"
     "transpile{pipeline=channels overlap-start=end boxes=false}",
-    "gated_mlp": "retile{grid=128 forloop=32 block=256},"
-    "transpile{pipeline=channels overlap-launches=false}",
+    "gated_mlp": f"retile{{grid=128 forloop=32 block=256}},{_RINGS}",
     "lora": f"retile{{grid=128}},{_COPIES}",
     "gqa_bs8": f"retile{{forloop=32 split=4}},{_SOFTMAX}",
     "gqa_bs1": f"retile{{forloop=32 split=16}},{_SOFTMAX}",
     "qknorm_gqa_bs8": f"retile{{grid=16,2 forloop=32 block=256 split=4}},{_SOFTMAX}",
     "qknorm_gqa_bs1": f"retile{{grid=2,2 forloop=32 block=256 split=32}},{_SOFTMAX}",
-    "mqa_bs8": f"retile{{grid=8,8 split=4}},{_SOFTMAX}",
-    "mqa_bs1": f"retile{{forloop=32 split=8}},{_SOFTMAX}",
+    "mqa_bs8": f"retile{{forloop=32 split=2}},{_SOFTMAX}",
+    "mqa_bs1": f"retile{{forloop=32 split=16}},{_SOFTMAX}",
     "mha_bs8": f"retile{{forloop=32}},{_SOFTMAX}",
     "mha_bs1": f"retile{{forloop=32 split=8}},{_SOFTMAX}",
     "ntrans_bs8": f"retile{{block=256}},{_COPIES}",

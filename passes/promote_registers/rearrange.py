@@ -7,12 +7,17 @@ from collections.abc import Iterator
 from xdsl.ir import Operation
 
 from mugraph.dialects import sched
+from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.kn import Phase
 from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.schedule_threadblock.build import Draft
 from mugraph.passes.schedule_threadblock.plan import Objective
 from mugraph.passes.schedule_threadblock.proposal import propose
-from mugraph.passes.schedule_threadblock.tasks import TaskOperations
+from mugraph.passes.schedule_threadblock.tasks import (
+    TaskOperations,
+    kernel_graph,
+    swizzled_twins,
+)
 from mugraph.passes.targets import Target
 
 _PHASES: dict[type[Operation], Phase] = {
@@ -28,17 +33,16 @@ _PLACED = sched.BarrierOp | sched.ConsumeOp | sched.ReleaseOp | sched.ProxyFence
 def rearrange(
     kernel: sched.KernelOp, target: Target, objective: Objective = Objective.BARRIERS_FIRST
 ) -> sched.KernelOp:
-    """Takes the barriers out of a kernel's loop and epilogue and puts in as few as it needs now.
+    """Takes the barriers out of a kernel's phases and puts in as few as it needs now.
 
     Where tiles come through channels their steps are placed anew too.
     """
     for phase in sched.computing_block(kernel).ops:
         for op in tuple(phase.walk()):
-            # Before the loop barriers stand between operators that run once.
-            is_kept = isinstance(op, sched.BarrierOp) and isinstance(phase, sched.PrologueOp)
-            if isinstance(op, _PLACED) and not is_kept:
+            if isinstance(op, _PLACED):
                 op.detach()
                 op.erase()
+    _separate_prologue(kernel)
     proposal = propose(Draft(kernel, tuple(tasks_of(kernel))), target)
     schedule = proposal.fitting_schedule(objective) or proposal.smallest_schedule()
     return proposal.arranged(schedule)
@@ -55,6 +59,35 @@ def tasks_of(kernel: sched.KernelOp) -> Iterator[TaskOperations]:
             yield TaskOperations("the prologue", phase, inner)
         else:
             yield from _tasks(inner, phase)
+
+
+def _separate_prologue(kernel: sched.KernelOp) -> None:
+    """Puts a barrier before an operator of the prologue where it depends on other threads.
+
+    Its operators run once, in the order of the text, in which no schedule has fewer barriers.
+    """
+    for phase in sched.computing_block(kernel).ops:
+        if isinstance(phase, sched.PrologueOp) and _computes(phase):
+            operators = list(phase.body.block.ops)
+            tasks = [TaskOperations(op_label(op), Phase.BEFORE, [op]) for op in operators]
+            graph = kernel_graph(kernel, tasks, swizzled_twins(kernel))
+            earlier: dict[int, set[int]] = {}
+            for dependence in graph.dependences:
+                if dependence.crosses:
+                    earlier.setdefault(dependence.after, set()).add(dependence.before)
+            since = 0
+            for position, op in enumerate(operators):
+                if any(other >= since for other in earlier.get(position, ())):
+                    phase.body.block.insert_op_before(sched.BarrierOp(), op)
+                    since = position
+
+
+def _computes(phase: sched.PrologueOp) -> bool:
+    """Whether a prologue has other operators than loads, fills and waits."""
+    return any(
+        isinstance(op, HasBufferEffects) and not (_is_load(op) or isinstance(op, sched.FillOp))
+        for op in phase.body.block.ops
+    )
 
 
 def _is_load(op: Operation) -> bool:

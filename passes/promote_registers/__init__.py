@@ -23,6 +23,7 @@ from mugraph.passes.promote_registers.linear import (
 from mugraph.passes.promote_registers.mma import promote_mma
 from mugraph.passes.promote_registers.rearrange import rearrange
 from mugraph.passes.promote_registers.rewrite import Promotion, apply
+from mugraph.passes.promote_registers.stages import double_buffer
 from mugraph.passes.promote_registers.uses import uses_of
 from mugraph.passes.promote_registers.write_back import write_back
 from mugraph.passes.schedule_threadblock import objective_named
@@ -52,9 +53,7 @@ def plan_promotion(kernel: KernelOp, without: int = 0) -> Promotion:
     return Promotion(kernel, uses, domains, {v for v in promoted if domains[v] in gaining})
 
 
-def promote_registers(
-    kernel: KernelOp, target: Target, objective: Objective = Objective.BARRIERS_FIRST
-) -> bool:
+def promote_registers(kernel: KernelOp, target: Target) -> bool:
     """Promotes what can be and what the registers of a thread suffice for; whether anything was."""
     limit = register_limit(kernel.threads, target.registers_per_multiprocessor)
     without = 0
@@ -68,7 +67,6 @@ def promote_registers(
             break
         without += 1
     apply(plan_promotion(kernel, without))
-    rearrange(kernel, target, objective)
     return True
 
 
@@ -121,4 +119,8 @@ class PromoteRegistersPass(ModulePass):
                 write_back(kernel)
             if promoted or hoisted:
                 rearrange(kernel, target, objective)
-            promote_registers(kernel, target, objective)
+            changed = promote_registers(kernel, target)
+            if objective is Objective.BARRIERS_FIRST:
+                changed |= double_buffer(kernel)
+            if changed:
+                rearrange(kernel, target, objective)

@@ -378,7 +378,9 @@ def _(op: sched.MaskOp, printer: KernelPrinter) -> None:
     destination = printer.pointer(op.destination)
     in_registers = isinstance(op.destination.type, sched.FragmentType)
     writer.open(f"{{  {printer.describe(op)}")
-    if isinstance(op.source.type, sched.FragmentType):
+    if isinstance(op.source.type, sched.FragmentType) or (
+        in_registers and not epilogue.accumulates
+    ):
         source = held_operand(op.source, op, "Source", printer)
         masked = (
             f"tb::masked<{fp32_bits(op.constant)}, {partition.threads}, {partition.vector}{dims}>("
@@ -392,9 +394,6 @@ def _(op: sched.MaskOp, printer: KernelPrinter) -> None:
         writer.line(f"using Target = {domain_layout(domain, partition.order)};")
     else:
         writer.line(f"using Target = {printer.layout(op.destination, domain, partition.order)};")
-    if in_registers and not epilogue.accumulates:
-        fragment = fragment_class(fragment_type_of(op.destination))
-        writer.line(f"{fragment}::clear({destination});")
     method = "accumulate" if in_registers else "update" if epilogue.accumulates else "store"
     writer.line(
         f"tb::Mask<{fp32_bits(op.constant)}, {epilogue_type(epilogue)}, {partition.threads}, "
@@ -440,7 +439,8 @@ def _source_layouts(
 
 @print_operation.register
 def _(op: sched.ElementwiseOp, printer: KernelPrinter) -> None:
-    if any(isinstance(value.type, sched.FragmentType) for value in op.sources):
+    held = [isinstance(value.type, sched.FragmentType) for value in op.operands]
+    if any(held[:-1]) or (held[-1] and not epilogue_of(op).accumulates):
         print_held_elementwise(op, printer)
         return
     partition = partition_of(op, printer)
@@ -459,9 +459,6 @@ def _(op: sched.ElementwiseOp, printer: KernelPrinter) -> None:
         writer.line(f"using Target = {domain_layout(domain, partition.order)};")
     else:
         writer.line(f"using Target = {printer.layout(op.destination, domain, partition.order)};")
-    if in_registers and not epilogue.accumulates:
-        fragment = fragment_class(fragment_type_of(op.destination))
-        writer.line(f"{fragment}::clear({destination});")
     method = "accumulate" if in_registers else "update" if epilogue.accumulates else "store"
     writer.line(
         f"tb::Elementwise<{function_type(op.function.data)}, {epilogue_type(epilogue)}, "

@@ -259,12 +259,13 @@ def choose_least_time(space: TileSpace, target: Target, *, split: bool = True) -
 
 
 def _effort(choice: Choice) -> tuple[float, ...]:
-    """What to have little of where times are alike: kernels, blocks, unusual threads and tiles."""
+    """What to have little of where times are alike: kernels, blocks, axes, unusual extents."""
     blocks = math.prod(choice.partition.grid) * choice.split
     threads = math.prod(choice.partition.block)
     unusual = abs(math.log2(threads / USUAL_THREADS))
     tiles = abs(math.log2(max(choice.loop_bytes, 1) / USUAL_LOOP_BYTES))
-    return (choice.split > 1, blocks, unusual, tiles, choice.time)
+    axes = sum(extent > 1 for extent in choice.partition.grid)
+    return (choice.split > 1, blocks, axes, unusual, tiles, choice.time)
 
 
 def _time(

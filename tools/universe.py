@@ -46,6 +46,7 @@ PASSES = {
     "report-memory-access": "mugraph.passes.report_memory_access:ReportMemoryAccessPass",
     "te-check": "mugraph.passes.te_check:TeCheckPass",
     "te-inline": "mugraph.passes.te_inline:TeInlinePass",
+    "te-map": "mugraph.passes.te_map:TeMapPass",
     "transpile": "mugraph.passes.transpile:TranspilePass",
 }
 

@@ -128,7 +128,7 @@ def verify_index_count(label: str, type_: BufferType, count: int) -> None:
         )
 
 
-class _Place:
+class Place:
     """Buffer, indices, attributes and type of an access, as its text has them."""
 
     def __init__(self, parser: Parser) -> None:
@@ -145,6 +145,11 @@ class _Place:
         self.type = type_
         self.map = reader.map(expressions)
         self.indices = reader.operands
+
+
+def parse_place(parser: Parser) -> Place:
+    """Parses ``%A[%i, %j] {attributes} : type``."""
+    return Place(parser)
 
 
 @irdl_op_definition
@@ -181,7 +186,7 @@ class ViewOp(AccessOp):
     @classmethod
     def parse(cls, parser: Parser) -> Self:
         """Parses the access."""
-        place = _Place(parser)
+        place = Place(parser)
         view = cls(place.buffer, place.indices, place.map)
         view.attributes |= place.attributes
         return view
@@ -226,7 +231,7 @@ class BindOp(AccessOp):
         """Parses the access."""
         value = parser.parse_unresolved_operand()
         parser.parse_punctuation(",")
-        place = _Place(parser)
+        place = Place(parser)
         stored = parser.resolve_operand(value, place.type.element_type)
         bind = cls(stored, place.buffer, place.indices, place.map)
         bind.attributes |= place.attributes
@@ -261,14 +266,14 @@ class CombiningOp(AccessOp, ABC):
         self._print_access(printer)
 
     @staticmethod
-    def _parse_parts(parser: Parser) -> tuple[Combination, SSAValue, _Place]:
+    def _parse_parts(parser: Parser) -> tuple[Combination, SSAValue, Place]:
         position = parser.pos
         name = next((name for name in Combination if parser.parse_optional_keyword(name)), None)
         if name is None:
             parser.raise_error(f"expected one of {', '.join(Combination)}", position, parser.pos)
         value = parser.parse_unresolved_operand()
         parser.parse_punctuation(",")
-        place = _Place(parser)
+        place = Place(parser)
         return name, parser.resolve_operand(value, place.type.element_type), place
 
 
@@ -425,7 +430,7 @@ class SectionOp(IRDLOperation):
     @classmethod
     def parse(cls, parser: Parser) -> Self:
         """Parses the box."""
-        place = _Place(parser)
+        place = Place(parser)
         parser.parse_punctuation("->")
         position = parser.pos
         type_ = parser.parse_type()

@@ -1,0 +1,413 @@
+"""What mapping makes of parallel loops: kernels, their threads, and what these do together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Self, cast
+
+from xdsl.dialects.builtin import AffineMapAttr, IndexType, IntegerAttr, StringAttr, i64
+from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir.affine import AffineExpr
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import NoTerminator
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.te.accesses import AccessKind, AccessOp, Combination, parse_place
+from mugraph.dialects.te.indices import IndexReader, print_index, verify_indices
+from mugraph.dialects.te.loops import LoopOp, ParOp
+from mugraph.dialects.te.types import ELEMENT_TYPES, BufferType, Space
+from mugraph.dialects.tensor_types import element_bytes_of
+
+MOST_THREADS = 1024
+"""The threads that a block has at most."""
+WARP = 32
+"""The threads of a warp."""
+
+
+class Scope(StrEnum):
+    """The threads that a barrier is of."""
+
+    WARP = "warp"
+    BLOCK = "block"
+
+
+def _region(body: Region | Block) -> Region:
+    return Region(body) if isinstance(body, Block) else body
+
+
+@irdl_op_definition
+class KernelOp(LoopOp):
+    """A kernel of blocks 0 to ``extent`` - 1: ``te.kernel "softmax" %block = 64 { ... }``.
+
+    It holds the buffers of a block, ``te.new`` in shared memory, and one ``te.threads``.  Kernels
+    of a function run one after the other.  ``smem`` is the bytes of shared memory of a block.
+    """
+
+    name = "te.kernel"
+
+    symbol = prop_def(StringAttr)
+    smem = opt_prop_def(IntegerAttr.constr(type=i64))
+
+    def __init__(self, symbol: str, extent: int, body: Region | Block) -> None:
+        super().__init__(
+            properties={"extent": IntegerAttr(extent, i64), "symbol": StringAttr(symbol)},
+            regions=[_region(body)],
+        )
+
+    @property
+    def threads(self) -> ThreadsOp:
+        """The threads of a block."""
+        found = [op for op in self.body.block.ops if isinstance(op, ThreadsOp)]
+        if len(found) != 1:
+            raise VerifyException(f"'te.kernel' has one 'te.threads', not {len(found)}")
+        return found[0]
+
+    @property
+    def smem_bytes(self) -> int | None:
+        """The bytes of shared memory of a block; ``None`` before ``--te-promote``."""
+        return None if self.smem is None else self.smem.value.data
+
+    def verify_(self) -> None:
+        """Checks that there is one ``te.threads``, and where the kernel stands."""
+        super().verify_()
+        _ = self.threads
+        if isinstance(self.parent_op(), LoopOp):
+            raise VerifyException("'te.kernel' stands in a function, not in a loop")
+
+    def print(self, printer: Printer) -> None:
+        """Prints the kernel."""
+        printer.print_string(" ")
+        printer.print_string_literal(self.symbol.data)
+        self._print_head(printer)
+        if self.smem is not None:
+            printer.print_string(f" smem {self.smem.value.data}")
+        self._print_body(printer)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        """Parses the kernel."""
+        symbol = parser.parse_str_literal()
+        variable = parser.parse_argument(expect_type=False).resolve(IndexType())
+        parser.parse_punctuation("=")
+        extent = parser.parse_integer(allow_boolean=False)
+        smem = None
+        if parser.parse_optional_keyword("smem"):
+            smem = IntegerAttr(parser.parse_integer(allow_boolean=False), i64)
+        kernel = cls(symbol, extent, parser.parse_region((variable,)))
+        kernel.smem = smem
+        kernel.attributes |= parser.parse_optional_attr_dict()
+        return kernel
+
+
+@irdl_op_definition
+class ThreadsOp(LoopOp):
+    """The threads 0 to ``extent`` - 1 of a block: ``te.threads %thread = 256 { ... }``.
+
+    All run the body, which is made of loops and conditions that are the same for all of them, of
+    ``te.step`` and of ``te.barrier``.  Between barriers no order holds between different threads.
+    A ``te.new`` in it is a thread's own.
+    """
+
+    name = "te.threads"
+
+    def __init__(self, extent: int, body: Region | Block) -> None:
+        super().__init__(properties={"extent": IntegerAttr(extent, i64)}, regions=[_region(body)])
+
+    def verify_(self) -> None:
+        """Checks the number of threads and where they stand."""
+        super().verify_()
+        if self.iterations > MOST_THREADS:
+            raise VerifyException(
+                f"'te.threads': a block has at most {MOST_THREADS} threads, not {self.iterations}"
+            )
+        if not isinstance(self.parent_op(), KernelOp):
+            raise VerifyException("'te.threads' stands in a 'te.kernel'")
+
+    def print(self, printer: Printer) -> None:
+        """Prints the threads."""
+        self._print_head(printer)
+        self._print_body(printer)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        """Parses the threads."""
+        variable = parser.parse_argument(expect_type=False).resolve(IndexType())
+        parser.parse_punctuation("=")
+        extent = parser.parse_integer(allow_boolean=False)
+        threads = cls(extent, parser.parse_region((variable,)))
+        threads.attributes |= parser.parse_optional_attr_dict()
+        return threads
+
+
+@irdl_op_definition
+class StepOp(IRDLOperation):
+    """What each thread does by itself: ``te.step "par 64 i" { ... }``.
+
+    Its title says where it comes from.  No barrier stands in it.
+    """
+
+    name = "te.step"
+
+    title = prop_def(StringAttr)
+    body = region_def("single_block")
+    traits = traits_def(NoTerminator())
+
+    def __init__(self, title: str, body: Region | Block) -> None:
+        super().__init__(properties={"title": StringAttr(title)}, regions=[_region(body)])
+
+    def verify_(self) -> None:
+        """Checks that nothing in it is for all threads together."""
+        if self.body.block.args:
+            raise VerifyException("'te.step': its body has no variables")
+        for op in self.body.walk():
+            if isinstance(op, (StepOp, BarrierOp, AllReduceOp, ParOp)):
+                raise VerifyException(f"'{op.name}' cannot stand in a 'te.step'")
+
+    def print(self, printer: Printer) -> None:
+        """Prints the step."""
+        printer.print_string(" ")
+        printer.print_string_literal(self.title.data)
+        printer.print_string(" ")
+        printer.print_region(self.body)
+        printer.print_op_attributes(self.attributes)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        """Parses the step."""
+        step = cls(parser.parse_str_literal(), parser.parse_region())
+        step.attributes |= parser.parse_optional_attr_dict()
+        return step
+
+
+@irdl_op_definition
+class BarrierOp(IRDLOperation):
+    """All threads of a warp or a block come here before one goes on: ``te.barrier block``.
+
+    What they did to memory before is visible to all of them after it.
+    """
+
+    name = "te.barrier"
+
+    scope = prop_def(StringAttr)
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__(properties={"scope": StringAttr(str(scope))})
+
+    @property
+    def threads(self) -> Scope:
+        """Whose barrier it is."""
+        return Scope(self.scope.data)
+
+    def verify_(self) -> None:
+        """Checks the scope."""
+        if self.scope.data not in list(Scope):
+            raise VerifyException(
+                f"'te.barrier' is of a {' or a '.join(Scope)}, not of '{self.scope.data}'"
+            )
+
+    def print(self, printer: Printer) -> None:
+        """Prints the barrier."""
+        printer.print_string(f" {self.scope.data}")
+        printer.print_op_attributes(self.attributes)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        """Parses the barrier."""
+        barrier = cls(Scope(parser.parse_identifier()))
+        barrier.attributes |= parser.parse_optional_attr_dict()
+        return barrier
+
+
+@irdl_op_definition
+class ApplyOp(IRDLOperation):
+    """An index by its expression: ``%i = te.apply %thread floordiv 8 + %s * 32``."""
+
+    name = "te.apply"
+
+    indices = var_operand_def(IndexType)
+    map = prop_def(AffineMapAttr)
+    result = result_def(IndexType)
+
+    def __init__(self, indices: Sequence[SSAValue], map_: AffineMapAttr) -> None:
+        super().__init__(operands=[indices], properties={"map": map_}, result_types=[IndexType()])
+
+    @property
+    def expression(self) -> AffineExpr:
+        """The index expression."""
+        return self.map.data.results[0]
+
+    def verify_(self) -> None:
+        """Checks the expression."""
+        verify_indices("'te.apply'", self.map.data, self.indices)
+        if len(self.map.data.results) != 1:
+            raise VerifyException("'te.apply' has one index expression")
+
+    def print(self, printer: Printer) -> None:
+        """Prints the expression."""
+        printer.print_string(" ")
+        print_index(printer, self.expression, self.indices)
+        printer.print_op_attributes(self.attributes)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        """Parses the expression."""
+        reader = IndexReader(parser)
+        expression = reader.expression()
+        value = cls(reader.operands, reader.map([expression]))
+        value.attributes |= parser.parse_optional_attr_dict()
+        return value
+
+
+@irdl_op_definition
+class AllReduceOp(IRDLOperation):
+    """The numbers of all threads of a block combined: ``%s = te.all_reduce add %x : f32``.
+
+    Every thread gets the same number; the order of combination is fixed.  All threads have come
+    before one goes on.
+    """
+
+    name = "te.all_reduce"
+
+    combination = prop_def(StringAttr)
+    value = operand_def(Attribute)
+    result = result_def(Attribute)
+
+    def __init__(self, combination: Combination, value: SSAValue) -> None:
+        super().__init__(
+            operands=[value],
+            properties={"combination": StringAttr(str(combination))},
+            result_types=[value.type],
+        )
+
+    @property
+    def combines(self) -> Combination:
+        """How two numbers become one."""
+        return Combination(self.combination.data)
+
+    def verify_(self) -> None:
+        """Checks the combination and the types."""
+        if self.combination.data not in list(Combination):
+            raise VerifyException(
+                f"'te.all_reduce' combines by {', '.join(Combination)}, not by "
+                f"'{self.combination.data}'"
+            )
+        if self.value.type != self.result.type:
+            raise VerifyException("'te.all_reduce' gives a number of the type that it takes")
+
+    def print(self, printer: Printer) -> None:
+        """Prints the reduction."""
+        printer.print_string(f" {self.combination.data} ")
+        printer.print_ssa_value(self.value)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.value.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        """Parses the reduction."""
+        combination = Combination(parser.parse_identifier())
+        value = parser.parse_unresolved_operand()
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        reduction = cls(combination, parser.resolve_operand(value, parser.parse_type()))
+        reduction.attributes |= attributes
+        return reduction
+
+
+class VectorOp(AccessOp):
+    """Neighbouring elements of a buffer in memory, and as many registers.
+
+    The index is that of the first element, a multiple of their number in memory.
+    """
+
+    registers = operand_def(BufferType)
+
+    def __init__(
+        self,
+        registers: SSAValue,
+        buffer: SSAValue,
+        indices: Sequence[SSAValue],
+        map_: AffineMapAttr,
+    ) -> None:
+        super().__init__(operands=[registers, buffer, indices], properties={"map": map_})
+
+    @property
+    def width(self) -> int:
+        """How many elements."""
+        return cast(BufferType, self.registers.type).elements
+
+    def verify_(self) -> None:
+        """Checks the indices, the registers and their number."""
+        self._verify_access()
+        registers = cast(BufferType, self.registers.type)
+        if registers.memory_space is not Space.REGISTER or len(registers.get_shape()) != 1:
+            raise VerifyException(f"'{self.name}': {registers} is no row of registers")
+        if registers.element_type != self.buffer_type.element_type:
+            raise VerifyException(
+                f"'{self.name}': registers of {registers.element_type} for elements of type "
+                f"{self.buffer_type.element_type}"
+            )
+        if registers.element_type not in ELEMENT_TYPES.values():
+            raise VerifyException(f"'{self.name}': no elements of {registers.element_type}")
+        if self.width * element_bytes_of(registers) not in (2, 4, 8, 16):
+            raise VerifyException(f"'{self.name}': a thread accesses 2, 4, 8 or 16 bytes at once")
+
+    def print(self, printer: Printer) -> None:
+        """Prints the access."""
+        printer.print_string(" ")
+        printer.print_ssa_value(self.registers)
+        printer.print_string(" : ")
+        printer.print_attribute(self.registers.type)
+        printer.print_string(", ")
+        self._print_access(printer)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        """Parses the access."""
+        registers = parser.parse_unresolved_operand()
+        parser.parse_punctuation(":")
+        type_ = parser.parse_type()
+        parser.parse_punctuation(",")
+        place = parse_place(parser)
+        access = cls(
+            parser.resolve_operand(registers, type_), place.buffer, place.indices, place.map
+        )
+        access.attributes |= place.attributes
+        return access
+
+
+@irdl_op_definition
+class LoadOp(VectorOp):
+    """Reads neighbouring elements at once: ``te.load %r : T, %x[%row, %j] : U`` into ``%r``."""
+
+    name = "te.load"
+
+    @property
+    def kind(self) -> AccessKind:
+        """A read."""
+        return AccessKind.READ
+
+
+@irdl_op_definition
+class StoreOp(VectorOp):
+    """Writes neighbouring elements at once: ``te.store %r : T, %x[%row, %j] : U`` from ``%r``."""
+
+    name = "te.store"
+
+    @property
+    def kind(self) -> AccessKind:
+        """A write."""
+        return AccessKind.WRITE

@@ -47,6 +47,8 @@ PASSES = {
     "te-check": "mugraph.passes.te_check:TeCheckPass",
     "te-inline": "mugraph.passes.te_inline:TeInlinePass",
     "te-map": "mugraph.passes.te_map:TeMapPass",
+    "te-promote": "mugraph.passes.te_promote:TePromotePass",
+    "te-sync": "mugraph.passes.te_sync:TeSyncPass",
     "transpile": "mugraph.passes.transpile:TranspilePass",
 }
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AffineMapAttr, FloatAttr, IntegerAttr, f32, i32
+from xdsl.dialects.builtin import AffineMapAttr, FloatAttr, IntegerAttr, UnitAttr, f32, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -34,6 +34,8 @@ _INTEGER: dict[Combination, type[Operation]] = {
     Combination.MAX: arith.MaxSIOp,
     Combination.MIN: arith.MinSIOp,
 }
+OF_EACH_THREAD = "te.of_each_thread"
+"""The attribute of a ``te.new`` outside steps in which each thread has a number of its own."""
 _FIRST = AffineMapAttr(AffineMap(0, 0, (AffineExpr.constant(0),)))
 
 
@@ -69,6 +71,7 @@ def before_band(reds: Sequence[RedOp], point: InsertPoint) -> list[Partial]:
         type_ = cast(BufferType, red.buffer.type)
         if red.buffer not in partials:
             new = NewOp(BufferType.of((1,), type_.element_type, None, Space.REGISTER))
+            new.attributes[OF_EACH_THREAD] = UnitAttr()
             new.result.name_hint = f"{red.buffer.name_hint or 'sum'}_part"
             zero = identity_of(red.combines, type_.element_type)
             clear = BindOp(zero.results[0], new.result, [], _FIRST)

@@ -32,7 +32,9 @@ from mugraph.dialects.te import (
     IfOp,
     LoopOp,
     SectionOp,
+    VectorOp,
 )
+from mugraph.passes.analysis.texpr.evaluate import expanded
 
 
 @cache
@@ -80,8 +82,10 @@ class Domain:
         """What holds of the variables, under the names given."""
         bounds = [f"0 <= {name[loop.variable]} < {loop.iterations}" for loop in self.loops]
         for condition in self.conditions:
-            names = [name[value] for value in condition.indices]
-            for expression, equal in condition.conditions():
+            equalities = [equal for _, equal in condition.conditions()]
+            found, variables = expanded(condition.map.data.results, list(condition.indices))
+            names = [name[value] for value in variables]
+            for expression, equal in zip(found, equalities, strict=True):
                 bounds.append(f"{isl_text(expression, names)} {'=' if equal else '>='} 0")
         return bounds
 
@@ -172,15 +176,18 @@ def accesses_of(root: Operation) -> list[Access]:
     for op in root.walk():
         match op:
             case AccessOp():
+                found, variables = expanded(op.index_map.results, list(op.indices))
+                width = op.width if isinstance(op, VectorOp) else 1
                 accesses.append(
                     Access(
                         op,
                         op.buffer,
                         op.kind,
                         op.combines,
-                        tuple(op.indices),
-                        op.index_map.results,
+                        tuple(variables),
+                        found,
                         domain_of(op),
+                        (*(1,) * (len(found) - 1), width) if width > 1 else None,
                     )
                 )
             case AsmOp():
@@ -197,8 +204,8 @@ def _box_access(op: AsmOp, argument: SSAValue, kind: AccessKind) -> Access:
     """The access of an instruction to all elements of a buffer, or of a section of one."""
     shape = cast(BufferType, argument.type).get_shape()
     if isinstance(section := argument.owner, SectionOp):
-        start = section.index_map.results
-        indices = tuple(section.indices)
+        start, variables = expanded(section.index_map.results, list(section.indices))
+        indices = tuple(variables)
         return Access(op, section.buffer, kind, None, indices, start, domain_of(op), shape)
     start = (AffineExpr.constant(0),) * len(shape)
     return Access(op, argument, kind, None, (), start, domain_of(op), shape)

@@ -1,0 +1,289 @@
+"""``--te-sync``: the fewest barriers that the dependences between threads need."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.exceptions import PassFailedException
+
+from mugraph.dialects.te import (
+    WARP,
+    AllReduceOp,
+    BarrierOp,
+    IfOp,
+    KernelOp,
+    LoopOp,
+    NewOp,
+    Scope,
+    SeqOp,
+    Space,
+    StepOp,
+    ThreadsOp,
+    is_texpr,
+)
+from mugraph.dialects.tensor_types import element_bytes_of
+from mugraph.passes.analysis.texpr.domains import Access, accesses_of, isl_set
+from mugraph.passes.te_promote import OFFSET
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A part of a block's program without barriers in it."""
+
+    op: Operation
+    accesses: tuple[Access, ...]
+    loops: tuple[SeqOp, ...]
+    """The loops of the block around it, the outermost first."""
+    conditions: tuple[IfOp, ...]
+
+    @property
+    def is_barrier(self) -> bool:
+        """Whether all threads wait for each other in it."""
+        return isinstance(self.op, AllReduceOp)
+
+    @property
+    def weight(self) -> int:
+        """How often control comes to it."""
+        return math.prod(loop.iterations for loop in self.loops)
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """Two leaves between which threads of a scope must meet, at one of some places.
+
+    A place is the number of the leaf that a barrier stands in front of.
+    """
+
+    source: int
+    target: int
+    scope: Scope
+    places: frozenset[int]
+
+
+def leaves_of(holder: ThreadsOp) -> list[Leaf]:
+    """The parts of a block's program in order."""
+    return list(_leaves(holder.body.block, (), ()))
+
+
+def _leaves(block: Block, loops: tuple[SeqOp, ...], conditions: tuple[IfOp, ...]) -> Iterator[Leaf]:
+    for op in block.ops:
+        if isinstance(op, BarrierOp):
+            continue
+        if isinstance(op, (SeqOp, IfOp)) and _has_parts(op):
+            if isinstance(op, SeqOp):
+                yield from _leaves(op.body.block, (*loops, op), conditions)
+            else:
+                yield from _leaves(op.body.block, loops, (*conditions, op))
+            continue
+        accesses = tuple(access for access in accesses_of(op) if _is_memory(access))
+        if accesses or isinstance(op, AllReduceOp):
+            yield Leaf(op, accesses, loops, conditions)
+
+
+def _has_parts(op: Operation) -> bool:
+    return any(isinstance(inner, (StepOp, AllReduceOp)) for inner in op.walk())
+
+
+def _is_memory(access: Access) -> bool:
+    """Whether an access is to memory that other threads see and somebody writes."""
+    return access.type.memory_space is not Space.REGISTER
+
+
+def dependences_of(leaves: Sequence[Leaf], holder: ThreadsOp) -> list[Dependence]:
+    """All dependences between different threads of a block."""
+    found: list[Dependence] = []
+    for source, first in enumerate(leaves):
+        for target, second in enumerate(leaves):
+            common = [a for a, b in zip(first.loops, second.loops, strict=False) if a is b]
+            if source < target:
+                places = _between(leaves, source, target, source, target)
+                found += _needed(first, second, source, target, holder, common, None, places)
+            for depth, loop in enumerate(common):
+                inside = [i for i, leaf in enumerate(leaves) if loop in leaf.loops]
+                places = _between(leaves, source, inside[-1], source, target) | _between(
+                    leaves, inside[0] - 1, target, source, target
+                )
+                found += _needed(
+                    first, second, source, target, holder, common[:depth], loop, places
+                )
+    return found
+
+
+def _between(
+    leaves: Sequence[Leaf], after: int, last: int, source: int, target: int
+) -> frozenset[int]:
+    """The leaves from behind ``after`` to ``last`` that control surely comes to."""
+    conditions = {*leaves[source].conditions, *leaves[target].conditions}
+    return frozenset(
+        i for i in range(after + 1, last + 1) if set(leaves[i].conditions) <= conditions
+    )
+
+
+def _needed(
+    first: Leaf,
+    second: Leaf,
+    source: int,
+    target: int,
+    holder: ThreadsOp,
+    common: Sequence[SeqOp],
+    carried: SeqOp | None,
+    places: frozenset[int],
+) -> Iterator[Dependence]:
+    scope: Scope | None = None
+    for one in first.accesses:
+        for other in second.accesses:
+            if scope is not Scope.BLOCK and one.conflicts(other):
+                found = _scope_of(one, other, holder, common, carried)
+                scope = found if found is not None else scope
+    if scope is not None:
+        yield Dependence(source, target, scope, places)
+
+
+def _scope_of(
+    one: Access,
+    other: Access,
+    holder: ThreadsOp,
+    common: Sequence[SeqOp],
+    carried: SeqOp | None,
+) -> Scope | None:
+    """Whether two accesses touch the same bytes in different warps, or else different threads."""
+    if one.buffer is not other.buffer:
+        return Scope.BLOCK if _overlap(one.buffer, other.buffer) else None
+    if holder.iterations == 1:
+        return None
+    kernel = holder.parent_op()
+    same: set[LoopOp] = {*common}
+    if isinstance(kernel, KernelOp):
+        same.add(kernel)
+    names = [_names(access, prefix, same) for access, prefix in ((one, "a"), (other, "b"))]
+    constraints = [
+        text
+        for access, name in zip((one, other), names, strict=True)
+        for text in access.domain.constraints(name)
+    ]
+    flat = len(one.expressions) != len(other.expressions)
+    elements, runs, bounds = one.element(names[0], "ra", flat)
+    elements_b, runs_b, bounds_b = other.element(names[1], "rb", flat)
+    constraints += bounds + bounds_b
+    constraints += [f"{x} = {y}" for x, y in zip(elements, elements_b, strict=True)]
+    if carried is not None:
+        constraints.append(f"{names[0][carried.variable]} < {names[1][carried.variable]}")
+    dimensions = list(dict.fromkeys([*names[0].values(), *names[1].values(), *runs, *runs_b]))
+    thread_a, thread_b = names[0][holder.variable], names[1][holder.variable]
+
+    def exists(extra: str) -> bool:
+        return not isl_set(dimensions, [], [*constraints, extra]).is_empty()
+
+    warp = f"floor({thread_a} / {WARP}) != floor({thread_b} / {WARP})"
+    if holder.iterations > WARP and exists(warp):
+        return Scope.BLOCK
+    return Scope.WARP if exists(f"{thread_a} != {thread_b}") else None
+
+
+def _names(access: Access, prefix: str, same: set[LoopOp]) -> Mapping[SSAValue, str]:
+    names: dict[SSAValue, str] = {}
+    for depth, loop in enumerate(access.domain.loops):
+        names[loop.variable] = f"s{depth}" if loop in same else f"{prefix}{depth}"
+    return names
+
+
+def _overlap(one: SSAValue, other: SSAValue) -> bool:
+    """Whether two buffers of a block share bytes of shared memory."""
+    ranges: list[tuple[int, int]] = []
+    for buffer in (one, other):
+        new = buffer.owner
+        if not isinstance(new, NewOp) or new.result.type.memory_space is not Space.SHARED:
+            return False
+        offset = new.attributes.get(OFFSET)
+        if not isinstance(offset, IntegerAttr):
+            raise PassFailedException("--te-sync: a shared buffer has no place; run --te-promote")
+        start = offset.value.data
+        type_ = new.result.type
+        ranges.append((start, start + type_.elements * element_bytes_of(type_)))
+    (a, b), (c, d) = ranges
+    return a < d and c < b
+
+
+def choose_barriers(leaves: Sequence[Leaf], dependences: Sequence[Dependence]) -> dict[int, Scope]:
+    """Where barriers stand: in front of the leaves given, fewest when the program runs.
+
+    Barriers of the block first; a dependence within warps that these do not cover needs one of the
+    warp.  Exact.
+    """
+    free = {i for i, leaf in enumerate(leaves) if leaf.is_barrier}
+    open_ = [one.places for one in dependences if one.scope is Scope.BLOCK]
+    weights = [leaf.weight for leaf in leaves]
+    block = hitting_set([one for one in open_ if not one & free], weights)
+    covered = free | block
+    rest = [
+        one.places for one in dependences if one.scope is Scope.WARP and not one.places & covered
+    ]
+    warp = hitting_set(rest, weights)
+    return {**dict.fromkeys(warp, Scope.WARP), **dict.fromkeys(block, Scope.BLOCK)}
+
+
+def hitting_set(sets: Sequence[frozenset[int]], weights: Sequence[int]) -> set[int]:
+    """The points of least weight, and then number, that meet every set.
+
+    By branching on the points of the smallest set that is not met yet.
+    """
+    # A set that holds another is met with it.
+    distinct = set(sets)
+    minimal = [one for one in distinct if not any(other < one for other in distinct)]
+    best: list[tuple[tuple[int, int], set[int]]] = []
+
+    def search(chosen: set[int], banned: set[int]) -> None:
+        cost = (sum(weights[i] for i in chosen), len(chosen))
+        if best and cost >= best[0][0]:
+            return
+        left = [one - banned for one in minimal if not one & chosen]
+        if not left:
+            best[:] = [(cost, chosen)]
+            return
+        smallest = min(left, key=lambda one: (len(one), sorted(one)))
+        refused: set[int] = set()
+        for point in sorted(smallest, key=lambda i: (weights[i], i)):
+            search({*chosen, point}, banned | refused)
+            refused.add(point)
+
+    search(set(), set())
+    return best[0][1]
+
+
+def synchronise(kernel: KernelOp) -> None:
+    """Puts barriers into a kernel."""
+    holder = kernel.threads
+    leaves = leaves_of(holder)
+    chosen = choose_barriers(leaves, dependences_of(leaves, holder))
+    for index, scope in chosen.items():
+        Rewriter.insert_op(BarrierOp(scope), InsertPoint.before(leaves[index].op))
+
+
+@dataclass(frozen=True)
+class TeSyncPass(ModulePass):
+    """Puts ``te.barrier`` between the steps of kernels, where threads exchange data.
+
+    Two accesses of which one writes, to the same element of shared or device memory or to buffers
+    that share bytes, in different threads of a block, need a barrier on the way from one to the
+    other, also into later iterations of a loop: of the warp where the threads are always of one
+    warp, else of the block.  isl decides which there are.  Of all places the ones are taken that
+    the fewest barriers run at; ``te.all_reduce`` is a barrier of the block.  Between kernels
+    nothing is needed.  Pre-condition: ``--te-promote``.
+    """
+
+    name = "te-sync"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Puts barriers into the kernels of every mapped function."""
+        for function in op.ops:
+            if isinstance(function, FuncOp) and is_texpr(function):
+                for kernel in [one for one in function.walk() if isinstance(one, KernelOp)]:
+                    synchronise(kernel)

@@ -20,7 +20,9 @@ from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.kn.workspace import WORKSPACE_BYTES
 from mugraph.dialects.te import (
+    WARP,
     AccessOp,
+    AllReduceOp,
     AsmOp,
     BufferType,
     IfOp,
@@ -308,6 +310,14 @@ def promote_kernel(kernel: KernelOp, target: Target) -> None:
             shared.append(new)
         else:
             _into_workspace(kernel, new)
+    for reduction in [op for op in holder.walk() if isinstance(op, AllReduceOp)]:
+        if holder.iterations > WARP:
+            warps = -(-holder.iterations // WARP)
+            scratch = NewOp(BufferType.of((warps,), reduction.value.type, None, Space.SHARED))
+            scratch.result.name_hint = "scratch"
+            Rewriter.insert_op(scratch, InsertPoint.before(reduction))
+            reduction.operands = [reduction.value, scratch.result]
+            shared.append(scratch)
     _place_shared(kernel, shared, target)
 
 
@@ -343,11 +353,14 @@ def _place_shared(kernel: KernelOp, shared: Sequence[NewOp], target: Target) -> 
 def _lifetime(new: NewOp, holder: ThreadsOp) -> Lifetime:
     """The statements of a block's program, numbered in order, in which a buffer is alive.
 
-    A buffer made outside a loop and used in it lives through the whole loop.
+    A buffer made outside a loop and used in it lives through the whole loop.  What reductions pass
+    numbers through is nobody else's: the next one may begin while threads still read it.
     """
     places = {op: index for index, op in enumerate(holder.walk())}
     last = {op: max(places[inner] for inner in op.walk()) for op in places if op.regions}
     home = new.parent_block()
+    if any(isinstance(use.operation, AllReduceOp) for use in new.result.uses):
+        return Lifetime(0, len(places))
     touched: list[int] = []
     for use in _uses(new.result):
         op: Operation = use.op

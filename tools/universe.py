@@ -49,6 +49,7 @@ PASSES = {
     "te-map": "mugraph.passes.te_map:TeMapPass",
     "te-promote": "mugraph.passes.te_promote:TePromotePass",
     "te-sync": "mugraph.passes.te_sync:TeSyncPass",
+    "te-lower": "mugraph.passes.te_lower:TeLowerPass",
     "transpile": "mugraph.passes.transpile:TranspilePass",
 }
 

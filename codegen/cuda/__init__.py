@@ -21,9 +21,11 @@ from mugraph.codegen.cuda.host import print_execute, workspace_bytes
 from mugraph.codegen.cuda.host_kernels import print_move
 from mugraph.codegen.cuda.kernel import print_kernel
 from mugraph.codegen.cuda.names import Names
+from mugraph.codegen.cuda.texpr import print_texpr
 from mugraph.codegen.cuda.warpgroup import print_warpgroup_atoms
 from mugraph.dialects.functions import mugraphs_of
 from mugraph.dialects.sched import KernelOp, LaunchOp
+from mugraph.dialects.te import is_texpr
 
 __all__ = [
     "CodegenError",
@@ -64,6 +66,8 @@ def has_channels(function: FuncOp) -> bool:
 def print_module(module: ModuleOp, function: str | None = None) -> str:
     """The CUDA C++ text of a scheduled and planned module; ends with a newline."""
     func = find_function(module, function)
+    if is_texpr(func):
+        return print_texpr(func)
     writer = Writer()
     writer.lines(
         [

@@ -13,6 +13,7 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     region_def,
@@ -276,18 +277,22 @@ class AllReduceOp(IRDLOperation):
     """The numbers of all threads of a block combined: ``%s = te.all_reduce add %x : f32``.
 
     Every thread gets the same number; the order of combination is fixed.  All threads have come
-    before one goes on.
+    before one goes on.  ``via %scratch : type`` is a shared buffer of a number a warp, which
+    ``--te-promote`` gives it where a block has several.
     """
 
     name = "te.all_reduce"
 
     combination = prop_def(StringAttr)
     value = operand_def(Attribute)
+    scratch = opt_operand_def(BufferType)
     result = result_def(Attribute)
 
-    def __init__(self, combination: Combination, value: SSAValue) -> None:
+    def __init__(
+        self, combination: Combination, value: SSAValue, scratch: SSAValue | None = None
+    ) -> None:
         super().__init__(
-            operands=[value],
+            operands=[value, scratch],
             properties={"combination": StringAttr(str(combination))},
             result_types=[value.type],
         )
@@ -314,6 +319,11 @@ class AllReduceOp(IRDLOperation):
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(self.value.type)
+        if self.scratch is not None:
+            printer.print_string(" via ")
+            printer.print_ssa_value(self.scratch)
+            printer.print_string(" : ")
+            printer.print_attribute(self.scratch.type)
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
@@ -322,7 +332,13 @@ class AllReduceOp(IRDLOperation):
         value = parser.parse_unresolved_operand()
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
-        reduction = cls(combination, parser.resolve_operand(value, parser.parse_type()))
+        number = parser.resolve_operand(value, parser.parse_type())
+        scratch: SSAValue | None = None
+        if parser.parse_optional_keyword("via"):
+            buffer = parser.parse_unresolved_operand()
+            parser.parse_punctuation(":")
+            scratch = parser.resolve_operand(buffer, parser.parse_type())
+        reduction = cls(combination, number, scratch)
         reduction.attributes |= attributes
         return reduction
 

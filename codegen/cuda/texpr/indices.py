@@ -1,0 +1,127 @@
+"""Index expressions in C++."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+)
+
+from mugraph.codegen.cuda.cpp import CodegenError
+from mugraph.dialects.te import ApplyOp, LoopOp
+
+_SUM, _PRODUCT, _ATOM = range(3)
+_INT_MAX = 2**31 - 1
+
+
+def range_of(expression: AffineExpr, operands: Sequence[SSAValue]) -> tuple[int, int]:
+    """Bounds of an expression, by those of the loops."""
+    match expression:
+        case AffineConstantExpr(value):
+            return value, value
+        case AffineDimExpr():
+            return variable_range(operands[expression.position])
+        case AffineBinaryOpExpr(kind=kind, lhs=lhs, rhs=rhs):
+            low, high = range_of(lhs, operands)
+            first, last = range_of(rhs, operands)
+            match kind:
+                case AffineBinaryOpKind.Add:
+                    return low + first, high + last
+                case AffineBinaryOpKind.Mul:
+                    products = (low * first, high * first)
+                    return min(products), max(products)
+                case AffineBinaryOpKind.FloorDiv:
+                    return low // first, high // first
+                case AffineBinaryOpKind.CeilDiv:
+                    return -(-low // first), -(-high // first)
+                case AffineBinaryOpKind.Mod:
+                    fits = low >= 0 and high < first
+                    return (low, high) if fits else (0, first - 1)
+        case _:
+            raise CodegenError("an index expression has no symbols")
+
+
+def variable_range(value: SSAValue) -> tuple[int, int]:
+    """Bounds of a variable."""
+    owner = value.owner
+    if isinstance(owner, ApplyOp):
+        return range_of(owner.expression, list(owner.indices))
+    loop = owner if isinstance(owner, Operation) else owner.parent_op()
+    if not isinstance(loop, LoopOp):
+        raise CodegenError("an index is no variable of a loop; run --te-map")
+    return 0, loop.iterations - 1
+
+
+def index_text(
+    expression: AffineExpr,
+    operands: Sequence[SSAValue],
+    name: Callable[[SSAValue], str],
+    precedence: int = _SUM,
+) -> str:
+    """An expression in C++, of ``int``, or of ``int64_t`` where that is too narrow."""
+    low, high = range_of(expression, operands)
+    is_wide = low < -_INT_MAX or high > _INT_MAX
+    text, level = _text(expression, operands, name, is_wide=is_wide)
+    return f"({text})" if level < precedence else text
+
+
+def _text(
+    expression: AffineExpr,
+    operands: Sequence[SSAValue],
+    name: Callable[[SSAValue], str],
+    *,
+    is_wide: bool,
+) -> tuple[str, int]:
+    def inner(one: AffineExpr, precedence: int) -> str:
+        text, level = _text(one, operands, name, is_wide=is_wide)
+        return f"({text})" if level < precedence else text
+
+    match expression:
+        case AffineConstantExpr(value):
+            return str(value), _ATOM if value >= 0 else _SUM
+        case AffineDimExpr():
+            text = name(operands[expression.position])
+            return (f"int64_t({text})" if is_wide else text), _ATOM
+        case AffineBinaryOpExpr(kind=kind, lhs=lhs, rhs=rhs):
+            if kind is AffineBinaryOpKind.Add:
+                return _sum(lhs, rhs, inner), _SUM
+            if kind is AffineBinaryOpKind.Mul:
+                if isinstance(rhs, AffineConstantExpr) and rhs.value == 1:
+                    return _text(lhs, operands, name, is_wide=is_wide)
+                return f"{inner(lhs, _PRODUCT)} * {inner(rhs, _ATOM)}", _PRODUCT
+            negative = range_of(lhs, operands)[0] < 0
+            if kind is AffineBinaryOpKind.CeilDiv or (negative and is_wide):
+                raise CodegenError("the CUDA target cannot print this index: divide by floor")
+            if negative:
+                function = "floor_div" if kind is AffineBinaryOpKind.FloorDiv else "floor_mod"
+                return f"mugraph::te::{function}({inner(lhs, _SUM)}, {inner(rhs, _SUM)})", _ATOM
+            token = "/" if kind is AffineBinaryOpKind.FloorDiv else "%"
+            return f"{inner(lhs, _PRODUCT)} {token} {inner(rhs, _ATOM)}", _PRODUCT
+        case _:
+            raise CodegenError("an index expression has no symbols")
+
+
+def _sum(left: AffineExpr, right: AffineExpr, inner: Callable[[AffineExpr, int], str]) -> str:
+    if isinstance(right, AffineConstantExpr) and right.value < 0:
+        return f"{inner(left, _SUM)} - {-right.value}"
+    if (
+        isinstance(right, AffineBinaryOpExpr)
+        and right.kind is AffineBinaryOpKind.Mul
+        and isinstance(right.rhs, AffineConstantExpr)
+        and right.rhs.value < 0
+    ):
+        return f"{inner(left, _SUM)} - {inner(right.lhs * -right.rhs.value, _PRODUCT)}"
+    if (
+        isinstance(left, AffineBinaryOpExpr)
+        and left.kind is AffineBinaryOpKind.Mul
+        and isinstance(left.rhs, AffineConstantExpr)
+        and left.rhs.value == -1
+    ):
+        return f"{inner(right, _SUM)} - {inner(left.lhs, _PRODUCT)}"
+    return f"{inner(left, _SUM)} + {inner(right, _PRODUCT)}"

@@ -1,0 +1,34 @@
+"""``--te-lower``: all steps from a tensor expression to what ``-t cuda`` prints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.passes import ModulePass
+
+from mugraph.passes.sequence import SequencePass
+from mugraph.passes.targets import DEFAULT_TARGET
+from mugraph.passes.te_map import TeMapPass
+from mugraph.passes.te_promote import TePromotePass
+from mugraph.passes.te_sync import TeSyncPass
+
+
+@dataclass(frozen=True)
+class TeLowerPass(SequencePass):
+    """Runs ``--te-map``, ``--te-promote`` and ``--te-sync``, verifying the IR after each.
+
+    ``arch`` is the GPU; ``threads`` is the size of a block, 0 to choose it.
+    """
+
+    name = "te-lower"
+
+    arch: str = DEFAULT_TARGET
+    threads: int = 0
+
+    def passes(self) -> tuple[ModulePass, ...]:
+        """The steps."""
+        return (
+            TeMapPass(self.arch, self.threads),
+            TePromotePass(self.arch),
+            TeSyncPass(),
+        )

@@ -1,0 +1,166 @@
+// What generated code of tensor expressions uses: vector accesses, swizzles, reductions of a block.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "launch.h"
+#include "numbers.h"
+
+namespace mugraph {
+namespace te {
+
+// Division that rounds down, and what it leaves; the divisor is positive.
+__device__ __forceinline__ constexpr int floor_div(int x, int y) { return x / y - (x % y < 0); }
+__device__ __forceinline__ constexpr int floor_mod(int x, int y) { return x % y + (x % y < 0 ? y : 0); }
+
+// Swizzle<kBits, kBase, kShift> of an offset in elements.
+template <int kBits, int kBase, int kShift>
+__device__ __forceinline__ constexpr int swizzle(int offset) {
+  return offset ^ ((offset & (((1 << kBits) - 1) << (kBase + kShift))) >> kShift);
+}
+
+template <int kBytes>
+struct Bytes;
+template <>
+struct Bytes<2> {
+  using Type = uint16_t;
+};
+template <>
+struct Bytes<4> {
+  using Type = uint32_t;
+};
+template <>
+struct Bytes<8> {
+  using Type = uint2;
+};
+template <>
+struct Bytes<16> {
+  using Type = uint4;
+};
+
+// kCount neighbouring elements at once; both places are multiples of as many bytes.
+template <int kCount, class T>
+__device__ __forceinline__ void copy(T* target, T const* source) {
+  using Word = typename Bytes<kCount * static_cast<int>(sizeof(T))>::Type;
+  *reinterpret_cast<Word*>(target) = *reinterpret_cast<Word const*>(source);
+}
+
+struct Add {
+  template <class T>
+  __device__ __forceinline__ static T combine(T x, T y) {
+    return plus(x, y);
+  }
+};
+
+// NaN where one of two numbers is.
+struct Max {
+  __device__ __forceinline__ static float combine(float x, float y) { return x > y || x != x ? x : y; }
+  __device__ __forceinline__ static int32_t combine(int32_t x, int32_t y) { return x > y ? x : y; }
+};
+
+struct Min {
+  __device__ __forceinline__ static float combine(float x, float y) { return x < y || x != x ? x : y; }
+  __device__ __forceinline__ static int32_t combine(int32_t x, int32_t y) { return x < y ? x : y; }
+};
+
+// The numbers of all lanes of a warp combined: a butterfly, so that all lanes get the same bits.
+template <class Operation, class T>
+__device__ __forceinline__ T reduce_warp(T value) {
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2) {
+    value = Operation::combine(value, __shfl_xor_sync(0xffffffffu, value, distance));
+  }
+  return value;
+}
+
+// The numbers of all kThreads threads of a block combined. `scratch` has a number a warp; where the call `repeats` in a
+// loop, threads wait until it may be written again.
+template <class Operation, int kThreads, bool kRepeats, class T>
+__device__ __forceinline__ T all_reduce(T value, T* scratch) {
+  value = reduce_warp<Operation>(value);
+  if constexpr (kThreads <= 32) {
+    __syncwarp();
+    return value;
+  } else {
+    constexpr int kWarps = kThreads / 32;
+    const int thread = static_cast<int>(threadIdx.x);
+    if constexpr (kRepeats) __syncthreads();
+    if (thread % 32 == 0) scratch[thread / 32] = value;
+    __syncthreads();
+    value = scratch[0];
+#pragma unroll
+    for (int warp = 1; warp < kWarps; ++warp) value = Operation::combine(value, scratch[warp]);
+    return value;
+  }
+}
+
+#if defined(__CUDACC__)
+__device__ __forceinline__ uint32_t shared_address(void const* pointer) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+// Elements changed in one step; what they were before.
+__device__ __forceinline__ float atomic_add(float* place, float value) { return atomicAdd(place, value); }
+__device__ __forceinline__ int32_t atomic_add(int32_t* place, int32_t value) { return atomicAdd(place, value); }
+__device__ __forceinline__ int32_t atomic_max(int32_t* place, int32_t value) { return atomicMax(place, value); }
+__device__ __forceinline__ int32_t atomic_min(int32_t* place, int32_t value) { return atomicMin(place, value); }
+
+template <class Operation>
+__device__ __forceinline__ float atomic_float(float* place, float value) {
+  unsigned* const bits = reinterpret_cast<unsigned*>(place);
+  unsigned seen = *bits;
+  while (true) {
+    const float wanted = Operation::combine(__uint_as_float(seen), value);
+    const unsigned before = atomicCAS(bits, seen, __float_as_uint(wanted));
+    if (before == seen) return __uint_as_float(before);
+    seen = before;
+  }
+}
+__device__ __forceinline__ float atomic_max(float* place, float value) { return atomic_float<Max>(place, value); }
+__device__ __forceinline__ float atomic_min(float* place, float value) { return atomic_float<Min>(place, value); }
+
+// Pins a number in a register.
+__device__ __forceinline__ void anchor(float value) { asm volatile("" ::"f"(value)); }
+__device__ __forceinline__ void anchor(int32_t value) { asm volatile("" ::"r"(value)); }
+template <class T>
+__device__ __forceinline__ void anchor(T value) {
+  asm volatile("" ::"h"(static_cast<uint16_t>(bits_of(value))));
+}
+#else
+// Outside of CUDA one thread runs at a time.
+template <class T>
+T atomic_add(T* place, T value) {
+  const T before = *place;
+  *place = plus(before, value);
+  return before;
+}
+template <class T>
+T atomic_max(T* place, T value) {
+  const T before = *place;
+  *place = Max::combine(before, value);
+  return before;
+}
+template <class T>
+T atomic_min(T* place, T value) {
+  const T before = *place;
+  *place = Min::combine(before, value);
+  return before;
+}
+template <class T>
+void anchor(T) {}
+#endif
+
+// What a buffer holds that is read and written: the output starts as the input.
+inline void begin_with(void* output, void const* input, std::size_t bytes, cudaStream_t stream) {
+  if (output == input) return;
+#if defined(__CUDACC__)
+  check(cudaMemcpyAsync(output, input, bytes, cudaMemcpyDeviceToDevice, stream), "copying an input to an output");
+#else
+  static_cast<void>(stream);
+  check(cudaMemcpy(output, input, bytes, cudaMemcpyDeviceToDevice), "copying an input to an output");
+#endif
+}
+
+}  // namespace te
+}  // namespace mugraph

@@ -11,11 +11,14 @@ from mugraph.passes.targets import DEFAULT_TARGET
 from mugraph.passes.te_map import TeMapPass
 from mugraph.passes.te_promote import TePromotePass
 from mugraph.passes.te_sync import TeSyncPass
+from mugraph.passes.te_vectorize import TeVectorizePass
 
 
 @dataclass(frozen=True)
 class TeLowerPass(SequencePass):
-    """Runs ``--te-map``, ``--te-promote`` and ``--te-sync``, verifying the IR after each.
+    """Runs ``--te-map``, ``--te-promote``, ``--te-vectorize`` and ``--te-sync`` in order.
+
+    The IR is verified after each.
 
     ``arch`` is the GPU; ``threads`` is the size of a block, 0 to choose it.
     """
@@ -30,5 +33,6 @@ class TeLowerPass(SequencePass):
         return (
             TeMapPass(self.arch, self.threads),
             TePromotePass(self.arch),
+            TeVectorizePass(),
             TeSyncPass(),
         )

@@ -48,6 +48,7 @@ PASSES = {
     "te-inline": "mugraph.passes.te_inline:TeInlinePass",
     "te-map": "mugraph.passes.te_map:TeMapPass",
     "te-promote": "mugraph.passes.te_promote:TePromotePass",
+    "te-vectorize": "mugraph.passes.te_vectorize:TeVectorizePass",
     "te-sync": "mugraph.passes.te_sync:TeSyncPass",
     "te-lower": "mugraph.passes.te_lower:TeLowerPass",
     "transpile": "mugraph.passes.transpile:TranspilePass",

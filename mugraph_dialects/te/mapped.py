@@ -34,6 +34,8 @@ from mugraph.dialects.tensor_types import element_bytes_of
 
 MOST_THREADS = 1024
 """The threads that a block has at most."""
+UNROLL = "te.unroll"
+"""The attribute of a ``te.seq`` whose iterations are to be written out."""
 WARP = 32
 """The threads of a warp."""
 

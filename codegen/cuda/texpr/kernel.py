@@ -45,11 +45,10 @@ from mugraph.dialects.te import (
     VectorOp,
     ViewOp,
 )
+from mugraph.dialects.te.mapped import UNROLL
 from mugraph.dialects.tensor_types import element_bytes_of, layout_of, row_major_strides
 from mugraph.passes.te_promote import OFFSET
 
-UNROLL = "te.unroll"
-"""The attribute of a ``te.seq`` whose iterations are to be written out."""
 _COMBINATIONS = {Combination.ADD: "Add", Combination.MAX: "Max", Combination.MIN: "Min"}
 
 

@@ -32,7 +32,7 @@ _CALLS: dict[type[Operation], str] = {
     math_dialect.LogOp: "logf",
     math_dialect.Log2Op: "log2f",
     math_dialect.SqrtOp: "sqrtf",
-    math_dialect.RsqrtOp: "rsqrtf",
+    math_dialect.RsqrtOp: "mugraph::te::reciprocal_root",
     math_dialect.TanhOp: "tanhf",
     math_dialect.ErfOp: "erff",
     math_dialect.SinOp: "sinf",

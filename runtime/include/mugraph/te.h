@@ -95,6 +95,14 @@ __device__ __forceinline__ T all_reduce(T value, T* scratch) {
   }
 }
 
+__device__ __forceinline__ float reciprocal_root(float x) {
+#if defined(__CUDACC__)
+  return rsqrtf(x);
+#else
+  return 1.0f / sqrtf(x);
+#endif
+}
+
 #if defined(__CUDACC__)
 __device__ __forceinline__ uint32_t shared_address(void const* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));

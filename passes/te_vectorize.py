@@ -1,0 +1,198 @@
+"""``--te-vectorize``: neighbours in memory are read and written at once, through registers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import AffineMapAttr, ModuleOp, UnitAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from mugraph.dialects.cute import ComposedLayout
+from mugraph.dialects.te import (
+    AccessOp,
+    AnchorOp,
+    ApplyOp,
+    AsmOp,
+    AtomicOp,
+    BindOp,
+    BufferType,
+    LoadOp,
+    NewOp,
+    SectionOp,
+    SeqOp,
+    Space,
+    StepOp,
+    StoreOp,
+    ViewOp,
+    is_texpr,
+)
+from mugraph.dialects.te.mapped import UNROLL
+from mugraph.dialects.tensor_types import element_bytes_of, layout_of, row_major_strides
+from mugraph.passes.analysis.texpr.evaluate import Along, starts_vector, variables_of
+
+WIDEST = 16
+"""The bytes that a thread accesses at once at most."""
+_ITSELF = AffineMapAttr(AffineMap(1, 0, (AffineExpr.dimension(0),)))
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Accesses in the body of a loop to one element, which moves on by one as the loop runs."""
+
+    loop: SeqOp
+    accesses: tuple[ViewOp | BindOp, ...]
+
+
+def find_neighbours(loop: SeqOp) -> list[Neighbours]:
+    """What a loop of a step can access at once.
+
+    All accesses to a buffer that is written must be to the same element; a body with effects of
+    other kinds is left as it is.
+    """
+    inner = [op for op in loop.body.walk()]
+    if any(isinstance(op, (AnchorOp, AsmOp, AtomicOp)) for op in inner):
+        return []
+    groups: dict[SSAValue, list[AccessOp]] = {}
+    for op in inner:
+        if isinstance(op, AccessOp) and op.buffer_type.memory_space is not Space.REGISTER:
+            groups.setdefault(op.buffer, []).append(op)
+    found: list[Neighbours] = []
+    for accesses in groups.values():
+        elements: dict[tuple[object, ...], list[AccessOp]] = {}
+        for op in accesses:
+            elements.setdefault((op.map, *op.indices), []).append(op)
+        if len(elements) > 1 and any(op.kind != "read" for op in accesses):
+            continue
+        for same in elements.values():
+            direct = [
+                op
+                for op in same
+                if isinstance(op, (ViewOp, BindOp)) and op.parent_block() is loop.body.block
+            ]
+            if len(direct) == len(same) and _are_neighbours(direct[0], loop):
+                found.append(Neighbours(loop, tuple(direct)))
+    return found
+
+
+def _are_neighbours(op: ViewOp | BindOp, loop: SeqOp) -> bool:
+    type_ = op.buffer_type
+    width = loop.iterations
+    if width * element_bytes_of(type_) not in (4, 8, WIDEST) or width == 1:
+        return False
+    shape = type_.get_shape()
+    if tuple(type_.strides()) != tuple(row_major_strides(shape)):
+        return False
+    layout = layout_of(type_)
+    if isinstance(layout, ComposedLayout) and width > 1 << layout.swizzle.base:
+        return False
+    leaves = {loop.variable: Along(1, 0)}
+    return starts_vector(op.index_map.results, list(op.indices), shape, leaves, width)
+
+
+def access_at_once(found: Neighbours) -> None:
+    """Reads the neighbours before the loop, if it reads them first, and writes them after it."""
+    loop, accesses = found.loop, found.accesses
+    first = accesses[0]
+    type_ = BufferType.of((loop.iterations,), first.buffer_type.element_type, None, Space.REGISTER)
+    registers = NewOp(type_)
+    registers.result.name_hint = f"{first.buffer.name_hint or 'v'}_vector"
+    Rewriter.insert_op(registers, InsertPoint.before(loop))
+    operands, map_ = _at_first(first, loop)
+    before, after = InsertPoint.before(loop), InsertPoint.after(loop)
+    if isinstance(first, ViewOp):
+        Rewriter.insert_op(LoadOp(registers.result, first.buffer, operands, map_), before)
+    if any(isinstance(op, BindOp) for op in accesses):
+        Rewriter.insert_op(StoreOp(registers.result, first.buffer, operands, map_), after)
+    for op in accesses:
+        if isinstance(op, ViewOp):
+            view = ViewOp(registers.result, [loop.variable], _ITSELF)
+            Rewriter.replace_op(op, view)
+        else:
+            Rewriter.replace_op(
+                op, BindOp(op.value, registers.result, [loop.variable], _ITSELF), []
+            )
+
+
+def _at_first(op: ViewOp | BindOp, loop: SeqOp) -> tuple[list[SSAValue], AffineMapAttr]:
+    """The index of the first neighbour: the loop's variable is 0 in it."""
+    variables: list[SSAValue] = []
+
+    def of(value: SSAValue) -> AffineExpr:
+        owner = value.owner
+        if value is loop.variable:
+            return AffineExpr.constant(0)
+        if isinstance(owner, ApplyOp) and loop.is_ancestor(owner):
+            inner = [of(one) for one in owner.indices]
+            return owner.expression.replace_dims_and_symbols(inner, [])
+        if value not in variables:
+            variables.append(value)
+        return AffineExpr.dimension(variables.index(value))
+
+    replaced = [of(one) for one in op.indices]
+    results = tuple(one.replace_dims_and_symbols(replaced, []) for one in op.index_map.results)
+    return variables, AffineMapAttr(AffineMap(len(variables), 0, results))
+
+
+def remove_unused_indices(root: Operation) -> None:
+    """Erases ``te.apply`` that nothing uses."""
+    for op in reversed([one for one in root.walk() if isinstance(one, ApplyOp)]):
+        if not op.result.first_use:
+            Rewriter.erase_op(op)
+
+
+def mark_unrolled(root: Operation) -> None:
+    """Marks the loops whose variables say which register: registers have no addresses."""
+    for op in root.walk():
+        if not isinstance(op, (AccessOp, SectionOp)):
+            continue
+        buffer = op.buffer.type
+        assert isinstance(buffer, BufferType)
+        if buffer.memory_space is not Space.REGISTER:
+            continue
+        for variable in variables_of(list(op.indices)):
+            loop = None if isinstance(variable.owner, Operation) else variable.owner.parent_op()
+            if isinstance(loop, SeqOp):
+                loop.attributes[UNROLL] = UnitAttr()
+
+
+@dataclass(frozen=True)
+class TeVectorizePass(ModulePass):
+    """Makes one access of those of a loop to neighbours in memory, and marks loops to unroll.
+
+    A loop of a step of 2, 4 or 8 iterations, whose accesses to a buffer in device or shared memory
+    move on by one element from a multiple of their number, reads the elements at once into
+    registers before it and writes them at once after it; up to 16 bytes.  Loops whose variable is
+    in the index of registers get ``te.unroll``.  Pre-condition: ``--te-promote``.
+
+    Before::
+
+        te.seq %n = 4 {
+          %i = te.apply %thread * 4 + %n
+          %0 = te.view %a[%i] : !te.buffer<4096xf32>
+
+    After::
+
+        %r = te.new : !te.buffer<4xf32, register>
+        te.load %r : !te.buffer<4xf32, register>, %a[%thread * 4] : !te.buffer<4096xf32>
+        te.seq %n = 4 {
+          %0 = te.view %r[%n] : !te.buffer<4xf32, register>
+    """
+
+    name = "te-vectorize"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Runs the pass on every mapped function."""
+        for function in op.ops:
+            if not (isinstance(function, FuncOp) and is_texpr(function)):
+                continue
+            for step in [one for one in function.walk() if isinstance(one, StepOp)]:
+                for loop in [one for one in step.walk() if isinstance(one, SeqOp)]:
+                    for found in find_neighbours(loop):
+                        access_at_once(found)
+            remove_unused_indices(function)
+            mark_unrolled(function)

@@ -1,0 +1,117 @@
+"""Runs CUDA of tensor expressions on the CPU, by the emulator of :mod:`fuzz.emulated`."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.passes import PassPipeline
+
+from fuzz.emulated import DRIVER, SECONDS, STAGE, emulating_compiler
+from fuzz.properties import PropertyError
+from mugraph.codegen.cuda import print_module, workspace_bytes
+from mugraph.dialects.te import BufferType, input_parameters, written_parameters
+from mugraph.passes.te_lower import TeLowerPass
+from mugraph.runtime.interpreter.arithmetic import storage_dtype
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class TexprProgram:
+    """A lowered tensor expression, and what it is called with."""
+
+    module: ModuleOp
+    inputs: Sequence[Array]
+
+    @property
+    def function(self) -> FuncOp:
+        """The function of the module."""
+        return cast(FuncOp, self.module.body.block.first_op)
+
+    def types(self, positions: Sequence[int]) -> list[BufferType]:
+        """The types of some parameters."""
+        types = self.function.function_type.inputs.data
+        return [cast(BufferType, types[position]) for position in positions]
+
+
+def lowered(module: ModuleOp, threads: int = 0) -> ModuleOp:
+    """A copy of a module with kernels, verified after every pass."""
+    copy = module.clone()
+    PassPipeline((TeLowerPass(threads=threads),)).apply(Context(), copy)
+    copy.verify()
+    return copy
+
+
+def texpr_program_of(programs: Sequence[TexprProgram]) -> str:
+    """One C++ program that runs any of several functions: its arguments are number and folder."""
+    parts = ['#include "te.h"', DRIVER]
+    calls: list[str] = []
+    for number, one in enumerate(programs):
+        lines = print_module(one.module).splitlines()
+        text = "\n".join(line for line in lines if not line.startswith("#"))
+        text = re.sub(
+            r"extern __shared__ __align__\(\d+\) char smem\[\];",
+            "char* const smem = reinterpret_cast<char*>(shared_memory);",
+            text,
+        )
+        parts.append(f"namespace program_{number} {{\n{text}\n}}")
+        function = one.function
+        placed = [
+            ", ".join(
+                f"{{{type_.elements * storage_dtype(type_.element_type).itemsize}u, 16u, false}}"
+                for type_ in one.types(positions)
+            )
+            for positions in (input_parameters(function), written_parameters(function))
+        ]
+        calls.append(
+            f"    case {number}: return run(program_{number}::_execute_mugraph, {{{placed[0]}}}, "
+            f"{{{placed[1]}}}, {workspace_bytes(function)}u, folder);"
+        )
+    parts += ["int main(int, char** arguments) {", "  std::string const folder = arguments[2];"]
+    parts += ["  switch (std::atoi(arguments[1])) {", *calls, "  }", "  return 6;", "}"]
+    return "\n".join(parts) + "\n"
+
+
+def build_texpr(programs: Sequence[TexprProgram], folder: Path) -> Path:
+    """Compiles the functions for the emulator; raises ``PropertyError`` with the first errors."""
+    folder.mkdir(parents=True, exist_ok=True)
+    source, executable = folder / "emulated.cu", folder / "emulated"
+    source.write_text(texpr_program_of(programs), encoding="utf-8")
+    command = [*emulating_compiler(), str(source), "-o", str(executable)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=3 * SECONDS)
+    if result.returncode:
+        errors = [line for line in result.stderr.splitlines() if "error" in line]
+        raise PropertyError("compiling for the emulator", "\n".join(errors[:5]))
+    return executable
+
+
+def emulate_texpr(
+    executable: Path, number: int, program: TexprProgram, folder: Path
+) -> list[list[Array]]:
+    """What a function writes, with threads in rising and in falling order."""
+    folder.mkdir(parents=True, exist_ok=True)
+    function = program.function
+    types = program.types(input_parameters(function))
+    for index, (type_, values) in enumerate(zip(types, program.inputs, strict=True)):
+        values.astype(storage_dtype(type_.element_type)).tofile(folder / f"input{index}")
+    command = [str(executable), str(number), str(folder)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+    if ran.returncode:
+        raise PropertyError(STAGE, f"ends with {ran.returncode}: {ran.stderr.strip()[:400]}")
+    return [
+        [
+            np.fromfile(folder / f"output{order}_{index}", storage_dtype(type_.element_type))
+            for index, type_ in enumerate(program.types(written_parameters(function)))
+        ]
+        for order in range(2)
+    ]

@@ -1,0 +1,88 @@
+"""The CUDA of the examples of tensor expressions, emulated, against float64 and the interpreter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from xdsl.dialects.func import FuncOp
+
+from fuzz.emulated_texpr import TexprProgram, build_texpr, emulate_texpr, lowered
+from mugraph.runtime.interpreter.arithmetic import Precision
+from mugraph.runtime.interpreter.texpr import run_texpr
+from mugraph.texpr import read_texpr
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "texpr"
+Array = npt.NDArray[Any]
+
+# Sizes with and without remainders, of several steps a thread and of several blocks.
+CASES: list[tuple[str, dict[str, int]]] = [
+    ("vector_add", {"N": 1000}),
+    ("vector_add", {"N": 4096}),
+    ("transpose", {"M": 128, "N": 64, "T": 64}),
+    ("transpose", {"M": 36, "N": 24, "T": 12}),
+    ("gemm", {"M": 12, "N": 10, "K": 5}),
+    ("gemm_shared", {"M": 64, "N": 128, "K": 32, "TM": 64, "TN": 64, "TK": 16}),
+    ("gemm_shared", {"M": 24, "N": 36, "K": 10, "TM": 12, "TN": 12, "TK": 5}),
+    ("softmax", {"M": 7, "N": 50}),
+    ("softmax", {"M": 3, "N": 4096}),
+    ("layer_norm", {"M": 7, "N": 50}),
+    ("layer_norm", {"M": 3, "N": 2056}),
+    ("stencil", {"H": 9, "W": 13}),
+    ("batched_4x4", {"B": 20}),
+    ("scan", {"B": 5, "N": 256, "T": 64}),
+]
+
+
+def draw(function: FuncOp, generator: np.random.Generator) -> list[Array]:
+    """Random contents of the inputs."""
+    from mugraph.dialects.te import BufferType, input_parameters
+    from mugraph.runtime.interpreter.arithmetic import storage_dtype
+
+    types = function.function_type.inputs.data
+    drawn: list[Array] = []
+    for position in input_parameters(function):
+        type_ = types[position]
+        assert isinstance(type_, BufferType)
+        values = generator.standard_normal(type_.get_shape())
+        drawn.append(values.astype(storage_dtype(type_.element_type)))
+    return drawn
+
+
+@pytest.fixture(scope="module")
+def emulated(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[FuncOp, list[list[Array]]]]:
+    folder = tmp_path_factory.mktemp("texpr")
+    sources: list[FuncOp] = []
+    programs: list[TexprProgram] = []
+    for name, sizes in CASES:
+        module = read_texpr((EXAMPLES / f"{name}.te").read_text(), name, sizes)
+        function = module.body.block.first_op
+        assert isinstance(function, FuncOp)
+        sources.append(function)
+        inputs = draw(function, np.random.default_rng(len(programs)))
+        programs.append(TexprProgram(lowered(module), inputs))
+    executable = build_texpr(programs, folder)
+    return [
+        (source, emulate_texpr(executable, number, program, folder / str(number)))
+        for number, (source, program) in enumerate(zip(sources, programs, strict=True))
+    ]
+
+
+@pytest.mark.parametrize("number", range(len(CASES)), ids=[f"{n}-{s}" for n, s in CASES])
+def test_example(number: int, emulated: list[tuple[FuncOp, list[list[Array]]]]) -> None:
+    function, orders = emulated[number]
+    inputs = draw(function, np.random.default_rng(number))
+    exact = run_texpr(function, inputs, precision=Precision.FLOAT64, seed=None).outputs
+    stored = run_texpr(function, inputs, precision=Precision.STORAGE, seed=None).outputs
+    for outputs in orders:
+        for output, reference, rounded in zip(
+            outputs, exact.values(), stored.values(), strict=True
+        ):
+            norm = np.linalg.norm(reference)
+            error = np.linalg.norm(output.astype(np.float64) - reference.reshape(-1))
+            allowed = np.linalg.norm(rounded.astype(np.float64) - reference)
+            # Sums have another order; everything else rounds at the same places.
+            assert error <= 1.5 * allowed + 1e-6 * norm

@@ -197,13 +197,13 @@ def _affine(
     first = ranks[:, 0]
     if not len(first):
         return AffineExpr.constant(0)
-    if (ranks != first[:, None] + np.arange(ranks.shape[1])).any():
+    if not np.array_equal(ranks, first[:, None] + np.arange(ranks.shape[1])):
         return None
     columns = [points[loop] for loop in loops]
     system = np.stack([np.ones_like(first), *columns], axis=1)
     solved = np.linalg.lstsq(system.astype(np.float64), first.astype(np.float64), rcond=None)[0]
     factors = np.rint(solved).astype(np.int64)
-    if (system @ factors != first).any():
+    if not np.array_equal(system @ factors, first):
         return None
     expression = AffineExpr.constant(0)
     for position, factor in enumerate(factors[1:]):

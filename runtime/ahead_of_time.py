@@ -34,7 +34,10 @@ from mugraph.codegen.c_abi import (
     print_pkg_config,
     print_variant,
 )
+from mugraph.dialects import te
 from mugraph.dialects.sched import KernelOp, LaunchOp
+from mugraph.dialects.te import is_texpr
+from mugraph.passes.te_lower import TeLowerPass
 from mugraph.passes.transpile import planned_then_scheduled
 from mugraph.runtime.compile import CompileError, calls_cublas
 from mugraph.runtime.cuda import only_function
@@ -71,7 +74,8 @@ def generate_sources(
     interface.  Raises what the passes and the printer raise.  The module is changed.
     """
     kinds = tuple(Architecture(arch) for arch in dict.fromkeys(architectures))
-    only_function(module)
+    if is_texpr(only_function(module)):
+        return _sources_of_texpr(module, context, kinds, name)
     planned, _ = planned_then_scheduled(kinds[0].name)
     PassPipeline(planned).apply(context, module)
     module.verify()
@@ -84,6 +88,33 @@ def generate_sources(
         _rename_kernels(scheduled, arch)
         scheduled.verify()
         files[f"src/{interface.name}_{arch.name}.cu"] = print_variant(scheduled, interface, arch)
+    return _with_packages(interface, kinds, files)
+
+
+def _sources_of_texpr(
+    module: ModuleOp, context: Context, kinds: tuple[Architecture, ...], name: str | None
+) -> Sources:
+    """The files of a tensor expression, mapped for each architecture."""
+    lowered: dict[Architecture, ModuleOp] = {}
+    for arch in kinds:
+        lowered[arch] = module.clone()
+        PassPipeline((TeLowerPass(arch=arch.name),)).apply(context, lowered[arch])
+        lowered[arch].verify()
+    interfaces = [interface_of(only_function(one), name) for one in lowered.values()]
+    # Architectures may need different workspaces; a call gives the largest.
+    interface = max(interfaces, key=lambda one: one.workspace_bytes)
+    files = {f"include/{interface.name}.h": print_header(interface)}
+    for arch, one in lowered.items():
+        for kernel in [op for op in one.walk() if isinstance(op, te.KernelOp)]:
+            kernel.symbol = StringAttr(f"{kernel.symbol.data}_{arch.name}")
+        files[f"src/{interface.name}_{arch.name}.cu"] = print_variant(one, interface, arch)
+    return _with_packages(interface, kinds, files)
+
+
+def _with_packages(
+    interface: CInterface, kinds: tuple[Architecture, ...], files: dict[str, str]
+) -> Sources:
+    """The sources with the launcher and what build systems read."""
     uses_cublas = any(calls_cublas(text) for text in files.values())
     files[f"src/{interface.name}.cu"] = print_launcher(interface, kinds)
     files[f"lib/cmake/{interface.name}/{interface.name}-config.cmake"] = print_cmake_package(

@@ -14,7 +14,8 @@ from xdsl.passes import PassPipeline
 
 from mugraph.dialects.alignment import argument_alignment, result_alignment
 from mugraph.dialects.cute import Layout
-from mugraph.dialects.functions import mugraphs_of
+from mugraph.dialects.functions import argument_types, mugraphs_of, result_types
+from mugraph.dialects.te import KernelOp, input_parameters, is_texpr, written_parameters
 from mugraph.dialects.tensor_types import element_type_of, layout_of, row_major_strides, shape_of
 from mugraph.runtime.compile import FAST_MATH, compile_kernel
 from mugraph.runtime.errors import UserError
@@ -45,13 +46,19 @@ class CudaProgram:
 def generate_cuda(module: ModuleOp, context: Context, arch: str) -> CudaProgram:
     """The CUDA of a module that defines one function; the module is changed on the way.
 
-    A µGraph goes through ``--transpile`` first; a module with kernels of ``sched`` is printed as it
-    is.  Raises what the passes and the printer raise.
+    A µGraph goes through ``--transpile`` first, a tensor expression through ``--te-lower``; a
+    module with kernels of ``sched`` or of ``te`` is printed as it is.  Raises what the passes and
+    the printer raise.
     """
     from mugraph.codegen.cuda import CudaTarget
+    from mugraph.passes.te_lower import TeLowerPass
     from mugraph.passes.transpile import TranspilePass
 
-    if not any(op.dialect_name() == "sched" for op in module.walk()):
+    if is_texpr(only_function(module)):
+        if not any(isinstance(op, KernelOp) for op in module.walk()):
+            PassPipeline((TeLowerPass(arch=arch),)).apply(context, module)
+            module.verify()
+    elif not any(op.dialect_name() == "sched" for op in module.walk()):
         PassPipeline((TranspilePass(arch=arch),)).apply(context, module)
         module.verify()
     text = StringIO()
@@ -73,14 +80,24 @@ def signature_of(function: FuncOp) -> Signature:
     from mugraph.passes.plan_dtensor_memory import WORKSPACE_BYTES
 
     workspace = function.attributes.get(WORKSPACE_BYTES)
+    if is_texpr(function):
+        taken = [argument_alignment(function, index) for index in input_parameters(function)]
+        given = [argument_alignment(function, index) for index in written_parameters(function)]
+    else:
+        count = len(function.function_type.outputs.data)
+        taken = [
+            argument_alignment(function, index)
+            for index in range(len(function.function_type.inputs.data))
+        ]
+        given = [result_alignment(function, index) for index in range(count)]
     return Signature(
         tuple(
-            _tensor_spec(type_, argument_alignment(function, index))
-            for index, type_ in enumerate(function.function_type.inputs)
+            _tensor_spec(type_, alignment)
+            for type_, alignment in zip(argument_types(function), taken, strict=True)
         ),
         tuple(
-            _tensor_spec(type_, result_alignment(function, index))
-            for index, type_ in enumerate(function.function_type.outputs)
+            _tensor_spec(type_, alignment)
+            for type_, alignment in zip(result_types(function), given, strict=True)
         ),
         workspace.value.data if isinstance(workspace, IntegerAttr) else 0,
     )

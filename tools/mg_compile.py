@@ -9,7 +9,7 @@ from pathlib import Path
 
 import mugraph
 from mugraph.tools.diagnostics import ArgumentParser, ToolError, run_tool
-from mugraph.tools.modules import make_context, read_text
+from mugraph.tools.modules import add_size_argument, make_context, read_module, read_text
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -19,7 +19,8 @@ def _parser() -> argparse.ArgumentParser:
         "for each architecture, a CMake package, a pkg-config file and a manifest.",
         allow_abbrev=False,
     )
-    parser.add_argument("input", help="the µGraph as MLIR text (- is stdin)")
+    parser.add_argument("input", help="the µGraph as MLIR text (- is stdin), or a .te file")
+    add_size_argument(parser)
     parser.add_argument(
         "--arch",
         default="sm_90a",
@@ -58,9 +59,13 @@ def _main(arguments: Sequence[str]) -> int:
         target_named(arch)
     context = make_context()
     text = read_text(options.input)
-    name = "stdin" if options.input == "-" else options.input
-    module = Parser(context, text, name).parse_module()
-    module.verify()
+    if options.input.endswith(".te"):
+        module = read_module(options.input, context, options.size)
+        text += "".join(f"-- --size {size}\n" for size in options.size)
+    else:
+        name = "stdin" if options.input == "-" else options.input
+        module = Parser(context, text, name).parse_module()
+        module.verify()
     sources = generate_sources(module, context, architectures, options.name)
     if options.sources_only:
         written = write_sources(sources, options.output)

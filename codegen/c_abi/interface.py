@@ -11,13 +11,17 @@ from xdsl.ir import SSAValue
 from mugraph.codegen.cuda import workspace_bytes
 from mugraph.codegen.cuda.cpp import CodegenError
 from mugraph.codegen.cuda.names import Names
+from mugraph.dialects.cute import Layout
+from mugraph.dialects.te import BufferType, input_parameters, is_texpr, written_parameters
 from mugraph.dialects.tensor_types import (
     dims,
     element_bytes_of,
     element_type_of,
+    layout_of,
     op_label,
     physical_elements,
     resolved_layout_of,
+    row_major_strides,
     shape_of,
     strides_of,
 )
@@ -85,6 +89,37 @@ def _named(values: Sequence[SSAValue], names: Names, fallback: str) -> list[tupl
     ]
 
 
+def _buffer(value: SSAValue, name: str) -> CTensor:
+    """A parameter of a tensor expression, row-major where its type has no layout."""
+    type_ = value.type
+    assert isinstance(type_, BufferType)
+    layout = layout_of(type_) or Layout(type_.get_shape(), row_major_strides(type_.get_shape()))
+    return CTensor(
+        name,
+        type_.get_shape(),
+        strides_of(layout),
+        str(type_.element_type),
+        physical_elements(layout) * element_bytes_of(type_),
+        ALIGNMENT,
+    )
+
+
+def _texpr_interface(function: FuncOp, name: str, names: Names) -> CInterface:
+    """The interface of a tensor expression: inputs but for the declared result; all it writes."""
+    arguments = function.body.block.args
+    given = [arguments[position] for position in input_parameters(function)]
+    written = [arguments[position] for position in written_parameters(function)]
+    if not written:
+        raise CodegenError(f"{op_label(function)} writes nothing, so there is nothing to compile")
+    inputs = tuple(_buffer(*pair) for pair in _named(given, names, "input"))
+    suffix = {value: "_out" for value in written if value in given}
+    outputs = tuple(
+        _buffer(value, names.fresh(f"{value.name_hint or 'output'}{suffix.get(value, '')}"))
+        for value in written
+    )
+    return CInterface(name, inputs, outputs, workspace_bytes(function))
+
+
 def interface_of(function: FuncOp, name: str | None = None) -> CInterface:
     """The C interface of a function whose layouts and device memory have been planned.
 
@@ -100,6 +135,8 @@ def interface_of(function: FuncOp, name: str | None = None) -> CInterface:
     names = Names()
     for taken in _OF_THE_INTERFACE:
         names.reserve(taken)
+    if is_texpr(function):
+        return _texpr_interface(function, name, names)
     returns = [op for op in function.body.block.ops if isinstance(op, ReturnOp)]
     if not returns or not returns[0].operands:
         raise CodegenError(f"{op_label(function)} has no result, so there is nothing to compile")

@@ -114,7 +114,7 @@ class MappedBand:
     band: Band
     mapping: BandMapping
     points: dict[SSAValue, IntArray] = field(default_factory=dict[SSAValue, IntArray])
-    idle: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    idle: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
 
     def __post_init__(self) -> None:
         mapping = self.mapping

@@ -80,7 +80,7 @@ def scalar_text(op: Operation, operands: Sequence[str]) -> str:
             type_ = op.result.type
             if isinstance(value, IntegerAttr):
                 return _bool(value.value.data) if type_ == i1 else str(value.value.data)
-            literal = fp32_literal(cast("FloatAttr[Any]", value).value.data)
+            literal = fp32_literal(value.value.data)
             return (
                 f"mugraph::from_float<{scalar_type(type_)}>({literal})"
                 if (_is_half(type_))

@@ -197,7 +197,8 @@ def _affine(
     first = ranks[:, 0]
     if not len(first):
         return AffineExpr.constant(0)
-    if not np.array_equal(ranks, first[:, None] + np.arange(ranks.shape[1])):
+    consecutive: IntArray = first[:, np.newaxis] + np.arange(ranks.shape[1], dtype=np.int64)
+    if not np.array_equal(ranks, consecutive):
         return None
     columns = [points[loop] for loop in loops]
     system = np.stack([np.ones_like(first), *columns], axis=1)

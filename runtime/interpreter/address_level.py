@@ -413,7 +413,8 @@ class AddressFunctions(InterpreterFunctions):
         registers = destination[:, :, self.frame.threads]
         if not epilogue.accumulates:
             registers[...] = 0
-        registers += value
+        # What is added to integers is rounded to one first.
+        registers += convert(value, registers.dtype)
 
     @impl(sched.MoveOp)
     def run_move(

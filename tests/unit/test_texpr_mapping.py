@@ -1,0 +1,139 @@
+"""Mappings, barriers and registers of tensor expressions."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from xdsl.context import Context
+from xdsl.dialects.func import FuncOp
+from xdsl.ir.affine import AffineExpr
+from xdsl.passes import ModulePass, PassPipeline
+from xdsl.utils.exceptions import PassFailedException
+
+from mugraph.dialects.te import BarrierOp, KernelOp, NewOp, Scope, Space
+from mugraph.passes.te_lower import TeLowerPass
+from mugraph.passes.te_map import TeMapPass
+from mugraph.passes.te_map.family import family
+from mugraph.passes.te_promote import TePromotePass
+from mugraph.passes.te_sync import choose_barriers, dependences_of, hitting_set, leaves_of
+from mugraph.texpr import read_texpr
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "texpr"
+SIZES = {
+    "transpose": {"M": 128, "N": 128},
+    "gemm_shared": {"M": 128, "N": 128, "K": 64},
+    "gemm_mma": {"M": 128, "N": 128, "K": 64},
+    "softmax": {"M": 2, "N": 1000},
+    "scan": {"B": 2, "N": 512},
+}
+
+
+def kernel_of(name: str, *passes: ModulePass) -> KernelOp:
+    module = read_texpr((EXAMPLES / f"{name}.te").read_text(), name, SIZES[name])
+    PassPipeline(passes).apply(Context(), module)
+    module.verify()
+    return next(op for op in module.walk() if isinstance(op, KernelOp))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_mappings_are_bijections(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    extents = tuple(int(n) for n in generator.integers(1, 9, generator.integers(1, 4)))
+    threads = int(generator.choice([4, 8]))
+    wide = [(d, 2) for d, extent in enumerate(extents) if extent % 2 == 0]
+    names = [AffineExpr.dimension(position) for position in range(3)]
+    for mapping in family(extents, threads, wide):
+        met: list[tuple[int, ...]] = []
+        steps = [range(one.steps) for one in mapping.digits]
+        for thread in range(mapping.busy_threads):
+            for step in itertools.product(*steps):
+                for vector in range(mapping.vector):
+                    index = tuple(
+                        mapping.index(d, *names).eval([thread, step[d], vector], [])
+                        for d in range(len(extents))
+                    )
+                    if all(i < n for i, n in zip(index, extents, strict=True)):
+                        met.append(index)
+        assert sorted(met) == list(itertools.product(*map(range, extents)))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_hitting_sets_are_the_lightest(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    weights = [int(w) for w in generator.integers(1, 5, 7)]
+    sets = [
+        frozenset(int(i) for i in generator.choice(7, generator.integers(1, 4), replace=False))
+        for _ in range(6)
+    ]
+    found = hitting_set(sets, weights)
+    assert all(one & found for one in sets)
+    every = itertools.chain.from_iterable(itertools.combinations(range(7), n) for n in range(8))
+    lightest = min(
+        sum(weights[i] for i in one) for one in every if all(each & set(one) for each in sets)
+    )
+    assert sum(weights[i] for i in found) == lightest
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("transpose", 1), ("gemm_shared", 2), ("gemm_mma", 2), ("softmax", 0), ("scan", 2)],
+)
+def test_each_barrier_is_needed(name: str, count: int) -> None:
+    kernel = kernel_of(name, TeMapPass(), TePromotePass())
+    leaves = leaves_of(kernel.threads)
+    dependences = dependences_of(leaves, kernel.threads)
+    chosen = choose_barriers(leaves, dependences)
+    free = {i for i, leaf in enumerate(leaves) if leaf.is_barrier}
+    assert len(chosen) == count
+
+    def open_with(places: set[int]) -> bool:
+        return any(not one.places & (places | free) for one in dependences)
+
+    assert not open_with(set(chosen))
+    assert all(open_with(set(chosen) - {one}) for one in chosen)
+
+
+def test_lowering_puts_them_in_front_of_the_steps() -> None:
+    kernel = kernel_of("transpose", TeLowerPass())
+    barriers = [op for op in kernel.walk() if isinstance(op, BarrierOp)]
+    assert [barrier.threads for barrier in barriers] == [Scope.BLOCK]
+
+
+@pytest.mark.parametrize(
+    ("name", "buffer", "count"), [("gemm_shared", "sums", 16), ("softmax", "v", 4)]
+)
+def test_what_one_thread_touches_is_in_registers(name: str, buffer: str, count: int) -> None:
+    kernel = kernel_of(name, TeMapPass(), TePromotePass())
+    new = next(
+        op for op in kernel.walk() if isinstance(op, NewOp) and op.result.name_hint == buffer
+    )
+    assert new.result.type.memory_space is Space.REGISTER
+    assert new.result.type.elements == count
+
+
+def test_registers_that_threads_would_share_are_an_error() -> None:
+    text = """
+    fn f(x: f32[64]): f32[64] {
+        par 1 b #grid {
+            new v: f32[64] #reg
+            par 64 i #block { v[i] = x[i] }
+            par 64 i #block { result[i] = v[63 - i] }
+        }
+    }
+    """
+    module = read_texpr(text, "f.te", {})
+    with pytest.raises(PassFailedException, match="v is in #reg"):
+        TeLowerPass().apply(Context(), module)
+
+
+def test_functions_have_one_kernel_a_top_level_loop() -> None:
+    text = "par 64 i { b[i] = a[i] }\npar 64 i { c[i] = b[63 - i] }\n"
+    module = read_texpr(text, "f.te", {})
+    TeLowerPass().apply(Context(), module)
+    function = cast(Any, module.body.block.first_op)
+    assert isinstance(function, FuncOp)
+    assert sum(isinstance(op, KernelOp) for op in function.walk()) == 2

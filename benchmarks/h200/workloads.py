@@ -50,10 +50,8 @@ _SOFTMAX = "transpile{online-softmax=true pipeline=async-copies}"
 
 PIPELINES: dict[str, str] = {
     # Two blocks fit on a multiprocessor, so that the next launch's start beside this one's.
-    "rmsnorm_bs8": "retile{block=256},"
-    "transpile{pipeline=channels objective=memory-first boxes=false}",
-    "rmsnorm_bs1": "retile{grid=192 block=256},"
-    "transpile{pipeline=channels overlap-start=end boxes=false}",
+    "rmsnorm_bs8": "retile{block=256},transpile{pipeline=channels objective=memory-first}",
+    "rmsnorm_bs1": "retile{grid=192 block=256},transpile{pipeline=channels overlap-start=end}",
     "gated_mlp": f"retile{{grid=128 forloop=32 block=256}},{_RINGS}",
     "lora": f"retile{{grid=128}},{_COPIES}",
     "gqa_bs8": f"retile{{forloop=32 split=4}},{_SOFTMAX}",

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Self, cast
 
 from xdsl.dialects.builtin import AffineMapAttr, IndexType, IntegerAttr, StringAttr, i64
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr
 from xdsl.irdl import (
     IRDLOperation,
@@ -34,6 +34,8 @@ from mugraph.dialects.tensor_types import element_bytes_of
 
 MOST_THREADS = 1024
 """The threads that a block has at most."""
+OF_EACH_THREAD = "te.of_each_thread"
+"""The attribute of a ``te.new`` outside steps in which each thread has a number of its own."""
 UNROLL = "te.unroll"
 """The attribute of a ``te.seq`` whose iterations are to be written out."""
 WARP = 32
@@ -121,13 +123,26 @@ class ThreadsOp(LoopOp):
 
     All run the body, which is made of loops and conditions that are the same for all of them, of
     ``te.step`` and of ``te.barrier``.  Between barriers no order holds between different threads.
-    A ``te.new`` in it is a thread's own.
+    A ``te.new`` in a step is a thread's own; outside steps it is so after ``--te-promote``, and
+    before, unless it has the attribute ``te.of_each_thread``, the block's.
     """
 
     name = "te.threads"
 
     def __init__(self, extent: int, body: Region | Block) -> None:
         super().__init__(properties={"extent": IntegerAttr(extent, i64)}, regions=[_region(body)])
+
+    def shares(self, new: Operation) -> bool:
+        """Whether a ``te.new`` in it is the block's, and not a thread's own."""
+        kernel = self.parent_op()
+        if not isinstance(kernel, KernelOp) or kernel.smem is not None:
+            return False
+        parent = new.parent_op()
+        while parent is not None and parent is not self:
+            if isinstance(parent, StepOp):
+                return False
+            parent = parent.parent_op()
+        return parent is self and OF_EACH_THREAD not in new.attributes
 
     def verify_(self) -> None:
         """Checks the number of threads and where they stand."""

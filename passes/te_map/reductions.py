@@ -23,6 +23,9 @@ from mugraph.dialects.te import (
     Space,
     ViewOp,
 )
+from mugraph.dialects.te.mapped import OF_EACH_THREAD
+
+__all__ = ["OF_EACH_THREAD", "after_band", "before_band"]
 
 _FLOAT: dict[Combination, type[Operation]] = {
     Combination.ADD: arith.AddfOp,
@@ -34,8 +37,6 @@ _INTEGER: dict[Combination, type[Operation]] = {
     Combination.MAX: arith.MaxSIOp,
     Combination.MIN: arith.MinSIOp,
 }
-OF_EACH_THREAD = "te.of_each_thread"
-"""The attribute of a ``te.new`` outside steps in which each thread has a number of its own."""
 _FIRST = AffineMapAttr(AffineMap(0, 0, (AffineExpr.constant(0),)))
 
 

@@ -14,12 +14,22 @@ from xdsl.ir.affine import AffineExpr
 from xdsl.passes import ModulePass, PassPipeline
 from xdsl.utils.exceptions import PassFailedException
 
-from mugraph.dialects.te import BarrierOp, KernelOp, NewOp, Scope, Space
+from mugraph.dialects.te import (
+    BarrierOp,
+    BufferType,
+    KernelOp,
+    NewOp,
+    Scope,
+    Space,
+    input_parameters,
+)
 from mugraph.passes.te_lower import TeLowerPass
 from mugraph.passes.te_map import TeMapPass
 from mugraph.passes.te_map.family import family
 from mugraph.passes.te_promote import TePromotePass
 from mugraph.passes.te_sync import choose_barriers, dependences_of, hitting_set, leaves_of
+from mugraph.runtime.interpreter.arithmetic import Precision
+from mugraph.runtime.interpreter.texpr import run_texpr
 from mugraph.texpr import read_texpr
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "texpr"
@@ -137,3 +147,19 @@ def test_functions_have_one_kernel_a_top_level_loop() -> None:
     function = cast(Any, module.body.block.first_op)
     assert isinstance(function, FuncOp)
     assert sum(isinstance(op, KernelOp) for op in function.walk()) == 2
+
+
+@pytest.mark.parametrize("name", ["transpose", "gemm_shared", "gemm_mma", "softmax", "scan"])
+def test_lowered_examples_compute_the_same(name: str) -> None:
+    module = read_texpr((EXAMPLES / f"{name}.te").read_text(), name, SIZES[name])
+    function = cast(FuncOp, module.body.block.first_op)
+    generator = np.random.default_rng(0)
+    given = function.function_type.inputs.data
+    types = [cast(BufferType, given[position]) for position in input_parameters(function)]
+    inputs = [generator.standard_normal(type_.get_shape()).astype(np.float16) for type_ in types]
+    expected = run_texpr(function, inputs, precision=Precision.FLOAT64, seed=None).outputs
+    for lowering in TeLowerPass().passes():
+        lowering.apply(Context(), module)
+        found = run_texpr(function, inputs, precision=Precision.FLOAT64).outputs
+        for one, other in zip(found.values(), expected.values(), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)

@@ -147,6 +147,43 @@ class _Runner:
                 self.block(op.body.block, inner)
 
     @_run.register
+    def _(self, op: te.KernelOp, batch: Batch) -> None:
+        blocks = np.arange(op.iterations)
+        if self._generator is not None:
+            self._generator.shuffle(blocks)
+        inner = Batch(len(blocks), batch, np.zeros(len(blocks), np.int64))
+        inner.values[op.variable] = blocks
+        self.block(op.body.block, inner)
+
+    @_run.register
+    def _(self, op: te.ThreadsOp, batch: Batch) -> None:
+        # All threads of all blocks, an operator at a time: barriers have nothing to wait for.
+        points = np.arange(batch.count * op.iterations)
+        inner = Batch(len(points), batch, points // op.iterations, op.iterations)
+        inner.values[op.variable] = points % op.iterations
+        self.block(op.body.block, inner)
+
+    @_run.register
+    def _(self, op: te.StepOp, batch: Batch) -> None:
+        self.block(op.body.block, batch)
+
+    @_run.register
+    def _(self, op: te.BarrierOp, batch: Batch) -> None:
+        pass
+
+    @_run.register
+    def _(self, op: te.ApplyOp, batch: Batch) -> None:
+        batch.values[op.result] = batch.index(op.expression, list(op.indices))
+
+    @_run.register
+    def _(self, op: te.AllReduceOp, batch: Batch) -> None:
+        if batch.lanes is None:
+            raise ExecutionError("'te.all_reduce' stands where not all threads of a block come")
+        values = batch.value(op.value).reshape(-1, batch.lanes)
+        totals = _COMBINE[op.combines].reduce(values, axis=1)
+        batch.values[op.result] = np.repeat(totals, batch.lanes)
+
+    @_run.register
     def _(self, op: te.SeqOp, batch: Batch) -> None:
         for iteration in range(op.iterations):
             inner = Batch(batch.count, batch, None, batch.lanes)
@@ -168,8 +205,13 @@ class _Runner:
 
     @_run.register
     def _(self, op: te.NewOp, batch: Batch) -> None:
-        storage = self.storage(op.result.type, batch.count)
-        batch.buffers[op.result] = storage, np.arange(batch.count)
+        holder = op.parent_op()
+        while holder is not None and not isinstance(holder, te.ThreadsOp):
+            holder = holder.parent_op()
+        sharing = batch.lanes if holder is not None and holder.shares(op) else None
+        owners = np.arange(batch.count) // (sharing or 1)
+        storage = self.storage(op.result.type, batch.count // (sharing or 1))
+        batch.buffers[op.result] = storage, owners
 
     def _place(self, op: te.AccessOp, batch: Batch) -> tuple[Storage, Rows, Rows]:
         storage, rows = batch.buffer(op.buffer)
@@ -207,6 +249,25 @@ class _Runner:
     def _(self, op: te.ViewOp, batch: Batch) -> None:
         storage, rows, at = self._place(op, batch)
         batch.values[op.result] = self._read(op, batch, storage, rows, at)
+
+    @_run.register
+    def _(self, op: te.LoadOp, batch: Batch) -> None:
+        storage, rows, first = self._place(op, batch)
+        registers, own = batch.buffer(op.registers)
+        for position in range(op.width):
+            registers.elements[own, position] = self._read(
+                op, batch, storage, rows, first + position
+            )
+            registers.written[own, position] = True
+
+    @_run.register
+    def _(self, op: te.StoreOp, batch: Batch) -> None:
+        storage, rows, first = self._place(op, batch)
+        registers, own = batch.buffer(op.registers)
+        for position in range(op.width):
+            at = np.full(batch.count, position)
+            storage.elements[rows, first + position] = self._read(op, batch, registers, own, at)
+            storage.written[rows, first + position] = True
 
     @_run.register
     def _(self, op: te.BindOp, batch: Batch) -> None:

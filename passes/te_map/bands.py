@@ -129,7 +129,7 @@ def is_block_scalar(new: NewOp) -> bool:
             serial = {loop.variable for loop in inside if not isinstance(loop, ParOp)}
             if isinstance(op, BindOp) and parallel:
                 return False
-            if isinstance(op, RedOp) and (not parallel or variables_of(list(op.indices))):
+            if isinstance(op, RedOp) and (not parallel or op.indices):
                 return False
             if not set(variables_of(list(op.indices))) <= serial:
                 return False

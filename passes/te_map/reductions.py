@@ -67,18 +67,19 @@ Partial = tuple[SSAValue, SSAValue, AffineMapAttr, Combination]
 
 def before_band(reds: Sequence[RedOp], point: InsertPoint) -> list[Partial]:
     """Replaces reductions of a band by those of each thread into a register of its own."""
-    partials: dict[SSAValue, Partial] = {}
+    partials: dict[tuple[SSAValue, AffineMapAttr], Partial] = {}
     for red in reds:
         type_ = cast(BufferType, red.buffer.type)
-        if red.buffer not in partials:
+        key = (red.buffer, red.map)
+        if key not in partials:
             new = NewOp(BufferType.of((1,), type_.element_type, None, Space.REGISTER))
             new.attributes[OF_EACH_THREAD] = UnitAttr()
             new.result.name_hint = f"{red.buffer.name_hint or 'sum'}_part"
             zero = identity_of(red.combines, type_.element_type)
             clear = BindOp(zero.results[0], new.result, [], _FIRST)
             Rewriter.insert_op([new, zero, clear], point)
-            partials[red.buffer] = (red.buffer, new.result, red.map, red.combines)
-        _, own, _, combination = partials[red.buffer]
+            partials[key] = (red.buffer, new.result, red.map, red.combines)
+        _, own, _, combination = partials[key]
         if combination is not red.combines:
             raise PassFailedException("--te-map: one loop reduces into a number in two ways")
         old = ViewOp(own, [], _FIRST)

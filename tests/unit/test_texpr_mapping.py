@@ -163,3 +163,25 @@ def test_lowered_examples_compute_the_same(name: str) -> None:
         found = run_texpr(function, inputs, precision=Precision.FLOAT64).outputs
         for one, other in zip(found.values(), expected.values(), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+
+
+def test_reductions_into_two_elements_stay_apart() -> None:
+    text = """
+    fn f(x: f32[64]): f32[2] {
+        par 1 b #grid {
+            new v: f32[2]
+            v[0] = 0.0
+            v[1] = 0.0
+            par 64 i #block {
+                red v[0] += x[i]
+                red v[1] += 2.0 * x[i]
+            }
+            par 2 i #block { result[i] = v[i] }
+        }
+    }
+    """
+    module = read_texpr(text, "f.te", {})
+    TeLowerPass().apply(Context(), module)
+    function = cast(FuncOp, module.body.block.first_op)
+    (result,) = run_texpr(function, [np.ones(64, np.float32)]).outputs.values()
+    assert result.tolist() == [64, 128]

@@ -168,7 +168,12 @@ def atom_of(mma: TiledMmaAttr) -> str:
             f"along k; it cannot print {mma}"
         )
     along_k = f", {mma.thr_layout[2]}" if mma.thr_layout[2] > 1 else ""
-    return f"atoms::{mma.atom}{along_k}"
+    return f"{atom_class(mma)}{along_k}"
+
+
+def atom_class(mma: TiledMmaAttr) -> str:
+    """The class of an instruction: the runtime's, or of warp groups that of the file itself."""
+    return mma.atom if is_of_warpgroups(mma_atom(mma.atom)) else f"atoms::{mma.atom}"
 
 
 def fragment_class(type_: sched.FragmentType) -> str:

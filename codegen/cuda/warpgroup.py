@@ -1,4 +1,4 @@
-"""Products of warp groups, and the instructions that a file uses as classes of ``mugraph::atoms``.
+"""Products of warp groups, and the instructions that a file uses, as classes.
 
 There are hundreds of them, which differ in the number of registers that the assembler text lists;
 so a generated file defines those it uses, and no header has to.
@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from mugraph.codegen.cuda.cpp import CodegenError, Writer, epilogue_type, layout_type
 from mugraph.codegen.cuda.operations import (
     KernelPrinter,
+    atom_class,
     atom_of,
     fragment_class,
     fragment_type_of,
@@ -51,7 +52,7 @@ def print_warpgroup_atom(atom: MmaAtom, writer: Writer) -> None:
         if in_registers
         else '"l"(a.descriptor())'
     )
-    writer.open(f"struct {atom.name} : OfWarpgroup<{_OPERANDS[atom.a_type]}, {columns}> {{")
+    writer.open(f"struct {atom.name} : atoms::OfWarpgroup<{_OPERANDS[atom.a_type]}, {columns}> {{")
     writer.line(f"template <{parameters}>")
     writer.open(
         f"static __device__ __forceinline__ void mma(float* d, {a_parameter}, B const& b, "
@@ -83,13 +84,9 @@ def print_warpgroup_atoms(kernels: Iterable[sched.KernelOp], writer: Writer) -> 
                     atoms[mma.atom] = mma_atom(mma.atom)
     if not atoms:
         return
-    writer.line("namespace mugraph {")
-    writer.line("namespace atoms {")
     for name in sorted(atoms):
         print_warpgroup_atom(atoms[name], writer)
-    writer.line("}  // namespace atoms")
-    writer.line("}  // namespace mugraph")
-    writer.line()
+        writer.line()
 
 
 def nested_matrix_type(matrix: AnyLayout) -> str:
@@ -131,7 +128,7 @@ def _(op: sched.QuadStoreOp, printer: KernelPrinter) -> None:
     writer.open(f"{{  {printer.describe(op)}")
     writer.line(f"using Target = {nested_matrix_type(matrix_of(op.destination))};")
     writer.line(
-        f"tb::QuadStore<{fragment_class(type_)}, atoms::{mma.atom}, {type_.get_shape()[-2]}, "
+        f"tb::QuadStore<{fragment_class(type_)}, {atom_class(mma)}, {type_.get_shape()[-2]}, "
         f"Target>::run<{epilogue_type(epilogue_of(op))}>({printer.pointer(op.destination)}, "
         f"{printer.names.of(op.source)}, thread);"
     )

@@ -536,12 +536,16 @@ class ScheduleFunctions(InterpreterFunctions):
     ) -> PythonValues:
         """Sums of rows or their largest values, or those of what each lane holds of them."""
         source = self.read(op.source, args[0])
-        combine = np.sum if op.combination is sched.Combiner.SUM else np.max
+        before = source.shape[:-1]
         if op.is_partial:
-            parts = [combine(source[..., held], axis=-1) for held in columns_of_lanes(op)]
-            value = np.stack(parts, axis=-1)
+            held = columns_of_lanes(op)
+            grouped = source[..., np.concatenate(held)].reshape(*before, len(held), len(held[0]))
         else:
-            value = combine(source, axis=-1, keepdims=True)
+            grouped = source.reshape(*before, 1, source.shape[-1])
+        if op.combination is sched.Combiner.SUM:
+            value = grouped.sum(axis=-1)
+        else:
+            value = grouped.max(axis=-1)
         epilogue = epilogue_of(op)
         if op.combination is sched.Combiner.SUM:
             self.write(op.destination, args[1], value, epilogue)

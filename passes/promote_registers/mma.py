@@ -8,6 +8,7 @@ from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups
+from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.analysis.registers import register_limit, registers_needed, tiles_of
 from mugraph.passes.promote_registers.mma_analysis import (
     Chain,
@@ -32,6 +33,12 @@ def choose_arrangement(chain: Chain, threads: int) -> TiledMmaAttr | None:
     first = next(iter(present))
     if first is None or len({mma.atom for mma in present if mma is not None}) > 1:
         return None
+    columns = mma_atom(first.atom).shape_mnk[1]
+    if any(
+        isinstance(op, sched.ReduceOp) and shape_of(op.source.type)[-1] % columns
+        for op in chain.operators
+    ):
+        return None  # what is past a row in its last instruction would be reduced, too
     if not chain.has_rows:
         return first if len(present) == 1 else None
     if mma_atom(first.atom).is_scalar:

@@ -4,9 +4,7 @@
 
 // CHECK:      sched.prologue {
 // CHECK:        sched.wait pending
-// CHECK-NEXT:   sched.barrier
 // CHECK:        sched.elementwise square %sq to
-// CHECK:        sched.barrier
 // CHECK:        sched.reduce
 // CHECK:      }
 // CHECK:      sched.forloop 4 {

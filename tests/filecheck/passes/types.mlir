@@ -10,8 +10,8 @@
 // CHECK-LABEL: @bytes_custom0
 // CHECK: sched.fragment : !sched.fragment<16x16xi32, #cute.tiled_mma<SM80_16x8x32_S32S8S8S32_TN, (1,2,1)>>
 // CHECK: sched.mma %a, %b {{.*}} ldmatrix [true, true]
-// CUDA: int32_t m_1[tb::MmaFragment<1, 2, 16, 16, atoms::SM80_16x8x32_S32S8S8S32_TN>::kValues];
-// CUDA: tb::Matmul<1, 2, A, B, true, true, atoms::SM80_16x8x32_S32S8S8S32_TN>::mma(m_1,
+// CUDA: int32_t m[tb::MmaFragment<1, 2, 16, 16, atoms::SM80_16x8x32_S32S8S8S32_TN>::kValues];
+// CUDA: tb::Matmul<1, 2, A, B, true, true, atoms::SM80_16x8x32_S32S8S8S32_TN>::mma(m,
 // CUDA: tb::Elementwise<ops::Chain<>, ops::Chain<>, 64, {{.*}}>::store(
 func.func @bytes(%x: tensor<16x64xi8>, %w: tensor<64x16xi8, #cute.layout<(64,16):(1,64)>>) -> tensor<16x16xi8> {
   %o = kn.customized %x, %w grid [1, 1, 1] block [64, 1, 1] forloop 2 {

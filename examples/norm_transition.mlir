@@ -4,9 +4,9 @@
 func.func @norm_transition(%h: tensor<8x4096xf16>, %x: tensor<8x4096xf16>, %a: tensor<8x4096xf16>) -> tensor<8x4096xf16> {
   %o = kn.customized %h, %x, %a grid [8, 1, 1] block [512, 1, 1] forloop 1 {
   ^bb0(%dh: tensor<8x4096xf16>, %dx: tensor<8x4096xf16>, %da: tensor<8x4096xf16>):
-    %sh = tb.input %dh imap [0, -1, -1] fordim -1 : tensor<8x4096xf16> -> !tb.stensor<1x4096xf16>
-    %sx = tb.input %dx imap [0, -1, -1] fordim -1 : tensor<8x4096xf16> -> !tb.stensor<1x4096xf16>
-    %sa = tb.input %da imap [0, -1, -1] fordim -1 : tensor<8x4096xf16> -> !tb.stensor<1x4096xf16>
+    %sh = tb.input %dh imap [0, -1, -1] : tensor<8x4096xf16> -> !tb.stensor<1x4096xf16>
+    %sx = tb.input %dx imap [0, -1, -1] : tensor<8x4096xf16> -> !tb.stensor<1x4096xf16>
+    %sa = tb.input %da imap [0, -1, -1] : tensor<8x4096xf16> -> !tb.stensor<1x4096xf16>
     %n = tb.rms_norm %sh : !tb.stensor<1x4096xf16> -> !tb.stensor<1x4096xf16>
     %s = tb.add %n, %sx : (!tb.stensor<1x4096xf16>, !tb.stensor<1x4096xf16>) -> !tb.stensor<1x4096xf16>
     %p = tb.mul %sa, %s : (!tb.stensor<1x4096xf16>, !tb.stensor<1x4096xf16>) -> !tb.stensor<1x4096xf16>

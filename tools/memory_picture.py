@@ -20,6 +20,7 @@ from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.interfaces import HasWorkspace
 from mugraph.dialects.sched import (
     BarrierOp,
+    ChannelOp,
     EpilogueOp,
     ForloopOp,
     KernelOp,
@@ -136,6 +137,18 @@ def kernel_chart(kernel: KernelOp, limit: int | None = None) -> MemoryChart | No
                 buffer.stage_count,
             )
         )
+    whole = Lifetime(0, max(len(_region_labels(kernel)) - 1, 0))
+    for op in kernel.body.block.ops:
+        if isinstance(op, ChannelOp) and op.byte_offset is not None:
+            boxes.append(
+                Box(
+                    value_label(op.result),
+                    f"{2 * op.stage_count} mbarriers",
+                    op.byte_offset,
+                    op.barrier_bytes(),
+                    whole,
+                )
+            )
     if not boxes:
         return None
     bound, method = _certificate(kernel.attributes.get(SHARED_MEMORY_CERTIFICATE))

@@ -45,7 +45,8 @@ def parse(text: str) -> ModuleOp:
 def transpiled(module: ModuleOp, model: CostModelName) -> list[KernelOp]:
     steps = [
         ResolveLayoutPass(cost_model=model) if isinstance(step, ResolveLayoutPass) else step
-        for step in transpile_pipeline()
+        # The cost model is of tiles that all threads load, and of what is read from shared memory.
+        for step in transpile_pipeline(pipeline="async-copies", promote_registers=False)
     ]
     PassPipeline(tuple(steps)).apply(make_context(), module)
     module.verify()

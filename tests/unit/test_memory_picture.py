@@ -25,11 +25,12 @@ def test_charts_say_what_the_plan_says() -> None:
     ]
     for chart in charts:
         ends = [box.offset + box.size for box in chart.boxes]
-        assert max(ends) == chart.peak
+        # Mbarriers at the end fill no whole line.
+        assert 0 <= chart.peak - max(ends) < 128
         assert all(box.life.last < len(chart.columns) for box in chart.boxes)
         assert chart.bound is not None
         assert max(chart.load(column) for column in range(len(chart.columns))) <= chart.bound
-    assert charts[1].columns[0] == "before + loop"
+    assert any("before + loop" in column for column in charts[1].columns)
 
 
 def test_a_schedule_without_offsets_is_planned_and_bytes_in_place_count_once() -> None:
@@ -45,7 +46,7 @@ def test_the_picture_is_svg_with_every_buffer_and_the_bound(tmp_path: Path) -> N
     assert main(["memory", EXAMPLE, "-o", str(path), "--arch", "sm_80"]) == 0
     root = ElementTree.parse(path).getroot()
     texts = [node.text or "" for node in root.iter() if node.tag.endswith("text")]
-    for name in ("%sk", "%sv", "%weights", "%mean"):
+    for name in ("%sk", "%sv", "%parts"):
         assert any(text.startswith(name) for text in texts)
     assert sum("optimal" in text for text in texts) == 3
     assert texts.count("lower bound") == 3

@@ -38,11 +38,11 @@ def cost(m: int, n: int, rows: int, columns: int, depth: int) -> tuple[int, int]
 @given(
     st.integers(1, 130), st.integers(1, 200), st.integers(1, 100), st.sampled_from([1, 2, 4, 5, 8])
 )
-def test_no_arrangement_of_warps_is_cheaper(
+def test_no_arrangement_of_warps_along_m_and_n_is_cheaper(
     rows: int, columns: int, depth: int, warps: int
 ) -> None:
-    chosen = choose_warp_layout(rows, columns, depth, ATOM, 32 * warps)
-    assert chosen.m * chosen.n <= warps
+    chosen = choose_warp_layout(rows, columns, depth, ATOM, 32 * warps, along_k=False)
+    assert chosen.k == 1 and chosen.m * chosen.n <= warps
     best = min(
         cost(m, n, rows, columns, depth)
         for m in range(1, warps + 1)

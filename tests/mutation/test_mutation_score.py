@@ -6,6 +6,7 @@ A slice of what ``score.py`` does: some mutants of each example and of a few sav
 from __future__ import annotations
 
 import os
+from itertools import islice
 from pathlib import Path
 from random import Random
 
@@ -40,7 +41,8 @@ SAVED = Path(os.environ.get("MUGRAPH_SAVED_MUGRAPHS", ROOT.parent / "shared" / "
 SAMPLED = 35
 """One in so many saved µGraphs has its mutants run."""
 SAMPLED_MUTANTS = 7
-"""One in so many mutants is run."""
+"""One in so many mutants is run, and every one of a schedule that has few: of a kernel that keeps
+its tiles in registers, only the partial results of warps and their barriers can be wrong."""
 
 
 def require_saved() -> None:
@@ -51,7 +53,8 @@ def require_saved() -> None:
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_every_harmful_mutant_of_an_example_is_reported(path: Path) -> None:
     module, inputs = scheduled(read_module(str(path), make_context()))
-    score = score_of(module, inputs, name=path.name, every=SAMPLED_MUTANTS)
+    few = len(list(islice(mutants_of(module), 4 * SAMPLED_MUTANTS))) < 4 * SAMPLED_MUTANTS
+    score = score_of(module, inputs, name=path.name, every=1 if few else SAMPLED_MUTANTS)
     assert score.missed == []
     assert score.total(REPORTED_HARMFUL) > 5
 

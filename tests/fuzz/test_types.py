@@ -10,13 +10,16 @@ import numpy as np
 import pytest
 
 from fuzz.emulated import check_together, emulating_compiler
-from fuzz.properties import Compiled, compile_checked, require_close
+from fuzz.properties import Compiled, compile_checked, parse, require_close
 from fuzz.typed_cases import all_cases
+from mugraph.codegen.cuda import print_module
 from mugraph.passes.analysis.hazards import find_hazards
 from mugraph.passes.check_hazards import scheduled_kernels
+from mugraph.passes.transpile import TranspilePass
 from mugraph.runtime.compile import calls_cublas, compile_cubin
 from mugraph.runtime.interpreter import run_function
 from mugraph.runtime.toolchain import ToolchainError, find_toolchain
+from mugraph.tools.modules import make_context
 
 CASES = all_cases()
 
@@ -70,17 +73,20 @@ def test_kernels_compute_what_the_interpreter_does(
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
-def test_nvcc_compiles_every_type(arch: str, compiled: dict[str, Compiled]) -> None:
+def test_nvcc_compiles_every_type(arch: str) -> None:
     try:
         toolchain = find_toolchain()
     except ToolchainError as error:
         pytest.skip(f"nothing was compiled: {error}")
     parts = ['#include "runtime.h"', '#include "channels.h"', "using namespace cute;"]
-    for number, one in enumerate(compiled.values()):
-        if calls_cublas(one.cuda) and toolchain.cublas is None:
+    for number, case in enumerate(CASES.values()):
+        module = parse(case)
+        TranspilePass(arch=arch, check_hazards=False).apply(make_context(), module)
+        cuda = print_module(module)
+        if calls_cublas(cuda) and toolchain.cublas is None:
             continue
         lines = [
-            line for line in one.cuda.splitlines() if not line.startswith(("#", "using namespace"))
+            line for line in cuda.splitlines() if not line.startswith(("#", "using namespace"))
         ]
         text = "\n".join(lines)
         parts.append(re.sub(r"\b(_init|_execute_mugraph|\w+_custom\d+)\b", rf"\1_{number}", text))

@@ -121,13 +121,14 @@ def toolchain_or_reason() -> Toolchain | str:
     return find_toolchain()
 
 
-def compile_text(text: str, report: Report) -> bool:
-    """Compiles the CUDA for each architecture where that can be done here."""
+def compile_for_each(module: ModuleOp, report: Report) -> bool:
+    """Compiles the µGraph's CUDA for each architecture where that can be done here."""
     toolchain = toolchain_or_reason()
     if isinstance(toolchain, str):
         report.skipped("compile", toolchain)
         return False
     for arch in ARCHITECTURES:
+        text = generate_cuda(module.clone(), make_context(), arch).source
         start = time.perf_counter()
         size = compile_cubin(text, arch, toolchain=toolchain).stat().st_size
         seconds = time.perf_counter() - start
@@ -173,7 +174,7 @@ def _main(arguments: Sequence[str]) -> int:
     heading("the CUDA")
     print(text)
     report.done("print CUDA", f"{len(text.splitlines())} lines in {path}")
-    if compile_text(text, report):
+    if compile_for_each(original, report):
         run_on_gpu(original, [x, w], expected, report)
     else:
         report.skipped("run on a GPU", "the kernel could not be compiled")

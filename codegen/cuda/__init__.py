@@ -24,7 +24,7 @@ from mugraph.codegen.cuda.names import Names
 from mugraph.codegen.cuda.texpr import print_texpr
 from mugraph.codegen.cuda.warpgroup import print_warpgroup_atoms
 from mugraph.dialects.functions import mugraphs_of
-from mugraph.dialects.sched import KernelOp, LaunchOp
+from mugraph.dialects.sched import BulkCopyOp, KernelOp, LaunchOp
 from mugraph.dialects.te import is_texpr
 
 __all__ = [
@@ -82,13 +82,15 @@ def print_module(module: ModuleOp, function: str | None = None) -> str:
     names = Names()
     kernel_names: dict[str, str] = {}
     launched = [op for op in func.walk() if isinstance(op, LaunchOp)]
-    print_warpgroup_atoms([launch.resolve() for launch in launched], writer)
+    kernels = [launch.resolve() for launch in launched]
+    print_warpgroup_atoms(kernels, writer)
+    swizzles = any(isinstance(op, BulkCopyOp) for kernel in kernels for op in kernel.walk())
     for launch in launched:
         kernel: KernelOp = launch.resolve()
         symbol = kernel.sym_name.data
         if symbol not in kernel_names:
             kernel_names[symbol] = names.fresh(symbol)
-            print_kernel(kernel, kernel_names[symbol], writer)
+            print_kernel(kernel, kernel_names[symbol], writer, swizzles_addresses=swizzles)
     print_execute(func, kernel_names, names, writer)
     return writer.text()
 

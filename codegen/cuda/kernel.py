@@ -10,7 +10,9 @@ from mugraph.dialects import sched
 from mugraph.dialects.tensor_types import op_label
 
 
-def print_kernel(kernel: sched.KernelOp, name: str, writer: Writer) -> None:
+def print_kernel(
+    kernel: sched.KernelOp, name: str, writer: Writer, *, swizzles_addresses: bool = False
+) -> None:
     """Prints one kernel under the given C++ name; raises :class:`CodegenError` if unplanned."""
     if kernel.smem_bytes is None:
         raise CodegenError(
@@ -29,8 +31,9 @@ def print_kernel(kernel: sched.KernelOp, name: str, writer: Writer) -> None:
         bounds += f", {kernel.resident_blocks}"
     writer.open(f"__global__ void __launch_bounds__({bounds}) {name}({', '.join(parameters)}) {{")
     printer = KernelPrinter(writer, names, kernel, maps={**maps})
-    # Where bulk copies swizzle they do so by address.
-    writer.line(f"extern __shared__ __align__({1024 if maps else 128}) char smem[];")
+    # Where bulk copies swizzle they do so by address; all kernels of a file declare it alike.
+    alignment = 1024 if maps or swizzles_addresses else 128
+    writer.line(f"extern __shared__ __align__({alignment}) char smem[];")
     writer.line(f"int const thread = {_thread_number(printer)};")
     if kernel.raster_rows > 1:
         writer.line(f"uint3 const blockIdx = tb::grouped_block<{kernel.raster_rows}>();  // raster")

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mugraph.codegen.cuda.cpp import CodegenError, Writer, epilogue_type, layout_type
+from mugraph.codegen.cuda.cpp import CodegenError, Writer, epilogue_type
 from mugraph.codegen.cuda.operations import (
     KernelPrinter,
     atom_class,
     atom_of,
     fragment_class,
     fragment_type_of,
+    matrix_type,
     print_operation,
 )
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups, matrix_of
 from mugraph.dialects.tb.compute import epilogue_of
-from mugraph.dialects.tensor_types import AnyLayout, base_layout, op_label
+from mugraph.dialects.tensor_types import op_label
 
 _OPERANDS = {"f16": "half_t", "bf16": "bfloat16_t"}
 _REGISTERS_A = 4
@@ -89,12 +90,6 @@ def print_warpgroup_atoms(kernels: Iterable[sched.KernelOp], writer: Writer) -> 
         writer.line()
 
 
-def nested_matrix_type(matrix: AnyLayout) -> str:
-    """A matrix whose dimensions may be nested, as a static layout."""
-    plain = base_layout(matrix)
-    return layout_type(plain.shape, plain.stride, matrix)
-
-
 @print_operation.register
 def _(op: sched.WarpgroupMmaOp, printer: KernelPrinter) -> None:
     mma = op.tiled_mma
@@ -102,7 +97,7 @@ def _(op: sched.WarpgroupMmaOp, printer: KernelPrinter) -> None:
     writer = printer.writer
     writer.open(f"{{  {printer.describe(op)}")
     for name, matrix in zip("AB", op.matrices(), strict=True):
-        writer.line(f"using {name} = {nested_matrix_type(matrix)};")
+        writer.line(f"using {name} = {matrix_type(matrix)};")
     writer.line(
         f"tb::WarpgroupMatmul<{groups_m}, {groups_n}, A, B, {atom_of(mma)}>::"
         f"{'issue' if op.is_async else 'mma'}({printer.names.of(op.accumulator)}, "
@@ -126,7 +121,7 @@ def _(op: sched.QuadStoreOp, printer: KernelPrinter) -> None:
         raise CodegenError(f"{op_label(op)}: its source is not the fragment of a product")
     writer = printer.writer
     writer.open(f"{{  {printer.describe(op)}")
-    writer.line(f"using Target = {nested_matrix_type(matrix_of(op.destination))};")
+    writer.line(f"using Target = {matrix_type(matrix_of(op.destination))};")
     writer.line(
         f"tb::QuadStore<{fragment_class(type_)}, {atom_class(mma)}, {type_.get_shape()[-2]}, "
         f"Target>::run<{epilogue_type(epilogue_of(op))}>({printer.pointer(op.destination)}, "

@@ -12,7 +12,6 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, opt_prop_d
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.bulk import bulk_layout, row_spans, tensor_dims
-from mugraph.dialects.cute import ComposedLayout, Layout
 from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
 from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.dialects.cute.errors import LayoutError
@@ -38,12 +37,12 @@ from mugraph.dialects.sched.accesses import (
     stage_reference,
 )
 from mugraph.dialects.sched.kernel import enclosing_kernel, enclosing_role, enclosing_threads
+from mugraph.dialects.sched.mappings import matrix_layout
 from mugraph.dialects.sched.structure import enclosing_loop, loop_iterations
 from mugraph.dialects.sched.types import FragmentType, SharedType
 from mugraph.dialects.sched.warpgroup_mappings import warpgroup_operand_stream
 from mugraph.dialects.tensor_types import (
     AnyLayout,
-    base_layout,
     dims,
     element_bytes_of,
     element_type_of,
@@ -58,15 +57,7 @@ from mugraph.dialects.tensor_types import (
 def matrix_of(value: SSAValue, *, transposed: bool = False) -> AnyLayout:
     """The last two dimensions of a buffer as a matrix, (rows, columns) or the other way round."""
     layout = resolved_layout_of(value)
-    plain = base_layout(layout)
-    rank = len(shape_of(value.type))
-    first, second = plain[rank - 2], plain[rank - 1]
-    if transposed:
-        first, second = second, first
-    matrix = Layout((first.shape, second.shape), (first.stride, second.stride))
-    if isinstance(layout, ComposedLayout):
-        return ComposedLayout(layout.swizzle, layout.offset, matrix)
-    return matrix
+    return matrix_layout(layout, shape_of(value.type), transposed=transposed)
 
 
 @irdl_op_definition

@@ -16,9 +16,7 @@ from mugraph.dialects.sched.mappings import (
     IntArray,
     Stream,
     for_block,
-    linear_offsets,
-    offset_of,
-    swizzled,
+    matrix_offsets,
 )
 from mugraph.dialects.tensor_types import AnyLayout, base_layout
 
@@ -36,13 +34,6 @@ def group_lines(
     starts = (tiles[None, :] * groups + along[:, None]) * atom_lines
     every = starts[:, :, None] + np.arange(atom_lines, dtype=np.int64)
     return every.reshape(len(group), -1)
-
-
-def matrix_element_offsets(matrix: AnyLayout, line: IntArray, k: IntArray) -> IntArray:
-    """The offsets of elements (line, k) of a matrix whose modes may be nested."""
-    plain = base_layout(matrix)
-    unswizzled = offset_of(matrix) + linear_offsets(plain[0], line) + linear_offsets(plain[1], k)
-    return swizzled(matrix, unswizzled)
 
 
 @lru_cache(256)
@@ -69,7 +60,7 @@ def warpgroup_operand_stream(
     else:
         line, depth = lines[:, :, None], k[None, None, ::unit]
     line, depth = np.broadcast_arrays(line, depth)
-    offsets = matrix_element_offsets(matrix, line, depth).reshape(len(lines), -1)
+    offsets = matrix_offsets(matrix, line, depth).reshape(len(lines), -1)
     missing = -offsets.shape[1] % GROUP_THREADS
     offsets = np.pad(offsets, ((0, 0), (0, missing)), constant_values=IDLE)
     by_thread = offsets.reshape(len(lines), -1, GROUP_THREADS).transpose(1, 0, 2)

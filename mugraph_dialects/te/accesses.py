@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Self, cast
@@ -80,9 +80,9 @@ class AccessOp(IRDLOperation, ABC):
     map = prop_def(AffineMapAttr)
 
     @property
+    @abstractmethod
     def kind(self) -> AccessKind:
         """What the access does to the element."""
-        raise NotImplementedError
 
     @property
     def combines(self) -> Combination | None:

@@ -13,15 +13,14 @@ from xdsl.ir import SSAValue
 
 from mugraph.dialects import tb
 from mugraph.dialects.bulk import BulkCopyError
-from mugraph.dialects.cute import ComposedLayout, Layout
 from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.matrix_descriptor import matrix_descriptor
 from mugraph.dialects.element_types import element_type_name
+from mugraph.dialects.sched.mappings import matrix_layout
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.dialects.tensor_types import (
     AnyLayout,
-    base_layout,
     element_bytes_of,
     element_type_of,
     shape_of,
@@ -81,15 +80,7 @@ def matrix_layout_of(value: SSAValue, *, transposed: bool) -> AnyLayout | None:
         layout = layouts_of_load(value.owner, boxes=True)[0]
     except BulkCopyError:
         return None
-    plain = base_layout(layout)
-    rank = len(shape_of(value.type))
-    first, second = plain[rank - 2], plain[rank - 1]
-    if transposed:
-        first, second = second, first
-    matrix = Layout((first.shape, second.shape), (first.stride, second.stride))
-    if isinstance(layout, ComposedLayout):
-        return ComposedLayout(layout.swizzle, layout.offset, matrix)
-    return matrix
+    return matrix_layout(layout, shape_of(value.type), transposed=transposed)
 
 
 def is_read_by_warpgroups(op: tb.InputOp, layouts: Mapping[tb.MatmulOp, WarpLayout]) -> bool:

@@ -22,9 +22,8 @@ from xdsl.interpreter import (
 
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import mma_atom
-from mugraph.dialects.sched.mappings import IntArray, MmaFragment
+from mugraph.dialects.sched.mappings import IntArray, MmaFragment, matrix_offsets
 from mugraph.dialects.sched.quad_store import held_before
-from mugraph.dialects.sched.warpgroup_mappings import matrix_element_offsets
 from mugraph.dialects.tb.compute import epilogue_of
 from mugraph.dialects.tensor_types import base_layout, shape_of
 from mugraph.runtime.interpreter.address_level import AddressFunctions, multiplicand
@@ -54,7 +53,7 @@ class WarpgroupPlan:
             line = np.arange(plain[0].size(), dtype=np.int64)[:, None]
             depth = np.arange(plain[1].size(), dtype=np.int64)[None, :]
             line, depth = np.broadcast_arrays(line, depth)
-            offsets.append(matrix_element_offsets(matrix, line, depth))
+            offsets.append(matrix_offsets(matrix, line, depth))
         mma = op.tiled_mma
         groups_m, groups_n, _ = mma.thr_layout
         extents = shape_of(op.accumulator.type)[-2:]

@@ -27,17 +27,12 @@ from mugraph.dialects.assembly import NamedFunction, ThenEpilogue
 from mugraph.dialects.cute.atoms import loads_as_stored, mma_atom
 from mugraph.dialects.cute.chaining import accumulator_is_operand, rows_of
 from mugraph.dialects.element_types import element_type_name
-from mugraph.dialects.elementwise import (
-    Epilogue,
-    EpilogueAttr,
-    ScalarFunction,
-    ScalarFunctionAttr,
-)
+from mugraph.dialects.elementwise import Epilogue, EpilogueAttr, ScalarFunction, ScalarFunctionAttr
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
-from mugraph.dialects.sched.compute import Combiner, CombinerAttr
 from mugraph.dialects.sched.compute_accesses import columns_accesses, mma_accesses
 from mugraph.dialects.sched.mappings import matrix_layout
+from mugraph.dialects.sched.reduction import Combiner, CombinerAttr
 from mugraph.dialects.sched.types import FragmentType, SharedType
 from mugraph.dialects.tb.compute import epilogue_of, matrix_access
 from mugraph.dialects.tensor_types import (

@@ -17,8 +17,8 @@ from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, Sha
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.ragged import RaggedAttr, RaggedDim, ragged_error
 from mugraph.dialects.sched.accesses import HasThreadAccesses, Predicate, ThreadAccess
-from mugraph.dialects.sched.compute import verify_distribution
 from mugraph.dialects.sched.compute_accesses import elementwise_accesses
+from mugraph.dialects.sched.distribution import verify_distribution
 from mugraph.dialects.sched.kernel import enclosing_threads
 from mugraph.dialects.sched.mappings import vector_coordinates
 from mugraph.dialects.sched.structure import enclosing_kernel

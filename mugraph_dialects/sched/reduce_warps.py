@@ -12,8 +12,8 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.rows import LinearRows
 from mugraph.dialects.sched.accesses import AccessError, HasThreadAccesses, ThreadAccess
-from mugraph.dialects.sched.compute import Combiner, CombinerAttr
 from mugraph.dialects.sched.compute_accesses import warp_accesses
+from mugraph.dialects.sched.reduction import Combiner, CombinerAttr
 from mugraph.dialects.sched.types import FragmentType, SharedType, SliceAttr
 from mugraph.dialects.tensor_types import dims, op_label, shape_of
 

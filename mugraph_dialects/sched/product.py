@@ -1,0 +1,215 @@
+"""Products of matrices by the warps of a block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, i64
+from xdsl.ir import SSAValue
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, opt_prop_def, prop_def
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.cute import Layout
+from mugraph.dialects.cute.atoms import (
+    PRODUCT_ATOMS,
+    loads_as_stored,
+    mma_atom,
+    scalar_atom,
+    tensor_core_atom,
+)
+from mugraph.dialects.cute.attributes import TiledMmaAttr
+from mugraph.dialects.cute.chaining import accumulator_is_operand
+from mugraph.dialects.element_types import element_type_name, verify_same_type
+from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
+from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
+from mugraph.dialects.sched.compute_accesses import mma_accesses
+from mugraph.dialects.sched.matrix_part import (
+    part_of_matrix,
+    start_attribute,
+    start_of,
+    verify_part,
+)
+from mugraph.dialects.sched.types import FragmentType, SharedType
+from mugraph.dialects.shapes import ShapeError, matmul_shape
+from mugraph.dialects.tb.compute import matrix_access
+from mugraph.dialects.tensor_types import (
+    AnyLayout,
+    dims,
+    element_type_of,
+    op_label,
+    shape_of,
+    value_label,
+)
+
+
+@irdl_op_definition
+class MmaOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
+    """Adds the product of two matrices to an accumulator fragment.
+
+    The right one is in shared memory, the left one too or in a fragment of the same arrangement,
+    whose threads hold operand A of the instruction as they hold its accumulators.
+
+    The fragment's ``#cute.tiled_mma`` names the instruction, of tensor cores or of single threads,
+    and the warps (or threads) along m and n.  ``ldmatrix [true, true]`` says which operands are
+    loaded with ``ldmatrix``; others element by element, converted to what the instruction takes:
+    f8 exactly to f16, f32 rounded to TF32.
+
+    ``at [0, 64]`` where the accumulator holds only the part of the product that starts there.
+
+    With P warps along k the accumulator is P partial sums, ``Px16x64xf32``: the steps of the
+    instruction along k go to them in turn.  ``sched.sum_parts`` makes the product of them.
+    """
+
+    name = "sched.mma"
+
+    lhs = operand_def(SharedType | FragmentType)
+    rhs = operand_def(SharedType)
+    accumulator = operand_def(FragmentType)
+    at = opt_prop_def(DenseArrayBase.constr(i64))
+    ldmatrix_lhs = prop_def(BoolAttr)
+    ldmatrix_rhs = prop_def(BoolAttr)
+
+    assembly_format = (
+        "$lhs `,` $rhs (`at` $at^)? `to` $accumulator "
+        "`ldmatrix` ` ` `[` $ldmatrix_lhs `,` $ldmatrix_rhs `]` attr-dict "
+        "`:` type($lhs) `,` type($rhs) `to` type($accumulator)"
+    )
+
+    def __init__(
+        self,
+        lhs: SSAValue,
+        rhs: SSAValue,
+        accumulator: SSAValue,
+        ldmatrix: tuple[bool, bool],
+        at: Sequence[int] | None = None,
+    ) -> None:
+        super().__init__(
+            operands=[lhs, rhs, accumulator],
+            properties={
+                "at": start_attribute(at),
+                "ldmatrix_lhs": BoolAttr.from_bool(ldmatrix[0]),
+                "ldmatrix_rhs": BoolAttr.from_bool(ldmatrix[1]),
+            },
+        )
+
+    @property
+    def ldmatrix(self) -> tuple[bool, bool]:
+        """Whether each operand is loaded with ``ldmatrix``."""
+        return bool(self.ldmatrix_lhs.value.data), bool(self.ldmatrix_rhs.value.data)
+
+    @property
+    def start(self) -> tuple[int, ...]:
+        """Where in the product the accumulator starts."""
+        return start_of(self.at, len(shape_of(self.lhs.type)))
+
+    @property
+    def parts(self) -> int:
+        """How many partial sums the accumulator is: the warps along k."""
+        accumulator = self.accumulator.type
+        return accumulator.parts if isinstance(accumulator, FragmentType) else 1
+
+    @property
+    def lhs_in_registers(self) -> bool:
+        """Whether the left matrix is a fragment."""
+        return isinstance(self.lhs.type, FragmentType)
+
+    def matrices(self) -> tuple[AnyLayout, AnyLayout]:
+        """What is read: (rows of the accumulator, k) and (columns of the accumulator, k).
+
+        A left matrix in registers is described as if it were compact.
+        """
+        *_, rows, columns = shape_of(self.accumulator.type)
+        *leading, row, column = self.start
+        depth = shape_of(self.lhs.type)[-1]
+        rhs = part_of_matrix(self.rhs, (*leading, 0, column), (depth, columns), transposed=True)
+        if self.lhs_in_registers:
+            return Layout((rows, depth), (depth, 1)), rhs
+        return part_of_matrix(self.lhs, (*leading, row, 0), (rows, depth)), rhs
+
+    def buffers_read(self) -> Sequence[SSAValue]:
+        """Both matrices and the accumulator."""
+        return [self.lhs, self.rhs, self.accumulator]
+
+    def buffers_written(self) -> Sequence[SSAValue]:
+        """The accumulator."""
+        return [self.accumulator]
+
+    def verify_(self) -> None:
+        """Checks extents and the accumulator."""
+        try:
+            expected = matmul_shape(shape_of(self.lhs.type), shape_of(self.rhs.type))
+        except ShapeError as error:
+            raise VerifyException(f"{op_label(self)}: {error}") from error
+        accumulator = self.accumulator.type
+        held = shape_of(accumulator)
+        self._verify_extents(held[1:] if self.parts > 1 else held, expected)
+        if not isinstance(accumulator, FragmentType) or accumulator.tiled_mma is None:
+            raise VerifyException(
+                f"{op_label(self)}: the accumulator must be a fragment with a #cute.tiled_mma"
+            )
+        self._verify_instruction(accumulator, accumulator.tiled_mma)
+        self._verify_lhs(accumulator)
+
+    def _verify_lhs(self, accumulator: FragmentType) -> None:
+        """A left matrix in registers is operand A as it is."""
+        lhs, mma = self.lhs.type, accumulator.tiled_mma
+        if not isinstance(lhs, FragmentType) or mma is None:
+            return
+        atom = mma_atom(mma.atom)
+        depth = lhs.get_shape()[-1]
+        if lhs.layout != mma or mma.thr_layout[1:] != (1, 1):
+            raise VerifyException(
+                f"{op_label(self)}: its left operand is {lhs.layout}; expected {mma} as the "
+                "accumulator, and all warps along m"
+            )
+        if not accumulator_is_operand(atom, atom) or depth % atom.shape_mnk[2]:
+            raise VerifyException(
+                f"{op_label(self)}: accumulators of {depth} columns are not operand A of "
+                f"{atom.name} thread by thread"
+            )
+        if self.at is not None or self.ldmatrix[0]:
+            raise VerifyException(
+                f"{op_label(self)}: a left operand in registers is whole, and no ldmatrix loads it"
+            )
+
+    def _verify_extents(self, held: Sequence[int], product: Sequence[int]) -> None:
+        if self.at is None and tuple(held) != tuple(product):
+            raise VerifyException(
+                f"{op_label(self)}: the accumulator has {dims(held)}, expected {dims(product)}"
+            )
+        verify_part(self, held, self.start, product, "the product")
+
+    def _verify_instruction(self, accumulator: FragmentType, mma: TiledMmaAttr) -> None:
+        """The operands are of one type, which the instruction multiplies."""
+        verify_same_type(self, [self.lhs, self.rhs], "sched.elementwise identity")
+        element = element_type_name(element_type_of(self.lhs.type))
+        taken = tensor_core_atom(element), scalar_atom(element)
+        atom = mma_atom(mma.atom)
+        if atom.name in PRODUCT_ATOMS and atom not in taken:
+            raise VerifyException(
+                f"{op_label(self)}: {atom.name} does not multiply "
+                f"{element_type_of(self.lhs.type)}; use {taken[0].name} or {taken[1].name}"
+            )
+        summed = element_type_name(accumulator.element_type)
+        if summed != atom.c_type:
+            raise VerifyException(
+                f"{op_label(self)}: {atom.name} adds up in {atom.c_type}, the accumulator holds "
+                f"{accumulator.element_type}"
+            )
+        for value, uses_ldmatrix in zip((self.lhs, self.rhs), self.ldmatrix, strict=True):
+            if uses_ldmatrix and (atom.is_scalar or not loads_as_stored(atom, element)):
+                raise VerifyException(
+                    f"{op_label(self)}: ldmatrix cannot load {value_label(value)}, whose elements "
+                    f"{atom.name} takes only after a conversion"
+                )
+
+    def shared_accesses(self) -> Sequence[SharedAccess]:
+        """Rows of 16 bytes, one below the other, of the operands in shared memory."""
+        operands = (self.lhs, self.rhs)
+        return [matrix_access(value) for value in operands if isinstance(value.type, SharedType)]
+
+    def thread_accesses(self) -> Sequence[ThreadAccess]:
+        """The reads of both operands, in the order of k."""
+        accumulator = self.accumulator.type
+        mma = accumulator.tiled_mma if isinstance(accumulator, FragmentType) else None
+        return mma_accesses(self, mma, self.matrices(), self.ldmatrix)

@@ -6,6 +6,7 @@ of the arrays' type; a reference is computed in float64.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 
@@ -56,3 +57,24 @@ def product(library: Any, a: Any, b: Any) -> Any:
     """A · B."""
     del library
     return a @ b
+
+
+def largest_score(library: Any, q: Any, k: Any, v: Any) -> float:
+    """The largest exponent of attention without a maximum."""
+    del library, v
+    return float((q @ k).max())
+
+
+def largest_score_of_norms(library: Any, q: Any, k: Any, v: Any) -> float:
+    """The same with the norm of Q."""
+    return largest_score(library, rms_norm(library, q), k, v)
+
+
+LARGEST_EXPONENT: dict[Callable[..., Any], Callable[..., float]] = {
+    attention: largest_score,
+    attention_of_norms: largest_score_of_norms,
+}
+"""Of functions with exponentials that have no bound: the largest exponent."""
+
+FP32_EXPONENT = 88.72
+"""The exponential of more than this is not finite in fp32."""

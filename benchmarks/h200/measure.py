@@ -10,30 +10,37 @@ from typing import Any
 
 from benchmarks.h200.anchors import floor_microseconds
 from benchmarks.h200.building import Build, TensorOf
-from benchmarks.h200.checking import RIGHT, Verdict, judge
+from benchmarks.h200.checking import RIGHT, judge
 from benchmarks.h200.device import DEVICE
 from benchmarks.h200.kernels import Guarded, Ours
 from benchmarks.h200.peers import Peer
+from benchmarks.h200.pipelines import OURS
 from benchmarks.h200.practical_floor import tuned_read_call
 from benchmarks.h200.records import READ, Record, System
 from benchmarks.h200.statistics import set_count
 from benchmarks.h200.timing import Captured, interleaved, prepared
 from benchmarks.h200.workloads import Workload
+from benchmarks.references import FP32_EXPONENT, LARGEST_EXPONENT
 
 SEED = 20261121
 OVERFLOWING = "overflowing inputs: "
+"""How a status begins that is about :attr:`Workload.overflowing`."""
 
 
-def random_inputs(tensors: Sequence[TensorOf], scales: Sequence[float], seed: int = SEED) -> Any:
-    """Normal random numbers times each input's scale, in its type, on the GPU."""
+def random_inputs(
+    tensors: Sequence[TensorOf], scales: Sequence[float], shifts: Sequence[float] = ()
+) -> Any:
+    """Normal random numbers times each input's scale, plus its shift, in its type, on the GPU."""
     import torch
 
     generator = torch.Generator(device=DEVICE)
-    generator.manual_seed(seed)
-    return tuple(
-        (torch.randn(tensor.shape, generator=generator, device=DEVICE) * scale).to(_dtype(tensor))
-        for tensor, scale in zip(tensors, scales, strict=True)
-    )
+    generator.manual_seed(SEED)
+
+    def one(tensor: TensorOf, scale: float, shift: float) -> Any:
+        normal = torch.randn(tensor.shape, generator=generator, device=DEVICE)
+        return (normal * scale + shift).to(_dtype(tensor))
+
+    return tuple(map(one, tensors, scales, shifts or (0.0,) * len(scales)))
 
 
 def _dtype(tensor: TensorOf) -> Any:
@@ -80,9 +87,13 @@ class Measurement:
         system.note = f"transpiled in {build.transpile_seconds:.2f} s"
         try:
             ours = Ours(build)
-            verdict = self._check(ours)
+            verdict = ours.check(self._inputs, self._expected, _dtype(self._output))
             system.status, system.relative_error = verdict.status, verdict.relative_error
             if verdict.right:
+                system.overflowing = self._check_overflowing(ours)
+                if name == OURS and not system.overflowing.startswith(RIGHT):
+                    system.status = OVERFLOWING + system.overflowing
+            if system.status == RIGHT:
                 call = ours.call(self._rotated, self._poisoned().tensor)
                 self._graphs[name] = prepared(call, self._sets)
                 self._ours[name] = ours
@@ -93,15 +104,22 @@ class Measurement:
     def _poisoned(self) -> Guarded:
         return Guarded(self._output.shape, _dtype(self._output))
 
-    def _check(self, ours: Ours) -> Verdict:
-        dtype = _dtype(self._output)
-        verdict = ours.check(self._inputs, self._expected, dtype)
-        scales = self.workload.overflowing_scales
-        if not verdict.right or scales is None:
-            return verdict
-        inputs = random_inputs(self._tensors, scales)
-        large = ours.check(inputs, reference_of(self.workload, inputs), dtype)
-        return verdict if large.right else Verdict(OVERFLOWING + large.status, large.relative_error)
+    def _check_overflowing(self, ours: Ours) -> str:
+        """What is to be said of inputs that overflow; empty where the function has no such."""
+        overflowing = self.workload.overflowing
+        if overflowing is None:
+            return ""
+        import torch
+
+        inputs = random_inputs(self._tensors, overflowing.scales, overflowing.shifts)
+        wide = tuple(tensor.double() for tensor in inputs)
+        largest = LARGEST_EXPONENT[self.workload.reference](torch, *wide)
+        if largest <= FP32_EXPONENT:
+            return f"unknown: the largest exponent, {largest:.1f}, does not overflow"
+        verdict = ours.check(inputs, self.workload.reference(torch, *wide), _dtype(self._output))
+        if not verdict.right:
+            return verdict.status
+        return f"{RIGHT}, error {verdict.relative_error:.1e}, exponents up to {largest:.0f}"
 
     def add_peer(self, peer: Peer, tolerance: float) -> None:
         """Compiles a peer, checks it and gets it ready."""

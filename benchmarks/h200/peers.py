@@ -73,7 +73,12 @@ COMPILED = "torch.compile"
 MAX_AUTOTUNE = "max-autotune"
 CUBLAS = "cuBLAS alone"
 FLASH_AND_COPY = "flash + K copy"
-CUBLAS_AND_ELEMENTWISE = "cuBLAS + element-wise"
+CUBLAS_AND_COMPILED = "cuBLAS + compiled gate"
+CUBLAS_AND_TRITON = "cuBLAS + Triton gate"
+TWO_PRODUCTS_AND_TRITON = "cuBLAS twice + Triton gate"
+CUBLAS_AND_ELEMENTWISE = (CUBLAS_AND_COMPILED, CUBLAS_AND_TRITON, TWO_PRODUCTS_AND_TRITON)
+"""Library products and a kernel of its own for the rest of a gated product."""
+
 SDPA_BACKENDS = {
     "flash": "FLASH_ATTENTION",
     "cudnn": "CUDNN_ATTENTION",
@@ -208,11 +213,28 @@ def _compiled_gate() -> Function:
     return torch.compile(_gate, dynamic=False)
 
 
+def _product_then_triton_gate(x: Any, w: Any) -> Any:
+    """One GEMM, then the fastest of some shapes of a Triton kernel."""
+    from benchmarks.h200.triton_gate import gate
+
+    y = x @ w
+    half = y.shape[-1] // 2
+    return gate(y[:, :half], y[:, half:])
+
+
+def _two_products_then_triton_gate(x: Any, w1: Any, w2: Any) -> Any:
+    from benchmarks.h200.triton_gate import gate
+
+    return gate(x @ w1, x @ w2)
+
+
 _PARTICULAR: dict[str, tuple[Peer, ...]] = {
     "rms_norm_linear": (Peer(CUBLAS, _product, same_function=False),),
     "gated_mlp": (
         Peer(CUBLAS, _two_products, same_function=False),
-        Peer(CUBLAS_AND_ELEMENTWISE, _product_then_gate, prepare=_weights_side_by_side),
+        Peer(CUBLAS_AND_COMPILED, _product_then_gate, prepare=_weights_side_by_side),
+        Peer(CUBLAS_AND_TRITON, _product_then_triton_gate, prepare=_weights_side_by_side),
+        Peer(TWO_PRODUCTS_AND_TRITON, _two_products_then_triton_gate),
     ),
     "attention": _sdpa_peers(_sdpa, _sdpa_with_copy, None),
     "attention_of_norms": _sdpa_peers(_sdpa_of_norms, _sdpa_of_norms_with_copy, "default"),

@@ -32,6 +32,8 @@ class System:
     pipeline: str = ""
     """The passes, for ours."""
     kernels: list[str] = field(default_factory=list[str])
+    overflowing: str = ""
+    """Of a function with exponentials: the check on inputs at which they overflow fp32."""
 
     def set_samples(self, samples: Samples) -> None:
         """Gives it a time; ``ValueError`` where its check did not pass."""

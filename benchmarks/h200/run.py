@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.facts import facts_of_this_run
@@ -37,6 +37,8 @@ class Options:
     jobs: int
     limit: float
     """Seconds after which no further workload is begun."""
+    end: float
+    """Seconds after which no further peer is begun, and one that is still compiling is ended."""
 
 
 def variants_of(workload: Workload, options: Options) -> tuple[Variant, ...]:
@@ -50,7 +52,7 @@ def variants_of(workload: Workload, options: Options) -> tuple[Variant, ...]:
 
 def run(options: Options) -> Records:
     """Measures the workloads; writes the results after each of them."""
-    start = time.perf_counter()
+    start, began = time.perf_counter(), time.time()
 
     def say(text: str) -> None:
         print(f"{time.perf_counter() - start:6.1f} s  {text}", flush=True)
@@ -82,7 +84,8 @@ def run(options: Options) -> Records:
                     continue
                 done = tuple(future.result() for future in builds[workload.name])
                 library = None if options.peers is Level.NONE else reader.result()
-                record = watched.run(_job(workload, done, library, facts, options.peers))
+                job = _job(workload, done, library, facts, options.peers)
+                record = watched.run(replace(job, end=began + options.end))
                 for line in summary(record):
                     say(line)
                 records = results.merged([records, {workload.name: record}])

@@ -7,6 +7,7 @@ a step takes too long or the process dies, blames the step, and starts another f
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import time
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.h200.building import Build, TensorOf
-from benchmarks.h200.peers import Peer
+from benchmarks.h200.peers import Level, Peer
 from benchmarks.h200.records import Record, System
 from benchmarks.h200.workloads import Workload
 
@@ -26,6 +27,11 @@ OURS_SECONDS = 60.0
 
 PEER_SECONDS = 300.0
 """The same for a peer, compilation included."""
+
+EXPECTED_SECONDS = {Level.FAST: 15.0, Level.ALL: 60.0}
+"""What a peer of a level may take without being slow: with less time left none is begun."""
+
+NO_TIME_LEFT = "not measured: the run's time is up"
 
 Say = Callable[[str], None]
 
@@ -44,6 +50,8 @@ class Job:
     facts: dict[str, str]
     failed: dict[str, System] = field(default_factory=dict[str, System])
     """Systems that are not to be run again, and why."""
+    end: float = math.inf
+    """``time.time()`` at which all is to be done."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +86,11 @@ def measure(job: Job, begin: Callable[[Step], None]) -> Record:
         if peer.name in job.failed:
             measurement.record.add(job.failed[peer.name])
             continue
-        begin(Step(peer.name, PEER_SECONDS))
+        left = job.end - time.time()
+        if left < EXPECTED_SECONDS[peer.level]:
+            measurement.record.add(System(peer.name, NO_TIME_LEFT, is_peer=peer.same_function))
+            continue
+        begin(Step(peer.name, min(PEER_SECONDS, left)))
         measurement.add_peer(peer, job.tolerance)
     measurement.time(lambda name: begin(Step(name, OURS_SECONDS)))
     measurement.close()

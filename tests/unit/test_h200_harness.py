@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.h200 import records as results
-from benchmarks.h200.__main__ import chosen
+from benchmarks.h200.__main__ import chosen, shard_of
 from benchmarks.h200.building import Build, Task, build
 from benchmarks.h200.checking import RIGHT, judge
 from benchmarks.h200.compile_time import phase_seconds
@@ -22,6 +22,7 @@ from benchmarks.h200.report import best_peer, goal_of, markdown, table_row
 from benchmarks.h200.run import write
 from benchmarks.h200.statistics import Samples, call_count, set_count
 from benchmarks.h200.workloads import WORKLOADS
+from benchmarks.references import FP32_EXPONENT, LARGEST_EXPONENT
 from mugraph.runtime.errors import UserError
 
 TOLERANCE = 2e-3
@@ -240,3 +241,39 @@ def test_workloads_by_name() -> None:
     assert [workload.name for workload in chosen("gqa,lora")] == ["gqa_bs8", "gqa_bs1", "lora"]
     with pytest.raises(UserError, match="no workload is called 'gpt'"):
         chosen("gpt")
+
+
+def test_shards_are_all_workloads_once() -> None:
+    every = chosen("all")
+    shards = [shard_of(every, f"{part}/3") for part in (1, 2, 3)]
+    assert sorted(w.name for shard in shards for w in shard) == sorted(w.name for w in every)
+    assert all(6 <= len(shard) <= 7 for shard in shards)
+    for wrong in ("0/3", "4/3", "3", "a/b"):
+        with pytest.raises(UserError, match="expected a part"):
+            shard_of(every, wrong)
+
+
+@pytest.mark.parametrize("name", [n for n, w in WORKLOADS.items() if w.overflowing is not None])
+def test_inputs_that_overflow_do(name: str) -> None:
+    """In every row, so that no result is right without the running maximum."""
+    workload = WORKLOADS[name]
+    assert workload.overflowing is not None
+    generator = np.random.default_rng(1)
+    depth = 128 if name == "prefill" else 64
+    q, k, v = (
+        generator.standard_normal(shape) * scale + shift
+        for shape, scale, shift in zip(
+            ((64, depth), (depth, 512), (512, depth)),
+            workload.overflowing.scales,
+            workload.overflowing.shifts,
+            strict=True,
+        )
+    )
+    largest = LARGEST_EXPONENT[workload.reference]
+    assert all(largest(np, row[None], k, v) > FP32_EXPONENT for row in q)
+    assert np.isfinite(workload.reference(np, q, k, v)).all()
+
+
+def test_every_attention_is_checked_on_inputs_that_overflow() -> None:
+    checked = [name for name, workload in WORKLOADS.items() if workload.overflowing is not None]
+    assert len(checked) == 9 and all("qa" in n or "mha" in n or n == "prefill" for n in checked)

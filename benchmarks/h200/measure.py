@@ -56,6 +56,11 @@ def reference_of(workload: Workload, inputs: Sequence[Any]) -> Any:
     return workload.reference(torch, *(tensor.double() for tensor in inputs))
 
 
+def status_with(overflowing: str) -> str:
+    """The status of what is right on usual inputs, given what is said of those that overflow."""
+    return RIGHT if not overflowing or overflowing.startswith(RIGHT) else OVERFLOWING + overflowing
+
+
 class Measurement:
     """What is measured of one workload, step by step; ``record`` holds what is known so far."""
 
@@ -91,8 +96,8 @@ class Measurement:
             system.status, system.relative_error = verdict.status, verdict.relative_error
             if verdict.right:
                 system.overflowing = self._check_overflowing(ours)
-                if name == OURS and not system.overflowing.startswith(RIGHT):
-                    system.status = OVERFLOWING + system.overflowing
+                if name == OURS:
+                    system.status = status_with(system.overflowing)
             if system.status == RIGHT:
                 call = ours.call(self._rotated, self._poisoned().tensor)
                 self._graphs[name] = prepared(call, self._sets)

@@ -13,6 +13,7 @@ from benchmarks.h200.__main__ import chosen, shard_of
 from benchmarks.h200.building import Build, Task, build
 from benchmarks.h200.checking import RIGHT, judge
 from benchmarks.h200.compile_time import phase_seconds
+from benchmarks.h200.measure import status_with
 from benchmarks.h200.page import ABLATION, bought, table, times_table, with_table
 from benchmarks.h200.peers import Level, peers_of
 from benchmarks.h200.pipelines import OURS, Variant, ablations, flat_passes, tried
@@ -272,6 +273,13 @@ def test_inputs_that_overflow_do(name: str) -> None:
     largest = LARGEST_EXPONENT[workload.reference]
     assert all(largest(np, row[None], k, v) > FP32_EXPONENT for row in q)
     assert np.isfinite(workload.reference(np, q, k, v)).all()
+
+
+def test_what_is_wrong_on_inputs_that_overflow_is_wrong() -> None:
+    assert status_with("") == RIGHT
+    assert status_with("right, error 3.0e-04, exponents up to 130") == RIGHT
+    said = status_with("wrong: 5 elements are not finite")
+    assert said == "overflowing inputs: wrong: 5 elements are not finite"
 
 
 def test_every_attention_is_checked_on_inputs_that_overflow() -> None:

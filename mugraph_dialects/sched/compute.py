@@ -15,7 +15,7 @@ from mugraph.dialects.sched.reduction import (
     ReduceOp,
 )
 from mugraph.dialects.sched.store import AccumulateOp, StoreOp
-from mugraph.dialects.tb.compute import epilogue_of
+from mugraph.dialects.tb.operators import epilogue_of
 
 __all__ = [
     "AccumulateOp",

@@ -51,7 +51,7 @@ from mugraph.dialects.sched.row_mappings import (
 )
 from mugraph.dialects.sched.structure import AllocOp
 from mugraph.dialects.sched.types import FragmentType, SharedType
-from mugraph.dialects.tb.compute import Groups
+from mugraph.dialects.tb.reduction import Groups
 from mugraph.dialects.tensor_types import (
     AnyLayout,
     base_layout,

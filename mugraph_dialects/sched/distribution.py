@@ -12,7 +12,7 @@ from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.sched.structure import verify_partition
 from mugraph.dialects.sched.types import FragmentType, LinearPartitionAttr, SharedType, SliceAttr
-from mugraph.dialects.tb.compute import epilogue_of
+from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tensor_types import op_label, shape_of
 
 Destination = SharedType | FragmentType

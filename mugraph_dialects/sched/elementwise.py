@@ -32,7 +32,7 @@ from mugraph.dialects.sched.distribution import (
 )
 from mugraph.dialects.sched.types import DealtBy, Distribution, LinearPartitionAttr, SharedType
 from mugraph.dialects.shapes import ShapeError, broadcast_shape
-from mugraph.dialects.tb.compute import epilogue_of
+from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tensor_types import dims, op_label, shape_of
 
 

@@ -34,7 +34,8 @@ from mugraph.dialects.sched.compute_accesses import columns_accesses, mma_access
 from mugraph.dialects.sched.mappings import matrix_layout
 from mugraph.dialects.sched.reduction import Combiner, CombinerAttr
 from mugraph.dialects.sched.types import FragmentType, SharedType
-from mugraph.dialects.tb.compute import epilogue_of, matrix_access
+from mugraph.dialects.tb.operators import epilogue_of
+from mugraph.dialects.tb.product import matrix_access
 from mugraph.dialects.tensor_types import (
     AnyLayout,
     dims,

@@ -23,7 +23,7 @@ from mugraph.dialects.sched.kernel import enclosing_threads
 from mugraph.dialects.sched.mappings import vector_coordinates
 from mugraph.dialects.sched.structure import enclosing_kernel
 from mugraph.dialects.sched.types import FragmentType, LinearPartitionAttr, SharedType
-from mugraph.dialects.tb.compute import epilogue_of
+from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tensor_types import dims, op_label, shape_of
 
 

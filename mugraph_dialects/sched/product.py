@@ -31,7 +31,7 @@ from mugraph.dialects.sched.matrix_part import (
 )
 from mugraph.dialects.sched.types import FragmentType, SharedType
 from mugraph.dialects.shapes import ShapeError, matmul_shape
-from mugraph.dialects.tb.compute import matrix_access
+from mugraph.dialects.tb.product import matrix_access
 from mugraph.dialects.tensor_types import (
     AnyLayout,
     dims,

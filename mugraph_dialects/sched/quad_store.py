@@ -32,7 +32,7 @@ from mugraph.dialects.sched.mappings import (
 )
 from mugraph.dialects.sched.types import FragmentType, GlobalType
 from mugraph.dialects.sched.warpgroup import matrix_of
-from mugraph.dialects.tb.compute import epilogue_of
+from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tensor_types import (
     AnyLayout,
     base_layout,

@@ -41,8 +41,9 @@ from mugraph.dialects.sched.types import (
     LinearPartitionAttr,
     SliceAttr,
 )
-from mugraph.dialects.tb.compute import Groups, contiguous_groups, epilogue_of, strided_groups
 from mugraph.dialects.tb.layouts import reduction_accesses
+from mugraph.dialects.tb.operators import epilogue_of
+from mugraph.dialects.tb.reduction import Groups, contiguous_groups, strided_groups
 from mugraph.dialects.tensor_types import dims, op_label, shape_of, value_label
 
 

@@ -22,7 +22,8 @@ from mugraph.dialects.sched.matrix_part import (
     verify_part,
 )
 from mugraph.dialects.sched.types import FragmentType, GlobalType, SharedType
-from mugraph.dialects.tb.compute import epilogue_of, matrix_access
+from mugraph.dialects.tb.operators import epilogue_of
+from mugraph.dialects.tb.product import matrix_access
 from mugraph.dialects.tensor_types import AnyLayout, dims, op_label, shape_of
 
 

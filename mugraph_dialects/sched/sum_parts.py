@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
-from xdsl.irdl import (
-    IRDLOperation,
-    irdl_op_definition,
-    operand_def,
-    opt_prop_def,
-    prop_def,
-)
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import ThenEpilogue
@@ -37,7 +31,7 @@ from mugraph.dialects.sched.mappings import (
 )
 from mugraph.dialects.sched.structure import verify_partition
 from mugraph.dialects.sched.types import FragmentType, LinearPartitionAttr, SharedType
-from mugraph.dialects.tb.compute import epilogue_of
+from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tensor_types import (
     AnyLayout,
     dims,

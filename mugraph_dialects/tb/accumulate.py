@@ -40,17 +40,11 @@ from mugraph.dialects.interfaces import (
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.ragged import Bounds, Padding
 from mugraph.dialects.shapes import ShapeError, broadcast_shape
-from mugraph.dialects.tb.compute import (
-    Groups,
-    contiguous_groups,
-    expect_shape,
-    parallel_indices,
-    strided_groups,
-    summed_index,
-)
 from mugraph.dialects.tb.layouts import add_iteration_constraints, elementwise_accesses
 from mugraph.dialects.tb.memory import enclosing_graph
+from mugraph.dialects.tb.operators import expect_shape, parallel_indices
 from mugraph.dialects.tb.ragged import accumulated_bounds, moving_dims, whole_along
+from mugraph.dialects.tb.reduction import Groups, contiguous_groups, strided_groups, summed_index
 from mugraph.dialects.tb.types import STensorType
 from mugraph.dialects.tensor_types import dims, op_label, shape_of, value_label
 

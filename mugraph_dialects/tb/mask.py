@@ -14,8 +14,9 @@ from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
 from mugraph.dialects.interfaces import IndexKind, TileIndex
 from mugraph.dialects.ragged import Padding, RaggedAttr, RaggedDim, ragged_error
-from mugraph.dialects.tb.compute import ElementwiseOp, parallel_indices, verify_epilogue
+from mugraph.dialects.tb.elementwise import ElementwiseOp
 from mugraph.dialects.tb.memory import enclosing_graph
+from mugraph.dialects.tb.operators import parallel_indices, verify_epilogue
 from mugraph.dialects.tb.types import STensorType
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
 

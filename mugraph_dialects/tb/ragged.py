@@ -15,6 +15,7 @@ from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.dialects.interfaces import HasRaggedTiles
 from mugraph.dialects.maps import Bound
 from mugraph.dialects.ragged import Bounds, Padding, RaggedDim
+from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tensor_types import op_label, shape_of, value_label
 
 
@@ -114,8 +115,6 @@ def check_bounds(op: Operation, operands: Sequence[Bounds]) -> Bounds:
 
     Results are as in the first of them, the operator's epilogue and accumulation included.
     """
-    from mugraph.dialects.tb.compute import epilogue_of
-
     rank = len(shape_of(op.results[0].type))
     if not any(bound for bounds in operands for bound in bounds):
         return (None,) * rank

@@ -30,9 +30,9 @@ from mugraph.dialects.interfaces import (
 )
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.pieces import starts_of, verify_pieces
-from mugraph.dialects.tb.compute import all_but, parallel_indices
 from mugraph.dialects.tb.layouts import add_iteration_constraints, elementwise_accesses
 from mugraph.dialects.tb.memory import enclosing_graph
+from mugraph.dialects.tb.operators import all_but, parallel_indices
 from mugraph.dialects.tb.types import STensorType
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
 

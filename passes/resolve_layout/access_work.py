@@ -38,7 +38,7 @@ from mugraph.dialects.sched.operand_mappings import (
     ldmatrix_streams,
     scalar_stream,
 )
-from mugraph.dialects.tb.compute import Groups
+from mugraph.dialects.tb.reduction import Groups
 from mugraph.dialects.tensor_types import AnyLayout, innermost_dimension, strides_of
 from mugraph.passes.analysis.wavefronts import (
     SECTOR_BYTES,

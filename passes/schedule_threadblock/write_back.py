@@ -13,7 +13,7 @@ from xdsl.rewriter import Rewriter
 
 from mugraph.dialects import sched
 from mugraph.dialects.sched.quad_store import quad_store_problem
-from mugraph.dialects.tb.compute import epilogue_of
+from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tensor_types import element_type_of
 from mugraph.passes.schedule_threadblock.build import Draft
 

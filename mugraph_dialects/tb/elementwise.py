@@ -1,0 +1,225 @@
+"""Operators that compute each element from the elements at the same place."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Sequence
+
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.assembly import ThenEpilogue
+from mugraph.dialects.element_types import is_integer, verify_joined_types, verify_no_integers
+from mugraph.dialects.elementwise import BINARY_FUNCTIONS, UNARY_FUNCTIONS, Epilogue
+from mugraph.dialects.elementwise_operators import (
+    FunctionOperator,
+    constant_properties,
+    make_operators,
+)
+from mugraph.dialects.interfaces import (
+    FusesWithProducer,
+    HasEpilogue,
+    HasLayoutConstraints,
+    HasRaggedTiles,
+    HasSharedAccesses,
+    HasTileIndices,
+    SharedAccess,
+    TileIndex,
+)
+from mugraph.dialects.layout_problem import LayoutProblem
+from mugraph.dialects.ragged import Bounds, Padding
+from mugraph.dialects.shapes import ShapeError, broadcast_shape
+from mugraph.dialects.tb.layouts import add_iteration_constraints, elementwise_accesses
+from mugraph.dialects.tb.memory import enclosing_graph
+from mugraph.dialects.tb.operators import (
+    epilogue_of,
+    expect_shape,
+    parallel_indices,
+    verify_epilogue,
+)
+from mugraph.dialects.tb.ragged import function_padding, merged_bounds
+from mugraph.dialects.tb.types import STensorType
+from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
+
+
+class ElementwiseOp(
+    FunctionOperator,
+    HasEpilogue,
+    HasLayoutConstraints,
+    HasSharedAccesses,
+    HasRaggedTiles,
+    HasTileIndices,
+    ABC,
+):
+    """An operator that computes each element from the elements at the same place."""
+
+    result = result_def(STensorType)
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        """Checks the constants, the element types, and the result against the operands' extents."""
+        self.verify_function()
+        try:
+            expected = broadcast_shape([shape_of(operand.type) for operand in self.operands])
+        except ShapeError as error:
+            raise VerifyException(f"{op_label(self)}: {error}") from error
+        expect_shape(self, expected, self.result)
+        self.verify_types()
+
+    def verify_types(self) -> None:
+        """Checks that the tensors are of floating-point numbers, and of types that may meet."""
+        verify_no_integers(self, [*self.operands, self.result], "tb.cast")
+        verify_joined_types(self, self.operands, "tb.cast")
+
+    def add_layout_constraints(self, problem: LayoutProblem) -> None:
+        """All tensors are innermost or swizzled along the dimension the threads walk."""
+        values = [*self.operands, self.result]
+        add_iteration_constraints(problem, self, values, range(len(shape_of(self.result.type))))
+
+    def result_bounds(self, operands: Sequence[Bounds]) -> Bounds:
+        """Those of the operands, which must agree."""
+        return merged_bounds(self, operands)
+
+    def result_padding(self, operands: Sequence[Padding]) -> Padding:
+        """What the function makes of the operands' padding."""
+        return function_padding(self.function, operands)
+
+    def tile_indices(self) -> Sequence[TileIndex]:
+        """One a dimension, along which operands of one element are broadcast."""
+        rank = len(shape_of(self.result.type))
+        return parallel_indices(rank, len(self.operands), broadcasts=True)
+
+    def linear_in(self) -> Sequence[frozenset[int]]:
+        """As the function is."""
+        return self.function.linear_in
+
+    def shared_accesses(self) -> Sequence[SharedAccess]:
+        """Reads and the write, along the dimension that scheduling will choose."""
+        _, block, _ = enclosing_graph(self)
+        threads = block[0] * block[1] * block[2]
+        return elementwise_accesses(self.result, self.operands, threads)
+
+
+class UnaryOp(ElementwiseOp, FusesWithProducer, ABC):
+    """A function of one tensor."""
+
+    input = operand_def(STensorType)
+
+    assembly_format = (
+        "$input custom<ThenEpilogue>($epilogue) attr-dict `:` type($input) `->` type($result)"
+    )
+    custom_directives = (ThenEpilogue,)
+
+    def __init__(
+        self,
+        operand: SSAValue,
+        result_type: Attribute | None = None,
+        constants: Sequence[float] = (),
+    ) -> None:
+        super().__init__(
+            operands=[operand],
+            result_types=[result_type or operand.type],
+            properties=constant_properties(self.FUNCTION, constants),
+        )
+
+    def fused_onto(self, epilogue: Epilogue) -> Epilogue | None:
+        """The epilogue followed by the operator's function and its own epilogue."""
+        fused = epilogue.then(self.function)
+        own = epilogue_of(self)
+        for function in own.functions:
+            fused = fused.then(function)
+        return fused.then_accumulate() if own.accumulates else fused
+
+
+@irdl_op_definition
+class CastOp(UnaryOp):
+    """Each element in another element type: ``tb.cast %x : ... -> !tb.stensor<16x8xf8E4M3FN>``.
+
+    Rounds to nearest even.  f8E4M3FN, f8E5M2, i8 and i32 saturate: what is larger than their
+    largest number, infinities included, becomes that; f16 and bf16 overflow to infinities.  NaN
+    stays NaN, and becomes 0 in integers.  An i32 that fp32 cannot hold passes through fp32.
+    """
+
+    name = "tb.cast"
+
+    def verify_types(self) -> None:
+        """Any element type to any other, or to itself where an epilogue follows."""
+        same = element_type_of(self.input.type) == element_type_of(self.result.type)
+        if same and not epilogue_of(self):
+            raise VerifyException(
+                f"{op_label(self)} converts {element_type_of(self.input.type)} to itself; leave "
+                "it out"
+            )
+        verify_epilogue(self, self.result)
+        source, target = (element_type_of(value.type) for value in (self.input, self.result))
+        if epilogue_of(self).accumulates and is_integer(target) and not is_integer(source):
+            raise VerifyException(
+                f"{op_label(self)} would add up {source} before it is rounded to {target}; use a "
+                "'tb.forloop_accum' after it"
+            )
+
+    def linear_in(self) -> Sequence[frozenset[int]]:
+        """In its operand, unless that is rounded to whole numbers."""
+        source, target = (element_type_of(value.type) for value in (self.input, self.result))
+        return () if is_integer(target) and not is_integer(source) else super().linear_in()
+
+    def fused_onto(self, epilogue: Epilogue) -> Epilogue | None:
+        """The epilogue as it is: its one rounding is then to the cast's type.
+
+        Integers are not rounded to on the way out of an operator on floating-point numbers, and
+        of two casts both are made.
+        """
+        if isinstance(self.input.owner, CastOp):
+            return None
+        if any(is_integer(element_type_of(value.type)) for value in (self.input, self.result)):
+            return None
+        for function in epilogue_of(self).functions:
+            epilogue = epilogue.then(function)
+        return epilogue.then_accumulate() if epilogue_of(self).accumulates else epilogue
+
+
+class BinaryOp(ElementwiseOp, ABC):
+    """A function of two tensors of equal rank; an extent of 1 is broadcast."""
+
+    lhs = operand_def(STensorType)
+    rhs = operand_def(STensorType)
+
+    assembly_format = (
+        "$lhs `,` $rhs custom<ThenEpilogue>($epilogue) attr-dict "
+        "`:` `(` type($lhs) `,` type($rhs) `)` `->` type($result)"
+    )
+    custom_directives = (ThenEpilogue,)
+
+    def __init__(self, lhs: SSAValue, rhs: SSAValue, result_type: Attribute) -> None:
+        super().__init__(operands=[lhs, rhs], result_types=[result_type])
+
+
+UNARY_OPERATORS = make_operators("tb", UnaryOp, UNARY_FUNCTIONS)
+"""The operator of each function of one number."""
+BINARY_OPERATORS = make_operators("tb", BinaryOp, BINARY_FUNCTIONS)
+"""The operator of each function of two numbers."""
+ELEMENTWISE_OPERATORS: tuple[type[ElementwiseOp], ...] = (
+    *UNARY_OPERATORS.values(),
+    *BINARY_OPERATORS.values(),
+)
+"""All of them."""
+
+ExpOp = UNARY_OPERATORS["exp"]
+SiluOp = UNARY_OPERATORS["silu"]
+GeluOp = UNARY_OPERATORS["gelu"]
+SigmoidOp = UNARY_OPERATORS["sigmoid"]
+ReluOp = UNARY_OPERATORS["relu"]
+SquareOp = UNARY_OPERATORS["square"]
+SqrtOp = UNARY_OPERATORS["sqrt"]
+LogOp = UNARY_OPERATORS["log"]
+MulScalarOp = UNARY_OPERATORS["mul_scalar"]
+AddScalarOp = UNARY_OPERATORS["add_scalar"]
+ClampOp = UNARY_OPERATORS["clamp"]
+AddOp = BINARY_OPERATORS["add"]
+SubOp = BINARY_OPERATORS["sub"]
+MulOp = BINARY_OPERATORS["mul"]
+DivOp = BINARY_OPERATORS["div"]
+PowOp = BINARY_OPERATORS["pow"]
+MaxOp = BINARY_OPERATORS["max"]

@@ -1,0 +1,130 @@
+"""Root mean square normalisation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import Float32Type, FloatAttr, f32
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.element_types import verify_no_integers
+from mugraph.dialects.elementwise import round_to_fp32
+from mugraph.dialects.interfaces import (
+    HasLayoutConstraints,
+    HasRaggedTiles,
+    HasSharedAccesses,
+    HasTileIndices,
+    IndexKind,
+    SharedAccess,
+    TileIndex,
+)
+from mugraph.dialects.layout_problem import LayoutProblem
+from mugraph.dialects.ragged import Bounds, Padding
+from mugraph.dialects.tb.layouts import add_iteration_constraints, elementwise_accesses
+from mugraph.dialects.tb.memory import enclosing_graph
+from mugraph.dialects.tb.operators import expect_shape
+from mugraph.dialects.tb.types import STensorType
+from mugraph.dialects.tensor_types import dims, op_label, shape_of, value_label
+
+
+@irdl_op_definition
+class RmsNormOp(
+    IRDLOperation, HasLayoutConstraints, HasSharedAccesses, HasRaggedTiles, HasTileIndices
+):
+    """x / sqrt(mean of x² over the last dimension + epsilon) of the tile, times a weight.
+
+    It is the norm of the whole tensor only where the last dimension is not split.  Without an
+    epsilon that is 0.  The weight has the last extent of the operand, and 1 elsewhere.
+
+    ``%y = tb.rms_norm %x : !tb.stensor<4x64xf16> -> !tb.stensor<4x64xf16>``,
+    ``%z = tb.rms_norm %x weight %w epsilon 1.0e-05 : !tb.stensor<4x64xf16>,
+    !tb.stensor<1x64xf16> -> !tb.stensor<4x64xf16>``
+    """
+
+    name = "tb.rms_norm"
+
+    input = operand_def(STensorType)
+    weight = opt_operand_def(STensorType)
+    epsilon = opt_prop_def(FloatAttr[Float32Type])
+    result = result_def(STensorType)
+    traits = traits_def(Pure())
+
+    assembly_format = (
+        "$input (`weight` $weight^)? (`epsilon` $epsilon^)? attr-dict "
+        "`:` type($input) (`,` type($weight)^)? `->` type($result)"
+    )
+
+    def __init__(
+        self,
+        operand: SSAValue,
+        result_type: Attribute | None = None,
+        weight: SSAValue | None = None,
+        epsilon: float = 0.0,
+    ) -> None:
+        super().__init__(
+            operands=[operand, weight],
+            result_types=[result_type or operand.type],
+            properties={"epsilon": FloatAttr(round_to_fp32(epsilon), f32) if epsilon else None},
+        )
+
+    @property
+    def epsilon_value(self) -> float:
+        """What is added to the mean, an fp32 number."""
+        return 0.0 if self.epsilon is None else self.epsilon.value.data
+
+    def verify_(self) -> None:
+        """Checks the result's and the weight's extents, the element types, and epsilon."""
+        shape = shape_of(self.input.type)
+        expect_shape(self, shape, self.result)
+        factors = (*[1] * (len(shape) - 1), shape[-1])
+        if self.weight is not None and shape_of(self.weight.type) != factors:
+            raise VerifyException(
+                f"{op_label(self)}: the weight {value_label(self.weight)} has "
+                f"{dims(shape_of(self.weight.type))}, expected {dims(factors)}: the extent that is "
+                "normalised over, and 1 elsewhere"
+            )
+        if not 0.0 <= self.epsilon_value < math.inf:
+            raise VerifyException(
+                f"{op_label(self)}: epsilon {self.epsilon_value} must be a number of at least 0"
+            )
+        verify_no_integers(self, [*self.operands, self.result], "tb.cast")
+
+    def result_bounds(self, operands: Sequence[Bounds]) -> Bounds:
+        """The operand's; the mean is of the elements that exist."""
+        return operands[0]
+
+    def identities(self, operand: int, bounds: Bounds) -> Padding:
+        """Zeros along the last dimension."""
+        return {len(bounds) - 1: 0.0}
+
+    def tile_indices(self) -> Sequence[TileIndex]:
+        """The last dimension is normalised whole; along the others there is one weight."""
+        last = len(shape_of(self.result.type)) - 1
+        no_weight = (None,) * (len(self.operands) - 1)
+        return [
+            *(TileIndex(IndexKind.PARALLEL, (dim, *no_weight), dim) for dim in range(last)),
+            TileIndex(IndexKind.WHOLE, (last,) * len(self.operands), last),
+        ]
+
+    def add_layout_constraints(self, problem: LayoutProblem) -> None:
+        """As an element-wise operator."""
+        rank = len(shape_of(self.result.type))
+        values = [*self.operands, self.result]
+        add_iteration_constraints(problem, self, values, range(rank))
+
+    def shared_accesses(self) -> Sequence[SharedAccess]:
+        """As an element-wise operator."""
+        _, block, _ = enclosing_graph(self)
+        return elementwise_accesses(self.result, self.operands, block[0] * block[1] * block[2])

@@ -1,0 +1,52 @@
+"""What operators of a threadblock graph share: epilogues, checks, indices of their tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.element_types import is_integer
+from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
+from mugraph.dialects.interfaces import IndexKind, TileIndex
+from mugraph.dialects.tensor_types import dims, element_type_of, op_label, shape_of
+
+
+def epilogue_of(op: Operation) -> Epilogue:
+    """The epilogue of an operator; empty where it has none."""
+    attribute = op.properties.get("epilogue")
+    return attribute.data if isinstance(attribute, EpilogueAttr) else Epilogue()
+
+
+def expect_shape(op: Operation, expected: Sequence[int], result: SSAValue) -> None:
+    """Raises ``VerifyException`` unless ``result`` has the expected extents."""
+    if shape_of(result.type) != tuple(expected):
+        raise VerifyException(
+            f"{op_label(op)}: the result has {dims(shape_of(result.type))}, expected "
+            f"{dims(expected)}"
+        )
+
+
+def verify_epilogue(op: Operation, result: SSAValue) -> None:
+    """Raises ``VerifyException`` where an epilogue computes on integers."""
+    if is_integer(element_type_of(result.type)) and epilogue_of(op).functions:
+        raise VerifyException(
+            f"{op_label(op)}: its epilogue computes on floating-point numbers, but the result has "
+            f"elements of {element_type_of(result.type)}; insert a 'tb.cast' to f32 before them"
+        )
+
+
+def parallel_indices(
+    rank: int, operands: int, dims: Iterable[int] | None = None, *, broadcasts: bool = False
+) -> list[TileIndex]:
+    """An index for each dimension, or some of them, that all operands and results share."""
+    return [
+        TileIndex(IndexKind.PARALLEL, (dim,) * operands, dim, broadcasts)
+        for dim in (range(rank) if dims is None else dims)
+    ]
+
+
+def all_but(rank: int, dim: int) -> list[int]:
+    """The other dimensions."""
+    return [other for other in range(rank) if other != dim]

@@ -1,0 +1,210 @@
+"""Products of matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.assembly import ThenEpilogue
+from mugraph.dialects.element_types import verify_no_integers, verify_product_types
+from mugraph.dialects.interfaces import (
+    HasEpilogue,
+    HasLayoutConstraints,
+    HasRaggedTiles,
+    HasSharedAccesses,
+    HasTileIndices,
+    IndexKind,
+    SharedAccess,
+    TileIndex,
+)
+from mugraph.dialects.layout_problem import LayoutProblem
+from mugraph.dialects.precision import HasPrecision, Precision, PrecisionAttr
+from mugraph.dialects.ragged import Bounds, Padding
+from mugraph.dialects.shapes import ShapeError, matmul_shape
+from mugraph.dialects.tb.layouts import require_swizzled_unless_innermost
+from mugraph.dialects.tb.operators import expect_shape, parallel_indices, verify_epilogue
+from mugraph.dialects.tb.ragged import matmul_bounds
+from mugraph.dialects.tb.types import STensorType
+from mugraph.dialects.tensor_types import (
+    element_bytes_of,
+    innermost_of,
+    op_label,
+    shape_of,
+    value_label,
+)
+
+MATRIX_CHUNK_BYTES = 16
+"""One row of an ``ldmatrix`` tile: what a matrix operand must keep contiguous."""
+
+
+@irdl_op_definition
+class MatmulOp(
+    HasEpilogue,
+    HasPrecision,
+    HasLayoutConstraints,
+    HasSharedAccesses,
+    HasRaggedTiles,
+    HasTileIndices,
+):
+    """The matrix product of [..., M, K] and [..., K, N]; leading extents are equal.
+
+    Each pair of matrices is a product of its own; ``--decompose-threadblock`` takes them apart.
+
+    ``%m = tb.matmul %a, %b then [exp] : (...) -> ...`` applies an epilogue to each element.
+
+    Both operands have one element type.  i8 is added up in i32, exactly (modulo 2^32); everything
+    else in fp32.  f32 is multiplied as TF32, or in plain fp32 with ``precision ieee``.
+    """
+
+    name = "tb.matmul"
+
+    lhs = operand_def(STensorType)
+    rhs = operand_def(STensorType)
+    result = result_def(STensorType)
+    traits = traits_def(Pure())
+
+    assembly_format = (
+        "$lhs `,` $rhs (`precision` $precision^)? custom<ThenEpilogue>($epilogue) attr-dict "
+        "`:` `(` type($lhs) `,` type($rhs) `)` `->` type($result)"
+    )
+    custom_directives = (ThenEpilogue,)
+
+    def __init__(
+        self,
+        lhs: SSAValue,
+        rhs: SSAValue,
+        result_type: Attribute,
+        precision: Precision | None = None,
+    ) -> None:
+        super().__init__(
+            operands=[lhs, rhs],
+            result_types=[result_type],
+            properties={"precision": None if precision is None else PrecisionAttr(precision)},
+        )
+
+    def verify_(self) -> None:
+        """Checks ranks, the contracted extent, leading extents, element types and the result."""
+        lhs, rhs = shape_of(self.lhs.type), shape_of(self.rhs.type)
+        try:
+            expected = matmul_shape(lhs, rhs)
+        except ShapeError as error:
+            raise VerifyException(f"{op_label(self)}: {error}") from error
+        expect_shape(self, expected, self.result)
+        verify_product_types(self, self.lhs, self.rhs, self.result, "tb.cast")
+        verify_epilogue(self, self.result)
+        self.verify_precision(self.lhs)
+
+    def result_bounds(self, operands: Sequence[Bounds]) -> Bounds:
+        """Rows as of the first operand, columns as of the second."""
+        return matmul_bounds(self, operands)
+
+    def identities(self, operand: int, bounds: Bounds) -> Padding:
+        """Zeros along the contracted dimension: of both operands, as 0 times NaN is NaN."""
+        return {len(bounds) - (1 if operand == 0 else 2): 0.0}
+
+    def tile_indices(self) -> Sequence[TileIndex]:
+        """Leading dimensions, rows, columns, and the one that is summed over."""
+        rank = len(shape_of(self.result.type))
+        return [
+            *parallel_indices(rank, 2, range(rank - 2)),
+            TileIndex(IndexKind.PARALLEL, (rank - 2, None), rank - 2),
+            TileIndex(IndexKind.PARALLEL, (None, rank - 1), rank - 1),
+            TileIndex(IndexKind.SUMMED, (rank - 1, rank - 2)),
+        ]
+
+    def linear_in(self) -> Sequence[frozenset[int]]:
+        """In either factor."""
+        return (frozenset({0}), frozenset({1}))
+
+    def add_layout_constraints(self, problem: LayoutProblem) -> None:
+        """Both matrix dimensions are innermost or swizzled; operands suit ``ldmatrix``."""
+        for value in (self.lhs, self.rhs, self.result):
+            rank = len(shape_of(value.type))
+            for dim in (rank - 2, rank - 1):
+                require_swizzled_unless_innermost(problem, self, value, dim)
+        for value in (self.lhs, self.rhs):
+            for dim in range(len(shape_of(value.type)) - 2):
+                problem.charge(
+                    problem.costs.matmul_without_ldmatrix,
+                    problem.innermost(value, dim),
+                    reason="a matrix operand whose innermost dimension is not one of its last two",
+                )
+
+    def shared_accesses(self) -> Sequence[SharedAccess]:
+        """Rows of 16 bytes, one below the other, of both operands and of the result."""
+        return [matrix_access(value) for value in (self.lhs, self.rhs, self.result)]
+
+
+@irdl_op_definition
+class ConcatThenMatmulOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, HasTileIndices):
+    """(A1 | A2) times (B1 over B2), which is A1 B1 + A2 B2: nothing is put together.
+
+    ``%m = tb.concat_then_matmul %a1, %a2, %b1, %b2 : (!tb.stensor<8x16xf16>,
+    !tb.stensor<8x4xf16>, !tb.stensor<16x8xf16>, !tb.stensor<4x8xf16>) -> !tb.stensor<8x8xf16>``
+    """
+
+    name = "tb.concat_then_matmul"
+
+    lhs1 = operand_def(STensorType)
+    lhs2 = operand_def(STensorType)
+    rhs1 = operand_def(STensorType)
+    rhs2 = operand_def(STensorType)
+    result = result_def(STensorType)
+    traits = traits_def(Pure())
+
+    assembly_format = (
+        "$lhs1 `,` $lhs2 `,` $rhs1 `,` $rhs2 attr-dict `:` functional-type(operands, results)"
+    )
+
+    def __init__(self, operands: Sequence[SSAValue], result_type: Attribute) -> None:
+        super().__init__(operands=list(operands), result_types=[result_type])
+
+    def products(self) -> Sequence[tuple[SSAValue, SSAValue]]:
+        """The pairs of matrices whose products are added up."""
+        return [(self.lhs1, self.rhs1), (self.lhs2, self.rhs2)]
+
+    def verify_(self) -> None:
+        """Checks that both products have the result's extents."""
+        for lhs, rhs in self.products():
+            try:
+                expected = matmul_shape(shape_of(lhs.type), shape_of(rhs.type))
+            except ShapeError as error:
+                raise VerifyException(
+                    f"{op_label(self)}: {value_label(lhs)} times {value_label(rhs)}: {error}"
+                ) from error
+            expect_shape(self, expected, self.result)
+            verify_product_types(self, lhs, rhs, self.result, "tb.cast")
+        verify_no_integers(self, [*self.operands, self.result], "tb.cast")
+
+    def tile_indices(self) -> Sequence[TileIndex]:
+        """As two products; what they are summed over must be cut alike to be cut at all."""
+        rank = len(shape_of(self.result.type))
+        rows, columns = rank - 2, rank - 1
+        return [
+            *parallel_indices(rank, 4, range(rank - 2)),
+            TileIndex(IndexKind.PARALLEL, (rows, rows, None, None), rows),
+            TileIndex(IndexKind.PARALLEL, (None, None, columns, columns), columns),
+            TileIndex(IndexKind.SUMMED, (columns, columns, rows, rows)),
+        ]
+
+    def add_layout_constraints(self, problem: LayoutProblem) -> None:
+        """As two matrix products."""
+        for value in (*self.operands, self.result):
+            rank = len(shape_of(value.type))
+            for dim in (rank - 2, rank - 1):
+                require_swizzled_unless_innermost(problem, self, value, dim)
+
+    def shared_accesses(self) -> Sequence[SharedAccess]:
+        """Rows of 16 bytes, one below the other, of all operands and of the result."""
+        return [matrix_access(value) for value in (*self.operands, self.result)]
+
+
+def matrix_access(value: SSAValue) -> SharedAccess:
+    """How a matrix product touches an operand or its result: down the rows of 16 bytes."""
+    rank = len(shape_of(value.type))
+    walk = rank - 2 if innermost_of(value) == rank - 1 else rank - 1
+    return SharedAccess(value, walk, MATRIX_CHUNK_BYTES // element_bytes_of(value.type))

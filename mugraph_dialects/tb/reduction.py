@@ -1,0 +1,315 @@
+"""Sums and maxima along one dimension."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import IntegerAttr, i64
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.assembly import ThenEpilogue
+from mugraph.dialects.element_types import verify_no_integers, verify_sum_types
+from mugraph.dialects.interfaces import (
+    HasEpilogue,
+    HasLayoutConstraints,
+    HasRaggedTiles,
+    HasSharedAccesses,
+    HasTileIndices,
+    IndexKind,
+    SharedAccess,
+    TileIndex,
+)
+from mugraph.dialects.layout_problem import LayoutProblem
+from mugraph.dialects.partition import choose_lanes, result_order
+from mugraph.dialects.ragged import Bounds, Padding
+from mugraph.dialects.tb.layouts import (
+    add_iteration_constraints,
+    partitioned_operand,
+    reduction_accesses,
+)
+from mugraph.dialects.tb.memory import enclosing_graph
+from mugraph.dialects.tb.operators import all_but, expect_shape, parallel_indices, verify_epilogue
+from mugraph.dialects.tb.ragged import whole_along
+from mugraph.dialects.tb.types import STensorType
+from mugraph.dialects.tensor_types import dims, op_label, shape_of
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Which elements along a dimension one result sums: ``count`` of them, ``step`` apart.
+
+    Result ``j`` sums elements ``j * start_step + k * step`` for ``k < count``.
+    """
+
+    count: int
+    step: int
+    start_step: int
+
+
+def summed_index(groups: Groups, dim: int) -> TileIndex:
+    """How a sum of such groups of a whole dimension may be cut."""
+    if groups.step == 1 and groups.start_step:
+        return TileIndex(IndexKind.WHOLE, (dim,))
+    return TileIndex(IndexKind.SUMMED, (dim,), period=groups.step)
+
+
+def strided_groups(extent: int, results: int) -> Groups:
+    """Result j sums elements j, j + results, j + 2 * results ...; the meaning of saved µGraphs."""
+    return Groups(extent // results, results, 1)
+
+
+def contiguous_groups(extent: int, results: int) -> Groups:
+    """Result j sums the elements from j * (extent / results) on."""
+    return Groups(extent // results, 1, extent // results)
+
+
+class AnyReductionOp(
+    HasEpilogue, HasLayoutConstraints, HasSharedAccesses, HasRaggedTiles, HasTileIndices, ABC
+):
+    """A sum over groups of elements along one dimension."""
+
+    input = operand_def(STensorType)
+    dim = prop_def(IntegerAttr.constr(type=i64))
+    result = result_def(STensorType)
+    traits = traits_def(Pure())
+
+    assembly_format = (
+        "$input `dim` $dim custom<ThenEpilogue>($epilogue) attr-dict "
+        "`:` type($input) `->` type($result)"
+    )
+    custom_directives = (ThenEpilogue,)
+
+    def __init__(self, operand: SSAValue, dim: int, result_type: Attribute) -> None:
+        super().__init__(
+            operands=[operand],
+            result_types=[result_type],
+            properties={"dim": IntegerAttr(dim, i64)},
+        )
+
+    @property
+    def reduced_dim(self) -> int:
+        """The dimension that is summed over."""
+        return self.dim.value.data
+
+    @abstractmethod
+    def groups(self) -> Groups:
+        """Which elements each result sums."""
+
+    def verify_(self) -> None:
+        """Checks the dimension, and that the result's extent divides the operand's."""
+        shape, result = shape_of(self.input.type), shape_of(self.result.type)
+        if not 0 <= self.reduced_dim < len(shape):
+            raise VerifyException(
+                f"{op_label(self)}: dimension {self.reduced_dim} does not exist in "
+                f"{dims(shape)}: expected 0 to {len(shape) - 1}"
+            )
+        if len(result) != len(shape) or any(
+            result[dim] != shape[dim] for dim in range(len(shape)) if dim != self.reduced_dim
+        ):
+            raise VerifyException(
+                f"{op_label(self)}: the result has {dims(result)}; it must equal the operand's "
+                f"{dims(shape)} but for dimension {self.reduced_dim}"
+            )
+        if shape[self.reduced_dim] % result[self.reduced_dim]:
+            raise VerifyException(
+                f"{op_label(self)}: {shape[self.reduced_dim]} elements along dimension "
+                f"{self.reduced_dim} do not fall into {result[self.reduced_dim]} equal groups"
+            )
+        verify_sum_types(self, self.input, self.result, "tb.cast")
+        verify_epilogue(self, self.result)
+
+    def result_bounds(self, operands: Sequence[Bounds]) -> Bounds:
+        """The operand's; every sum exists, also one of no elements."""
+        return whole_along(operands[0], self.reduced_dim)
+
+    def identities(self, operand: int, bounds: Bounds) -> Padding:
+        """Zeros along the reduced dimension."""
+        return {self.reduced_dim: 0.0}
+
+    def tile_indices(self) -> Sequence[TileIndex]:
+        """The reduced dimension, and those that stay."""
+        rank = len(shape_of(self.result.type))
+        return [
+            *parallel_indices(rank, 1, all_but(rank, self.reduced_dim)),
+            summed_index(self.groups(), self.reduced_dim),
+        ]
+
+    def linear_in(self) -> Sequence[frozenset[int]]:
+        """In its operand."""
+        return (frozenset({0}),)
+
+    def result_padding(self, operands: Sequence[Padding]) -> Padding:
+        """Sums of zeros along the other dimensions."""
+        return {
+            dim: 0.0
+            for dim, value in operands[0].items()
+            if dim != self.reduced_dim and value == 0.0
+        }
+
+    def add_layout_constraints(self, problem: LayoutProblem) -> None:
+        """The operand is innermost or swizzled along the dimension the threads walk.
+
+        Neighbouring lanes share a sum, so that may be the reduced dimension.
+        """
+        rank = len(shape_of(self.input.type))
+        add_iteration_constraints(problem, self, [self.input], range(rank))
+
+    def shared_accesses(self) -> Sequence[SharedAccess]:
+        """Lanes and results as scheduling will choose them."""
+        _, block, _ = enclosing_graph(self)
+        lanes, order = self.work_sharing(block[0] * block[1] * block[2])
+        return reduction_accesses(self.input, self.result, self.reduced_dim, lanes, order)
+
+    def work_sharing(self, threads: int) -> tuple[int, tuple[int, ...]]:
+        """How many lanes share a sum, and the order in which threads take the results."""
+        results = math.prod(shape_of(self.result.type))
+        lanes = choose_lanes(results, self.groups().count, threads)
+        return lanes, result_order(partitioned_operand(self.result))
+
+
+@irdl_op_definition
+class ReductionOp(AnyReductionOp):
+    """The sum over one dimension, whose extent becomes 1: ``tb.reduction %x dim 1``."""
+
+    name = "tb.reduction"
+
+    def groups(self) -> Groups:
+        """All elements along the dimension."""
+        return Groups(shape_of(self.input.type)[self.reduced_dim], 1, 0)
+
+    def verify_(self) -> None:
+        """As any reduction; the extent becomes 1."""
+        super().verify_()
+        if shape_of(self.result.type)[self.reduced_dim] != 1:
+            raise VerifyException(
+                f"{op_label(self)}: dimension {self.reduced_dim} of the result has extent "
+                f"{shape_of(self.result.type)[self.reduced_dim]}, expected 1; for groups use "
+                "tb.reduction_to_dimx_strided or tb.reduction_to_dimx_contiguous"
+            )
+
+
+@irdl_op_definition
+class ReductionMaxOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, HasTileIndices):
+    """The running maximum along one dimension, over the iterations of the loop as well.
+
+    With m_before the maximum after the iteration before, -infinity in the first one::
+
+        maximum    = max(m_before, max over the dimension of x_it)
+        difference = 0 where m_before is -infinity, else m_before - maximum
+
+    Both are values of the loop body, in which the dimension's extent is 1.  exp(difference) is what
+    a sum of exponentials below the old maximum is multiplied by to be one below the new maximum.
+    The difference is that of the maxima as they are stored.  NaN in x makes both NaN from then on.
+
+    ``%m, %d = tb.reduction_max %x dim 1 : !tb.stensor<16x64xf16> -> (!tb.stensor<16x1xf32>,
+    !tb.stensor<16x1xf32>)``
+    """
+
+    name = "tb.reduction_max"
+
+    input = operand_def(STensorType)
+    dim = prop_def(IntegerAttr.constr(type=i64))
+    maximum = result_def(STensorType)
+    difference = result_def(STensorType)
+    # What it keeps from iteration to iteration is seen through its results only, so that it may be
+    # dropped, or merged with an equal one.
+    traits = traits_def(Pure())
+
+    assembly_format = (
+        "$input `dim` $dim attr-dict `:` type($input) `->` "
+        "`(` type($maximum) `,` type($difference) `)`"
+    )
+
+    def __init__(self, operand: SSAValue, dim: int, result_types: Sequence[Attribute]) -> None:
+        super().__init__(
+            operands=[operand],
+            result_types=list(result_types),
+            properties={"dim": IntegerAttr(dim, i64)},
+        )
+
+    @property
+    def reduced_dim(self) -> int:
+        """The dimension that the maximum is taken over."""
+        return self.dim.value.data
+
+    def groups(self) -> Groups:
+        """All elements along the dimension."""
+        return Groups(shape_of(self.input.type)[self.reduced_dim], 1, 0)
+
+    def verify_(self) -> None:
+        """Checks the dimension, the results' extents, and that the operator is in the loop."""
+        shape = list(shape_of(self.input.type))
+        if not 0 <= self.reduced_dim < len(shape):
+            raise VerifyException(
+                f"{op_label(self)}: dimension {self.reduced_dim} does not exist in "
+                f"{dims(shape)}: expected 0 to {len(shape) - 1}"
+            )
+        shape[self.reduced_dim] = 1
+        expect_shape(self, shape, self.maximum)
+        expect_shape(self, shape, self.difference)
+        verify_no_integers(self, [self.input, *self.results], "tb.cast")
+
+    def tile_indices(self) -> Sequence[TileIndex]:
+        """What the running maximum is in an iteration depends on the tiles before."""
+        rank = len(shape_of(self.maximum.type))
+        return [
+            *parallel_indices(rank, 1, all_but(rank, self.reduced_dim)),
+            TileIndex(IndexKind.WHOLE, (self.reduced_dim,)),
+        ]
+
+    def add_layout_constraints(self, problem: LayoutProblem) -> None:
+        """As a reduction."""
+        rank = len(shape_of(self.input.type))
+        add_iteration_constraints(problem, self, [self.input], range(rank))
+
+    def shared_accesses(self) -> Sequence[SharedAccess]:
+        """As a reduction with two results."""
+        _, block, _ = enclosing_graph(self)
+        lanes, order = self.work_sharing(block[0] * block[1] * block[2])
+        return [
+            *reduction_accesses(self.input, self.maximum, self.reduced_dim, lanes, order),
+            SharedAccess(self.difference, order[0], 1),
+        ]
+
+    def work_sharing(self, threads: int) -> tuple[int, tuple[int, ...]]:
+        """How many lanes share a maximum, and the order in which threads take the results."""
+        results = math.prod(shape_of(self.maximum.type))
+        lanes = choose_lanes(results, self.groups().count, threads)
+        return lanes, result_order(partitioned_operand(self.maximum))
+
+
+@irdl_op_definition
+class ReductionToDimxStridedOp(AnyReductionOp):
+    """Result j of dimx sums elements j, j + dimx, j + 2 * dimx ... along one dimension."""
+
+    name = "tb.reduction_to_dimx_strided"
+
+    def groups(self) -> Groups:
+        """Elements dimx apart."""
+        dim = self.reduced_dim
+        return strided_groups(shape_of(self.input.type)[dim], shape_of(self.result.type)[dim])
+
+
+@irdl_op_definition
+class ReductionToDimxContiguousOp(AnyReductionOp):
+    """Result j of dimx sums the j-th run of extent / dimx neighbours along one dimension."""
+
+    name = "tb.reduction_to_dimx_contiguous"
+
+    def groups(self) -> Groups:
+        """Runs of neighbours."""
+        dim = self.reduced_dim
+        return contiguous_groups(shape_of(self.input.type)[dim], shape_of(self.result.type)[dim])

@@ -1,0 +1,207 @@
+"""Element-wise operators, in memory and in registers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
+
+from mugraph.codegen.cuda.cpp import (
+    CodegenError,
+    epilogue_type,
+    fp32_bits,
+    fp32_literal,
+    function_type,
+    layout_type,
+)
+from mugraph.codegen.cuda.fragments import domain_layout, fragment_class, fragment_type_of, held_by
+from mugraph.codegen.cuda.printer import KernelPrinter, partition_of, print_operation
+from mugraph.codegen.cuda.transfers import ragged_arguments
+from mugraph.dialects import sched
+from mugraph.dialects.tb import epilogue_of
+from mugraph.dialects.tensor_types import element_bytes_of, op_label, shape_of
+
+
+@print_operation.register
+def _(op: sched.MaskOp, printer: KernelPrinter) -> None:
+    partition = partition_of(op, printer)
+    domain = shape_of(op.destination.type)
+    epilogue = epilogue_of(op)
+    writer = printer.writer
+    dims, counts = ragged_arguments(op.ragged, domain, partition, printer.iteration or "0")
+    destination = printer.pointer(op.destination)
+    in_registers = isinstance(op.destination.type, sched.FragmentType)
+    writer.open(f"{{  {printer.describe(op)}")
+    if isinstance(op.source.type, sched.FragmentType) or (
+        in_registers and not epilogue.accumulates
+    ):
+        source = held_operand(op.source, op, "Source", printer)
+        masked = (
+            f"tb::masked<{fp32_bits(op.constant)}, {partition.threads}, {partition.vector}{dims}>("
+            f"{source}, thread{counts})"
+        )
+        print_map(op, f"ops::Chain<>, {epilogue_type(epilogue)}", masked, printer)
+        writer.close()
+        return
+    writer.line(f"using Source = {printer.layout(op.source, domain, partition.order)};")
+    if in_registers:
+        writer.line(f"using Target = {domain_layout(domain, partition.order)};")
+    else:
+        writer.line(f"using Target = {printer.layout(op.destination, domain, partition.order)};")
+    method = "accumulate" if in_registers else "update" if epilogue.accumulates else "store"
+    writer.line(
+        f"tb::Mask<{fp32_bits(op.constant)}, {epilogue_type(epilogue)}, {partition.threads}, "
+        f"{partition.vector}, Target, Source{dims}>::{method}({destination}, thread, "
+        f"{printer.pointer(op.source)}{counts});"
+    )
+    writer.close()
+
+
+@print_operation.register
+def _(op: sched.FillOp, printer: KernelPrinter) -> None:
+    value = op.value.value.data
+    name = printer.names.of(op.destination)
+    writer = printer.writer
+    if isinstance(op.destination.type, sched.FragmentType):
+        is_plain = op.destination.type.arrangement is None
+        if is_plain and (value != 0.0 or op.destination.type.rows is not None):
+            writer.line(f"tb::fill_values({name}, {fp32_literal(value)});  {printer.describe(op)}")
+            return
+        fragment = fragment_class(op.destination.type)
+        if value == 0.0 and op.destination.type.row_mma is None:
+            writer.line(f"{fragment}::clear({name});  {printer.describe(op)}")
+        else:
+            call = f"{fragment}::fill({name}, {fp32_literal(value)})"
+            writer.line(f"{call};  {printer.describe(op)}")
+        return
+    owner = op.destination.owner
+    if not isinstance(owner, sched.AllocOp):
+        raise CodegenError(f"{op_label(op)}: only buffers and fragments can be filled")
+    elements = owner.total_bytes() // element_bytes_of(op.destination.type)
+    layout = layout_type(elements, 1)
+    writer.line(
+        f"tb::Fill<{printer.threads}, {layout}>::run({name}, {fp32_literal(value)}, thread);  "
+        f"{printer.describe(op)}"
+    )
+
+
+def _source_layouts(
+    printer: KernelPrinter, sources: Sequence[SSAValue], domain: Sequence[int], order: Sequence[int]
+) -> list[str]:
+    return [printer.layout(source, domain, order) for source in sources]
+
+
+@print_operation.register
+def _(op: sched.ElementwiseOp, printer: KernelPrinter) -> None:
+    held = [isinstance(value.type, sched.FragmentType) for value in op.operands]
+    if any(held[:-1]) or (held[-1] and not epilogue_of(op).accumulates):
+        print_held_elementwise(op, printer)
+        return
+    partition = partition_of(op, printer)
+    domain = shape_of(op.destination.type)
+    epilogue = epilogue_of(op)
+    writer = printer.writer
+    names = [f"Source{index}" for index in range(len(op.sources))]
+    layouts = _source_layouts(printer, op.sources, domain, partition.order)
+    pointers = ", ".join(printer.pointer(source) for source in op.sources)
+    destination = printer.pointer(op.destination)
+    in_registers = isinstance(op.destination.type, sched.FragmentType)
+    writer.open(f"{{  {printer.describe(op)}")
+    for name, layout in zip(names, layouts, strict=True):
+        writer.line(f"using {name} = {layout};")
+    if in_registers:
+        writer.line(f"using Target = {domain_layout(domain, partition.order)};")
+    else:
+        writer.line(f"using Target = {printer.layout(op.destination, domain, partition.order)};")
+    method = "accumulate" if in_registers else "update" if epilogue.accumulates else "store"
+    writer.line(
+        f"tb::Elementwise<{function_type(op.function.data)}, {epilogue_type(epilogue)}, "
+        f"{partition.threads}, {partition.vector}, {', '.join(['Target', *names])}>::{method}("
+        f"{destination}, thread, {pointers});"
+    )
+    writer.close()
+
+
+def print_held_elementwise(op: sched.ElementwiseOp, printer: KernelPrinter) -> None:
+    """An element-wise operator with operands in registers."""
+    epilogue = epilogue_of(op)
+    functions = f"{function_type(op.function.data)}, {epilogue_type(epilogue)}"
+    destination = printer.pointer(op.destination)
+    writer = printer.writer
+    if op.linear is None:
+        method = "accumulate_values" if epilogue.accumulates else "map_values"
+        sources = ", ".join(printer.names.of(source) for source in op.sources)
+        writer.line(f"tb::{method}<{functions}>({destination}, {sources});  {printer.describe(op)}")
+        return
+    writer.open(f"{{  {printer.describe(op)}")
+    sources = ", ".join(
+        held_operand(source, op, f"Source{index}", printer)
+        for index, source in enumerate(op.sources)
+    )
+    print_map(op, functions, sources, printer)
+    writer.close()
+
+
+def print_map(
+    op: sched.ElementwiseOp | sched.MaskOp, functions: str, sources: str, printer: KernelPrinter
+) -> None:
+    """The call of ``tb::Map`` into registers or memory."""
+    partition = partition_of(op, printer)
+    domain = shape_of(op.destination.type)
+    accumulates = epilogue_of(op).accumulates
+    writer = printer.writer
+    if isinstance(op.destination.type, sched.FragmentType):
+        method = "accumulate" if accumulates else "assign"
+    else:
+        writer.line(f"using Target = {printer.layout(op.destination, domain, partition.order)};")
+        method = "update<Target>" if accumulates else "store<Target>"
+    writer.line(
+        f"tb::Map<{functions}, {partition.threads}, {partition.vector}, {math.prod(domain)}>::"
+        f"{method}({printer.pointer(op.destination)}, thread, {sources});"
+    )
+
+
+def held_operand(
+    source: SSAValue, op: sched.ElementwiseOp | sched.MaskOp, name: str, printer: KernelPrinter
+) -> str:
+    """An operand of ``tb::Map``, in memory, in registers, or rows in registers."""
+    partition = partition_of(op, printer)
+    domain = shape_of(op.destination.type)
+    if not isinstance(source.type, sched.FragmentType):
+        printer.writer.line(f"using {name} = {printer.layout(source, domain, partition.order)};")
+        return (
+            f"tb::in_memory<{partition.threads}, {partition.vector}, {name}>("
+            f"{printer.pointer(source)}, thread)"
+        )
+    held = printer.names.of(source)
+    rows = source.type.rows
+    if rows is None:
+        return f"tb::in_registers<{partition.vector}>({held})"
+    return f"tb::in_rows<{partition.vector}, {rows.rounds}>({held})"
+
+
+@print_operation.register
+def _(op: sched.AccumulateOp, printer: KernelPrinter) -> None:
+    source, destination = printer.names.of(op.source), printer.names.of(op.destination)
+    printer.writer.line(
+        f"tb::accumulate<{epilogue_type(epilogue_of(op))}>({destination}, {source});  "
+        f"{printer.describe(op)}"
+    )
+
+
+@print_operation.register
+def _(op: sched.MapOp, printer: KernelPrinter) -> None:
+    epilogue = epilogue_of(op)
+    method = "update" if epilogue.accumulates else "store"
+    destination = fragment_type_of(op.destination)
+    values = [printer.names.of(op.destination)]
+    for source in op.sources:
+        name, type_ = printer.names.of(source), fragment_type_of(source)
+        by_column = type_.column_mma is not None and destination.column_mma is None
+        values.append(f"tb::by_column({name})" if by_column else name)
+    printer.writer.line(
+        f"tb::MapFragment<{function_type(op.function.data)}, {epilogue_type(epilogue)}, "
+        f"{held_by(op.destination)}>::{method}({', '.join(values)});  "
+        f"{printer.describe(op)}"
+    )

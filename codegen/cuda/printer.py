@@ -1,0 +1,133 @@
+"""What printing an operator of a schedule needs, and the function that prints one.
+
+Every operation prints a comment naming its IR operator, then a call of the header of the same
+name in ``runtime/include/mugraph``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import singledispatch
+
+from xdsl.ir import Operation, SSAValue
+
+from mugraph.codegen.cuda.cpp import CodegenError, Writer, iteration_layout
+from mugraph.codegen.cuda.names import Names
+from mugraph.dialects import sched
+from mugraph.dialects.partition import LinearPartition
+from mugraph.dialects.tensor_types import (
+    element_bytes_of,
+    op_label,
+    physical_elements,
+    resolved_layout_of,
+    shape_of,
+)
+
+MAX_INT = 2**31 - 1
+
+
+@dataclass
+class KernelPrinter:
+    """What printing an operator needs: where to write, names, and which iteration it runs in."""
+
+    writer: Writer
+    names: Names
+    kernel: sched.KernelOp
+    iteration: str | None = None
+    role: sched.RoleOp | None = None
+    maps: Mapping[object, str] = field(default_factory=dict[object, str])
+
+    @property
+    def threads(self) -> int:
+        """Threads that run the operators: of the role, or of the block."""
+        return self.kernel.threads if self.role is None else self.role.threads
+
+    @property
+    def block_thread(self) -> str:
+        """The thread's number in its block."""
+        x, y, z = self.kernel.block_dim
+        index = "threadIdx.x"
+        if y > 1 or z > 1:
+            index += f" + {x} * threadIdx.y"
+        if z > 1:
+            index += f" + {x * y} * threadIdx.z"
+        return index
+
+    def describe(self, op: Operation) -> str:
+        """The operator and its operands, with sanitised names, for a comment."""
+        operands = ", ".join(self.names.of(operand) for operand in op.operands)
+        return f"// {op.name} {operands}".rstrip()
+
+    def pointer(self, value: SSAValue, iteration: str | None = None) -> str:
+        """Where a buffer, the stage of a buffer or the tile of a tensor starts."""
+        iteration = iteration if iteration is not None else self.iteration
+        name = self.names.of(value)
+        owner = value.owner
+        if isinstance(owner, sched.AllocOp) and owner.stage_count > 1:
+            elements = owner.stage_bytes() // element_bytes_of(value.type)
+            return offset_by(name, stage_of(iteration or "0", owner.stage_count), elements)
+        if isinstance(owner, sched.TileOp) and owner.iteration_stride():
+            return offset_by(
+                name, wide_index(iteration or "0", owner.source), owner.iteration_stride()
+            )
+        return name
+
+    def layout(self, value: SSAValue, domain: Sequence[int], order: Sequence[int]) -> str:
+        """A buffer's layout over an iteration domain."""
+        return iteration_layout(resolved_layout_of(value), shape_of(value.type), domain, order)
+
+
+def stage_of(iteration: str, stages: int) -> str:
+    """Which copy of a buffer an iteration uses."""
+    if iteration.isdigit():
+        return str(int(iteration) % stages)
+    return f"{_grouped(iteration)} % {stages}"
+
+
+def wide_index(index: str, tensor: SSAValue) -> str:
+    """An index of a tensor, in 64 bits where its offsets need them."""
+    if index.isdigit() or physical_elements(resolved_layout_of(tensor)) <= MAX_INT:
+        return index
+    return f"static_cast<int64_t>({index})"
+
+
+def offset_by(pointer: str, index: str, stride: int) -> str:
+    """``pointer + index * stride``, computed where the index is a number."""
+    if index.isdigit():
+        return f"{pointer} + {int(index) * stride}" if int(index) * stride else pointer
+    return f"{pointer} + {_grouped(index)} * {stride}"
+
+
+def _grouped(expression: str) -> str:
+    is_sum = " + " in expression or " - " in expression
+    is_sum = is_sum and not expression.startswith("static_cast")
+    return f"({expression})" if is_sum else expression
+
+
+@singledispatch
+def print_operation(op: Operation, printer: KernelPrinter) -> None:
+    """Prints one operator of a schedule."""
+    raise CodegenError(f"the CUDA target cannot print {op_label(op)} yet")
+
+
+def partition_of(
+    op: sched.CopyOp
+    | sched.ElementwiseOp
+    | sched.MaskOp
+    | sched.ReduceOp
+    | sched.MoveOp
+    | sched.SumPartsOp,
+    printer: KernelPrinter,
+) -> LinearPartition:
+    """Who does what of an operation; the headers count on every thread of the block."""
+    attribute = op.partition
+    if not isinstance(attribute, sched.LinearPartitionAttr):
+        raise CodegenError(f"{op_label(op)}: the CUDA target cannot deal out {attribute} yet")
+    partition = attribute.data
+    if partition.threads != printer.threads:
+        raise CodegenError(
+            f"{op_label(op)} is dealt to {partition.threads} threads; the CUDA target deals to all "
+            f"{printer.threads} of the {'block' if printer.role is None else 'role'}"
+        )
+    return partition

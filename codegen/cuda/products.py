@@ -1,0 +1,166 @@
+"""Products of matrices, their operands and their results."""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from mugraph.codegen.cuda.cpp import CodegenError, epilogue_type, layout_type
+from mugraph.codegen.cuda.fragments import (
+    atom_of,
+    domain_layout,
+    fragment_class,
+    fragment_type_of,
+    held_by,
+    matrix_type,
+    rows_class,
+)
+from mugraph.codegen.cuda.printer import KernelPrinter, partition_of, print_operation
+from mugraph.dialects import sched
+from mugraph.dialects.cute.atoms import mma_atom
+from mugraph.dialects.tb import epilogue_of
+from mugraph.dialects.tensor_types import (
+    base_layout,
+    op_label,
+    resolved_layout_of,
+    shape_of,
+    strides_of,
+)
+from mugraph.passes.analysis.registers import UNROLLED_VALUES
+
+
+@print_operation.register
+def _(op: sched.MmaOp, printer: KernelPrinter) -> None:
+    mma = fragment_type_of(op.accumulator).tiled_mma
+    if mma is None:
+        raise CodegenError(f"{op_label(op)}: the accumulator is not a tensor-core fragment")
+    atom = atom_of(mma)
+    warps_m, warps_n = mma.thr_layout[:2]
+    flags = "".join("true, " if flag else "false, " for flag in op.ldmatrix)
+    kind, flags = ("ScalarMatmul", "") if mma_atom(mma.atom).is_scalar else ("Matmul", flags)
+    writer = printer.writer
+    thread = "tb::recomputed(thread)" if is_large_beside(op.accumulator) else "thread"
+    writer.open(f"{{  {printer.describe(op)}")
+    lhs, rhs = op.matrices()
+    if op.lhs_in_registers:
+        writer.line(f"using B = {matrix_type(rhs)};")
+        rows = shape_of(op.accumulator.type)[-2]
+        writer.line(
+            f"tb::RegisterMatmul<{warps_m}, {rows}, B, {str(op.ldmatrix[1]).lower()}, {atom}>::mma("
+            f"{printer.names.of(op.accumulator)}, {printer.names.of(op.lhs)}, "
+            f"{printer.pointer(op.rhs)}, thread);"
+        )
+        writer.close()
+        return
+    for name, matrix in zip("AB", (lhs, rhs), strict=True):
+        writer.line(f"using {name} = {matrix_type(matrix)};")
+    writer.line(
+        f"tb::{kind}<{warps_m}, {warps_n}, A, B, {flags}{atom}>::mma("
+        f"{printer.names.of(op.accumulator)}, {printer.pointer(op.lhs)}, "
+        f"{printer.pointer(op.rhs)}, {thread});"
+    )
+    writer.close()
+
+
+def is_large_beside(fragment: SSAValue) -> bool:
+    """Whether a product has registers of its own, and so many that addresses should not be kept."""
+    owner = fragment.owner
+    beside = isinstance(owner, sched.FragmentOp) and not isinstance(
+        owner.parent_op(), sched.KernelOp
+    )
+    return beside and fragment_type_of(fragment).values_per_thread() >= UNROLLED_VALUES
+
+
+@print_operation.register
+def _(op: sched.StoreOp, printer: KernelPrinter) -> None:
+    type_ = fragment_type_of(op.source)
+    epilogue = epilogue_of(op)
+    source, destination = printer.names.of(op.source), printer.pointer(op.destination)
+    method = "update" if epilogue.accumulates else "store"
+    writer = printer.writer
+    writer.open(f"{{  {printer.describe(op)}")
+    matrix = op.matrix()
+    if type_.rows is not None:
+        if epilogue.accumulates:
+            raise CodegenError(f"{op_label(op)}: rows cannot be added to a buffer")
+        layout = printer.layout(op.destination, type_.get_shape(), type_.rows.partition.order)
+        writer.line(f"using Target = {layout};")
+        writer.line(
+            f"tb::store_rows<{epilogue_type(epilogue)}, {rows_class(type_.rows)}, Target>("
+            f"{destination}, {source}, thread);"
+        )
+        writer.close()
+        return
+    if matrix is not None:
+        writer.line(f"using Target = {matrix_type(matrix)};")
+        arguments = f"{epilogue_type(epilogue)}, Target"
+        if type_.parts > 1:
+            arguments += f", {strides_of(resolved_layout_of(op.destination))[0]}"
+        fragment = fragment_class(type_)
+        if type_.row_mma is not None and epilogue.accumulates:
+            raise CodegenError(f"{op_label(op)}: numbers of rows cannot be added to a buffer")
+    else:
+        partition = type_.partition
+        if partition is None or epilogue.accumulates:
+            raise CodegenError(f"{op_label(op)}: this fragment cannot be added to a buffer")
+        layout = printer.layout(op.destination, type_.get_shape(), partition.order)
+        writer.line(f"using Target = {layout};")
+        arguments = epilogue_type(epilogue)
+        fragment = f"tb::LinearFragment<{partition.threads}, {partition.vector}, Target>"
+    writer.line(f"{fragment}::{method}<{arguments}>({destination}, {source}, thread);")
+    writer.close()
+
+
+@print_operation.register
+def _(op: sched.SumPartsOp, printer: KernelPrinter) -> None:
+    partition = partition_of(op, printer)
+    domain = shape_of(op.destination.type)
+    epilogue = epilogue_of(op)
+    writer = printer.writer
+    destination = printer.pointer(op.destination)
+    in_registers = isinstance(op.destination.type, sched.FragmentType)
+    part = op.layout_of_part()
+    plain = base_layout(part)
+    writer.open(f"{{  {printer.describe(op)}")
+    writer.line(f"using Part = {layout_type(plain.flat_shape, plain.flat_stride, part)};")
+    if in_registers:
+        writer.line(f"using Target = {domain_layout(domain, partition.order)};")
+    else:
+        writer.line(f"using Target = {printer.layout(op.destination, domain, partition.order)};")
+    if in_registers and not epilogue.accumulates:
+        fragment = fragment_class(fragment_type_of(op.destination))
+        writer.line(f"{fragment}::clear({destination});")
+    method = "accumulate" if in_registers else "update" if epilogue.accumulates else "store"
+    writer.line(
+        f"tb::SumParts<{epilogue_type(epilogue)}, {partition.threads}, {partition.vector}, Target, "
+        f"Part, {op.parts}, {op.part_stride}>::{method}({destination}, thread, "
+        f"{printer.pointer(op.source)});"
+    )
+    writer.close()
+
+
+@print_operation.register
+def _(op: sched.LoadColumnsOp, printer: KernelPrinter) -> None:
+    writer = printer.writer
+    writer.open(f"{{  {printer.describe(op)}")
+    writer.line(f"using Source = {matrix_type(op.matrix())};")
+    writer.line(
+        f"{held_by(op.destination)}::load<{epilogue_type(epilogue_of(op))}, Source>("
+        f"{printer.names.of(op.destination)}, {printer.pointer(op.source)}, thread);"
+    )
+    writer.close()
+
+
+@print_operation.register
+def _(op: sched.LoadOp, printer: KernelPrinter) -> None:
+    mma = fragment_type_of(op.destination).tiled_mma
+    assert mma is not None  # verified
+    rows, depth = shape_of(op.source.type)[-2:]
+    writer = printer.writer
+    writer.open(f"{{  {printer.describe(op)}")
+    writer.line(f"using A = {matrix_type(op.matrix())};")
+    writer.line(
+        f"tb::RegisterOperand<{mma.thr_layout[0]}, {rows}, {depth}, {atom_of(mma)}>::"
+        f"load<A, {str(op.uses_ldmatrix).lower()}>({printer.names.of(op.destination)}, "
+        f"{printer.pointer(op.source)}, thread);"
+    )
+    writer.close()

@@ -1,0 +1,111 @@
+"""Sums and maxima along a dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
+
+from mugraph.codegen.cuda.cpp import CodegenError, epilogue_type, layout_type
+from mugraph.codegen.cuda.fragments import held_by, rows_class
+from mugraph.codegen.cuda.printer import KernelPrinter, partition_of, print_operation
+from mugraph.dialects import sched
+from mugraph.dialects.rows import LinearRows
+from mugraph.dialects.sched.compute_accesses import reduced_modes
+from mugraph.dialects.tb import epilogue_of
+from mugraph.dialects.tensor_types import op_label, resolved_layout_of, shape_of
+
+
+def reduction_source(
+    op: sched.ReduceOp, source: SSAValue, results: Sequence[int], order: Sequence[int]
+) -> str:
+    """The layout of a reduction's source: what is reduced, and the results in order."""
+    reduced, outputs = reduced_modes(source, results, op.groups(), op.reduced_dim, order)
+    return layout_type(
+        (reduced.shape, outputs.shape),
+        (reduced.stride, outputs.stride),
+        resolved_layout_of(source),
+    )
+
+
+COMBINERS = {sched.Combiner.SUM: "ops::Add", sched.Combiner.MAX: "ops::Max"}
+
+
+def print_row_reduction(op: sched.ReduceOp, rows: LinearRows, printer: KernelPrinter) -> None:
+    """A reduction to the rows of a fragment, from registers or from memory."""
+    epilogue = epilogue_of(op)
+    names = [printer.names.of(value) for value in op.operands[1:]]
+    method = "track" if len(names) > 1 else "update" if epilogue.accumulates else "assign"
+    writer = printer.writer
+    writer.open(f"{{  {printer.describe(op)}")
+    source = printer.pointer(op.source)
+    if not isinstance(op.source.type, sched.FragmentType):
+        layout = reduction_source(op, op.source, rows.result_shape(), rows.partition.order)
+        writer.line(f"using Source = {layout};")
+        method += "_from<Source>"
+    writer.line(
+        f"tb::ReduceRows<{COMBINERS[op.combination]}, {epilogue_type(epilogue)}, "
+        f"{rows_class(rows)}>::{method}({', '.join([*names, source])}, thread);"
+    )
+    writer.close()
+
+
+@print_operation.register
+def _(op: sched.ReduceWarpsOp, printer: KernelPrinter) -> None:
+    rows = op.rows
+    if rows is None:
+        raise CodegenError(f"{op_label(op)}: the CUDA target cannot reduce {op.partition} yet")
+    writer = printer.writer
+    shape = shape_of(op.destination.type)
+    writer.open(f"{{  {printer.describe(op)}")
+    writer.line(f"using Target = {printer.layout(op.destination, shape, rows.partition.order)};")
+    writer.line(
+        f"tb::ReduceRows<{COMBINERS[op.combination]}, ops::Chain<>, {rows_class(rows)}>::"
+        f"write_parts<Target>({printer.pointer(op.destination)}, {printer.names.of(op.source)}, "
+        "thread);"
+    )
+    writer.close()
+
+
+@print_operation.register
+def _(op: sched.ReduceOp, printer: KernelPrinter) -> None:
+    if op.rows is not None:
+        print_row_reduction(op, op.rows, printer)
+        return
+    partition = partition_of(op, printer)
+    results = shape_of(op.destination.type)
+    source = reduction_source(op, op.source, results, partition.order)
+    epilogue = epilogue_of(op)
+    writer = printer.writer
+    writer.open(f"{{  {printer.describe(op)}")
+    writer.line(f"using Source = {source};")
+    writer.line(f"using Target = {printer.layout(op.destination, results, partition.order)};")
+    reduction = {sched.Combiner.SUM: "ReduceSum<", sched.Combiner.MAX: "Reduce<ops::Max, "}
+    call = (
+        f"tb::{reduction[op.combination]}{epilogue_type(epilogue)}, {partition.threads}, "
+        f"{op.lane_count}, Target, Source>::"
+    )
+    source, target = printer.pointer(op.source), printer.pointer(op.destination)
+    if op.difference is not None:
+        layout = printer.layout(op.difference, results, partition.order)
+        writer.line(f"using Difference = {layout};")
+        difference = printer.pointer(op.difference)
+        writer.line(f"{call}track<Difference>({target}, {difference}, {source}, thread);")
+    else:
+        method = "update" if epilogue.accumulates else "store"
+        writer.line(f"{call}{method}({target}, {source}, thread);")
+    writer.close()
+
+
+@print_operation.register
+def _(op: sched.ReduceRowsOp, printer: KernelPrinter) -> None:
+    epilogue = epilogue_of(op)
+    method, values = "update" if epilogue.accumulates else "store", [op.destination, op.source]
+    if op.difference is not None:
+        method, values = "track", [op.destination, op.difference, op.source]
+    printer.writer.line(
+        f"tb::ReduceFragmentRows<{COMBINERS[op.combination]}, {epilogue_type(epilogue)}, "
+        f"{str(not op.is_partial).lower()}, "
+        f"{held_by(op.source)}, {held_by(op.destination)}>::{method}("
+        f"{', '.join(map(printer.names.of, values))});  {printer.describe(op)}"
+    )

@@ -1,0 +1,180 @@
+"""Buffers and tiles, what moves elements between them as they are, and synchronisation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from xdsl.ir import Operation
+
+from mugraph.codegen.cuda.cpp import CodegenError, layout_type, stored_type
+from mugraph.codegen.cuda.printer import (
+    KernelPrinter,
+    offset_by,
+    partition_of,
+    print_operation,
+    wide_index,
+)
+from mugraph.dialects import sched
+from mugraph.dialects.partition import LinearPartition
+from mugraph.dialects.ragged import RaggedDim
+from mugraph.dialects.tensor_types import (
+    base_layout,
+    op_label,
+    physical_elements,
+    resolved_layout_of,
+    shape_of,
+    value_label,
+)
+
+MAX_TILE_ELEMENTS = 2**32
+"""What the unsigned 32-bit offsets inside a tile reach (``runtime/include/mugraph/layout.h``)."""
+
+
+@print_operation.register
+def _(op: sched.AllocOp, printer: KernelPrinter) -> None:
+    if op.byte_offset is None:
+        raise CodegenError(
+            f"{op_label(op)} has no offset in shared memory; run --plan-stensor-memory first"
+        )
+    type_ = stored_type(op.result)
+    name = printer.names.of(op.result)
+    printer.writer.line(
+        f"{type_}* const {name} = reinterpret_cast<{type_}*>(smem + {op.byte_offset});  "
+        f"// {op.name}, {op.stage_count} x {op.stage_bytes()} bytes"
+    )
+
+
+@print_operation.register
+def _(op: sched.TileOp, printer: KernelPrinter) -> None:
+    if all(isinstance(use.operation, sched.BulkCopyOp) for use in op.result.uses):
+        return  # tensor maps say where such tiles are
+    elements = physical_elements(resolved_layout_of(op.result))
+    if elements > MAX_TILE_ELEMENTS:
+        raise CodegenError(
+            f"{op_label(op)} spans {elements} elements of {value_label(op.source)}; inside a tile "
+            f"offsets have 32 bits, at most {MAX_TILE_ELEMENTS}: choose smaller tiles"
+        )
+    name, source = printer.names.of(op.result), printer.names.of(op.source)
+    start = source
+    for axis, stride in zip("xyz", op.block_strides(), strict=True):
+        if stride:
+            start = offset_by(start, wide_index(f"blockIdx.{axis}", op.source), stride)
+    printer.writer.line(f"auto* const {name} = {start};  // {op.name} {source}")
+
+
+@print_operation.register
+def _(op: sched.CommitOp, printer: KernelPrinter) -> None:
+    printer.writer.line(f"tb::commit_group();  // {op.name}")
+
+
+@print_operation.register
+def _(op: sched.WaitOp, printer: KernelPrinter) -> None:
+    printer.writer.line(f"tb::wait_group<{op.pending_groups}>();  // {op.name}")
+
+
+@print_operation.register
+def _(op: sched.BarrierOp, printer: KernelPrinter) -> None:
+    role = printer.role
+    if role is None:
+        printer.writer.line(f"__syncthreads();  // {op.name}")
+        return
+    printer.writer.line(
+        f"mugraph::named_barrier({role.barrier_number}, {role.threads});  // {op.name}"
+    )
+
+
+@print_operation.register
+def _(op: sched.GridWaitOp, printer: KernelPrinter) -> None:
+    printer.writer.line(f"tb::grid_wait();  // {op.name}")
+
+
+@print_operation.register
+def _(op: sched.GridLaunchOp, printer: KernelPrinter) -> None:
+    printer.writer.line(f"tb::grid_launch();  // {op.name}")
+
+
+def scope_of(op: Operation, iteration: str, ahead: int) -> str:
+    """Opens the scope of an operator that does nothing where the loop has no such iteration."""
+    loop = sched.enclosing_loop(op)
+    if not ahead or loop is None:
+        return "{"
+    return f"if ({iteration} < {loop.iterations}) {{" if ahead > 0 else f"if ({iteration} >= 0) {{"
+
+
+@print_operation.register
+def _(op: sched.CopyOp, printer: KernelPrinter) -> None:
+    partition = partition_of(op, printer)
+    shape = shape_of(op.source.type)
+    held = [isinstance(value.type, sched.FragmentType) for value in op.operands]
+    iteration = printer.iteration
+    if op.fixed_iteration is not None:
+        iteration = str(op.fixed_iteration)
+    elif op.ahead_of:
+        iteration = f"{printer.iteration} + {op.ahead_of}"
+    scope = scope_of(op, iteration or "0", op.ahead_of)
+    kind, method = ("CopyAsync" if op.is_async else "Copy"), "run"
+    dims, counts = "", ""
+    if op.checked_dims:
+        kind += "Within"
+        if not op.is_async:
+            method = "load" if isinstance(op.source.type, sched.GlobalType) else "store"
+        dims, counts = ragged_arguments(op.ragged(), shape, partition, iteration or "0")
+    writer = printer.writer
+    writer.open(f"{scope}  {printer.describe(op)}")
+    if any(held):
+        tile = op.operands[held.index(False)]
+        writer.line(f"using Tile = {printer.layout(tile, shape, partition.order)};")
+        source, destination = (printer.pointer(value, iteration) for value in op.operands)
+        writer.line(
+            f"tb::HeldCopy<{partition.threads}, {partition.vector}, Tile{dims}>::"
+            f"{'store' if held[0] else 'load'}({destination}, {source}, thread{counts});"
+        )
+        writer.close()
+        return
+    writer.line(f"using Source = {printer.layout(op.source, shape, partition.order)};")
+    writer.line(f"using Target = {printer.layout(op.destination, shape, partition.order)};")
+    writer.line(
+        f"tb::{kind}<{partition.threads}, {partition.vector}, Target, Source{dims}>::{method}("
+        f"{printer.pointer(op.destination, iteration)}, "
+        f"{printer.pointer(op.source, iteration)}, thread{counts});"
+    )
+    writer.close()
+
+
+def ragged_arguments(
+    ragged: Sequence[RaggedDim], shape: Sequence[int], partition: LinearPartition, iteration: str
+) -> tuple[str, str]:
+    """The ragged dimensions as template arguments, and how many elements exist along each."""
+    dims, counts = "", ""
+    for entry in ragged:
+        bound = entry.bound
+        place = partition.order.index(entry.dim)
+        before = math.prod(shape[dim] for dim in partition.order[:place])
+        dims += f", mugraph::Along<{before}, {shape[entry.dim]}>"
+        block = "0"
+        for axis, blocks in zip("xyz", bound.blocks, strict=True):
+            if blocks > 1:
+                index = f"blockIdx.{axis}"
+                block = index if block == "0" else f"({block}) * {blocks} + {index}"
+        counts += (
+            f", tb::existing<{bound.extent}, {bound.step}, {bound.tile}>({block}, "
+            f"{iteration if bound.moves else '0'})"
+        )
+    return dims, counts
+
+
+@print_operation.register
+def _(op: sched.MoveOp, printer: KernelPrinter) -> None:
+    partition = partition_of(op, printer)
+    writer = printer.writer
+    writer.open(f"{{  {printer.describe(op)}")
+    for name, value in (("Source", op.source), ("Target", op.destination)):
+        layout = op.layout_of_part(value)
+        plain = base_layout(layout)
+        writer.line(f"using {name} = {layout_type(plain.flat_shape, plain.flat_stride, layout)};")
+    writer.line(
+        f"tb::Copy<{partition.threads}, {partition.vector}, Target, Source>::run("
+        f"{printer.pointer(op.destination)}, {printer.pointer(op.source)}, thread);"
+    )
+    writer.close()

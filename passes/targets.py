@@ -35,6 +35,8 @@ class Target:
     """Whether warp groups multiply what lies in shared memory (``wgmma``)."""
     bulk_bytes_in_flight: int | None = None
     """What bulk copies keep on its way to a multiprocessor; ``None`` where there are none."""
+    moves_registers: bool = False
+    """Whether warp groups can pass registers on to others of their block (``setmaxnreg``)."""
     overlaps_launches: bool = False
     """Whether it has programmatic dependent launch."""
 
@@ -86,6 +88,7 @@ TARGETS: dict[str, Target] = {
             clock_ghz=1.98,
             multiplies_in_warpgroups=True,
             bulk_bytes_in_flight=64 * 1024,
+            moves_registers=True,
             overlaps_launches=True,
         ),
         Target(
@@ -99,6 +102,7 @@ TARGETS: dict[str, Target] = {
             memory_latency_ns=900.0,
             clock_ghz=1.965,
             bulk_bytes_in_flight=96 * 1024,
+            moves_registers=True,
             overlaps_launches=True,
         ),
     )

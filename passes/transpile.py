@@ -29,6 +29,7 @@ from mugraph.passes.schedule_threadblock import ScheduleThreadblockPass
 from mugraph.passes.schedule_threadblock.channels import Pipeline
 from mugraph.passes.schedule_threadblock.plan import Objective
 from mugraph.passes.sequence import SequencePass
+from mugraph.passes.share_registers import ShareRegistersPass
 from mugraph.passes.targets import DEFAULT_TARGET
 
 
@@ -46,6 +47,7 @@ def transpile_pipeline(
     overlap_start: str = Start.LATE.value,
     overlap_exclusive: bool = False,
     boxes: bool = True,
+    share_registers: bool = True,
 ) -> tuple[ModulePass, ...]:
     """The passes of ``--transpile`` in order, for other pipelines to take parts of."""
     steps: tuple[ModulePass, ...] = (
@@ -66,6 +68,7 @@ def transpile_pipeline(
         ),
         PlanSwizzlePass(boxes),
         PlanSTensorMemoryPass(arch=arch),
+        *((ShareRegistersPass(arch),) if share_registers else ()),
     )
     return (*steps, CheckHazardsPass()) if check_hazards else steps
 
@@ -94,7 +97,7 @@ class TranspilePass(SequencePass):
     those of ``--schedule-threadblock``.  ``overlap-launches=false`` leaves out
     ``--overlap-launches``: each kernel starts when the one before it has ended.  ``overlap-start``
     and ``overlap-exclusive`` are its ``start`` and ``exclusive``.  ``boxes`` is that of
-    ``--plan-swizzle``.
+    ``--plan-swizzle``.  ``share-registers=false`` leaves out ``--share-registers``.
     """
 
     name = "transpile"
@@ -111,6 +114,7 @@ class TranspilePass(SequencePass):
     overlap_start: str = Start.LATE.value
     overlap_exclusive: bool = False
     boxes: bool = True
+    share_registers: bool = True
 
     def passes(self) -> tuple[ModulePass, ...]:
         """The steps."""
@@ -127,4 +131,5 @@ class TranspilePass(SequencePass):
             overlap_start=self.overlap_start,
             overlap_exclusive=self.overlap_exclusive,
             boxes=self.boxes,
+            share_registers=self.share_registers,
         )

@@ -41,6 +41,7 @@ PASSES = {
     "plan-swizzle": "mugraph.passes.plan_swizzle:PlanSwizzlePass",
     "explain-swizzle": "mugraph.passes.plan_swizzle:ExplainSwizzlePass",
     "plan-stensor-memory": "mugraph.passes.plan_stensor_memory:PlanSTensorMemoryPass",
+    "share-registers": "mugraph.passes.share_registers:ShareRegistersPass",
     "check-hazards": "mugraph.passes.check_hazards:CheckHazardsPass",
     "print-hazards": "mugraph.passes.check_hazards:PrintHazardsPass",
     "report-memory-access": "mugraph.passes.report_memory_access:ReportMemoryAccessPass",

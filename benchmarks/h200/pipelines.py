@@ -32,6 +32,7 @@ OPTIONAL_PASSES = (
     "online-softmax",
     "promote-registers",
     "pipeline-products",
+    "share-registers",
     "overlap-launches",
     "plan-swizzle",
     "fuse-threadblock",

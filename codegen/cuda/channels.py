@@ -121,20 +121,28 @@ def _(op: sched.RoleOp, printer: KernelPrinter) -> None:
     conditions = [f"thread >= {first}"] if first else []
     if last < kernel.threads:
         conditions.append(f"thread < {last}")
-    if op.is_elected:
-        # A constant warp, so that all its threads come to the election.
-        conditions = [f"thread / 32 == {first // 32}", "mugraph::elect_one()"]
+    # A constant warp, so that all its threads come to the election.
+    elected = f"thread / 32 == {first // 32} && mugraph::elect_one()"
+    if op.is_elected and op.registers is None:
+        conditions = [elected]
     writer = printer.writer
     writer.line()
     writer.line(f"// {op.name} {op.role}")
     writer.open(f"if ({' && '.join(conditions)}) {{" if conditions else "{")
     if op.registers is not None:
-        raise CodegenError(f"{op_label(op)}: the CUDA target cannot give registers to roles yet")
+        start, kept = kernel.registers_at_start, op.registers_or(0)
+        if kept != start:
+            change = "take" if kept > start else "leave"
+            writer.line(f"mugraph::{change}_registers<{kept}>();  // of {start} a thread")
+        if op.is_elected:
+            writer.open(f"if ({elected}) {{")
     if first and not op.is_elected:
         writer.line(f"int const thread = {printer.block_thread} - {first};")
     inner = replace(printer, role=op)
     for step in op.body.block.ops:
         print_operation(step, inner)
+    if op.is_elected and op.registers is not None:
+        writer.close()
     writer.close()
 
 

@@ -56,6 +56,8 @@ MAX_ROLES = 15
 """Roles of a block: each has one of the 16 named barriers, of which the whole block has one."""
 REGISTER_STEP, MIN_REGISTERS, MAX_REGISTERS = 8, 24, 256
 """What ``setmaxnreg`` can give to the threads of a role."""
+REGISTER_FILE = 65536
+"""Registers of a multiprocessor that has roles with registers of their own."""
 WARPGROUP = 4
 """Warps that change their number of registers together."""
 LINE_BYTES = 128
@@ -145,6 +147,12 @@ class KernelOp(HasLaunchExtents):
     def resident_blocks(self) -> int | None:
         """Blocks that share a multiprocessor, once planned."""
         return None if self.resident is None else self.resident.value.data
+
+    @property
+    def registers_at_start(self) -> int:
+        """What each thread has before its role changes it: an even share of the register file."""
+        share = REGISTER_FILE // (self.resident_blocks or 1) // self.threads
+        return min(share // REGISTER_STEP * REGISTER_STEP, MAX_REGISTERS)
 
     @property
     def smem_bytes(self) -> int | None:
@@ -280,8 +288,10 @@ class RoleOp(IRDLOperation):
     first warp on, partitions deal to its threads, and ``sched.barrier`` waits for its threads only.
 
     ``elected``: one thread, lane 0 of the role's first warp, runs the body; its other threads have
-    nothing to do.  ``registers`` is the number that a thread of the role keeps (``setmaxnreg``); a
-    role that says it takes whole warpgroups, four warps from a multiple of four on.
+    nothing to do.  ``registers`` is the number that a thread of the role has from the role's start
+    on (``setmaxnreg``), its idle threads too; before, and without it, all threads of the block have
+    an even share.  A role that says it takes whole warpgroups, four warps from a multiple of four
+    on, and the roles of a block together have no more than it started with.
     """
 
     name = "sched.role"
@@ -346,6 +356,10 @@ class RoleOp(IRDLOperation):
             first += role.warp_count * WARP_THREADS
         return first
 
+    def registers_or(self, otherwise: int) -> int:
+        """What each of the role's threads has, ``otherwise`` where the role does not say."""
+        return otherwise if self.registers is None else self.registers.value.data
+
     @property
     def barrier_number(self) -> int:
         """The named barrier of the role's threads; the whole block has number 0."""
@@ -379,7 +393,7 @@ class RoleOp(IRDLOperation):
     def _verify_registers(self) -> None:
         if self.registers is None:
             return
-        registers = self.registers.value.data
+        registers = self.registers_or(0)
         if not MIN_REGISTERS <= registers <= MAX_REGISTERS or registers % REGISTER_STEP:
             raise VerifyException(
                 f"{op_label(self)}: registers {registers} must be a multiple of {REGISTER_STEP} "
@@ -391,6 +405,16 @@ class RoleOp(IRDLOperation):
                 f"{op_label(self)}: only whole warpgroups change their registers, {WARPGROUP} "
                 f"warps from a multiple of {WARPGROUP} on; the role has {self.warp_count} from "
                 f"warp {first} on"
+            )
+        kernel = enclosing_kernel(self)
+        start = kernel.registers_at_start
+        taken = sum(
+            role.warp_count * WARP_THREADS * role.registers_or(start) for role in roles_of(kernel)
+        )
+        if taken > kernel.threads * start:
+            raise VerifyException(
+                f"{op_label(self)}: the roles of the kernel take {taken} registers; its block of "
+                f"{kernel.threads} threads starts with {start} each, {kernel.threads * start}"
             )
 
 

@@ -28,6 +28,7 @@ from mugraph.passes.schedule_threadblock.registers import (
     choose_pieces,
     registers_of_works,
 )
+from mugraph.passes.share_registers import RegisterShares, choose_shares
 from mugraph.passes.transpile import TranspilePass
 from mugraph.runtime.cuda import generate_cuda
 from mugraph.runtime.interpreter import run_function
@@ -193,3 +194,30 @@ def test_what_no_pieces_hold_is_said(capsys: pytest.CaptureFixture[str]) -> None
     TranspilePass("sm_100a").apply(context, module)
     said = capsys.readouterr().err
     assert "'tb.matmul' %m needs about" in said and "more warps" in said
+
+
+def test_threads_that_load_leave_registers_to_those_that_compute() -> None:
+    assert choose_shares(256, 128, 152, 65536) == RegisterShares(232, 40)
+    assert choose_shares(384, 128, 152, 65536) == RegisterShares(152, 40)
+    assert choose_shares(384, 128, 160, 65536) == RegisterShares(160, 32)
+    # Where no number is enough the most that can be had, and with few threads there is no more.
+    assert choose_shares(256, 128, 255, 65536) == RegisterShares(240, 24)
+    assert choose_shares(128, 128, 152, 65536) is None
+
+
+@given(
+    computing=st.integers(1, 6).map(lambda groups: 128 * groups),
+    loading=st.just(128),
+    needed=st.integers(24, 255),
+    blocks=st.integers(1, 4),
+)
+def test_shares_are_no_more_than_a_block_starts_with(
+    computing: int, loading: int, needed: int, blocks: int
+) -> None:
+    shares = choose_shares(computing, loading, needed, 65536 // blocks)
+    if shares is None:
+        return
+    start = 65536 // blocks // (computing + loading) // 8 * 8
+    assert start < shares.computing <= 256
+    assert shares.computing % 8 == shares.loading % 8 == 0
+    assert computing * shares.computing + loading * shares.loading <= start * (computing + loading)

@@ -73,6 +73,17 @@ __device__ __forceinline__ void named_barrier(uint32_t number, uint32_t threads)
   asm volatile("barrier.sync %0, %1;\n" ::"r"(number), "r"(threads) : "memory");
 }
 
+// Each thread of a warp group goes on with kRegisters, fewer than it has or more. All its warps call; those that take
+// wait until others of the block have left enough.
+template <int kRegisters>
+__device__ __forceinline__ void leave_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(kRegisters));
+}
+template <int kRegisters>
+__device__ __forceinline__ void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(kRegisters));
+}
+
 __device__ __forceinline__ void prefetch_tensor_map(CUtensorMap const* map) {
   asm volatile("prefetch.tensormap [%0];\n" ::"l"(map) : "memory");
 }

@@ -819,6 +819,19 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [192, 1, 1] {
 
 // -----
 
+// CHECK: 'sched.role': the roles of the kernel take 65536 registers; its block of 256 threads starts with 128 each, 32768
+sched.kernel @k inputs 1 grid [2, 1, 1] block [256, 1, 1] resident 2 {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  sched.role "consumers" warps 4 registers 256 {
+    sched.barrier
+  }
+  sched.role "producer" warps 4 registers 256 {
+    sched.barrier
+  }
+}
+
+// -----
+
 // CHECK: 'sched.forloop' 4: the loops of all roles of a kernel run equally often
 sched.kernel @k inputs 1 grid [2, 1, 1] block [64, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):

@@ -215,6 +215,10 @@ inline void named_barrier(uint32_t number, uint32_t threads) {
   emulator::wait(emulator::block->named_barriers[number], static_cast<int>(threads));
 }
 inline void proxy_fence() {}
+template <int kRegisters>
+void leave_registers() {}
+template <int kRegisters>
+void take_registers() {}
 inline void prefetch_tensor_map(CUtensorMap const*) {}
 
 template <class... Coordinates>

@@ -109,6 +109,13 @@ class MmaOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffect
         return accumulator.parts if isinstance(accumulator, FragmentType) else 1
 
     @property
+    def multiplies_in_tf32(self) -> bool:
+        """Whether the instruction rounds its operands to TF32."""
+        accumulator = self.accumulator.type
+        mma = accumulator.tiled_mma if isinstance(accumulator, FragmentType) else None
+        return mma is not None and mma_atom(mma.atom).a_type == "tf32"
+
+    @property
     def lhs_in_registers(self) -> bool:
         """Whether the left matrix is a fragment."""
         return isinstance(self.lhs.type, FragmentType)

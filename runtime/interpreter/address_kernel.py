@@ -23,8 +23,10 @@ from mugraph.dialects.sched.mappings import WARP, IntArray
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.tensor_types import op_label
 from mugraph.runtime.interpreter.address_bulk import BulkFunctions
+from mugraph.runtime.interpreter.address_compute import ComputeFunctions
 from mugraph.runtime.interpreter.address_level import AddressFrame, AddressFunctions, Landing
 from mugraph.runtime.interpreter.address_plans import Plans, Threads
+from mugraph.runtime.interpreter.address_products import ProductFunctions
 from mugraph.runtime.interpreter.address_roles import (
     Choose,
     RoleMachine,
@@ -181,7 +183,10 @@ def run_kernel_by_address(
         frame = AddressFrame(running, iterations, memory, slice(0, kernel.threads), level.landing)
         functions = AddressFunctions(frame, plans)
         bulk = BulkFunctions(functions)
-        interpreter = make_interpreter(module, functions, WarpgroupFunctions(functions), bulk)
+        families = [
+            family(functions) for family in (ComputeFunctions, ProductFunctions, WarpgroupFunctions)
+        ]
+        interpreter = make_interpreter(module, functions, bulk, *families)
         start = np.zeros(len(running), np.int64)
         tiles = [DeviceTile(tensor, start) for tensor in (*tensors, *results)]
         interpreter.set_values(zip(parameters, tiles, strict=True))

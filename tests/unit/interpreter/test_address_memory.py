@@ -12,7 +12,7 @@ from mugraph.dialects.sched.accesses import StageReference
 from mugraph.dialects.sched.mappings import MmaFragment
 from mugraph.runtime.interpreter import run_function
 from mugraph.runtime.interpreter.address_kernel import AddressLevel, stretches_of, warps_in
-from mugraph.runtime.interpreter.address_level import combine_lanes
+from mugraph.runtime.interpreter.combining import combine_lanes
 from mugraph.runtime.interpreter.matmul_plans import MatmulPlan, fragment_of
 from mugraph.runtime.interpreter.memory import (
     CopyGroups,

@@ -1,0 +1,252 @@
+"""Element-wise operators, reductions and stores at the level of addresses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, impl, register_impls
+
+from mugraph.dialects import sched
+from mugraph.dialects.elementwise import Epilogue
+from mugraph.dialects.rows import WARP, LinearRows
+from mugraph.dialects.tb import epilogue_of
+from mugraph.dialects.tensor_types import op_label, shape_of
+from mugraph.runtime.interpreter.address_level import COMPUTE, AddressFunctions
+from mugraph.runtime.interpreter.address_plans import (
+    AccessPlan,
+    ComputePlan,
+    ElementwisePlan,
+    HeldOperand,
+    ReducePlan,
+    held_by,
+    rows_held_by,
+)
+from mugraph.runtime.interpreter.arithmetic import Array, convert
+from mugraph.runtime.interpreter.combining import COMBINERS, combine_lanes, halved
+from mugraph.runtime.interpreter.errors import ExecutionError
+from mugraph.runtime.interpreter.functions import apply_chain, apply_function, fall
+from mugraph.runtime.interpreter.memory import BoolArray, SharedBuffer
+
+
+@register_impls
+class ComputeFunctions(InterpreterFunctions):
+    """One implementation an operator; fragments are arrays, as for :class:`AddressFunctions`."""
+
+    def __init__(self, functions: AddressFunctions) -> None:
+        self.functions = functions
+
+    @impl(sched.FillOp)
+    def run_fill(
+        self, interpreter: Interpreter, op: sched.FillOp, args: PythonValues
+    ) -> PythonValues:
+        """The constant in every register, or in all stages of the buffer."""
+        (destination,) = args
+        if not isinstance(destination, SharedBuffer):
+            destination[:, :, self.functions.frame.threads] = op.value.value.data
+            return ()
+        plan = self.functions.plans.of(op, ComputePlan.build).destination
+        assert plan is not None
+        shape = (self.functions.frame.memory.blocks, *plan.of(self.functions.frame.threads).shape)
+        self.functions.write(plan, destination, np.full(shape, op.value.value.data, COMPUTE))
+        return ()
+
+    @impl(sched.ElementwiseOp)
+    def run_elementwise(
+        self, interpreter: Interpreter, op: sched.ElementwiseOp, args: PythonValues
+    ) -> PythonValues:
+        """The scalar function of each element."""
+        plan = self.functions.plans.of(op, ElementwisePlan.build)
+        value = apply_function(op.function.data, *self._sources(plan, args[:-1]))
+        self._finish_elements(plan.destination, plan.active, args[-1], value, epilogue_of(op))
+        return ()
+
+    def _sources(self, plan: ElementwisePlan, args: PythonValues) -> list[Array]:
+        """What an element-wise operator reads, from memory or from registers."""
+        return [
+            source.of_registers(arg[:, :, self.functions.frame.threads])
+            if isinstance(source, HeldOperand)
+            else self.functions.load(source, arg)
+            for source, arg in zip(plan.sources, args, strict=True)
+        ]
+
+    @impl(sched.MaskOp)
+    def run_mask(
+        self, interpreter: Interpreter, op: sched.MaskOp, args: PythonValues
+    ) -> PythonValues:
+        """The source, with the constant where elements do not exist."""
+        plan = self.functions.plans.of(op, ElementwisePlan.build)
+        (value,) = self._sources(plan, args[:1])
+        value = value.copy()
+        predicate = op.predicate()
+        width = op.partition.data.vector
+        for index, block in enumerate(self.functions.frame.blocks):
+            existing = predicate.existing(tuple(block), self.functions.frame.iteration)
+            counts = predicate.counts(existing, width)
+            within = np.arange(width)[None, :, None] < counts[:, None, :]
+            outside = ~within.reshape(-1, counts.shape[1])[:, self.functions.frame.threads]
+            value[index, outside] = op.constant
+        self._finish_elements(plan.destination, plan.active, args[1], value, epilogue_of(op))
+        return ()
+
+    def _finish_elements(
+        self,
+        plan: AccessPlan | None,
+        active: BoolArray,
+        destination: Any,
+        value: Array,
+        epilogue: Epilogue,
+    ) -> None:
+        """As :meth:`finish` for a buffer; adds to registers, or overwrites them.
+
+        ``active`` says which values exist, ``[values, threads]``.
+        """
+        if plan is not None:
+            self.functions.finish(plan, destination, value, epilogue)
+            return
+        value = apply_chain(epilogue.functions, value)
+        # Threads without an element leave their registers as they are.
+        value = np.where(active[:, self.functions.frame.threads], value, 0)
+        registers = destination[:, :, self.functions.frame.threads]
+        if not epilogue.accumulates:
+            registers[...] = 0
+        # What is added to integers is rounded to one first.
+        registers += convert(value, registers.dtype)
+
+    @impl(sched.MoveOp)
+    def run_move(
+        self, interpreter: Interpreter, op: sched.MoveOp, args: PythonValues
+    ) -> PythonValues:
+        """Elements as they are."""
+        plan = self.functions.plans.of(op, ComputePlan.of_move)
+        assert plan.destination is not None
+        self.functions.write(
+            plan.destination, args[1], self.functions.read(plan.sources[0], args[0])
+        )
+        return ()
+
+    @impl(sched.ReduceOp)
+    def run_reduce(
+        self, interpreter: Interpreter, op: sched.ReduceOp, args: PythonValues
+    ) -> PythonValues:
+        """Sums of groups or their largest elements, in the order of the header library."""
+        if op.rows is not None:
+            self._reduce_rows(op, op.rows, args)
+            return ()
+        plan = self.functions.plans.of(op, ReducePlan.build)
+        values = self.functions.load(plan.source, args[0])
+        active = plan.source.of(self.functions.frame.threads).active
+        combine, identity = COMBINERS[op.combination]
+        if active is not None:
+            values[:, ~active] = identity
+        blocks, _, threads = values.shape
+        steps = values.reshape(blocks, plan.rounds, -1, threads)
+        totals = np.full((blocks, plan.rounds, threads), identity, values.dtype)
+        for step in range(steps.shape[2]):
+            totals = combine(totals, steps[:, :, step])
+        value = combine_lanes(totals, op.lane_count, op.combination)
+        epilogue = epilogue_of(op)
+        if op.combination is sched.Combiner.SUM:
+            self.functions.finish(plan.destination, args[1], value, epilogue)
+            return ()
+        value = apply_chain(epilogue.functions, value)
+        if not epilogue.accumulates:
+            self.functions.write(plan.destination, args[1], value)
+            return ()
+        earlier = self.functions.load(plan.destination, args[1])
+        self.functions.write(plan.destination, args[1], np.maximum(earlier, value))
+        if plan.difference is not None:
+            change = fall(earlier, self.functions.load(plan.destination, args[1]))
+            self.functions.write(plan.difference, args[2], change)
+        return ()
+
+    def _of_threads(
+        self, op: sched.ReduceOp | sched.ReduceWarpsOp, rows: LinearRows, registers: Array
+    ) -> Array:
+        """What each running thread makes of its elements of each row, [blocks, rows, threads]."""
+        combine, identity = COMBINERS[op.combination]
+        held = registers[:, :, self.functions.frame.threads]
+        active = held_by(rows.partition, rows.shape, sched.enclosing_threads(op))
+        held = np.where(active[:, self.functions.frame.threads], held, identity).astype(held.dtype)
+        blocks, _, threads = held.shape
+        vectors = held.reshape(blocks, rows.values, rows.rounds, rows.partition.vector, threads)
+        parts = halved(vectors, combine)
+        totals = parts[:, :, 0]
+        for step in range(1, rows.rounds):
+            totals = combine(totals, parts[:, :, step])
+        return totals
+
+    def _reduce_rows(self, op: sched.ReduceOp, rows: LinearRows, args: PythonValues) -> None:
+        """Rows of a fragment: by shuffles, or every thread of what it reads from memory."""
+        threads = self.functions.frame.threads
+        combine, identity = COMBINERS[op.combination]
+        if isinstance(op.source.type, sched.FragmentType):
+            totals = combine_lanes(
+                self._of_threads(op, rows, args[0]), op.lane_count, op.combination
+            )
+        else:
+            (source,) = self.functions.plans.of(op, ComputePlan.build).sources
+            read = self.functions.load(source, args[0])
+            shape = (read.shape[0], rows.values, -1, source.access.width, read.shape[2])
+            steps = read.reshape(shape)
+            vectors = steps[:, :, 0]
+            for step in range(1, steps.shape[2]):
+                vectors = combine(vectors, steps[:, :, step])
+            totals = halved(vectors, combine)
+            held = rows_held_by(rows, sched.enclosing_threads(op))
+            totals = np.where(held[:, threads], totals, identity)
+        epilogue = epilogue_of(op)
+        value = apply_chain(epilogue.functions, totals)
+        registers = args[1][:, :, threads]
+        earlier = registers.copy()
+        registers[...] = combine(earlier, value) if epilogue.accumulates else value
+        if op.difference is not None:
+            args[2][:, :, threads] = fall(earlier, registers)
+
+    @impl(sched.ReduceWarpsOp)
+    def run_reduce_warps(
+        self, interpreter: Interpreter, op: sched.ReduceWarpsOp, args: PythonValues
+    ) -> PythonValues:
+        """What each warp makes of its part of each row."""
+        plan = self.functions.plans.of(op, ComputePlan.build).destination
+        rows = op.rows
+        if rows is None or plan is None:
+            raise ExecutionError(f"{op_label(op)}: the warps of {op.partition} are not modelled")
+        totals = combine_lanes(self._of_threads(op, rows, args[0]), WARP, op.combination)
+        self.functions.write(plan, args[1], totals)
+        return ()
+
+    @impl(sched.StoreOp)
+    def run_store(
+        self, interpreter: Interpreter, op: sched.StoreOp, args: PythonValues
+    ) -> PythonValues:
+        """Writes the registers to a buffer through the epilogue."""
+        plan = self.functions.plans.of(op, ComputePlan.build).destination
+        assert plan is not None
+        self.functions.finish(
+            plan, args[1], args[0][:, :, self.functions.frame.threads], epilogue_of(op)
+        )
+        return ()
+
+    @impl(sched.SumPartsOp)
+    def run_sum_parts(
+        self, interpreter: Interpreter, op: sched.SumPartsOp, args: PythonValues
+    ) -> PythonValues:
+        """The parts added one by one."""
+        plan = self.functions.plans.of(op, ComputePlan.of_parts)
+        first, *others = (self.functions.load(part, args[0]) for part in plan.sources)
+        for part in others:
+            first = first + part
+        shape = shape_of(op.destination.type)
+        active = held_by(op.partition.data, shape, sched.enclosing_threads(op))
+        self._finish_elements(plan.destination, active, args[1], first, epilogue_of(op))
+        return ()
+
+    @impl(sched.AccumulateOp)
+    def run_accumulate(
+        self, interpreter: Interpreter, op: sched.AccumulateOp, args: PythonValues
+    ) -> PythonValues:
+        """Adds registers to registers through the epilogue."""
+        source, destination = (array[:, :, self.functions.frame.threads] for array in args)
+        destination += apply_chain(epilogue_of(op).functions, source)
+        return ()

@@ -1,0 +1,171 @@
+"""Products of matrices at the level of addresses, and what is done with their fragments."""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, impl, register_impls
+from xdsl.ir import SSAValue
+
+from mugraph.dialects import sched
+from mugraph.dialects.sched.fragments import lanes_of_a_row
+from mugraph.dialects.tb import epilogue_of
+from mugraph.runtime.interpreter.address_level import AddressFunctions, multiplicand
+from mugraph.runtime.interpreter.address_plans import ComputePlan
+from mugraph.runtime.interpreter.arithmetic import Array, convert
+from mugraph.runtime.interpreter.combining import COMBINERS, combine_lanes
+from mugraph.runtime.interpreter.functions import apply_chain, apply_function, fall
+from mugraph.runtime.interpreter.matmul_plans import (
+    MatmulPlan,
+    OperandPlan,
+    ScalarMatmulPlan,
+    fragment_of,
+    is_scalar_product,
+    matrix_of,
+    positions_of_sources,
+    row_slots_of_source,
+)
+from mugraph.runtime.interpreter.memory import Place, element_dtype
+
+
+@register_impls
+class ProductFunctions(InterpreterFunctions):
+    """One implementation an operator; fragments are arrays, as for :class:`AddressFunctions`."""
+
+    def __init__(self, functions: AddressFunctions) -> None:
+        self.functions = functions
+
+    def _operand(
+        self, plan: MatmulPlan, operand: OperandPlan, where: Place, *, in_tf32: bool
+    ) -> Array:
+        """What the running warps read of an operand, zero where it cannot reach a result."""
+        starts = [self.functions.starts(read, where) for read in operand.reads]
+        offsets = plan.offsets_of(operand, self.functions.frame.threads)
+        dtype = operand.reads[0].dtype
+        values = where.read(dtype, np.maximum(offsets, 0), starts[0])
+        values = multiplicand(values, in_tf32=in_tf32)
+        if not operand.is_whole:
+            values[:, offsets < 0] = 0
+        return values
+
+    @impl(sched.MmaOp)
+    def run_mma(
+        self, interpreter: Interpreter, op: sched.MmaOp, args: PythonValues
+    ) -> PythonValues:
+        """Adds every warp's product to its accumulator.
+
+        The sum over k of one operator is numpy's, not step by step of the instruction.
+        """
+        in_tf32 = op.multiplies_in_tf32
+        threads = self.functions.frame.threads
+        if is_scalar_product(op):
+            scalar = self.functions.plans.of(op, ScalarMatmulPlan.build)
+            self._add_scalar_product(scalar, args)
+            return ()
+        plan = self.functions.plans.of(op, MatmulPlan.build)
+        if not plan.takes_part(threads):
+            return ()
+        if op.lhs_in_registers:
+            lhs = matrix_of(args[0][:, :, threads], plan, threads)
+        else:
+            lhs = self._operand(plan, plan.lhs, args[0], in_tf32=in_tf32)
+        rhs = self._operand(plan, plan.rhs, args[1], in_tf32=in_tf32)
+        product = np.matmul(lhs, rhs.swapaxes(-1, -2))
+        shape = (product.shape[0], *plan.warps_along(threads), *product.shape[4:])
+        values = fragment_of(np.broadcast_to(product, shape))
+        sums = args[2][:, :, threads.start : threads.start + values.shape[2]]
+        sums += values.astype(sums.dtype, copy=False)
+        return ()
+
+    @impl(sched.LoadOp)
+    def run_load(
+        self, interpreter: Interpreter, op: sched.LoadOp, args: PythonValues
+    ) -> PythonValues:
+        """What lanes load of a left matrix, as they hold accumulators."""
+        threads = self.functions.frame.threads
+        plan = self.functions.plans.of(op, MatmulPlan.of_load)
+        if not plan.takes_part(threads):
+            return ()
+        matrix = self._operand(plan, plan.lhs, args[0], in_tf32=False)
+        shape = (matrix.shape[0], *plan.warps_along(threads), *matrix.shape[4:])
+        values = fragment_of(np.broadcast_to(matrix, shape))
+        args[1][:, :, threads.start : threads.start + values.shape[2]] = values
+        return ()
+
+    @impl(sched.LoadColumnsOp)
+    def run_load_columns(
+        self, interpreter: Interpreter, op: sched.LoadColumnsOp, args: PythonValues
+    ) -> PythonValues:
+        """The number of each column, to all threads with values of it."""
+        (plan,) = self.functions.plans.of(op, ComputePlan.build).sources
+        threads = self.functions.frame.threads
+        values = apply_chain(epilogue_of(op).functions, self.functions.load(plan, args[0]))
+        self._keep(op.destination, args[1][:, :, threads], values)
+        return ()
+
+    @impl(sched.MapOp)
+    def run_map(
+        self, interpreter: Interpreter, op: sched.MapOp, args: PythonValues
+    ) -> PythonValues:
+        """The scalar function of what each thread holds."""
+        *arrays, destination = (array[:, :, self.functions.frame.threads] for array in args)
+        positions = self.functions.plans.of(op, positions_of_sources)
+        values = [
+            array if held is None else array[:, held]
+            for array, held in zip(arrays, positions, strict=True)
+        ]
+        result = apply_chain(epilogue_of(op).functions, apply_function(op.function.data, *values))
+        if epilogue_of(op).accumulates:
+            result = destination + result
+        self._keep(op.destination, destination, result)
+        return ()
+
+    def _keep(self, value: SSAValue, registers: Array, numbers: Array) -> None:
+        """Writes numbers to registers, rounded to the type of the fragment."""
+        rounded = convert(numbers, element_dtype(value.type))
+        registers[...] = rounded.astype(registers.dtype)
+
+    @impl(sched.ReduceRowsOp)
+    def run_reduce_rows(
+        self, interpreter: Interpreter, op: sched.ReduceRowsOp, args: PythonValues
+    ) -> PythonValues:
+        """What threads hold of their rows in order, then what lanes have of a row."""
+        source, destination, *differences = (
+            array[:, :, self.functions.frame.threads] for array in args
+        )
+        combine, identity = COMBINERS[op.combination]
+        totals = np.full(destination.shape, identity, destination.dtype)
+        slots = self.functions.plans.of(op, row_slots_of_source)
+        for value, slot in enumerate(slots):
+            totals[:, slot] = combine(totals[:, slot], source[:, value])
+        if not op.is_partial:
+            assert isinstance(op.source.type, sched.FragmentType)
+            lanes = lanes_of_a_row(op.source.type)
+            totals = combine_lanes(totals, lanes, op.combination)
+        epilogue = epilogue_of(op)
+        totals = apply_chain(epilogue.functions, totals)
+        earlier = destination.copy()
+        if epilogue.accumulates:
+            totals = combine(earlier, totals)
+        self._keep(op.destination, destination, totals)
+        for difference in differences:
+            difference[...] = fall(earlier, destination)
+        return ()
+
+    def _add_scalar_product(self, plan: ScalarMatmulPlan, args: PythonValues) -> None:
+        """Adds what every running thread multiplies by itself to its accumulator."""
+        threads = slice(
+            self.functions.frame.threads.start, min(self.functions.frame.threads.stop, plan.threads)
+        )
+        if threads.start >= threads.stop:
+            return
+        matrices: list[Array] = []
+        for operand, where in zip((plan.lhs, plan.rhs), args, strict=False):
+            starts = self.functions.starts(operand.read, where)
+            values = where.read(operand.read.dtype, operand.offsets[threads], starts)
+            matrices.append(multiplicand(values, in_tf32=False))
+        # [blocks, threads, rows, columns] to values, then threads.
+        product = np.matmul(matrices[0], matrices[1].swapaxes(-1, -2))
+        blocks, count = product.shape[:2]
+        values = product.reshape(blocks, count, -1).swapaxes(1, 2)
+        sums = args[2][:, :, threads]
+        sums += values.astype(sums.dtype, copy=False)

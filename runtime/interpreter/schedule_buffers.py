@@ -1,0 +1,259 @@
+"""Buffers and fragments as logical arrays: what moves them, and in which order operators run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, impl, register_impls
+from xdsl.ir import Operation, SSAValue
+
+from mugraph.dialects import sched
+from mugraph.dialects.elementwise import Epilogue
+from mugraph.dialects.maps import AXES
+from mugraph.dialects.ragged import RaggedDim
+from mugraph.dialects.tb import NOT_SPLIT
+from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
+from mugraph.runtime.interpreter.arithmetic import Array
+from mugraph.runtime.interpreter.blocks import GRID_AXES, Frame, padded
+from mugraph.runtime.interpreter.errors import ExecutionError
+from mugraph.runtime.interpreter.functions import apply_chain, part_of
+from mugraph.runtime.interpreter.roles import Channel, run_side_by_side
+
+WHOLE = (NOT_SPLIT,) * len(AXES)
+"""The map of a tensor that no grid axis splits."""
+
+
+@dataclass(frozen=True)
+class DeviceTile:
+    """A tensor in device memory, and the tile of it that each block and iteration means."""
+
+    tensor: Array
+    map_: tuple[int, ...] = WHOLE
+    fordim: int = NOT_SPLIT
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A buffer or fragment: an array for each stage, ``None`` until one is written."""
+
+    stages: list[Array | None]
+
+
+@register_impls
+class ScheduleFunctions(InterpreterFunctions):
+    """One implementation an operator of ``sched`` that stands in a kernel."""
+
+    def __init__(self, frame: Frame):
+        self.frame = frame
+
+    def read(self, operand: SSAValue, buffer: Buffer) -> Array:
+        """What a buffer holds for the current iteration."""
+        value = buffer.stages[self.frame.iteration % len(buffer.stages)]
+        if value is None:
+            raise ExecutionError(
+                f"{value_label(operand)} is read in iteration {self.frame.iteration} before "
+                "anything was written to it"
+            )
+        return value
+
+    def write(
+        self,
+        destination: SSAValue,
+        buffer: Buffer,
+        value: Array,
+        epilogue: Epilogue | None = None,
+        iteration: int | None = None,
+    ) -> None:
+        """Applies an epilogue, rounds, and writes to the stage of an iteration."""
+        if epilogue is not None:
+            value = apply_chain(epilogue.functions, value)
+            if epilogue.accumulates:
+                value = self.read(destination, buffer) + value
+        at = self.frame.iteration if iteration is None else iteration
+        element_type = element_type_of(destination.type)
+        buffer.stages[at % len(buffer.stages)] = self.frame.arithmetic.round(value, element_type)
+
+    def write_part(
+        self,
+        destination: SSAValue,
+        buffer: Buffer,
+        value: Array,
+        start: Sequence[int],
+        *,
+        accumulates: bool = False,
+    ) -> None:
+        """Writes, or adds to, the part of a buffer that begins at ``start``; the rest stays."""
+        stages, shape = buffer.stages, value.shape[GRID_AXES:]
+        before = stages[self.frame.iteration % len(stages)]
+        axes = value.shape[:GRID_AXES]
+        if before is not None:
+            axes = np.broadcast_shapes(axes, before.shape[:GRID_AXES])
+        whole = self.frame.arithmetic.full((*axes, *shape_of(destination.type)), 0.0)
+        if before is not None:
+            whole[...] = before
+        part = part_of(whole, (*[0] * GRID_AXES, *start), (*axes, *shape))
+        part[...] = part + value if accumulates else value
+        self.write(destination, buffer, whole)
+
+    @impl(sched.AllocOp)
+    def run_alloc(
+        self, interpreter: Interpreter, op: sched.AllocOp, args: PythonValues
+    ) -> PythonValues:
+        """A buffer with nothing in it."""
+        return (Buffer([None] * op.stage_count),)
+
+    @impl(sched.FragmentOp)
+    def run_fragment(
+        self, interpreter: Interpreter, op: sched.FragmentOp, args: PythonValues
+    ) -> PythonValues:
+        """Registers with nothing in them."""
+        return (Buffer([None]),)
+
+    @impl(sched.TileOp)
+    def run_tile(
+        self, interpreter: Interpreter, op: sched.TileOp, args: PythonValues
+    ) -> PythonValues:
+        """A tile of a whole tensor."""
+        source: DeviceTile = args[0]
+        if source.map_ != WHOLE or source.fordim != NOT_SPLIT:
+            raise ExecutionError(
+                f"{op_label(op)} is a tile of a tile; the interpreter cuts whole tensors only"
+            )
+        return (DeviceTile(source.tensor, op.map_, op.loop_dim),)
+
+    def run_phase(
+        self, interpreter: Interpreter, op: sched.PhaseOp, args: PythonValues
+    ) -> PythonValues:
+        """The operators of the phase, in order."""
+        return interpreter.run_ssacfg_region(op.body, (), op.name)
+
+    run_prologue = impl(sched.PrologueOp)(run_phase)
+    run_epilogue = impl(sched.EpilogueOp)(run_phase)
+
+    @impl(sched.ForloopOp)
+    def run_forloop(
+        self, interpreter: Interpreter, op: sched.ForloopOp, args: PythonValues
+    ) -> PythonValues:
+        """The body, once an iteration."""
+        for iteration in range(op.iterations):
+            self.frame.iteration = iteration
+            interpreter.run_ssacfg_region(op.body, (), op.name)
+        self.frame.iteration = 0
+        return ()
+
+    @impl(sched.CopyOp)
+    def run_copy(
+        self, interpreter: Interpreter, op: sched.CopyOp, args: PythonValues
+    ) -> PythonValues:
+        """Moves a tile at once, asynchronous or not."""
+        iteration = self.frame.iteration + op.ahead_of
+        if op.ahead_of and iteration >= self.frame.iterations:
+            return ()
+        if op.fixed_iteration is not None:
+            iteration = op.fixed_iteration
+        self.copy(op, args, iteration, op.ragged())
+        return ()
+
+    @impl(sched.BulkCopyOp)
+    def run_bulk_copy(
+        self, interpreter: Interpreter, op: sched.BulkCopyOp, args: PythonValues
+    ) -> PythonValues:
+        """Moves a tile at once."""
+        if op.stage.happens_at(self.frame.iteration, self.frame.iterations):
+            self.copy(op, args[:2], op.stage.iteration_at(self.frame.iteration))
+        return ()
+
+    def copy(
+        self,
+        op: sched.CopyOp | sched.BulkCopyOp,
+        buffers: PythonValues,
+        iteration: int,
+        ragged: Sequence[RaggedDim] = (),
+    ) -> None:
+        """Moves the tile of an iteration; only what exists of it along ``ragged``."""
+        source, destination = cast(tuple[DeviceTile | Buffer, DeviceTile | Buffer], buffers)
+        if isinstance(source, DeviceTile) and isinstance(destination, Buffer):
+            self.require_iteration(op, source, iteration)
+            tiles = self.frame.tiles_of(source.tensor, source.map_, source.fordim, iteration)
+            # What does not exist of a tile is zero in shared memory.
+            loaded = padded(
+                self.frame.arithmetic, self.frame.arithmetic.load(tiles), shape_of(op.source.type)
+            )
+            self.write(op.destination, destination, loaded, iteration=iteration)
+        elif isinstance(source, Buffer) and isinstance(destination, DeviceTile):
+            self.require_iteration(op, destination, iteration)
+            value = self.read(op.source, source)
+            first = self.frame.first_block()
+            for entry in ragged:
+                existing = entry.bound.existing(first, iteration)
+                value = value[along(GRID_AXES + entry.dim, slice(0, existing))]
+            # The tile's type may be narrower than the buffer's.
+            value = self.frame.arithmetic.round(value, element_type_of(op.destination.type))
+            self.frame.store_tiles(
+                destination.tensor, destination.map_, destination.fordim, value, iteration
+            )
+
+    def require_iteration(self, op: Operation, tile: DeviceTile, iteration: int) -> None:
+        """Raises ``ExecutionError`` for the tile of an iteration that does not happen."""
+        if tile.fordim != NOT_SPLIT and iteration >= self.frame.iterations:
+            raise ExecutionError(
+                f"{op_label(op)} copies the tile of iteration {iteration}, but the loop has "
+                f"{self.frame.iterations}"
+            )
+
+    def run_nothing(
+        self, interpreter: Interpreter, op: Operation, args: PythonValues
+    ) -> PythonValues:
+        """Synchronisation, which has nothing to do where every write is seen at once."""
+        return ()
+
+    run_commit = impl(sched.CommitOp)(run_nothing)
+    run_wait = impl(sched.WaitOp)(run_nothing)
+    run_barrier = impl(sched.BarrierOp)(run_nothing)
+    run_grid_wait = impl(sched.GridWaitOp)(run_nothing)
+    run_grid_launch = impl(sched.GridLaunchOp)(run_nothing)
+    run_proxy_fence = impl(sched.ProxyFenceOp)(run_nothing)
+    run_bulk_wait = impl(sched.BulkWaitOp)(run_nothing)
+
+    @impl(sched.ChannelOp)
+    def run_channel(
+        self, interpreter: Interpreter, op: sched.ChannelOp, args: PythonValues
+    ) -> PythonValues:
+        """A channel through which nothing has come."""
+        return (Channel(op),)
+
+    @impl(sched.RoleOp)
+    def run_role(
+        self, interpreter: Interpreter, op: sched.RoleOp, args: PythonValues
+    ) -> PythonValues:
+        """With the first role, all roles of the kernel, in turns; with others nothing."""
+        roles = sched.roles_of(sched.enclosing_kernel(op))
+        if op is roles[0]:
+            run_side_by_side(roles, lambda step, at: self.run_step(interpreter, step, at))
+            self.frame.iteration = 0
+        return ()
+
+    def run_step(self, interpreter: Interpreter, op: Operation, iteration: int) -> bool:
+        """An operator of a role; false where it must wait."""
+        self.frame.iteration = iteration
+        if isinstance(op, sched.ChannelStepOp):
+            if not op.stage.happens_at(iteration, self.frame.iterations):
+                return True
+            (channel,) = interpreter.get_values(op.operands)
+            return channel.run(op, op.stage.iteration_at(iteration))
+        values = interpreter.run_op(op, interpreter.get_values(op.operands))
+        interpreter.set_values(zip(op.results, values, strict=True))
+        return True
+
+    def write_tile(self, destination: SSAValue, tile: DeviceTile, value: Array) -> None:
+        """Rounds, and writes the tiles of the blocks and the current iteration."""
+        value = self.frame.arithmetic.round(value, element_type_of(destination.type))
+        self.frame.store_tiles(tile.tensor, tile.map_, tile.fordim, value, self.frame.iteration)
+
+
+def along(axis: int, index: slice) -> tuple[slice, ...]:
+    """The index that takes part of one axis."""
+    return (*[slice(None)] * axis, index)

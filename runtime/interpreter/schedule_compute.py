@@ -1,0 +1,188 @@
+"""Element-wise operators, reductions and stores on logical arrays."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, impl, register_impls
+
+from mugraph.dialects import sched
+from mugraph.dialects.elementwise import Epilogue
+from mugraph.dialects.rows import WARP
+from mugraph.dialects.tb import epilogue_of
+from mugraph.dialects.tensor_types import op_label, shape_of
+from mugraph.runtime.interpreter.blocks import GRID_AXES, constant_tile, padded
+from mugraph.runtime.interpreter.errors import ExecutionError
+from mugraph.runtime.interpreter.functions import (
+    apply_chain,
+    apply_function,
+    fall,
+    max_groups,
+    part_of,
+    sum_groups,
+)
+from mugraph.runtime.interpreter.schedule_buffers import DeviceTile, ScheduleFunctions, along
+
+
+@register_impls
+class ComputeFunctions(InterpreterFunctions):
+    """One implementation an operator."""
+
+    def __init__(self, functions: ScheduleFunctions) -> None:
+        self.functions = functions
+
+    @impl(sched.FillOp)
+    def run_fill(
+        self, interpreter: Interpreter, op: sched.FillOp, args: PythonValues
+    ) -> PythonValues:
+        """One value everywhere."""
+        shape = shape_of(op.destination.type)
+        value = constant_tile(self.functions.frame.arithmetic, shape, op.value.value.data)
+        self.functions.write(op.destination, args[0], value)
+        return ()
+
+    @impl(sched.ElementwiseOp)
+    def run_elementwise(
+        self, interpreter: Interpreter, op: sched.ElementwiseOp, args: PythonValues
+    ) -> PythonValues:
+        """The scalar function of each element."""
+        *buffers, destination = args
+        sources = [
+            self.functions.read(operand, buffer)
+            for operand, buffer in zip(op.sources, buffers, strict=True)
+        ]
+        value = apply_function(op.function.data, *sources)
+        self.functions.write(op.destination, destination, value, epilogue_of(op))
+        return ()
+
+    @impl(sched.MaskOp)
+    def run_mask(
+        self, interpreter: Interpreter, op: sched.MaskOp, args: PythonValues
+    ) -> PythonValues:
+        """The source, with the constant where elements do not exist."""
+        source = self.functions.read(op.source, args[0])
+        shape = list(source.shape)
+        kept = source
+        for entry in op.ragged:
+            shape[GRID_AXES + entry.dim] = self.functions.frame.existing(entry.bound)
+            kept = kept[along(GRID_AXES + entry.dim, slice(0, shape[GRID_AXES + entry.dim]))]
+        value = padded(self.functions.frame.arithmetic, kept, source.shape[GRID_AXES:], op.constant)
+        self.functions.write(op.destination, args[1], value, epilogue_of(op))
+        return ()
+
+    @impl(sched.ReduceOp)
+    def run_reduce(
+        self, interpreter: Interpreter, op: sched.ReduceOp, args: PythonValues
+    ) -> PythonValues:
+        """Sums of groups along one dimension, or their largest elements."""
+        dim = op.reduced_dim
+        results = shape_of(op.destination.type)[dim]
+        source = self.functions.read(op.source, args[0])
+        if op.combination is sched.Combiner.SUM:
+            value = sum_groups(source, GRID_AXES + dim, op.groups(), results)
+            self.functions.write(op.destination, args[1], value, epilogue_of(op))
+            return ()
+        value = max_groups(source, GRID_AXES + dim, op.groups(), results)
+        epilogue = epilogue_of(op)
+        value = apply_chain(epilogue.functions, value)
+        earlier = self.functions.read(op.destination, args[1]) if epilogue.accumulates else None
+        self.functions.write(
+            op.destination, args[1], value if earlier is None else np.maximum(earlier, value)
+        )
+        if op.difference is not None and earlier is not None:
+            change = fall(earlier, self.functions.read(op.destination, args[1]))
+            self.functions.write(op.difference, args[2], change)
+        return ()
+
+    @impl(sched.ReduceWarpsOp)
+    def run_reduce_warps(
+        self, interpreter: Interpreter, op: sched.ReduceWarpsOp, args: PythonValues
+    ) -> PythonValues:
+        """Sums, or the largest elements, of what each warp holds of each row."""
+        rows = op.rows
+        if rows is None:
+            raise ExecutionError(f"{op_label(op)}: the warps of {op.partition} are not modelled")
+        value = self.functions.read(op.source, args[0])
+        axis = GRID_AXES + rows.dim
+        is_sum = op.combination is sched.Combiner.SUM
+        # A row is rounds of vectors of the warps' lanes, in this order; a single one may end early.
+        of_warp = rows.partition.vector * WARP
+        whole = list(value.shape[GRID_AXES:])
+        whole[rows.dim] = rows.results * rows.rounds * rows.warps * of_warp
+        value = padded(self.functions.frame.arithmetic, value, whole, 0.0 if is_sum else -np.inf)
+        split = (*value.shape[:axis], rows.results, rows.rounds, rows.warps, of_warp)
+        parts = value.reshape(*split, *value.shape[axis + 1 :])
+        combine = np.add if is_sum else np.maximum
+        parts = combine.reduce(combine.reduce(parts, axis + 3), axis + 1)
+        merged = (*value.shape[:axis], rows.results * rows.warps, *value.shape[axis + 1 :])
+        self.functions.write(op.destination, args[1], parts.reshape(merged))
+        return ()
+
+    @impl(sched.MoveOp)
+    def run_move(
+        self, interpreter: Interpreter, op: sched.MoveOp, args: PythonValues
+    ) -> PythonValues:
+        """A part of a buffer."""
+        value = self.functions.read(op.source, args[0])
+        start, shape = op.start, shape_of(op.part.type)
+        if op.part is op.destination:
+            box = (*value.shape[:GRID_AXES], *shape)
+            self.functions.write(
+                op.destination, args[1], part_of(value, (*[0] * GRID_AXES, *start), box)
+            )
+            return ()
+        self.functions.write_part(op.destination, args[1], value, start)
+        return ()
+
+    @impl(sched.StoreOp)
+    def run_store(
+        self, interpreter: Interpreter, op: sched.StoreOp, args: PythonValues
+    ) -> PythonValues:
+        """Writes a fragment to a buffer through its epilogue."""
+        value, epilogue = self.functions.read(op.source, args[0]), epilogue_of(op)
+        if isinstance(args[1], DeviceTile):
+            self.functions.write_tile(
+                op.destination, args[1], apply_chain(epilogue.functions, value)
+            )
+            return ()
+        if op.at is None:
+            self.functions.write(op.destination, args[1], value, epilogue)
+            return ()
+        value = apply_chain(epilogue.functions, value)
+        self.functions.write_part(
+            op.destination, args[1], value, op.start, accumulates=epilogue.accumulates
+        )
+        return ()
+
+    @impl(sched.SumPartsOp)
+    def run_sum_parts(
+        self, interpreter: Interpreter, op: sched.SumPartsOp, args: PythonValues
+    ) -> PythonValues:
+        """The parts added one by one."""
+        parts = self.functions.read(op.source, args[0])
+        every = (slice(None),) * GRID_AXES
+        value = parts[(*every, 0)]
+        for part in range(1, op.parts):
+            value = value + parts[(*every, part)]
+        self.functions.write(op.destination, args[1], value, epilogue_of(op))
+        return ()
+
+    @impl(sched.QuadStoreOp)
+    def run_quad_store(
+        self, interpreter: Interpreter, op: sched.QuadStoreOp, args: PythonValues
+    ) -> PythonValues:
+        """Writes a fragment to device memory through its epilogue."""
+        value = apply_chain(epilogue_of(op).functions, self.functions.read(op.source, args[0]))
+        self.functions.write_tile(op.destination, cast(DeviceTile, args[1]), value)
+        return ()
+
+    @impl(sched.AccumulateOp)
+    def run_accumulate(
+        self, interpreter: Interpreter, op: sched.AccumulateOp, args: PythonValues
+    ) -> PythonValues:
+        """Adds a fragment to another through its epilogue, whether that says ``accum`` or not."""
+        value = self.functions.read(op.source, args[0])
+        epilogue = Epilogue(epilogue_of(op).functions, accumulates=True)
+        self.functions.write(op.destination, args[1], value, epilogue)
+        return ()

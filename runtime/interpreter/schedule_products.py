@@ -1,0 +1,162 @@
+"""Products of matrices on logical arrays, and what is done with their fragments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, impl, register_impls
+
+from mugraph.dialects import sched
+from mugraph.dialects.cute.atoms import mma_atom
+from mugraph.dialects.cute.chaining import rows_of
+from mugraph.dialects.elementwise import Epilogue
+from mugraph.dialects.tb import epilogue_of
+from mugraph.dialects.tensor_types import shape_of
+from mugraph.runtime.interpreter.arithmetic import Array
+from mugraph.runtime.interpreter.blocks import GRID_AXES
+from mugraph.runtime.interpreter.functions import apply_chain, apply_function, fall
+from mugraph.runtime.interpreter.schedule_buffers import ScheduleFunctions
+
+
+@register_impls
+class ProductFunctions(InterpreterFunctions):
+    """One implementation an operator."""
+
+    def __init__(self, functions: ScheduleFunctions) -> None:
+        self.functions = functions
+
+    @impl(sched.MmaOp)
+    def run_mma(
+        self, interpreter: Interpreter, op: sched.MmaOp, args: PythonValues
+    ) -> PythonValues:
+        """Adds the product to the accumulator."""
+        lhs, rhs, accumulator = args
+        matrices = [self.functions.read(op.lhs, lhs), self.functions.read(op.rhs, rhs)]
+        if op.multiplies_in_tf32:
+            matrices = [self.functions.frame.arithmetic.multiplicand(matrix) for matrix in matrices]
+        if op.at is not None:
+            *_, rows, columns = shape_of(op.accumulator.type)
+            *_, row, column = op.start
+            left, right = matrices
+            matrices = [left[..., row : row + rows, :], right[..., :, column : column + columns]]
+        multiply = partial(self._products_of_parts, op) if op.parts > 1 else np.matmul
+        product = multiply(*matrices)
+        self.functions.write(op.accumulator, accumulator, product, Epilogue(accumulates=True))
+        return ()
+
+    def _products_of_parts(self, op: sched.MmaOp, left: Array, right: Array) -> Array:
+        """The products over the steps of k that each of the warps along k takes, side by side."""
+        accumulator = op.accumulator.type
+        mma = accumulator.tiled_mma if isinstance(accumulator, sched.FragmentType) else None
+        assert mma is not None
+        step = mma_atom(mma.atom).shape_mnk[2]
+        taken = -(-left.shape[-1] // step)
+        taker: npt.NDArray[np.int64] = np.arange(left.shape[-1], dtype=np.int64) // step % op.parts
+        axes = np.broadcast_shapes(left.shape[:GRID_AXES], right.shape[:GRID_AXES])
+        extents = (*left.shape[GRID_AXES:-1], right.shape[-1])
+        products = self.functions.frame.arithmetic.full((*axes, op.parts, *extents), 0.0)
+        for part in range(min(op.parts, taken)):
+            product = np.matmul(left[..., taker == part], right[..., taker == part, :])
+            products[(*(slice(None),) * GRID_AXES, part)] = product
+        return products
+
+    @impl(sched.WarpgroupMmaOp)
+    def run_warpgroup_mma(
+        self, interpreter: Interpreter, op: sched.WarpgroupMmaOp, args: PythonValues
+    ) -> PythonValues:
+        """Adds the product to the accumulator."""
+        lhs, rhs, accumulator = args
+        product = np.matmul(self.functions.read(op.lhs, lhs), self.functions.read(op.rhs, rhs))
+        self.functions.write(op.accumulator, accumulator, product, Epilogue(accumulates=True))
+        return ()
+
+    @impl(sched.WarpgroupWaitOp)
+    def run_warpgroup_wait(
+        self, interpreter: Interpreter, op: sched.WarpgroupWaitOp, args: PythonValues
+    ) -> PythonValues:
+        """Nothing: at this level products are finished where they stand."""
+        return ()
+
+    @impl(sched.LoadOp)
+    def run_load(
+        self, interpreter: Interpreter, op: sched.LoadOp, args: PythonValues
+    ) -> PythonValues:
+        """A matrix as it is."""
+        self.functions.write(op.destination, args[1], self.functions.read(op.source, args[0]))
+        return ()
+
+    @impl(sched.LoadColumnsOp)
+    def run_load_columns(
+        self, interpreter: Interpreter, op: sched.LoadColumnsOp, args: PythonValues
+    ) -> PythonValues:
+        """The numbers side by side."""
+        value = self.functions.read(op.source, args[0])
+        shape = shape_of(op.destination.type)
+        value = value.reshape(*value.shape[:GRID_AXES], *shape)
+        self.functions.write(op.destination, args[1], value, epilogue_of(op))
+        return ()
+
+    @impl(sched.MapOp)
+    def run_map(
+        self, interpreter: Interpreter, op: sched.MapOp, args: PythonValues
+    ) -> PythonValues:
+        """The scalar function of each value."""
+        *buffers, destination = args
+        sources = [
+            self.functions.read(operand, buffer)
+            for operand, buffer in zip(op.sources, buffers, strict=True)
+        ]
+        value = apply_function(op.function.data, *sources)
+        whole = (*value.shape[:GRID_AXES], *shape_of(op.destination.type))
+        if tuple(value.shape) != whole:
+            value = value + np.zeros(whole)
+        self.functions.write(op.destination, destination, value, epilogue_of(op))
+        return ()
+
+    @impl(sched.ReduceRowsOp)
+    def run_reduce_rows(
+        self, interpreter: Interpreter, op: sched.ReduceRowsOp, args: PythonValues
+    ) -> PythonValues:
+        """Sums of rows or their largest values, or those of what each lane holds of them."""
+        source = self.functions.read(op.source, args[0])
+        before = source.shape[:-1]
+        if op.is_partial:
+            held = columns_of_lanes(op)
+            grouped = source[..., np.concatenate(held)].reshape(*before, len(held), len(held[0]))
+        else:
+            grouped = source.reshape(*before, 1, source.shape[-1])
+        if op.combination is sched.Combiner.SUM:
+            value = grouped.sum(axis=-1)
+        else:
+            value = grouped.max(axis=-1)
+        epilogue = epilogue_of(op)
+        if op.combination is sched.Combiner.SUM:
+            self.functions.write(op.destination, args[1], value, epilogue)
+            return ()
+        value = apply_chain(epilogue.functions, value)
+        earlier = self.functions.read(op.destination, args[1]) if epilogue.accumulates else None
+        self.functions.write(
+            op.destination, args[1], value if earlier is None else np.maximum(earlier, value)
+        )
+        if op.difference is not None and earlier is not None:
+            change = fall(earlier, self.functions.read(op.destination, args[1]))
+            self.functions.write(op.difference, args[2], change)
+        return ()
+
+
+def columns_of_lanes(op: sched.ReduceRowsOp) -> Sequence[Sequence[int]]:
+    """The columns of a product's fragment that each lane holds of a row."""
+    source = op.source.type
+    mma = source.tiled_mma if isinstance(source, sched.FragmentType) else None
+    assert mma is not None  # verified
+    atom = mma_atom(mma.atom)
+    width, columns = atom.shape_mnk[1], shape_of(source)[-1]
+    rows = rows_of(atom)
+    first = [
+        sorted({at for at, slot in zip(held, rows.slot_of_value, strict=True) if slot == 0})
+        for held in rows.columns
+    ]
+    return [[start + at for start in range(0, columns, width) for at in held] for held in first]

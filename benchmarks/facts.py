@@ -5,11 +5,25 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
-from datetime import date
+from datetime import UTC, date, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from mugraph.runtime.toolchain import find_toolchain
+
+MACHINE_START = "machine start"
+"""The fact that tells two starts of a machine apart."""
+
+
+def machine_start() -> str:
+    """When the machine was started and the random number that it took then."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8")[:8]
+        lines = Path("/proc/stat").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return "unknown"
+    seconds = next((int(line.split()[1]) for line in lines if line.startswith("btime ")), 0)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC, {boot}"
 
 
 def graphics_card() -> str:
@@ -38,6 +52,7 @@ def facts_of_this_run(arch: str) -> dict[str, str]:
         "gpu": graphics_card(),
         "date": date.today().isoformat(),
         "commit": revision(),
+        MACHINE_START: machine_start(),
         "arch": arch,
         "python": platform.python_version(),
         "nvcc": find_toolchain().version,

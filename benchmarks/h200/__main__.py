@@ -2,6 +2,7 @@
 
     python -m benchmarks.h200 run --output benchmarks/results/h200 [--workloads a,b] [--peers all]
     python -m benchmarks.h200 merge shard1.json shard2.json --output benchmarks/results/h200
+    python -m benchmarks.h200 repeat run1.json run2.json --output benchmarks/results/h200_both
     python -m benchmarks.h200 compile --output benchmarks/results/h200_compile
     python -m benchmarks.h200 page docs/performance.md --results RESULTS.json --ablation A.json
 
@@ -21,6 +22,7 @@ from benchmarks.h200 import compile_time, page
 from benchmarks.h200 import records as results
 from benchmarks.h200.peers import Level
 from benchmarks.h200.pipelines import OURS, tried
+from benchmarks.h200.repetition import combined
 from benchmarks.h200.run import Options, run, write
 from benchmarks.h200.workloads import FIRST_FOURTEEN, WORKLOADS, Workload
 from mugraph.runtime.errors import UserError
@@ -78,6 +80,11 @@ def _merge(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _repeat(arguments: argparse.Namespace) -> int:
+    write(combined([results.read(path) for path in arguments.runs]), arguments.output)
+    return 0
+
+
 def _page(arguments: argparse.Namespace) -> int:
     found = [
         None if path is None else results.read(path)
@@ -126,6 +133,10 @@ def _arguments() -> argparse.ArgumentParser:
     merges.add_argument("parts", type=Path, nargs="+")
     _output(merges)
     merges.set_defaults(command=_merge)
+    repeats = commands.add_parser("repeat", help="medians and spread of runs on several starts")
+    repeats.add_argument("runs", type=Path, nargs="+")
+    _output(repeats)
+    repeats.set_defaults(command=_repeat)
     times = commands.add_parser("compile", help="time nvcc on each workload's file; no GPU needed")
     _output(times)
     times.add_argument("--workloads", default="all")

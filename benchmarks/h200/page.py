@@ -7,6 +7,7 @@ from pathlib import Path
 from benchmarks.h200.checking import RIGHT
 from benchmarks.h200.pipelines import OURS, TRY
 from benchmarks.h200.records import READ, Record, Records, System
+from benchmarks.h200.repetition import spread
 from benchmarks.h200.report import best_peer, goal_of, in_order, number
 from mugraph.runtime.errors import UserError
 
@@ -58,19 +59,23 @@ def table(records: Records) -> str:
 def times_table(records: Records) -> str:
     """A line a workload: our time beside floor, peers and goal."""
     lines = [
-        "| workload | ours | floor | read-k | best peer | Mirage | goal | ours / best peer |",
-        "|---|---:|---:|---:|---|---:|---:|---:|",
+        "| workload | ours | runs apart | floor | read-k | best peer | Mirage | goal | |"
+        " ours / best peer |",
+        "|---|---:|---:|---:|---:|---|---:|---:|---|---:|",
     ]
     for record in in_order(records):
-        peer, ours = best_peer(record), record.ours
+        peer, ours, goal = best_peer(record), record.ours, goal_of(record)
+        runs = record.systems[OURS].runs if OURS in record.systems else ()
         cells = [
             record.workload,
             f"**{number(ours)}**" if ours is not None else "no time",
+            f"{spread(runs):.1%}" if runs else "",
             number(record.floor),
             number(record.time_of(READ)),
             "" if peer is None else f"{number(peer[1])} {peer[0]}",
             number(record.anchor.mirage),
-            number(goal_of(record)),
+            number(goal),
+            "" if ours is None or goal is None else "reached" if ours <= goal else "missed",
             "" if ours is None or peer is None else f"{ours / peer[1]:.2f}",
         ]
         lines.append(f"| {' | '.join(cells)} |")

@@ -32,6 +32,8 @@ class System:
     pipeline: str = ""
     """The passes, for ours."""
     kernels: list[str] = field(default_factory=list[str])
+    runs: tuple[float, ...] = ()
+    """The times of each run, where ``microseconds`` is their median."""
     overflowing: str = ""
     """Of a function with exponentials: the check on inputs at which they overflow fp32."""
 
@@ -108,6 +110,7 @@ def from_json(text: str) -> Records:
         for system in systems.values():
             if system["quartiles"] is not None:
                 system["quartiles"] = tuple(system["quartiles"])
+            system["runs"] = tuple(system.get("runs", ()))
             record.add(System(**system))
         records[record.workload] = record
     return records

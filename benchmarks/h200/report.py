@@ -14,6 +14,7 @@ from benchmarks.h200.peers import (
 )
 from benchmarks.h200.pipelines import OURS
 from benchmarks.h200.records import READ, Record, Records
+from benchmarks.h200.repetition import spread
 from benchmarks.h200.workloads import WORKLOADS
 
 METHOD = """\
@@ -46,6 +47,17 @@ COLUMNS = (
     "goal",
 )
 
+
+REPETITION_COLUMNS = (
+    "workload",
+    "ours, each run",
+    "apart",
+    "best peer",
+    "its times",
+    "ours / peer",
+    "goal",
+    "",
+)
 
 OUR_COLUMNS = (
     "workload",
@@ -133,6 +145,43 @@ def table_row(record: Record) -> list[str]:
     ]
 
 
+def repetition_lines(rows: list[Record]) -> list[str]:
+    """The section on runs that were repeated: each run's times, and how far they are apart."""
+    repeated = [(record, record.systems[OURS].runs) for record in rows if OURS in record.systems]
+    repeated = [(record, runs) for record, runs in repeated if runs]
+    if not repeated:
+        return []
+    lines = [
+        "",
+        "## Repeated",
+        "",
+        "Times above are the medians of runs on several machine starts.",
+    ]
+    lines += ["", _row(REPETITION_COLUMNS), "|---" * 4 + "|---:|---|---:|---|"]
+    for record, runs in repeated:
+        peer, goal = record.best_peer, goal_of(record)
+        peer_runs = () if peer is None else peer.runs
+        ratios = [ours / other for ours, other in zip(runs, peer_runs, strict=False)]
+        reached = [goal is not None and time <= goal for time in runs]
+        counts = {True: "reached in each", False: "missed in each"}
+        goal_cell = counts.get(reached[0], "") if len(set(reached)) == 1 else "reached in one"
+        lines.append(
+            _row(
+                [
+                    record.workload,
+                    ", ".join(map(number, runs)),
+                    f"{spread(runs):.1%}",
+                    "" if peer is None else peer.name,
+                    ", ".join(map(number, peer_runs)),
+                    ", ".join(f"{ratio:.2f}" for ratio in ratios),
+                    number(goal),
+                    "" if goal is None else goal_cell,
+                ]
+            )
+        )
+    return lines
+
+
 def in_order(records: Records) -> list[Record]:
     """The records in the order of the workloads' table."""
     order = list(WORKLOADS)
@@ -147,6 +196,7 @@ def markdown(records: Records, title: str) -> str:
     lines += [_row(table_row(record)) for record in rows]
     timed = [record for record in rows if record.ours is not None]
     lines += ["", f"{len(timed)} of {len(rows)} workloads are right and have a time."]
+    lines += repetition_lines(rows)
     lines += ["", "## Ours", "", _row(OUR_COLUMNS)]
     lines += ["|---|---|---:|---|---:|---|---|"]
     for record in rows:

@@ -19,6 +19,7 @@ from benchmarks.h200.peers import Level, peers_of
 from benchmarks.h200.pipelines import OURS, Variant, ablations, flat_passes, tried
 from benchmarks.h200.plot import svg
 from benchmarks.h200.records import Record, Records, System
+from benchmarks.h200.repetition import combined
 from benchmarks.h200.report import best_peer, goal_of, markdown, table_row
 from benchmarks.h200.run import write
 from benchmarks.h200.statistics import Samples, call_count, set_count
@@ -163,7 +164,7 @@ def test_what_each_pass_bought() -> None:
     with pytest.raises(UserError, match="no lines"):
         with_table("a page", ABLATION, "")
     times = times_table(records)
-    assert "| rmsnorm_bs8 | **14.00** | 11.95 | 13.00 | 16.00 torch.compile | 46.30 |" in times
+    assert "| rmsnorm_bs8 | **14.00** |  | 11.95 | 13.00 | 16.00 torch.compile | 46.30 |" in times
     assert "| lora | no time |" in times and "commit abc" in times
 
 
@@ -285,3 +286,50 @@ def test_what_is_wrong_on_inputs_that_overflow_is_wrong() -> None:
 def test_every_attention_is_checked_on_inputs_that_overflow() -> None:
     checked = [name for name, workload in WORKLOADS.items() if workload.overflowing is not None]
     assert len(checked) == 9 and all("qa" in n or "mha" in n or n == "prefill" for n in checked)
+
+
+def second_run(ours: float, start: str = "second") -> Records:
+    records = some_results()
+    for record in records.values():
+        record.facts["machine start"] = start
+    records["rmsnorm_bs8"].systems[OURS].set_samples(Samples((ours,)))
+    return records
+
+
+def test_repetition_is_the_median_of_both_runs() -> None:
+    both = combined([second_run(14.0, "first"), second_run(14.7)])
+    ours = both["rmsnorm_bs8"].systems[OURS]
+    assert ours.microseconds == pytest.approx(14.35) and ours.runs == (14.0, 14.7)
+    assert both["rmsnorm_bs8"].facts["machine start"] == "first; second"
+    assert both["lora"].ours is None
+    assert results.from_json(results.to_json(both)) == both
+    text = markdown(both, "Title")
+    expected = (
+        "14.00, 14.70 | 5.0% | torch.compile | 16.00, 16.00 | 0.88, 0.92 | 14.50 | reached in one"
+    )
+    assert expected in text
+    assert "| rmsnorm_bs8 | **14.35** | 5.0% |" in times_table(both)
+
+
+def test_what_is_wrong_in_one_run_has_no_time() -> None:
+    wrong = second_run(14.0)
+    wrong["rmsnorm_bs8"].add(System(OURS, "wrong: 1 of 20 runs differ"))
+    both = combined([second_run(14.0, "first"), wrong])
+    assert both["rmsnorm_bs8"].ours is None
+    assert both["rmsnorm_bs8"].systems[OURS].status == "wrong: 1 of 20 runs differ"
+
+
+def test_no_repetition() -> None:
+    first = second_run(14.0, "first")
+    with pytest.raises(UserError, match="one start of a machine"):
+        combined([first, second_run(14.0, "first")])
+    other = second_run(14.0)
+    other["rmsnorm_bs8"].facts["commit"] = "def"
+    with pytest.raises(UserError, match="measured at abc and def"):
+        combined([first, other])
+    other = second_run(14.0)
+    other.pop("lora")
+    with pytest.raises(UserError, match="same workloads: lora"):
+        combined([first, other])
+    with pytest.raises(UserError, match="two runs or more"):
+        combined([first])

@@ -3,8 +3,10 @@
     python -m benchmarks.h200 run --output benchmarks/results/h200 [--workloads a,b] [--peers all]
     python -m benchmarks.h200 merge shard1.json shard2.json --output benchmarks/results/h200
     python -m benchmarks.h200 repeat run1.json run2.json --output benchmarks/results/h200_both
+    python -m benchmarks.h200 sanitize --output benchmarks/results/h200_sanitizers
+    python -m benchmarks.h200 profile --output benchmarks/results/h200_profile [--workloads a,b]
     python -m benchmarks.h200 compile --output benchmarks/results/h200_compile
-    python -m benchmarks.h200 page docs/performance.md --results RESULTS.json --ablation A.json
+    python -m benchmarks.h200 page docs/performance.md --results R.json [--ablation A.json]
 
 ``run`` needs the GPU; results that are in OUTPUT.json already are kept, and replaced workload by
 workload, so shards may also write to the same file one after another.
@@ -18,7 +20,7 @@ import os
 import sys
 from pathlib import Path
 
-from benchmarks.h200 import compile_time, page
+from benchmarks.h200 import compile_time, counters, page, sanitize
 from benchmarks.h200 import records as results
 from benchmarks.h200.peers import Level
 from benchmarks.h200.pipelines import OURS, tried
@@ -85,12 +87,30 @@ def _repeat(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _sanitize(arguments: argparse.Namespace) -> int:
+    names = chosen(arguments.workloads)
+    findings = sanitize.sanitize(names, arguments.arch, arguments.jobs, arguments.output)
+    for finding in findings:
+        if finding.said != sanitize.SILENT:
+            print(f"{finding.program} {finding.tool}: {finding.said}", flush=True)
+    return 0 if all(finding.said == sanitize.SILENT for finding in findings) else 1
+
+
+def _profile(arguments: argparse.Namespace) -> int:
+    names = chosen(arguments.workloads)
+    kernels = counters.profile(names, arguments.arch, arguments.jobs, arguments.output)
+    for kernel in kernels:
+        print(f"{kernel.workload} {kernel.name}: {counters.reason(kernel)}", flush=True)
+    return 0 if kernels else 1
+
+
 def _page(arguments: argparse.Namespace) -> int:
     found = [
         None if path is None else results.read(path)
         for path in (arguments.results, arguments.ablation)
     ]
-    page.update(arguments.page, *found)
+    kernels = None if arguments.profile is None else counters.read(arguments.profile)
+    page.update(arguments.page, *found, kernels)
     return 0
 
 
@@ -137,6 +157,16 @@ def _arguments() -> argparse.ArgumentParser:
     repeats.add_argument("runs", type=Path, nargs="+")
     _output(repeats)
     repeats.set_defaults(command=_repeat)
+    for name, does, command in (
+        ("sanitize", "compute-sanitizer over each workload's kernels", _sanitize),
+        ("profile", "Nsight Compute's counters of each workload's kernels", _profile),
+    ):
+        watching = commands.add_parser(name, help=does)
+        _output(watching)
+        watching.add_argument("--workloads", default="all")
+        watching.add_argument("--arch", default="sm_90a")
+        watching.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+        watching.set_defaults(command=command)
     times = commands.add_parser("compile", help="time nvcc on each workload's file; no GPU needed")
     _output(times)
     times.add_argument("--workloads", default="all")
@@ -150,6 +180,7 @@ def _arguments() -> argparse.ArgumentParser:
     pages.add_argument("page", type=Path, help="the page, docs/performance.md for instance")
     pages.add_argument("--results", type=Path, help="what run wrote")
     pages.add_argument("--ablation", type=Path, help="what run --ablate wrote")
+    pages.add_argument("--profile", type=Path, help="what profile wrote")
     pages.set_defaults(command=_page)
     return parser
 

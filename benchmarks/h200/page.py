@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.h200.checking import RIGHT
+from benchmarks.h200.counters import Kernel, reason
 from benchmarks.h200.pipelines import OURS, TRY
 from benchmarks.h200.records import READ, Record, Records, System
 from benchmarks.h200.repetition import spread
@@ -14,6 +16,7 @@ from mugraph.runtime.errors import UserError
 _BY = "written by python -m benchmarks.h200 page"
 ABLATION = (f"<!-- what each pass bought: {_BY} -->", "<!-- end of what each pass bought -->")
 RESULTS = (f"<!-- times: {_BY} -->", "<!-- end of times -->")
+REASONS = (f"<!-- reasons: {_BY} -->", "<!-- end of reasons -->")
 """The lines that a table stands between."""
 
 
@@ -98,11 +101,46 @@ def with_table(page: str, marks: tuple[str, str], text: str) -> str:
     return f"{head}{marks[0]}\n\n{text}\n\n{marks[1]}{tail}"
 
 
-def update(path: Path, results: Records | None, ablation: Records | None) -> None:
+def missed(records: Records) -> list[Record]:
+    """The records that are not as fast as their goal or their best peer."""
+    found: list[Record] = []
+    for record in in_order(records):
+        peer, goal, ours = best_peer(record), goal_of(record), record.ours
+        bounds = [bound for bound in (goal, None if peer is None else peer[1]) if bound is not None]
+        if ours is None or any(ours > bound for bound in bounds):
+            found.append(record)
+    return found
+
+
+def reasons(records: Records, kernels: Sequence[Kernel]) -> str:
+    """For each workload that misses something, what the counters of its kernels say."""
+    rows = missed(records)
+    if not rows:
+        return "Every workload reaches its goal and is as fast as its best peer."
+    lines = ["| workload | ours | goal | best peer | kernel | alone | limited by |"]
+    lines += ["|---|---:|---:|---:|---|---:|---|"]
+    for record in rows:
+        peer = best_peer(record)
+        cells = [number(record.ours), number(goal_of(record)), number(peer and peer[1])]
+        of_this = [kernel for kernel in kernels if kernel.workload == record.workload]
+        for kernel in of_this or [Kernel(record.workload, "not profiled")]:
+            told = [kernel.name, number(kernel.microseconds), reason(kernel)]
+            lines.append(f"| {' | '.join([record.workload, *cells, *told])} |")
+    return "\n".join(lines)
+
+
+def update(
+    path: Path,
+    results: Records | None,
+    ablation: Records | None,
+    kernels: Sequence[Kernel] | None,
+) -> None:
     """Writes the tables into a file."""
     page = path.read_text(encoding="utf-8")
     if results is not None:
         page = with_table(page, RESULTS, times_table(results))
     if ablation is not None:
         page = with_table(page, ABLATION, table(ablation))
+    if kernels is not None and results is not None:
+        page = with_table(page, REASONS, reasons(results, kernels))
     path.write_text(page, encoding="utf-8")

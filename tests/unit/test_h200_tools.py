@@ -1,0 +1,103 @@
+"""What the harness makes of compute-sanitizer's and Nsight Compute's output."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.h200 import counters, page, sanitize
+from benchmarks.h200.building import TensorOf
+from benchmarks.h200.checking import RIGHT
+from benchmarks.h200.counters import Kernel, parse, reason
+from benchmarks.h200.pipelines import OURS
+from benchmarks.h200.programs import argument_of
+from benchmarks.h200.records import Record, Records, System
+from benchmarks.h200.sanitize import Finding, summarize
+from benchmarks.h200.statistics import Samples
+
+CSV = """\
+==PROF== Connected
+"ID","Kernel Name","gpu__time_duration.sum",\
+"gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",\
+"smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio",\
+"smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio"
+"","","ns","%","inst","inst"
+"0","void custom_kernel_0(Params)","12,345","91.5","1.0","3.0"
+"1","combine","2000","12","","2.0"
+"""
+
+
+def records_of(name: str, ours: float, peer: float) -> Records:
+    record = Record(name, {"gpu": "GPU", "date": "d", "commit": "c"}, 10, 1.0)
+    record.add(System(OURS, RIGHT)).set_samples(Samples((ours,)))
+    record.add(System("torch eager", RIGHT, is_peer=True)).set_samples(Samples((peer,)))
+    return {name: record}
+
+
+def test_counters_of_each_kernel() -> None:
+    first, second = parse(CSV, "lora")
+    assert (first.name, first.microseconds) == ("void custom_kernel_0", 12.345)
+    assert first.waits == [("loads from device memory or L2", 75.0), ("a barrier of the block", 25)]
+    assert reason(first).startswith(
+        "limited by DRAM 92 % of peak; warps wait for loads from device"
+    )
+    assert reason(second).startswith("no unit is busy (DRAM 12 % is the most): latency")
+    assert reason(Kernel("lora", "k")) == "no counter could be read"
+
+
+def test_tables_of_counters_survive_json(tmp_path: Path) -> None:
+    kernels = parse(CSV, "lora")
+    counters.write(kernels, {"gqa_bs8": "ncu printed no kernel"}, {"gpu": "GPU"}, tmp_path / "p")
+    assert counters.read(tmp_path / "p.json") == kernels
+    text = (tmp_path / "p.md").read_text()
+    assert "| lora | combine | 2.00 | 12 |" in text and "- gqa_bs8: ncu printed no kernel" in text
+
+
+def test_reasons_of_what_misses() -> None:
+    slow = records_of("lora", 3.6, 9.0)  # behind its goal of 3.5
+    told = page.reasons(slow, parse(CSV, "lora"))
+    assert "| lora | 3.60 | 3.50 | 9.00 | combine | 2.00 | no unit is busy" in told
+    assert "not profiled" in page.reasons(slow, [])
+    assert page.missed(records_of("lora", 3.4, 9.0)) == []
+    assert page.missed(records_of("lora", 3.4, 3.3)) != []
+    assert page.reasons(records_of("lora", 3.4, 9.0), []).startswith("Every workload")
+
+
+def test_the_page_has_a_place_for_each_table(tmp_path: Path) -> None:
+    copy = tmp_path / "performance.md"
+    copy.write_text((Path(page.__file__).parents[2] / "docs" / "performance.md").read_text())
+    results = records_of("lora", 3.6, 9.0)
+    page.update(copy, results, results, parse(CSV, "lora"))
+    text = copy.read_text()
+    assert text.count("| lora |") == 4 and "no unit is busy (DRAM" in text
+    page.update(copy, results, results, parse(CSV, "lora"))
+    assert copy.read_text() == text
+
+
+def test_only_a_program_that_ran_is_silent() -> None:
+    ran = "ran 2 calls\n"
+    assert summarize(ran + "========= ERROR SUMMARY: 0 errors\n") == sanitize.SILENT
+    assert summarize("========= ERROR SUMMARY: 0 errors\n") == "did not run"
+    assert summarize(ran + "========= ERROR SUMMARY: 3 errors\n") == "3 errors"
+    hazards = "========= RACECHECK SUMMARY: 12 hazards displayed (12 errors, 0 warnings)\n"
+    assert summarize(ran + hazards) == "12 hazards"
+    assert summarize(ran) == "no summary"
+
+
+def test_table_of_the_sanitizers() -> None:
+    found = [Finding("lora", tool, sanitize.SILENT, 1.0) for tool in sanitize.TOOLS[:3]]
+    found.append(Finding("lora", "initcheck", "2 errors", 1.0, "========= an address"))
+    planted = [Finding("plain-race", "racecheck", "1 hazards", 1.0)]
+    text = sanitize.markdown(found, planted, {"gpu": "GPU"})
+    assert "3 of 4 runs are silent" in text
+    assert "| lora | silent | silent | silent | 2 errors | 4 |" in text
+    assert "| plain-race |  | 1 hazards |  |  | 1 |" in text
+    assert "========= an address" in text
+
+
+def test_every_planted_fault_is_there() -> None:
+    source = (Path(sanitize.__file__).parent / "planted_faults.cu").read_text()
+    assert all(f'is("{name}")' in source for name in sanitize.PLANTED)
+
+
+def test_arguments_of_a_call() -> None:
+    assert argument_of(TensorOf((16, 4), "bf16", 2), 1 / 64) == "128:bf16:0.015625"

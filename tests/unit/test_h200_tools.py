@@ -68,7 +68,7 @@ def test_the_page_has_a_place_for_each_table(tmp_path: Path) -> None:
     results = records_of("lora", 3.6, 9.0)
     page.update(copy, results, results, parse(CSV, "lora"))
     text = copy.read_text()
-    assert text.count("| lora |") == 4 and "no unit is busy (DRAM" in text
+    assert text.count("\n| lora |") == 4 and "no unit is busy (DRAM" in text
     page.update(copy, results, results, parse(CSV, "lora"))
     assert copy.read_text() == text
 

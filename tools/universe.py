@@ -48,6 +48,7 @@ PASSES = {
     "te-check": "mugraph.passes.te_check:TeCheckPass",
     "te-inline": "mugraph.passes.te_inline:TeInlinePass",
     "te-map": "mugraph.passes.te_map:TeMapPass",
+    "te-check-mapping": "mugraph.passes.te_check_mapping:TeCheckMappingPass",
     "te-promote": "mugraph.passes.te_promote:TePromotePass",
     "te-vectorize": "mugraph.passes.te_vectorize:TeVectorizePass",
     "te-sync": "mugraph.passes.te_sync:TeSyncPass",

@@ -31,6 +31,7 @@ from mugraph.dialects.te.functions import (
     is_texpr,
     written_parameters,
 )
+from mugraph.dialects.te.iterations import IterationOp
 from mugraph.dialects.te.loops import IfOp, LoopOp, ParOp, SeqOp, enclosing_loops
 from mugraph.dialects.te.mapped import (
     MOST_THREADS,
@@ -72,6 +73,7 @@ Te = Dialect(
         AllReduceOp,
         LoadOp,
         StoreOp,
+        IterationOp,
     ],
     [BufferType],
 )
@@ -97,6 +99,7 @@ __all__ = [
     "Direction",
     "IfOp",
     "IndexValueOp",
+    "IterationOp",
     "KernelOp",
     "Level",
     "LoadOp",

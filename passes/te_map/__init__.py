@@ -12,6 +12,7 @@ from xdsl.rewriter import Rewriter
 
 from mugraph.dialects.te import is_texpr
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
+from mugraph.passes.te_check_mapping import prove_mappings
 from mugraph.passes.te_map.rewrite import map_function
 
 __all__ = ["TeMapPass", "map_function"]
@@ -30,7 +31,9 @@ class TeMapPass(ModulePass):
 
     Bands become ``te.step``; a reduction into a number of the block becomes one of each thread and
     ``te.all_reduce``.  What stands outside bands all threads do, or one, where it writes memory.
-    ``threads`` is the size of a block, 0 to choose it.  Calls are inlined.
+    ``threads`` is the size of a block, 0 to choose it.  Calls are inlined.  ``te.iteration`` states
+    which iteration runs where; that each runs exactly once is proved as by ``--te-check-mapping``,
+    unless ``prove=false``.
 
     Before::
 
@@ -45,6 +48,7 @@ class TeMapPass(ModulePass):
           te.threads %thread = 256 {
             te.step "par 4096 i" {
               %i = te.apply %thread + %block * 256
+              te.iteration [%i] of [4096] grid
               %0 = te.view %a[%i] : !te.buffer<4096xf32>
               te.bind %0, %b[%i] : !te.buffer<4096xf32>
             }
@@ -56,6 +60,7 @@ class TeMapPass(ModulePass):
 
     arch: str = DEFAULT_TARGET
     threads: int = 0
+    prove: bool = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Maps every function of the module that others do not call."""
@@ -67,3 +72,5 @@ class TeMapPass(ModulePass):
         for function in functions:
             if function.sym_visibility is not None:
                 Rewriter.erase_op(function)
+        if self.prove:
+            prove_mappings(op, self.name)

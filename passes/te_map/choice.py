@@ -18,7 +18,7 @@ from mugraph.dialects.tensor_types import element_bytes_of, row_major_strides
 from mugraph.passes.analysis.texpr.evaluate import addresses_of_numbers, swizzled
 from mugraph.passes.te_map.bands import Band
 from mugraph.passes.te_map.cost import Cost, MappedBand, Place, places_of
-from mugraph.passes.te_map.family import VECTORS, BandMapping, family
+from mugraph.passes.te_map.family import VECTORS, BandMapping, simple_family
 
 _TRIED_TOGETHER = 64
 """Choices of swizzles that are all tried; where there are more, one buffer at a time changes."""
@@ -163,12 +163,12 @@ def candidates_of(
         for vector in VECTORS[1:]:
             if extent % vector or math.prod(extents) // vector < (most_items or threads):
                 continue
-            digits = next(family(extents, threads, [(dimension, vector)]), None)
+            digits = next(simple_family(extents, threads, [(dimension, vector)]), None)
             if digits is not None and any(
                 _is_wider(one, dimension, vector, threads, spaces) for one in group
             ):
                 vectors.append((dimension, vector))
-    return list(family(extents, threads, vectors))
+    return list(simple_family(extents, threads, vectors))
 
 
 def _is_wider(
@@ -176,7 +176,7 @@ def _is_wider(
 ) -> bool:
     mapping = next(
         one
-        for one in family(band.extents, threads, [(dimension, vector)])
+        for one in simple_family(band.extents, threads, [(dimension, vector)])
         if one.digits[dimension].vector == vector
     )
     mapped = MappedBand(band, mapping)

@@ -125,9 +125,10 @@ class MappedBand:
         idle = np.broadcast_to(
             thread >= mapping.busy_threads, (mapping.vector, warps, lanes)
         ).copy()
-        names = [AffineExpr.dimension(0), AffineExpr.constant(0), AffineExpr.dimension(1)]
+        first, second = AffineExpr.dimension(0), AffineExpr.dimension(1)
         for dimension, loop in enumerate(self.band.loops):
-            index = mapping.index(dimension, *names)
+            steps = [AffineExpr.constant(0)] * len(mapping.step_radices(dimension))
+            index = mapping.index(dimension, first, steps, second)
             values = _numeric(index, thread, vector)
             idle |= values >= mapping.extents[dimension]
             self.points[loop.variable] = values

@@ -1,11 +1,11 @@
-"""The mappings of a parallel band onto the threads of a block, and on blocks.
+"""The mappings of a parallel band onto the threads of a block, and on blocks: digit permutations.
 
-Along each dimension of the band an index is split into digits,
-``i = vector + V * (thread + T * step)``: ``V`` neighbours that one thread takes one after another,
-``T`` threads, and as many steps as are left (blocks, for a band that is spread over the grid).
-The thread number has the thread digits of all dimensions in some order.  Each mapping is a CuTe
-layout from (thread, vector, step) to the coordinate, and a bijection onto a box that contains the
-band's, so each index comes up once; indices past the extents are left out by conditions.
+Along each dimension of the band an index is split into digits of a mixed radix.  The fastest may be
+a *vector* digit: neighbours that one thread takes one after another.  Each other digit belongs to
+the thread number or to the steps (blocks, for a band that is spread over the grid); the thread
+number has its digits, of all dimensions, in any order.  Each mapping is a CuTe layout from
+(thread, vector, step) to the coordinate, and a bijection onto a box that contains the band's, so
+each index comes up once; indices past the extents are left out by conditions.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
 
 from xdsl.ir.affine import AffineExpr
 
@@ -21,17 +23,63 @@ from mugraph.dialects.cute import Layout
 
 VECTORS = (1, 2, 4, 8)
 """How many neighbours one thread may take."""
-_MOST_ORDERED = 3
-"""Dimensions of which all orders are tried."""
+
+
+class Role(Enum):
+    """Who runs the values of a digit."""
+
+    VECTOR = "vector"
+    THREAD = "thread"
+    STEP = "step"
+
+
+@dataclass(frozen=True)
+class Digit:
+    """A digit of an index: how many values it has, and whose it is."""
+
+    radix: int
+    role: Role
 
 
 @dataclass(frozen=True)
 class Digits:
-    """The digits of one dimension's index, the fastest first."""
+    """The digits of one dimension's index, the fastest first; a vector digit comes first."""
 
-    vector: int
-    threads: int
-    steps: int
+    parts: tuple[Digit, ...]
+
+    def count(self, role: Role) -> int:
+        """How many values the digits of a role have together."""
+        return math.prod(one.radix for one in self.parts if one.role is role)
+
+    @property
+    def vector(self) -> int:
+        """How many neighbours a thread takes."""
+        return self.count(Role.VECTOR)
+
+    @property
+    def threads(self) -> int:
+        """How many threads there are along the dimension."""
+        return self.count(Role.THREAD)
+
+    @property
+    def steps(self) -> int:
+        """How many steps there are along the dimension."""
+        return self.count(Role.STEP)
+
+    @property
+    def size(self) -> int:
+        """The extent, padded."""
+        return math.prod(one.radix for one in self.parts)
+
+    def placed(self, role: Role) -> list[tuple[int, int]]:
+        """Stride and radix of each digit of a role, the fastest first."""
+        found: list[tuple[int, int]] = []
+        stride = 1
+        for one in self.parts:
+            if one.role is role:
+                found.append((stride, one.radix))
+            stride *= one.radix
+        return found
 
 
 @dataclass(frozen=True)
@@ -41,8 +89,9 @@ class BandMapping:
     extents: tuple[int, ...]
     threads: int
     digits: tuple[Digits, ...]
-    order: tuple[int, ...]
-    """The dimensions by the place of their thread digit in the thread number, fastest first."""
+    order: tuple[tuple[int, int], ...]
+    """The thread digits by their place in the thread number, fastest first: the dimension, and
+    which of its thread digits."""
 
     @property
     def busy_threads(self) -> int:
@@ -64,84 +113,124 @@ class BandMapping:
         """How many neighbours a thread takes."""
         return math.prod(one.vector for one in self.digits)
 
+    @cached_property
+    def thread_strides(self) -> dict[tuple[int, int], int]:
+        """The stride of each thread digit in the thread number."""
+        found: dict[tuple[int, int], int] = {}
+        stride = 1
+        for place in self.order:
+            found[place] = stride
+            dimension, which = place
+            stride *= self.digits[dimension].placed(Role.THREAD)[which][1]
+        return found
+
     def is_ragged(self, dimension: int) -> bool:
         """Whether the digits reach past the extent."""
-        one = self.digits[dimension]
-        return one.vector * one.threads * one.steps > self.extents[dimension]
+        return self.digits[dimension].size > self.extents[dimension]
 
-    def thread_digit(self, dimension: int, thread: AffineExpr) -> AffineExpr:
-        """The thread digit of a dimension, as an expression of the thread number."""
-        stride = 1
-        for one in self.order:
-            if one == dimension:
-                break
-            stride *= self.digits[one].threads
-        count = self.digits[dimension].threads
-        if count == 1:
-            return AffineExpr.constant(0)
-        digit = thread if stride == 1 else thread // stride
-        return digit if stride * count == self.threads else digit % count
+    def step_radices(self, dimension: int) -> list[int]:
+        """The radix of each step digit of a dimension, fastest first."""
+        return [radix for _, radix in self.digits[dimension].placed(Role.STEP)]
 
     def index(
-        self, dimension: int, thread: AffineExpr, step: AffineExpr, vector: AffineExpr
+        self,
+        dimension: int,
+        thread: AffineExpr,
+        steps: Sequence[AffineExpr],
+        vector: AffineExpr,
     ) -> AffineExpr:
-        """The index along a dimension, as an expression of its digits."""
-        one = self.digits[dimension]
+        """The index along a dimension: of the thread number, its step digits and its neighbour."""
+        digits = self.digits[dimension]
+        width = digits.vector
         index = AffineExpr.constant(0)
-        if one.threads > 1:
-            index = self.thread_digit(dimension, thread)
-        if one.steps > 1:
-            index = _sum(index, step * one.threads if one.threads > 1 else step)
-        if one.vector > 1:
-            index = _sum(index * one.vector, vector)
-        return index
+        for which, (stride, radix) in enumerate(digits.placed(Role.THREAD)):
+            over = self.thread_strides[dimension, which]
+            digit = thread if over == 1 else thread // over
+            digit = digit if over * radix == self.threads else digit % radix
+            index = _sum(index, _times(digit, stride // width))
+        for (stride, _), step in zip(digits.placed(Role.STEP), steps, strict=True):
+            index = _sum(index, _times(step, stride // width))
+        return _sum(index * width, vector) if width > 1 else index
 
     def layout(self) -> Layout[int]:
         """The CuTe layout from (thread, vector, step) to the row-major number in the padded box.
 
-        A bijection onto ``0 .. size - 1`` where all threads are busy.
+        A bijection onto ``0 .. size - 1``.
         """
-        padded = [one.vector * one.threads * one.steps for one in self.digits]
+        padded = [one.size for one in self.digits]
         strides = [math.prod(padded[d + 1 :]) for d in range(len(padded))]
-        thread_shape = [self.digits[d].threads for d in self.order]
-        thread_stride = [strides[d] * self.digits[d].vector for d in self.order]
-        vector = [(one.vector, s) for one, s in zip(self.digits, strides, strict=True)]
-        steps = [
-            (one.steps, s * one.vector * one.threads)
-            for one, s in zip(self.digits, strides, strict=True)
-        ]
+        modes: list[list[tuple[int, int]]] = [[], [], []]
+        for dimension, which in self.order:
+            stride, radix = self.digits[dimension].placed(Role.THREAD)[which]
+            modes[0].append((radix, stride * strides[dimension]))
+        for mode, role in ((1, Role.VECTOR), (2, Role.STEP)):
+            for dimension, one in enumerate(self.digits):
+                modes[mode] += [(r, s * strides[dimension]) for s, r in one.placed(role)]
+        filled = [mode or [(1, 0)] for mode in modes]
         return Layout(
-            (tuple(thread_shape), tuple(n for n, _ in vector), tuple(n for n, _ in steps)),
-            (tuple(thread_stride), tuple(s for _, s in vector), tuple(s for _, s in steps)),
+            tuple(tuple(radix for radix, _ in mode) for mode in filled),
+            tuple(tuple(stride for _, stride in mode) for mode in filled),
         )
+
+    @property
+    def complexity(self) -> int:
+        """How many digits there are: what the index expressions take to compute."""
+        return sum(len(one.parts) for one in self.digits)
 
 
 def _sum(left: AffineExpr, right: AffineExpr) -> AffineExpr:
+    if right == AffineExpr.constant(0):
+        return left
     return right if left == AffineExpr.constant(0) else left + right
 
 
-def family(
+def _times(left: AffineExpr, factor: int) -> AffineExpr:
+    return left if factor == 1 else left * factor
+
+
+@dataclass(frozen=True)
+class Deal:
+    """How many neighbours, threads and steps each dimension has; their digits are still open."""
+
+    extents: tuple[int, ...]
+    threads: int
+    vector: tuple[int, ...]
+    counts: tuple[int, ...]
+    """The threads of each dimension."""
+
+    @property
+    def busy(self) -> int:
+        """How many threads take part."""
+        return math.prod(self.counts)
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """The steps of each dimension."""
+        return tuple(
+            -(-extent // (vector * count))
+            for extent, vector, count in zip(self.extents, self.vector, self.counts, strict=True)
+        )
+
+
+def deals(
     extents: Sequence[int], threads: int, vectors: Sequence[tuple[int, int]] = ()
-) -> Iterator[BandMapping]:
-    """All mappings of a band onto ``threads`` threads that keep as many busy as any.
+) -> list[Deal]:
+    """All deals onto ``threads`` threads that keep as many busy as any with these neighbours.
 
     ``vectors`` are the (dimension, neighbours) that may be taken by one thread, beside none.
     """
+    found: list[Deal] = []
     for dimension, vector in ((0, 1), *vectors):
-        counts = [
-            -(-extent // (vector if d == dimension else 1)) for d, extent in enumerate(extents)
+        widths = tuple(vector if d == dimension else 1 for d in range(len(extents)))
+        counts = [-(-extent // width) for extent, width in zip(extents, widths, strict=True)]
+        dealt = list(_deals(counts, threads))
+        busiest = max(math.prod(deal) for deal in dealt)
+        found += [
+            Deal(tuple(extents), threads, widths, deal)
+            for deal in dealt
+            if math.prod(deal) == busiest
         ]
-        deals = list(_deals(counts, threads))
-        busiest = max(math.prod(deal) for deal in deals)
-        for deal in deals:
-            if math.prod(deal) < busiest:
-                continue
-            digits = tuple(
-                Digits(vector if d == dimension else 1, count, -(-counts[d] // count))
-                for d, count in enumerate(deal)
-            )
-            for order in _orders(deal):
-                yield BandMapping(tuple(extents), threads, digits, order)
+    return found
 
 
 def _deals(counts: Sequence[int], threads: int) -> Iterator[tuple[int, ...]]:
@@ -155,15 +244,65 @@ def _deals(counts: Sequence[int], threads: int) -> Iterator[tuple[int, ...]]:
             yield deal
 
 
-def _orders(deal: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """The orders of the thread digits, the last dimension fastest in the first of them."""
-    wide = [d for d in reversed(range(len(deal))) if deal[d] > 1]
-    idle = [d for d in reversed(range(len(deal))) if deal[d] == 1]
-    if len(wide) > _MOST_ORDERED:
-        yield (*wide, *idle)
-        return
-    for order in itertools.permutations(wide):
-        yield (*order, *idle)
+def primes_of(number: int) -> list[int]:
+    """The prime factors, ascending."""
+    found: list[int] = []
+    factor = 2
+    while number > 1:
+        while number % factor == 0:
+            found.append(factor)
+            number //= factor
+        factor += 1
+    return found
+
+
+def mapping_of(
+    deal: Deal, digits: Sequence[Sequence[Digit]], order: Sequence[tuple[int, int]]
+) -> BandMapping:
+    """The mapping of these digits, neighbours in both the index and the number they make joined.
+
+    ``digits`` are those of each dimension behind the vector digit, ``order`` the thread digits as
+    (dimension, position in ``digits``) by their place in the thread number.
+    """
+    follows = dict(itertools.pairwise(order))
+    parts: list[tuple[Digit, ...]] = []
+    heads: dict[tuple[int, int], tuple[int, int]] = {}
+    for dimension, each in enumerate(digits):
+        joined: list[Digit] = []
+        if deal.vector[dimension] > 1:
+            joined.append(Digit(deal.vector[dimension], Role.VECTOR))
+        threads = 0
+        for position, digit in enumerate(each):
+            at = (dimension, position)
+            before = each[position - 1] if position else None
+            together = (
+                before is not None
+                and before.role is digit.role
+                and (digit.role is Role.STEP or follows.get((dimension, position - 1)) == at)
+            )
+            if together:
+                joined[-1] = Digit(joined[-1].radix * digit.radix, digit.role)
+                continue
+            if digit.role is Role.THREAD:
+                heads[at] = (dimension, threads)
+                threads += 1
+            joined.append(digit)
+        parts.append(tuple(joined))
+    return BandMapping(
+        deal.extents,
+        deal.threads,
+        tuple(Digits(one) for one in parts),
+        tuple(heads[at] for at in order if at in heads),
+    )
+
+
+def simple_mapping(deal: Deal, order: Sequence[int]) -> BandMapping:
+    """The mapping with one thread digit a dimension, steps behind it; dimensions fastest first."""
+    digits = [
+        [Digit(n, role) for n, role in ((count, Role.THREAD), (steps, Role.STEP)) if n > 1]
+        for count, steps in zip(deal.counts, deal.steps, strict=True)
+    ]
+    return mapping_of(deal, digits, [(d, 0) for d in order if deal.counts[d] > 1])
 
 
 def identity(extents: Sequence[int], threads: int, group: int) -> BandMapping:
@@ -173,11 +312,21 @@ def identity(extents: Sequence[int], threads: int, group: int) -> BandMapping:
     """
     *outer, lanes = extents
     left = threads // group
-    digits: list[Digits] = []
+    counts: list[int] = []
     for extent in reversed(outer):
         count = max(n for n in range(1, min(left, extent) + 1) if left % n == 0)
-        digits.append(Digits(1, count, -(-extent // count)))
+        counts.append(count)
         left //= count
-    digits.reverse()
-    order = (len(outer), *reversed(range(len(outer))))
-    return BandMapping((*outer, lanes), threads, (*digits, Digits(1, group, 1)), order)
+    deal = Deal((*outer, lanes), threads, (1,) * len(extents), (*reversed(counts), group))
+    return simple_mapping(deal, [len(outer), *reversed(range(len(outer)))])
+
+
+def simple_family(
+    extents: Sequence[int], threads: int, vectors: Sequence[tuple[int, int]] = ()
+) -> Iterator[BandMapping]:
+    """The mappings with one thread digit a dimension and steps behind it, in all orders."""
+    for deal in deals(extents, threads, vectors):
+        wide = [d for d in reversed(range(len(extents))) if deal.counts[d] > 1]
+        idle = [d for d in reversed(range(len(extents))) if deal.counts[d] == 1]
+        for order in itertools.permutations(wide):
+            yield simple_mapping(deal, [*order, *idle])

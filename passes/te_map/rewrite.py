@@ -24,6 +24,7 @@ from mugraph.dialects.te import (
     AtomicOp,
     BindOp,
     IfOp,
+    IterationOp,
     KernelOp,
     Level,
     NewOp,
@@ -146,10 +147,14 @@ class _Mapper:
         holder = kernel.threads
         block = kernel.variable
         numbers = _digits([one.iterations for one in grid])
+        indices: list[SSAValue] = []
         for one, expression in zip(grid, numbers, strict=True):
             index = apply(expression, [block], one.variable.name_hint)
             Rewriter.insert_op(index, InsertPoint.before(holder))
             one.variable.replace_all_uses_with(index.result)
+            indices.append(index.result)
+        certificate = stated(indices, [one.iterations for one in grid], grid=True)
+        Rewriter.insert_op(certificate, InsertPoint.before(holder))
         kernel.extent = IntegerAttr(math.prod(one.iterations for one in grid), i64)
         threads = self.block_threads(bands_in(holder))
         program = _Program(self, holder.variable, threads)
@@ -182,8 +187,10 @@ class _Mapper:
         (mapping,) = choose([[band]], [candidates], spaces).mappings
         kernel = self.new_kernel(band.loops[0])
         holder = kernel.threads
-        counts = [one.steps for one in mapping.digits]
-        steps = [(expression, [kernel.variable]) for expression in _digits(counts)]
+        # The last dimension's blocks are neighbours, and in each the slowest digit comes first.
+        radices = [mapping.step_radices(dimension) for dimension in range(len(band.loops))]
+        numbers = iter(_digits([radix for each in radices for radix in reversed(each)]))
+        steps = [[(next(numbers), [kernel.variable]) for _ in each][::-1] for each in radices]
         holder.body.block.add_op(band_step(band, mapping, holder.variable, steps))
         Rewriter.erase_op(band.loops[0], safe_erase=False)
         holder.extent = IntegerAttr(threads, i64)
@@ -253,7 +260,7 @@ class _Program:
                 f"--te-map: '{op.name}' stands outside parallel loops of a block, and its result "
                 "is used: all threads would need it from one"
             )
-        inner = Block()
+        inner = Block([stated([], [])])
         test = AffineMapAttr(AffineMap(1, 0, (AffineExpr.dimension(0),)))
         step = StepOp("one thread", Block([IfOp([self.thread], test, [True], inner)]))
         Rewriter.insert_op(step, InsertPoint.before(op))
@@ -278,8 +285,7 @@ class _Program:
             op for op in band.body.walk() if isinstance(op, RedOp) and op.buffer in self.scalars
         ]
         partials = before_band(reds, InsertPoint.before(loop))
-        steps: list[tuple[AffineExpr, list[SSAValue]] | None] = [None] * len(band.extents)
-        step = band_step(band, mapping, self.thread, steps)
+        step = band_step(band, mapping, self.thread, [None] * len(band.extents))
         Rewriter.insert_op(step, InsertPoint.before(loop))
         Rewriter.erase_op(loop, safe_erase=False)
         after_band(partials, InsertPoint.after(step))
@@ -289,11 +295,11 @@ def band_step(
     band: Band,
     mapping: BandMapping,
     thread: SSAValue,
-    steps: Sequence[tuple[AffineExpr, list[SSAValue]] | None],
+    steps: Sequence[Sequence[tuple[AffineExpr, list[SSAValue]]] | None],
 ) -> StepOp:
     """What one thread does of a band; its body is moved.
 
-    ``steps`` has the step digit of each dimension, ``None`` for a loop over it.
+    ``steps`` has the step digits of each dimension, ``None`` for a loop over each.
     """
     body = Block()
     step = StepOp(band.title, body)
@@ -302,29 +308,23 @@ def band_step(
         block = _under(block, [thread], [AffineExpr.dimension(0) * -1 + (mapping.busy_threads - 1)])
     bases: list[SSAValue] = []
     along = mapping.vector_dimension
-    found: list[tuple[AffineExpr, list[SSAValue]]] = []
+    found: list[Sequence[tuple[AffineExpr, list[SSAValue]]]] = []
     for dimension, loop in enumerate(band.loops):
-        digits = mapping.digits[dimension]
         given = steps[dimension]
-        if given is not None:
-            found.append(given)
-        elif digits.steps == 1:
-            found.append((AffineExpr.constant(0), []))
-        else:
-            inner = Block(arg_types=[IndexType()])
-            inner.args[0].name_hint = f"{loop.variable.name_hint or 'i'}_step"
-            block.add_op(SeqOp(digits.steps, inner))
-            found.append((AffineExpr.dimension(0), [inner.args[0]]))
-            block = inner
+        if given is None:
+            given, block = _step_loops(mapping.step_radices(dimension), loop, block)
+        found.append(given)
     for dimension, loop in enumerate(band.loops):
-        digits = mapping.digits[dimension]
-        expression, operands = found[dimension]
-        operands = list(operands)
-        place = AffineExpr.dimension(len(operands))
-        index = mapping.index(dimension, place, expression, AffineExpr.constant(0))
+        operands = [thread]
+        digits: list[AffineExpr] = []
+        for expression, variables in found[dimension]:
+            places = [AffineExpr.dimension(len(operands) + n) for n in range(len(variables))]
+            digits.append(expression.replace_dims_and_symbols(places, []))
+            operands += variables
+        index = mapping.index(dimension, AffineExpr.dimension(0), digits, AffineExpr.constant(0))
         name = loop.variable.name_hint or "i"
         is_vector = dimension == along
-        base = apply(index, [*operands, thread], f"{name}_first" if is_vector else name)
+        base = apply(index, operands, f"{name}_first" if is_vector else name)
         block.add_op(base)
         bases.append(base.result)
     for dimension, base in enumerate(bases):
@@ -343,11 +343,42 @@ def band_step(
         bases[along] = index.result
     for loop, base in zip(band.loops, bases, strict=True):
         loop.variable.replace_all_uses_with(base)
+    alignment = band.loops[-1].thread_alignment if band.is_fully else None
+    over_grid = any(one is not None for one in steps)
+    block.add_op(stated(bases, mapping.extents, grid=over_grid, alignment=alignment))
     _move(band.body, block)
     for inner_op in list(block.walk()):
         if isinstance(inner_op, ParOp):
             _serialise(inner_op)
     return step
+
+
+def _step_loops(
+    radices: Sequence[int], loop: ParOp, block: Block
+) -> tuple[list[tuple[AffineExpr, list[SSAValue]]], Block]:
+    """A loop for each step digit, the slowest outermost; the digits, and the innermost body."""
+    found: list[tuple[AffineExpr, list[SSAValue]]] = []
+    for radix in reversed(radices):
+        inner = Block(arg_types=[IndexType()])
+        inner.args[0].name_hint = f"{loop.variable.name_hint or 'i'}_step"
+        block.add_op(SeqOp(radix, inner))
+        found.insert(0, (AffineExpr.dimension(0), [inner.args[0]]))
+        block = inner
+    return found, block
+
+
+def stated(
+    indices: Sequence[SSAValue],
+    extents: Sequence[int],
+    *,
+    grid: bool = False,
+    alignment: int | None = None,
+) -> IterationOp:
+    """The certificate that these indices come up once each."""
+    distinct = list(dict.fromkeys(indices))
+    places = [AffineExpr.dimension(distinct.index(one)) for one in indices]
+    map_ = AffineMapAttr(AffineMap(len(distinct), 0, tuple(places)))
+    return IterationOp(distinct, map_, extents, grid=grid, alignment=alignment)
 
 
 def apply(expression: AffineExpr, operands: Sequence[SSAValue], name: str | None) -> ApplyOp:

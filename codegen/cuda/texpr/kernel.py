@@ -31,6 +31,7 @@ from mugraph.dialects.te import (
     Direction,
     IfOp,
     IndexValueOp,
+    IterationOp,
     KernelOp,
     LoadOp,
     NewOp,
@@ -45,6 +46,7 @@ from mugraph.dialects.te import (
     VectorOp,
     ViewOp,
 )
+from mugraph.dialects.te.iterations import is_only_stated
 from mugraph.dialects.te.mapped import UNROLL
 from mugraph.dialects.tensor_types import element_bytes_of, layout_of, row_major_strides
 from mugraph.passes.te_promote import OFFSET
@@ -125,7 +127,7 @@ class TexprKernelPrinter:
 
     def variable(self, name: str, value: SSAValue, index: str) -> None:
         """A number of the grid or the block."""
-        if not value.first_use:
+        if not value.first_use or is_only_stated(value):
             return
         self.names.reserve(name)
         self.inlined[value] = name
@@ -213,7 +215,13 @@ class TexprKernelPrinter:
         return f"{self.index(expression, indices)} {'==' if equal else '>='} {-value}"
 
     @print.register
+    def _(self, op: IterationOp) -> None:
+        pass  # what --te-check-mapping proves
+
+    @print.register
     def _(self, op: ApplyOp) -> None:
+        if is_only_stated(op.result):
+            return
         text = self.index(op.expression, list(op.indices))
         self.writer.line(f"int const {self.names.of(op.result)} = {text};")
 

@@ -172,6 +172,10 @@ class _Runner:
         pass
 
     @_run.register
+    def _(self, op: te.IterationOp, batch: Batch) -> None:
+        pass
+
+    @_run.register
     def _(self, op: te.ApplyOp, batch: Batch) -> None:
         batch.values[op.result] = batch.index(op.expression, list(op.indices))
 

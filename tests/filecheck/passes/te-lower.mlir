@@ -24,6 +24,7 @@ func.func @reverse(%x: !te.buffer<8x512xf16>, %y: !te.buffer<8x512xf16> {te.resu
 // MAP: te.threads %thread = 256
 // MAP: te.step "par 512 j"
 // MAP: te.apply %thread * 2
+// MAP: te.iteration [%{{.*}}] of [512]
 
 // PROMOTE: te.kernel "reverse" %block = 8 smem 1024
 // PROMOTE: te.new {te.offset = 0 : i64}

@@ -1,0 +1,142 @@
+"""What mapping states of itself: which iteration a thread runs, and that each is run once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self
+
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    DenseArrayBase,
+    IndexType,
+    IntegerAttr,
+    UnitAttr,
+    i64,
+)
+from xdsl.ir import SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    opt_prop_def,
+    prop_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.te.indices import IndexReader, print_index_list, verify_indices
+from mugraph.dialects.te.mapped import ApplyOp
+
+
+@irdl_op_definition
+class IterationOp(IRDLOperation):
+    """A thread runs this iteration here: ``te.iteration [%i, %j] of [64, 128]``.
+
+    It is the certificate of a mapping: with the values of all loops outside the step the same, the
+    threads of a block and the loops of the step around it come here exactly once with each index in
+    the box.  With ``grid`` the blocks count too: all blocks and threads together come once with
+    each.  Directly in a ``te.kernel`` it says the same of the blocks alone.  ``fully align 32``:
+    the last index runs over consecutive threads, from a multiple of the alignment.
+    ``--te-check-mapping`` proves it; nothing else depends on it, and no code comes of it.
+    """
+
+    name = "te.iteration"
+
+    indices = var_operand_def(IndexType)
+    map = prop_def(AffineMapAttr)
+    extents = prop_def(DenseArrayBase.constr(i64))
+    grid = opt_prop_def(UnitAttr)
+    alignment = opt_prop_def(IntegerAttr.constr(type=i64))
+
+    def __init__(
+        self,
+        indices: Sequence[SSAValue],
+        map_: AffineMapAttr,
+        extents: Sequence[int],
+        *,
+        grid: bool = False,
+        alignment: int | None = None,
+    ) -> None:
+        super().__init__(
+            operands=[indices],
+            properties={
+                "map": map_,
+                "extents": DenseArrayBase.from_list(i64, list(extents)),
+                "grid": UnitAttr() if grid else None,
+                "alignment": None if alignment is None else IntegerAttr(alignment, i64),
+            },
+        )
+
+    @property
+    def box(self) -> tuple[int, ...]:
+        """How many values each index has."""
+        return tuple(int(extent) for extent in self.extents.get_values())
+
+    @property
+    def is_over_grid(self) -> bool:
+        """Whether the iterations are dealt to all blocks together."""
+        return self.grid is not None
+
+    @property
+    def thread_alignment(self) -> int | None:
+        """What the first thread of the last index is a multiple of, where threads follow it."""
+        return None if self.alignment is None else self.alignment.value.data
+
+    def verify_(self) -> None:
+        """Checks the number of indices and the extents."""
+        verify_indices("'te.iteration'", self.map.data, self.indices)
+        if len(self.map.data.results) != len(self.box):
+            raise VerifyException(
+                f"'te.iteration' has {len(self.map.data.results)} indices and {len(self.box)} "
+                "extents; expected one extent an index"
+            )
+        if any(extent < 1 for extent in self.box):
+            raise VerifyException("'te.iteration': each extent is at least 1")
+        if self.thread_alignment is not None and (self.thread_alignment < 1 or not self.box):
+            raise VerifyException(
+                "'te.iteration': consecutive threads have an index, and an alignment of at least 1"
+            )
+
+    def print(self, printer: Printer) -> None:
+        """Prints the indices and their extents."""
+        printer.print_string(" ")
+        print_index_list(printer, self.map.data, self.indices)
+        printer.print_string(f" of [{', '.join(map(str, self.box))}]")
+        if self.is_over_grid:
+            printer.print_string(" grid")
+        if self.thread_alignment is not None:
+            printer.print_string(f" fully align {self.thread_alignment}")
+        printer.print_op_attributes(self.attributes)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        """Parses the indices and their extents."""
+        reader = IndexReader(parser)
+        expressions = reader.expressions()
+        parser.parse_keyword("of")
+        extents = parser.parse_comma_separated_list(
+            parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False)
+        )
+        grid = parser.parse_optional_keyword("grid") is not None
+        alignment = None
+        if parser.parse_optional_keyword("fully"):
+            parser.parse_keyword("align")
+            alignment = parser.parse_integer(allow_boolean=False)
+        iteration = cls(
+            reader.operands, reader.map(expressions), extents, grid=grid, alignment=alignment
+        )
+        iteration.attributes |= parser.parse_optional_attr_dict()
+        return iteration
+
+
+def is_only_stated(value: SSAValue) -> bool:
+    """Whether an index is used in ``te.iteration`` alone, so that nothing needs its value."""
+    return bool(value.first_use) and all(
+        isinstance(use.operation, IterationOp)
+        or (isinstance(use.operation, ApplyOp) and is_only_stated(use.operation.result))
+        for use in value.uses
+    )
+
+
+__all__ = ["IterationOp", "is_only_stated"]

@@ -14,9 +14,11 @@ from xdsl.utils.exceptions import PassFailedException
 from mugraph.dialects.sched import AccessError, KernelOp
 from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.analysis.hazards import (
+    PROGRESS_CERTIFICATE,
     Finding,
-    channel_progress,
+    differences,
     hazards_of_program,
+    progress_of,
     read_program,
     uniform_loops,
     unneeded_barriers,
@@ -42,6 +44,24 @@ def describe_findings(kernel: KernelOp, findings: list[Finding]) -> list[str]:
     return [f"{op_label(kernel)} has {count}:", *(f"  {finding}" for finding in findings)]
 
 
+def certify(kernel: KernelOp, program: Program) -> list[str]:
+    """Gives a kernel without hazards its certificate; what is wrong with one that it has."""
+    progress = progress_of(program)
+    stated = kernel.attributes.get(PROGRESS_CERTIFICATE)
+    if stated is None:
+        if progress is not None:
+            kernel.attributes[PROGRESS_CERTIFICATE] = progress.certificate
+        return []
+    wrong = ["it has no channels"] if progress is None else differences(stated, progress)
+    if not wrong:
+        return []
+    return [
+        f"{op_label(kernel)} has a '{PROGRESS_CERTIFICATE}' that is not its own; without it a new "
+        "one is made:",
+        *(f"  {line}" for line in wrong),
+    ]
+
+
 @dataclass(frozen=True)
 class CheckHazardsPass(ModulePass):
     """Fails where a schedule has a race or another hazard, and names all of them.
@@ -51,7 +71,10 @@ class CheckHazardsPass(ModulePass):
     has overwritten, reads of memory never written, accesses out of bounds or misaligned, steps of
     channels out of turn, and roles that wait for each other.  Each finding names the operators, and
     a byte and two threads, or what each role waits for.
-    Changes nothing.  Pre-condition: ``--plan-stensor-memory``.
+    A kernel with channels gets a certificate that none of its roles gets stuck,
+    ``sched.progress_certificate``: how often each channel was used in a run of all iterations.  One
+    that has it already is run again, and fails where it says something else.
+    Changes nothing else.  Pre-condition: ``--plan-stensor-memory``.
     """
 
     name = "check-hazards"
@@ -60,9 +83,9 @@ class CheckHazardsPass(ModulePass):
         """Checks every kernel of the module."""
         lines: list[str] = []
         for kernel in scheduled_kernels(op):
-            findings = hazards_of_program(_program_of(kernel, self.name))
-            if findings:
-                lines += describe_findings(kernel, findings)
+            program = _program_of(kernel, self.name)
+            findings = hazards_of_program(program)
+            lines += describe_findings(kernel, findings) if findings else certify(kernel, program)
         if lines:
             raise PassFailedException("\n".join([f"--{self.name}: {lines[0]}", *lines[1:]]))
 
@@ -88,7 +111,8 @@ class PrintHazardsPass(ModulePass):
                 lines = describe_findings(kernel, findings)
             else:
                 lines = [f"{op_label(kernel)} has no hazards"]
-                lines += [f"  {progress}" for progress in channel_progress(program)]
+                progress = progress_of(program)
+                lines += [f"  {used}" for used in (() if progress is None else progress.channels)]
                 lines += [
                     f"  remark: {place.describe()} is not needed: without it there are no hazards "
                     "either"

@@ -7,15 +7,17 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp
+from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass, PassPipeline
 
 from benchmarks.h200.pipelines import Variant
 from benchmarks.h200.workloads import Workload
 from mugraph.codegen.c_abi import Architecture, CInterface, interface_of, print_single_file
 from mugraph.codegen.cuda import print_module
+from mugraph.dialects.sched import KernelOp
 from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, shape_of
+from mugraph.passes.analysis.hazards import PROGRESS_CERTIFICATE
 from mugraph.runtime.compare import tolerance_of
 from mugraph.runtime.compile import compile_library
 from mugraph.runtime.cuda import only_function
@@ -58,6 +60,8 @@ class Build:
     """The largest relative error that counts as right."""
     kernels: tuple[str, ...] = ()
     """Grid, block and shared memory of each kernel."""
+    progress: tuple[str, ...] = ()
+    """Why each kernel cannot get stuck, as ``--check-hazards`` certifies it."""
     transpile_seconds: float = 0.0
     nvcc_seconds: float = 0.0
     """With the others beside it; next to nothing where the compiled library was in the cache."""
@@ -112,6 +116,7 @@ def _build(task: Task) -> Build:
     _expect_row_major(interface)
     source = print_single_file(module, interface, Architecture(task.arch))
     printed = time.perf_counter()
+    kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
     library = compile_library(source, task.arch)
     return Build(
         task,
@@ -119,7 +124,8 @@ def _build(task: Task) -> Build:
         library,
         interface,
         tolerance_of(module),
-        tuple(describe(op) for op in module.walk() if op.name == "sched.kernel"),
+        tuple(map(describe, kernels)),
+        tuple(map(progress_text, kernels)),
         printed - start,
         time.perf_counter() - printed,
     )
@@ -129,6 +135,31 @@ def describe(kernel: Operation) -> str:
     """The head of a kernel as the schedule prints it: name, grid, block, shared memory, loop."""
     head = str(kernel).split("{", 1)[0]
     return " ".join(head.split()).removeprefix("sched.kernel ")
+
+
+def progress_text(kernel: KernelOp) -> str:
+    """What the certificate of a kernel says; of one with no channels, its barriers.
+
+    A block's threads all come to each barrier, as no operator's control depends on the thread.
+    """
+    certificate = kernel.attributes.get(PROGRESS_CERTIFICATE)
+    operations = [op.name for op in kernel.walk()]
+    if isinstance(certificate, DictionaryAttr):
+        channels, roles = certificate.data["channels"], certificate.data["roles"]
+        assert isinstance(channels, ArrayAttr) and isinstance(roles, DictionaryAttr)
+        rings = [f"{_count(ring, 'published')} of {_count(ring, 'stages')}" for ring in channels]
+        steps = _count(certificate, "steps")
+        return f"{len(roles.data)} roles, fills of stages {', '.join(rings)}: all {steps} steps end"
+    if "sched.channel" in operations:
+        return "not certified"
+    return f"{operations.count('sched.barrier')} barriers of all threads"
+
+
+def _count(channel: Attribute, name: str) -> int:
+    assert isinstance(channel, DictionaryAttr)
+    count = channel.data[name]
+    assert isinstance(count, IntegerAttr)
+    return count.value.data
 
 
 def _expect_row_major(interface: CInterface) -> None:

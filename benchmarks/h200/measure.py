@@ -88,7 +88,7 @@ class Measurement:
         self.record.add(system)
         if build.error is not None:
             return
-        system.kernels = list(build.kernels)
+        system.kernels, system.progress = list(build.kernels), list(build.progress)
         system.note = f"transpiled in {build.transpile_seconds:.2f} s"
         try:
             ours = Ours(build)

@@ -34,6 +34,8 @@ class System:
     kernels: list[str] = field(default_factory=list[str])
     runs: tuple[float, ...] = ()
     """The times of each run, where ``microseconds`` is their median."""
+    progress: list[str] = field(default_factory=list[str])
+    """Why each of our kernels cannot get stuck."""
     overflowing: str = ""
     """Of a function with exponentials: the check on inputs at which they overflow fp32."""
 

@@ -10,18 +10,20 @@ from collections.abc import Iterator
 from xdsl.ir import Operation
 
 from mugraph.dialects.sched import (
-    ConsumeOp,
     ForloopOp,
     KernelOp,
-    PublishOp,
-    ReleaseOp,
     TileOp,
 )
 from mugraph.dialects.sched.structure import loops_of
-from mugraph.dialects.tensor_types import value_label
 from mugraph.passes.analysis.hazards.bounds import check_bounds
 from mugraph.passes.analysis.hazards.findings import Finding, HazardKind
 from mugraph.passes.analysis.hazards.program import Place, Program, read_program
+from mugraph.passes.analysis.hazards.progress import (
+    PROGRESS_CERTIFICATE,
+    Progress,
+    differences,
+    progress_of,
+)
 from mugraph.passes.analysis.hazards.simulate import Simulation
 
 
@@ -47,25 +49,6 @@ def unneeded_barriers(program: Program) -> list[Place]:
     return [place for place in program.barriers() if not _is_needed(program, place.operation)]
 
 
-def channel_progress(program: Program) -> Iterator[str]:
-    """A sentence for each channel of a kernel without hazards: how often it is used to the end.
-
-    Follows every iteration, so that it says nothing that was not seen.
-    """
-    run = Simulation(program, every_iteration=True, synchronisation_only=True)
-    if run.run():
-        return
-    for channel in program.channels:
-        published, consumed, released = (
-            run.protocol.counts[channel, step] for step in (PublishOp, ConsumeOp, ReleaseOp)
-        )
-        yield (
-            f"{value_label(channel.result)}, {channel.stage_count} "
-            f"stage{'s' if channel.stage_count > 1 else ''}, is published {published} times, "
-            f"consumed {consumed} times and released {released} times, and every wait ends"
-        )
-
-
 def uniform_loops(kernel: KernelOp) -> Iterator[ForloopOp]:
     """Loops of several iterations that all do the same, as no tile of the kernel moves.
 
@@ -81,11 +64,14 @@ def _is_needed(program: Program, barrier: Operation) -> bool:
 
 
 __all__ = [
+    "PROGRESS_CERTIFICATE",
     "Finding",
     "HazardKind",
-    "channel_progress",
+    "Progress",
+    "differences",
     "find_hazards",
     "hazards_of_program",
+    "progress_of",
     "read_program",
     "uniform_loops",
     "unneeded_barriers",

@@ -22,3 +22,15 @@
 // RUN: sed '0,/^  sched.barrier/{/^  sched.barrier/d}' %S/Inputs/channel-sum.mlir > %t.mlir
 // RUN: not mg-opt --check-hazards %t.mlir 2>&1 | filecheck %s --check-prefix UNSET
 // UNSET: channel protocol: %ring is set up by one thread, and no 'sched.barrier' of the whole block stands between it and the roles, which may use it before
+
+// A kernel whose roles come to their ends says so; what it says is checked when it is read again.
+// RUN: mg-opt --check-hazards %S/Inputs/channel-sum.mlir > %t.right.mlir
+// RUN: filecheck %s --check-prefix CERTIFIED < %t.right.mlir
+// CERTIFIED: } {sched.progress_certificate = {channels = [{stages = 2 : i64, published = 4 : i64, consumed = 4 : i64, released = 3 : i64}, {stages = 1 : i64, published = 1 : i64, consumed = 1 : i64, released = 0 : i64}], iterations = 4 : i64, roles = {consumers = 2 : i64, producer = 1 : i64}, steps = 15 : i64}}
+// RUN: mg-opt --check-hazards %t.right.mlir | diff %t.right.mlir -
+
+// RUN: sed 's/consumed = 4/consumed = 5/; s/producer = 1/loader = 1/' %t.right.mlir > %t.mlir
+// RUN: not mg-opt --check-hazards %t.mlir 2>&1 | filecheck %s --check-prefix FORGED
+// FORGED: mg-opt: error: --check-hazards: 'sched.kernel' @channel_sum has a 'sched.progress_certificate' that is not its own; without it a new one is made:
+// FORGED-NEXT: 'channels' is [{stages = 2 : i64, published = 4 : i64, consumed = 5 : i64
+// FORGED-NEXT: 'roles' is {consumers = 2 : i64, loader = 1 : i64}, and a run of the kernel has {consumers = 2 : i64, producer = 1 : i64}

@@ -51,8 +51,9 @@ class Neighbours:
 def find_neighbours(loop: SeqOp) -> list[Neighbours]:
     """What a loop of a step can access at once.
 
-    All accesses to a buffer that is written must be to the same element; a body with effects of
-    other kinds is left as it is.
+    All accesses to a buffer that is read and written must be to the same element; a body with
+    effects of other kinds is left as it is.  Elements that are only written, by several operators,
+    are written in the order of these: the last of them comes first here.
     """
     inner = [op for op in loop.body.walk()]
     if any(isinstance(op, (AnchorOp, AsmOp, AtomicOp)) for op in inner):
@@ -67,6 +68,17 @@ def find_neighbours(loop: SeqOp) -> list[Neighbours]:
         for op in accesses:
             elements.setdefault((op.map, *op.indices), []).append(op)
         if len(elements) > 1 and any(op.kind != "read" for op in accesses):
+            # Neighbours begin at multiples of their number: any two are the same or disjoint.
+            if not all(
+                isinstance(op, BindOp)
+                and op.parent_block() is loop.body.block
+                and _are_neighbours(op, loop)
+                for op in accesses
+            ):
+                continue
+            found += [
+                Neighbours(loop, (op,)) for op in reversed(accesses) if isinstance(op, BindOp)
+            ]
             continue
         for same in elements.values():
             direct = [
@@ -84,14 +96,16 @@ def _are_neighbours(op: ViewOp | BindOp, loop: SeqOp) -> bool:
     width = loop.iterations
     if width * element_bytes_of(type_) not in (4, 8, WIDEST) or width == 1:
         return False
-    shape = type_.get_shape()
-    if tuple(type_.strides()) != tuple(row_major_strides(shape)):
+    shape, strides = type_.get_shape(), type_.strides()
+    by_number = len(op.index_map.results) != len(shape)
+    if by_number and tuple(strides) != tuple(row_major_strides(shape)):
         return False
     layout = layout_of(type_)
     if isinstance(layout, ComposedLayout) and width > 1 << layout.swizzle.base:
         return False
     leaves = {loop.variable: Along(1, 0)}
-    return starts_vector(op.index_map.results, list(op.indices), shape, leaves, width)
+    results, operands = op.index_map.results, list(op.indices)
+    return starts_vector(results, operands, shape, leaves, width, strides)
 
 
 def access_at_once(found: Neighbours) -> None:

@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.utils.target import Target
 
+from mugraph.codegen.cuda import custom as custom
 from mugraph.codegen.cuda.channels import map_parameters
 from mugraph.codegen.cuda.cpp import CodegenError, Writer
 from mugraph.codegen.cuda.host import print_execute, workspace_bytes
@@ -24,7 +25,7 @@ from mugraph.codegen.cuda.names import Names
 from mugraph.codegen.cuda.texpr import print_texpr
 from mugraph.codegen.cuda.warpgroup import print_warpgroup_atoms
 from mugraph.dialects.functions import mugraphs_of
-from mugraph.dialects.sched import BulkCopyOp, KernelOp, LaunchOp
+from mugraph.dialects.sched import BulkCopyOp, CustomOp, KernelOp, LaunchOp
 from mugraph.dialects.te import is_texpr
 
 __all__ = [
@@ -63,6 +64,12 @@ def has_channels(function: FuncOp) -> bool:
     return any(map_parameters(launch.resolve()) for launch in launches)
 
 
+def has_custom_operators(function: FuncOp) -> bool:
+    """Whether a kernel that a function launches has steps of custom operators."""
+    launches = [op for op in function.walk() if isinstance(op, LaunchOp)]
+    return any(isinstance(op, CustomOp) for launch in launches for op in launch.resolve().walk())
+
+
 def print_module(module: ModuleOp, function: str | None = None) -> str:
     """The CUDA C++ text of a scheduled and planned module; ends with a newline."""
     func = find_function(module, function)
@@ -75,6 +82,7 @@ def print_module(module: ModuleOp, function: str | None = None) -> str:
             "#define USE_NVSHMEM 0",
             '#include "runtime.h"',
             *(['#include "channels.h"'] if has_channels(func) else []),
+            *(['#include "te.h"'] if has_custom_operators(func) else []),
             "using namespace cute;",
             "",
         ]

@@ -38,6 +38,7 @@ from mugraph.dialects.sched.compute import (
     ReduceOp,
     StoreOp,
 )
+from mugraph.dialects.sched.custom import CustomOp
 from mugraph.dialects.sched.fragments import LoadColumnsOp, LoadOp, MapOp, ReduceRowsOp
 from mugraph.dialects.sched.grid import GridLaunchOp, GridWaitOp
 from mugraph.dialects.sched.kernel import (
@@ -104,6 +105,7 @@ Sched = Dialect(
         ReduceWarpsOp,
         MaskOp,
         MoveOp,
+        CustomOp,
         MmaOp,
         StoreOp,
         AccumulateOp,
@@ -155,6 +157,7 @@ __all__ = [
     "CommitOp",
     "ConsumeOp",
     "CopyOp",
+    "CustomOp",
     "ElementwiseOp",
     "EpilogueOp",
     "FillOp",

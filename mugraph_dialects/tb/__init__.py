@@ -58,6 +58,7 @@ from mugraph.dialects.tb.compute import (
     UnaryOp,
     epilogue_of,
 )
+from mugraph.dialects.tb.custom import CustomOp
 from mugraph.dialects.tb.mask import MaskOp
 from mugraph.dialects.tb.memory import NOT_SPLIT, InputOp, OutputOp, enclosing_graph
 from mugraph.dialects.tb.rearrange import ConcatOp, MovingOp, SplitOp
@@ -75,6 +76,7 @@ Tb = Dialect(
         ConcatThenMatmulOp,
         ConcatOp,
         SplitOp,
+        CustomOp,
         RmsNormOp,
         ReductionOp,
         ReductionMaxOp,
@@ -112,6 +114,7 @@ __all__ = [
     "ClampOp",
     "ConcatOp",
     "ConcatThenMatmulOp",
+    "CustomOp",
     "DivOp",
     "ElementwiseOp",
     "EpilogueAttr",

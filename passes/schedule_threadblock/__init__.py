@@ -26,6 +26,7 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     value_label,
 )
+from mugraph.passes.schedule_threadblock import custom as custom
 from mugraph.passes.schedule_threadblock.build import draft_kernel
 from mugraph.passes.schedule_threadblock.builder import Choices
 from mugraph.passes.schedule_threadblock.channels import Pipeline, note, uses_channels

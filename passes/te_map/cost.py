@@ -162,8 +162,9 @@ class MappedBand:
         assert along is not None
         leaves = {self.band.loops[along].variable: Along(1, vector)}
         expressions, operands, _ = place.box
-        shape = place.type.get_shape()
-        return vector if starts_vector(expressions, operands, shape, leaves, vector) else 1
+        shape, strides = place.type.get_shape(), place.type.strides()
+        starts = starts_vector(expressions, operands, shape, leaves, vector, strides)
+        return vector if starts else 1
 
     def cost(self, place: Place, addresses: IntArray, width: int) -> Cost:
         """The cost of an access whose offsets, in elements, are known."""

@@ -10,6 +10,7 @@ from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, im
 from mugraph.dialects import sched
 from mugraph.dialects.elementwise import Epilogue
 from mugraph.dialects.rows import WARP, LinearRows
+from mugraph.dialects.sched.accesses import stage_reference
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import op_label, shape_of
 from mugraph.runtime.interpreter.address_level import COMPUTE, AddressFunctions
@@ -27,6 +28,7 @@ from mugraph.runtime.interpreter.combining import COMBINERS, combine_lanes, halv
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.functions import apply_chain, apply_function, fall
 from mugraph.runtime.interpreter.memory import BoolArray, SharedBuffer
+from mugraph.runtime.interpreter.texpr.tiles import run_step_on_bytes
 
 
 @register_impls
@@ -112,6 +114,16 @@ class ComputeFunctions(InterpreterFunctions):
             registers[...] = 0
         # What is added to integers is rounded to one first.
         registers += convert(value, registers.dtype)
+
+    @impl(sched.CustomOp)
+    def run_custom(
+        self, interpreter: Interpreter, op: sched.CustomOp, args: PythonValues
+    ) -> PythonValues:
+        """What the running threads do of the step."""
+        frame, stage = self.functions.frame, stage_reference(op)
+        starts = [int(place.starts(stage, frame.iteration)[0]) for place in args]
+        run_step_on_bytes(op, frame.memory.bytes, starts, frame.threads)
+        return ()
 
     @impl(sched.MoveOp)
     def run_move(

@@ -186,7 +186,13 @@ def _precision(name: str) -> Precision:
 
 def find_function(module: ModuleOp, name: str | None) -> FuncOp:
     """The function of that name, or the only one for ``None``; ``ExecutionError`` without one."""
-    defined = [op for op in module.ops if isinstance(op, FuncOp) and not op.is_declaration]
+    defined = [
+        op
+        for op in module.ops
+        if isinstance(op, FuncOp)
+        and not op.is_declaration
+        and not (is_texpr(op) and op.sym_visibility is not None)
+    ]
     names = ", ".join(f"@{op.sym_name.data}" for op in defined) or "none"
     if name is None:
         if len(defined) != 1:

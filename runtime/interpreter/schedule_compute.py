@@ -23,6 +23,7 @@ from mugraph.runtime.interpreter.functions import (
     sum_groups,
 )
 from mugraph.runtime.interpreter.schedule_buffers import DeviceTile, ScheduleFunctions, along
+from mugraph.runtime.interpreter.texpr.tiles import run_step
 
 
 @register_impls
@@ -117,6 +118,24 @@ class ComputeFunctions(InterpreterFunctions):
         parts = combine.reduce(combine.reduce(parts, axis + 3), axis + 1)
         merged = (*value.shape[:axis], rows.results * rows.warps, *value.shape[axis + 1 :])
         self.functions.write(op.destination, args[1], parts.reshape(merged))
+        return ()
+
+    @impl(sched.CustomOp)
+    def run_custom(
+        self, interpreter: Interpreter, op: sched.CustomOp, args: PythonValues
+    ) -> PythonValues:
+        """What all threads do of the step, an operator at a time."""
+        frame, read = self.functions.frame, op.buffers_read()
+        tiles = [
+            self.functions.read(value, buffer)
+            if value in read and buffer.stages[frame.iteration % len(buffer.stages)] is not None
+            else None
+            for value, buffer in zip(op.buffers, args, strict=True)
+        ]
+        written = run_step(op, tiles, GRID_AXES, frame.arithmetic.precision)
+        for operand, value in written.items():
+            loaded = frame.arithmetic.load(value)
+            self.functions.write(op.buffers[operand], args[operand], loaded)
         return ()
 
     @impl(sched.MoveOp)

@@ -46,6 +46,7 @@ from mugraph.runtime.interpreter.functions import (
     sum_groups,
     sum_last,
 )
+from mugraph.runtime.interpreter.texpr.tiles import run_operator
 
 
 def _unchanged(total: Array) -> Array:
@@ -190,6 +191,15 @@ class ThreadblockFunctions(InterpreterFunctions):
         return tuple(
             part_of_tile(args[0], start, shape_of(part.type)) for _, part, start in op.moves()
         )
+
+    @impl(tb.CustomOp)
+    def run_custom(
+        self, interpreter: Interpreter, op: tb.CustomOp, args: PythonValues
+    ) -> PythonValues:
+        """The function on the tiles, its parallel iterations in random order."""
+        arithmetic = self.frame.arithmetic
+        results = run_operator(op.function(), args, GRID_AXES, arithmetic.precision)
+        return tuple(arithmetic.load(result) for result in results)
 
     @impl(tb.ConcatThenMatmulOp)
     def run_concat_then_matmul(

@@ -14,6 +14,7 @@ from xdsl.ir.affine import (
 )
 
 from mugraph.codegen.cuda.cpp import CodegenError
+from mugraph.dialects.sched import CustomOp
 from mugraph.dialects.te import ApplyOp, LoopOp
 
 _SUM, _PRODUCT, _ATOM = range(3)
@@ -53,6 +54,8 @@ def variable_range(value: SSAValue) -> tuple[int, int]:
     if isinstance(owner, ApplyOp):
         return range_of(owner.expression, list(owner.indices))
     loop = owner if isinstance(owner, Operation) else owner.parent_op()
+    if isinstance(loop, CustomOp):
+        return 0, loop.thread_count - 1
     if not isinstance(loop, LoopOp):
         raise CodegenError("an index is no variable of a loop; run --te-map")
     return 0, loop.iterations - 1

@@ -93,37 +93,14 @@ def writes_to(kernel: KernelOp, buffer: SSAValue) -> bool:
     return False
 
 
-class TexprKernelPrinter:
-    """Prints the operators of a kernel."""
+class TexprPrinter:
+    """Prints what the ``threads`` threads of a block do."""
 
-    def __init__(self, writer: Writer, kernel: KernelOp) -> None:
+    def __init__(self, writer: Writer, names: Names, threads: int) -> None:
         self.writer = writer
-        self.kernel = kernel
-        self.names = Names()
+        self.names = names
+        self.threads = threads
         self.inlined: dict[SSAValue, str] = {}
-
-    def print_kernel(self, name: str) -> None:
-        """Prints the function."""
-        kernel, writer = self.kernel, self.writer
-        parameters: list[str] = []
-        for buffer in kernel_buffers(kernel):
-            const = "" if writes_to(kernel, buffer) else " const"
-            type_ = scalar_type(_type(buffer).element_type)
-            parameters.append(f"{type_}{const}* __restrict__ {self.names.of(buffer)}")
-        threads = kernel.threads.iterations
-        writer.open(
-            f"__global__ void __launch_bounds__({threads}) {name}({', '.join(parameters)}) {{"
-        )
-        if kernel.smem_bytes is None:
-            raise CodegenError(
-                f"kernel '{kernel.symbol.data}' has no places for its buffers; run --te-promote"
-            )
-        if kernel.smem_bytes:
-            writer.line("extern __shared__ __align__(128) char smem[];")
-        self.variable("block", kernel.variable, "blockIdx.x")
-        self.block(kernel.body.block)
-        writer.close()
-        writer.line()
 
     def variable(self, name: str, value: SSAValue, index: str) -> None:
         """A number of the grid or the block."""
@@ -335,7 +312,7 @@ class TexprKernelPrinter:
 
     @print.register
     def _(self, op: AllReduceOp) -> None:
-        threads = self.kernel.threads.iterations
+        threads = self.threads
         repeats = "true" if _is_repeated(op) else "false"
         scratch = (
             self.text(op.scratch)
@@ -438,6 +415,37 @@ def _offset(starts: Sequence[AffineExpr], shape: Sequence[int], number: int) -> 
         step = number // stride % extent
         moved.append(start + step if step else start)
     return moved
+
+
+class TexprKernelPrinter(TexprPrinter):
+    """Prints the operators of a kernel."""
+
+    def __init__(self, writer: Writer, kernel: KernelOp) -> None:
+        super().__init__(writer, Names(), kernel.threads.iterations)
+        self.kernel = kernel
+
+    def print_kernel(self, name: str) -> None:
+        """Prints the function."""
+        kernel, writer = self.kernel, self.writer
+        parameters: list[str] = []
+        for buffer in kernel_buffers(kernel):
+            const = "" if writes_to(kernel, buffer) else " const"
+            type_ = scalar_type(_type(buffer).element_type)
+            parameters.append(f"{type_}{const}* __restrict__ {self.names.of(buffer)}")
+        threads = kernel.threads.iterations
+        writer.open(
+            f"__global__ void __launch_bounds__({threads}) {name}({', '.join(parameters)}) {{"
+        )
+        if kernel.smem_bytes is None:
+            raise CodegenError(
+                f"kernel '{kernel.symbol.data}' has no places for its buffers; run --te-promote"
+            )
+        if kernel.smem_bytes:
+            writer.line("extern __shared__ __align__(128) char smem[];")
+        self.variable("block", kernel.variable, "blockIdx.x")
+        self.block(kernel.body.block)
+        writer.close()
+        writer.line()
 
 
 def _in_memory(argument: SSAValue) -> bool:

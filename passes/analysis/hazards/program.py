@@ -337,7 +337,7 @@ def _step(program: Program, strand: Strand, place: Place) -> Step | None:
         return Step(place)
     if isinstance(op, ChannelStepOp):
         return Step(place, ahead=max(op.ahead_of, 0), behind=max(-op.ahead_of, 0))
-    if op.regions:
+    if op.regions and not isinstance(op, HasThreadAccesses):
         message = f"what {place.describe()} does cannot be followed; the kernel is not checked"
         program.findings.append(Finding(HazardKind.NOT_CHECKED, (op,), message))
         return None

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
@@ -21,44 +20,8 @@ from xdsl.ir.affine import (
 from mugraph.dialects.cute import ComposedLayout
 from mugraph.dialects.te import ApplyOp, AsmOp, BufferType, SectionOp, VectorOp
 from mugraph.dialects.te.accesses import AccessOp
+from mugraph.dialects.te.points import Points, Rows, evaluate, variable_at
 from mugraph.dialects.tensor_types import layout_of, row_major_strides
-
-Rows = npt.NDArray[np.int64]
-Points = Mapping[SSAValue, Rows]
-"""The value of each variable at a number of points; a variable that is not there is 0."""
-
-
-def evaluate(expression: AffineExpr, operands: Sequence[SSAValue], points: Points) -> Rows:
-    """An index expression at all points; of ``te.apply`` operands their expressions."""
-    match expression:
-        case AffineConstantExpr():
-            return np.array(expression.value, np.int64)
-        case AffineDimExpr():
-            return variable_at(operands[expression.position], points)
-        case AffineBinaryOpExpr(kind=kind, lhs=lhs, rhs=rhs):
-            left, right = evaluate(lhs, operands, points), evaluate(rhs, operands, points)
-            match kind:
-                case AffineBinaryOpKind.Add:
-                    return left + right
-                case AffineBinaryOpKind.Mul:
-                    return left * right
-                case AffineBinaryOpKind.FloorDiv:
-                    return left // right
-                case AffineBinaryOpKind.CeilDiv:
-                    return -(-left // right)
-                case AffineBinaryOpKind.Mod:
-                    return left % right
-        case _:
-            raise TypeError(f"no index expression: {expression}")
-
-
-def variable_at(value: SSAValue, points: Points) -> Rows:
-    """A variable at all points."""
-    if value in points:
-        return points[value]
-    if isinstance(owner := value.owner, ApplyOp):
-        return evaluate(owner.expression, list(owner.indices), points)
-    return np.array(0, np.int64)
 
 
 def expanded(
@@ -202,11 +165,37 @@ def starts_vector(
     shape: Sequence[int],
     leaves: Mapping[SSAValue, Along],
     width: int,
+    strides: Sequence[int] | None = None,
 ) -> bool:
-    """Whether an access touches ``width`` neighbours as ``v`` runs, from a multiple of it on."""
-    strides = [1] if len(expressions) == 1 else list(row_major_strides(shape))
+    """Whether an access touches ``width`` neighbours as ``v`` runs, from a multiple of it on.
+
+    ``strides`` are those of the buffer, row-major ones where they are not given.  Neighbours are
+    those along the last dimension.
+    """
+    if strides is None or len(expressions) != len(shape):
+        strides = row_major_strides(shape)
+    if strides[-1] != 1:
+        return False
+    strides = [1] if len(expressions) == 1 else strides
     number = AffineExpr.constant(0)
     for expression, stride in zip(expressions, strides, strict=True):
         number = number + expression * stride
     found = along(number, operands, leaves, width)
     return found is not None and found.coefficient == 1 and found.divisor % width == 0
+
+
+__all__ = [
+    "Along",
+    "Points",
+    "Rows",
+    "access_box",
+    "addresses_of_numbers",
+    "along",
+    "evaluate",
+    "expanded",
+    "numbers_at",
+    "starts_vector",
+    "swizzled",
+    "variable_at",
+    "variables_of",
+]

@@ -64,7 +64,7 @@ def run_texpr(
     function = function.clone()
     inline_calls(function, original)
     fold_sections(function)
-    runner = _Runner(precision, None if seed is None else np.random.default_rng(seed))
+    runner = Runner(precision, None if seed is None else np.random.default_rng(seed))
     batch = Batch(1)
     given = iter(inputs)
     names = parameter_names(function)
@@ -95,7 +95,9 @@ def run_texpr(
     return TexprExecution(outputs, [np.sort(runner.observed(op)) for op in anchors])
 
 
-class _Runner:
+class Runner:
+    """Runs the operators of a function, many iterations of loops at once."""
+
     def __init__(self, precision: Precision, generator: np.random.Generator | None) -> None:
         self._precision = precision
         self._generator = generator
@@ -110,6 +112,10 @@ class _Runner:
         dtype = dtype_of(type_.element_type, self._precision)
         elements = np.full((copies, type_.elements), 0 if dtype.kind == "i" else math.nan, dtype)
         return Storage(elements, np.zeros(elements.shape, np.bool_), type_.get_shape())
+
+    def dtype_of(self, buffer: SSAValue) -> np.dtype[Any]:
+        """The numpy type of a buffer's elements."""
+        return dtype_of(cast(te.BufferType, buffer.type).element_type, self._precision)
 
     def block(self, block: Block, batch: Batch) -> None:
         """Runs the operators of a block in order."""

@@ -1,0 +1,191 @@
+"""A step of an operator that a user wrote as a tensor expression."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import IndexType, IntegerAttr, StringAttr, i64
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    prop_def,
+    region_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import IsolatedFromAbove, NoTerminator
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
+from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
+from mugraph.dialects.sched.custom_accesses import (
+    Footprints,
+    footprints_of,
+    own_reads,
+    thread_accesses_of,
+)
+from mugraph.dialects.sched.kernel import enclosing_threads
+from mugraph.dialects.sched.types import SharedType
+from mugraph.dialects.te.accesses import AnchorOp, AtomicOp, NewOp, RedOp, SectionOp
+from mugraph.dialects.te.calls import AsmOp, CallOp
+from mugraph.dialects.te.loops import ParOp
+from mugraph.dialects.te.mapped import (
+    AllReduceOp,
+    BarrierOp,
+    KernelOp,
+    StepOp,
+    ThreadsOp,
+    VectorOp,
+)
+from mugraph.dialects.te.types import BufferType, Space
+from mugraph.dialects.tensor_types import (
+    dims,
+    element_type_of,
+    innermost_of,
+    op_label,
+    shape_of,
+    value_label,
+)
+
+_REFUSED = (
+    AllReduceOp,
+    AnchorOp,
+    AsmOp,
+    AtomicOp,
+    BarrierOp,
+    CallOp,
+    KernelOp,
+    ParOp,
+    SectionOp,
+    StepOp,
+    ThreadsOp,
+)
+
+
+@irdl_op_definition
+class CustomOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
+    """What each thread does in one step of a custom operator; no barrier stands in it.
+
+    ``sched.custom "rope: par 16 i, par 64 j" threads 128 (%x, %y) { ... } : ...``.  The region has
+    the thread's number and a buffer an operand; it is made of operators of the ``te`` dialect:
+    loops in order, conditions, numbers, registers (``te.new``) and accesses.  Buffers are functions
+    of their coordinates there, and lie as the operands do.
+    """
+
+    name = "sched.custom"
+
+    title = prop_def(StringAttr)
+    threads = prop_def(IntegerAttr.constr(type=i64))
+    buffers = var_operand_def(SharedType)
+    body = region_def("single_block")
+    traits = traits_def(NoTerminator(), IsolatedFromAbove())
+
+    assembly_format = (
+        "$title `threads` $threads `(` $buffers `)` $body attr-dict `:` type($buffers)"
+    )
+
+    def __init__(
+        self, title: str, threads: int, buffers: Sequence[SSAValue], body: Region | Block
+    ) -> None:
+        super().__init__(
+            operands=[list(buffers)],
+            properties={"title": StringAttr(title), "threads": IntegerAttr(threads, i64)},
+            regions=[Region(body) if isinstance(body, Block) else body],
+        )
+
+    @property
+    def thread_count(self) -> int:
+        """How many threads it was dealt to."""
+        return self.threads.value.data
+
+    @property
+    def thread(self) -> SSAValue:
+        """The number of the thread, in the region."""
+        return self.body.block.args[0]
+
+    @property
+    def parameters(self) -> Sequence[SSAValue]:
+        """The buffers of the region, one an operand."""
+        return self.body.block.args[1:]
+
+    @property
+    def footprints(self) -> Footprints:
+        """Which elements each thread touches when; whatever the layouts of the buffers are."""
+        return own_reads(footprints_of(self), [shape_of(value.type) for value in self.buffers])
+
+    def buffers_read(self) -> Sequence[SSAValue]:
+        """Those of which a thread reads what it has not written itself, or writes a part only."""
+        found = self.footprints
+        read: list[SSAValue] = []
+        for operand, value in enumerate(self.buffers):
+            part = (
+                found.writes_of(operand) and not found.written(operand, shape_of(value.type)).all()
+            )
+            if part or found.reads_of(operand):
+                read.append(value)
+        return read
+
+    def buffers_written(self) -> Sequence[SSAValue]:
+        """Those that a thread writes."""
+        found = self.footprints
+        return [value for place, value in enumerate(self.buffers) if found.writes_of(place)]
+
+    def verify_(self) -> None:
+        """Checks the threads, the region's arguments, and what stands in it."""
+        threads = enclosing_threads(self)
+        if self.thread_count != threads:
+            raise VerifyException(
+                f"{op_label(self)} is dealt to {self.thread_count} threads, but {threads} run it"
+            )
+        arguments = self.body.block.args
+        if len(arguments) != len(self.buffers) + 1 or arguments[0].type != IndexType():
+            raise VerifyException(
+                f"{op_label(self)}: its region takes the thread's number and {len(self.buffers)} "
+                "buffers, one an operand"
+            )
+        for parameter, value in zip(self.parameters, self.buffers, strict=True):
+            type_ = parameter.type
+            shape, element = shape_of(value.type), element_type_of(value.type)
+            if not isinstance(type_, BufferType) or (
+                (type_.get_shape(), type_.element_type) != (shape, element)
+            ):
+                raise VerifyException(
+                    f"{op_label(self)}: {value_label(value)} has {dims(shape)} elements of "
+                    f"{element}, but its region takes {type_} for it"
+                )
+        for op in self.body.block.walk():
+            self._verify_inner(op)
+
+    def _verify_inner(self, op: Operation) -> None:
+        if op.dialect_name() not in ("te", "arith", "math") or isinstance(op, _REFUSED):
+            raise VerifyException(f"'{op.name}' cannot stand in a '{self.name}'")
+        if isinstance(op, NewOp) and op.result.type.memory_space is not Space.REGISTER:
+            raise VerifyException(
+                f"{op_label(self)}: a 'te.new' in it is a thread's own, in registers"
+            )
+        if isinstance(op, RedOp) and isinstance(op.buffer, BlockArgument):
+            raise VerifyException(
+                f"{op_label(self)}: threads cannot reduce into {value_label(op.buffer)} side by "
+                "side"
+            )
+
+    def shared_accesses(self) -> Sequence[SharedAccess]:
+        """Along what is innermost, in the widest vectors."""
+        accesses: list[SharedAccess] = []
+        for parameter, value in zip(self.parameters, self.buffers, strict=True):
+            inner = innermost_of(value)
+            widths = [
+                use.operation.width if isinstance(use.operation, VectorOp) else 1
+                for use in parameter.uses
+            ]
+            walk = len(shape_of(value.type)) - 1 if inner is None else inner
+            accesses.append(SharedAccess(value, walk, max(widths, default=1)))
+        return accesses
+
+    def thread_accesses(self) -> Sequence[ThreadAccess]:
+        """All accesses to memory but a thread's reads of what it has itself written before."""
+        return thread_accesses_of(self)
+
+
+__all__ = ["CustomOp"]

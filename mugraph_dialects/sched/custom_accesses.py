@@ -1,0 +1,299 @@
+"""Which elements the threads of a block touch in a step of a custom operator, by enumeration.
+
+Indices are quasi-affine in the thread and in the variables of the loops around, so that all points
+at which an access happens are known, and when: a thread runs the operators of a step in the order
+of the text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import AffineExpr
+
+from mugraph.dialects.sched.accesses import (
+    AccessError,
+    ThreadAccess,
+    instruction_name,
+    stage_reference,
+)
+from mugraph.dialects.sched.accesses import AccessKind as MemoryAccess
+from mugraph.dialects.sched.mappings import IDLE, IntArray, swizzled
+from mugraph.dialects.te.accesses import AccessKind, AccessOp
+from mugraph.dialects.te.loops import IfOp, SeqOp
+from mugraph.dialects.te.mapped import VectorOp
+from mugraph.dialects.te.points import evaluate
+from mugraph.dialects.te.types import BufferType
+from mugraph.dialects.tensor_types import (
+    AnyLayout,
+    base_layout,
+    element_bytes_of,
+    op_label,
+    resolved_layout_of,
+    row_major_strides,
+    shape_of,
+    value_label,
+)
+
+if TYPE_CHECKING:
+    from mugraph.dialects.sched.custom import CustomOp
+
+BoolArray = npt.NDArray[np.bool_]
+MOST_POINTS = 1 << 24
+"""How often the threads of a block together may come to an access."""
+
+
+@dataclass(frozen=True, eq=False)
+class Footprint:
+    """One access of a step to a buffer.
+
+    ``coordinates`` has an array a dimension of the first element, ``[instructions, threads]``, and
+    ``active`` who comes there; ``times`` is when, in a count that each thread has for itself.
+    """
+
+    op: AccessOp
+    operand: int
+    coordinates: tuple[IntArray, ...]
+    active: BoolArray
+    times: IntArray
+    width: int
+
+    @property
+    def reads(self) -> bool:
+        """Whether the old element matters."""
+        return self.op.kind is not AccessKind.WRITE
+
+    @property
+    def writes(self) -> bool:
+        """Whether it changes the element."""
+        return self.op.kind is not AccessKind.READ
+
+    def numbers(self, shape: Sequence[int]) -> IntArray:
+        """The row-major numbers of all elements, ``[instructions, threads, width]``."""
+        number = np.zeros(self.active.shape, np.int64)
+        for along, stride in zip(self.coordinates, row_major_strides(shape), strict=True):
+            number = number + along * stride
+        return number[..., None] + np.arange(self.width)
+
+
+def _durations(block: Block, times: dict[Operation, int], start: int = 0) -> int:
+    """Notes when each operator of a block comes first; returns how long the block takes."""
+    length = 0
+    for op in block.ops:
+        times[op] = start + length
+        if isinstance(op, SeqOp):
+            length += op.iterations * _durations(op.body.block, times, start + length)
+        elif isinstance(op, IfOp):
+            length += _durations(op.body.block, times, start + length)
+        else:
+            length += 1
+    return max(length, 1)
+
+
+def _duration(block: Block) -> int:
+    return _durations(block, {})
+
+
+def footprints_of(op: CustomOp) -> list[Footprint]:
+    """The accesses of a step to the buffers outside of it, in the order of the text."""
+    body = op.body.block
+    thread, *buffers = body.args
+    starts: dict[Operation, int] = {}
+    _durations(body, starts)
+    found: list[Footprint] = []
+    for access in body.walk():
+        if not isinstance(access, AccessOp) or access.buffer not in buffers:
+            continue
+        loops, conditions = _around(access, op)
+        extents = [loop.iterations for loop in loops]
+        threads = op.thread_count
+        if math.prod(extents) * threads > MOST_POINTS:
+            raise AccessError(
+                f"{op_label(op)}: its threads come to an access {math.prod(extents)} times each, "
+                "too often to look at all of them"
+            )
+        grids = np.meshgrid(*(np.arange(n) for n in extents), indexing="ij") if extents else []
+        points: dict[SSAValue, IntArray] = {
+            loop.variable: grid.reshape(-1, 1) for loop, grid in zip(loops, grids, strict=True)
+        }
+        points[thread] = np.arange(threads)[None, :]
+        shape = (math.prod(extents), threads)
+        active = np.ones(shape, np.bool_)
+        for condition in conditions:
+            for expression, equal in condition.conditions():
+                value = evaluate(expression, list(condition.indices), points)
+                active &= (value == 0) if equal else (value >= 0)
+        times = np.full((shape[0], 1), starts[access])
+        for loop in loops:
+            times = times + points[loop.variable] * _duration(loop.body.block)
+        buffer_shape = cast(BufferType, access.buffer.type).get_shape()
+        coordinates = tuple(
+            np.broadcast_to(evaluate(one, list(access.indices), points), shape)
+            for one in coordinates_of(access, buffer_shape)
+        )
+        width = access.width if isinstance(access, VectorOp) else 1
+        operand = buffers.index(access.buffer)
+        found.append(
+            Footprint(access, operand, coordinates, active, np.broadcast_to(times, shape), width)
+        )
+    return found
+
+
+def coordinates_of(access: AccessOp, shape: Sequence[int]) -> tuple[AffineExpr, ...]:
+    """An index expression a dimension, also where the access has the row-major number."""
+    results = access.index_map.results
+    return results if len(results) == len(shape) else number_coordinates(results[0], shape)
+
+
+def number_coordinates(number: AffineExpr, shape: Sequence[int]) -> tuple[AffineExpr, ...]:
+    """The coordinates of the element of a row-major number."""
+    found: list[AffineExpr] = []
+    for place, (extent, stride) in enumerate(zip(shape, row_major_strides(shape), strict=True)):
+        if extent == 1:
+            found.append(AffineExpr.constant(0))
+            continue
+        quotient = number if stride == 1 else number // stride
+        found.append(quotient if place == 0 else quotient % extent)
+    return tuple(found)
+
+
+def _around(access: AccessOp, op: Operation) -> tuple[list[SeqOp], list[IfOp]]:
+    """The loops, the outermost first, and the conditions around an access."""
+    loops: list[SeqOp] = []
+    conditions: list[IfOp] = []
+    parent = access.parent_op()
+    while parent is not None and parent is not op:
+        if isinstance(parent, SeqOp):
+            loops.insert(0, parent)
+        elif isinstance(parent, IfOp):
+            conditions.append(parent)
+        parent = parent.parent_op()
+    return loops, conditions
+
+
+@dataclass(frozen=True, eq=False)
+class Footprints:
+    """All accesses of a step, and which reads find what the same thread wrote before in it."""
+
+    accesses: tuple[Footprint, ...]
+    own: tuple[BoolArray | None, ...]
+    """For each access where all it reads is the thread's own of this step; ``None`` for nowhere."""
+
+    def reads_of(self, operand: int) -> bool:
+        """Whether what a buffer held before matters."""
+        return any(
+            one.operand == operand
+            and one.reads
+            and bool((one.active if own is None else one.active & ~own).any())
+            for one, own in zip(self.accesses, self.own, strict=True)
+        )
+
+    def writes_of(self, operand: int) -> bool:
+        """Whether a buffer changes."""
+        return any(one.operand == operand and one.writes for one in self.accesses)
+
+    def written(self, operand: int, shape: Sequence[int]) -> BoolArray:
+        """Which elements of a buffer are written, by their row-major numbers."""
+        found = np.zeros(math.prod(shape), np.bool_)
+        for one in self.accesses:
+            if one.operand == operand and one.writes:
+                found[one.numbers(shape)[one.active].reshape(-1)] = True
+        return found
+
+
+def own_reads(accesses: Sequence[Footprint], shapes: Sequence[Sequence[int]]) -> Footprints:
+    """Finds the reads whose elements their thread has written earlier in the step."""
+    first: dict[int, IntArray] = {}
+    for one in accesses:
+        if not one.writes or one.reads:
+            continue
+        shape = shapes[one.operand]
+        threads = one.active.shape[1]
+        known = first.setdefault(
+            one.operand, np.full((threads, math.prod(shape)), np.iinfo(np.int64).max)
+        )
+        numbers, active = one.numbers(shape), one.active[..., None]
+        active = np.broadcast_to(active, numbers.shape)
+        who = np.broadcast_to(np.arange(threads)[None, :, None], numbers.shape)
+        when = np.broadcast_to(one.times[..., None], numbers.shape)
+        np.minimum.at(known, (who[active], numbers[active]), when[active])
+    own: list[BoolArray | None] = []
+    for one in accesses:
+        if not one.reads or one.operand not in first:
+            own.append(None)
+            continue
+        numbers = np.where(one.active[..., None], one.numbers(shapes[one.operand]), 0)
+        who = np.arange(one.active.shape[1])[None, :, None]
+        own.append((first[one.operand][who, numbers] < one.times[..., None]).all(axis=2))
+    return Footprints(tuple(accesses), tuple(own))
+
+
+def element_offsets(layout: AnyLayout, coordinates: Sequence[IntArray]) -> IntArray:
+    """Where elements lie, by their coordinates; a dimension of the layout may be nested."""
+    offset = np.array(0, np.int64)
+    for mode, along in zip(base_layout(layout), coordinates, strict=True):
+        rest = along
+        for extent, stride in list(zip(mode.flat_shape, mode.flat_stride, strict=True))[:-1]:
+            rest, digit = np.divmod(rest, extent)
+            offset = offset + digit * stride
+        offset = offset + rest * mode.flat_stride[-1]
+    return swizzled(layout, offset)
+
+
+def thread_accesses_of(op: CustomOp) -> list[ThreadAccess]:
+    """Reads in the order of the operands, then writes; not what a thread reads of its own."""
+    footprints = op.footprints
+    reads: list[tuple[int, ThreadAccess]] = []
+    writes: list[ThreadAccess] = []
+    for one, own in zip(footprints.accesses, footprints.own, strict=True):
+        if one.reads:
+            active = one.active if own is None else one.active & ~own
+            if active.any():
+                reads.append((one.operand, _access(op, one, active, MemoryAccess.READ)))
+        if one.writes:
+            writes.append(_access(op, one, one.active, MemoryAccess.WRITE))
+    reads.sort(key=lambda pair: pair[0])
+    return [*(access for _, access in reads), *writes]
+
+
+def _access(op: CustomOp, one: Footprint, active: BoolArray, kind: MemoryAccess) -> ThreadAccess:
+    value = op.buffers[one.operand]
+    layout, shape = resolved_layout_of(value), shape_of(value.type)
+    for dim, (along, extent) in enumerate(zip(one.coordinates, shape, strict=True)):
+        last = one.width - 1 if dim == len(shape) - 1 else 0
+        if active.any() and (
+            int(along[active].min()) < 0 or int(along[active].max()) + last >= extent
+        ):
+            raise AccessError(
+                f"{op_label(op)}: '{one.op.name}' leaves {value_label(value)}, which has "
+                f"{extent} elements along dimension {dim}"
+            )
+    offsets = np.broadcast_to(element_offsets(layout, one.coordinates), active.shape)
+    for step in range(1, one.width):
+        *outer, inner = one.coordinates
+        if (element_offsets(layout, (*outer, inner + step)) != offsets + step)[active].any():
+            raise AccessError(
+                f"{op_label(op)}: '{one.op.name}' takes {one.width} neighbours of "
+                f"{value_label(value)}, which do not lie side by side in {layout}"
+            )
+    if one.width > 1 and (offsets[active] % one.width).any():
+        raise AccessError(
+            f"{op_label(op)}: '{one.op.name}' takes {one.width} neighbours of "
+            f"{value_label(value)}, which in {layout} do not begin at a multiple of that"
+        )
+    size = one.width * element_bytes_of(value.type)
+    return ThreadAccess(
+        op,
+        one.operand,
+        kind,
+        instruction_name(kind, value, size),
+        stage_reference(op),
+        one.width,
+        np.where(active, offsets, IDLE),
+    )

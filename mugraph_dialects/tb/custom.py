@@ -1,0 +1,181 @@
+"""An operator that a user writes as a tensor expression."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import SymbolRefAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    prop_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.traits import Pure, SymbolTable
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.interfaces import HasLayoutConstraints, HasSharedAccesses, SharedAccess
+from mugraph.dialects.layout_problem import LayoutProblem
+from mugraph.dialects.tb.types import STensorType
+from mugraph.dialects.te.accesses import AnchorOp, AtomicOp
+from mugraph.dialects.te.calls import AsmOp
+from mugraph.dialects.te.functions import input_parameters, is_result, written_parameters
+from mugraph.dialects.te.loops import ParOp
+from mugraph.dialects.te.types import BufferType, Level, Space
+from mugraph.dialects.tensor_types import dims, element_type_of, innermost_of, shape_of, value_label
+
+
+@irdl_op_definition
+class CustomOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
+    """An operator whose body is a tensor expression: a function of the ``te`` dialect.
+
+    ``%y = tb.custom @rope(%x, %cos, %sin) : (...) -> !tb.stensor<16x64xf16>``.  The function's
+    parameters are the operands, which it only reads, in order; those with ``te.result`` are the
+    results, of which it writes every element.  A block runs it on its tiles: parallel loops are
+    dealt to the block's threads, buffers of the function lie in shared memory, and those of an
+    iteration in registers.  See ``docs/texpr.md``.
+
+    Until the function stands in the module (``--load-operators`` brings it from a `.te` file)
+    nothing is known of the operator but its types.
+    """
+
+    name = "tb.custom"
+
+    callee = prop_def(SymbolRefAttr)
+    inputs = var_operand_def(STensorType)
+    outputs = var_result_def(STensorType)
+    traits = traits_def(Pure())
+
+    assembly_format = "$callee `(` $inputs `)` attr-dict `:` functional-type(operands, results)"
+
+    def __init__(
+        self, callee: str, inputs: Sequence[SSAValue], result_types: Sequence[Attribute]
+    ) -> None:
+        super().__init__(
+            operands=[list(inputs)],
+            result_types=[list(result_types)],
+            properties={"callee": SymbolRefAttr(callee)},
+        )
+
+    @property
+    def function_name(self) -> str:
+        """The name of the function."""
+        return self.callee.string_value()
+
+    @property
+    def label(self) -> str:
+        """How errors name the operator."""
+        return f"'{self.name}' @{self.function_name}"
+
+    def declared_function(self) -> FuncOp | None:
+        """The function, if it stands in the module."""
+        top: Operation = self
+        while (parent := top.parent_op()) is not None:
+            top = parent
+        if top is self or not top.has_trait(SymbolTable):
+            return None
+        found = SymbolTable.lookup_symbol(self, self.callee)
+        if found is not None and not isinstance(found, FuncOp):
+            raise VerifyException(f"{self.label}: @{self.function_name} is a {found.name}")
+        return found
+
+    def function(self) -> FuncOp:
+        """The function; raises ``VerifyException`` where there is none."""
+        function = self.declared_function()
+        if function is None:
+            raise VerifyException(
+                f"{self.label}: there is no function @{self.function_name}; write it in the "
+                "module, or bring it from a .te file with --load-operators"
+            )
+        return function
+
+    def verify_(self) -> None:
+        """Checks the function's parameters against operands and results, and its body."""
+        if not self.outputs:
+            raise VerifyException(f"{self.label} has no result, so that it computes nothing")
+        function = self.declared_function()
+        if function is not None:
+            self._verify_parameters(function)
+            self._verify_body(function)
+
+    def _verify_parameters(self, function: FuncOp) -> None:
+        types = function.function_type.inputs.data
+        arguments = function.body.blocks[0].args if function.body.blocks else ()
+        if not all(isinstance(type_, BufferType) for type_ in types) or not arguments:
+            raise VerifyException(
+                f"{self.label}: @{self.function_name} is no tensor expression; its parameters must "
+                "be buffers, and it must have a body"
+            )
+        inputs = input_parameters(function)
+        results = [place for place in range(len(types)) if is_result(function, place)]
+        for what, places, values in (
+            ("operands", inputs, self.inputs),
+            ("results", results, self.outputs),
+        ):
+            if len(places) != len(values):
+                raise VerifyException(
+                    f"{self.label}: the function has {len(places)} {what}, got {len(values)}"
+                )
+            for place, value in zip(places, values, strict=True):
+                self._verify_parameter(arguments[place], value)
+        for place in written_parameters(function):
+            if not is_result(function, place):
+                raise VerifyException(
+                    f"{self.label}: the function writes its parameter "
+                    f"{value_label(arguments[place])}, but operands are values that do not change; "
+                    "give it a result, or write a buffer of its own"
+                )
+
+    def _verify_parameter(self, parameter: SSAValue, value: SSAValue) -> None:
+        type_ = cast(BufferType, parameter.type)
+        shape, element = shape_of(value.type), element_type_of(value.type)
+        if (type_.get_shape(), type_.element_type) != (shape, element):
+            raise VerifyException(
+                f"{self.label}: its parameter {value_label(parameter)} has "
+                f"{dims(type_.get_shape())} elements of {type_.element_type}, but "
+                f"{value_label(value)} has {dims(shape)} of {element}"
+            )
+        if type_.memory_space not in (None, Space.SHARED):
+            raise VerifyException(
+                f"{self.label}: its parameter {value_label(parameter)} is in "
+                f"{type_.memory_space}, but tiles are in shared memory; leave the space out"
+            )
+
+    def _verify_body(self, function: FuncOp) -> None:
+        for op in function.walk():
+            if isinstance(op, (AsmOp, AnchorOp, AtomicOp)):
+                raise VerifyException(
+                    f"{self.label}: the function has a '{op.name}', of which what a block's "
+                    "threads do to its tiles cannot be known"
+                )
+            if isinstance(op, ParOp):
+                if op.is_fully:
+                    raise VerifyException(
+                        f"{self.label}: the function has a fully parallel loop; in an operator of "
+                        "a block which iteration runs on which thread is chosen"
+                    )
+                if op.scope in (Level.GRID, Level.CLUSTER):
+                    raise VerifyException(
+                        f"{self.label}: the function has a loop at level {op.scope}, but one block "
+                        "runs it on its tiles; leave the level out"
+                    )
+
+    def add_layout_constraints(self, problem: LayoutProblem) -> None:
+        """None: any layout will do, at a cost that is counted."""
+
+    def shared_accesses(self) -> Sequence[SharedAccess]:
+        """Element by element along what is innermost."""
+        accesses: list[SharedAccess] = []
+        for value in (*self.inputs, *self.outputs):
+            inner = innermost_of(value)
+            walk = len(shape_of(value.type)) - 1 if inner is None else inner
+            accesses.append(SharedAccess(value, walk, 1))
+        return accesses
+
+
+__all__ = ["CustomOp"]

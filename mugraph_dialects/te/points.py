@@ -1,0 +1,55 @@
+"""Index expressions at many points at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+)
+
+from mugraph.dialects.te.mapped import ApplyOp
+
+Rows = npt.NDArray[np.int64]
+Points = Mapping[SSAValue, Rows]
+"""The value of each variable at a number of points; a variable that is not there is 0."""
+
+
+def evaluate(expression: AffineExpr, operands: Sequence[SSAValue], points: Points) -> Rows:
+    """An index expression at all points; of ``te.apply`` operands their expressions."""
+    match expression:
+        case AffineConstantExpr():
+            return np.array(expression.value, np.int64)
+        case AffineDimExpr():
+            return variable_at(operands[expression.position], points)
+        case AffineBinaryOpExpr(kind=kind, lhs=lhs, rhs=rhs):
+            left, right = evaluate(lhs, operands, points), evaluate(rhs, operands, points)
+            match kind:
+                case AffineBinaryOpKind.Add:
+                    return left + right
+                case AffineBinaryOpKind.Mul:
+                    return left * right
+                case AffineBinaryOpKind.FloorDiv:
+                    return left // right
+                case AffineBinaryOpKind.CeilDiv:
+                    return -(-left // right)
+                case AffineBinaryOpKind.Mod:
+                    return left % right
+        case _:
+            raise TypeError(f"no index expression: {expression}")
+
+
+def variable_at(value: SSAValue, points: Points) -> Rows:
+    """A variable at all points."""
+    if value in points:
+        return points[value]
+    if isinstance(owner := value.owner, ApplyOp):
+        return evaluate(owner.expression, list(owner.indices), points)
+    return np.array(0, np.int64)

@@ -1,0 +1,62 @@
+"""How the operators that users write as tensor expressions are written in a schedule."""
+
+from __future__ import annotations
+
+from xdsl.ir import Attribute, SSAValue
+
+from mugraph.dialects import sched, tb
+from mugraph.dialects.cute.attributes import LayoutAttr
+from mugraph.dialects.te import BufferType
+from mugraph.dialects.tensor_types import (
+    AnyLayout,
+    element_type_of,
+    resolved_layout_of,
+)
+from mugraph.passes.schedule_threadblock.builder import KernelBuilder
+from mugraph.passes.schedule_threadblock.operators import schedule_operator
+from mugraph.passes.te_block import Step, block_program, lay_out, make_step
+
+
+def steps_of(
+    op: tb.CustomOp, builder: KernelBuilder
+) -> tuple[list[Step], dict[SSAValue, SSAValue]]:
+    """The steps of an operator, and the shared buffer of each buffer of its program."""
+    program = block_program(op.function(), op.label)
+    buffers: dict[SSAValue, SSAValue] = {}
+    for parameter, value in zip(program.parameters, op.inputs, strict=True):
+        buffers[parameter] = builder.buffer(value)
+    for parameter, value in zip(program.results, op.outputs, strict=True):
+        buffers[parameter] = builder.allocate(value)
+    layouts: dict[SSAValue, AnyLayout] = {
+        parameter: resolved_layout_of(value) for parameter, value in buffers.items()
+    }
+    became = lay_out(program, layouts)
+    placed = {became[parameter]: buffer for parameter, buffer in buffers.items()}
+    for new in program.buffers:
+        placed[new.result] = _allocate(new.result, builder)
+    stored: dict[SSAValue, Attribute] = {
+        parameter: element_type_of(buffer.type) for parameter, buffer in placed.items()
+    }
+    steps = [make_step(band, builder.threads, stored) for band in program.bands]
+    return steps, placed
+
+
+def _allocate(buffer: SSAValue, builder: KernelBuilder) -> SSAValue:
+    type_ = buffer.type
+    assert isinstance(type_, BufferType) and isinstance(type_.layout, LayoutAttr)
+    shared = sched.SharedType.of(type_.get_shape(), type_.element_type, type_.layout)
+    alloc = sched.AllocOp(shared)
+    alloc.result.name_hint = buffer.name_hint
+    builder.top.append(alloc)
+    return alloc.result
+
+
+@schedule_operator.register
+def _(op: tb.CustomOp, builder: KernelBuilder) -> None:
+    steps, buffers = steps_of(op, builder)
+    for number, step in enumerate(steps):
+        if number:
+            builder.begin_another_task()
+        title = f"{op.function_name}: {step.title}"
+        operands = [buffers[value] for value in step.buffers]
+        builder.here.append(sched.CustomOp(title, builder.threads, operands, step.body))

@@ -1,0 +1,11 @@
+"""A tensor expression as a program of one block: a list of parallel bands, one after another.
+
+The operators that users write (``tb.custom``) become steps of a schedule by it: each band is dealt
+to the threads of the block by the mappings of ``--te-map``, and barriers stand between steps where
+the accesses of their threads need them, as between any two operators of a schedule.
+"""
+
+from mugraph.passes.te_block.program import Program, block_program
+from mugraph.passes.te_block.steps import Step, lay_out, make_step
+
+__all__ = ["Program", "Step", "block_program", "lay_out", "make_step"]

@@ -188,4 +188,12 @@ class CustomOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
         return thread_accesses_of(self)
 
 
-__all__ = ["CustomOp"]
+def is_part_of_step(op: Operation) -> bool:
+    """Whether an operator stands in a ``sched.custom``: it is no operator of the schedule."""
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, CustomOp):
+        parent = parent.parent_op()
+    return parent is not None
+
+
+__all__ = ["CustomOp", "is_part_of_step"]

@@ -26,11 +26,11 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     value_label,
 )
-from mugraph.passes.schedule_threadblock import custom as custom
 from mugraph.passes.schedule_threadblock.build import draft_kernel
 from mugraph.passes.schedule_threadblock.builder import Choices
 from mugraph.passes.schedule_threadblock.channels import Pipeline, note, uses_channels
 from mugraph.passes.schedule_threadblock.choose import choose_ring_stages, choose_stages
+from mugraph.passes.schedule_threadblock.custom import erase_unused_functions
 from mugraph.passes.schedule_threadblock.levels import Levels, find_levels
 from mugraph.passes.schedule_threadblock.plan import Objective
 from mugraph.passes.schedule_threadblock.products import (
@@ -274,3 +274,4 @@ class ScheduleThreadblockPass(ModulePass):
                 )
                 for kernel in kernels:
                     op.body.block.insert_op_before(kernel, function)
+        erase_unused_functions(op)

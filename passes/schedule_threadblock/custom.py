@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, SSAValue
+from xdsl.rewriter import Rewriter
 
 from mugraph.dialects import sched, tb
 from mugraph.dialects.cute.attributes import LayoutAttr
-from mugraph.dialects.te import BufferType
+from mugraph.dialects.te import BufferType, CallOp, is_texpr
 from mugraph.dialects.tensor_types import (
     AnyLayout,
     element_type_of,
@@ -60,3 +63,26 @@ def _(op: tb.CustomOp, builder: KernelBuilder) -> None:
         title = f"{op.function_name}: {step.title}"
         operands = [buffers[value] for value in step.buffers]
         builder.here.append(sched.CustomOp(title, builder.threads, operands, step.body))
+
+
+def erase_unused_functions(module: ModuleOp) -> None:
+    """Erases private tensor expressions that nothing refers to any more."""
+    while True:
+        used = {
+            name
+            for op in module.walk()
+            if isinstance(op, tb.CustomOp | CallOp)
+            for name in [op.callee.string_value()]
+        }
+        unused = [
+            op
+            for op in module.ops
+            if isinstance(op, FuncOp)
+            and is_texpr(op)
+            and op.sym_visibility is not None
+            and op.sym_name.data not in used
+        ]
+        if not unused:
+            return
+        for op in unused:
+            Rewriter.erase_op(op)

@@ -19,6 +19,7 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
 from mugraph.dialects import sched
+from mugraph.dialects.sched.custom import is_part_of_step
 from mugraph.dialects.sched.mappings import WARP, IntArray
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.tensor_types import op_label
@@ -129,7 +130,7 @@ def _run_blocks(
 ) -> None:
     frame = functions.functions.frame
     for op in kernel.body.walk():
-        if op.results:
+        if op.results and not is_part_of_step(op):
             values = interpreter.run_op(op, interpreter.get_values(op.operands))
             interpreter.set_values(zip(op.results, values, strict=True))
     orders = _orders(order, kernel.threads)

@@ -164,7 +164,8 @@ def never(_function: FuncOp, _index: int) -> bool:
 
 def program_of(compiled: Sequence[Compiled]) -> str:
     """One C++ program that runs any of several µGraphs: its arguments are a number and a folder."""
-    parts = ['#include "runtime.h"', '#include "channels.h"', "using namespace cute;", DRIVER]
+    headers = ("runtime.h", "channels.h", "te.h")
+    parts = [*(f'#include "{name}"' for name in headers), "using namespace cute;", DRIVER]
     calls: list[str] = []
     for number, one in enumerate(compiled):
         lines = one.cuda.splitlines()

@@ -17,6 +17,7 @@ from xdsl.parser import Parser
 
 from fuzz.ranges import Range, argument_ranges, find_ranges, input_range
 from mugraph.codegen.cuda import print_module
+from mugraph.dialects.functions import mugraphs_of
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.passes.targets import TARGETS
 from mugraph.passes.transpile import transpile_pipeline
@@ -59,7 +60,7 @@ def parse(text: str) -> ModuleOp:
 
 def function_of(module: ModuleOp) -> FuncOp:
     """The one function of a µGraph."""
-    (function,) = (op for op in module.ops if isinstance(op, FuncOp))
+    (function,) = mugraphs_of(module)
     return function
 
 
@@ -85,13 +86,17 @@ def rounding_errors(module: ModuleOp) -> list[float]:
     return [ranges[operand].error for operand in last.operands]
 
 
-def make_case(module: ModuleOp) -> Case:
-    """Inputs and expected results for a µGraph; the same for the same text."""
+def make_case(module: ModuleOp, errors: float | None = None) -> Case:
+    """Inputs and expected results for a µGraph; the same for the same text.
+
+    ``errors`` is how far rounding may carry each result, derived where it is not given.
+    """
     inputs = make_inputs(module, zlib.crc32(str(module).encode()))
     expected = run_function(module, None, inputs, "float64")
     if not all(np.isfinite(result).all() for result in expected):
         raise PropertyError("input", "the µGraph has results that are not finite")
-    return Case(inputs, expected, rounding_errors(module))
+    given = rounding_errors(module) if errors is None else [errors] * len(expected)
+    return Case(inputs, expected, given)
 
 
 def require_close(
@@ -146,16 +151,17 @@ class Compiled:
     cuda: str
 
 
-def compile_checked(text: str) -> Compiled:
+def compile_checked(text: str, errors: float | None = None) -> Compiled:
     """Takes a µGraph through every pass and checks each; raises ``PropertyError``.
 
-    The target is one of all, by the text.
+    The target is one of all, by the text.  ``errors`` is how far rounding may carry results where
+    that is not to be derived from the operators.
     """
     arch = sorted(TARGETS)[zlib.crc32(text.encode()) % len(TARGETS)]
     stage = "input"
     try:
         module = require_same_text(stage, parse(text))
-        case = make_case(module)
+        case = make_case(module, errors)
         require_same_function(stage, module, case)
         context = make_context()
         for step in transpile_pipeline(arch):

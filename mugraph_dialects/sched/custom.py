@@ -112,7 +112,8 @@ class CustomOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
     @property
     def footprints(self) -> Footprints:
         """Which elements each thread touches when; whatever the layouts of the buffers are."""
-        return own_reads(footprints_of(self), [shape_of(value.type) for value in self.buffers])
+        found = footprints_of(self, self.body.block, self.thread_count)
+        return own_reads(found, [shape_of(value.type) for value in self.buffers])
 
     def buffers_read(self) -> Sequence[SSAValue]:
         """Those of which a thread reads what it has not written itself, or writes a part only."""
@@ -185,7 +186,7 @@ class CustomOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
 
     def thread_accesses(self) -> Sequence[ThreadAccess]:
         """All accesses to memory but a thread's reads of what it has itself written before."""
-        return thread_accesses_of(self)
+        return thread_accesses_of(self, self.footprints)
 
 
 def is_part_of_step(op: Operation) -> bool:

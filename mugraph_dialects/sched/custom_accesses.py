@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -40,9 +40,6 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     value_label,
 )
-
-if TYPE_CHECKING:
-    from mugraph.dialects.sched.custom import CustomOp
 
 BoolArray = npt.NDArray[np.bool_]
 MOST_POINTS = 1 << 24
@@ -100,10 +97,13 @@ def _duration(block: Block) -> int:
     return _durations(block, {})
 
 
-def footprints_of(op: CustomOp) -> list[Footprint]:
-    """The accesses of a step to the buffers outside of it, in the order of the text."""
-    body = op.body.block
-    thread, *buffers = body.args
+def footprints_of(op: Operation, body: Block, threads: int) -> list[Footprint]:
+    """The accesses of a step to the buffers outside of it, in the order of the text.
+
+    The arguments of its ``body`` are the thread's number and the buffers.
+    """
+    thread = body.args[0]
+    buffers: list[SSAValue] = [*body.args[1:]]
     starts: dict[Operation, int] = {}
     _durations(body, starts)
     found: list[Footprint] = []
@@ -112,17 +112,16 @@ def footprints_of(op: CustomOp) -> list[Footprint]:
             continue
         loops, conditions = _around(access, op)
         extents = [loop.iterations for loop in loops]
-        threads = op.thread_count
         if math.prod(extents) * threads > MOST_POINTS:
             raise AccessError(
                 f"{op_label(op)}: its threads come to an access {math.prod(extents)} times each, "
                 "too often to look at all of them"
             )
-        grids = np.meshgrid(*(np.arange(n) for n in extents), indexing="ij") if extents else []
+        grids = np.indices(extents, np.int64).reshape(len(extents), math.prod(extents), 1)
         points: dict[SSAValue, IntArray] = {
-            loop.variable: grid.reshape(-1, 1) for loop, grid in zip(loops, grids, strict=True)
+            loop.variable: grid for loop, grid in zip(loops, grids, strict=True)
         }
-        points[thread] = np.arange(threads)[None, :]
+        points[thread] = np.arange(threads, dtype=np.int64)[None, :]
         shape = (math.prod(extents), threads)
         active = np.ones(shape, np.bool_)
         for condition in conditions:
@@ -220,7 +219,8 @@ def own_reads(accesses: Sequence[Footprint], shapes: Sequence[Sequence[int]]) ->
         )
         numbers, active = one.numbers(shape), one.active[..., None]
         active = np.broadcast_to(active, numbers.shape)
-        who = np.broadcast_to(np.arange(threads)[None, :, None], numbers.shape)
+        lanes = np.arange(threads, dtype=np.int64)[None, :, None]
+        who: IntArray = np.broadcast_to(lanes, numbers.shape)
         when = np.broadcast_to(one.times[..., None], numbers.shape)
         np.minimum.at(known, (who[active], numbers[active]), when[active])
     own: list[BoolArray | None] = []
@@ -229,8 +229,9 @@ def own_reads(accesses: Sequence[Footprint], shapes: Sequence[Sequence[int]]) ->
             own.append(None)
             continue
         numbers = np.where(one.active[..., None], one.numbers(shapes[one.operand]), 0)
-        who = np.arange(one.active.shape[1])[None, :, None]
-        own.append((first[one.operand][who, numbers] < one.times[..., None]).all(axis=2))
+        who = np.arange(one.active.shape[1], dtype=np.int64)[None, :, None]
+        earlier: BoolArray = first[one.operand][who, numbers] < one.times[..., None]
+        own.append(np.logical_and.reduce(earlier, axis=2))
     return Footprints(tuple(accesses), tuple(own))
 
 
@@ -246,9 +247,8 @@ def element_offsets(layout: AnyLayout, coordinates: Sequence[IntArray]) -> IntAr
     return swizzled(layout, offset)
 
 
-def thread_accesses_of(op: CustomOp) -> list[ThreadAccess]:
+def thread_accesses_of(op: Operation, footprints: Footprints) -> list[ThreadAccess]:
     """Reads in the order of the operands, then writes; not what a thread reads of its own."""
-    footprints = op.footprints
     reads: list[tuple[int, ThreadAccess]] = []
     writes: list[ThreadAccess] = []
     for one, own in zip(footprints.accesses, footprints.own, strict=True):
@@ -262,8 +262,8 @@ def thread_accesses_of(op: CustomOp) -> list[ThreadAccess]:
     return [*(access for _, access in reads), *writes]
 
 
-def _access(op: CustomOp, one: Footprint, active: BoolArray, kind: MemoryAccess) -> ThreadAccess:
-    value = op.buffers[one.operand]
+def _access(op: Operation, one: Footprint, active: BoolArray, kind: MemoryAccess) -> ThreadAccess:
+    value = op.operands[one.operand]
     layout, shape = resolved_layout_of(value), shape_of(value.type)
     for dim, (along, extent) in enumerate(zip(one.coordinates, shape, strict=True)):
         last = one.width - 1 if dim == len(shape) - 1 else 0

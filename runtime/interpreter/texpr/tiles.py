@@ -16,6 +16,7 @@ from mugraph.dialects.sched.mappings import IntArray
 from mugraph.dialects.tensor_types import resolved_layout_of, shape_of
 from mugraph.passes.te_inline import fold_sections, inline_calls
 from mugraph.runtime.interpreter.arithmetic import Array, Precision, convert
+from mugraph.runtime.interpreter.components import ComponentArray
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.memory import element_dtype
 from mugraph.runtime.interpreter.texpr.batch import Batch, Storage
@@ -34,11 +35,11 @@ def _storage(runner: Runner, value: SSAValue, tile: Array | None, blocks: Sequen
     type_ = cast(te.BufferType, value.type)
     storage = runner.storage(type_, math.prod(blocks))
     if tile is not None:
-        if not isinstance(tile, np.ndarray):
+        if isinstance(tile, ComponentArray):
             raise ExecutionError(
                 "the function of a 'tb.custom' computes in numbers; this arithmetic has others"
             )
-        whole = np.broadcast_to(tile, (*blocks, *storage.shape))
+        whole: Array = np.broadcast_to(tile, (*blocks, *storage.shape))
         storage.elements[...] = convert(whole, storage.elements.dtype).reshape(
             storage.elements.shape
         )
@@ -89,8 +90,8 @@ def run_step(
     blocks = _blocks_of(known, axes) if known else (1,) * axes
     count, threads = math.prod(blocks), op.thread_count
     batch = Batch(count * threads)
-    batch.values[op.thread] = np.tile(np.arange(threads), count)
-    rows = np.repeat(np.arange(count), threads)
+    batch.values[op.thread] = np.tile(np.arange(threads, dtype=np.int64), count)
+    rows = np.repeat(np.arange(count, dtype=np.int64), threads)
     storages: list[Storage] = []
     for parameter, tile in zip(op.parameters, tiles, strict=True):
         storage = _storage(runner, parameter, tile, blocks)
@@ -140,10 +141,10 @@ def run_step_on_bytes(
     """
     runner = Runner(Precision.STORAGE, None)
     blocks = memory.shape[0]
-    chosen = np.arange(op.thread_count)[threads]
+    chosen = np.arange(op.thread_count, dtype=np.int64)[threads]
     batch = Batch(blocks * len(chosen))
     batch.values[op.thread] = np.tile(chosen, blocks)
-    rows = np.repeat(np.arange(blocks), len(chosen))
+    rows = np.repeat(np.arange(blocks, dtype=np.int64), len(chosen))
     for parameter, value, start in zip(op.parameters, op.buffers, starts, strict=True):
         stored = element_dtype(value.type)
         shape = shape_of(value.type)

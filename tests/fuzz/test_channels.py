@@ -10,7 +10,7 @@ import pytest
 from fuzz.properties import make_case, parse, require_close, require_same_text
 from fuzz.search import WELL_FORMED, draw_case
 from mugraph.dialects.sched import KernelOp, roles_of
-from mugraph.passes.analysis.hazards import channel_progress, find_hazards, read_program
+from mugraph.passes.analysis.hazards import find_hazards, progress_of, read_program
 from mugraph.passes.transpile import TranspilePass
 from mugraph.runtime.interpreter import execute_by_address, run_function
 from mugraph.runtime.interpreter.address_level import Landing
@@ -40,7 +40,8 @@ def check_channels(text: str) -> int:
     for kernel in kernels:
         program = read_program(kernel)
         assert find_hazards(kernel) == []
-        assert len(list(channel_progress(program))) == len(program.channels) > 0
+        progress = progress_of(program)
+        assert progress is not None and len(progress.channels) == len(program.channels) > 0
     results = run_function(module, None, case.inputs)
     require_close("logical values", results, case.expected, case.errors)
     for order, landing in RUNS:

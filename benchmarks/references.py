@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+Rounded = Callable[[Any], Any]
+"""Rounds an array to another type's numbers, and gives them in its own type."""
+
 
 def rms_norm(library: Any, x: Any) -> Any:
     """x over the root of the mean of its squares along the last dimension."""
@@ -36,16 +39,19 @@ def lora(library: Any, x: Any, w: Any, a: Any, b: Any) -> Any:
     return x @ w + (x @ a) @ b
 
 
-def attention(library: Any, q: Any, k: Any, v: Any) -> Any:
-    """softmax(Q · K) · V with K given as [heads, d, S]; equal to the form without maximum."""
-    scores = q @ k
+def attention(library: Any, q: Any, k: Any, v: Any, rounded: Rounded | None = None) -> Any:
+    """softmax(Q · K) · V with K given as [heads, d, S]; equal to the form without maximum.
+
+    ``rounded`` is applied to Q · K, to see what rounding it to another type does.
+    """
+    scores = q @ k if rounded is None else rounded(q @ k)
     weights = library.exp(scores - library.amax(scores, -1)[..., None])
     return (weights / weights.sum(-1)[..., None]) @ v
 
 
-def attention_of_norms(library: Any, q: Any, k: Any, v: Any) -> Any:
+def attention_of_norms(library: Any, q: Any, k: Any, v: Any, rounded: Rounded | None = None) -> Any:
     """Attention with the norms of Q and of V in their place."""
-    return attention(library, rms_norm(library, q), k, rms_norm(library, v))
+    return attention(library, rms_norm(library, q), k, rms_norm(library, v), rounded)
 
 
 def norm_transition(library: Any, h: Any, x: Any, a: Any) -> Any:

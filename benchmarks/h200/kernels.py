@@ -52,10 +52,12 @@ class Ours:
         self._outputs: list[Any] = []
         self._result: Any = None
 
-    def check(self, inputs: Sequence[Any], expected: Any, dtype: Any) -> Verdict:
+    def check(
+        self, inputs: Sequence[Any], expected: Any, dtype: Any, tolerance: float | None = None
+    ) -> Verdict:
         """Runs :data:`RUNS` times on poisoned memory and judges the results.
 
-        The first inputs that are checked are those of :meth:`call`.
+        ``tolerance`` stands in for the one of the µGraph's types.  The first inputs that are checked are those of :meth:`call`.
         """
         import torch
 
@@ -74,7 +76,8 @@ class Ours:
                 self._result = first if self._result is None else self._result
             elif not torch.equal(bits, first.view(torch.uint8)):
                 differing.append(run + 1)
-        verdict = judge(torch, first, expected, self.build.tolerance, differing)
+        allowed = self.build.tolerance if tolerance is None else tolerance
+        verdict = judge(torch, first, expected, allowed, differing)
         if not (output.guards_hold and self._workspace.guards_hold):
             return Verdict("wrong: writes outside of its tensors", verdict.relative_error)
         if not all(map(torch.equal, inputs, copies)):

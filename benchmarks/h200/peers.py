@@ -6,6 +6,7 @@ them, which is not timed: SDPA's K as [S, d].
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -54,6 +55,7 @@ class Peer:
         import torch
         from torch.nn.attention import SDPBackend, sdpa_kernel
 
+        keep_quiet()
         function = self.function
         if self.compiled is not None:
             function = torch.compile(function, mode=self.compiled, dynamic=False)
@@ -66,6 +68,19 @@ class Peer:
                 return function(*inputs)
 
         return restricted
+
+
+def keep_quiet() -> None:
+    """Keeps torch from printing a page for each product that it tunes."""
+    import torch._inductor.config as config
+
+    logging.getLogger("torch._inductor.select_algorithm").setLevel(logging.CRITICAL)
+    for name, value in {
+        "autotune_num_choices_displayed": 0,
+        "max_autotune_report_choices_stats": False,
+    }.items():
+        if hasattr(config, name):
+            setattr(config, name, value)
 
 
 EAGER = "torch eager"

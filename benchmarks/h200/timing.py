@@ -26,6 +26,8 @@ class Captured:
     calls: int
     kept: list[Any]
     """The results, which must not be freed and reused within a round of the sets."""
+    call: Call
+    """What was captured: it holds the tensors that the graph knows by their addresses only."""
 
 
 def capture(call: Call, sets: int, calls: int) -> Captured:
@@ -45,7 +47,7 @@ def capture(call: Call, sets: int, calls: int) -> Captured:
         for index in range(calls):
             kept[index % sets] = None
             kept[index % sets] = call(index % sets)
-    return Captured(graph, calls, kept)
+    return Captured(graph, calls, kept, call)
 
 
 def sample(captured: Captured) -> float:

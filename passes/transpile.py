@@ -31,6 +31,7 @@ from mugraph.passes.schedule_threadblock.plan import Objective
 from mugraph.passes.sequence import SequencePass
 from mugraph.passes.share_registers import ShareRegistersPass
 from mugraph.passes.targets import DEFAULT_TARGET
+from mugraph.passes.use_warpgroups import UseWarpgroupsPass
 
 
 def transpile_pipeline(
@@ -60,6 +61,7 @@ def transpile_pipeline(
         PlanDTensorMemoryPass(),
         ScheduleThreadblockPass(arch, objective, pipeline),
         *((PromoteRegistersPass(arch, objective),) if promote_registers else ()),
+        *((UseWarpgroupsPass(arch),) if promote_registers else ()),
         PipelineProductsPass(),
         *(
             (OverlapLaunchesPass(arch, overlap_start, overlap_exclusive),)

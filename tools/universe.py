@@ -34,6 +34,7 @@ PASSES = {
     "plan-dtensor-memory": "mugraph.passes.plan_dtensor_memory:PlanDTensorMemoryPass",
     "schedule-threadblock": "mugraph.passes.schedule_threadblock:ScheduleThreadblockPass",
     "promote-registers": "mugraph.passes.promote_registers:PromoteRegistersPass",
+    "use-warpgroups": "mugraph.passes.use_warpgroups:UseWarpgroupsPass",
     "pipeline-products": "mugraph.passes.pipeline_products:PipelineProductsPass",
     "overlap-launches": "mugraph.passes.overlap_launches:OverlapLaunchesPass",
     "explain-layout": "mugraph.passes.resolve_layout:ExplainLayoutPass",

@@ -22,7 +22,7 @@ from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups, matrix_of
 from mugraph.dialects.tb.compute import epilogue_of
-from mugraph.dialects.tensor_types import op_label
+from mugraph.dialects.tensor_types import op_label, shape_of
 
 _OPERANDS = {"f16": "half_t", "bf16": "bfloat16_t"}
 _REGISTERS_A = 4
@@ -96,12 +96,16 @@ def _(op: sched.WarpgroupMmaOp, printer: KernelPrinter) -> None:
     groups_m, groups_n, _ = mma.thr_layout
     writer = printer.writer
     writer.open(f"{{  {printer.describe(op)}")
-    for name, matrix in zip("AB", op.matrices(), strict=True):
-        writer.line(f"using {name} = {matrix_type(matrix)};")
+    for index, matrix in op.matrices().items():
+        writer.line(f"using {'AB'[index]} = {matrix_type(matrix)};")
+    product = f"tb::WarpgroupMatmul<{groups_m}, {groups_n}, A, B, {atom_of(mma)}>"
+    if op.lhs_in_registers:
+        rows = shape_of(op.accumulator.type)[-2]
+        product = f"tb::RegisterWarpgroupMatmul<{groups_m}, {rows}, B, {atom_of(mma)}>"
+    lhs = printer.names.of(op.lhs) if op.lhs_in_registers else printer.pointer(op.lhs)
     writer.line(
-        f"tb::WarpgroupMatmul<{groups_m}, {groups_n}, A, B, {atom_of(mma)}>::"
-        f"{'issue' if op.is_async else 'mma'}({printer.names.of(op.accumulator)}, "
-        f"{printer.pointer(op.lhs)}, {printer.pointer(op.rhs)}, thread);"
+        f"{product}::{'issue' if op.is_async else 'mma'}({printer.names.of(op.accumulator)}, "
+        f"{lhs}, {printer.pointer(op.rhs)}, thread);"
     )
     writer.close()
 

@@ -110,6 +110,43 @@ def accumulator_is_operand(accumulator: MmaAtom, multiplier: MmaAtom) -> bool:
     return conversion(held, wanted) == coalesce(Layout(held.size(), 1))
 
 
+def tiled_accumulator(
+    atom: MmaAtom, groups: tuple[int, int], rows: int, columns: int
+) -> Layout[int]:
+    """(thread, value) to the position in a ``rows`` by ``columns`` tile of tiled accumulators.
+
+    ``groups`` are the atoms side by side along m and n; a thread's values are those of its m tiles,
+    in each of its n tiles.  Raises LayoutError where the atoms do not divide the tile.
+    """
+    m, n, _ = atom.shape_mnk
+    groups_m, groups_n = groups
+    if rows % (m * groups_m) or columns % (n * groups_n):
+        raise LayoutError(f"{rows} x {columns} are no whole accumulators of {atom.name}.")
+    within = composition(Layout((m, n), (1, rows)), atom.c_layout)
+    threads = Layout((groups_m, groups_n), (m, n * rows))
+    tiles_n, tiles_m = columns // (n * groups_n), rows // (m * groups_m)
+    tiles = Layout((tiles_n, tiles_m), (n * groups_n * rows, m * groups_m))
+    return make_layout(make_layout(within[0], threads), make_layout(within[1], tiles))
+
+
+@cache
+def held_alike(
+    atom: MmaAtom, groups: tuple[int, int], other: MmaAtom, other_groups: tuple[int, int]
+) -> bool:
+    """Whether threads hold accumulators of two tiled instructions in the same places and order.
+
+    Then what holds a tile in one way holds it in the other, whatever whole tile it is.
+    """
+    if (atom, groups) == (other, other_groups):
+        return True
+    rows = math.lcm(atom.shape_mnk[0] * groups[0], other.shape_mnk[0] * other_groups[0])
+    columns = math.lcm(atom.shape_mnk[1] * groups[1], other.shape_mnk[1] * other_groups[1])
+    # Two common tiles along both, so that also the way from one to the next counts.
+    held = tiled_accumulator(atom, groups, 2 * rows, 2 * columns)
+    wanted = tiled_accumulator(other, other_groups, 2 * rows, 2 * columns)
+    return all(coalesce(held[mode]) == coalesce(wanted[mode]) for mode in (0, 1))
+
+
 def values_of_rows(atom: MmaAtom, tiles_m: int, tiles_n: int) -> Sequence[int]:
     """The slot of the row of each value of a thread's ``tiles_m`` x ``tiles_n`` accumulators."""
     rows = rows_of(atom)

@@ -25,7 +25,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import NamedFunction, ThenEpilogue
 from mugraph.dialects.cute.atoms import loads_as_stored, mma_atom
-from mugraph.dialects.cute.chaining import accumulator_is_operand, rows_of
+from mugraph.dialects.cute.chaining import accumulator_is_operand, held_alike, rows_of
 from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr, ScalarFunction, ScalarFunctionAttr
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
@@ -52,13 +52,26 @@ def _fragment(value: SSAValue) -> FragmentType:
     return value.type
 
 
+def _same_arrangement(one: FragmentType, other: FragmentType) -> bool:
+    """Whether threads hold two products, or their rows, in the same places and order."""
+    first, second = one.arrangement, other.arrangement
+    if first is None or second is None or first.thr_layout[2] != second.thr_layout[2]:
+        return False
+    return first == second or held_alike(
+        mma_atom(first.atom), first.thr_layout[:2], mma_atom(second.atom), second.thr_layout[:2]
+    )
+
+
 def _verify_arrangement(op: IRDLOperation, values: Sequence[SSAValue]) -> None:
-    """Raises ``VerifyException`` unless all are fragments of one product and of its rows."""
+    """Raises ``VerifyException`` unless all are fragments of one product and of its rows.
+
+    Or of products that the layout algebra proves to be held alike.
+    """
     *_, last = values
     expected = _fragment(last)
     for value in values:
         type_ = _fragment(value)
-        if type_.arrangement is None or type_.arrangement != expected.arrangement:
+        if not _same_arrangement(type_, expected):
             raise VerifyException(
                 f"{op_label(op)}: {value_label(value)} is {type_.layout}; all fragments must have "
                 f"the arrangement of the destination, {expected.layout}"

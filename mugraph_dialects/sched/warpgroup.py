@@ -14,6 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.bulk import bulk_layout, row_spans, tensor_dims
 from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
 from mugraph.dialects.cute.attributes import TiledMmaAttr
+from mugraph.dialects.cute.chaining import accumulator_is_operand, held_alike
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.matrix_descriptor import (
     UNIT_BYTES,
@@ -64,19 +65,22 @@ def matrix_of(value: SSAValue, *, transposed: bool = False) -> AnyLayout:
 class WarpgroupMmaOp(
     IRDLOperation, HasSharedAccesses, RestrictsSharedLayouts, HasThreadAccesses, HasBufferEffects
 ):
-    """Adds the product of two matrices in shared memory to a fragment, by warp groups (``wgmma``).
+    """Adds the product of two matrices to a fragment, by warp groups (``wgmma``).
 
     The fragment's ``#cute.tiled_mma`` names the instruction and how many warp groups lie along m
-    and n.  The operands are buffers of a channel, laid out as descriptors can say: rows of 32, 64
-    or 128 bytes along k, m or n, swizzled, and boxes of rows side by side.
+    and n.  Operands in shared memory are buffers of a channel, laid out as descriptors can say:
+    rows of 32, 64 or 128 bytes along k, m or n, swizzled, and boxes of rows side by side.  The left
+    one may be a fragment instead, of which each thread holds what the instruction takes from it
+    (``_RS``), as the layout algebra proves.
 
     With ``async`` the products run behind the program, as one group: the accumulator may be used,
-    and the stages of the operands released, only behind a ``sched.warpgroup_wait`` that covers it.
+    a left fragment written, and the stages of the operands released, only behind a
+    ``sched.warpgroup_wait`` that covers it.
     """
 
     name = "sched.warpgroup_mma"
 
-    lhs = operand_def(SharedType)
+    lhs = operand_def(SharedType | FragmentType)
     rhs = operand_def(SharedType)
     accumulator = operand_def(FragmentType)
     asynchronous = opt_prop_def(UnitAttr, prop_name="async")
@@ -116,14 +120,31 @@ class WarpgroupMmaOp(
             )
         return mma
 
-    def matrices(self) -> tuple[AnyLayout, AnyLayout]:
-        """What is read: (rows of the accumulator, k) and (columns of the accumulator, k)."""
-        return matrix_of(self.lhs), matrix_of(self.rhs, transposed=True)
+    @property
+    def lhs_in_registers(self) -> bool:
+        """Whether the left matrix is a fragment."""
+        return isinstance(self.lhs.type, FragmentType)
 
-    def descriptors(self) -> tuple[MatrixDescriptor, MatrixDescriptor]:
-        """How the hardware walks both; raises ``VerifyException`` naming what it cannot walk."""
+    @property
+    def in_memory(self) -> dict[int, SSAValue]:
+        """The operands in shared memory, by their numbers."""
+        return {1: self.rhs} if self.lhs_in_registers else {0: self.lhs, 1: self.rhs}
+
+    def matrices(self) -> dict[int, AnyLayout]:
+        """What is read in memory, by the operand's number.
+
+        (rows of the accumulator, k) of the left and (columns of the accumulator, k) of the right.
+        """
+        return {
+            index: matrix_of(value, transposed=index == 1)
+            for index, value in self.in_memory.items()
+        }
+
+    def descriptors(self) -> list[MatrixDescriptor]:
+        """How the hardware walks them; raises ``VerifyException`` naming what it cannot walk."""
         found: list[MatrixDescriptor] = []
-        for value, matrix in zip((self.lhs, self.rhs), self.matrices(), strict=True):
+        for index, matrix in self.matrices().items():
+            value = self.operands[index]
             try:
                 found.append(matrix_descriptor(matrix, element_bytes_of(value.type)))
             except LayoutError as error:
@@ -131,7 +152,7 @@ class WarpgroupMmaOp(
                     f"{op_label(self)} cannot read {value_label(value)} "
                     f"({resolved_layout_of(value)}): {error}"
                 ) from error
-        return found[0], found[1]
+        return found
 
     def buffers_read(self) -> Sequence[SSAValue]:
         """Both matrices and the accumulator."""
@@ -169,6 +190,7 @@ class WarpgroupMmaOp(
                     f"{op_label(self)}: {atom.name} multiplies {element}, {value_label(value)} "
                     f"holds {element_type_of(value.type)}"
                 )
+        self._verify_registers(mma)
         self.descriptors()
         needed = groups_m * groups_n * atom.threads
         if needed > enclosing_threads(self):
@@ -177,15 +199,43 @@ class WarpgroupMmaOp(
                 f"{enclosing_threads(self)}"
             )
 
+    def _verify_registers(self, mma: TiledMmaAttr) -> None:
+        """Checks that a left matrix in registers is one that the instruction takes from there."""
+        atom = mma_atom(mma.atom)
+        if self.lhs_in_registers != (atom.a_space == "registers"):
+            where = "registers" if self.lhs_in_registers else "shared memory"
+            raise VerifyException(
+                f"{op_label(self)}: {value_label(self.lhs)} is in {where}, from which {atom.name} "
+                "does not take its left matrix; expected one of SM90_..._"
+                f"{'RS' if self.lhs_in_registers else 'SS'}"
+            )
+        held = self.lhs.type
+        if not isinstance(held, FragmentType):
+            return
+        groups = mma.thr_layout
+        arranged = held.tiled_mma
+        # What is held like the instruction's own accumulators is held like its operand A.
+        is_operand = (
+            arranged is not None
+            and arranged.thr_layout[2] == 1
+            and held_alike(mma_atom(arranged.atom), arranged.thr_layout[:2], atom, groups[:2])
+            and accumulator_is_operand(atom, atom)
+        )
+        if groups[1:] != (1, 1) or not is_operand:
+            raise VerifyException(
+                f"{op_label(self)}: threads do not hold {value_label(self.lhs)} ({held}) as "
+                f"{groups[0]} groups along m of {atom.name} take it"
+            )
+
     def shared_accesses(self) -> Sequence[SharedAccess]:
-        """Units of 16 bytes of both operands; bulk copies say which swizzles there are."""
+        """Units of 16 bytes of the operands in memory; bulk copies say which swizzles there are."""
         return [
             SharedAccess(
                 value,
                 len(shape_of(value.type)) - 2,
                 UNIT_BYTES // element_bytes_of(value.type),
             )
-            for value in (self.lhs, self.rhs)
+            for value in self.in_memory.values()
         ]
 
     def possible_layouts(self, value: SSAValue) -> Sequence[AnyLayout]:
@@ -196,7 +246,7 @@ class WarpgroupMmaOp(
         return [bulk_layout(tensor, shape, element_bytes, span) for span in row_spans(width)]
 
     def reads(self, stage: StageReference) -> list[ThreadAccess]:
-        """What the groups read of both operands, at a stage."""
+        """What the groups read in memory, at a stage."""
         groups_m, groups_n, _ = self.tiled_mma.thr_layout
         atom = mma_atom(self.tiled_mma.atom)
         try:
@@ -210,7 +260,7 @@ class WarpgroupMmaOp(
                     is_a=index == 0,
                     block=enclosing_threads(self),
                 )
-                for index, matrix in enumerate(self.matrices())
+                for index, matrix in self.matrices().items()
             ]
         except LayoutError as error:
             raise AccessError(f"{op_label(self)}: {error}") from error
@@ -225,11 +275,11 @@ class WarpgroupMmaOp(
                 stream.offsets,
                 proxy=Proxy.WARPGROUP,
             )
-            for index, stream in enumerate(streams)
+            for index, stream in zip(self.in_memory, streams, strict=True)
         ]
 
     def thread_accesses(self) -> Sequence[ThreadAccess]:
-        """The reads of both operands."""
+        """The reads of the operands in memory."""
         return self.reads(stage_reference(self))
 
 

@@ -36,10 +36,10 @@ GROUP_THREADS = 128
 ELEMENTS = ("f16", "bf16")
 
 
-def warpgroup_atom(element: str, columns: int) -> MmaAtom:
+def warpgroup_atom(element: str, columns: int, *, lhs_in_registers: bool = False) -> MmaAtom:
     """The instruction that multiplies 64 rows by so many columns, adding up in fp32."""
-    name = element.upper()
-    return mma_atom(f"SM90_{ROWS}x{columns}x{DEPTH}_F32{name}{name}_SS")
+    name, form = element.upper(), "RS" if lhs_in_registers else "SS"
+    return mma_atom(f"SM90_{ROWS}x{columns}x{DEPTH}_F32{name}{name}_{form}")
 
 
 def longest_instruction(columns: int) -> int | None:

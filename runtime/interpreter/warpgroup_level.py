@@ -19,6 +19,7 @@ from xdsl.interpreter import (
     impl,
     register_impls,
 )
+from xdsl.ir import SSAValue
 
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import mma_atom
@@ -35,31 +36,41 @@ from mugraph.runtime.interpreter.arithmetic import Array
 class WarpgroupPlan:
     """Where the elements of both matrices lie, and which product every thread holds.
 
-    ``offsets`` are [lines, k] of each; ``rows`` and ``columns`` are [values, threads].
+    ``reads`` and ``offsets``, [lines, k], are of the operands in memory, by their numbers; ``rows``
+    and ``columns`` are [values, threads].  ``held`` says, of a left matrix in registers, the row
+    and the k of each value of each thread.
     """
 
-    reads: tuple[AccessPlan, AccessPlan]
-    offsets: tuple[IntArray, IntArray]
+    reads: dict[int, AccessPlan]
+    offsets: dict[int, IntArray]
     rows: IntArray
     columns: IntArray
+    held: tuple[IntArray, IntArray] | None
 
     @classmethod
     def build(cls, op: sched.WarpgroupMmaOp) -> WarpgroupPlan:
         """The plan of a product."""
-        lhs, rhs = (plan_elements(access) for access in accesses_of(op))
-        offsets: list[IntArray] = []
-        for matrix in op.matrices():
+        reads = {access.operand: plan_elements(access) for access in accesses_of(op)}
+        offsets: dict[int, IntArray] = {}
+        for index, matrix in op.matrices().items():
             plain = base_layout(matrix)
             line = np.arange(plain[0].size(), dtype=np.int64)[:, None]
             depth = np.arange(plain[1].size(), dtype=np.int64)[None, :]
             line, depth = np.broadcast_arrays(line, depth)
-            offsets.append(matrix_offsets(matrix, line, depth))
-        mma = op.tiled_mma
-        groups_m, groups_n, _ = mma.thr_layout
-        extents = shape_of(op.accumulator.type)[-2:]
-        fragment = MmaFragment(mma_atom(mma.atom), groups_m, groups_n, *extents)
-        rows, columns = fragment.coordinates()
-        return cls((lhs, rhs), (offsets[0], offsets[1]), rows, columns)
+            offsets[index] = matrix_offsets(matrix, line, depth)
+        rows, columns = coordinates_of(op.accumulator)
+        held = coordinates_of(op.lhs) if op.lhs_in_registers else None
+        return cls(reads, offsets, rows, columns, held)
+
+
+def coordinates_of(fragment: SSAValue) -> tuple[IntArray, IntArray]:
+    """The row and the column of each value of each thread of a product, [values, threads]."""
+    type_ = fragment.type
+    mma = type_.tiled_mma if isinstance(type_, sched.FragmentType) else None
+    assert mma is not None  # verified
+    groups_m, groups_n, _ = mma.thr_layout
+    extents = shape_of(type_)[-2:]
+    return MmaFragment(mma_atom(mma.atom), groups_m, groups_n, *extents).coordinates()
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,6 +168,8 @@ class WarpgroupFunctions(InterpreterFunctions):
         sums += values.astype(sums.dtype, copy=False)
 
     def _matrix(self, plan: WarpgroupPlan, operand: int, product: Unfinished) -> Array:
+        if operand not in plan.reads:
+            return self._held(plan, product)
         read, where = plan.reads[operand], product.args[operand]
         frame = self.functions.frame
         now, frame.iteration = frame.iteration, product.iteration
@@ -165,6 +178,17 @@ class WarpgroupFunctions(InterpreterFunctions):
         finally:
             frame.iteration = now
         return multiplicand(where.read(read.dtype, plan.offsets[operand], starts), in_tf32=False)
+
+    def _held(self, plan: WarpgroupPlan, product: Unfinished) -> Array:
+        """The left matrix that the running threads hold now; rows of others are not looked at."""
+        assert plan.held is not None
+        threads = self.functions.frame.threads
+        rows, depth = (held[:, threads] for held in plan.held)
+        values = product.args[0][:, :, threads.start : threads.start + rows.shape[1]]
+        extents = shape_of(product.op.lhs.type)[-2:]
+        matrix = np.zeros((values.shape[0], *extents), values.dtype)
+        matrix[:, rows, depth] = values
+        return matrix
 
 
 __all__ = ["WarpgroupFunctions"]

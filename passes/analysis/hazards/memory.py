@@ -123,13 +123,25 @@ def code_of(event: Event) -> int:
     return code + event.meant + 1 if event.touch.moves else code
 
 
+@dataclass(frozen=True)
+class Unfinished:
+    """The fragments of asynchronous products: those added to, and those read as operands."""
+
+    accumulators: frozenset[object]
+    operands: frozenset[object]
+
+    def joined(self, other: Unfinished) -> Unfinished:
+        """The fragments of both."""
+        return Unfinished(self.accumulators | other.accumulators, self.operands | other.operands)
+
+
 class Memory:
     """Shared memory and registers of a block, between two steps.
 
     ``written`` holds a code a granule.  ``reads`` and ``writes`` are the events that some strand
     does not know to be over; in flight are ``copies``, the ``cp.async`` of each strand, ``stores``,
     the reads by its bulk copies to device memory, and ``products``, those by its products of warp
-    groups, whose accumulators are ``unfinished``.  ``stored``, in kernels with bulk
+    groups, whose fragments are in ``unfinished``.  ``stored``, in kernels with bulk
     copies, tells of each granule that a plain store of strand s wrote last: 2 s + 1, or 2 s + 2
     behind a fence; 0 elsewhere, and where the strand has since told others of the fence.
     """
@@ -156,7 +168,7 @@ class Memory:
         self.copies: dict[int, CopyGroups] = {}
         self.stores: dict[int, Group] = {}
         self.products: dict[int, CopyGroups] = {}
-        self.unfinished: dict[int, list[frozenset[object]]] = {}
+        self.unfinished: dict[int, list[Unfinished]] = {}
         self.fragments: dict[object, int] = {}
         """The strand that has written a fragment."""
         self.history: list[Event] = []
@@ -205,22 +217,32 @@ class Memory:
         finished = self.stores.pop(strand, {})
         put(self.reads, *(replace(event, epoch=epoch) for event in finished.values()))
 
-    def multiply(self, strand: int, events: Iterable[Event], accumulator: object) -> None:
-        """A product of warp groups begins, which goes on behind the program."""
+    def multiply(
+        self,
+        strand: int,
+        events: Iterable[Event],
+        accumulator: object,
+        held: Iterable[object] = (),
+    ) -> None:
+        """A product of warp groups begins, which goes on behind the program.
+
+        ``held`` are the operands that it reads from registers.
+        """
         products = self.products.setdefault(strand, CopyGroups())
         put(products.open_group, *events)
         products.commit(self._kept_products)
-        accumulators = [*self.unfinished.get(strand, []), frozenset({accumulator})]
-        if len(accumulators) > self._kept_products + 1:
-            accumulators[:2] = [accumulators[0] | accumulators[1]]
-        self.unfinished[strand] = accumulators
+        begun = Unfinished(frozenset({accumulator}), frozenset(held))
+        unfinished = [*self.unfinished.get(strand, []), begun]
+        if len(unfinished) > self._kept_products + 1:
+            unfinished[:2] = [unfinished[0].joined(unfinished[1])]
+        self.unfinished[strand] = unfinished
 
     def wait_for_products(self, strand: int, pending: int, epoch: int) -> None:
         """All products of a strand but the newest ``pending`` are finished."""
         finished = self.products.setdefault(strand, CopyGroups()).land(pending)
         put(self.reads, *(replace(event, epoch=epoch) for event in finished))
-        accumulators = self.unfinished.get(strand, [])
-        self.unfinished[strand] = accumulators[max(len(accumulators) - pending, 0) :]
+        unfinished = self.unfinished.get(strand, [])
+        self.unfinished[strand] = unfinished[max(len(unfinished) - pending, 0) :]
 
     def still_read(self) -> Iterator[Event]:
         """The reads by bulk copies and by products that are not over, the newest first."""

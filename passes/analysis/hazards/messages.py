@@ -161,6 +161,16 @@ def unfinished_product(place: Place, iteration: int, fragment: SSAValue) -> Find
     )
 
 
+def unfinished_operand(place: Place, iteration: int, fragment: SSAValue) -> Finding:
+    """A left operand in registers that is overwritten while products still read it."""
+    return Finding(
+        HazardKind.IN_FLIGHT,
+        (place.operation,),
+        f"{place.describe(iteration)} writes {value_label(fragment)}, which an asynchronous "
+        "'sched.warpgroup_mma' may still be reading: no 'sched.warpgroup_wait' between covers it",
+    )
+
+
 def unfinished(scene: Scene) -> Finding:
     """A bulk copy that may still be under way when the block has ended."""
     event = scene.event

@@ -263,15 +263,7 @@ class Simulation:
             if memory.fragments.get(fragment) not in {strand.index} | self._block_strands:
                 self._report_fragment(step, fragment, cursor)
         product = step.operation if isinstance(step.operation, WarpgroupMmaOp) else None
-        for fragment in (*step.fragments_read, *step.fragments_written):
-            unfinished = memory.unfinished.get(strand.index, ())
-            if product is None and any(fragment in accumulators for accumulators in unfinished):
-                self._report(
-                    (HazardKind.IN_FLIGHT, step.place, fragment),
-                    lambda value=fragment: messages.unfinished_product(
-                        step.place, cursor.named_iteration, value
-                    ),
-                )
+        self._check_products(step, cursor)
         memory.fragments.update(dict.fromkeys(step.fragments_written, strand.index))
         reads = self._events(step, step.reads, cursor)
         writes = self._events(step, step.writes, cursor)
@@ -281,7 +273,8 @@ class Simulation:
             self._check_order(event)
             self._check_value(event)
         if product is not None and product.is_async:
-            memory.multiply(strand.index, reads, product.accumulator)
+            held = (product.lhs,) if product.lhs_in_registers else ()
+            memory.multiply(strand.index, reads, product.accumulator, held)
             return
         for event in reads:
             in_flight = event.touch.is_bulk
@@ -297,6 +290,34 @@ class Simulation:
                 put(memory.copies_of(strand.index).open_group, event)
             else:
                 put(memory.writes, event)
+
+    def _check_products(self, step: Step, cursor: Cursor) -> None:
+        """Against the products that go on behind the program.
+
+        Products in a row may add to one accumulator; nothing else may use it, nor write what they
+        read.
+        """
+        unfinished = self.memory.unfinished.get(cursor.strand.index, ())
+        added = frozenset[object]().union(*(product.accumulators for product in unfinished))
+        read = frozenset[object]().union(*(product.operands for product in unfinished))
+        product = step.operation if isinstance(step.operation, WarpgroupMmaOp) else None
+        for fragment in (*step.fragments_read, *step.fragments_written):
+            is_sum = product is not None and fragment is product.accumulator
+            if fragment in added and not is_sum:
+                self._report(
+                    (HazardKind.IN_FLIGHT, step.place, fragment),
+                    lambda value=fragment: messages.unfinished_product(
+                        step.place, cursor.named_iteration, value
+                    ),
+                )
+        for fragment in step.fragments_written:
+            if fragment in read:
+                self._report(
+                    (HazardKind.IN_FLIGHT, step.place, fragment),
+                    lambda value=fragment: messages.unfinished_operand(
+                        step.place, cursor.named_iteration, value
+                    ),
+                )
 
     def _events(self, step: Step, touches: tuple[Touch, ...], cursor: Cursor) -> list[Event]:
         return [

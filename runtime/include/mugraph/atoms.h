@@ -128,6 +128,24 @@ struct OfWarpgroup {
       }
     }
   }
+
+  // The same with A in registers: the four lanes that share a row hold its elements, a pair of neighbours along k in
+  // each register, those of a[q] at k = 2 (t % 4) + 8 (q / 2), of the rows of d[2 (q % 2)].
+  template <class B>
+  static __device__ void emulate(float* d, uint32_t const (&a)[4], B const& b, int thread) {
+    Operand rows[2][kK];
+    for (int q = 0; q < 4; ++q) {
+      for (int lane = 0; lane < 4; ++lane) {
+        const uint32_t pair = __shfl_sync(0xffffffffu, a[q], thread % 32 / 4 * 4 + lane);
+        for (int e = 0; e < 2; ++e) rows[q % 2][2 * lane + 8 * (q / 2) + e] = from_bits<Operand>(pair >> 16 * e & 0xffff);
+      }
+    }
+    for (int c = 0; c < kValues; ++c) {
+      for (int k = 0; k < kK; ++k) {
+        d[c] += static_cast<float>(rows[slot_of(c)][k]) * static_cast<float>(b.element(column_of(thread, c), k));
+      }
+    }
+  }
 };
 
 struct OfThread {

@@ -48,6 +48,20 @@ __device__ __forceinline__ void pin(float (&values)[kValues]) {
 #endif
 }
 
+template <int kRows, int kSteps, int kWords>
+__device__ __forceinline__ void pin(uint32_t (&words)[kRows][kSteps][kWords]) {
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+  for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+#pragma unroll
+      for (int q = 0; q < kWords; ++q) asm volatile("" : "+r"(words[i][step][q])::"memory");
+    }
+  }
+#endif
+}
+
 // A number that is the same in all lanes of a warp, and of which the compiler learns that.
 __device__ __forceinline__ int uniform(int number) {
 #if defined(__CUDA_ARCH__)

@@ -1,6 +1,6 @@
-// Products of two tiles in shared memory by warp groups: acc += A B, by kGroupsM * kGroupsN groups of four warps.
+// Products by warp groups: acc += A B, by kGroupsM * kGroupsN groups of four warps.
 //
-// ALayout is (M, K), BLayout is (N, K), swizzled over rows of 32, 64 or 128 bytes; either mode of each may be the one
+// B, and A unless it is in registers, are tiles in shared memory. ALayout is (M, K), BLayout is (N, K), swizzled over rows of 32, 64 or 128 bytes; either mode of each may be the one
 // along the rows, and a tile wider than a row is boxes of whole rows side by side. Buffers start at multiples of eight
 // rows. The accumulator is an MmaFragment of `Atom`.
 #pragma once
@@ -76,6 +76,64 @@ struct WarpgroupMatmul {
           Atom::mma(acc + (i * Fragment::kTilesN + j) * Atom::kValues,
                     A::at(a, (i * kGroupsM + group % kGroupsM) * Atom::kM, k),
                     B::at(b, (j * kGroupsN + group / kGroupsM) * Atom::kN, k), thread % Atom::kThreads);
+        }
+      }
+    }
+    commit_products();
+  }
+};
+
+// The same with A in registers, by kGroupsM groups side by side along m.
+//
+// A is an MmaFragment of Atom::Operand of the same groups: accumulators are operand A of the instruction, value by value
+// (mugraph_dialects/cute/chaining.py proves it for an atom).
+template <int kGroupsM, int kM, class BLayout, class Atom>
+struct RegisterWarpgroupMatmul {
+  using T = typename Atom::Operand;
+  using B = WarpgroupOperand<T, BLayout, Atom::kN>;
+  using Fragment = MmaFragment<kGroupsM, 1, kM, B::Lines::kSize, Atom>;
+  static constexpr int kSteps = B::Depth::kSize / Atom::kK;
+  static constexpr int kWords = 4;  // of A, in a step
+  static_assert(B::Lines::kSize % Atom::kN == 0 && B::Depth::kSize % Atom::kK == 0 && kM % (kGroupsM * Atom::kM) == 0,
+                "the groups' instructions must divide the product");
+  static constexpr int kValues = Fragment::kValues;
+  static constexpr int kValuesOfA = Fragment::kTilesM * kSteps * 2 * kWords;
+
+  // acc += A B, finished when it returns.
+  static __device__ __forceinline__ void mma(float (&acc)[kValues], T const (&a)[kValuesOfA], T const* b, int thread) {
+    issue(acc, a, b, thread);
+    wait_products<0>();
+    pin(acc);
+  }
+
+  // Starts acc += A B, as one group: acc, a and b are in use until wait_products() says that it is finished.
+  static __device__ __forceinline__ void issue(float (&acc)[kValues], T const (&a)[kValuesOfA], T const* b,
+                                               int thread) {
+    if (uniform(thread / Atom::kThreads) >= kGroupsM) return;
+    uint32_t words[Fragment::kTilesM][kSteps][kWords];
+#pragma unroll
+    for (int i = 0; i < Fragment::kTilesM; ++i) {
+#pragma unroll
+      for (int step = 0; step < kSteps; ++step) {
+#pragma unroll
+        for (int q = 0; q < kWords; ++q) {
+          Words<T, 2> pair;
+          pair.load(&a[((i * kSteps + step) * kWords + q) * 2]);
+          words[i][step][q] = pair.words[0];
+        }
+      }
+    }
+    pin(acc);
+    pin(words);
+    begin_products();
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+#pragma unroll
+      for (int i = 0; i < Fragment::kTilesM; ++i) {
+#pragma unroll
+        for (int j = 0; j < Fragment::kTilesN; ++j) {
+          Atom::mma(acc + (i * Fragment::kTilesN + j) * Atom::kValues, words[i][step],
+                    B::at(b, j * Atom::kN, step * Atom::kK), thread % Atom::kThreads);
         }
       }
     }

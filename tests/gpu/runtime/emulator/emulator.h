@@ -353,6 +353,11 @@ T __shfl_xor_sync(unsigned mask, T value, int distance) {
   return emulator::exchange(mask, value)[lane ^ distance];
 }
 
+template <class T>
+T __shfl_sync(unsigned mask, T value, int lane) {
+  return emulator::exchange(mask, value)[lane % 32];
+}
+
 inline float __uint_as_float(uint32_t bits) {
   float value;
   std::memcpy(&value, &bits, sizeof(value));

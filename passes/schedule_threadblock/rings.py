@@ -1,0 +1,114 @@
+"""The stages of a kernel's rings once more, when other buffers have left its shared memory.
+
+Stages were chosen beside everything that a schedule keeps in memory.  Where results move to
+registers the tiles have room for more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from xdsl.dialects.builtin import IntegerAttr, i64
+from xdsl.ir import Operation
+from xdsl.rewriter import Rewriter
+
+from mugraph.dialects import sched
+from mugraph.dialects.sched.structure import loop_iterations
+from mugraph.passes.plan_stensor_memory import channel_bytes, registers_wanted
+from mugraph.passes.schedule_threadblock.channels import (
+    BulkLoad,
+    Feed,
+    place_channel_steps,
+    producer_role,
+)
+from mugraph.passes.schedule_threadblock.choose import choose_ring_stages
+from mugraph.passes.targets import Target
+
+
+def producer_of(kernel: sched.KernelOp) -> sched.RoleOp | None:
+    """The role whose one thread issues the bulk copies into channels."""
+    return next((role for role in sched.roles_of(kernel) if role.is_elected), None)
+
+
+def feeds_of(producer: sched.RoleOp) -> Iterator[Feed]:
+    """The channels that a producer feeds, with their loads, in the order in which it fills them."""
+    loads: dict[sched.ChannelOp, dict[BulkLoad, None]] = {}
+    for op in producer.body.walk():
+        if isinstance(op, sched.BulkCopyOp) and (channel := op.ring()) is not None:
+            load = BulkLoad(op.tile, op.destination, _moves(op))
+            loads.setdefault(channel, {})[load] = None
+    for channel, found in loads.items():
+        yield Feed(channel, tuple(found), channel.stage_count, any(load.moves for load in found))
+
+
+def _moves(copy: sched.BulkCopyOp) -> bool:
+    return isinstance(copy.tile.owner, sched.TileOp) and copy.tile.owner.loop_dim >= 0
+
+
+def shared_bytes(kernel: sched.KernelOp) -> int:
+    """What all buffers and channels of a kernel take, none in the place of another."""
+    buffers = (op for op in kernel.body.block.ops if isinstance(op, sched.AllocOp))
+    return sum(buffer.total_bytes() for buffer in buffers) + channel_bytes(kernel)
+
+
+def choose_deeper(kernel: sched.KernelOp, feeds: list[Feed], target: Target) -> int:
+    """The stages that rings should have and a block's memory has room for.
+
+    As many blocks share a multiprocessor as do now.
+    """
+    rings = [feed for feed in feeds if feed.moves]
+    tiles = [load.buffer.owner for feed in rings for load in feed.loads]
+    stage_bytes = sum(tile.stage_bytes() for tile in tiles if isinstance(tile, sched.AllocOp))
+    present = max(feed.stages for feed in rings)
+    bytes_now = shared_bytes(kernel)
+    resident = target.resident_blocks(
+        math.prod(kernel.grid_dim), kernel.threads, bytes_now, registers_wanted(kernel)
+    )
+    share = target.shared_memory_per_multiprocessor // resident
+    limit = min(share - target.reserved_shared_memory_per_block, target.shared_memory_per_block)
+    stages = choose_ring_stages(stage_bytes, resident, loop_iterations(kernel), target)
+    barriers = 16 * len(rings)
+    while stages > present:
+        if bytes_now + (stages - present) * (stage_bytes + barriers) <= limit:
+            return stages
+        stages -= 1
+    return present
+
+
+def deepen_rings(kernel: sched.KernelOp, target: Target) -> bool:
+    """Gives a kernel's rings the stages that there is room for now; whether they became more."""
+    producer = producer_of(kernel)
+    feeds = [] if producer is None else list(feeds_of(producer))
+    if producer is None or not any(feed.moves for feed in feeds):
+        return False
+    stages = choose_deeper(kernel, feeds, target)
+    if all(feed.stages >= stages for feed in feeds if feed.moves):
+        return False
+    deeper: list[Feed] = []
+    for feed in feeds:
+        if feed.moves:
+            for load in feed.loads:
+                assert isinstance(load.buffer.owner, sched.AllocOp)
+                load.buffer.owner.stages = IntegerAttr(stages, i64)
+            deeper.append(Feed(feed.channel, feed.loads, stages, moves=True))
+        else:
+            deeper.append(feed)
+    Rewriter.replace_op(producer, producer_role(deeper, loop_iterations(kernel)), [])
+    _remove_fences(kernel)
+    place_channel_steps(kernel)
+    return True
+
+
+def _remove_fences(kernel: sched.KernelOp) -> None:
+    """Takes out the fences that stand before releases, which are placed anew."""
+    for op in tuple(kernel.body.walk()):
+        if isinstance(op, sched.ProxyFenceOp) and isinstance(_next(op), sched.ReleaseOp):
+            Rewriter.erase_op(op)
+
+
+def _next(op: Operation) -> Operation | None:
+    return op.next_op
+
+
+__all__ = ["choose_deeper", "deepen_rings", "feeds_of", "producer_of", "shared_bytes"]

@@ -44,6 +44,7 @@ def transpile_pipeline(
     objective: str = Objective.BARRIERS_FIRST.value,
     pipeline: str = Pipeline.AUTO.value,
     promote_registers: bool = True,
+    use_warpgroups: bool = True,
     overlap_launches: bool = True,
     overlap_start: str = Start.LATE.value,
     overlap_exclusive: bool = False,
@@ -61,7 +62,7 @@ def transpile_pipeline(
         PlanDTensorMemoryPass(),
         ScheduleThreadblockPass(arch, objective, pipeline),
         *((PromoteRegistersPass(arch, objective),) if promote_registers else ()),
-        *((UseWarpgroupsPass(arch),) if promote_registers else ()),
+        *((UseWarpgroupsPass(arch),) if promote_registers and use_warpgroups else ()),
         PipelineProductsPass(),
         *(
             (OverlapLaunchesPass(arch, overlap_start, overlap_exclusive),)
@@ -94,7 +95,8 @@ class TranspilePass(SequencePass):
     ``arch`` is the GPU: ``sm_80``, ``sm_90a`` or ``sm_100a``.  Print the result with ``-t cuda``.
     The last step, ``--check-hazards``, proves that the schedule has no races;
     ``check-hazards=false`` leaves it out.  ``online-softmax=true`` runs ``--online-softmax`` first.
-    ``promote-registers=false`` leaves out ``--promote-registers``.
+    ``promote-registers=false`` leaves out ``--promote-registers``, ``use-warpgroups=false``
+    ``--use-warpgroups``.
     ``cost-model`` and ``solver`` are those of ``--resolve-layout``, ``objective`` and ``pipeline``
     those of ``--schedule-threadblock``.  ``overlap-launches=false`` leaves out
     ``--overlap-launches``: each kernel starts when the one before it has ended.  ``overlap-start``
@@ -112,6 +114,7 @@ class TranspilePass(SequencePass):
     objective: str = Objective.BARRIERS_FIRST.value
     pipeline: str = Pipeline.AUTO.value
     promote_registers: bool = True
+    use_warpgroups: bool = True
     overlap_launches: bool = True
     overlap_start: str = Start.LATE.value
     overlap_exclusive: bool = False
@@ -129,6 +132,7 @@ class TranspilePass(SequencePass):
             objective=self.objective,
             pipeline=self.pipeline,
             promote_registers=self.promote_registers,
+            use_warpgroups=self.use_warpgroups,
             overlap_launches=self.overlap_launches,
             overlap_start=self.overlap_start,
             overlap_exclusive=self.overlap_exclusive,

@@ -67,7 +67,7 @@ def choose_deeper(kernel: sched.KernelOp, feeds: list[Feed], target: Target) -> 
     )
     share = target.shared_memory_per_multiprocessor // resident
     limit = min(share - target.reserved_shared_memory_per_block, target.shared_memory_per_block)
-    stages = choose_ring_stages(stage_bytes, resident, loop_iterations(kernel), target)
+    stages = choose_ring_stages(stage_bytes, resident, loop_iterations(kernel), target, kept=1)
     barriers = 16 * len(rings)
     while stages > present:
         if bytes_now + (stages - present) * (stage_bytes + barriers) <= limit:

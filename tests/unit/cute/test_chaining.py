@@ -9,7 +9,9 @@ from mugraph.dialects.cute.chaining import (
     accumulators_side_by_side,
     columns_of_values,
     conversion,
+    held_alike,
     rows_of,
+    tiled_accumulator,
     values_of_columns,
     values_of_rows,
 )
@@ -89,3 +91,28 @@ def test_a_conversion_says_where_everything_is() -> None:
     assert moved != Layout(held.size(), 1)
     with pytest.raises(LayoutError, match="the same tile"):
         conversion(held, mma_atom(F16).a_layout)
+
+
+@pytest.mark.parametrize("columns", [8, 64, 128, 256])
+def test_warp_groups_hold_what_their_warps_along_m_would(columns: int) -> None:
+    group = mma_atom(f"SM90_64x{columns}x16_F32F16F16_RS")
+    assert held_alike(mma_atom(F16), (8, 1), group, (2, 1))
+    assert held_alike(group, (2, 1), mma_atom("SM90_64x32x16_F32F16F16_SS"), (2, 1))
+    for warps, groups in (((4, 1), (2, 1)), ((4, 2), (2, 1)), ((2, 4), (2, 1))):
+        assert not held_alike(mma_atom(F16), warps, group, groups)
+
+
+@pytest.mark.parametrize(
+    ("warps", "groups"), [((4, 1), (1, 1)), ((8, 1), (2, 1)), ((4, 2), (1, 2))]
+)
+def test_alike_is_the_same_place_of_every_value(
+    warps: tuple[int, int], groups: tuple[int, int]
+) -> None:
+    """The proof by the algebra, against all threads and values of one tile."""
+    group = mma_atom("SM90_64x16x16_F32F16F16_SS")
+    held = tiled_accumulator(mma_atom(F16), warps, 256, 64)
+    wanted = tiled_accumulator(group, groups, 256, 64)
+    agree = all(held(index) == wanted(index) for index in range(held.size()))
+    assert agree == held_alike(mma_atom(F16), warps, group, groups)
+    with pytest.raises(LayoutError, match="no whole accumulators"):
+        tiled_accumulator(group, groups, 100, 64)

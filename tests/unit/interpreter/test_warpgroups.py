@@ -6,12 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 
 from mugraph.passes.transpile import transpile_pipeline
 from mugraph.runtime.interpreter import run_function
 from mugraph.tools.modules import make_context, read_module
 
-GRAPH = Path(__file__).resolve().parents[2] / "filecheck/passes/Inputs/warpgroup-gemm.mlir"
+INPUTS = Path(__file__).resolve().parents[2] / "filecheck/passes/Inputs"
+GRAPH = INPUTS / "warpgroup-gemm.mlir"
+ATTENTION = INPUTS / "warpgroup-attention.mlir"
 
 
 @pytest.mark.parametrize("level", ["logical", "address"])
@@ -29,3 +32,30 @@ def test_a_product_by_warp_groups_is_right(level: str) -> None:
     expected = a.astype(np.float64) @ b.astype(np.float64)
     error = np.linalg.norm(result.astype(np.float64) - expected) / np.linalg.norm(expected)
     assert error < 5e-4
+
+
+@pytest.fixture(scope="module")
+def attention() -> ModuleOp:
+    """Scores, running maximum, and a product of what stays in registers."""
+    context = make_context()
+    module = read_module(str(ATTENTION), context)
+    for step in transpile_pipeline("sm_90a", pipeline="channels", online_softmax=True):
+        step.apply(context, module)
+    return module
+
+
+@pytest.mark.parametrize("scale", [0.25, 8.0])
+@pytest.mark.parametrize("level", ["logical", "address"])
+def test_attention_by_warp_groups_is_right(attention: ModuleOp, level: str, scale: float) -> None:
+    """Also where exponentials of the scores would overflow."""
+    random = np.random.default_rng(0)
+    q, k, v = (
+        (random.standard_normal(shape) * factor).astype(np.float16)
+        for shape, factor in (((1, 256, 64), scale), ((1, 64, 256), scale), ((1, 256, 64), 1.0))
+    )
+    (result,) = run_function(attention, None, [q, k, v], level=level)
+    scores = q.astype(np.float64) @ k.astype(np.float64)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    expected = weights @ v.astype(np.float64) / weights.sum(-1, keepdims=True)
+    error = np.linalg.norm(result.astype(np.float64) - expected) / np.linalg.norm(expected)
+    assert error < 1e-3

@@ -23,3 +23,25 @@ sched.kernel @no_descriptor inputs 0 grid [1, 1, 1] block [128, 1, 1] {
   sched.warpgroup_mma %a, %a to %m : !sched.shared<64x64xf16, (64,64):(64,1)>, !sched.shared<64x64xf16, (64,64):(64,1)> to !sched.fragment<64x64xf32, #cute.tiled_mma<SM90_64x64x16_F32F16F16_SS, (1,1,1)>>
 }
 // INVALID: 'sched.warpgroup_mma' of %a cannot read %a ((64,64):(64,1)): rows of 128 bytes must be swizzled by S<3,3,3>
+
+// -----
+
+sched.kernel @left_in_registers inputs 0 grid [1, 1, 1] block [128, 1, 1] {
+^bb0(%o: !sched.global<64x64xf16, (64,64):(64,1)>):
+  %a = sched.fragment : !sched.fragment<64x64xf16, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (4,1,1)>>
+  %b = sched.alloc : !sched.shared<64x64xf16, S<3,3,3> o (64,64):(64,1)>
+  %m = sched.fragment : !sched.fragment<64x64xf32, #cute.tiled_mma<SM90_64x64x16_F32F16F16_SS, (1,1,1)>>
+  sched.warpgroup_mma %a, %b to %m : !sched.fragment<64x64xf16, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (4,1,1)>>, !sched.shared<64x64xf16, S<3,3,3> o (64,64):(64,1)> to !sched.fragment<64x64xf32, #cute.tiled_mma<SM90_64x64x16_F32F16F16_SS, (1,1,1)>>
+}
+// INVALID: 'sched.warpgroup_mma' of %a: %a is in registers, from which SM90_64x64x16_F32F16F16_SS does not take its left matrix; expected one of SM90_..._RS
+
+// -----
+
+sched.kernel @held_otherwise inputs 0 grid [1, 1, 1] block [128, 1, 1] {
+^bb0(%o: !sched.global<64x64xf16, (64,64):(64,1)>):
+  %a = sched.fragment : !sched.fragment<64x64xf16, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,2,1)>>
+  %b = sched.alloc : !sched.shared<64x64xf16, S<3,3,3> o (64,64):(64,1)>
+  %m = sched.fragment : !sched.fragment<64x64xf32, #cute.tiled_mma<SM90_64x64x16_F32F16F16_RS, (1,1,1)>>
+  sched.warpgroup_mma %a, %b to %m : !sched.fragment<64x64xf16, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,2,1)>>, !sched.shared<64x64xf16, S<3,3,3> o (64,64):(64,1)> to !sched.fragment<64x64xf32, #cute.tiled_mma<SM90_64x64x16_F32F16F16_RS, (1,1,1)>>
+}
+// INVALID: 'sched.warpgroup_mma' of %a: threads do not hold %a (!sched.fragment<64x64xf16, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,2,1)>>) as 1 groups along m of SM90_64x64x16_F32F16F16_RS take it

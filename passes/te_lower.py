@@ -9,6 +9,7 @@ from xdsl.passes import ModulePass
 from mugraph.passes.sequence import SequencePass
 from mugraph.passes.targets import DEFAULT_TARGET
 from mugraph.passes.te_map import TeMapPass
+from mugraph.passes.te_prefetch import TePrefetchPass
 from mugraph.passes.te_promote import TePromotePass
 from mugraph.passes.te_sync import TeSyncPass
 from mugraph.passes.te_vectorize import TeVectorizePass
@@ -16,9 +17,9 @@ from mugraph.passes.te_vectorize import TeVectorizePass
 
 @dataclass(frozen=True)
 class TeLowerPass(SequencePass):
-    """Runs ``--te-map``, ``--te-promote``, ``--te-vectorize`` and ``--te-sync`` in order.
+    """Runs all steps in order, verifying the IR after each.
 
-    The IR is verified after each.
+    They are ``--te-map``, ``--te-prefetch``, ``--te-promote``, ``--te-vectorize``, ``--te-sync``.
 
     ``arch`` is the GPU; ``threads`` is the size of a block, 0 to choose it.
     """
@@ -32,6 +33,7 @@ class TeLowerPass(SequencePass):
         """The steps."""
         return (
             TeMapPass(self.arch, self.threads),
+            TePrefetchPass(),
             TePromotePass(self.arch),
             TeVectorizePass(),
             TeSyncPass(),

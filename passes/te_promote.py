@@ -25,6 +25,7 @@ from mugraph.dialects.te import (
     AllReduceOp,
     AsmOp,
     BufferType,
+    CopyAsyncOp,
     IfOp,
     KernelOp,
     LoopOp,
@@ -363,8 +364,9 @@ def _lifetime(new: NewOp, holder: ThreadsOp) -> Lifetime:
     if any(isinstance(use.operation, AllReduceOp) for use in new.result.uses):
         return Lifetime(0, len(places))
     touched: list[int] = []
-    for use in _uses(new.result):
-        op: Operation = use.op
+    users: list[Operation] = [use.op for use in _uses(new.result)]
+    users += [one.operation for one in new.result.uses if isinstance(one.operation, CopyAsyncOp)]
+    for op in users:
         while op.parent_block() is not home:
             parent = op.parent_op()
             assert parent is not None

@@ -18,6 +18,7 @@ from mugraph.dialects.te import (
     WARP,
     AllReduceOp,
     BarrierOp,
+    CopyAsyncOp,
     IfOp,
     KernelOp,
     LoopOp,
@@ -27,10 +28,12 @@ from mugraph.dialects.te import (
     Space,
     StepOp,
     ThreadsOp,
+    WaitOp,
     is_texpr,
 )
 from mugraph.dialects.tensor_types import element_bytes_of
 from mugraph.passes.analysis.texpr.domains import Access, accesses_of, isl_set
+from mugraph.passes.analysis.texpr.groups import CopyGroups
 from mugraph.passes.te_promote import OFFSET
 
 
@@ -100,20 +103,19 @@ def _is_memory(access: Access) -> bool:
 def dependences_of(leaves: Sequence[Leaf], holder: ThreadsOp) -> list[Dependence]:
     """All dependences between different threads of a block."""
     found: list[Dependence] = []
+    groups = CopyGroups(holder)
     for source, first in enumerate(leaves):
         for target, second in enumerate(leaves):
             common = [a for a, b in zip(first.loops, second.loops, strict=False) if a is b]
             if source < target:
                 places = _between(leaves, source, target, source, target)
-                found += _needed(first, second, source, target, holder, common, None, places)
+                found += _needed(leaves, source, target, groups, common, None, places)
             for depth, loop in enumerate(common):
                 inside = [i for i, leaf in enumerate(leaves) if loop in leaf.loops]
                 places = _between(leaves, source, inside[-1], source, target) | _between(
                     leaves, inside[0] - 1, target, source, target
                 )
-                found += _needed(
-                    first, second, source, target, holder, common[:depth], loop, places
-                )
+                found += _needed(leaves, source, target, groups, common[:depth], loop, places)
     return found
 
 
@@ -128,64 +130,118 @@ def _between(
 
 
 def _needed(
-    first: Leaf,
-    second: Leaf,
+    leaves: Sequence[Leaf],
     source: int,
     target: int,
-    holder: ThreadsOp,
+    groups: CopyGroups,
     common: Sequence[SeqOp],
     carried: SeqOp | None,
     places: frozenset[int],
 ) -> Iterator[Dependence]:
+    first, second = leaves[source], leaves[target]
     scope: Scope | None = None
+    landed: WaitOp | None = None
     for one in first.accesses:
         for other in second.accesses:
-            if scope is not Scope.BLOCK and one.conflicts(other):
-                found = _scope_of(one, other, holder, common, carried)
-                scope = found if found is not None else scope
-    if scope is not None:
-        yield Dependence(source, target, scope, places)
+            is_async = isinstance(one.op, CopyAsyncOp)
+            if (scope is Scope.BLOCK and not is_async) or not one.conflicts(other):
+                continue
+            pairs = _pairs(one, other, groups.holder, common, carried)
+            if pairs is None:
+                continue
+            wait = _landed(pairs, groups) if is_async else None
+            if wait and (landed is None or groups.order[wait] > groups.order[landed]):
+                landed = wait
+            if scope is not Scope.BLOCK:
+                scope = pairs.scope(groups.holder) or scope
+    if scope is None:
+        return
+    if landed is not None:
+        # What has landed for one thread is visible to others after a barrier behind its wait.
+        after, last = groups.order[landed], groups.order[leaves[target].op]
+        places = frozenset(i for i in places if after < groups.order[leaves[i].op] <= last)
+    yield Dependence(source, target, scope, places)
 
 
-def _scope_of(
+@dataclass(frozen=True)
+class _Pairs:
+    """Iterations of two accesses that touch the same bytes, the first of them before."""
+
+    one: Access
+    other: Access
+    names: tuple[Mapping[SSAValue, str], Mapping[SSAValue, str]]
+    dimensions: list[str]
+    constraints: list[str]
+
+    def exist(self, *extra: str) -> bool:
+        """Whether there is a pair for which more holds."""
+        return not isl_set(self.dimensions, [], [*self.constraints, *extra]).is_empty()
+
+    def scope(self, holder: ThreadsOp) -> Scope | None:
+        """Whether there are any in different warps, or else in different threads."""
+        if holder.iterations == 1:
+            return None
+        if self.one.buffer is not self.other.buffer:
+            return Scope.BLOCK
+        first, second = (names[holder.variable] for names in self.names)
+        warps = f"floor({first} / {WARP}) != floor({second} / {WARP})"
+        if holder.iterations > WARP and self.exist(warps):
+            return Scope.BLOCK
+        return Scope.WARP if self.exist(f"{first} != {second}") else None
+
+
+def _pairs(
     one: Access,
     other: Access,
     holder: ThreadsOp,
     common: Sequence[SeqOp],
     carried: SeqOp | None,
-) -> Scope | None:
-    """Whether two accesses touch the same bytes in different warps, or else different threads."""
-    if one.buffer is not other.buffer:
-        return Scope.BLOCK if _overlap(one.buffer, other.buffer) else None
-    if holder.iterations == 1:
+) -> _Pairs | None:
+    """The iterations in which two accesses touch the same bytes; ``None`` where none may."""
+    shared = one.buffer is other.buffer
+    if not shared and not _overlap(one.buffer, other.buffer):
         return None
     kernel = holder.parent_op()
     same: set[LoopOp] = {*common}
     if isinstance(kernel, KernelOp):
         same.add(kernel)
-    names = [_names(access, prefix, same) for access, prefix in ((one, "a"), (other, "b"))]
+    names = _names(one, "a", same), _names(other, "b", same)
     constraints = [
         text
         for access, name in zip((one, other), names, strict=True)
         for text in access.domain.constraints(name)
     ]
-    flat = len(one.expressions) != len(other.expressions)
-    elements, runs, bounds = one.element(names[0], "ra", flat)
-    elements_b, runs_b, bounds_b = other.element(names[1], "rb", flat)
-    constraints += bounds + bounds_b
-    constraints += [f"{x} = {y}" for x, y in zip(elements, elements_b, strict=True)]
+    dimensions = [*names[0].values(), *names[1].values()]
+    if shared:
+        flat = len(one.expressions) != len(other.expressions)
+        elements, runs, bounds = one.element(names[0], "ra", flat)
+        elements_b, runs_b, bounds_b = other.element(names[1], "rb", flat)
+        constraints += bounds + bounds_b
+        constraints += [f"{x} = {y}" for x, y in zip(elements, elements_b, strict=True)]
+        dimensions += [*runs, *runs_b]
     if carried is not None:
         constraints.append(f"{names[0][carried.variable]} < {names[1][carried.variable]}")
-    dimensions = list(dict.fromkeys([*names[0].values(), *names[1].values(), *runs, *runs_b]))
-    thread_a, thread_b = names[0][holder.variable], names[1][holder.variable]
+    return _Pairs(one, other, names, list(dict.fromkeys(dimensions)), constraints)
 
-    def exists(extra: str) -> bool:
-        return not isl_set(dimensions, [], [*constraints, extra]).is_empty()
 
-    warp = f"floor({thread_a} / {WARP}) != floor({thread_b} / {WARP})"
-    if holder.iterations > WARP and exists(warp):
-        return Scope.BLOCK
-    return Scope.WARP if exists(f"{thread_a} != {thread_b}") else None
+def _landed(pairs: _Pairs, groups: CopyGroups) -> WaitOp | None:
+    """The wait behind which copies have landed before another access to the same bytes.
+
+    ``None`` where they never touch the same; raises ``PassFailedException`` where no wait makes
+    sure of it.
+    """
+    if not pairs.exist():
+        return None
+    group = groups.closed_before(pairs.one.op).text(pairs.names[0])
+    for wait in groups.waits_before(pairs.other.op):
+        closed = groups.closed_before(wait).text(pairs.names[1])
+        if not pairs.exist(f"{group} >= {closed} - {wait.groups}"):
+            return wait
+    name = pairs.other.buffer.name_hint or "a buffer"
+    raise PassFailedException(
+        f"--te-sync: '{pairs.other.op.name}' touches {name} where an asynchronous copy may be "
+        "under way: no 'te.wait' before it is for the copy's group"
+    )
 
 
 def _names(access: Access, prefix: str, same: set[LoopOp]) -> Mapping[SSAValue, str]:

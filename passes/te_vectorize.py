@@ -21,6 +21,7 @@ from mugraph.dialects.te import (
     AtomicOp,
     BindOp,
     BufferType,
+    CopyAsyncOp,
     LoadOp,
     NewOp,
     SectionOp,
@@ -37,6 +38,8 @@ from mugraph.passes.analysis.texpr.evaluate import Along, starts_vector, variabl
 
 WIDEST = 16
 """The bytes that a thread accesses at once at most."""
+MOST_UNROLLED = 512
+"""The instructions of inline PTX that a loop in a step may become when it is written out."""
 _ITSELF = AffineMapAttr(AffineMap(1, 0, (AffineExpr.dimension(0),)))
 
 
@@ -92,7 +95,13 @@ def find_neighbours(loop: SeqOp) -> list[Neighbours]:
 
 
 def _are_neighbours(op: ViewOp | BindOp, loop: SeqOp) -> bool:
-    type_ = op.buffer_type
+    return _moves_by_one(op.buffer_type, op.index_map, list(op.indices), loop)
+
+
+def _moves_by_one(
+    type_: BufferType, map_: AffineMap, operands: list[SSAValue], loop: SeqOp
+) -> bool:
+    """Whether an access moves on by one element, from one that so many begin at."""
     width = loop.iterations
     if width * element_bytes_of(type_) not in (4, 8, WIDEST) or width == 1:
         return False
@@ -104,8 +113,38 @@ def _are_neighbours(op: ViewOp | BindOp, loop: SeqOp) -> bool:
     if isinstance(layout, ComposedLayout) and width > 1 << layout.swizzle.base:
         return False
     leaves = {loop.variable: Along(1, 0)}
-    results, operands = op.index_map.results, list(op.indices)
-    return starts_vector(results, operands, shape, leaves, width, strides)
+    return starts_vector(map_.results, operands, shape, leaves, width, strides)
+
+
+def is_copy_of_neighbours(loop: SeqOp) -> bool:
+    """Whether a loop does nothing but begin asynchronous copies of neighbours to neighbours."""
+    copies = [op for op in loop.body.block.ops if not isinstance(op, ApplyOp)]
+    return bool(copies) and all(
+        isinstance(op, CopyAsyncOp)
+        and op.elements == 1
+        and _moves_by_one(
+            _buffer_type(op.source), op.source_map.data, list(op.source_indices), loop
+        )
+        and _moves_by_one(
+            _buffer_type(op.target), op.target_map.data, list(op.target_indices), loop
+        )
+        for op in copies
+    )
+
+
+def _buffer_type(buffer: SSAValue) -> BufferType:
+    assert isinstance(buffer.type, BufferType)
+    return buffer.type
+
+
+def copy_at_once(loop: SeqOp) -> None:
+    """Makes one asynchronous copy of those of a loop."""
+    for op in [op for op in loop.body.block.ops if isinstance(op, CopyAsyncOp)]:
+        source = _at_first(op.source_map.data, list(op.source_indices), loop)
+        target = _at_first(op.target_map.data, list(op.target_indices), loop)
+        wide = CopyAsyncOp(op.source, *source, op.target, *target, loop.iterations)
+        Rewriter.insert_op(wide, InsertPoint.before(loop))
+    Rewriter.erase_op(loop)
 
 
 def access_at_once(found: Neighbours) -> None:
@@ -116,7 +155,7 @@ def access_at_once(found: Neighbours) -> None:
     registers = NewOp(type_)
     registers.result.name_hint = f"{first.buffer.name_hint or 'v'}_vector"
     Rewriter.insert_op(registers, InsertPoint.before(loop))
-    operands, map_ = _at_first(first, loop)
+    operands, map_ = _at_first(first.index_map, list(first.indices), loop)
     before, after = InsertPoint.before(loop), InsertPoint.after(loop)
     if isinstance(first, ViewOp):
         Rewriter.insert_op(LoadOp(registers.result, first.buffer, operands, map_), before)
@@ -132,7 +171,9 @@ def access_at_once(found: Neighbours) -> None:
             )
 
 
-def _at_first(op: ViewOp | BindOp, loop: SeqOp) -> tuple[list[SSAValue], AffineMapAttr]:
+def _at_first(
+    map_: AffineMap, operands: list[SSAValue], loop: SeqOp
+) -> tuple[list[SSAValue], AffineMapAttr]:
     """The index of the first neighbour: the loop's variable is 0 in it."""
     variables: list[SSAValue] = []
 
@@ -147,8 +188,8 @@ def _at_first(op: ViewOp | BindOp, loop: SeqOp) -> tuple[list[SSAValue], AffineM
             variables.append(value)
         return AffineExpr.dimension(variables.index(value))
 
-    replaced = [of(one) for one in op.indices]
-    results = tuple(one.replace_dims_and_symbols(replaced, []) for one in op.index_map.results)
+    replaced = [of(one) for one in operands]
+    results = tuple(one.replace_dims_and_symbols(replaced, []) for one in map_.results)
     return variables, AffineMapAttr(AffineMap(len(variables), 0, results))
 
 
@@ -172,6 +213,24 @@ def mark_unrolled(root: Operation) -> None:
             loop = None if isinstance(variable.owner, Operation) else variable.owner.parent_op()
             if isinstance(loop, SeqOp):
                 loop.attributes[UNROLL] = UnitAttr()
+    for loop in [op for op in root.walk(reverse=True) if isinstance(op, SeqOp)]:
+        if _in_step(loop) and 0 < _instructions(loop) <= MOST_UNROLLED:
+            loop.attributes[UNROLL] = UnitAttr()
+
+
+def _in_step(op: Operation) -> bool:
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, StepOp):
+        parent = parent.parent_op()
+    return parent is not None
+
+
+def _instructions(op: Operation) -> int:
+    """The instructions of inline PTX that a thread comes to, if it comes everywhere."""
+    if isinstance(op, AsmOp):
+        return 1
+    inner = sum(_instructions(one) for region in op.regions for one in region.block.ops)
+    return inner * (op.iterations if isinstance(op, SeqOp) else 1)
 
 
 @dataclass(frozen=True)
@@ -180,8 +239,10 @@ class TeVectorizePass(ModulePass):
 
     A loop of a step of 2, 4 or 8 iterations, whose accesses to a buffer in device or shared memory
     move on by one element from a multiple of their number, reads the elements at once into
-    registers before it and writes them at once after it; up to 16 bytes.  Loops whose variable is
-    in the index of registers get ``te.unroll``.  Pre-condition: ``--te-promote``.
+    registers before it and writes them at once after it; up to 16 bytes.  A loop of asynchronous
+    copies becomes one.  Loops whose variable is
+    in the index of registers get ``te.unroll``, and those of not too many instructions of inline
+    PTX.  Pre-condition: ``--te-promote``.
 
     Before::
 
@@ -206,6 +267,9 @@ class TeVectorizePass(ModulePass):
                 continue
             for step in [one for one in function.walk() if isinstance(one, StepOp)]:
                 for loop in [one for one in step.walk() if isinstance(one, SeqOp)]:
+                    if is_copy_of_neighbours(loop):
+                        copy_at_once(loop)
+                        continue
                     for found in find_neighbours(loop):
                         access_at_once(found)
             remove_unused_indices(function)

@@ -52,6 +52,7 @@ PASSES = {
     "te-check-mapping": "mugraph.passes.te_check_mapping:TeCheckMappingPass",
     "te-promote": "mugraph.passes.te_promote:TePromotePass",
     "te-vectorize": "mugraph.passes.te_vectorize:TeVectorizePass",
+    "te-prefetch": "mugraph.passes.te_prefetch:TePrefetchPass",
     "te-sync": "mugraph.passes.te_sync:TeSyncPass",
     "te-lower": "mugraph.passes.te_lower:TeLowerPass",
     "transpile": "mugraph.passes.transpile:TranspilePass",

@@ -174,7 +174,12 @@ class BodyBuilder:
             level = None if loop.level is None else Level(loop.level)
             operation = ParOp(extent, block, fully=loop.fully, alignment=alignment, level=level)
         else:
-            operation = SeqOp(extent, block)
+            ahead = None
+            if loop.prefetch is not None:
+                ahead = constant_of(loop.prefetch, self._bindings, "a number of iterations ahead")
+                if ahead < 1:
+                    fail(loop.prefetch, f"#prefetch is of 1 or more iterations, not {ahead}")
+            operation = SeqOp(extent, block, ahead)
         self._append(operation, loop)
         with self._inside(block):
             self._bindings[loop.variable] = IndexBinding(variable)

@@ -218,6 +218,7 @@ class _Parser:
         span = self._since(start)
         level: str | None = None
         alignment: Expression | None = None
+        prefetch: Expression | None = None
         while self._accept("#"):
             pragma = self._next
             if pragma.text == "align":
@@ -225,18 +226,33 @@ class _Parser:
                 self._expect("(")
                 alignment = self._sum()
                 self._expect(")")
+            elif pragma.text == "prefetch":
+                self._take()
+                self._expect("(")
+                prefetch = self._sum()
+                self._expect(")")
+                if parallel:
+                    self._fail(
+                        "#prefetch(n) is of a 'seq' loop: loads of later iterations begin n ahead",
+                        pragma.span,
+                    )
+                continue
             elif pragma.text in list(Level):
                 level = self._take().text
             else:
                 self._fail(
-                    f"there is no pragma #{pragma.text}; a loop has #align(n), "
+                    f"there is no pragma #{pragma.text}; a parallel loop has #align(n), "
                     + ", ".join(f"#{level}" for level in Level)
+                    + ", and a 'seq' loop #prefetch(n)"
                 )
             if not parallel:
                 self._fail(
-                    "a 'seq' loop has no pragmas: its iterations are not dealt out", pragma.span
+                    "a 'seq' loop has no pragma but #prefetch(n): its iterations are not dealt out",
+                    pragma.span,
                 )
-        return Loop(span, parallel, fully, extent, variable, level, alignment, self._block())
+        return Loop(
+            span, parallel, fully, extent, variable, level, alignment, prefetch, self._block()
+        )
 
     def _if(self) -> If:
         start = self._take()

@@ -392,7 +392,8 @@ class _FunctionPrinter:
 
     @_print.register
     def _(self, op: te.SeqOp) -> None:
-        self._loop("seq", op)
+        pragma = "" if op.ahead is None else f" #prefetch({op.ahead})"
+        self._loop("seq", op, pragma)
 
     @_print.register
     def _(self, op: te.IfOp) -> None:

@@ -96,6 +96,7 @@ class Loop(Node):
     variable: str
     level: str | None
     alignment: Expression | None
+    prefetch: Expression | None
     body: tuple[Statement, ...]
 
 

@@ -23,6 +23,7 @@ from mugraph.dialects.te.accesses import (
     ViewOp,
     accesses_in,
 )
+from mugraph.dialects.te.asynchronous import CommitOp, CopyAsyncOp, WaitOp
 from mugraph.dialects.te.calls import AsmOp, CallOp, Direction
 from mugraph.dialects.te.functions import (
     RESULT,
@@ -74,6 +75,9 @@ Te = Dialect(
         LoadOp,
         StoreOp,
         IterationOp,
+        CopyAsyncOp,
+        CommitOp,
+        WaitOp,
     ],
     [BufferType],
 )
@@ -96,6 +100,8 @@ __all__ = [
     "CallOp",
     "Combination",
     "CombiningOp",
+    "CommitOp",
+    "CopyAsyncOp",
     "Direction",
     "IfOp",
     "IndexValueOp",
@@ -117,6 +123,7 @@ __all__ = [
     "ThreadsOp",
     "VectorOp",
     "ViewOp",
+    "WaitOp",
     "accesses_in",
     "enclosing_loops",
     "input_parameters",

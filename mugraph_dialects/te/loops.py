@@ -191,18 +191,43 @@ class ParOp(LoopOp):
 
 @irdl_op_definition
 class SeqOp(LoopOp):
-    """Iterations in order, each after the one before: ``te.seq %k = 64 { ... }``."""
+    """Iterations in order, each after the one before: ``te.seq %k = 64 { ... }``.
+
+    ``te.seq %k = 64 prefetch 3 { ... }`` asks ``--te-prefetch`` to load what an iteration reads of
+    device memory 3 iterations ahead.
+    """
 
     name = "te.seq"
 
-    def __init__(self, extent: int, body: Region | Block) -> None:
+    prefetch = opt_prop_def(IntegerAttr.constr(type=i64))
+
+    def __init__(self, extent: int, body: Region | Block, prefetch: int | None = None) -> None:
         super().__init__(
-            properties={"extent": IntegerAttr(extent, i64)}, regions=[_loop_body(body)]
+            properties={
+                "extent": IntegerAttr(extent, i64),
+                "prefetch": None if prefetch is None else IntegerAttr(prefetch, i64),
+            },
+            regions=[_loop_body(body)],
         )
+
+    @property
+    def ahead(self) -> int | None:
+        """How many iterations ahead loads are asked to begin."""
+        return None if self.prefetch is None else self.prefetch.value.data
+
+    def verify_(self) -> None:
+        """Checks the number of iterations ahead."""
+        super().verify_()
+        if self.ahead is not None and self.ahead < 1:
+            raise VerifyException(
+                f"'te.seq' prefetches 1 or more iterations ahead, not {self.ahead}"
+            )
 
     def print(self, printer: Printer) -> None:
         """Prints the loop."""
         self._print_head(printer)
+        if self.ahead is not None:
+            printer.print_string(f" prefetch {self.ahead}")
         self._print_body(printer)
 
     @classmethod
@@ -211,7 +236,9 @@ class SeqOp(LoopOp):
         variable = parser.parse_argument(expect_type=False).resolve(IndexType())
         parser.parse_punctuation("=")
         extent = parser.parse_integer(allow_boolean=False)
-        loop = cls(extent, parser.parse_region((variable,)))
+        prefetches = parser.parse_optional_keyword("prefetch") is not None
+        ahead = parser.parse_integer(allow_boolean=False) if prefetches else None
+        loop = cls(extent, parser.parse_region((variable,)), ahead)
         loop.attributes |= parser.parse_optional_attr_dict()
         return loop
 

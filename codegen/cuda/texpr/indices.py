@@ -61,6 +61,60 @@ def variable_range(value: SSAValue) -> tuple[int, int]:
     return 0, loop.iterations - 1
 
 
+def split_multiples(
+    expression: AffineExpr, operands: Sequence[SSAValue], period: int
+) -> tuple[AffineExpr, AffineExpr, list[SSAValue]]:
+    """An expression as a sum of two, the second of multiples of a period, and their operands."""
+    found = list(operands)
+    rest = multiple = AffineExpr.constant(0)
+    for term, factor in _terms(expression, 1):
+        parts = [(term, factor)]
+        if factor % period and isinstance(term, AffineDimExpr):
+            parts = _opened(term, factor, found, period) or parts
+        for part, by in parts:
+            whole = part if by == 1 else part * by
+            if by % period:
+                rest = _plus(rest, whole)
+            else:
+                multiple = _plus(multiple, whole)
+    return rest, multiple, found
+
+
+def _terms(expression: AffineExpr, factor: int) -> list[tuple[AffineExpr, int]]:
+    """What a sum is of, each without and with its constant factor."""
+    match expression:
+        case AffineConstantExpr(value):
+            return [(AffineExpr.constant(1), value * factor)] if value else []
+        case AffineBinaryOpExpr(kind=AffineBinaryOpKind.Add, lhs=lhs, rhs=rhs):
+            return _terms(lhs, factor) + _terms(rhs, factor)
+        case AffineBinaryOpExpr(kind=AffineBinaryOpKind.Mul, lhs=lhs, rhs=AffineConstantExpr(by)):
+            return _terms(lhs, factor * by)
+        case _:
+            return [(expression, factor)]
+
+
+def _opened(
+    term: AffineDimExpr, factor: int, operands: list[SSAValue], period: int
+) -> list[tuple[AffineExpr, int]] | None:
+    """The terms of a ``te.apply``, if multiples of the period are among them."""
+    owner = operands[term.position].owner
+    if not isinstance(owner, ApplyOp):
+        return None
+    parts = _terms(owner.expression, factor)
+    if all(by % period for _, by in parts):
+        return None
+    dimensions: list[AffineExpr] = []
+    for index in owner.indices:
+        if index not in operands:
+            operands.append(index)
+        dimensions.append(AffineExpr.dimension(operands.index(index)))
+    return [(part.replace_dims_and_symbols(dimensions, []), by) for part, by in parts]
+
+
+def _plus(one: AffineExpr, other: AffineExpr) -> AffineExpr:
+    return other if one == AffineExpr.constant(0) else one + other
+
+
 def index_text(
     expression: AffineExpr,
     operands: Sequence[SSAValue],

@@ -13,7 +13,7 @@ from xdsl.ir.affine import AffineExpr
 
 from mugraph.codegen.cuda.cpp import CodegenError, Writer
 from mugraph.codegen.cuda.names import Names
-from mugraph.codegen.cuda.texpr.indices import index_text, range_of
+from mugraph.codegen.cuda.texpr.indices import index_text, range_of, split_multiples
 from mugraph.codegen.cuda.texpr.scalars import is_scalar, scalar_text, scalar_type
 from mugraph.dialects.cute import ComposedLayout
 from mugraph.dialects.te import (
@@ -28,6 +28,8 @@ from mugraph.dialects.te import (
     BindOp,
     BufferType,
     Combination,
+    CommitOp,
+    CopyAsyncOp,
     Direction,
     IfOp,
     IndexValueOp,
@@ -45,6 +47,7 @@ from mugraph.dialects.te import (
     ThreadsOp,
     VectorOp,
     ViewOp,
+    WaitOp,
 )
 from mugraph.dialects.te.iterations import is_only_stated
 from mugraph.dialects.te.mapped import UNROLL
@@ -81,6 +84,9 @@ def writes_to(kernel: KernelOp, buffer: SSAValue) -> bool:
         match op:
             case AccessOp():
                 if op.buffer is buffer and op.kind is not AccessKind.READ:
+                    return True
+            case CopyAsyncOp():
+                if op.target is buffer:
                     return True
             case AsmOp():
                 for direction, argument in zip(op.operand_directions, op.arguments, strict=True):
@@ -252,7 +258,13 @@ class TexprPrinter:
             one = layout.swizzle
             if range_of(number, operands)[1] >= 2**31:
                 raise CodegenError("a swizzled buffer has at most 2^31 elements")
-            text = f"mugraph::te::swizzle<{one.bits}, {one.base}, {one.shift}>({text})"
+            # What the swizzle neither reads nor changes stays outside: the same for many accesses.
+            period = 1 << (one.bits + one.base + one.shift)
+            rest, multiple, named = split_multiples(number, operands, period)
+            text = f"mugraph::te::swizzle<{one.bits}, {one.base}, {one.shift}>"
+            text += f"({self.index(rest, named)})"
+            if multiple != AffineExpr.constant(0):
+                text = f"{self.index(multiple, named)} + {text}"
         return f"{self.text(buffer)}[{text}]"
 
     def place(self, op: AccessOp) -> str:
@@ -305,6 +317,20 @@ class TexprPrinter:
     def copy(self, op: VectorOp, target: str, source: str) -> None:
         """Neighbouring elements at once."""
         self.writer.line(f"mugraph::te::copy<{op.width}>({target}, {source});")
+
+    @print.register
+    def _(self, op: CopyAsyncOp) -> None:
+        source = self.element(op.source, op.source_map.data.results, list(op.source_indices))
+        target = self.element(op.target, op.target_map.data.results, list(op.target_indices))
+        self.writer.line(f"mugraph::te::copy_async<{op.elements}>(&{target}, &{source});")
+
+    @print.register
+    def _(self, op: CommitOp) -> None:
+        self.writer.line("mugraph::te::commit_copies();")
+
+    @print.register
+    def _(self, op: WaitOp) -> None:
+        self.writer.line(f"mugraph::te::wait_for_copies<{op.groups}>();")
 
     @print.register
     def _(self, op: SectionOp) -> None:

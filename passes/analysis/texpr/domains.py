@@ -28,6 +28,7 @@ from mugraph.dialects.te import (
     AsmOp,
     BufferType,
     Combination,
+    CopyAsyncOp,
     Direction,
     IfOp,
     LoopOp,
@@ -190,6 +191,8 @@ def accesses_of(root: Operation) -> list[Access]:
                         (*(1,) * (len(found) - 1), width) if width > 1 else None,
                     )
                 )
+            case CopyAsyncOp():
+                accesses += _copied(op)
             case AsmOp():
                 for direction, argument in zip(op.operand_directions, op.arguments, strict=True):
                     if isinstance(argument.type, BufferType):
@@ -198,6 +201,19 @@ def accesses_of(root: Operation) -> list[Access]:
             case _:
                 pass
     return accesses
+
+
+def _copied(op: CopyAsyncOp) -> list[Access]:
+    """The read and the write of an asynchronous copy."""
+    made: list[Access] = []
+    for buffer, indices, map_, kind in (
+        (op.source, op.source_indices, op.source_map.data, AccessKind.READ),
+        (op.target, op.target_indices, op.target_map.data, AccessKind.WRITE),
+    ):
+        found, variables = expanded(map_.results, list(indices))
+        box = (*(1,) * (len(found) - 1), op.elements)
+        made.append(Access(op, buffer, kind, None, tuple(variables), found, domain_of(op), box))
+    return made
 
 
 def _box_access(op: AsmOp, argument: SSAValue, kind: AccessKind) -> Access:

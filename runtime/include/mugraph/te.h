@@ -7,6 +7,10 @@
 #include "launch.h"
 #include "numbers.h"
 
+#if !defined(__CUDACC__)
+#include "arch/async_copy.h"
+#endif
+
 namespace mugraph {
 namespace te {
 
@@ -46,6 +50,44 @@ __device__ __forceinline__ void copy(T* target, T const* source) {
   *reinterpret_cast<Word*>(target) = *reinterpret_cast<Word const*>(source);
 }
 
+// kCount neighbouring elements from device to shared memory, which are there when the thread has waited for the group
+// that commit_copies() closes next. Fewer than 4 bytes are there at once.
+template <int kCount, class T>
+__device__ __forceinline__ void copy_async(T* target, T const* source) {
+  constexpr int kBytes = kCount * static_cast<int>(sizeof(T));
+  if constexpr (kBytes < 4) {
+    copy<kCount>(target, source);
+  } else {
+#if defined(__CUDACC__)
+    const uint32_t place = static_cast<uint32_t>(__cvta_generic_to_shared(target));
+    if constexpr (kBytes == 16) {
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(source) : "memory");
+    } else {
+      asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(source), "n"(kBytes) : "memory");
+    }
+#else
+    mugraph::copy_async<kBytes>(target, source);
+#endif
+  }
+}
+
+__device__ __forceinline__ void commit_copies() {
+#if defined(__CUDACC__)
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#else
+  tb::commit_group();
+#endif
+}
+
+template <int kInFlight>
+__device__ __forceinline__ void wait_for_copies() {
+#if defined(__CUDACC__)
+  asm volatile("cp.async.wait_group %0;" ::"n"(kInFlight) : "memory");
+#else
+  tb::wait_group<kInFlight>();
+#endif
+}
+
 struct Add {
   template <class T>
   __device__ __forceinline__ static T combine(T x, T y) {
@@ -55,12 +97,28 @@ struct Add {
 
 // NaN where one of two numbers is.
 struct Max {
-  __device__ __forceinline__ static float combine(float x, float y) { return x > y || x != x ? x : y; }
+  __device__ __forceinline__ static float combine(float x, float y) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    float larger;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(x), "f"(y));
+    return larger;
+#else
+    return x > y || x != x ? x : y;
+#endif
+  }
   __device__ __forceinline__ static int32_t combine(int32_t x, int32_t y) { return x > y ? x : y; }
 };
 
 struct Min {
-  __device__ __forceinline__ static float combine(float x, float y) { return x < y || x != x ? x : y; }
+  __device__ __forceinline__ static float combine(float x, float y) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    float smaller;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(smaller) : "f"(x), "f"(y));
+    return smaller;
+#else
+    return x < y || x != x ? x : y;
+#endif
+  }
   __device__ __forceinline__ static int32_t combine(int32_t x, int32_t y) { return x < y ? x : y; }
 };
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import AffineMap
 
 from mugraph.dialects import te
 from mugraph.dialects.tensor_types import value_label
@@ -95,6 +96,10 @@ def run_texpr(
     return TexprExecution(outputs, [np.sort(runner.observed(op)) for op in anchors])
 
 
+_Copy = tuple[te.CopyAsyncOp, Batch, tuple[Storage, Rows, Rows], tuple[Storage, Rows, Rows], int]
+"""An asynchronous copy under way: source, target, and which of its elements."""
+
+
 class Runner:
     """Runs the operators of a function, many iterations of loops at once."""
 
@@ -102,6 +107,8 @@ class Runner:
         self._precision = precision
         self._generator = generator
         self._observed: dict[te.AnchorOp, list[Array]] = {}
+        self._groups: list[list[_Copy]] = []
+        self._begun: list[_Copy] = []
 
     def observed(self, op: te.AnchorOp) -> Array:
         """All that an anchor observed."""
@@ -167,7 +174,13 @@ class Runner:
         points = np.arange(batch.count * op.iterations)
         inner = Batch(len(points), batch, points // op.iterations, op.iterations)
         inner.values[op.variable] = points % op.iterations
+        self._groups, self._begun = [], []
         self.block(op.body.block, inner)
+        if self._begun or any(self._groups):
+            raise ExecutionError(
+                "'te.copy_async': copies are under way when the block's program ends; 'te.wait 0' "
+                "waits for them"
+            )
 
     @_run.register
     def _(self, op: te.StepOp, batch: Batch) -> None:
@@ -224,9 +237,19 @@ class Runner:
         batch.buffers[op.result] = storage, owners
 
     def _place(self, op: te.AccessOp, batch: Batch) -> tuple[Storage, Rows, Rows]:
-        storage, rows = batch.buffer(op.buffer)
-        operands = list(op.indices)
-        indices = [batch.index(expression, operands) for expression in op.index_map.results]
+        return self._place_in(op, op.buffer, op.index_map, op.indices, batch)
+
+    def _place_in(
+        self,
+        op: Operation,
+        buffer: SSAValue,
+        map_: AffineMap,
+        operands_: Sequence[SSAValue],
+        batch: Batch,
+    ) -> tuple[Storage, Rows, Rows]:
+        storage, rows = batch.buffer(buffer)
+        operands = list(operands_)
+        indices = [batch.index(expression, operands) for expression in map_.results]
         shape = storage.shape if len(indices) == len(storage.shape) else (math.prod(storage.shape),)
         flat = np.zeros(batch.count, np.int64)
         for index, extent in zip(indices, shape, strict=True):
@@ -234,7 +257,7 @@ class Runner:
             if outside.any():
                 first = int(np.argmax(outside))
                 raise ExecutionError(
-                    f"'{op.name}': {_name(op.buffer)} is accessed at index {index[first]}"
+                    f"'{op.name}': {_name(buffer)} is accessed at index {index[first]}"
                     f"{self._where(op, batch, first)}; it has elements from 0 to {extent - 1}"
                 )
             flat = flat * extent + index
@@ -245,12 +268,12 @@ class Runner:
         values = [f"{_name(loop.variable)} = {batch.value(loop.variable)[row]}" for loop in loops]
         return f" where {', '.join(values)}" if values else ""
 
-    def _read(self, op: te.AccessOp, batch: Batch, storage: Storage, rows: Rows, at: Rows) -> Array:
+    def _read(self, op: Operation, batch: Batch, storage: Storage, rows: Rows, at: Rows) -> Array:
         missing = ~storage.written[rows, at]
         if missing.any():
             first = int(np.argmax(missing))
             raise ExecutionError(
-                f"'{op.name}' reads {_name(op.buffer)}[{at[first]}]"
+                f"'{op.name}' reads {_buffer_name(op)}[{at[first]}]"
                 f"{self._where(op, batch, first)}, which nothing has written"
             )
         return storage.elements[rows, at]
@@ -278,6 +301,34 @@ class Runner:
             at = np.full(batch.count, position)
             storage.elements[rows, first + position] = self._read(op, batch, registers, own, at)
             storage.written[rows, first + position] = True
+
+    @_run.register
+    def _(self, op: te.CopyAsyncOp, batch: Batch) -> None:
+        source, rows, first = self._place_in(
+            op, op.source, op.source_map.data, op.source_indices, batch
+        )
+        target, own, start = self._place_in(
+            op, op.target, op.target_map.data, op.target_indices, batch
+        )
+        for position in range(op.elements):
+            # Between now and the wait the target holds nothing.
+            target.written[own, start + position] = False
+            self._begun.append((op, batch, (source, rows, first), (target, own, start), position))
+
+    @_run.register
+    def _(self, op: te.CommitOp, batch: Batch) -> None:
+        self._groups.append(self._begun)
+        self._begun = []
+
+    @_run.register
+    def _(self, op: te.WaitOp, batch: Batch) -> None:
+        while len(self._groups) > op.groups:
+            for copy, at, (source, rows, first), (target, own, start), position in self._groups.pop(
+                0
+            ):
+                found = self._read(copy, at, source, rows, first + position)
+                target.elements[own, start + position] = found
+                target.written[own, start + position] = True
 
     @_run.register
     def _(self, op: te.BindOp, batch: Batch) -> None:
@@ -361,6 +412,10 @@ _COMBINE: dict[te.Combination, Any] = {
     te.Combination.MAX: np.maximum,
     te.Combination.MIN: np.minimum,
 }
+
+
+def _buffer_name(op: Operation) -> str:
+    return _name(op.buffer if isinstance(op, te.AccessOp) else op.operands[0])
 
 
 def _name(value: SSAValue) -> str:

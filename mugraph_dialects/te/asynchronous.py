@@ -1,0 +1,195 @@
+"""Copies into shared memory that land later, and what waits for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self, cast
+
+from xdsl.dialects.builtin import AffineMapAttr, IndexType, IntegerAttr, i64
+from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.te.accesses import parse_place, verify_index_count
+from mugraph.dialects.te.indices import print_index_list, verify_indices
+from mugraph.dialects.te.mapped import StepOp, ThreadsOp
+from mugraph.dialects.te.types import BufferType, Space
+from mugraph.dialects.tensor_types import element_bytes_of
+
+
+@irdl_op_definition
+class CopyAsyncOp(IRDLOperation):
+    """Neighbouring elements that a thread sends from device to shared memory, and goes on.
+
+    ``te.copy_async 8, %a[%i, %k] : T to %ta[%s, %r, %c] : U``.  They are there when the thread has
+    waited for the group of copies that the next ``te.commit`` closes; before, the target holds
+    nothing.  Other threads see them after a barrier behind that ``te.wait``.  The indices are those
+    of the first element, a multiple of their number in memory.
+    """
+
+    name = "te.copy_async"
+
+    source = operand_def(BufferType)
+    source_indices = var_operand_def(IndexType)
+    target = operand_def(BufferType)
+    target_indices = var_operand_def(IndexType)
+    width = prop_def(IntegerAttr.constr(type=i64))
+    source_map = prop_def(AffineMapAttr)
+    target_map = prop_def(AffineMapAttr)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    def __init__(
+        self,
+        source: SSAValue,
+        source_indices: Sequence[SSAValue],
+        source_map: AffineMapAttr,
+        target: SSAValue,
+        target_indices: Sequence[SSAValue],
+        target_map: AffineMapAttr,
+        width: int = 1,
+    ) -> None:
+        super().__init__(
+            operands=[source, source_indices, target, target_indices],
+            properties={
+                "width": IntegerAttr(width, i64),
+                "source_map": source_map,
+                "target_map": target_map,
+            },
+        )
+
+    @property
+    def elements(self) -> int:
+        """How many elements."""
+        return self.width.value.data
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes."""
+        return self.elements * element_bytes_of(cast(BufferType, self.target.type))
+
+    def verify_(self) -> None:
+        """Checks the indices, the memories, and that all is of one type."""
+        label = f"'{self.name}'"
+        for buffer, indices, map_ in (
+            (self.source, self.source_indices, self.source_map.data),
+            (self.target, self.target_indices, self.target_map.data),
+        ):
+            verify_indices(label, map_, indices)
+            verify_index_count(label, cast(BufferType, buffer.type), len(map_.results))
+        source, target = cast(BufferType, self.source.type), cast(BufferType, self.target.type)
+        if target.memory_space is not Space.SHARED:
+            raise VerifyException(f"{label} writes to shared memory, not to {target}")
+        if source.memory_space not in (None, Space.GLOBAL):
+            raise VerifyException(f"{label} reads device memory, not {source}")
+        if source.element_type != target.element_type:
+            raise VerifyException(
+                f"{label}: elements of type {source.element_type} for a buffer of "
+                f"{target.element_type}; it copies bytes"
+            )
+        if self.bytes not in (2, 4, 8, 16):
+            raise VerifyException(f"{label}: a thread copies 2, 4, 8 or 16 bytes at once")
+
+    def print(self, printer: Printer) -> None:
+        """Prints both places."""
+        printer.print_string(f" {self.elements}, ")
+        for word, buffer, indices, map_ in (
+            ("", self.source, self.source_indices, self.source_map.data),
+            (" to ", self.target, self.target_indices, self.target_map.data),
+        ):
+            printer.print_string(word)
+            printer.print_ssa_value(buffer)
+            print_index_list(printer, map_, indices)
+            if word:
+                printer.print_op_attributes(self.attributes)
+            printer.print_string(" : ")
+            printer.print_attribute(buffer.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        """Parses both places."""
+        width = parser.parse_integer(allow_boolean=False)
+        parser.parse_punctuation(",")
+        source = parse_place(parser)
+        parser.parse_keyword("to")
+        target = parse_place(parser)
+        copy = cls(
+            source.buffer,
+            source.indices,
+            source.map,
+            target.buffer,
+            target.indices,
+            target.map,
+            width,
+        )
+        copy.attributes |= target.attributes
+        return copy
+
+
+class _OfEachThread(IRDLOperation):
+    """What each thread of a block does between steps, all of them together."""
+
+    def verify_(self) -> None:
+        """Checks where it stands: a group of copies is the same in all threads."""
+        parent: Operation | None = self.parent_op()
+        while parent is not None and not isinstance(parent, (StepOp, ThreadsOp)):
+            parent = parent.parent_op()
+        if not isinstance(parent, ThreadsOp):
+            raise VerifyException(f"'{self.name}' stands in 'te.threads', outside of steps")
+
+
+@irdl_op_definition
+class CommitOp(_OfEachThread):
+    """Closes a group: the copies that each thread has begun since the one before."""
+
+    name = "te.commit"
+    assembly_format = "attr-dict"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+@irdl_op_definition
+class WaitOp(_OfEachThread):
+    """Each thread waits until only its ``in_flight`` newest groups are under way.
+
+    ``te.wait 2``; the copies of all groups before have landed for this thread.
+    """
+
+    name = "te.wait"
+
+    in_flight = prop_def(IntegerAttr.constr(type=i64))
+
+    def __init__(self, in_flight: int) -> None:
+        super().__init__(properties={"in_flight": IntegerAttr(in_flight, i64)})
+
+    @property
+    def groups(self) -> int:
+        """The groups that may be under way after it."""
+        return self.in_flight.value.data
+
+    def verify_(self) -> None:
+        """Checks the number, and where it stands."""
+        super().verify_()
+        if self.groups < 0:
+            raise VerifyException(f"'te.wait': {self.groups} groups cannot be under way")
+
+    def print(self, printer: Printer) -> None:
+        """Prints the number."""
+        printer.print_string(f" {self.groups}")
+        printer.print_op_attributes(self.attributes)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        """Parses the number."""
+        wait = cls(parser.parse_integer(allow_boolean=False))
+        wait.attributes |= parser.parse_optional_attr_dict()
+        return wait

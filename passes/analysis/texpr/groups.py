@@ -1,0 +1,93 @@
+"""Groups of asynchronous copies: which of them have landed where, as affine functions of loops.
+
+Every thread closes groups in the same order, so that the number of those closed when control comes
+to a place is a sum of the variables of the loops around it, times the groups of an iteration, and
+a constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.te import CommitOp, IfOp, SeqOp, StepOp, ThreadsOp, WaitOp
+
+
+@dataclass(frozen=True)
+class Count:
+    """A number of groups: a constant, and so many in each iteration of loops."""
+
+    constant: int
+    factors: tuple[tuple[SSAValue, int], ...]
+
+    def text(self, names: Mapping[SSAValue, str]) -> str:
+        """The number as isl reads it."""
+        terms = [f"{factor} * {names[variable]}" for variable, factor in self.factors if factor]
+        return " + ".join([str(self.constant), *terms])
+
+
+class CopyGroups:
+    """The groups of copies of a block's program, and the places that wait for them."""
+
+    def __init__(self, holder: ThreadsOp) -> None:
+        self.holder = holder
+        self.order = {op: number for number, op in enumerate(holder.walk())}
+        """The operators by their number in the text."""
+
+    def closed_before(self, op: Operation) -> Count:
+        """How many groups a thread has closed when it comes to an operator.
+
+        A copy is in the group of that number.
+        """
+        constant = 0
+        factors: list[tuple[SSAValue, int]] = []
+        while op is not self.holder:
+            block, parent = op.parent_block(), op.parent_op()
+            assert block is not None and parent is not None
+            for before in block.ops:
+                if before is op:
+                    break
+                constant += _closed_in(before)
+            if isinstance(parent, SeqOp) and (each := _closed_in_block(parent.body.block)):
+                factors.append((parent.variable, each))
+            op = parent
+        return Count(constant, tuple(factors))
+
+    def waits_before(self, op: Operation) -> Iterator[WaitOp]:
+        """The waits that control has surely come to in the same iteration, the last one first."""
+        while op is not self.holder:
+            before = op.prev_op
+            while before is not None:
+                if isinstance(before, WaitOp):
+                    yield before
+                before = before.prev_op
+            parent = op.parent_op()
+            assert parent is not None
+            op = parent
+
+
+def _closed_in(op: Operation) -> int:
+    """How many groups an operator closes."""
+    match op:
+        case CommitOp():
+            return 1
+        case SeqOp():
+            return op.iterations * _closed_in_block(op.body.block)
+        case IfOp():
+            if _closed_in_block(op.body.block):
+                raise VerifyException(
+                    "'te.commit' stands under a condition: how many groups are under way depends "
+                    "on it"
+                )
+            return 0
+        case StepOp():
+            return 0
+        case _:
+            return 0
+
+
+def _closed_in_block(block: Block) -> int:
+    return sum(_closed_in(op) for op in block.ops)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ CASES: list[tuple[str, dict[str, int]]] = [
     ("gemm", {"M": 12, "N": 10, "K": 5}),
     ("gemm_shared", {"M": 64, "N": 128, "K": 32, "TM": 64, "TN": 64, "TK": 16}),
     ("gemm_shared", {"M": 24, "N": 36, "K": 10, "TM": 12, "TN": 12, "TK": 5}),
+    ("gemm_shared", {"M": 64, "N": 64, "K": 64, "TM": 64, "TN": 64, "TK": 16, "AHEAD": 2}),
+    ("gemm_shared", {"M": 24, "N": 12, "K": 30, "TM": 12, "TN": 12, "TK": 5, "AHEAD": 3}),
     ("softmax", {"M": 7, "N": 50}),
     ("softmax", {"M": 3, "N": 4096}),
     ("layer_norm", {"M": 7, "N": 50}),
@@ -58,7 +61,10 @@ def emulated(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[FuncOp, lis
     sources: list[FuncOp] = []
     programs: list[TexprProgram] = []
     for name, sizes in CASES:
-        module = read_texpr((EXAMPLES / f"{name}.te").read_text(), name, sizes)
+        text = (EXAMPLES / f"{name}.te").read_text()
+        if "AHEAD" in sizes:
+            text = re.sub(r"(seq K / TK \S+)", r"\1 #prefetch(AHEAD)", text)
+        module = read_texpr(text, name, sizes)
         function = module.body.block.first_op
         assert isinstance(function, FuncOp)
         sources.append(function)

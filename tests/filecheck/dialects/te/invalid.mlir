@@ -138,3 +138,38 @@ func.func @f() {
   te.asm "mov.b32 %0, 0;" out %x : f32
   func.return
 }
+
+// -----
+
+// CHECK: 'te.copy_async' writes to shared memory, not to !te.buffer<8xf16, register>
+func.func @f(%a: !te.buffer<8xf16>) {
+  %r = te.new : !te.buffer<8xf16, register>
+  te.copy_async 8, %a[0] : !te.buffer<8xf16> to %r[0] : !te.buffer<8xf16, register>
+  func.return
+}
+
+// -----
+
+// CHECK: 'te.copy_async': a thread copies 2, 4, 8 or 16 bytes at once
+func.func @f(%a: !te.buffer<8xf16>) {
+  %s = te.new : !te.buffer<8xf16, shared>
+  te.copy_async 3, %a[0] : !te.buffer<8xf16> to %s[0] : !te.buffer<8xf16, shared>
+  func.return
+}
+
+// -----
+
+// CHECK: 'te.commit' stands in 'te.threads', outside of steps
+func.func @f() {
+  te.commit
+  func.return
+}
+
+// -----
+
+// CHECK: 'te.seq' prefetches 1 or more iterations ahead, not 0
+func.func @f() {
+  te.seq %i = 4 prefetch 0 {
+  }
+  func.return
+}

@@ -45,6 +45,27 @@ func.func @f(%A: !te.buffer<64x32xf16>, %B: !te.buffer<64xf32, (64):(2), shared>
   func.return
 }
 
+// CHECK-LABEL: func.func @asynchronous
+func.func @asynchronous(%a: !te.buffer<64x32xf16>) {
+  te.kernel "k" %block = 1 smem 1024 {
+    %t = te.new {te.offset = 0 : i64} : !te.buffer<2x256xf16, shared>
+    te.threads %thread = 32 {
+      // CHECK: te.seq %i = 8 prefetch 1 {
+      te.seq %i = 8 prefetch 1 {
+        te.step "copy" {
+          // CHECK: te.copy_async 8, %a[%i * 8, %thread] : !te.buffer<64x32xf16> to %t[%i mod 2, %thread * 8] {x = 1 : i64} : !te.buffer<2x256xf16, shared>
+          te.copy_async 8, %a[%i * 8, %thread] : !te.buffer<64x32xf16> to %t[%i mod 2, %thread * 8] {x = 1 : i64} : !te.buffer<2x256xf16, shared>
+        }
+        // CHECK: te.commit
+        te.commit
+        // CHECK-NEXT: te.wait 1
+        te.wait 1
+      }
+    }
+  }
+  func.return
+}
+
 func.func private @g(%a: !te.buffer<16x32xf16>) {
   func.return
 }

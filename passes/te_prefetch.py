@@ -26,6 +26,7 @@ from mugraph.dialects.te import (
     CopyAsyncOp,
     Direction,
     IfOp,
+    IterationOp,
     KernelOp,
     NewOp,
     SectionOp,
@@ -116,7 +117,7 @@ def _only_copies(step: StepOp, written: set[SSAValue]) -> bool:
     """Whether a step does nothing but copy elements of buffers that stay as they are."""
     for op in step.body.walk():
         match op:
-            case SeqOp() | IfOp() | ApplyOp():
+            case SeqOp() | IfOp() | ApplyOp() | IterationOp():
                 pass
             case ViewOp():
                 space = op.buffer_type.memory_space
@@ -148,18 +149,11 @@ def prefetch(found: Prefetch, ahead: int) -> None:
 
     head: list[Operation] = [WaitOp(ahead - 1)]
     if ahead < total:
-        for step in found.fills:
-            inner = Block()
-            next_ = ApplyOp([loop.variable], _of_one(AffineExpr.dimension(0) + ahead))
-            next_.result.name_hint = f"{loop.variable.name_hint or 'i'}_ahead"
-            inner.add_op(next_)
-            copying = _copying(step, loop, next_.result, staged, stages)
-            for op in list(copying.body.block.ops):
-                op.detach()
-                inner.add_op(op)
-            limit = _of_one(AffineExpr.dimension(0) * -1 + (total - 1 - ahead))
-            condition = IfOp([loop.variable], limit, [False], inner)
-            head.append(StepOp(f"{step.title.data}, {ahead} ahead", Block([condition])))
+        next_ = ApplyOp([loop.variable], _of_one(AffineExpr.dimension(0) + ahead))
+        next_.result.name_hint = f"{loop.variable.name_hint or 'i'}_ahead"
+        steps = [_copying(step, loop, next_.result, staged, stages) for step in found.fills]
+        limit = _of_one(AffineExpr.dimension(0) * -1 + (total - 1 - ahead))
+        head.append(IfOp([loop.variable], limit, [False], Block([next_, *steps])))
     head.append(CommitOp())
     first_op = loop.body.block.first_op
     assert first_op is not None
@@ -294,7 +288,9 @@ class TePrefetchPass(ModulePass):
         }
         te.seq %k = 128 {
           te.wait 2
-          te.step "load, 3 ahead" { te.if ... { te.copy_async ... } }
+          te.if 124 - %k >= 0 {
+            te.step "load" { ... te.copy_async ... }
+          }
           te.commit
           te.step "use" { ... te.view %t[%k mod 4, %thread] ... }
         }

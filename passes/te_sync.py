@@ -48,6 +48,23 @@ class Leaf:
     conditions: tuple[IfOp, ...]
 
     @property
+    def place(self) -> Operation:
+        """Where a barrier in front of it stands: conditions that it is the first part of follow."""
+        place = self.op
+        parent = place.parent_op()
+        while isinstance(parent, IfOp) and not any(
+            _has_parts(before) or isinstance(before, StepOp) for before in _before(place)
+        ):
+            place, parent = parent, parent.parent_op()
+        return place
+
+    @property
+    def needed(self) -> set[IfOp]:
+        """The conditions that hold wherever control comes to a barrier in front of it."""
+        place = self.place
+        return {one for one in self.conditions if one is not place and one.is_ancestor(place)}
+
+    @property
     def is_barrier(self) -> bool:
         """Whether all threads wait for each other in it."""
         return isinstance(self.op, AllReduceOp)
@@ -91,6 +108,14 @@ def _leaves(block: Block, loops: tuple[SeqOp, ...], conditions: tuple[IfOp, ...]
             yield Leaf(op, accesses, loops, conditions)
 
 
+def _before(op: Operation) -> Iterator[Operation]:
+    """The operators before one in its block."""
+    before = op.prev_op
+    while before is not None:
+        yield before
+        before = before.prev_op
+
+
 def _has_parts(op: Operation) -> bool:
     return any(isinstance(inner, (StepOp, AllReduceOp)) for inner in op.walk())
 
@@ -124,9 +149,7 @@ def _between(
 ) -> frozenset[int]:
     """The leaves from behind ``after`` to ``last`` that control surely comes to."""
     conditions = {*leaves[source].conditions, *leaves[target].conditions}
-    return frozenset(
-        i for i in range(after + 1, last + 1) if set(leaves[i].conditions) <= conditions
-    )
+    return frozenset(i for i in range(after + 1, last + 1) if leaves[i].needed <= conditions)
 
 
 def _needed(
@@ -320,7 +343,7 @@ def synchronise(kernel: KernelOp) -> None:
     leaves = leaves_of(holder)
     chosen = choose_barriers(leaves, dependences_of(leaves, holder))
     for index, scope in chosen.items():
-        Rewriter.insert_op(BarrierOp(scope), InsertPoint.before(leaves[index].op))
+        Rewriter.insert_op(BarrierOp(scope), InsertPoint.before(leaves[index].place))
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from mugraph.dialects.te import (
     BindOp,
     BufferType,
     CopyAsyncOp,
+    IterationOp,
     LoadOp,
     NewOp,
     SectionOp,
@@ -118,7 +119,7 @@ def _moves_by_one(
 
 def is_copy_of_neighbours(loop: SeqOp) -> bool:
     """Whether a loop does nothing but begin asynchronous copies of neighbours to neighbours."""
-    copies = [op for op in loop.body.block.ops if not isinstance(op, ApplyOp)]
+    copies = [op for op in loop.body.block.ops if not isinstance(op, (ApplyOp, IterationOp))]
     return bool(copies) and all(
         isinstance(op, CopyAsyncOp)
         and op.elements == 1
@@ -144,7 +145,9 @@ def copy_at_once(loop: SeqOp) -> None:
         target = _at_first(op.target_map.data, list(op.target_indices), loop)
         wide = CopyAsyncOp(op.source, *source, op.target, *target, loop.iterations)
         Rewriter.insert_op(wide, InsertPoint.before(loop))
-    Rewriter.erase_op(loop)
+        Rewriter.erase_op(op)
+    if not any(isinstance(op, IterationOp) for op in loop.body.block.ops):
+        Rewriter.erase_op(loop)
 
 
 def access_at_once(found: Neighbours) -> None:

@@ -167,6 +167,8 @@ class TexprPrinter:
 
     @print.register
     def _(self, op: SeqOp) -> None:
+        if _only_states(op.body.block):
+            return
         name = self.names.of(op.variable)
         if UNROLL in op.attributes:
             self.writer.line("#pragma unroll")
@@ -477,6 +479,16 @@ class TexprKernelPrinter(TexprPrinter):
 def _in_memory(argument: SSAValue) -> bool:
     return isinstance(argument.type, BufferType) and (
         argument.type.memory_space is not Space.REGISTER
+    )
+
+
+def _only_states(block: Block) -> bool:
+    """Whether operators only say which iteration runs, which is no code."""
+    return all(
+        isinstance(op, IterationOp)
+        or (isinstance(op, ApplyOp) and is_only_stated(op.result))
+        or (isinstance(op, SeqOp) and _only_states(op.body.block))
+        for op in block.ops
     )
 
 

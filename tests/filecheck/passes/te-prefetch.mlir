@@ -37,7 +37,7 @@ func.func @sums(%x: !te.buffer<8x32x64xf32>, %y: !te.buffer<8x64xf32> {te.result
 // PREFETCH: te.commit
 // PREFETCH: te.seq %k = 32 {
 // PREFETCH-NEXT: te.wait 1
-// PREFETCH-NEXT: te.step "par 64 j, 2 ahead" {
+
 // PREFETCH-NEXT: te.if 29 - %k >= 0 {
 // PREFETCH-NEXT: %k_ahead_1 = te.apply %k + 2
 // PREFETCH: te.commit

@@ -137,7 +137,9 @@ def prefetch(found: Prefetch, ahead: int) -> None:
     total = loop.iterations
     ahead = min(ahead, total)
     stages = ahead + 1
-    staged = {new.result: _staged(new, stages, loop) for new in found.buffers}
+    staged: dict[SSAValue, SSAValue] = {
+        new.result: _staged(new, stages, loop) for new in found.buffers
+    }
     before = InsertPoint.before(loop)
 
     first = Block(arg_types=[IndexType()])

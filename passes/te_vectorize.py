@@ -107,7 +107,7 @@ def _moves_by_one(
     if width * element_bytes_of(type_) not in (4, 8, WIDEST) or width == 1:
         return False
     shape, strides = type_.get_shape(), type_.strides()
-    by_number = len(op.index_map.results) != len(shape)
+    by_number = len(map_.results) != len(shape)
     if by_number and tuple(strides) != tuple(row_major_strides(shape)):
         return False
     layout = layout_of(type_)

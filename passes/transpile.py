@@ -26,7 +26,7 @@ from mugraph.passes.resolve_layout import (
     SolverName,
 )
 from mugraph.passes.schedule_threadblock import ScheduleThreadblockPass
-from mugraph.passes.schedule_threadblock.channels import Pipeline
+from mugraph.passes.schedule_threadblock.channels import Pipeline, Publish
 from mugraph.passes.schedule_threadblock.plan import Objective
 from mugraph.passes.sequence import SequencePass
 from mugraph.passes.share_registers import ShareRegistersPass
@@ -50,6 +50,8 @@ def transpile_pipeline(
     overlap_exclusive: bool = False,
     boxes: bool = True,
     share_registers: bool = True,
+    bytes_in_flight: int = 0,
+    publish: str = Publish.LAST.value,
 ) -> tuple[ModulePass, ...]:
     """The passes of ``--transpile`` in order, for other pipelines to take parts of."""
     steps: tuple[ModulePass, ...] = (
@@ -60,7 +62,9 @@ def transpile_pipeline(
         FuseThreadblockPass(),
         ResolveLayoutPass(cost_model, arch, solver=solver),
         PlanDTensorMemoryPass(),
-        ScheduleThreadblockPass(arch, objective, pipeline),
+        ScheduleThreadblockPass(
+            arch, objective, pipeline, bytes_in_flight=bytes_in_flight, publish=publish
+        ),
         *((PromoteRegistersPass(arch, objective),) if promote_registers else ()),
         *((UseWarpgroupsPass(arch),) if promote_registers and use_warpgroups else ()),
         PipelineProductsPass(),
@@ -97,10 +101,11 @@ class TranspilePass(SequencePass):
     ``check-hazards=false`` leaves it out.  ``online-softmax=true`` runs ``--online-softmax`` first.
     ``promote-registers=false`` leaves out ``--promote-registers``, ``use-warpgroups=false``
     ``--use-warpgroups``.
-    ``cost-model`` and ``solver`` are those of ``--resolve-layout``, ``objective`` and ``pipeline``
-    those of ``--schedule-threadblock``.  ``overlap-launches=false`` leaves out
-    ``--overlap-launches``: each kernel starts when the one before it has ended.  ``overlap-start``
-    and ``overlap-exclusive`` are its ``start`` and ``exclusive``.  ``boxes`` is that of
+    ``cost-model`` and ``solver`` are those of ``--resolve-layout``, ``objective``, ``pipeline``,
+    ``bytes-in-flight`` and ``publish`` those of ``--schedule-threadblock``.
+    ``overlap-launches=false`` leaves out ``--overlap-launches``: each kernel starts when the one
+    before it has ended.  ``overlap-start`` and ``overlap-exclusive`` are its ``start`` and
+    ``exclusive``.  ``boxes`` is that of
     ``--plan-swizzle``.  ``share-registers=false`` leaves out ``--share-registers``.
     """
 
@@ -120,6 +125,8 @@ class TranspilePass(SequencePass):
     overlap_exclusive: bool = False
     boxes: bool = True
     share_registers: bool = True
+    bytes_in_flight: int = 0
+    publish: str = Publish.LAST.value
 
     def passes(self) -> tuple[ModulePass, ...]:
         """The steps."""
@@ -138,4 +145,6 @@ class TranspilePass(SequencePass):
             overlap_exclusive=self.overlap_exclusive,
             boxes=self.boxes,
             share_registers=self.share_registers,
+            bytes_in_flight=self.bytes_in_flight,
+            publish=self.publish,
         )

@@ -5,6 +5,7 @@
     python -m benchmarks.h200 repeat run1.json run2.json --output benchmarks/results/h200_both
     python -m benchmarks.h200 sanitize --output benchmarks/results/h200_sanitizers
     python -m benchmarks.h200 profile --output benchmarks/results/h200_profile [--workloads a,b]
+    python -m benchmarks.h200 stages --output benchmarks/results/h200_stages
     python -m benchmarks.h200 compile --output benchmarks/results/h200_compile
     python -m benchmarks.h200 page docs/performance.md --results R.json [--ablation A.json]
 
@@ -20,7 +21,7 @@ import os
 import sys
 from pathlib import Path
 
-from benchmarks.h200 import compile_time, counters, page, sanitize
+from benchmarks.h200 import compile_time, counters, page, sanitize, stages
 from benchmarks.h200 import records as results
 from benchmarks.h200.peers import Level
 from benchmarks.h200.pipelines import OURS, tried
@@ -84,6 +85,24 @@ def _merge(arguments: argparse.Namespace) -> int:
 
 def _repeat(arguments: argparse.Namespace) -> int:
     write(combined([results.read(path) for path in arguments.runs]), arguments.output)
+    return 0
+
+
+def _stages(arguments: argparse.Namespace) -> int:
+    names = ",".join(stages.CHANNELS) if arguments.workloads == "all" else arguments.workloads
+    workloads = chosen(names)
+    options = Options(
+        workloads,
+        Level.NONE,
+        arguments.arch,
+        arguments.output,
+        False,
+        {workload.name: stages.variants(workload.pipeline) for workload in workloads},
+        arguments.jobs,
+        SECONDS,
+        END,
+    )
+    stages.write(run(options), arguments.output)
     return 0
 
 
@@ -159,6 +178,7 @@ def _arguments() -> argparse.ArgumentParser:
     repeats.set_defaults(command=_repeat)
     for name, does, command in (
         ("sanitize", "compute-sanitizer over each workload's kernels", _sanitize),
+        ("stages", "times with other numbers of bytes in flight", _stages),
         ("profile", "Nsight Compute's counters of each workload's kernels", _profile),
     ):
         watching = commands.add_parser(name, help=does)

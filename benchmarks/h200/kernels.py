@@ -57,7 +57,8 @@ class Ours:
     ) -> Verdict:
         """Runs :data:`RUNS` times on poisoned memory and judges the results.
 
-        ``tolerance`` stands in for the one of the µGraph's types.  The first inputs that are checked are those of :meth:`call`.
+        ``tolerance`` stands in for the one of the µGraph's types.  The first inputs that are
+        checked are those of :meth:`call`.
         """
         import torch
 

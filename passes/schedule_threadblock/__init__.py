@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 
 from xdsl.context import Context
@@ -28,7 +28,13 @@ from mugraph.dialects.tensor_types import (
 )
 from mugraph.passes.schedule_threadblock.build import draft_kernel
 from mugraph.passes.schedule_threadblock.builder import Choices
-from mugraph.passes.schedule_threadblock.channels import Pipeline, note, uses_channels
+from mugraph.passes.schedule_threadblock.channels import (
+    Pipeline,
+    Publish,
+    note,
+    publish_first,
+    uses_channels,
+)
 from mugraph.passes.schedule_threadblock.choose import choose_ring_stages, choose_stages
 from mugraph.passes.schedule_threadblock.custom import erase_unused_functions
 from mugraph.passes.schedule_threadblock.levels import Levels, find_levels
@@ -176,6 +182,17 @@ def pipeline_named(name: str) -> Pipeline:
     )
 
 
+def publish_named(name: str) -> Publish:
+    """The order of that name; raises ``PassFailedException`` listing the known ones."""
+    for publish in Publish:
+        if publish.value == name:
+            return publish
+    known = ", ".join(publish.value for publish in Publish)
+    raise PassFailedException(
+        f"--schedule-threadblock: unknown order '{name}' of publishing; expected one of {known}"
+    )
+
+
 def require_layouts(graph: CustomizedOp) -> None:
     """Raises ``PassFailedException`` naming a tensor of the graph that has no layout yet."""
     tiles = [result for op in graph.body.block.ops for result in op.results]
@@ -246,6 +263,10 @@ class ScheduleThreadblockPass(ModulePass):
     target has bulk copies and these can bring every input: whole tiles, strides and rows of whole
     16 bytes, in a loop of several iterations.
 
+    ``bytes-in-flight`` replaces the target's number of bytes that channels keep on their way to a
+    multiprocessor, from which their stages follow.  ``publish=first`` announces a stage's bytes
+    before its copies are issued, ``last`` after them.
+
     ``warps-along-k=false`` leaves all steps of a product along k to each warp.
 
     ``objective`` is ``barriers-first``; ``memory-first``, which takes the least peak that any
@@ -261,10 +282,15 @@ class ScheduleThreadblockPass(ModulePass):
     objective: str = Objective.BARRIERS_FIRST.value
     pipeline: str = Pipeline.AUTO.value
     warps_along_k: bool = True
+    bytes_in_flight: int = 0
+    publish: str = Publish.LAST.value
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Schedules every function of the module; kernels stand before the function."""
         target = target_named(self.arch)
+        if self.bytes_in_flight > 0 and target.bulk_bytes_in_flight is not None:
+            target = replace(target, bulk_bytes_in_flight=self.bytes_in_flight)
+        publish = publish_named(self.publish)
         objective = objective_named(self.objective)
         pipeline = pipeline_named(self.pipeline)
         for function in tuple(op.body.block.ops):
@@ -273,5 +299,7 @@ class ScheduleThreadblockPass(ModulePass):
                     op, function, target, objective, pipeline, along_k=self.warps_along_k
                 )
                 for kernel in kernels:
+                    if publish is Publish.FIRST:
+                        publish_first(kernel)
                     op.body.block.insert_op_before(kernel, function)
         erase_unused_functions(op)

@@ -40,6 +40,13 @@ class Pipeline(Enum):
     ASYNC_COPIES = "async-copies"
 
 
+class Publish(Enum):
+    """When a producer announces the bytes of a stage: before or after it issues their copies."""
+
+    LAST = "last"
+    FIRST = "first"
+
+
 def layouts_of_load(op: tb.InputOp, *, boxes: bool = False) -> list[AnyLayout]:
     """The layouts that bulk copies can give an input's tile, the one to start from first.
 
@@ -195,6 +202,21 @@ def producer_role(feeds: Sequence[Feed], iterations: int) -> sched.RoleOp:
     return sched.RoleOp(PRODUCER, 1, body, elected=True)
 
 
+def publish_first(kernel: sched.KernelOp) -> None:
+    """Moves every announcement of a stage's bytes before the first copy that brings them."""
+    publishes = [op for op in kernel.walk() if isinstance(op, sched.PublishOp)]
+    for publish in publishes:
+        first: Operation = publish
+        while isinstance(first.prev_op, sched.BulkCopyOp) and (
+            first.prev_op.channel is publish.channel and first.prev_op.stage == publish.stage
+        ):
+            first = first.prev_op
+        if first is not publish:
+            publish.detach()
+            assert first.parent is not None
+            first.parent.insert_op_before(publish, first)
+
+
 def _reads(op: Operation, buffers: Sequence[SSAValue]) -> bool:
     return any(operand in buffers for operand in op.operands)
 
@@ -265,11 +287,13 @@ __all__ = [
     "BulkLoad",
     "Feed",
     "Pipeline",
+    "Publish",
     "layouts_of_load",
     "make_feeds",
     "note",
     "obstacles",
     "place_channel_steps",
     "producer_role",
+    "publish_first",
     "uses_channels",
 ]

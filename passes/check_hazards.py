@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
+from mugraph.dialects import te
 from mugraph.dialects.sched import AccessError, KernelOp
 from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.analysis.hazards import (
@@ -24,6 +25,7 @@ from mugraph.passes.analysis.hazards import (
     unneeded_barriers,
 )
 from mugraph.passes.analysis.hazards.program import Program
+from mugraph.passes.analysis.texpr.hazards import find_texpr_hazards, unneeded_texpr_barriers
 
 
 def scheduled_kernels(module: ModuleOp) -> Iterator[KernelOp]:
@@ -38,10 +40,20 @@ def _program_of(kernel: KernelOp, pass_name: str) -> Program:
         raise PassFailedException(f"--{pass_name}: {op_label(kernel)}: {error}") from error
 
 
-def describe_findings(kernel: KernelOp, findings: list[Finding]) -> list[str]:
+def texpr_kernels(module: ModuleOp) -> Iterator[te.KernelOp]:
+    """The kernels of tensor expressions that have been mapped."""
+    return (op for op in module.walk() if isinstance(op, te.KernelOp))
+
+
+def describe_findings(kernel: KernelOp | te.KernelOp, findings: list[Finding]) -> list[str]:
     """A line that names the kernel, then one for each finding."""
     count = f"{len(findings)} hazard{'s' if len(findings) > 1 else ''}"
-    return [f"{op_label(kernel)} has {count}:", *(f"  {finding}" for finding in findings)]
+    return [f"{_label(kernel)} has {count}:", *(f"  {finding}" for finding in findings)]
+
+
+def _label(kernel: KernelOp | te.KernelOp) -> str:
+    is_texpr = isinstance(kernel, te.KernelOp)
+    return f"kernel '{kernel.symbol.data}'" if is_texpr else op_label(kernel)
 
 
 def certify(kernel: KernelOp, program: Program) -> list[str]:
@@ -70,11 +82,12 @@ class CheckHazardsPass(ModulePass):
     asynchronous copy may still be writing, values that another buffer or another iteration's tile
     has overwritten, reads of memory never written, accesses out of bounds or misaligned, steps of
     channels out of turn, and roles that wait for each other.  Each finding names the operators, and
-    a byte and two threads, or what each role waits for.
+    a byte and two threads, or what each role waits for.  Of mapped tensor expressions it lists what
+    every thread touches between barriers, and names the element, two threads and two lines.
     A kernel with channels gets a certificate that none of its roles gets stuck,
     ``sched.progress_certificate``: how often each channel was used in a run of all iterations.  One
     that has it already is run again, and fails where it says something else.
-    Changes nothing else.  Pre-condition: ``--plan-stensor-memory``.
+    Changes nothing else.  Pre-condition: ``--plan-stensor-memory``, or ``--te-promote``.
     """
 
     name = "check-hazards"
@@ -86,6 +99,10 @@ class CheckHazardsPass(ModulePass):
             program = _program_of(kernel, self.name)
             findings = hazards_of_program(program)
             lines += describe_findings(kernel, findings) if findings else certify(kernel, program)
+        for texpr_kernel in texpr_kernels(op):
+            findings = find_texpr_hazards(texpr_kernel)
+            if findings:
+                lines += describe_findings(texpr_kernel, findings)
         if lines:
             raise PassFailedException("\n".join([f"--{self.name}: {lines[0]}", *lines[1:]]))
 
@@ -124,3 +141,22 @@ class PrintHazardsPass(ModulePass):
                 for loop in uniform_loops(kernel)
             ]
             print("\n".join(lines), file=sys.stderr)
+        for texpr_kernel in texpr_kernels(op):
+            print("\n".join(_texpr_lines(texpr_kernel)), file=sys.stderr)
+
+
+def _texpr_lines(kernel: te.KernelOp) -> list[str]:
+    findings = find_texpr_hazards(kernel)
+    if findings:
+        return describe_findings(kernel, findings)
+    unneeded = set(unneeded_texpr_barriers(kernel))
+    barriers = [op for op in kernel.walk() if isinstance(op, te.BarrierOp)]
+    return [
+        f"{_label(kernel)} has no hazards",
+        *(
+            f"  remark: barrier {place + 1} of {len(barriers)} is not needed: without it there are "
+            "no hazards either"
+            for place, op in enumerate(barriers)
+            if op in unneeded
+        ),
+    ]

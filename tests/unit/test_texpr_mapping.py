@@ -24,6 +24,11 @@ from mugraph.dialects.te import (
     Space,
     input_parameters,
 )
+from mugraph.passes.analysis.texpr.hazards import (
+    HazardKind,
+    find_texpr_hazards,
+    unneeded_texpr_barriers,
+)
 from mugraph.passes.te_lower import TeLowerPass
 from mugraph.passes.te_map import TeMapPass
 from mugraph.passes.te_map.family import BandMapping, Role, simple_family
@@ -113,6 +118,23 @@ def test_each_barrier_is_needed(name: str, count: int) -> None:
 
     assert not open_with(set(chosen))
     assert all(open_with(set(chosen) - {one}) for one in chosen)
+
+
+@pytest.mark.parametrize("name", list(SIZES))
+def test_the_hazard_checker_misses_each_barrier_that_is_left_out(name: str) -> None:
+    kernel = kernel_of(name, TeLowerPass())
+    assert find_texpr_hazards(kernel) == []
+    assert unneeded_texpr_barriers(kernel) == []
+
+
+def test_hazards_of_examples_name_threads_element_and_lines() -> None:
+    kernel = kernel_of("scan", TeLowerPass())
+    first = next(op for op in kernel.walk() if isinstance(op, BarrierOp))
+    first.detach()
+    (finding, *_) = find_texpr_hazards(kernel)
+    assert finding.kind is HazardKind.READ_AFTER_WRITE
+    assert "scan:15:13) writes parts[32] in thread 32" in finding.message
+    assert "scan:17:41) reads parts[32] in thread 0" in finding.message
 
 
 def test_lowering_puts_them_in_front_of_the_steps() -> None:

@@ -9,6 +9,7 @@ from functools import singledispatchmethod
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
@@ -221,8 +222,7 @@ class Runner:
             holds &= (value == 0) if equal else (value >= 0)
         rows = np.flatnonzero(holds)
         if len(rows):
-            together = batch.lanes if len(rows) == batch.count else None
-            self.block(op.body.block, Batch(len(rows), batch, rows, together))
+            self.block(op.body.block, Batch(len(rows), batch, rows, _together(holds, batch.lanes)))
 
     # Buffers.
 
@@ -420,3 +420,11 @@ def _buffer_name(op: Operation) -> str:
 
 def _name(value: SSAValue) -> str:
     return value.name_hint or value_label(value)
+
+
+def _together(holds: npt.NDArray[np.bool_], lanes: int | None) -> int | None:
+    """The threads of a block, where a condition holds in all threads of a block or in none."""
+    if lanes is None:
+        return None
+    blocks = holds.reshape(-1, lanes)
+    return lanes if (blocks.all(axis=1) | ~blocks.any(axis=1)).all() else None

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from xdsl.passes import ModulePass
 
+from mugraph.passes.bulk_stores import BulkStoresPass, Stores
 from mugraph.passes.check_hazards import CheckHazardsPass
 from mugraph.passes.decompose_threadblock import DecomposeThreadblockPass
 from mugraph.passes.fuse_threadblock import FuseThreadblockPass
@@ -52,6 +53,7 @@ def transpile_pipeline(
     share_registers: bool = True,
     bytes_in_flight: int = 0,
     publish: str = Publish.LAST.value,
+    stores: str = Stores.AUTO.value,
 ) -> tuple[ModulePass, ...]:
     """The passes of ``--transpile`` in order, for other pipelines to take parts of."""
     steps: tuple[ModulePass, ...] = (
@@ -68,6 +70,7 @@ def transpile_pipeline(
         *((PromoteRegistersPass(arch, objective),) if promote_registers else ()),
         *((UseWarpgroupsPass(arch),) if promote_registers and use_warpgroups else ()),
         PipelineProductsPass(),
+        BulkStoresPass(arch, stores),
         *(
             (OverlapLaunchesPass(arch, overlap_start, overlap_exclusive),)
             if overlap_launches
@@ -107,6 +110,7 @@ class TranspilePass(SequencePass):
     before it has ended.  ``overlap-start`` and ``overlap-exclusive`` are its ``start`` and
     ``exclusive``.  ``boxes`` is that of
     ``--plan-swizzle``.  ``share-registers=false`` leaves out ``--share-registers``.
+    ``stores`` is that of ``--bulk-stores``.
     """
 
     name = "transpile"
@@ -127,6 +131,7 @@ class TranspilePass(SequencePass):
     share_registers: bool = True
     bytes_in_flight: int = 0
     publish: str = Publish.LAST.value
+    stores: str = Stores.AUTO.value
 
     def passes(self) -> tuple[ModulePass, ...]:
         """The steps."""
@@ -147,4 +152,5 @@ class TranspilePass(SequencePass):
             share_registers=self.share_registers,
             bytes_in_flight=self.bytes_in_flight,
             publish=self.publish,
+            stores=self.stores,
         )

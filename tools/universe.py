@@ -36,6 +36,7 @@ PASSES = {
     "promote-registers": "mugraph.passes.promote_registers:PromoteRegistersPass",
     "use-warpgroups": "mugraph.passes.use_warpgroups:UseWarpgroupsPass",
     "pipeline-products": "mugraph.passes.pipeline_products:PipelineProductsPass",
+    "bulk-stores": "mugraph.passes.bulk_stores:BulkStoresPass",
     "overlap-launches": "mugraph.passes.overlap_launches:OverlapLaunchesPass",
     "explain-layout": "mugraph.passes.resolve_layout:ExplainLayoutPass",
     "explain-schedule": "mugraph.passes.schedule_threadblock.explain:ExplainSchedulePass",

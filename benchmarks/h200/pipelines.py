@@ -33,6 +33,7 @@ OPTIONAL_PASSES = (
     "promote-registers",
     "pipeline-products",
     "share-registers",
+    "bulk-stores",
     "overlap-launches",
     "plan-swizzle",
     "fuse-threadblock",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import bf16, f8E4M3FN, f8E5M2, f16, f32, i8, i32
-from xdsl.ir import Attribute, BlockArgument, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from mugraph.codegen.cuda.cpp import CodegenError, Writer
 from mugraph.codegen.cuda.names import Names
@@ -218,19 +218,33 @@ def box_coordinates(op: sched.BulkCopyOp, tile: BulkTile, iteration: str) -> lis
 @print_operation.register
 def _(op: sched.BulkCopyOp, printer: KernelPrinter) -> None:
     channel = op.ring()
-    if channel is None or op.multicast is not None:
-        raise CodegenError(f"{op_label(op)}: the CUDA target prints bulk loads of one block only")
+    if op.multicast is not None:
+        raise CodegenError(f"{op_label(op)}: the CUDA target prints bulk copies of one block only")
     tile = op.bulk_tile()
     iteration = _iteration(op, printer)
-    target = printer.pointer(op.buffer, iteration)
-    barrier = f"{printer.names.of(channel.result)}.full({iteration})"
-    printer.writer.open(f"{scope_of(op, iteration, op.ahead_of)}  {printer.describe(op)}")
+    buffer, tensor_map = printer.pointer(op.buffer, iteration), f"&{printer.maps[map_key(op)]}"
+    scope = scope_of(op, iteration, op.ahead_of) if op.is_load else f"{_by_first_thread(op)}{{"
+    printer.writer.open(f"{scope}  {printer.describe(op)}")
     for offset, start in zip(tile.offsets, box_coordinates(op, tile, iteration), strict=True):
-        printer.writer.line(
-            f"mugraph::bulk_load({offset_by(target, '1', offset)}, "
-            f"&{printer.maps[map_key(op)]}, {barrier}, {', '.join(start)});"
-        )
+        place = offset_by(buffer, "1", offset)
+        if channel is None:
+            call = f"bulk_store({tensor_map}, {place}"
+        else:
+            barrier = f"{printer.names.of(channel.result)}.full({iteration})"
+            call = f"bulk_load({place}, {tensor_map}, {barrier}"
+        printer.writer.line(f"mugraph::{call}, {', '.join(start)});")
     printer.writer.close()
+
+
+def _by_first_thread(op: Operation) -> str:
+    """The condition of what the first thread of a role, or of the block, does."""
+    role = sched.enclosing_role(op)
+    return "" if role is not None and role.is_elected else "if (thread == 0) "
+
+
+@print_operation.register
+def _(op: sched.BulkWaitOp, printer: KernelPrinter) -> None:
+    printer.writer.line(f"{_by_first_thread(op)}mugraph::wait_bulk_stores();  // {op.name}")
 
 
 __all__ = ["MapParameter", "map_names", "map_parameters", "print_host_maps"]

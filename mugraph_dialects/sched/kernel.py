@@ -150,8 +150,12 @@ class KernelOp(HasLaunchExtents):
 
     @property
     def registers_at_start(self) -> int:
-        """What each thread has before its role changes it: an even share of the register file."""
-        share = REGISTER_FILE // (self.resident_blocks or 1) // self.threads
+        """What each thread has before its role changes it: an even share of the register file.
+
+        The file is in four parts, and the warps of the multiprocessor are dealt to these in turn.
+        """
+        warps = (self.resident_blocks or 1) * -(-self.threads // WARP_THREADS)
+        share = REGISTER_FILE // (-(-warps // WARPGROUP) * WARPGROUP * WARP_THREADS)
         return min(share // REGISTER_STEP * REGISTER_STEP, MAX_REGISTERS)
 
     @property

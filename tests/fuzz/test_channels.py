@@ -9,7 +9,7 @@ import pytest
 
 from fuzz.properties import make_case, parse, require_close, require_same_text
 from fuzz.search import WELL_FORMED, draw_case
-from mugraph.dialects.sched import KernelOp, roles_of
+from mugraph.dialects.sched import BulkWaitOp, KernelOp, roles_of
 from mugraph.passes.analysis.hazards import find_hazards, progress_of, read_program
 from mugraph.passes.transpile import TranspilePass
 from mugraph.runtime.interpreter import execute_by_address, run_function
@@ -26,13 +26,21 @@ RUNS: Sequence[tuple[str | int, Landing]] = [
 ]
 
 
-def check_channels(text: str) -> int:
-    """Takes a µGraph through the channel schedule and checks it; returns its kernels with roles."""
+def check_channels(text: str, *, bulk_stores: bool = False) -> int:
+    """Takes a µGraph through the channel schedule and checks it; returns its kernels with roles.
+
+    ``bulk_stores``: results go through shared memory, and leave it by bulk copies.
+    """
     module = parse(text)
     case = make_case(module)
-    TranspilePass(arch="sm_90a", pipeline="channels", check_hazards=False).apply(
-        make_context(), module
-    )
+    TranspilePass(
+        arch="sm_90a",
+        pipeline="channels",
+        check_hazards=False,
+        stores="all" if bulk_stores else "auto",
+        promote_registers=not bulk_stores,
+    ).apply(make_context(), module)
+    assert not bulk_stores or any(isinstance(op, BulkWaitOp) for op in module.walk())
     kernels = [op for op in module.walk() if isinstance(op, KernelOp) and roles_of(op)]
     if not kernels:
         return 0
@@ -108,6 +116,11 @@ func.func @fuzzed(%positive: tensor<{x}>, %signed: tensor<{w}>, %signed_1: tenso
 @pytest.mark.parametrize("seed", range(8))
 def test_loops_of_tiles(seed: int) -> None:
     assert check_channels(draw_loop(np.random.default_rng(seed))) == 1
+
+
+@pytest.mark.parametrize("seed", range(8, 14))
+def test_loops_of_tiles_with_bulk_stores(seed: int) -> None:
+    assert check_channels(draw_loop(np.random.default_rng(seed)), bulk_stores=True) == 1
 
 
 @pytest.mark.parametrize("number", range(8))

@@ -116,5 +116,36 @@ __device__ __forceinline__ void bulk_load(void* target, CUtensorMap const* map, 
 }
 #undef MUGRAPH_BULK_LOAD
 
+#define MUGRAPH_BULK_STORE(rank, ...)                                                                 \
+  asm volatile("cp.async.bulk.tensor." #rank                                                          \
+               "d.global.shared::cta.tile.bulk_group [%0, {" __VA_ARGS__ "}], [%1];\n" ::"l"(map), \
+               "r"(shared_address(source))
+
+// What lies at `source`, a multiple of 128 bytes, goes to the box that starts at these coordinates. Other threads have
+// called proxy_fence() and come to a barrier since they wrote it.
+__device__ __forceinline__ void bulk_store(CUtensorMap const* map, void const* source, int c0) {
+  MUGRAPH_BULK_STORE(1, "%2"), "r"(c0) : "memory");
+}
+__device__ __forceinline__ void bulk_store(CUtensorMap const* map, void const* source, int c0, int c1) {
+  MUGRAPH_BULK_STORE(2, "%2, %3"), "r"(c0), "r"(c1) : "memory");
+}
+__device__ __forceinline__ void bulk_store(CUtensorMap const* map, void const* source, int c0, int c1, int c2) {
+  MUGRAPH_BULK_STORE(3, "%2, %3, %4"), "r"(c0), "r"(c1), "r"(c2) : "memory");
+}
+__device__ __forceinline__ void bulk_store(CUtensorMap const* map, void const* source, int c0, int c1, int c2,
+                                           int c3) {
+  MUGRAPH_BULK_STORE(4, "%2, %3, %4, %5"), "r"(c0), "r"(c1), "r"(c2), "r"(c3) : "memory");
+}
+__device__ __forceinline__ void bulk_store(CUtensorMap const* map, void const* source, int c0, int c1, int c2, int c3,
+                                           int c4) {
+  MUGRAPH_BULK_STORE(5, "%2, %3, %4, %5, %6"), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4) : "memory");
+}
+#undef MUGRAPH_BULK_STORE
+
+// Waits until the calling thread's bulk stores have read what they store.
+__device__ __forceinline__ void wait_bulk_stores() {
+  asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 0;\n" ::: "memory");
+}
+
 }  // namespace mugraph
 #endif

@@ -66,20 +66,24 @@ inline unsigned char* swizzled(unsigned char* address, unsigned span) {
   return reinterpret_cast<unsigned char*>(place ^ ((place >> 7 & mask) << 4));
 }
 
-inline int copy_box(unsigned char* target, TensorMap const& map, std::array<int, 5> const& start) {
+// Moves a box to shared memory, or back where `is_store`; returns the bytes.
+inline int copy_box(unsigned char* target, TensorMap const& map, std::array<int, 5> const& start,
+                    bool is_store = false) {
   const int bytes = map.element_bytes;
   int moved = 0;
   std::array<int, 5> at{};
   for (bool is_done = false; !is_done;) {
     bool exists = true;
-    char const* source = map.base;
+    char* source = const_cast<char*>(map.base);
     for (int i = 0; i < map.rank; ++i) {
       const int64_t coordinate = int64_t{start[i]} + at[i];
       exists = exists && coordinate >= 0 && coordinate < map.extents[i];
       source += coordinate * static_cast<int64_t>(map.strides[i]);
     }
     unsigned char* const place = swizzled(target + moved, map.span);
-    if (exists) {
+    if (is_store) {
+      if (exists) std::memcpy(source, place, bytes);
+    } else if (exists) {
       std::memcpy(place, source, bytes);
     } else {
       std::memset(place, 0, bytes);
@@ -94,17 +98,46 @@ inline int copy_box(unsigned char* target, TensorMap const& map, std::array<int,
   return moved;
 }
 
-inline void bulk_load(void* target, CUtensorMap const* map, uint64_t* barrier, std::vector<int> const& coordinates) {
+// The tensor map of a bulk copy, checked against the copy's coordinates and its place in shared memory.
+inline TensorMap described(CUtensorMap const* map, unsigned char const* place, std::vector<int> const& coordinates) {
   TensorMap description;
   std::memcpy(&description, map, sizeof(description));
   if (description.rank != coordinates.size()) fail("a bulk copy has another rank than its tensor map");
-  auto* const place = static_cast<unsigned char*>(target);
   std::size_t bytes = description.element_bytes;
   for (int i = 0; i < description.rank; ++i) bytes *= description.box[i];
   if (reinterpret_cast<std::uintptr_t>(place) % 128 != 0) fail("a bulk copy starts at no multiple of 128 bytes");
   if (place < shared_memory || place + bytes > shared_memory + block->shared_bytes) {
     fail("a bulk copy reaches outside shared memory");
   }
+  return description;
+}
+
+// Reads its source when it is waited for, or at once in every other launch.
+inline void bulk_store(CUtensorMap const* map, void const* source, std::vector<int> const& coordinates) {
+  auto* const place = static_cast<unsigned char*>(const_cast<void*>(source));
+  const TensorMap description = described(map, place, coordinates);
+  std::array<int, 5> start{};
+  std::copy(coordinates.begin(), coordinates.end(), start.begin());
+  const auto store = [=] { copy_box(place, description, start, true); };
+  if (launches % 2 == 1) store();
+  block->bulk_stores.push_back({block->current->thread, launches % 2 == 1 ? [] {} : std::function<void()>(store)});
+}
+
+inline void wait_bulk_stores() {
+  auto& stores = block->bulk_stores;
+  for (std::size_t i = 0; i < stores.size();) {
+    if (stores[i].thread != block->current->thread) {
+      ++i;
+      continue;
+    }
+    stores[i].store();
+    stores.erase(stores.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+inline void bulk_load(void* target, CUtensorMap const* map, uint64_t* barrier, std::vector<int> const& coordinates) {
+  auto* const place = static_cast<unsigned char*>(target);
+  const TensorMap description = described(map, place, coordinates);
   std::array<int, 5> start{};
   std::copy(coordinates.begin(), coordinates.end(), start.begin());
   const auto land = [=] {
@@ -225,5 +258,10 @@ template <class... Coordinates>
 void bulk_load(void* target, CUtensorMap const* map, uint64_t* barrier, Coordinates... coordinates) {
   emulator::bulk_load(target, map, barrier, {static_cast<int>(coordinates)...});
 }
+template <class... Coordinates>
+void bulk_store(CUtensorMap const* map, void const* source, Coordinates... coordinates) {
+  emulator::bulk_store(map, source, {static_cast<int>(coordinates)...});
+}
+inline void wait_bulk_stores() { emulator::wait_bulk_stores(); }
 
 }  // namespace mugraph

@@ -80,9 +80,16 @@ struct BulkTransfer {
   std::function<void()> land;
 };
 
+// A bulk copy to device memory that has not read its source yet.
+struct BulkStore {
+  int thread;
+  std::function<void()> store;
+};
+
 struct Block {
   std::map<unsigned, Barrier> named_barriers;
   std::vector<BulkTransfer> bulk_transfers;
+  std::vector<BulkStore> bulk_stores;
   std::vector<Fiber> fibers;
   std::vector<Warp> warps;
   Barrier barrier;
@@ -249,6 +256,7 @@ inline void run_block(dim3 size) {
     }
     if (running > 0 && events == block->events) fail("deadlock: threads wait for others that never come");
   }
+  if (!block->bulk_stores.empty()) fail("the block ends while a bulk copy to device memory may still read");
   if (!block->bulk_transfers.empty()) fail("the block ends while a bulk copy is on its way");
 }
 

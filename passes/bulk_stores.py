@@ -1,0 +1,307 @@
+"""``--bulk-stores``: results leave shared memory by bulk copies (TMA) of one thread.
+
+What all threads copy out of a buffer, or write from registers in pieces, goes as whole boxes: the
+threads write the tile to shared memory, and one of them starts the copy, which runs by itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.exceptions import PassFailedException
+
+from mugraph.dialects import sched
+from mugraph.dialects.alignment import DEFAULT_ALIGNMENT, alignment_of
+from mugraph.dialects.bulk import CHUNK_BYTES, BulkCopyError, bulk_tile, tensor_dims, tile_layouts
+from mugraph.dialects.cute.attributes import LayoutAttr
+from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.sched.kernel import enclosing_kernel, enclosing_threads, roles_of
+from mugraph.dialects.sched.structure import computing_block
+from mugraph.dialects.tb.operators import epilogue_of
+from mugraph.dialects.tensor_types import (
+    AnyLayout,
+    element_bytes_of,
+    element_type_of,
+    resolved_layout_of,
+    shape_of,
+    strides_of,
+)
+from mugraph.passes.plan_stensor_memory import (
+    BEST_FIT_OF_ALL,
+    STEP_LIMIT,
+    certified_plan,
+    memory_requests,
+    registers_wanted,
+    with_channels,
+)
+from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+
+MIN_VECTORS = 8
+"""Copies of 16 bytes a thread from which on a bulk copy is worth its fence and its barrier.
+
+An estimate: the start of a bulk copy takes about as long as a thread takes for so many of its own.
+"""
+
+
+class Stores(Enum):
+    """Which results leave by bulk copies."""
+
+    AUTO = "auto"
+    """Those that all threads of a kernel with channels would copy out of shared memory for long."""
+    ALL = "all"
+    """Those of other kernels, and those that would leave from registers, too."""
+    NONE = "none"
+
+
+@dataclass(frozen=True)
+class Result:
+    """An operator behind the loop that writes a tile, and the layouts that bulk copies can read.
+
+    A ``sched.copy`` out of a buffer, or a ``sched.quad_store`` from registers.
+    """
+
+    op: sched.CopyOp | sched.QuadStoreOp
+    tile: SSAValue
+    layouts: tuple[AnyLayout, ...]
+
+    @property
+    def is_in_registers(self) -> bool:
+        """Whether there is no buffer yet."""
+        return isinstance(self.op, sched.QuadStoreOp)
+
+    def vectors(self) -> float:
+        """How many vectors of 16 bytes each thread would write."""
+        size = math.prod(shape_of(self.tile.type)) * element_bytes_of(self.tile.type)
+        return size / CHUNK_BYTES / enclosing_threads(self.op)
+
+
+def stores_named(name: str) -> Stores:
+    """The choice of that name; raises ``PassFailedException`` listing those there are."""
+    for stores in Stores:
+        if stores.value == name:
+            return stores
+    known = ", ".join(stores.value for stores in Stores)
+    raise PassFailedException(f"--bulk-stores: unknown stores '{name}'; expected one of {known}")
+
+
+def find_results(kernel: sched.KernelOp, alignments: Sequence[int]) -> Iterator[Result]:
+    """The tiles behind the loop that bulk copies could bring to device memory.
+
+    ``alignments`` are those of the kernel's tensors, in bytes.
+    """
+    for phase in computing_block(kernel).ops:
+        if not isinstance(phase, sched.EpilogueOp):
+            continue
+        for op in phase.body.block.ops:
+            if not isinstance(op, sched.CopyOp | sched.QuadStoreOp):
+                continue
+            layouts = layouts_of_result(op, alignments)
+            if layouts:
+                yield Result(op, op.destination, layouts)
+
+
+def layouts_of_result(
+    op: sched.CopyOp | sched.QuadStoreOp, alignments: Sequence[int]
+) -> tuple[AnyLayout, ...]:
+    """The layouts of a buffer from which bulk copies can write a tile; none where they cannot."""
+    tile = op.destination.owner
+    if not isinstance(tile, sched.TileOp) or any(bound is not None for bound in tile.bounds()):
+        return ()
+    if isinstance(op, sched.CopyOp) and not _is_plain(op):
+        return ()
+    tensor = tile.source
+    if alignments[enclosing_kernel(op).body.block.args.index(tensor)] < DEFAULT_ALIGNMENT:
+        return ()
+    shape, strides = shape_of(tensor.type), strides_of(resolved_layout_of(tensor))
+    extents, size = shape_of(tile.result.type), element_bytes_of(tensor.type)
+    try:
+        if isinstance(op, sched.CopyOp):
+            dims = tensor_dims(shape, strides, size)
+            bulk_tile(dims, extents, resolved_layout_of(op.source), size)
+        return tuple(tile_layouts(shape, strides, extents, size, boxes=True))
+    except BulkCopyError:
+        return ()
+
+
+def _is_plain(op: sched.CopyOp) -> bool:
+    """Whether a copy moves a buffer of its own as it is."""
+    buffer = op.source.owner
+    return (
+        isinstance(buffer, sched.AllocOp)
+        and buffer.stage_count == 1
+        and isinstance(op.source.type, sched.SharedType)
+        and not op.checked_dims
+        and element_type_of(op.source.type) == element_type_of(op.destination.type)
+    )
+
+
+def choose_results(results: Sequence[Result], stores: Stores, *, is_fed: bool) -> list[int]:
+    """Which of the results of a kernel leave by bulk copies, as positions.
+
+    ``is_fed``: whether channels bring its tiles.
+    """
+    if stores is Stores.NONE:
+        return []
+    if stores is Stores.ALL:
+        return list(range(len(results)))
+    return [
+        i
+        for i, result in enumerate(results)
+        if is_fed and not result.is_in_registers and result.vectors() >= MIN_VECTORS
+    ]
+
+
+def with_bulk_store(result: Result, *, behind_barrier: bool) -> None:
+    """Rewrite: the tile through a buffer, a fence, a barrier, one bulk copy, and a wait at the end.
+
+    ``behind_barrier``: another barrier before the tile is written lets it take the place of what
+    was read before.
+    """
+    op = result.op
+    block = op.parent
+    assert isinstance(block, Block)
+    if isinstance(op, sched.QuadStoreOp):
+        buffer = _new_buffer(result)
+        write = sched.StoreOp(op.source, buffer.result, epilogue_of(op))
+        behind = [sched.BarrierOp()] if behind_barrier else []
+        publish: list[Operation] = [*behind, write, sched.ProxyFenceOp(), sched.BarrierOp()]
+        source = buffer.result
+    else:
+        source = op.source
+        publish = _publish(op)
+    copy = sched.BulkCopyOp(source, result.tile)
+    block.insert_ops_before([*publish, copy], op)
+    Rewriter.erase_op(op)
+    last = block.last_op
+    if not isinstance(last, sched.BulkWaitOp):
+        block.add_op(sched.BulkWaitOp())
+
+
+def _new_buffer(result: Result) -> sched.AllocOp:
+    kernel = enclosing_kernel(result.op)
+    type_ = sched.SharedType.of(
+        shape_of(result.tile.type), element_type_of(result.tile.type), LayoutAttr(result.layouts[0])
+    )
+    buffer = sched.AllocOp(type_)
+    hint = result.tile.name_hint
+    buffer.result.name_hint = f"{hint.removesuffix('_tile')}_shared" if hint else None
+    tile = result.tile.owner
+    assert isinstance(tile, Operation)
+    kernel.body.block.insert_op_before(buffer, tile)
+    return buffer
+
+
+def _publish(op: sched.CopyOp) -> list[Operation]:
+    """Lets bulk copies see what threads wrote: a fence before a barrier.
+
+    Of a barrier that stands behind the last write already, in the same phase, or of a new one.
+    """
+    before: list[Operation] = []
+    current = op.prev_op
+    while current is not None and not _writes(current, op.source):
+        if isinstance(current, sched.BarrierOp):
+            before.append(current)
+        current = current.prev_op
+    if current is None or not before:
+        return [sched.ProxyFenceOp(), sched.BarrierOp()]
+    Rewriter.insert_op(sched.ProxyFenceOp(), InsertPoint.before(before[-1]))
+    return []
+
+
+def _writes(op: Operation, value: SSAValue) -> bool:
+    return isinstance(op, HasBufferEffects) and value in op.buffers_written()
+
+
+def resident_blocks(kernel: sched.KernelOp, target: Target) -> int | None:
+    """How many blocks would share a multiprocessor; ``None`` where not even one fits."""
+    found = certified_plan(kernel, memory_requests(kernel), BEST_FIT_OF_ALL, STEP_LIMIT)
+    peak = with_channels(kernel, found).plan.peak
+    if peak > target.shared_memory_per_block:
+        return None
+    return target.resident_blocks(
+        math.prod(kernel.grid_dim), kernel.threads, peak, registers_wanted(kernel)
+    )
+
+
+def store_in_bulk(
+    kernel: sched.KernelOp, alignments: Sequence[int], target: Target, stores: Stores
+) -> None:
+    """Lets the chosen results leave by bulk copies, as far as shared memory allows.
+
+    No block more may have to wait for a multiprocessor than before.
+    """
+    before = resident_blocks(kernel, target)
+    skipped = 0
+    while True:
+        results = list(find_results(kernel, alignments))
+        positions = choose_results(results, stores, is_fed=bool(roles_of(kernel)))[skipped:]
+        if not positions:
+            return
+        for behind_barrier in (False, True):
+            trial = kernel.clone()
+            again = list(find_results(trial, alignments))[positions[0]]
+            with_bulk_store(again, behind_barrier=behind_barrier)
+            after = resident_blocks(trial, target)
+            if after is not None and (before is None or after >= before):
+                with_bulk_store(results[positions[0]], behind_barrier=behind_barrier)
+                break
+        else:
+            skipped += 1
+
+
+@dataclass(frozen=True)
+class BulkStoresPass(ModulePass):
+    """Lets results leave shared memory by bulk copies (TMA), which one thread starts.
+
+    Each thread fences what it wrote (``sched.proxy_fence``), the role meets at a barrier, its first
+    thread starts the copy (``sched.bulk_copy %s to %tile``) and waits, at the end of the role,
+    until the buffer has been read (``sched.bulk_wait``).
+
+    ``stores=auto`` takes what the threads of a kernel with channels would copy out of shared memory
+    behind the loop, eight vectors each or more; ``all`` takes shorter ones, those of other kernels,
+    and what threads would write from registers (``sched.quad_store``), through a buffer, with one
+    barrier more where it only fits in the place of what was read before; ``none`` nothing.
+    Ragged tiles, tensors that start at less than 16 bytes, and what would let fewer blocks share a
+    multiprocessor stay as they are.
+
+    Pre-condition: ``--schedule-threadblock`` (and ``--promote-registers``); run ``--plan-swizzle``
+    behind it.
+    """
+
+    name = "bulk-stores"
+
+    arch: str = DEFAULT_TARGET
+    stores: str = Stores.AUTO.value
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Treats every kernel of the module whose memory is not planned yet."""
+        target, stores = target_named(self.arch), stores_named(self.stores)
+        if target.bulk_bytes_in_flight is None or stores is Stores.NONE:
+            return
+        launches = [launch for launch in op.walk() if isinstance(launch, sched.LaunchOp)]
+        for kernel in op.body.block.ops:
+            if isinstance(kernel, sched.KernelOp) and kernel.smem_bytes is None:
+                mine = [launch for launch in launches if launch.resolve() is kernel]
+                store_in_bulk(kernel, alignments_of(kernel, mine), target, stores)
+
+
+def alignments_of(kernel: sched.KernelOp, launches: Sequence[sched.LaunchOp]) -> list[int]:
+    """The bytes that each of a kernel's tensors is aligned to, wherever it is launched."""
+    alignments = [DEFAULT_ALIGNMENT] * len(kernel.body.block.args)
+    for launch in launches:
+        values = (*launch.arguments, *launch.outputs)
+        alignments = [
+            min(known, alignment_of(value)) for known, value in zip(alignments, values, strict=True)
+        ]
+    return alignments
+
+
+__all__ = ["BulkStoresPass", "Result", "Stores", "choose_results", "find_results", "store_in_bulk"]

@@ -1,0 +1,59 @@
+"""Results that leave by bulk copies, on the CPU: these read their buffers late, or at once."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fuzz.emulated import build, check_emulated, emulating_compiler
+from fuzz.properties import Compiled, PropertyError, make_case, parse
+from mugraph.codegen.cuda import print_module
+from mugraph.passes.transpile import TranspilePass
+from mugraph.runtime.toolchain import ToolchainError
+from mugraph.tools.modules import make_context
+
+GRAPH = """
+func.func @fuzzed(%positive: tensor<32x128xf16>, %signed: tensor<128x256xf16>) \
+-> tensor<32x256xf16> {
+  %o = kn.customized %positive, %signed grid [2, 1, 1] block [128, 1, 1] forloop 4 {
+  ^bb0(%dx: tensor<32x128xf16>, %dw: tensor<128x256xf16>):
+    %sx = tb.input %dx imap [-1, -1, -1] fordim 1 : tensor<32x128xf16> -> !tb.stensor<32x32xf16>
+    %sw = tb.input %dw imap [1, -1, -1] fordim 0 : tensor<128x256xf16> -> !tb.stensor<32x128xf16>
+    %m = tb.matmul %sx, %sw : (!tb.stensor<32x32xf16>, !tb.stensor<32x128xf16>) -> \
+!tb.stensor<32x128xf16>
+    %am = tb.forloop_accum none %m : !tb.stensor<32x128xf16> -> !tb.stensor<32x128xf16>
+    tb.output %am omap [1, -1, -1] : !tb.stensor<32x128xf16> -> tensor<32x256xf16>
+  } : (tensor<32x128xf16>, tensor<128x256xf16>) -> tensor<32x256xf16>
+  func.return %o : tensor<32x256xf16>
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def stored() -> Compiled:
+    if shutil.which("g++") is None:
+        pytest.skip("no g++ on this machine: no generated kernel was executed")
+    try:
+        emulating_compiler()
+    except ToolchainError as error:
+        pytest.skip(f"no generated kernel was executed: {error}")
+    module = parse(GRAPH)
+    case = make_case(module)
+    transpile = TranspilePass(arch="sm_90a", pipeline="channels", stores="all")
+    transpile.apply(make_context(), module)
+    return Compiled(case, module, print_module(module))
+
+
+def test_bulk_copies_bring_results_to_device_memory(stored: Compiled, tmp_path: Path) -> None:
+    # The tile is wider than a swizzled row.
+    assert stored.cuda.count("mugraph::bulk_store(") == 2
+    check_emulated(build([stored], tmp_path), 0, stored, tmp_path / "run")
+
+
+def test_a_copy_that_nobody_waits_for_is_an_error(stored: Compiled, tmp_path: Path) -> None:
+    hasty = replace(stored, cuda=stored.cuda.replace("mugraph::wait_bulk_stores();", ";"))
+    with pytest.raises(PropertyError, match="a bulk copy to device memory may still read"):
+        check_emulated(build([hasty], tmp_path), 0, hasty, tmp_path / "run")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Self, cast
+from typing import ClassVar, Self, cast
 
 from xdsl.dialects.builtin import AffineMapAttr, IndexType, StringAttr, i32
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -24,12 +24,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.cute.layout import Layout
-from mugraph.dialects.te.indices import (
-    IndexReader,
-    print_index,
-    print_index_list,
-    verify_indices,
-)
+from mugraph.dialects.te.indices import IndexReader, print_index, print_index_list, verify_indices
 from mugraph.dialects.te.types import ELEMENT_TYPES, BufferType
 from mugraph.dialects.tensor_types import dims
 
@@ -476,18 +471,19 @@ class AnchorOp(IRDLOperation):
             )
 
 
-@irdl_op_definition
-class IndexValueOp(IRDLOperation):
-    """An index expression as a number: ``%n = te.index %i * 2 + 1``, an i32."""
+class IndexExpressionOp(IRDLOperation, ABC):
+    """An index expression as a value: ``NAME %i * 2 + 1``."""
 
-    name = "te.index"
+    RESULT_TYPE: ClassVar[Attribute]
 
     indices = var_operand_def(IndexType)
     map = prop_def(AffineMapAttr)
-    result = result_def(i32)
+    result = result_def(Attribute)
 
     def __init__(self, indices: Sequence[SSAValue], map_: AffineMapAttr) -> None:
-        super().__init__(operands=[indices], properties={"map": map_}, result_types=[i32])
+        super().__init__(
+            operands=[indices], properties={"map": map_}, result_types=[self.RESULT_TYPE]
+        )
 
     @property
     def expression(self) -> AffineExpr:
@@ -496,9 +492,9 @@ class IndexValueOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Checks the expression."""
-        verify_indices("'te.index'", self.map.data, self.indices)
+        verify_indices(f"'{self.name}'", self.map.data, self.indices)
         if len(self.map.data.results) != 1:
-            raise VerifyException("'te.index' has one index expression")
+            raise VerifyException(f"'{self.name}' has one index expression")
 
     def print(self, printer: Printer) -> None:
         """Prints the expression."""
@@ -514,6 +510,16 @@ class IndexValueOp(IRDLOperation):
         value = cls(reader.operands, reader.map([expression]))
         value.attributes |= parser.parse_optional_attr_dict()
         return value
+
+
+@irdl_op_definition
+class IndexValueOp(IndexExpressionOp):
+    """An index expression as a number: ``%n = te.index %i * 2 + 1``, an i32."""
+
+    name = "te.index"
+    RESULT_TYPE: ClassVar[Attribute] = i32
+
+    result = result_def(i32)
 
 
 def accesses_in(op: Operation) -> list[AccessOp]:

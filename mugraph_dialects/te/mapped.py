@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Self, cast
+from typing import ClassVar, Self, cast
 
 from xdsl.dialects.builtin import AffineMapAttr, IndexType, IntegerAttr, StringAttr, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineExpr
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -19,15 +18,19 @@ from xdsl.irdl import (
     region_def,
     result_def,
     traits_def,
-    var_operand_def,
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.te.accesses import AccessKind, AccessOp, Combination, parse_place
-from mugraph.dialects.te.indices import IndexReader, print_index, verify_indices
+from mugraph.dialects.te.accesses import (
+    AccessKind,
+    AccessOp,
+    Combination,
+    IndexExpressionOp,
+    parse_place,
+)
 from mugraph.dialects.te.loops import LoopOp, ParOp
 from mugraph.dialects.te.types import ELEMENT_TYPES, BufferType, Space
 from mugraph.dialects.tensor_types import element_bytes_of
@@ -250,43 +253,13 @@ class BarrierOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ApplyOp(IRDLOperation):
+class ApplyOp(IndexExpressionOp):
     """An index by its expression: ``%i = te.apply %thread floordiv 8 + %s * 32``."""
 
     name = "te.apply"
+    RESULT_TYPE: ClassVar[Attribute] = IndexType()
 
-    indices = var_operand_def(IndexType)
-    map = prop_def(AffineMapAttr)
     result = result_def(IndexType)
-
-    def __init__(self, indices: Sequence[SSAValue], map_: AffineMapAttr) -> None:
-        super().__init__(operands=[indices], properties={"map": map_}, result_types=[IndexType()])
-
-    @property
-    def expression(self) -> AffineExpr:
-        """The index expression."""
-        return self.map.data.results[0]
-
-    def verify_(self) -> None:
-        """Checks the expression."""
-        verify_indices("'te.apply'", self.map.data, self.indices)
-        if len(self.map.data.results) != 1:
-            raise VerifyException("'te.apply' has one index expression")
-
-    def print(self, printer: Printer) -> None:
-        """Prints the expression."""
-        printer.print_string(" ")
-        print_index(printer, self.expression, self.indices)
-        printer.print_op_attributes(self.attributes)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        """Parses the expression."""
-        reader = IndexReader(parser)
-        expression = reader.expression()
-        value = cls(reader.operands, reader.map([expression]))
-        value.attributes |= parser.parse_optional_attr_dict()
-        return value
 
 
 @irdl_op_definition

@@ -14,7 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import sched
 from mugraph.dialects.maps import Bound
-from mugraph.dialects.sched.structure import loops_of
+from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.tensor_types import op_label, shape_of
 from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array
 from mugraph.runtime.interpreter.blocks import Frame, boxes, broadcast_bytes, uniform_boxes
@@ -47,12 +47,6 @@ def _bounds(kernel: sched.KernelOp) -> list[Bound]:
     ]
 
 
-def _iterations(kernel: sched.KernelOp) -> int:
-    """How often the loops that move the kernel's tiles run; 1 where there is none."""
-    loops = loops_of(kernel)
-    return loops[0].iterations if loops else 1
-
-
 def run_kernel(
     launch: sched.LaunchOp, inputs: Sequence[Array], arithmetic: Arithmetic, module: ModuleOp
 ) -> tuple[Array, ...]:
@@ -71,7 +65,7 @@ def run_kernel(
         )
     whole = boxes(kernel.grid_dim, lambda extents: _buffer_bytes(kernel, arithmetic, extents))
     for box in uniform_boxes(whole, _bounds(kernel)):
-        frame = Frame(arithmetic, kernel.grid_dim, _iterations(kernel), box)
+        frame = Frame(arithmetic, kernel.grid_dim, loop_iterations(kernel), box)
         functions = ScheduleFunctions(frame)
         families = ComputeFunctions(functions), ProductFunctions(functions)
         interpreter = make_interpreter(module, functions, *families)

@@ -14,12 +14,12 @@ from mugraph.dialects import sched
 from mugraph.dialects.elementwise import Epilogue
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.ragged import RaggedDim
-from mugraph.dialects.tb import NOT_SPLIT
+from mugraph.dialects.tb import NOT_SPLIT, epilogue_of
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
 from mugraph.runtime.interpreter.arithmetic import Array
 from mugraph.runtime.interpreter.blocks import GRID_AXES, Frame, padded
 from mugraph.runtime.interpreter.errors import ExecutionError
-from mugraph.runtime.interpreter.functions import apply_chain, part_of
+from mugraph.runtime.interpreter.functions import apply_chain, fall, part_of
 from mugraph.runtime.interpreter.roles import Channel, run_side_by_side
 
 WHOLE = (NOT_SPLIT,) * len(AXES)
@@ -59,6 +59,12 @@ class ScheduleFunctions(InterpreterFunctions):
             )
         return value
 
+    def read_all(self, operands: Sequence[SSAValue], buffers: Sequence[Buffer]) -> list[Array]:
+        """What the buffers of the first operands hold for the current iteration."""
+        return [
+            self.read(operand, buffer) for operand, buffer in zip(operands, buffers, strict=False)
+        ]
+
     def write(
         self,
         destination: SSAValue,
@@ -97,6 +103,23 @@ class ScheduleFunctions(InterpreterFunctions):
         part = part_of(whole, (*[0] * GRID_AXES, *start), (*axes, *shape))
         part[...] = part + value if accumulates else value
         self.write(destination, buffer, whole)
+
+    def keep_reduced(
+        self, op: sched.ReduceOp | sched.ReduceRowsOp, buffers: Sequence[Buffer], value: Array
+    ) -> None:
+        """Writes sums, or keeps the larger of maxima and what is there; and by how much it grew."""
+        epilogue = epilogue_of(op)
+        if op.combination is sched.Combiner.SUM:
+            self.write(op.destination, buffers[1], value, epilogue)
+            return
+        value = apply_chain(epilogue.functions, value)
+        earlier = self.read(op.destination, buffers[1]) if epilogue.accumulates else None
+        self.write(
+            op.destination, buffers[1], value if earlier is None else np.maximum(earlier, value)
+        )
+        if op.difference is not None and earlier is not None:
+            change = fall(earlier, self.read(op.destination, buffers[1]))
+            self.write(op.difference, buffers[2], change)
 
     @impl(sched.AllocOp)
     def run_alloc(

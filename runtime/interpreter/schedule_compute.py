@@ -17,7 +17,6 @@ from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.functions import (
     apply_chain,
     apply_function,
-    fall,
     max_groups,
     part_of,
     sum_groups,
@@ -48,13 +47,8 @@ class ComputeFunctions(InterpreterFunctions):
         self, interpreter: Interpreter, op: sched.ElementwiseOp, args: PythonValues
     ) -> PythonValues:
         """The scalar function of each element."""
-        *buffers, destination = args
-        sources = [
-            self.functions.read(operand, buffer)
-            for operand, buffer in zip(op.sources, buffers, strict=True)
-        ]
-        value = apply_function(op.function.data, *sources)
-        self.functions.write(op.destination, destination, value, epilogue_of(op))
+        value = apply_function(op.function.data, *self.functions.read_all(op.sources, args))
+        self.functions.write(op.destination, args[-1], value, epilogue_of(op))
         return ()
 
     @impl(sched.MaskOp)
@@ -80,20 +74,9 @@ class ComputeFunctions(InterpreterFunctions):
         dim = op.reduced_dim
         results = shape_of(op.destination.type)[dim]
         source = self.functions.read(op.source, args[0])
-        if op.combination is sched.Combiner.SUM:
-            value = sum_groups(source, GRID_AXES + dim, op.groups(), results)
-            self.functions.write(op.destination, args[1], value, epilogue_of(op))
-            return ()
-        value = max_groups(source, GRID_AXES + dim, op.groups(), results)
-        epilogue = epilogue_of(op)
-        value = apply_chain(epilogue.functions, value)
-        earlier = self.functions.read(op.destination, args[1]) if epilogue.accumulates else None
-        self.functions.write(
-            op.destination, args[1], value if earlier is None else np.maximum(earlier, value)
-        )
-        if op.difference is not None and earlier is not None:
-            change = fall(earlier, self.functions.read(op.destination, args[1]))
-            self.functions.write(op.difference, args[2], change)
+        combine = sum_groups if op.combination is sched.Combiner.SUM else max_groups
+        value = combine(source, GRID_AXES + dim, op.groups(), results)
+        self.functions.keep_reduced(op, args, value)
         return ()
 
     @impl(sched.ReduceWarpsOp)

@@ -17,7 +17,7 @@ from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.runtime.interpreter.arithmetic import Array
 from mugraph.runtime.interpreter.blocks import GRID_AXES
-from mugraph.runtime.interpreter.functions import apply_chain, apply_function, fall
+from mugraph.runtime.interpreter.functions import apply_function
 from mugraph.runtime.interpreter.schedule_buffers import ScheduleFunctions
 
 
@@ -104,16 +104,11 @@ class ProductFunctions(InterpreterFunctions):
         self, interpreter: Interpreter, op: sched.MapOp, args: PythonValues
     ) -> PythonValues:
         """The scalar function of each value."""
-        *buffers, destination = args
-        sources = [
-            self.functions.read(operand, buffer)
-            for operand, buffer in zip(op.sources, buffers, strict=True)
-        ]
-        value = apply_function(op.function.data, *sources)
+        value = apply_function(op.function.data, *self.functions.read_all(op.sources, args))
         whole = (*value.shape[:GRID_AXES], *shape_of(op.destination.type))
         if tuple(value.shape) != whole:
             value = value + np.zeros(whole)
-        self.functions.write(op.destination, destination, value, epilogue_of(op))
+        self.functions.write(op.destination, args[-1], value, epilogue_of(op))
         return ()
 
     @impl(sched.ReduceRowsOp)
@@ -128,22 +123,9 @@ class ProductFunctions(InterpreterFunctions):
             grouped = source[..., np.concatenate(held)].reshape(*before, len(held), len(held[0]))
         else:
             grouped = source.reshape(*before, 1, source.shape[-1])
-        if op.combination is sched.Combiner.SUM:
-            value = grouped.sum(axis=-1)
-        else:
-            value = grouped.max(axis=-1)
-        epilogue = epilogue_of(op)
-        if op.combination is sched.Combiner.SUM:
-            self.functions.write(op.destination, args[1], value, epilogue)
-            return ()
-        value = apply_chain(epilogue.functions, value)
-        earlier = self.functions.read(op.destination, args[1]) if epilogue.accumulates else None
-        self.functions.write(
-            op.destination, args[1], value if earlier is None else np.maximum(earlier, value)
-        )
-        if op.difference is not None and earlier is not None:
-            change = fall(earlier, self.functions.read(op.destination, args[1]))
-            self.functions.write(op.difference, args[2], change)
+        is_sum = op.combination is sched.Combiner.SUM
+        value = grouped.sum(axis=-1) if is_sum else grouped.max(axis=-1)
+        self.functions.keep_reduced(op, args, value)
         return ()
 
 

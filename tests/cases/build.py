@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fuzz.emulated import EMULATOR, emulating_compiler
+from fuzz.emulated import EMULATOR, emulating_compiler, with_emulated_memory
 
 from cases.case import Array, Case, Level, results_of
 from cases.catalogue import all_cases
@@ -206,11 +206,7 @@ def batch_source(sources: Sequence[str]) -> str:
 
 def compile_emulated(source: str) -> Path:
     """The same for the CPU: a shared object whose kernels the emulator runs."""
-    source = re.sub(
-        r"extern __shared__ __align__\(\d+\) char smem\[\];",
-        "char* const smem = reinterpret_cast<char*>(shared_memory);",
-        source,
-    )
+    source = with_emulated_memory(source)
     launcher = runtime_include_paths()[0].parent / "launcher.cu"
     digest = hashlib.sha256(source.encode())
     for path in sorted((*runtime_include_paths()[0].rglob("*.h"), *EMULATOR.rglob("*.h*"))):

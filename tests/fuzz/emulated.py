@@ -157,6 +157,15 @@ def emulating_compiler() -> list[str]:
     return command
 
 
+def with_emulated_memory(source: str) -> str:
+    """Kernels whose shared memory is the emulator's."""
+    return re.sub(
+        r"extern __shared__ __align__\(\d+\) char smem\[\];",
+        "char* const smem = reinterpret_cast<char*>(shared_memory);",
+        source,
+    )
+
+
 def never(_function: FuncOp, _index: int) -> bool:
     """No result is constant."""
     return False
@@ -170,11 +179,7 @@ def program_of(compiled: Sequence[Compiled]) -> str:
     for number, one in enumerate(compiled):
         lines = one.cuda.splitlines()
         text = "\n".join(line for line in lines if not line.startswith(("#", "using namespace")))
-        text = re.sub(
-            r"extern __shared__ __align__\(\d+\) char smem\[\];",
-            "char* const smem = reinterpret_cast<char*>(shared_memory);",
-            text,
-        )
+        text = with_emulated_memory(text)
         parts.append(re.sub(r"\b(_init|_execute_mugraph|\w+_custom\d+)\b", rf"\1_{number}", text))
         function = function_of(one.module)
         inputs, outputs = (
@@ -192,22 +197,46 @@ def program_of(compiled: Sequence[Compiled]) -> str:
             f"    case {number}: return run(_execute_mugraph_{number}, {{{inputs}}}, "
             f"{{{outputs}}}, {workspace_bytes(function)}u, folder);"
         )
-    parts += ["int main(int, char** arguments) {", "  std::string const folder = arguments[2];"]
-    parts += ["  switch (std::atoi(arguments[1])) {", *calls, "  }", "  return 6;", "}"]
-    return "\n".join(parts) + "\n"
+    return "\n".join([*parts, *main_of(calls)]) + "\n"
+
+
+def main_of(calls: Sequence[str]) -> list[str]:
+    """The main function of a program whose arguments are the number of a case and a folder."""
+    return [
+        "int main(int, char** arguments) {",
+        "  std::string const folder = arguments[2];",
+        "  switch (std::atoi(arguments[1])) {",
+        *calls,
+        "  }",
+        "  return 6;",
+        "}",
+    ]
 
 
 def build(compiled: Sequence[Compiled], folder: Path) -> Path:
     """Compiles the program of several µGraphs; raises ``PropertyError`` with the first errors."""
+    return build_program(program_of(compiled), folder)
+
+
+def build_program(text: str, folder: Path) -> Path:
+    """Compiles a program for the emulator; raises ``PropertyError`` with the first errors."""
     folder.mkdir(parents=True, exist_ok=True)
     source, executable = folder / "emulated.cu", folder / "emulated"
-    source.write_text(program_of(compiled), encoding="utf-8")
+    source.write_text(text, encoding="utf-8")
     command = [*emulating_compiler(), str(source), "-o", str(executable)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=3 * SECONDS)
     if result.returncode:
         errors = [line for line in result.stderr.splitlines() if "error" in line]
         raise PropertyError("compiling for the emulator", "\n".join(errors[:5]))
     return executable
+
+
+def run_program(executable: Path, number: int, folder: Path) -> None:
+    """Runs a case on the inputs in a folder; raises ``PropertyError`` where that fails."""
+    command = [str(executable), str(number), str(folder)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+    if ran.returncode:
+        raise PropertyError(STAGE, f"ends with {ran.returncode}: {ran.stderr.strip()[:400]}")
 
 
 def check_emulated(executable: Path, number: int, compiled: Compiled, folder: Path) -> None:
@@ -218,10 +247,7 @@ def check_emulated(executable: Path, number: int, compiled: Compiled, folder: Pa
         zip(function.function_type.inputs.data, compiled.case.inputs, strict=True)
     ):
         Tensor.of(type_).place(values).tofile(folder / f"input{index}")
-    command = [str(executable), str(number), str(folder)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
-    if ran.returncode:
-        raise PropertyError(STAGE, f"ends with {ran.returncode}: {ran.stderr.strip()[:400]}")
+    run_program(executable, number, folder)
     tensors = [Tensor.of(type_) for type_ in function.function_type.outputs.data]
     for order in range(2):
         stage = f"{STAGE}, threads in {('rising', 'falling')[order]} order"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import PassPipeline
 
-from fuzz.emulated import DRIVER, SECONDS, STAGE, emulating_compiler
-from fuzz.properties import PropertyError
+from fuzz.emulated import DRIVER, build_program, main_of, run_program, with_emulated_memory
 from mugraph.codegen.cuda import print_module, workspace_bytes
 from mugraph.dialects.te import BufferType, input_parameters, written_parameters
 from mugraph.passes.te_lower import TeLowerPass
@@ -59,11 +56,7 @@ def texpr_program_of(programs: Sequence[TexprProgram]) -> str:
     for number, one in enumerate(programs):
         lines = print_module(one.module).splitlines()
         text = "\n".join(line for line in lines if not line.startswith("#"))
-        text = re.sub(
-            r"extern __shared__ __align__\(\d+\) char smem\[\];",
-            "char* const smem = reinterpret_cast<char*>(shared_memory);",
-            text,
-        )
+        text = with_emulated_memory(text)
         parts.append(f"namespace program_{number} {{\n{text}\n}}")
         function = one.function
         placed = [
@@ -77,22 +70,12 @@ def texpr_program_of(programs: Sequence[TexprProgram]) -> str:
             f"    case {number}: return run(program_{number}::_execute_mugraph, {{{placed[0]}}}, "
             f"{{{placed[1]}}}, {workspace_bytes(function)}u, folder);"
         )
-    parts += ["int main(int, char** arguments) {", "  std::string const folder = arguments[2];"]
-    parts += ["  switch (std::atoi(arguments[1])) {", *calls, "  }", "  return 6;", "}"]
-    return "\n".join(parts) + "\n"
+    return "\n".join([*parts, *main_of(calls)]) + "\n"
 
 
 def build_texpr(programs: Sequence[TexprProgram], folder: Path) -> Path:
     """Compiles the functions for the emulator; raises ``PropertyError`` with the first errors."""
-    folder.mkdir(parents=True, exist_ok=True)
-    source, executable = folder / "emulated.cu", folder / "emulated"
-    source.write_text(texpr_program_of(programs), encoding="utf-8")
-    command = [*emulating_compiler(), str(source), "-o", str(executable)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=3 * SECONDS)
-    if result.returncode:
-        errors = [line for line in result.stderr.splitlines() if "error" in line]
-        raise PropertyError("compiling for the emulator", "\n".join(errors[:5]))
-    return executable
+    return build_program(texpr_program_of(programs), folder)
 
 
 def emulate_texpr(
@@ -104,10 +87,7 @@ def emulate_texpr(
     types = program.types(input_parameters(function))
     for index, (type_, values) in enumerate(zip(types, program.inputs, strict=True)):
         values.astype(storage_dtype(type_.element_type)).tofile(folder / f"input{index}")
-    command = [str(executable), str(number), str(folder)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
-    if ran.returncode:
-        raise PropertyError(STAGE, f"ends with {ran.returncode}: {ran.stderr.strip()[:400]}")
+    run_program(executable, number, folder)
     return [
         [
             np.fromfile(folder / f"output{order}_{index}", storage_dtype(type_.element_type))

@@ -43,7 +43,7 @@
 // BINARY-NOT: Traceback
 
 // RUN: not mg-opt --transpile="arsch=sm_80" %s 2>&1 | filecheck %s --check-prefix OPTIONS
-// OPTIONS: mg-opt: error: --transpile has no option 'arsch' (is 'arch' meant?). Its options: arch, check-hazards, online-softmax, cost-model, solver, objective, pipeline, promote-registers, use-warpgroups, overlap-launches, overlap-start, overlap-exclusive, boxes, share-registers, bytes-in-flight, publish.
+// OPTIONS: mg-opt: error: --transpile has no option 'arsch' (is 'arch' meant?). Its options: arch, check-hazards, {{.*}}
 // RUN: not mg-opt --plan-stensor-memory="fit=1" %s 2>&1 | filecheck %s --check-prefix TYPE
 // TYPE: mg-opt: error: --plan-stensor-memory: the option 'fit' is of type str, which '1' is not.
 // RUN: not mg-opt -t 'cuda{x=1}' %s 2>&1 | filecheck %s --check-prefix TARGET-OPTION

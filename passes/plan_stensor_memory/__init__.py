@@ -11,7 +11,15 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.cute import ComposedLayout
-from mugraph.dialects.sched import AllocOp, BulkCopyOp, ChannelOp, KernelOp, MapOp, roles_of
+from mugraph.dialects.sched import (
+    AllocOp,
+    BulkCopyOp,
+    ChannelOp,
+    KernelOp,
+    MapOp,
+    WarpgroupMmaOp,
+    roles_of,
+)
 from mugraph.dialects.sched.grid import EXCLUSIVE
 from mugraph.dialects.sched.kernel import LINE_BYTES, whole_lines
 from mugraph.dialects.tensor_types import element_bytes_of, resolved_layout_of
@@ -143,10 +151,12 @@ def registers_wanted(kernel: KernelOp) -> int:
     """An estimate of the registers that each thread should have: fragments and room to work.
 
     Where everything between products stays in fragments there is less besides them, and more warps
-    hide what each waits for.
+    hide what each waits for.  Warp groups need none for operands that they read from memory.
     """
     wanted = min(fragment_registers(kernel) + WORKING_REGISTERS, MAX_REGISTERS)
-    if roles_of(kernel) or not any(isinstance(op, MapOp) for op in kernel.walk()):
+    operators = tuple(kernel.walk())
+    by_groups = any(isinstance(op, WarpgroupMmaOp) for op in operators)
+    if (roles_of(kernel) and not by_groups) or not any(isinstance(op, MapOp) for op in operators):
         return wanted
     return min(wanted, registers_needed(kernel) - RECOMPUTED_REGISTERS)
 

@@ -34,12 +34,6 @@ _CACHED = 1 << 10
 """How many tiles are remembered."""
 MAX_STRIDE_BYTES = 2**40
 """Strides of a tensor map are less than this."""
-SMALL_BOX_BYTES = 4096
-"""Boxes smaller than this are brought side by side only where one would not do.
-
-Each is an instruction of the one thread that loads.  Measured on an H200: 4 KB of x as two swizzled
-boxes instead of one plain one make RMSNorm + linear 5 to 10 % slower, conflicts and all.
-"""
 SWIZZLE_SPANS = (128, 64, 32)
 """The rows within which a bulk copy can exchange chunks, in bytes."""
 
@@ -167,30 +161,20 @@ def tile_layouts(
     """The layouts that bulk copies can give every stage of a buffer for tiles of a tensor.
 
     All stages start where the swizzle's pattern does.  With ``boxes`` also those of several boxes
-    side by side, in which a dimension has two strides, but for small ones.  Raises
-    :class:`BulkCopyError` where there
-    is none.
+    side by side, in which a dimension has two strides; what each box costs is weighed where a
+    layout is chosen (``--plan-swizzle``).  Raises :class:`BulkCopyError` where there is none.
     """
     dims = tensor_dims(shape, strides, element_bytes)
     found = [
         layout
         for layout in bulk_layouts(dims, tile, element_bytes)
-        if (
-            base_layout(layout).depth <= 1
-            or (boxes and _box_bytes(dims, tile, layout, element_bytes) >= SMALL_BOX_BYTES)
-        )
+        if (boxes or base_layout(layout).depth <= 1)
         and _stage_bytes(layout, element_bytes) % pattern_bytes(_span_of(layout, element_bytes))
         == 0
     ]
     if not found:
         raise BulkCopyError("its rows are no multiple of 16 bytes, or longer than a box")
     return found
-
-
-def _box_bytes(
-    tensor: TensorDims, tile: Sequence[int], layout: AnyLayout, element_bytes: int
-) -> int:
-    return math.prod(bulk_tile(tensor, tile, layout, element_bytes).box) * element_bytes
 
 
 def _stage_bytes(layout: AnyLayout, element_bytes: int) -> int:

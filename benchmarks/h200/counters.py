@@ -226,7 +226,7 @@ def markdown(kernels: Sequence[Kernel], said: dict[str, str], facts: dict[str, s
     lines += [
         "",
         "One call of each workload under Nsight Compute: each kernel alone, from flushed caches,",
-        "so it takes longer than in `h200.md`. Percent of the peak of each unit; warps are of the",
+        "so its time is not that in `h200.md`. Percent of the peak of each unit; warps are of the",
         "most that a multiprocessor holds.",
         "",
         "| workload | kernel | µs | " + " | ".join(UNITS) + " | warps | warps wait for |",

@@ -207,7 +207,9 @@ def choose_layout(
 BOX_WAVEFRONTS = 256
 """What one more box of a bulk copy costs, next to the wavefronts of shared memory that it saves.
 
-One thread issues the boxes, and the stage is full only once the last of them has landed.
+One thread issues the boxes, and the stage is full only once the last of them has landed.  Measured
+on an H200: 4 KB of x as two swizzled boxes in place of a plain one, which saves 224 wavefronts an
+iteration, make RMSNorm + linear 5 to 10 % slower.
 """
 
 

@@ -152,8 +152,9 @@ def choose_warp_layout(
 
     Instructions in sequence are those of one warp; the data are the fragments of both operands
     that all warps together load from shared memory.  Source: seed 000 "How to Decide thr_layout".
-    Warps stand along k too where that saves a good part of the cycles, the sum over them included,
-    which is done once in ``iterations``, unless ``along_k`` forbids it.
+    Another one, of warps along k too, is taken where it saves a good part of the cycles, the sum
+    over them included, which is done once in ``iterations``, unless ``along_k`` forbids it: the
+    fastest of all arrangements, flat ones with it.
     """
 
     def cost(layout: WarpLayout) -> ProductCost:
@@ -167,11 +168,14 @@ def choose_warp_layout(
         found = cost(layout)
         return found.cycles, found.volume, layout.k, layout.m
 
-    best = min(warp_layouts(atom, threads), key=by_counts)
+    flat = list(warp_layouts(atom, threads))
+    best = min(flat, key=by_counts)
     if not along_k:
         return best
-    split = min(layouts_along_k(atom, rows, columns, depth, threads), key=by_cycles, default=best)
-    return split if cost(split).cycles < WORTH_A_SUM * cost(best).cycles else best
+    # Against every flat arrangement: the fastest of them may not be the one of fewest instructions.
+    split = layouts_along_k(atom, rows, columns, depth, threads)
+    fastest = min([*flat, *split], key=by_cycles)
+    return fastest if cost(fastest).cycles < WORTH_A_SUM * cost(best).cycles else best
 
 
 def choose_stages(

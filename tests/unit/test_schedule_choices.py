@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from mugraph.dialects.cute.atoms import tensor_core_atom
 from mugraph.dialects.sched.types import accumulators_per_thread
 from mugraph.passes.schedule_threadblock.choose import (
+    WORTH_A_SUM,
     WarpLayout,
     choose_atom,
     choose_stages,
     choose_warp_layout,
+    layouts_along_k,
     product_cost,
     warp_layouts,
 )
@@ -50,6 +52,30 @@ def test_no_arrangement_of_warps_along_m_and_n_is_cheaper(
         if m * n <= warps
     )
     assert cost(chosen.m, chosen.n, rows, columns, depth) == best
+
+
+@given(
+    st.integers(1, 130),
+    st.integers(1, 200),
+    st.integers(16, 160),
+    st.sampled_from([1, 2, 4, 8]),
+    st.sampled_from([1, 32]),
+)
+def test_no_arrangement_saves_a_good_part_of_the_cycles(
+    rows: int, columns: int, depth: int, warps: int, iterations: int
+) -> None:
+    """Neither a flat one nor one along k: all are compared with the one that is chosen."""
+    threads = 32 * warps
+    chosen = choose_warp_layout(rows, columns, depth, ATOM, threads, iterations=iterations)
+    every = (
+        *warp_layouts(ATOM, threads),
+        *layouts_along_k(ATOM, rows, columns, depth, threads),
+    )
+
+    def cycles(layout: WarpLayout) -> float:
+        return product_cost(layout, rows, columns, depth, 2, 1 / iterations).cycles
+
+    assert WORTH_A_SUM * cycles(chosen) <= min(map(cycles, every))
 
 
 def test_warps_stand_along_k_where_few_sums_wait_for_many_products() -> None:

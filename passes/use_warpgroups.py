@@ -15,15 +15,16 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
 from mugraph.dialects.cute.attributes import TiledMmaAttr
-from mugraph.dialects.cute.chaining import held_alike
+from mugraph.dialects.cute.chaining import accumulator_is_operand, held_alike
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.matrix_descriptor import matrix_descriptor
 from mugraph.dialects.element_types import element_type_name
+from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.sched.kernel import WARP_THREADS
 from mugraph.dialects.sched.warpgroup import matrix_of
 from mugraph.dialects.tensor_types import (
@@ -35,7 +36,7 @@ from mugraph.dialects.tensor_types import (
 )
 from mugraph.passes.plan_swizzle import possible_layouts
 from mugraph.passes.schedule_threadblock.choose import WarpLayout, product_cost
-from mugraph.passes.schedule_threadblock.rings import deepen_rings
+from mugraph.passes.schedule_threadblock.rings import restage_rings
 from mugraph.passes.schedule_threadblock.warpgroups import (
     DEPTH,
     ELEMENTS,
@@ -99,7 +100,7 @@ def _instruction(op: sched.MmaOp, arrangement: TiledMmaAttr, threads: int) -> Mm
     """The instruction by which groups compute a product of single warps, if there is one.
 
     Its threads hold the same, and what is in memory came there by bulk copies, in rows that a
-    descriptor can say.
+    descriptor can say.  A left matrix that threads wrote before the loop is taken from registers.
     """
     element = element_type_name(element_type_of(op.rhs.type))
     rows, columns = shape_of(op.accumulator.type)[-2:]
@@ -109,20 +110,51 @@ def _instruction(op: sched.MmaOp, arrangement: TiledMmaAttr, threads: int) -> Mm
         return None
     if length is None or rows % (ROWS * groups) or depth % DEPTH:
         return None
-    atom = warpgroup_atom(element, length, lhs_in_registers=op.lhs_in_registers)
-    if not held_alike(
-        mma_atom(arrangement.atom), arrangement.thr_layout[:2], atom, (groups, 1)
-    ) or (not op.lhs_in_registers and walked_layout(op.lhs) is None):
+    in_registers = op.lhs_in_registers or walked_layout(op.lhs) is None
+    atom = warpgroup_atom(element, length, lhs_in_registers=in_registers)
+    if not held_alike(mma_atom(arrangement.atom), arrangement.thr_layout[:2], atom, (groups, 1)):
+        return None
+    if in_registers and not op.lhs_in_registers and not is_loaded_once(op):
         return None
     return atom if walked_layout(op.rhs, transposed=True) is not None else None
+
+
+def is_loaded_once(op: sched.MmaOp) -> bool:
+    """Whether a product of the loop can have its left matrix in registers from before the loop."""
+    owner, loop = op.lhs.owner, sched.enclosing_loop(op)
+    arrangement = _arrangement(op)
+    if loop is None or arrangement is None or not isinstance(owner, sched.AllocOp):
+        return False
+    atom = mma_atom(arrangement.atom)
+    takes_it = (
+        owner.stage_count == 1
+        and accumulator_is_operand(atom, atom)
+        and shape_of(op.lhs.type)[-1] % atom.shape_mnk[2] == 0
+    )
+    return takes_it and prologue_of(loop) is not None and not _written_in(loop, op.lhs)
+
+
+def _written_in(loop: sched.ForloopOp, value: SSAValue) -> bool:
+    return any(
+        isinstance(op, HasBufferEffects) and value in op.buffers_written()
+        for op in loop.body.block.ops
+    )
+
+
+def prologue_of(loop: sched.ForloopOp) -> sched.PrologueOp | None:
+    """The prologue before a loop."""
+    block = loop.parent_block()
+    phases = () if block is None else block.ops
+    return next((op for op in phases if isinstance(op, sched.PrologueOp)), None)
 
 
 def walked_layout(value: SSAValue, *, transposed: bool = False) -> AnyLayout | None:
     """The layout in which a channel's buffer can be read by descriptors; ``None`` without one."""
     users = [use.operation for use in value.uses]
-    writers = [op for op in users if isinstance(op, sched.BulkCopyOp) and op.destination is value]
-    others = (sched.BulkCopyOp, sched.ChannelOp, sched.MmaOp, sched.WarpgroupMmaOp)
-    if not writers or not all(isinstance(op, others) for op in users):
+    writers = [
+        op for op in users if isinstance(op, HasBufferEffects) and value in op.buffers_written()
+    ]
+    if not writers or not all(isinstance(op, sched.BulkCopyOp) for op in writers):
         return None
     for layout in possible_layouts(value) or []:
         trial = sched.AllocOp(with_layout(value.type, layout))
@@ -170,7 +202,10 @@ def use_warpgroups(chain: Chain) -> None:
         if value not in loaded:
             type_ = retyped(value, own.get(value) or first)
             moved[value] = Rewriter.replace_value_with_new_type(value, type_)
-    for op in chain.products:
+    for op, atom in chain.products.items():
+        in_registers = atom.a_space == "registers"
+        if in_registers and not op.lhs_in_registers:
+            load_once(op, chain.arrangement)
         for index, value in enumerate((op.lhs, op.rhs)):
             if isinstance(value.type, sched.SharedType):
                 layout = walked_layout(value, transposed=index == 1)
@@ -178,6 +213,23 @@ def use_warpgroups(chain: Chain) -> None:
                 Rewriter.replace_value_with_new_type(value, with_layout(value.type, layout))
     for op in chain.products:
         Rewriter.replace_op(op, sched.WarpgroupMmaOp(op.lhs, op.rhs, op.accumulator), [])
+
+
+def load_once(op: sched.MmaOp, arrangement: TiledMmaAttr) -> None:
+    """Loads the left matrix of a product of the loop to registers, at the end of the prologue."""
+    loop = sched.enclosing_loop(op)
+    assert loop is not None
+    prologue = prologue_of(loop)
+    assert prologue is not None  # asked by the analysis
+    type_ = sched.FragmentType.of(shape_of(op.lhs.type), element_type_of(op.lhs.type), arrangement)
+    held = sched.FragmentOp(type_)
+    held.result.name_hint = op.lhs.name_hint
+    Rewriter.insert_op(held, InsertPoint.before(prologue))
+    # The warps of a group load what others have written.
+    prologue.body.block.add_ops(
+        [sched.BarrierOp(), sched.LoadOp(op.lhs, held.result, ldmatrix=op.ldmatrix[0])]
+    )
+    op.operands[0] = held.result
 
 
 def retyped(value: SSAValue, arrangement: TiledMmaAttr) -> sched.FragmentType:
@@ -268,7 +320,7 @@ def _apply(kernel: sched.KernelOp, target: Target) -> None:
     for chain in chosen:
         use_warpgroups(chain)
     if chosen:
-        deepen_rings(kernel, target)
+        restage_rings(kernel, target)
         release_early(kernel)
 
 

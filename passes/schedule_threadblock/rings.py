@@ -7,13 +7,14 @@ registers the tiles have room for more.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Operation
 from xdsl.rewriter import Rewriter
 
 from mugraph.dialects import sched
+from mugraph.dialects.sched.channel import BARRIER_BYTES
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.passes.plan_stensor_memory import channel_bytes, registers_wanted
 from mugraph.passes.schedule_threadblock.channels import (
@@ -22,7 +23,7 @@ from mugraph.passes.schedule_threadblock.channels import (
     place_channel_steps,
     producer_role,
 )
-from mugraph.passes.schedule_threadblock.choose import choose_ring_stages
+from mugraph.passes.schedule_threadblock.choose import MIN_STAGES, choose_ring_stages
 from mugraph.passes.targets import Target
 
 
@@ -52,49 +53,50 @@ def shared_bytes(kernel: sched.KernelOp) -> int:
     return sum(buffer.total_bytes() for buffer in buffers) + channel_bytes(kernel)
 
 
-def choose_deeper(kernel: sched.KernelOp, feeds: list[Feed], target: Target) -> int:
+def choose_stages(kernel: sched.KernelOp, feeds: Sequence[Feed], target: Target) -> int:
     """The stages that rings should have and a block's memory has room for.
 
-    As many blocks share a multiprocessor as do now.
+    Blocks that registers let share a multiprocessor share its memory, where each then has two
+    stages: what one waits for another hides.
     """
     rings = [feed for feed in feeds if feed.moves]
     tiles = [load.buffer.owner for feed in rings for load in feed.loads]
-    stage_bytes = sum(tile.stage_bytes() for tile in tiles if isinstance(tile, sched.AllocOp))
+    tile_bytes = sum(tile.stage_bytes() for tile in tiles if isinstance(tile, sched.AllocOp))
     present = max(feed.stages for feed in rings)
-    bytes_now = shared_bytes(kernel)
+    of_a_stage = tile_bytes + 2 * BARRIER_BYTES * len(rings)
+    others = shared_bytes(kernel) - present * of_a_stage
     resident = target.resident_blocks(
-        math.prod(kernel.grid_dim), kernel.threads, bytes_now, registers_wanted(kernel)
+        math.prod(kernel.grid_dim),
+        kernel.threads,
+        others + MIN_STAGES * of_a_stage,
+        registers_wanted(kernel),
     )
     share = target.shared_memory_per_multiprocessor // resident
-    limit = min(share - target.reserved_shared_memory_per_block, target.shared_memory_per_block)
-    stages = choose_ring_stages(stage_bytes, resident, loop_iterations(kernel), target, kept=1)
-    barriers = 16 * len(rings)
-    while stages > present:
-        if bytes_now + (stages - present) * (stage_bytes + barriers) <= limit:
-            return stages
-        stages -= 1
-    return present
+    share = min(share - target.reserved_shared_memory_per_block, target.shared_memory_per_block)
+    wanted = choose_ring_stages(tile_bytes, resident, loop_iterations(kernel), target, kept=1)
+    fitting = (share - others) // of_a_stage
+    return min(wanted, fitting) if fitting >= MIN_STAGES else present
 
 
-def deepen_rings(kernel: sched.KernelOp, target: Target) -> bool:
-    """Gives a kernel's rings the stages that there is room for now; whether they became more."""
+def restage_rings(kernel: sched.KernelOp, target: Target) -> bool:
+    """Gives a kernel's rings the stages that there is room for now; whether that changed any."""
     producer = producer_of(kernel)
     feeds = [] if producer is None else list(feeds_of(producer))
     if producer is None or not any(feed.moves for feed in feeds):
         return False
-    stages = choose_deeper(kernel, feeds, target)
-    if all(feed.stages >= stages for feed in feeds if feed.moves):
+    stages = choose_stages(kernel, feeds, target)
+    if all(feed.stages == stages for feed in feeds if feed.moves):
         return False
-    deeper: list[Feed] = []
+    restaged: list[Feed] = []
     for feed in feeds:
         if feed.moves:
             for load in feed.loads:
                 assert isinstance(load.buffer.owner, sched.AllocOp)
                 load.buffer.owner.stages = IntegerAttr(stages, i64)
-            deeper.append(Feed(feed.channel, feed.loads, stages, moves=True))
+            restaged.append(Feed(feed.channel, feed.loads, stages, moves=True))
         else:
-            deeper.append(feed)
-    Rewriter.replace_op(producer, producer_role(deeper, loop_iterations(kernel)), [])
+            restaged.append(feed)
+    Rewriter.replace_op(producer, producer_role(restaged, loop_iterations(kernel)), [])
     _remove_fences(kernel)
     place_channel_steps(kernel)
     return True
@@ -111,4 +113,4 @@ def _next(op: Operation) -> Operation | None:
     return op.next_op
 
 
-__all__ = ["choose_deeper", "deepen_rings", "feeds_of", "producer_of", "shared_bytes"]
+__all__ = ["choose_stages", "feeds_of", "producer_of", "restage_rings", "shared_bytes"]

@@ -79,7 +79,7 @@ PIPELINES: dict[str, str] = {
     "gemm8192_f16": f"retile{{grid=32,64}},{_RINGS}",
     "gemm8192_bf16": f"retile{{grid=32,64}},{_RINGS}",
     "gemm_silu_mul": f"retile{{grid=32,32}},{_RINGS}",
-    "prefill": "retile{grid=32,32 block=256},transpile{online-softmax=true pipeline=channels}",
+    "prefill": "retile{grid=32,32 block=256 forloop=32},transpile{online-softmax=true pipeline=channels}",
 }
 """The passes of each workload: the only place where workloads differ in how they are made fast."""
 

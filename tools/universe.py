@@ -24,6 +24,7 @@ DIALECTS = {
 # In the order in which `--transpile` runs them, `transpile` itself last.
 PASSES = {
     "convert-linalg-to-kn": "mugraph.passes.convert_linalg_to_kn:ConvertLinalgToKnPass",
+    "load-operators": "mugraph.passes.load_operators:LoadOperatorsPass",
     "insert-copies": "mugraph.passes.insert_copies:InsertCopiesPass",
     "retile": "mugraph.passes.retile:RetilePass",
     "online-softmax": "mugraph.passes.online_softmax:OnlineSoftmaxPass",

@@ -2,6 +2,6 @@
 
 from mugraph.texpr.build import build_module
 from mugraph.texpr.printer import texpr_text
-from mugraph.texpr.read import read_texpr
+from mugraph.texpr.read import read_operator, read_texpr
 
-__all__ = ["build_module", "read_texpr", "texpr_text"]
+__all__ = ["build_module", "read_operator", "read_texpr", "texpr_text"]

@@ -64,6 +64,25 @@ def build_module(text: str, name: str, sizes: Mapping[str, int]) -> ModuleOp:
     return module
 
 
+def build_operator(
+    text: str,
+    name: str,
+    function: str,
+    types: Sequence[BufferType],
+    sizes: Mapping[str, int],
+) -> tuple[str, ModuleOp]:
+    """A function of a `.te` text for parameters of these types, as ``tb.custom`` calls it.
+
+    Sizes in the extents of its parameters are those of the types.  Returns the name of that copy
+    of the function and a module of it and those that it calls, all private.  Raises as
+    :func:`build_module` does, and ``UserError`` where the text has no such function.
+    """
+    builder = _ModuleBuilder(parse_text(text, name), name, sizes)
+    symbol, module = builder.build_operator(function, types)
+    module.verify()
+    return symbol, module
+
+
 class _ModuleBuilder:
     def __init__(self, file: File, name: str, sizes: Mapping[str, int]) -> None:
         self._file = file
@@ -92,13 +111,33 @@ class _ModuleBuilder:
             sizes[size.name] = SizeBinding(constant_of(size.value, sizes, "a size"))
         return sizes
 
-    def build(self) -> ModuleOp:
+    def _name_functions(self) -> None:
         for function in self._file.functions:
             if function.name in self._functions:
                 fail(function, f"the function {function.name} is defined already")
             if function.name in ELEMENT_TYPES:
                 fail(function, f"{function.name} is the name of a type")
             self._functions[function.name] = function
+
+    def build_operator(self, name: str, types: Sequence[BufferType]) -> tuple[str, ModuleOp]:
+        """A function for parameters of these types, and those that it calls."""
+        self._name_functions()
+        function = self._functions.get(name)
+        if function is None:
+            known = ", ".join(self._functions) or "none"
+            raise UserError(f"{self._name} has no function {name}; it has {known}.")
+        if len(types) != len(function.parameters):
+            fail(
+                function,
+                f"{name} takes {len(function.parameters)} buffers, but 'tb.custom' @{name} gives "
+                f"{len(types)}",
+            )
+        symbol, _ = self._specialised(function, function, types)
+        operations = [operation for operation in self._built.values() if operation is not None]
+        return symbol, ModuleOp(list(operations))
+
+    def build(self) -> ModuleOp:
+        self._name_functions()
         for function in self._file.functions:
             if not self._free_sizes(function):
                 self._function(function, function.name, self._globals)
@@ -170,6 +209,12 @@ class _ModuleBuilder:
                 call,
                 f"{call.function} takes {len(function.parameters)} buffers, got {len(types)}",
             )
+        return self._specialised(call, function, types)
+
+    def _specialised(
+        self, call: Apply | Function, function: Function, types: Sequence[BufferType]
+    ) -> tuple[str, BufferType | None]:
+        """The copy of a function for parameters of these types, and what it gives."""
         free = self._free_sizes(function)
         bindings = dict(self._globals)
         for parameter, type_ in zip(function.parameters, types, strict=True):
@@ -186,7 +231,7 @@ class _ModuleBuilder:
 
     def _unify(
         self,
-        call: Apply,
+        call: Apply | Function,
         function: Function,
         parameter: Parameter,
         type_: BufferType,

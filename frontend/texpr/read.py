@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Input, Span
 
+from mugraph.dialects.te import BufferType
 from mugraph.passes.te_check import TexprError, check_module
-from mugraph.texpr.build import build_module
+from mugraph.texpr.build import build_module, build_operator
 
 
 def read_texpr(text: str, name: str, sizes: Mapping[str, int]) -> ModuleOp:
@@ -19,6 +20,28 @@ def read_texpr(text: str, name: str, sizes: Mapping[str, int]) -> ModuleOp:
     place of the first error.
     """
     module = build_module(text, name, sizes)
+    _check(module, text, name)
+    return module
+
+
+def read_operator(
+    text: str,
+    name: str,
+    function: str,
+    types: Sequence[BufferType],
+    sizes: Mapping[str, int],
+) -> tuple[str, ModuleOp]:
+    """A function of a `.te` text for parameters of these types, and a module that has it.
+
+    As :func:`mugraph.texpr.build.build_operator`, without races and accesses out of bounds.
+    """
+    symbol, module = build_operator(text, name, function, types, sizes)
+    _check(module, text, name)
+    return symbol, module
+
+
+def _check(module: ModuleOp, text: str, name: str) -> None:
+    """Raises ``ParseError`` at the place of a race or of an access out of bounds."""
     try:
         check_module(module)
     except TexprError as error:
@@ -30,4 +53,3 @@ def read_texpr(text: str, name: str, sizes: Mapping[str, int]) -> ModuleOp:
         start = sum(map(len, lines[: line - 1])) + column - 1
         end = start + len(lines[line - 1][column - 1 :].split("--")[0].rstrip())
         raise ParseError(Span(start, end, Input(text, name)), error.message) from error
-    return module

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, SSAValue
@@ -9,22 +12,25 @@ from xdsl.rewriter import Rewriter
 
 from mugraph.dialects import sched, tb
 from mugraph.dialects.cute.attributes import LayoutAttr
+from mugraph.dialects.elementwise import Epilogue
+from mugraph.dialects.partition import LinearPartition, choose_lanes, result_order
+from mugraph.dialects.sched import Combiner, Grouping
+from mugraph.dialects.tb.layouts import partitioned_operand
 from mugraph.dialects.te import BufferType, CallOp, is_texpr
 from mugraph.dialects.tensor_types import (
     AnyLayout,
     element_type_of,
     resolved_layout_of,
+    shape_of,
 )
 from mugraph.passes.schedule_threadblock.builder import KernelBuilder
 from mugraph.passes.schedule_threadblock.operators import schedule_operator
-from mugraph.passes.te_block import Step, block_program, lay_out, make_step
+from mugraph.passes.te_block import Program, Reduction, block_program, lay_out, make_step
 
 
-def steps_of(
-    op: tb.CustomOp, builder: KernelBuilder
-) -> tuple[list[Step], dict[SSAValue, SSAValue]]:
-    """The steps of an operator, and the shared buffer of each buffer of its program."""
-    program = block_program(op.function(), op.label)
+def program_of(op: tb.CustomOp, builder: KernelBuilder) -> tuple[Program, dict[SSAValue, SSAValue]]:
+    """The program of an operator, laid out, and the shared buffer of each of its buffers."""
+    program = block_program(op.function(), op.label, builder.threads)
     buffers: dict[SSAValue, SSAValue] = {}
     for parameter, value in zip(program.parameters, op.inputs, strict=True):
         buffers[parameter] = builder.buffer(value)
@@ -33,15 +39,11 @@ def steps_of(
     layouts: dict[SSAValue, AnyLayout] = {
         parameter: resolved_layout_of(value) for parameter, value in buffers.items()
     }
-    became = lay_out(program, layouts)
+    laid_out, became = lay_out(program, layouts)
     placed = {became[parameter]: buffer for parameter, buffer in buffers.items()}
-    for new in program.buffers:
+    for new in laid_out.buffers:
         placed[new.result] = _allocate(new.result, builder)
-    stored: dict[SSAValue, Attribute] = {
-        parameter: element_type_of(buffer.type) for parameter, buffer in placed.items()
-    }
-    steps = [make_step(band, builder.threads, stored) for band in program.bands]
-    return steps, placed
+    return laid_out, placed
 
 
 def _allocate(buffer: SSAValue, builder: KernelBuilder) -> SSAValue:
@@ -54,12 +56,39 @@ def _allocate(buffer: SSAValue, builder: KernelBuilder) -> SSAValue:
     return alloc.result
 
 
+def _reduce(
+    reduction: Reduction, buffers: Mapping[SSAValue, SSAValue], builder: KernelBuilder
+) -> sched.ReduceOp:
+    """A reduction by all threads: neighbouring lanes share a row."""
+    source, destination = buffers[reduction.source], buffers[reduction.destination]
+    results = shape_of(destination.type)
+    extent = shape_of(source.type)[reduction.dim]
+    lanes = choose_lanes(math.prod(results), extent, builder.threads)
+    return sched.ReduceOp(
+        source,
+        destination,
+        reduction.dim,
+        Grouping.CONTIGUOUS,
+        lanes,
+        LinearPartition(builder.threads, 1, result_order(partitioned_operand(destination))),
+        Epilogue(),
+        Combiner.MAX if reduction.largest else Combiner.SUM,
+    )
+
+
 @schedule_operator.register
 def _(op: tb.CustomOp, builder: KernelBuilder) -> None:
-    steps, buffers = steps_of(op, builder)
-    for number, step in enumerate(steps):
+    program, buffers = program_of(op, builder)
+    stored: dict[SSAValue, Attribute] = {
+        parameter: element_type_of(buffer.type) for parameter, buffer in buffers.items()
+    }
+    for number, item in enumerate(program.items):
         if number:
             builder.begin_another_task()
+        if isinstance(item, Reduction):
+            builder.here.append(_reduce(item, buffers, builder))
+            continue
+        step = make_step(item, builder.threads, stored)
         title = f"{op.function_name}: {step.title}"
         operands = [buffers[value] for value in step.buffers]
         builder.here.append(sched.CustomOp(title, builder.threads, operands, step.body))

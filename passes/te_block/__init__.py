@@ -5,7 +5,8 @@ to the threads of the block by the mappings of ``--te-map``, and barriers stand 
 the accesses of their threads need them, as between any two operators of a schedule.
 """
 
+from mugraph.passes.te_block.distribute import Reduction
 from mugraph.passes.te_block.program import Program, block_program
 from mugraph.passes.te_block.steps import Step, lay_out, make_step
 
-__all__ = ["Program", "Step", "block_program", "lay_out", "make_step"]
+__all__ = ["Program", "Reduction", "Step", "block_program", "lay_out", "make_step"]

@@ -21,8 +21,14 @@ from mugraph.dialects.te import (
     is_result,
 )
 from mugraph.dialects.te.points import evaluate
+from mugraph.passes.te_block.distribute import (
+    Reduction,
+    distribute,
+    is_number,
+    take_out_reductions,
+)
 from mugraph.passes.te_inline import fold_sections, inline_calls
-from mugraph.passes.te_map.bands import Band, band_at, has_par
+from mugraph.passes.te_map.bands import has_par
 
 MOST_STEPS = 64
 """The parallel loops, one after another, that a block's program may have once it is written out."""
@@ -30,7 +36,7 @@ MOST_STEPS = 64
 
 @dataclass(frozen=True)
 class Program:
-    """A copy of a function whose statements are buffers and bands.
+    """A copy of a function whose statements are buffers, bands, and reductions between them.
 
     ``parameters`` are the operands in order, ``results`` the results; ``buffers`` are those that
     bands share.
@@ -39,20 +45,16 @@ class Program:
     function: FuncOp
     parameters: tuple[SSAValue, ...]
     results: tuple[SSAValue, ...]
+    items: tuple[ParOp | Reduction, ...]
 
     @property
     def buffers(self) -> list[NewOp]:
         """The buffers that the function makes outside of bands."""
         return [op for op in self.function.body.block.ops if isinstance(op, NewOp)]
 
-    @property
-    def bands(self) -> list[Band]:
-        """The bands, in order."""
-        return [band_at(op) for op in self.function.body.block.ops if isinstance(op, ParOp)]
 
-
-def block_program(function: FuncOp, label: str) -> Program:
-    """The program of a block that runs a function on its tiles.
+def block_program(function: FuncOp, label: str, threads: int) -> Program:
+    """The program of a block of so many threads that runs a function on its tiles.
 
     Calls are inlined; loops in order around parallel ones are written out, conditions around them
     decided; statements outside parallel loops are one thread's.  Raises ``PassFailedException``,
@@ -65,17 +67,22 @@ def block_program(function: FuncOp, label: str) -> Program:
     _write_out(block, label)
     _gather_serial(block, label)
     _sink_numbers(block)
+    items: list[ParOp | Reduction] = []
+    for loop in [op for op in block.ops if isinstance(op, ParOp)]:
+        for part in distribute(loop, threads):
+            items += take_out_reductions(part, label)
     arguments = block.args
     places = range(len(arguments))
     program = Program(
         copy,
         tuple(arguments[place] for place in places if not is_result(copy, place)),
         tuple(arguments[place] for place in places if is_result(copy, place)),
+        tuple(items),
     )
-    if len(program.bands) > MOST_STEPS:
+    if len(items) > MOST_STEPS:
         raise PassFailedException(
             f"{label}: written out, its loops in order around parallel ones make "
-            f"{len(program.bands)} steps of a block; {MOST_STEPS} are the most, so use fewer "
+            f"{len(items)} steps of a block; {MOST_STEPS} are the most, so use fewer "
             "iterations or put the loop inside the parallel one"
         )
     return program
@@ -123,11 +130,6 @@ def _unroll(loop: SeqOp) -> None:
         body = twin.body.block
         Rewriter.inline_block(body, InsertPoint.before(loop), [index.result])
     Rewriter.erase_op(loop, safe_erase=False)
-
-
-def is_number(op: Operation) -> bool:
-    """Whether an operator only computes numbers of numbers."""
-    return not op.regions and (isinstance(op, ApplyOp) or op.dialect_name() in ("arith", "math"))
 
 
 def _gather_serial(block: Block, label: str) -> None:

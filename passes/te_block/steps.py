@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.arith import TruncFOp
 from xdsl.dialects.builtin import IndexType
@@ -12,15 +12,16 @@ from xdsl.rewriter import Rewriter
 
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.attributes import LayoutAttr
-from mugraph.dialects.te import AccessOp, BufferType, NewOp, SeqOp, Space, ViewOp
+from mugraph.dialects.te import AccessOp, BufferType, NewOp, ParOp, SeqOp, Space, ViewOp
 from mugraph.dialects.tensor_types import (
     AnyLayout,
     base_layout,
     leading_strides,
     row_major_strides,
 )
+from mugraph.passes.te_block.distribute import Reduction
 from mugraph.passes.te_block.program import Program
-from mugraph.passes.te_map.bands import Band
+from mugraph.passes.te_map.bands import Band, band_at
 from mugraph.passes.te_map.choice import candidates_of, choose
 from mugraph.passes.te_map.family import BandMapping
 from mugraph.passes.te_map.rewrite import band_step
@@ -45,11 +46,14 @@ class Step:
     buffers: tuple[SSAValue, ...]
 
 
-def lay_out(program: Program, layouts: Mapping[SSAValue, AnyLayout]) -> dict[SSAValue, SSAValue]:
+def lay_out(
+    program: Program, layouts: Mapping[SSAValue, AnyLayout]
+) -> tuple[Program, dict[SSAValue, SSAValue]]:
     """Gives a program's buffers the layouts that they have, and all others row-major ones.
 
-    Returns what became of each buffer and parameter: its type is another.  A dimension of a layout
-    that is nested counts with its first stride, as far as mappings are compared.
+    Returns the program, and what became of each buffer and parameter: its type is another.  A
+    dimension of a layout that is nested counts with its first stride, as far as mappings are
+    compared.
     """
     became: dict[SSAValue, SSAValue] = {}
     news = [op.result for op in program.buffers]
@@ -63,7 +67,21 @@ def lay_out(program: Program, layouts: Mapping[SSAValue, AnyLayout]) -> dict[SSA
         layout = LayoutAttr(plain or Layout(shape, strides))
         placed = BufferType.of(shape, type_.element_type, layout, Space.SHARED)
         became[value] = Rewriter.replace_value_with_new_type(value, placed)
-    return became
+    items = [
+        replace(item, source=became[item.source], destination=became[item.destination])
+        if isinstance(item, Reduction)
+        else item
+        for item in program.items
+    ]
+    return (
+        Program(
+            program.function,
+            tuple(became[value] for value in program.parameters),
+            tuple(became[value] for value in program.results),
+            tuple(items),
+        ),
+        became,
+    )
 
 
 def choose_mapping(band: Band, threads: int, spaces: Mapping[SSAValue, Space]) -> BandMapping:
@@ -73,12 +91,13 @@ def choose_mapping(band: Band, threads: int, spaces: Mapping[SSAValue, Space]) -
     return choose([[band]], [candidates], known).mappings[0]
 
 
-def make_step(band: Band, threads: int, stored: Mapping[SSAValue, Attribute]) -> Step:
+def make_step(loop: ParOp, threads: int, stored: Mapping[SSAValue, Attribute]) -> Step:
     """What each of ``threads`` threads does of a band, whose body is used up.
 
     ``stored`` are element types of buffers that hold wider numbers than the program has there:
     what is read of them is rounded first.
     """
+    band = band_at(loop)
     spaces = _spaces(band)
     mapping = choose_mapping(band, threads, spaces)
     body = Block(arg_types=[IndexType()])

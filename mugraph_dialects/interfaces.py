@@ -75,6 +75,13 @@ class HasBufferEffects(Operation, ABC):
     def buffers_written(self) -> Sequence[SSAValue]:
         """Buffers and fragments that change; those not read as well are written whole."""
 
+    def reads_before_it_writes(self, operand: SSAValue, result: SSAValue) -> bool:
+        """Whether a thread has read of ``operand`` what lies where it writes to ``result``.
+
+        That is, if both began at the same byte, and each thread wrote only where it reads.
+        """
+        return True
+
 
 class HasRaggedTiles(Operation, ABC):
     """An operator on tiles of which some elements may not exist; see ``docs/semantics.md``.

@@ -21,6 +21,7 @@ from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, Sha
 from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
 from mugraph.dialects.sched.custom_accesses import (
     Footprints,
+    come_first,
     footprints_of,
     own_reads,
     thread_accesses_of,
@@ -44,6 +45,7 @@ from mugraph.dialects.tensor_types import (
     element_type_of,
     innermost_of,
     op_label,
+    resolved_layout_of,
     shape_of,
     value_label,
 )
@@ -131,6 +133,14 @@ class CustomOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
         """Those that a thread writes."""
         found = self.footprints
         return [value for place, value in enumerate(self.buffers) if found.writes_of(place)]
+
+    def reads_before_it_writes(self, operand: SSAValue, result: SSAValue) -> bool:
+        """By the order in which a thread comes to its accesses."""
+        accesses = self.footprints.accesses
+        reads = [one for one in accesses if self.buffers[one.operand] is operand and one.reads]
+        writes = [one for one in accesses if self.buffers[one.operand] is result and one.writes]
+        layouts = resolved_layout_of(operand), resolved_layout_of(result)
+        return come_first(reads, layouts[0], writes, layouts[1])
 
     def verify_(self) -> None:
         """Checks the threads, the region's arguments, and what stands in it."""

@@ -247,6 +247,41 @@ def element_offsets(layout: AnyLayout, coordinates: Sequence[IntArray]) -> IntAr
     return swizzled(layout, offset)
 
 
+def come_first(
+    reads: Sequence[Footprint],
+    layout: AnyLayout,
+    writes: Sequence[Footprint],
+    other: AnyLayout,
+) -> bool:
+    """Whether every thread's last read at an offset is before its first write there."""
+    never = np.iinfo(np.int64).max
+    size = max(layout.cosize(), other.cosize())
+    threads = max((one.active.shape[1] for one in (*reads, *writes)), default=0)
+    first = np.full((threads, size), never)
+    for one in writes:
+        who, where, when = _moments(one, other)
+        np.minimum.at(first, (who, where), when)
+    for one in reads:
+        who, where, when = _moments(one, layout)
+        if bool((first[who, where] <= when).any()):
+            return False
+    return True
+
+
+def _moments(one: Footprint, layout: AnyLayout) -> tuple[IntArray, IntArray, IntArray]:
+    """Thread, offset and time of every element that an access touches."""
+    shape = (*one.active.shape, one.width)
+    active = np.broadcast_to(one.active[..., None], shape)
+    *outer, inner = one.coordinates
+    steps = np.arange(one.width, dtype=np.int64)
+    coordinates = [*(along[..., None] for along in outer), inner[..., None] + steps]
+    offsets = np.broadcast_to(element_offsets(layout, coordinates), shape)
+    lanes = np.arange(shape[1], dtype=np.int64)[None, :, None]
+    who: IntArray = np.broadcast_to(lanes, shape)
+    when: IntArray = np.broadcast_to(one.times[..., None], shape)
+    return who[active], offsets[active], when[active]
+
+
 def thread_accesses_of(op: Operation, footprints: Footprints) -> list[ThreadAccess]:
     """Reads in the order of the operands, then writes; not what a thread reads of its own."""
     reads: list[tuple[int, ThreadAccess]] = []

@@ -77,6 +77,7 @@ def in_place_pairs(kernel: KernelOp) -> list[InPlace]:
     touches = _touches(kernel)
     fenced = _loop_begins_with_a_barrier(kernel)
     pairs: list[InPlace] = []
+    taken: set[AllocOp] = set()
     for result, uses in touches.items():
         writer = uses[0]
         in_loop = enclosing_loop(writer.operation) is not None
@@ -87,12 +88,15 @@ def in_place_pairs(kernel: KernelOp) -> list[InPlace]:
             if (
                 last.operation is writer.operation
                 and operand is not result
+                and operand not in taken
                 and operand.stage_count == result.stage_count == 1
                 and operand.total_bytes() == result.total_bytes()
                 and (not in_loop or _lives_within_an_iteration(touches, operand, result))
                 and _threads_agree(touches[operand], writer, operand, result)
+                and writer.operation.reads_before_it_writes(operand.result, result.result)
             ):
                 pairs.append(InPlace(operand, result))
+                taken.add(operand)
                 break
     return pairs
 

@@ -71,7 +71,7 @@ def _reduce(
         Grouping.CONTIGUOUS,
         lanes,
         LinearPartition(builder.threads, 1, result_order(partitioned_operand(destination))),
-        Epilogue(),
+        Epilogue(accumulates=reduction.accumulates),
         Combiner.MAX if reduction.largest else Combiner.SUM,
     )
 

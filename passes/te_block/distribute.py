@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.arith import ExtFOp, NegfOp, TruncFOp
-from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr, bf16, f16, f32, i64
+from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr, bf16, f16, f32, i32, i64
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -44,7 +44,8 @@ def is_number(op: Operation) -> bool:
 class Reduction:
     """The elements of ``source`` along ``dim``, combined, are those of ``destination``.
 
-    The destination has one element along that dimension.
+    The destination has one element along that dimension.  With ``accumulates`` what it was before
+    takes part.
     """
 
     source: SSAValue
@@ -52,6 +53,7 @@ class Reduction:
     dim: int
     largest: bool
     """Whether the largest is taken, and not the sum."""
+    accumulates: bool = False
 
 
 # Distribution.
@@ -232,13 +234,13 @@ def take_out_reductions(loop: ParOp, label: str) -> list[ParOp | Reduction]:
     that combines the element with what it was before.
     """
     band = band_at(loop)
-    found: list[ParOp | Reduction] = [loop]
+    found: list[ParOp | Reduction] = []
     for red in [op for op in loop.walk() if isinstance(op, RedOp)]:
         if _is_own(red, loop):
             _serialise(red)
             continue
         found += _take_out(red, band, label)
-    return found
+    return [loop, *found] if loop.parent_block() is not None else found
 
 
 def _is_own(red: RedOp, loop: ParOp) -> bool:
@@ -287,12 +289,21 @@ def _take_out(red: RedOp, band: Band, label: str) -> list[ParOp | Reduction]:
     if combination is Combination.MIN:
         ops.append(NegfOp(value))
         value = ops[-1].results[0]
+    copied = None if ops else _copied(red, band)
     extents = list(band.extents)
+    is_row = _is_row(red, band, kept, reduced)
+    if copied is not None and is_row:
+        buffer = red.buffer
+        Rewriter.erase_op(band.loops[0], safe_erase=False)
+        found = [Reduction(copied, buffer, reduced[0], combination is not Combination.ADD, True)]
+        return found
     source = _new_buffer(extents, f"{red.buffer.name_hint or 'v'}_parts", band)
     variables = [loop.variable for loop in band.loops]
     ops.append(BindOp(value, source, variables, _identity(len(variables))))
     indices, map_, buffer = list(red.indices), red.map, red.buffer
     Rewriter.replace_op(red, ops, [])
+    if is_row:
+        return [Reduction(source, buffer, reduced[0], combination is not Combination.ADD, True)]
     found: list[ParOp | Reduction] = []
     for dim in reversed(reduced):
         extents[dim] = 1
@@ -301,6 +312,49 @@ def _take_out(red: RedOp, band: Band, label: str) -> list[ParOp | Reduction]:
         source = total
     found.append(_combining(band, kept, source, buffer, indices, map_, combination))
     return found
+
+
+def _is_row(red: RedOp, band: Band, kept: Sequence[int], reduced: Sequence[int]) -> bool:
+    """Whether the buffer is one number a row of the band, which can be reduced into at once."""
+    shape = list(band.extents)
+    if len(reduced) != 1 or red.combines is Combination.MIN:
+        return False
+    shape[reduced[0]] = 1
+    type_, results = red.buffer_type, red.index_map.results
+    if type_.element_type != f32 or list(type_.get_shape()) != shape:
+        return False
+    return len(results) == len(shape) and all(
+        (number in kept and _variable(red, number) is band.loops[number].variable)
+        or (number in reduced and results[number] == AffineExpr.constant(0))
+        for number in range(len(shape))
+    )
+
+
+def _variable(access: AccessOp, number: int) -> SSAValue | None:
+    expression = access.index_map.results[number]
+    if not isinstance(expression, AffineDimExpr):
+        return None
+    return list(access.indices)[expression.position]
+
+
+def _copied(red: RedOp, band: Band) -> SSAValue | None:
+    """The buffer whose elements a band reduces as they are, and does nothing else."""
+    ops = [op for op in band.body.ops if op is not red]
+    view = ops[0] if ops else None
+    if len(ops) > 2 or not isinstance(view, ViewOp) or view.buffer_type.element_type == i32:
+        return None
+    value = view.result
+    if len(ops) == 2:
+        if not isinstance(ops[1], ExtFOp) or ops[1].operands[0] is not value:
+            return None
+        value = ops[1].results[0]
+    variables = [loop.variable for loop in band.loops]
+    if red.value is not value or view.buffer_type.get_shape() != band.extents:
+        return None
+    is_whole = len(view.index_map.results) == len(variables) and all(
+        _variable(view, number) is variable for number, variable in enumerate(variables)
+    )
+    return view.buffer if is_whole else None
 
 
 def _kept_loops(red: RedOp, band: Band) -> list[int] | None:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.custom_operators import OPERATORS, Tile, graph_of, parse
 from fuzz.emulated import check_together, emulating_compiler
 from fuzz.properties import Compiled, compile_checked
 from mugraph.runtime.toolchain import ToolchainError
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "custom_operators").glob("*.mlir"))
-
+ROPE = OPERATORS.with_name("rope.mlir")
 ERROR = 0.02
 """Results are of f16 and of a few units."""
 
@@ -29,7 +29,19 @@ def needs_compiler() -> None:
 
 @pytest.fixture(scope="module")
 def compiled() -> list[Compiled]:
-    return [compile_checked(path.read_text(encoding="utf-8"), errors=ERROR) for path in EXAMPLES]
+    tall = [Tile(16, 64), *[Tile(16, 32, "f32")] * 2]
+    wide = [Tile(4, 40), *[Tile(4, 20, "f32")] * 2]
+    texts = [
+        graph_of("rope", tall, Tile(16, 64)),
+        graph_of("rope", wide, Tile(4, 40), threads=96),
+        graph_of("row_softmax", [Tile(16, 64, "f32")], Tile(16, 64)),
+        graph_of("row_softmax", [Tile(3, 40, "f32")], Tile(3, 40), threads=64),
+        graph_of("top1", [Tile(8, 32)], Tile(8, 32)),
+        graph_of("cumsum", [Tile(8, 64)], Tile(8, 64)),
+        graph_of("smooth", [Tile(4, 64, "f32")], Tile(4, 64, "f32")),
+        ROPE.read_text(encoding="utf-8"),
+    ]
+    return [compile_checked(str(parse(text)), errors=ERROR) for text in texts]
 
 
 @pytest.mark.usefixtures("needs_compiler")

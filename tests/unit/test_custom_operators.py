@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from custom_operators import Tile, graph_of, parse
+from fuzz.custom_operators import Tile, graph_of, parse
 
 from mugraph.passes.transpile import transpile_pipeline
 from mugraph.runtime.interpreter import run_function

@@ -108,8 +108,8 @@ def make_step(loop: ParOp, threads: int, stored: Mapping[SSAValue, Attribute]) -
         body.add_op(op)
     for new in [op for op in body.walk() if isinstance(op, NewOp)]:
         retype(new.result, new.result.type.with_space(Space.REGISTER))
-    for loop in [op for op in body.walk() if isinstance(op, SeqOp)]:
-        for found in find_neighbours(loop):
+    for inner in [op for op in body.walk() if isinstance(op, SeqOp)]:
+        for found in find_neighbours(inner):
             access_at_once(found)
     buffers = tuple(value for value in spaces if spaces[value] is Space.SHARED)
     for value in buffers:

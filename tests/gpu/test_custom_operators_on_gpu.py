@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from fuzz.custom_operators import OPERATORS, Tile, graph_of, parse
 
 from mugraph.passes.targets import TARGETS

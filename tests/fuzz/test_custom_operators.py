@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from fuzz.custom_operators import Tile, graph_of, parse
 
+from fuzz.custom_operators import Tile, graph_of, parse
 from mugraph.passes.transpile import transpile_pipeline
 from mugraph.runtime.interpreter import run_function
 from mugraph.tools.modules import make_context

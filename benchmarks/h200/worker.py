@@ -68,8 +68,9 @@ Measure = Callable[[Job, Callable[[Step], None]], Record]
 
 def measure(job: Job, begin: Callable[[Step], None]) -> Record:
     """Measures one workload; raises where the GPU cannot be used any more."""
-    from benchmarks.h200.measure import Measurement
+    from benchmarks.h200.measure import Measurement, settle
 
+    settle()
     begin(Step("inputs", PEER_SECONDS))
     measurement = Measurement(job.workload, job.tensors, job.facts)
     for build in job.builds:

@@ -1,0 +1,52 @@
+"""What torch compiles for the peers, made ahead of time by several processes.
+
+torch keeps what it has compiled in a folder, so that the measuring process finds it there.  Only
+what is not tuned is made ahead: tuning measures, and would do so beside other processes.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+
+from benchmarks.h200.building import tensors_of
+from benchmarks.h200.peers import Level, peers_of
+from benchmarks.h200.workloads import WORKLOADS, Workload
+
+PROCESSES = 8
+TUNED = "max-autotune"
+"""How the modes of ``torch.compile`` begin that measure."""
+
+
+def warm_up(workloads: Sequence[Workload], level: Level) -> None:
+    """Compiles the peers of all workloads; what fails here fails again where it is measured."""
+    names = [workload.name for workload in workloads]
+    parts = [names[start::PROCESSES] for start in range(min(PROCESSES, len(names)))]
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(max(len(parts), 1), context) as pool:
+        for future in [pool.submit(_compile, part, level) for part in parts]:
+            future.exception()
+
+
+def _compile(names: Sequence[str], level: Level) -> None:
+    import torch
+
+    from benchmarks.h200.measure import random_inputs
+
+    for name in names:
+        workload = WORKLOADS[name]
+        inputs = random_inputs(tensors_of(workload)[:-1], workload.scales)
+        for peer in peers_of(workload, level):
+            if peer.compiled is None or peer.compiled.startswith(TUNED):
+                continue
+            torch.compiler.reset()
+            try:
+                with torch.inference_mode():
+                    given = inputs if peer.prepare is None else peer.prepare(inputs)
+                    peer.ready()(*given)
+                    torch.cuda.synchronize()
+            except Exception:  # said by the process that measures
+                continue
+        del inputs
+        torch.cuda.empty_cache()

@@ -134,7 +134,8 @@ class ForloopOp(IRDLOperation):
 def loop_iterations(kernel: KernelOp) -> int:
     """How often the for-loop of a kernel, or those of its roles, run; 1 where it has none."""
     for loop in loops_of(kernel):
-        loop.verify_()
+        if loop.iterations < 1:
+            loop.verify_()
         return loop.iterations
     return 1
 

@@ -12,6 +12,7 @@ from mugraph.passes.decompose_threadblock import DecomposeThreadblockPass
 from mugraph.passes.fuse_threadblock import FuseThreadblockPass
 from mugraph.passes.insert_copies import InsertCopiesPass
 from mugraph.passes.mask_ragged import MaskRaggedPass
+from mugraph.passes.merge_products import MergeProductsPass
 from mugraph.passes.online_softmax import OnlineSoftmaxPass
 from mugraph.passes.overlap_launches import OverlapLaunchesPass, Start
 from mugraph.passes.pipeline_products import PipelineProductsPass
@@ -54,6 +55,7 @@ def transpile_pipeline(
     bytes_in_flight: int = 0,
     publish: str = Publish.LAST.value,
     stores: str = Stores.AUTO.value,
+    merge_products: bool = True,
 ) -> tuple[ModulePass, ...]:
     """The passes of ``--transpile`` in order, for other pipelines to take parts of."""
     steps: tuple[ModulePass, ...] = (
@@ -69,6 +71,7 @@ def transpile_pipeline(
         ),
         *((PromoteRegistersPass(arch, objective),) if promote_registers else ()),
         *((UseWarpgroupsPass(arch),) if promote_registers and use_warpgroups else ()),
+        *((MergeProductsPass(),) if merge_products else ()),
         PipelineProductsPass(),
         BulkStoresPass(arch, stores),
         *(
@@ -110,7 +113,8 @@ class TranspilePass(SequencePass):
     before it has ended.  ``overlap-start`` and ``overlap-exclusive`` are its ``start`` and
     ``exclusive``.  ``boxes`` is that of
     ``--plan-swizzle``.  ``share-registers=false`` leaves out ``--share-registers``.
-    ``stores`` is that of ``--bulk-stores``.
+    ``stores`` is that of ``--bulk-stores``.  ``merge-products=false`` leaves out
+    ``--merge-products``.
     """
 
     name = "transpile"
@@ -132,6 +136,7 @@ class TranspilePass(SequencePass):
     bytes_in_flight: int = 0
     publish: str = Publish.LAST.value
     stores: str = Stores.AUTO.value
+    merge_products: bool = True
 
     def passes(self) -> tuple[ModulePass, ...]:
         """The steps."""
@@ -153,4 +158,5 @@ class TranspilePass(SequencePass):
             bytes_in_flight=self.bytes_in_flight,
             publish=self.publish,
             stores=self.stores,
+            merge_products=self.merge_products,
         )

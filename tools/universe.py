@@ -36,6 +36,7 @@ PASSES = {
     "schedule-threadblock": "mugraph.passes.schedule_threadblock:ScheduleThreadblockPass",
     "promote-registers": "mugraph.passes.promote_registers:PromoteRegistersPass",
     "use-warpgroups": "mugraph.passes.use_warpgroups:UseWarpgroupsPass",
+    "merge-products": "mugraph.passes.merge_products:MergeProductsPass",
     "pipeline-products": "mugraph.passes.pipeline_products:PipelineProductsPass",
     "bulk-stores": "mugraph.passes.bulk_stores:BulkStoresPass",
     "overlap-launches": "mugraph.passes.overlap_launches:OverlapLaunchesPass",

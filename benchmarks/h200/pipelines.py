@@ -31,6 +31,7 @@ OPTIONAL_PASSES = (
     "retile",
     "online-softmax",
     "promote-registers",
+    "merge-products",
     "pipeline-products",
     "share-registers",
     "bulk-stores",

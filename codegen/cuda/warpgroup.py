@@ -29,8 +29,11 @@ _REGISTERS_A = 4
 """32-bit registers of A, 64 x 16 elements of 16 bits over 128 threads."""
 
 
-def print_warpgroup_atom(atom: MmaAtom, writer: Writer) -> None:
-    """Prints the class of one instruction; raises :class:`CodegenError` for types it lacks."""
+def print_warpgroup_atom(atom: MmaAtom, writer: Writer, *, halves: bool = False) -> None:
+    """Prints the class of one instruction; raises :class:`CodegenError` for types it lacks.
+
+    ``halves``: its sums are in two arrays, the first half of the columns and the second.
+    """
     if atom.a_type not in _OPERANDS or atom.a_type != atom.b_type or atom.c_type != "f32":
         raise CodegenError(
             f"the CUDA target's warp-group products are of f16 or bf16 added up in f32; it cannot "
@@ -56,7 +59,8 @@ def print_warpgroup_atom(atom: MmaAtom, writer: Writer) -> None:
     writer.open(f"struct {atom.name} : atoms::OfWarpgroup<{_OPERANDS[atom.a_type]}, {columns}> {{")
     writer.line(f"template <{parameters}>")
     writer.open(
-        f"static __device__ __forceinline__ void mma(float* d, {a_parameter}, B const& b, "
+        f"static __device__ __forceinline__ void mma(float* d, {'float* e, ' if halves else ''}"
+        f"{a_parameter}, B const& b, "
         "[[maybe_unused]] int thread) {"
     )
     writer.line("#if defined(__CUDA_ARCH__)")
@@ -65,10 +69,12 @@ def print_warpgroup_atom(atom: MmaAtom, writer: Writer) -> None:
     )
     writer.line(f'asm volatile("{{\\n.reg .pred adds;\\nsetp.eq.u32 adds, 0, 0;\\n{operation} "')
     writer.line(f'    "{{{listed}}}, {matrix_a}, %{after_a}, adds, 1, 1, {flags};\\n}}\\n"')
-    writer.line("    : " + ", ".join(f'"+f"(d[{i}])' for i in range(sums)))
+    half = sums // 2 if halves else sums
+    places = [f"d[{i}]" for i in range(half)] + [f"e[{i}]" for i in range(sums - half)]
+    writer.line("    : " + ", ".join(f'"+f"({place})' for place in places))
     writer.line(f'    : {passed}, "l"(b.descriptor()), {transposed}"n"(int(B::kTransposed)));')
     writer.line("#else")
-    writer.line("emulate(d, a, b, thread);")
+    writer.line(f"emulate({'d, e' if halves else 'd'}, a, b, thread);")
     writer.line("#endif")
     writer.close()
     writer.close("};")
@@ -83,10 +89,14 @@ def print_warpgroup_atoms(kernels: Iterable[sched.KernelOp], writer: Writer) -> 
                 mma = type_.tiled_mma if isinstance(type_, sched.FragmentType) else None
                 if mma is not None and is_of_warpgroups(mma_atom(mma.atom)):
                     atoms[mma.atom] = mma_atom(mma.atom)
-    if not atoms:
-        return
+    products = [
+        op for kernel in kernels for op in kernel.walk() if isinstance(op, sched.WarpgroupMmaOp)
+    ]
+    for op in products:
+        atoms[op.atom.name] = op.atom
+    halves = {op.atom.name for op in products if len(op.accumulators) > 1}
     for name in sorted(atoms):
-        print_warpgroup_atom(atoms[name], writer)
+        print_warpgroup_atom(atoms[name], writer, halves=name in halves)
         writer.line()
 
 
@@ -98,13 +108,14 @@ def _(op: sched.WarpgroupMmaOp, printer: KernelPrinter) -> None:
     writer.open(f"{{  {printer.describe(op)}")
     for index, matrix in op.matrices().items():
         writer.line(f"using {'AB'[index]} = {matrix_type(matrix)};")
-    product = f"tb::WarpgroupMatmul<{groups_m}, {groups_n}, A, B, {atom_of(mma)}>"
+    product = f"tb::WarpgroupMatmul<{groups_m}, {groups_n}, A, B, {op.atom.name}>"
     if op.lhs_in_registers:
         rows = shape_of(op.accumulator.type)[-2]
         product = f"tb::RegisterWarpgroupMatmul<{groups_m}, {rows}, B, {atom_of(mma)}>"
     lhs = printer.names.of(op.lhs) if op.lhs_in_registers else printer.pointer(op.lhs)
+    sums = ", ".join(printer.names.of(value) for value in op.accumulators)
     writer.line(
-        f"{product}::{'issue' if op.is_async else 'mma'}({printer.names.of(op.accumulator)}, "
+        f"{product}::{'issue' if op.is_async else 'mma'}({sums}, "
         f"{lhs}, {printer.pointer(op.rhs)}, thread);"
     )
     writer.close()
@@ -114,7 +125,8 @@ def _(op: sched.WarpgroupMmaOp, printer: KernelPrinter) -> None:
 def _(op: sched.WarpgroupWaitOp, printer: KernelPrinter) -> None:
     printer.writer.line(f"mugraph::wait_products<{op.pending_products}>();  // {op.name}")
     for product in op.finished():
-        printer.writer.line(f"mugraph::pin({printer.names.of(product.op.accumulator)});")
+        for value in product.op.accumulators:
+            printer.writer.line(f"mugraph::pin({printer.names.of(value)});")
 
 
 @print_operation.register

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from xdsl.dialects.builtin import UnitAttr
+import numpy as np
+from xdsl.dialects.builtin import DenseArrayBase, UnitAttr, i64
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -25,6 +27,7 @@ from mugraph.dialects.bulk import (
     tile_layouts,
 )
 from mugraph.dialects.cute import ComposedLayout, Layout
+from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.interfaces import (
     HasBufferEffects,
     HasSharedAccesses,
@@ -46,7 +49,8 @@ from mugraph.dialects.sched.channel import (
     iteration_properties,
 )
 from mugraph.dialects.sched.kernel import enclosing_role, enclosing_threads
-from mugraph.dialects.sched.mappings import vector_stream
+from mugraph.dialects.sched.mappings import part_of_mode, side_by_side, vector_stream
+from mugraph.dialects.sched.matrix_part import start_attribute, start_of, verify_part
 from mugraph.dialects.sched.structure import AllocOp, TileOp
 from mugraph.dialects.sched.types import GlobalType, SharedType, crosses_device_memory
 from mugraph.dialects.tensor_types import (
@@ -80,6 +84,8 @@ class BulkCopyOp(
     last iteration; before the loop, ``iteration n`` names the iteration.  ``multicast`` writes to
     the whole cluster.
 
+    ``at [0, 128]`` is where the part of the buffer starts that a smaller tile is brought to.
+
     From shared to device memory, by the first thread of its role (or of the block): what the
     threads wrote is seen by the copy where each of them has run a ``sched.proxy_fence`` since, and
     a ``sched.barrier`` of all of them stands between the fences and the copy.  The buffer may be
@@ -95,9 +101,10 @@ class BulkCopyOp(
     destination = operand_def(GlobalType | SharedType)
     channel = opt_operand_def(CHANNEL)
     multicast = opt_prop_def(UnitAttr)
+    at = opt_prop_def(DenseArrayBase.constr(i64))
 
     assembly_format = (
-        "(`multicast` $multicast^)? $source `to` $destination (`on` $channel^)? "
+        "(`multicast` $multicast^)? $source `to` $destination (`at` $at^)? (`on` $channel^)? "
         "(`ahead` $ahead^)? (`iteration` $iteration^)? attr-dict "
         "`:` type($source) `to` type($destination)"
     )
@@ -111,11 +118,13 @@ class BulkCopyOp(
         ahead: int = 0,
         iteration: int | None = None,
         multicast: bool = False,
+        at: Sequence[int] | None = None,
     ) -> None:
         super().__init__(
             operands=[source, destination, channel],
             properties={
                 "multicast": UnitAttr() if multicast else None,
+                "at": start_attribute(at),
                 **iteration_properties(ahead, iteration),
             },
         )
@@ -145,22 +154,55 @@ class BulkCopyOp(
         owner = self.tile.owner
         return owner.source if isinstance(owner, TileOp) else self.tile
 
+    @property
+    def start(self) -> tuple[int, ...]:
+        """Where in the buffer the tile lies."""
+        return start_of(self.at, len(shape_of(self.buffer.type)))
+
+    def part(self) -> tuple[AnyLayout, int]:
+        """The layout of the part of the buffer that the tile takes, and the offset of its start."""
+        return self._part_of(resolved_layout_of(self.buffer))
+
+    def _part_of(self, layout: AnyLayout) -> tuple[AnyLayout, int]:
+        if self.at is None:
+            return layout, 0
+        plain = base_layout(layout)
+        extents = shape_of(self.tile.type)
+        modes = [part_of_mode(plain, dim, extent) for dim, extent in enumerate(extents)]
+        part = side_by_side(modes)
+        if isinstance(layout, ComposedLayout):
+            return ComposedLayout(layout.swizzle, layout.offset, part), plain(*self.start)
+        return part, plain(*self.start)
+
     def bulk_tile(self) -> BulkTile:
         """The boxes of the copy; raises ``VerifyException`` where a bulk copy cannot move it."""
+        return self._tile_in(resolved_layout_of(self.buffer))
+
+    def _tile_in(self, whole: AnyLayout) -> BulkTile:
         tensor = self.tensor
         element_bytes = element_bytes_of(self.source.type)
-        layout = resolved_layout_of(self.buffer)
+        layout, offset = self._part_of(whole)
         try:
             described = tensor_dims(
                 shape_of(tensor.type), strides_of(resolved_layout_of(tensor)), element_bytes
             )
-            return bulk_tile(described, shape_of(self.source.type), layout, element_bytes)
+            tile = bulk_tile(described, shape_of(self.tile.type), layout, element_bytes)
         except BulkCopyError as error:
             raise VerifyException(f"{op_label(self)}: {error}") from error
+        if offset * element_bytes % pattern_bytes(tile.span):
+            raise VerifyException(
+                f"{op_label(self)}: the part at {list(self.start)} starts at byte "
+                f"{offset * element_bytes} of the buffer, not a multiple of "
+                f"{pattern_bytes(tile.span)}, the swizzle's pattern"
+            )
+        return replace(tile, offsets=tuple(offset + each for each in tile.offsets))
 
     def verify_(self) -> None:
         """Checks spaces, extents, layouts, the channel, and the iteration."""
-        if shape_of(self.source.type) != shape_of(self.destination.type):
+        if self.at is not None:
+            part, whole = shape_of(self.source.type), shape_of(self.destination.type)
+            verify_part(self, part, self.start, whole, "the destination")
+        elif shape_of(self.source.type) != shape_of(self.destination.type):
             raise VerifyException(
                 f"{op_label(self)}: source has {dims(shape_of(self.source.type))}, destination "
                 f"{dims(shape_of(self.destination.type))}"
@@ -230,13 +272,22 @@ class BulkCopyOp(
 
     def possible_layouts(self, value: SSAValue) -> Sequence[AnyLayout]:
         """Those that such copies can give the tile, in every stage of the buffer."""
-        return tile_layouts(
+        found = tile_layouts(
             shape_of(self.tensor.type),
             strides_of(resolved_layout_of(self.tensor)),
-            shape_of(self.tile.type),
+            shape_of(self.buffer.type),
             element_bytes_of(self.tile.type),
             boxes=True,
         )
+        return [layout for layout in found if self._holds_part(layout)]
+
+    def _holds_part(self, layout: AnyLayout) -> bool:
+        """Whether the copy can bring its part to a buffer of that layout."""
+        try:
+            self._tile_in(layout)
+        except (VerifyException, LayoutError):
+            return False
+        return True
 
     def _partition(self) -> LinearPartition:
         inner = self.bulk_tile().tensor.order[0]
@@ -252,7 +303,7 @@ class BulkCopyOp(
 
     def _access(self, operand: int, kind: AccessKind) -> ThreadAccess:
         value, partition = self.operands[operand], self._partition()
-        layout = resolved_layout_of(value)
+        layout, start = self.part() if value is self.buffer else (resolved_layout_of(value), 0)
         plain = base_layout(layout)
         # Boxes side by side make a nested mode of the contiguous dimension.
         modes = [plain[dim] for dim in partition.order]
@@ -273,7 +324,7 @@ class BulkCopyOp(
             "cp.async.bulk.tensor",
             self.stage,
             stream.width,
-            stream.offsets,
+            np.where(stream.offsets < 0, stream.offsets, stream.offsets + start),
             proxy=Proxy.BULK_COPY,
         )
 

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i64
 from xdsl.ir import Operation, SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, opt_prop_def, prop_def
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    var_operand_def,
+)
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.bulk import bulk_layout, row_spans, tensor_dims
@@ -54,6 +61,9 @@ from mugraph.dialects.tensor_types import (
     value_label,
 )
 
+MAX_COLUMNS = 256
+"""The longest instruction along n."""
+
 
 def matrix_of(value: SSAValue, *, transposed: bool = False) -> AnyLayout:
     """The last two dimensions of a buffer as a matrix, (rows, columns) or the other way round."""
@@ -73,6 +83,9 @@ class WarpgroupMmaOp(
     one may be a fragment instead, of which each thread holds what the instruction takes from it
     (``_RS``), as the layout algebra proves.
 
+    Two accumulators that are alike hold a product side by side along n, each one half of the
+    columns of the right matrix; an instruction of twice the length adds to both at once.
+
     With ``async`` the products run behind the program, as one group: the accumulator may be used,
     a left fragment written, and the stages of the operands released, only behind a
     ``sched.warpgroup_wait`` that covers it.
@@ -82,26 +95,39 @@ class WarpgroupMmaOp(
 
     lhs = operand_def(SharedType | FragmentType)
     rhs = operand_def(SharedType)
-    accumulator = operand_def(FragmentType)
+    accumulators = var_operand_def(FragmentType)
     asynchronous = opt_prop_def(UnitAttr, prop_name="async")
 
     assembly_format = (
-        "(`async` $async^)? $lhs `,` $rhs `to` $accumulator attr-dict "
-        "`:` type($lhs) `,` type($rhs) `to` type($accumulator)"
+        "(`async` $async^)? $lhs `,` $rhs `to` $accumulators attr-dict "
+        "`:` type($lhs) `,` type($rhs) `to` type($accumulators)"
     )
 
     def __init__(
         self,
         lhs: SSAValue,
         rhs: SSAValue,
-        accumulator: SSAValue,
-        *,
+        *accumulators: SSAValue,
         asynchronous: bool = False,
     ) -> None:
         super().__init__(
-            operands=[lhs, rhs, accumulator],
+            operands=[lhs, rhs, accumulators],
             properties={"async": UnitAttr() if asynchronous else None},
         )
+
+    @property
+    def accumulator(self) -> SSAValue:
+        """The first accumulator, or the only one."""
+        return self.accumulators[0]
+
+    @property
+    def atom(self) -> MmaAtom:
+        """The instruction that multiplies: that of the accumulator, or one of twice its length."""
+        mma = self.tiled_mma
+        if len(self.accumulators) == 1:
+            return mma_atom(mma.atom)
+        length = mma_atom(mma.atom).shape_mnk[1]
+        return mma_atom(mma.atom.replace(f"x{length}x", f"x{length * len(self.accumulators)}x"))
 
     @property
     def is_async(self) -> bool:
@@ -155,22 +181,23 @@ class WarpgroupMmaOp(
         return found
 
     def buffers_read(self) -> Sequence[SSAValue]:
-        """Both matrices and the accumulator."""
-        return [self.lhs, self.rhs, self.accumulator]
+        """Both matrices and the accumulators."""
+        return [self.lhs, self.rhs, *self.accumulators]
 
     def buffers_written(self) -> Sequence[SSAValue]:
-        """The accumulator."""
-        return [self.accumulator]
+        """The accumulators."""
+        return list(self.accumulators)
 
     def verify_(self) -> None:
         """Checks extents, types, layouts and the threads there are."""
-        mma = self.tiled_mma
-        atom = mma_atom(mma.atom)
+        self._verify_accumulators()
+        mma, atom = self.tiled_mma, self.atom
         (*_, rows, depth), (*_, rhs_depth, columns) = (
             shape_of(self.lhs.type),
             shape_of(self.rhs.type),
         )
         held = shape_of(self.accumulator.type)
+        held = (*held[:-1], held[-1] * len(self.accumulators))
         if depth != rhs_depth or held[-2:] != (rows, columns):
             raise VerifyException(
                 f"{op_label(self)}: {dims(shape_of(self.lhs.type))} times "
@@ -197,6 +224,29 @@ class WarpgroupMmaOp(
             raise VerifyException(
                 f"{op_label(self)}: {mma} takes {needed} threads, there are "
                 f"{enclosing_threads(self)}"
+            )
+
+    def _verify_accumulators(self) -> None:
+        """Checks that there is one, or two alike that an instruction can write side by side."""
+        if len(self.accumulators) not in (1, 2):
+            raise VerifyException(
+                f"{op_label(self)} has {len(self.accumulators)} accumulators; expected one or two"
+            )
+        if len(self.accumulators) == 1:
+            return
+        first, second = self.accumulators
+        length = mma_atom(self.tiled_mma.atom).shape_mnk[1]
+        if first is second or first.type != second.type or self.lhs_in_registers:
+            raise VerifyException(
+                f"{op_label(self)}: two accumulators are different fragments of one type, and the "
+                "left matrix lies in shared memory"
+            )
+        columns = shape_of(first.type)[-1]
+        if columns != length or 2 * length > MAX_COLUMNS or self.tiled_mma.thr_layout[1] != 1:
+            raise VerifyException(
+                f"{op_label(self)}: one instruction of at most {MAX_COLUMNS} columns writes two "
+                f"accumulators, with one group along n; each has {columns} columns of "
+                f"{self.tiled_mma}"
             )
 
     def _verify_registers(self, mma: TiledMmaAttr) -> None:
@@ -248,7 +298,7 @@ class WarpgroupMmaOp(
     def reads(self, stage: StageReference) -> list[ThreadAccess]:
         """What the groups read in memory, at a stage."""
         groups_m, groups_n, _ = self.tiled_mma.thr_layout
-        atom = mma_atom(self.tiled_mma.atom)
+        atom = self.atom
         try:
             streams = [
                 warpgroup_operand_stream(
@@ -341,7 +391,7 @@ class WarpgroupWaitOp(IRDLOperation, HasThreadAccesses, HasBufferEffects):
 
     def buffers_written(self) -> Sequence[SSAValue]:
         """The accumulators of the products that it waits for."""
-        return [product.op.accumulator for product in self.finished()]
+        return [value for product in self.finished() for value in product.op.accumulators]
 
     def thread_accesses(self) -> Sequence[ThreadAccess]:
         """The last moment at which the products that it waits for may read their operands."""

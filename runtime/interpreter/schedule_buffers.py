@@ -90,10 +90,11 @@ class ScheduleFunctions(InterpreterFunctions):
         start: Sequence[int],
         *,
         accumulates: bool = False,
+        iteration: int | None = None,
     ) -> None:
         """Writes, or adds to, the part of a buffer that begins at ``start``; the rest stays."""
         stages, shape = buffer.stages, value.shape[GRID_AXES:]
-        before = stages[self.frame.iteration % len(stages)]
+        before = stages[(self.frame.iteration if iteration is None else iteration) % len(stages)]
         axes = value.shape[:GRID_AXES]
         if before is not None:
             axes = np.broadcast_shapes(axes, before.shape[:GRID_AXES])
@@ -102,7 +103,7 @@ class ScheduleFunctions(InterpreterFunctions):
             whole[...] = before
         part = part_of(whole, (*[0] * GRID_AXES, *start), (*axes, *shape))
         part[...] = part + value if accumulates else value
-        self.write(destination, buffer, whole)
+        self.write(destination, buffer, whole, iteration=iteration)
 
     def keep_reduced(
         self, op: sched.ReduceOp | sched.ReduceRowsOp, buffers: Sequence[Buffer], value: Array
@@ -205,7 +206,10 @@ class ScheduleFunctions(InterpreterFunctions):
             loaded = padded(
                 self.frame.arithmetic, self.frame.arithmetic.load(tiles), shape_of(op.source.type)
             )
-            self.write(op.destination, destination, loaded, iteration=iteration)
+            if isinstance(op, sched.BulkCopyOp) and op.at is not None:
+                self.write_part(op.destination, destination, loaded, op.start, iteration=iteration)
+            else:
+                self.write(op.destination, destination, loaded, iteration=iteration)
         elif isinstance(source, Buffer) and isinstance(destination, DeviceTile):
             self.require_iteration(op, destination, iteration)
             value = self.read(op.source, source)

@@ -67,10 +67,12 @@ class ProductFunctions(InterpreterFunctions):
     def run_warpgroup_mma(
         self, interpreter: Interpreter, op: sched.WarpgroupMmaOp, args: PythonValues
     ) -> PythonValues:
-        """Adds the product to the accumulator."""
-        lhs, rhs, accumulator = args
+        """Adds the product to the accumulators, side by side."""
+        lhs, rhs, *sums = args
         product = np.matmul(self.functions.read(op.lhs, lhs), self.functions.read(op.rhs, rhs))
-        self.functions.write(op.accumulator, accumulator, product, Epilogue(accumulates=True))
+        parts = np.split(product, len(sums), axis=-1)
+        for value, accumulator, part in zip(op.accumulators, sums, parts, strict=True):
+            self.functions.write(value, accumulator, part, Epilogue(accumulates=True))
         return ()
 
     @impl(sched.WarpgroupWaitOp)

@@ -163,9 +163,11 @@ class WarpgroupFunctions(InterpreterFunctions):
         lhs = self._matrix(plan, 0, product)[:, lines]
         rhs = self._matrix(plan, 1, product)
         every = np.matmul(lhs, rhs.swapaxes(-1, -2))
-        values = every[:, at_line.reshape(rows.shape), columns]
-        sums = product.args[2][:, :, threads.start : threads.start + rows.shape[1]]
-        sums += values.astype(sums.dtype, copy=False)
+        width = shape_of(product.op.accumulator.type)[-1]
+        for number, accumulator in enumerate(product.args[2:]):
+            values = every[:, at_line.reshape(rows.shape), columns + number * width]
+            sums = accumulator[:, :, threads.start : threads.start + rows.shape[1]]
+            sums += values.astype(sums.dtype, copy=False)
 
     def _matrix(self, plan: WarpgroupPlan, operand: int, product: Unfinished) -> Array:
         if operand not in plan.reads:

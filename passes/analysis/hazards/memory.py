@@ -221,7 +221,7 @@ class Memory:
         self,
         strand: int,
         events: Iterable[Event],
-        accumulator: object,
+        accumulators: Iterable[object],
         held: Iterable[object] = (),
     ) -> None:
         """A product of warp groups begins, which goes on behind the program.
@@ -231,7 +231,7 @@ class Memory:
         products = self.products.setdefault(strand, CopyGroups())
         put(products.open_group, *events)
         products.commit(self._kept_products)
-        begun = Unfinished(frozenset({accumulator}), frozenset(held))
+        begun = Unfinished(frozenset(accumulators), frozenset(held))
         unfinished = [*self.unfinished.get(strand, []), begun]
         if len(unfinished) > self._kept_products + 1:
             unfinished[:2] = [unfinished[0].joined(unfinished[1])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,8 +20,7 @@ from mugraph.dialects.sched.channel import channel_of
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
     op_label,
-    physical_elements,
-    resolved_layout_of,
+    shape_of,
     value_label,
 )
 from mugraph.passes.analysis.hazards.clocks import Clocks, Mbarrier, join
@@ -213,8 +213,7 @@ class Protocol:
 
 
 def _bytes(op: BulkCopyOp) -> int:
-    layout = resolved_layout_of(op.destination)
-    return physical_elements(layout) * element_bytes_of(op.destination.type)
+    return math.prod(shape_of(op.source.type)) * element_bytes_of(op.destination.type)
 
 
 __all__ = ["Moment", "Protocol"]

@@ -274,7 +274,7 @@ class Simulation:
             self._check_value(event)
         if product is not None and product.is_async:
             held = (product.lhs,) if product.lhs_in_registers else ()
-            memory.multiply(strand.index, reads, product.accumulator, held)
+            memory.multiply(strand.index, reads, product.accumulators, held)
             return
         for event in reads:
             in_flight = event.touch.is_bulk
@@ -302,7 +302,7 @@ class Simulation:
         read = frozenset[object]().union(*(product.operands for product in unfinished))
         product = step.operation if isinstance(step.operation, WarpgroupMmaOp) else None
         for fragment in (*step.fragments_read, *step.fragments_written):
-            is_sum = product is not None and fragment is product.accumulator
+            is_sum = product is not None and fragment in product.accumulators
             if fragment in added and not is_sum:
                 self._report(
                     (HazardKind.IN_FLIGHT, step.place, fragment),

@@ -129,6 +129,15 @@ struct OfWarpgroup {
     }
   }
 
+  // The same where the sums of the first half of the columns are in `d`, the others in `e`.
+  template <class A, class B>
+  static void emulate(float* d, float* e, A const& a, B const& b, int thread) {
+    float sums[kValues];
+    for (int c = 0; c < kValues; ++c) sums[c] = c < kValues / 2 ? d[c] : e[c - kValues / 2];
+    emulate(sums, a, b, thread);
+    for (int c = 0; c < kValues; ++c) (c < kValues / 2 ? d[c] : e[c - kValues / 2]) = sums[c];
+  }
+
   // The same with A in registers: the four lanes that share a row hold its elements, a pair of neighbours along k in
   // each register, those of a[q] at k = 2 (t % 4) + 8 (q / 2), of the rows of d[2 (q % 2)].
   template <class B>

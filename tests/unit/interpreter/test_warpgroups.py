@@ -59,3 +59,20 @@ def test_attention_by_warp_groups_is_right(attention: ModuleOp, level: str, scal
     expected = weights @ v.astype(np.float64) / weights.sum(-1, keepdims=True)
     error = np.linalg.norm(result.astype(np.float64) - expected) / np.linalg.norm(expected)
     assert error < 1e-3
+
+
+@pytest.mark.parametrize("level", ["logical", "address"])
+def test_two_products_with_one_left_matrix_are_one(level: str) -> None:
+    context = make_context()
+    module = read_module(str(GRAPH.with_name("warpgroup-gate.mlir")), context)
+    for step in transpile_pipeline("sm_90a", pipeline="channels"):
+        step.apply(context, module)
+    assert "to %gate, %up" in str(module)
+    random = np.random.default_rng(0)
+    x = random.standard_normal((512, 512)).astype(np.float16)
+    w1, w2 = ((random.standard_normal((512, 512)) / 16).astype(np.float16) for _ in range(2))
+    (result,) = run_function(module, None, [x, w1, w2], level=level)
+    gate, up = (x.astype(np.float64) @ w.astype(np.float64) for w in (w1, w2))
+    expected = gate / (1 + np.exp(-gate)) * up
+    error = np.linalg.norm(result.astype(np.float64) - expected) / np.linalg.norm(expected)
+    assert error < 1e-3

@@ -81,6 +81,35 @@ struct WarpgroupMatmul {
     }
     commit_products();
   }
+
+  // The same with the sums of the first half of the columns in `left`, the others in `right`; two products with one A.
+  static __device__ __forceinline__ void mma(float (&left)[kValues / 2], float (&right)[kValues / 2], T const* a,
+                                             T const* b, int thread) {
+    issue(left, right, a, b, thread);
+    wait_products<0>();
+    pin(left);
+    pin(right);
+  }
+
+  static __device__ __forceinline__ void issue(float (&left)[kValues / 2], float (&right)[kValues / 2], T const* a,
+                                               T const* b, int thread) {
+    static_assert(kGroupsN == 1 && Fragment::kTilesN == 1, "one instruction must have all columns");
+    const int group = uniform(thread / Atom::kThreads);
+    if (group >= kGroupsM) return;
+    pin(left);
+    pin(right);
+    begin_products();
+#pragma unroll
+    for (int k = 0; k < A::Depth::kSize; k += Atom::kK) {
+#pragma unroll
+      for (int i = 0; i < Fragment::kTilesM; ++i) {
+        constexpr int kHalf = Atom::kValues / 2;
+        Atom::mma(left + i * kHalf, right + i * kHalf, A::at(a, (i * kGroupsM + group) * Atom::kM, k), B::at(b, 0, k),
+                  thread % Atom::kThreads);
+      }
+    }
+    commit_products();
+  }
 };
 
 // The same with A in registers, by kGroupsM groups side by side along m.

@@ -1,0 +1,202 @@
+"""``--merge-products``: two products of warp groups with one left matrix become one.
+
+The right matrices lie side by side in one buffer, and an instruction of twice the length multiplies
+both: the left matrix is read from shared memory once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from mugraph.dialects import sched
+from mugraph.dialects.bulk import BulkCopyError, tile_layouts
+from mugraph.dialects.cute.atoms import mma_atom
+from mugraph.dialects.cute.attributes import LayoutAttr
+from mugraph.dialects.cute.errors import LayoutError
+from mugraph.dialects.cute.matrix_descriptor import matrix_descriptor
+from mugraph.dialects.sched.mappings import matrix_layout
+from mugraph.dialects.sched.warpgroup import MAX_COLUMNS
+from mugraph.dialects.tensor_types import (
+    AnyLayout,
+    element_bytes_of,
+    element_type_of,
+    resolved_layout_of,
+    shape_of,
+    strides_of,
+)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two products of one left matrix, and the buffers of their right ones."""
+
+    first: sched.WarpgroupMmaOp
+    second: sched.WarpgroupMmaOp
+    buffers: tuple[sched.AllocOp, sched.AllocOp]
+    channel: sched.ChannelOp
+    layout: AnyLayout
+    """How both right matrices lie side by side."""
+
+
+def find_pairs(kernel: sched.KernelOp) -> Iterator[Pair]:
+    """The products of a kernel that can be one with the product right before them."""
+    for second in kernel.body.walk():
+        first = second.prev_op
+        if not isinstance(second, sched.WarpgroupMmaOp):
+            continue
+        if isinstance(first, sched.WarpgroupMmaOp) and (pair := _pair(first, second)) is not None:
+            yield pair
+
+
+def _pair(first: sched.WarpgroupMmaOp, second: sched.WarpgroupMmaOp) -> Pair | None:
+    if first.lhs is not second.lhs or first.lhs_in_registers or first.is_async or second.is_async:
+        return None
+    if len(first.accumulators) > 1 or len(second.accumulators) > 1:
+        return None
+    if first.accumulator is second.accumulator:
+        return None
+    if first.accumulator.type != second.accumulator.type:
+        return None
+    columns = shape_of(first.accumulator.type)[-1]
+    groups_n, length = first.tiled_mma.thr_layout[1], mma_atom(first.tiled_mma.atom).shape_mnk[1]
+    if groups_n != 1 or length != columns or 2 * length > MAX_COLUMNS:
+        return None
+    one, other = first.rhs.owner, second.rhs.owner
+    if not isinstance(one, sched.AllocOp) or not isinstance(other, sched.AllocOp):
+        return None
+    if one is other or one.result.type != other.result.type or one.stage_count != other.stage_count:
+        return None
+    channels = {_channel_of(one, first), _channel_of(other, second)}
+    channel = channels.pop()
+    if channel is None or channels:
+        return None
+    layout = _side_by_side(one)
+    return None if layout is None else Pair(first, second, (one, other), channel, layout)
+
+
+def _channel_of(buffer: sched.AllocOp, product: sched.WarpgroupMmaOp) -> sched.ChannelOp | None:
+    """The channel of a buffer that only bulk copies fill and one product reads."""
+    users = [use.operation for use in buffer.result.uses]
+    channels = [op for op in users if isinstance(op, sched.ChannelOp)]
+    others = [op for op in users if op is not product and not isinstance(op, sched.ChannelOp)]
+    is_plain = all(isinstance(op, sched.BulkCopyOp) and op.at is None for op in others)
+    return channels[0] if is_plain and len(channels) == 1 else None
+
+
+def _side_by_side(buffer: sched.AllocOp) -> AnyLayout | None:
+    """A layout for the buffer's matrix and another beside it; ``None`` where copies have none."""
+    copy = next(
+        use.operation for use in buffer.result.uses if isinstance(use.operation, sched.BulkCopyOp)
+    )
+    shape = _doubled(shape_of(buffer.result.type))
+    size = element_bytes_of(buffer.result.type)
+    tensor = copy.tensor
+    strides = strides_of(resolved_layout_of(tensor))
+    try:
+        found = tile_layouts(shape_of(tensor.type), strides, shape, size, boxes=True)
+    except BulkCopyError:
+        return None
+    for layout in found:
+        try:
+            matrix_descriptor(matrix_layout(layout, shape, transposed=True), size)
+        except LayoutError:
+            continue
+        return layout
+    return None
+
+
+def _doubled(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return (*shape[:-1], 2 * shape[-1])
+
+
+def merge(pair: Pair) -> None:
+    """Rewrite: one buffer, whose halves the copies bring, and one product with two accumulators."""
+    one, other = pair.buffers
+    type_ = one.result.type
+    shape = shape_of(type_)
+    both = sched.AllocOp(
+        sched.SharedType.of(_doubled(shape), element_type_of(type_), LayoutAttr(pair.layout)),
+        one.stage_count,
+    )
+    both.result.name_hint = f"{one.result.name_hint}_{other.result.name_hint}"
+    Rewriter.insert_op(both, InsertPoint.before(one))
+    product = sched.WarpgroupMmaOp(
+        pair.first.lhs, both.result, pair.first.accumulator, pair.second.accumulator
+    )
+    Rewriter.insert_op(product, InsertPoint.before(pair.first))
+    for op in (pair.first, pair.second):
+        Rewriter.erase_op(op)
+    for buffer, column in ((one, 0), (other, shape[-1])):
+        start = [0] * (len(shape) - 1) + [column]
+        for copy in _copies_to(buffer.result):
+            _bring_to(copy, both.result, start)
+    _replace_in_channel(pair, both)
+    for buffer in pair.buffers:
+        Rewriter.erase_op(buffer)
+
+
+def _copies_to(buffer: SSAValue) -> list[sched.BulkCopyOp]:
+    users: list[Operation] = [use.operation for use in buffer.uses]
+    return [op for op in users if isinstance(op, sched.BulkCopyOp)]
+
+
+def _bring_to(copy: sched.BulkCopyOp, buffer: SSAValue, start: list[int]) -> None:
+    moved = sched.BulkCopyOp(
+        copy.source,
+        buffer,
+        copy.channel,
+        ahead=copy.ahead_of,
+        iteration=copy.fixed_iteration,
+        multicast=copy.multicast is not None,
+        at=start,
+    )
+    Rewriter.insert_op(moved, InsertPoint.before(copy))
+    Rewriter.erase_op(copy)
+
+
+def _replace_in_channel(pair: Pair, both: sched.AllocOp) -> None:
+    """The channel brings the new buffer in place of the two; it announces as many bytes."""
+    old = [buffer.result for buffer in pair.buffers]
+    kept = [value for value in pair.channel.buffers if value not in old]
+    channel = sched.ChannelOp([*kept, both.result])
+    channel.result.name_hint = pair.channel.result.name_hint
+    Rewriter.insert_op(channel, InsertPoint.before(pair.channel))
+    pair.channel.result.replace_all_uses_with(channel.result)
+    Rewriter.erase_op(pair.channel)
+    for step in channel.steps():
+        if isinstance(step, sched.PublishOp):
+            step.bytes_ = IntegerAttr(channel.stage_payload(), i64)
+
+
+@dataclass(frozen=True)
+class MergeProductsPass(ModulePass):
+    """Makes one product of two that warp groups compute with one left matrix.
+
+    Where two products of one left matrix stand side by side, their right matrices come through one
+    channel, and an instruction can be as long as both, bulk copies bring the right matrices side by
+    side into one buffer (``sched.bulk_copy ... at [0, 128]``), and one product adds to both
+    accumulators: ``sched.warpgroup_mma %sx, %sw1_sw2 to %gate, %up``.  Each reads the left matrix
+    once, and half as many instructions are issued.
+
+    Pre-condition: ``--schedule-threadblock``; run ``--pipeline-products`` behind it.
+    """
+
+    name = "merge-products"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Merges in every kernel whose memory is not planned yet."""
+        for kernel in op.body.block.ops:
+            if not isinstance(kernel, sched.KernelOp) or kernel.smem_bytes is not None:
+                continue
+            while (pair := next(find_pairs(kernel), None)) is not None:
+                merge(pair)
+
+
+__all__ = ["MergeProductsPass", "Pair", "find_pairs", "merge"]

@@ -13,7 +13,7 @@ from xdsl.rewriter import Rewriter
 from mugraph.build.elementwise import GraphOperators
 from mugraph.build.errors import BuildError, build_errors
 from mugraph.build.tensors import DTensor
-from mugraph.build.threadblock_graph import ThreadblockGraph
+from mugraph.build.threadblock_graph import ThreadblockGraph, add_function
 from mugraph.dialects import kn, tb
 from mugraph.dialects.constant import mark_constant
 from mugraph.dialects.cute import Layout
@@ -44,6 +44,7 @@ class KernelGraph(GraphOperators[DTensor]):
         self._region = Region(self._block)
         self._outputs: list[tuple[SSAValue, Layout[int] | None]] = []
         self._constant: set[int] = set()
+        self._functions: dict[str, FuncOp] = {}
         self._kernel: Kernel | None = None
 
     def new_input(
@@ -79,6 +80,8 @@ class KernelGraph(GraphOperators[DTensor]):
         the i-th result is the graph's i-th ``new_output``.  A threadblock graph is used once.
         """
         operands = [self._value(tensor) for tensor in inputs]
+        for function in graph.functions.values():
+            add_function(self._functions, function)
         op = graph.finish(operands)
         self._append(op)
         for result, name in zip(op.results, names, strict=False):
@@ -145,7 +148,7 @@ class KernelGraph(GraphOperators[DTensor]):
         function = FuncOp(self.name, types, region)
         if self._constant:
             mark_constant(function, self._constant)
-        module = ModuleOp([function])
+        module = ModuleOp([*(one.clone() for one in self._functions.values()), function])
         with build_errors():
             module.verify()
         return module

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
+from xdsl.utils.exceptions import ParseError
 
 from mugraph.build.elementwise import GraphOperators
 from mugraph.build.errors import BuildError, build_errors
@@ -15,9 +18,62 @@ from mugraph.build.tensors import DTensor, STensor
 from mugraph.dialects import kn, tb
 from mugraph.dialects.maps import tile_shape
 from mugraph.dialects.shapes import matmul_shape
+from mugraph.dialects.te import ELEMENT_TYPES, BufferType, is_result
 from mugraph.dialects.tensor_types import value_label
+from mugraph.runtime.errors import UserError
 
 _NO_LOOP = -1
+
+
+def _read_operator(
+    operator: str, operands: Sequence[STensor], source: str | Path
+) -> tuple[str, list[FuncOp]]:
+    """The functions of a `.te` text that an operator of these operands needs; its own by name."""
+    from mugraph.texpr import read_operator  # only where it is needed
+
+    text, file = source, "source"
+    if isinstance(source, Path):
+        try:
+            text, file = source.read_text(encoding="utf-8"), str(source)
+        except OSError as error:
+            raise BuildError(f"custom: {source} cannot be read: {error.strerror}") from error
+    for operand in operands:
+        if operand.dtype not in ELEMENT_TYPES.values():
+            raise BuildError(
+                f"custom: {operand!r} has elements of {operand.dtype}, but a tensor expression has "
+                f"{', '.join(ELEMENT_TYPES)}; cast it"
+            )
+    types = [BufferType.of(operand.shape, operand.dtype) for operand in operands]
+    try:
+        symbol, module = read_operator(str(text), file, operator, types, {})
+    except (ParseError, UserError) as error:
+        raise BuildError(f"custom: {error}") from error
+    functions = [op for op in module.ops if isinstance(op, FuncOp)]
+    for function in functions:
+        function.detach()
+    return symbol, functions
+
+
+def add_function(functions: dict[str, FuncOp], function: FuncOp) -> None:
+    """Adds a function; raises ``BuildError`` where another one has its name."""
+    known = functions.setdefault(function.sym_name.data, function)
+    if str(known) != str(function):
+        raise BuildError(
+            f"custom: there are two different functions {function.sym_name.data}; give one of them "
+            "another name"
+        )
+
+
+def result_of(function: FuncOp) -> tuple[tuple[int, ...], Attribute]:
+    """The extents and the element type of what a tensor expression gives."""
+    types = function.function_type.inputs.data
+    last = types[-1]
+    if not is_result(function, len(types) - 1) or not isinstance(last, BufferType):
+        raise BuildError(
+            f"custom: {function.sym_name.data} gives nothing; write its result behind the "
+            "parameters: fn f(x: f16[M]): f16[M]"
+        )
+    return last.get_shape(), last.element_type
 
 
 def new_threadblock_graph(
@@ -58,6 +114,8 @@ class ThreadblockGraph(GraphOperators[STensor]):
             self._around.verify_extents()
         self._inputs: list[DTensor] = []
         self._finished = False
+        self.functions: dict[str, FuncOp] = {}
+        """The tensor expressions that custom operators call, by name."""
 
     def new_input(
         self,
@@ -160,6 +218,29 @@ class ThreadblockGraph(GraphOperators[STensor]):
         with build_errors():
             type_ = self._type_of(matmul_shape(a1.shape, b1.shape), a1.dtype)
             op = tb.ConcatThenMatmulOp(values, type_)
+        return self._add(op, name)
+
+    def custom(
+        self,
+        operator: str,
+        operands: Sequence[STensor],
+        source: str | Path,
+        *,
+        name: str | None = None,
+    ) -> STensor:
+        """An operator whose body is a tensor expression: ``fn operator`` of a `.te` text.
+
+        ``source`` is the text, or the path of a file.  Sizes in the extents of the function's
+        parameters are those of the operands.  Raises ``BuildError`` with the place of an error in
+        the text.  See ``docs/texpr.md``.
+        """
+        values = [self._value(x) for x in operands]
+        with build_errors():
+            symbol, functions = _read_operator(operator, operands, source)
+            for function in functions:
+                add_function(self.functions, function)
+            result = result_of(self.functions[symbol])
+            op = tb.CustomOp(symbol, values, [tb.STensorType(*result)])
         return self._add(op, name)
 
     def reduction_max(self, x: STensor, dim: int) -> tuple[STensor, STensor]:

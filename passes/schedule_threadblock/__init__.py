@@ -36,7 +36,7 @@ from mugraph.passes.schedule_threadblock.channels import (
     uses_channels,
 )
 from mugraph.passes.schedule_threadblock.choose import choose_ring_stages, choose_stages
-from mugraph.passes.schedule_threadblock.custom import erase_unused_functions
+from mugraph.passes.schedule_threadblock.custom import check_operators, erase_unused_functions
 from mugraph.passes.schedule_threadblock.levels import Levels, find_levels
 from mugraph.passes.schedule_threadblock.plan import Objective
 from mugraph.passes.schedule_threadblock.products import (
@@ -293,6 +293,7 @@ class ScheduleThreadblockPass(ModulePass):
         publish = publish_named(self.publish)
         objective = objective_named(self.objective)
         pipeline = pipeline_named(self.pipeline)
+        check_operators(op)
         for function in tuple(op.body.block.ops):
             if isinstance(function, FuncOp):
                 kernels = schedule_threadblock(

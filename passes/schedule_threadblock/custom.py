@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, SSAValue
 from xdsl.rewriter import Rewriter
+from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import sched, tb
 from mugraph.dialects.cute.attributes import LayoutAttr
@@ -22,10 +24,12 @@ from mugraph.dialects.tensor_types import (
     element_type_of,
     resolved_layout_of,
     shape_of,
+    value_label,
 )
 from mugraph.passes.schedule_threadblock.builder import KernelBuilder
 from mugraph.passes.schedule_threadblock.operators import schedule_operator
 from mugraph.passes.te_block import Program, Reduction, block_program, lay_out, make_step
+from mugraph.passes.te_check import TexprError, check_function
 
 
 def program_of(op: tb.CustomOp, builder: KernelBuilder) -> tuple[Program, dict[SSAValue, SSAValue]]:
@@ -82,6 +86,8 @@ def _(op: tb.CustomOp, builder: KernelBuilder) -> None:
     stored: dict[SSAValue, Attribute] = {
         parameter: element_type_of(buffer.type) for parameter, buffer in buffers.items()
     }
+    results = [builder.buffer(value) for value in op.outputs]
+    written = {value: np.zeros(math.prod(shape_of(value.type)), np.bool_) for value in results}
     for number, item in enumerate(program.items):
         if number:
             builder.begin_another_task()
@@ -91,7 +97,28 @@ def _(op: tb.CustomOp, builder: KernelBuilder) -> None:
         step = make_step(item, builder.threads, stored)
         title = f"{op.function_name}: {step.title}"
         operands = [buffers[value] for value in step.buffers]
-        builder.here.append(sched.CustomOp(title, builder.threads, operands, step.body))
+        made = sched.CustomOp(title, builder.threads, operands, step.body)
+        builder.here.append(made)
+        for operand, value in enumerate(made.buffers):
+            if value in written:
+                written[value] |= made.footprints.written(operand, shape_of(value.type))
+    for value, elements in written.items():
+        if not elements.all():
+            missing = np.unravel_index(int(np.argmin(elements)), shape_of(value.type))
+            raise PassFailedException(
+                f"{op.label}: its function never writes element {[int(one) for one in missing]} of "
+                f"its result {value_label(value)}; a result is written whole"
+            )
+
+
+def check_operators(module: ModuleOp) -> None:
+    """Raises ``PassFailedException`` where an operator's function has a race or leaves a buffer."""
+    operators = [op for op in module.walk() if isinstance(op, tb.CustomOp)]
+    for function, op in {op.function(): op for op in operators}.items():
+        try:
+            check_function(function)
+        except TexprError as error:
+            raise PassFailedException(f"{op.label}: {error}") from error
 
 
 def erase_unused_functions(module: ModuleOp) -> None:

@@ -173,6 +173,15 @@ def threadblock_fields(op: Operation, generation: int) -> tuple[str, Record]:
 
 
 @threadblock_fields.register
+def _(op: tb.CustomOp, generation: int) -> tuple[str, Record]:
+    raise refuse(
+        op,
+        f"it is a custom operator, @{op.function_name}; Mirage's format has no operators whose "
+        "bodies are tensor expressions.",
+    )
+
+
+@threadblock_fields.register
 def _(op: tb.ElementwiseOp, generation: int) -> tuple[str, Record]:
     assert isinstance(op, FunctionOperator)  # all of them are
     if op.FUNCTION in OWN_FUNCTIONS:

@@ -147,12 +147,15 @@ struct MapFragment {
   }
 };
 
-// Combines what each thread holds of a row, from the first column to the last; where kShuffles, the lanes that share
-// the row then combine theirs over the distances kRowLanes / 2, ..., 2, 1, and all of them have the result. Source is an
-// MmaFragment, or a RowFragment of parts. All lanes of a warp must call.
+// Combines what each thread holds of a row: every other column from the first to the last, and then both results, so that
+// not every step waits for the one before. Where kShuffles, the lanes that share the row then combine theirs over the
+// distances kRowLanes / 2, ..., 2, 1, and all of them have the result. Source is an MmaFragment, or a RowFragment of
+// parts. All lanes of a warp must call.
 template <class Combine, class Epilogue, bool kShuffles, class Source, class Rows>
 struct ReduceFragmentRows {
   static constexpr int kValues = Rows::kValues;
+  // Into how many parts the values of a row are dealt: values side by side lie in different ones.
+  static constexpr int kParts = Source::kValues >= 8 * kValues ? 2 : 1;
 
   // rows = Epilogue(result)
   template <class S>
@@ -189,12 +192,22 @@ struct ReduceFragmentRows {
  private:
   template <class S>
   static __device__ __forceinline__ void reduce(float (&totals)[kValues], S const (&source)[Source::kValues]) {
+    float parts[kParts][kValues];
 #pragma unroll
-    for (int i = 0; i < kValues; ++i) totals[i] = Combine::identity();
+    for (int part = 0; part < kParts; ++part) {
+#pragma unroll
+      for (int i = 0; i < kValues; ++i) parts[part][i] = Combine::identity();
+    }
 #pragma unroll
     for (int value = 0; value < Source::kValues; ++value) {
-      float& total = totals[Source::row_slot_of(value)];
+      float& total = parts[value % kParts][Source::row_slot_of(value)];
       total = Combine::apply(total, to_number<float>(source[value]));
+    }
+#pragma unroll
+    for (int i = 0; i < kValues; ++i) {
+      totals[i] = parts[0][i];
+#pragma unroll
+      for (int part = 1; part < kParts; ++part) totals[i] = Combine::apply(totals[i], parts[part][i]);
     }
     if constexpr (kShuffles) {
 #pragma unroll

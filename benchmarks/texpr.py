@@ -40,7 +40,7 @@ SMALL = {
     "gemm": "M=100,N=96,K=70",
     "gemm_shared": "M=256,N=128,K=512",
     "mma": "",
-    "gemm_mma": "M=256,N=384,K=512",
+    "gemm_mma": "M=1024,N=512,K=512",
     "softmax": "M=37,N=1000",
     "layer_norm": "M=37,N=1000",
     "stencil": "H=100,W=130",

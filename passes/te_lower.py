@@ -21,19 +21,21 @@ class TeLowerPass(SequencePass):
 
     They are ``--te-map``, ``--te-prefetch``, ``--te-promote``, ``--te-vectorize``, ``--te-sync``.
 
-    ``arch`` is the GPU; ``threads`` is the size of a block, 0 to choose it.
+    ``arch`` is the GPU; ``threads`` is the size of a block, 0 to choose it;
+    ``fragments`` is that of ``--te-prefetch``.
     """
 
     name = "te-lower"
 
     arch: str = DEFAULT_TARGET
     threads: int = 0
+    fragments: bool = True
 
     def passes(self) -> tuple[ModulePass, ...]:
         """The steps."""
         return (
             TeMapPass(self.arch, self.threads),
-            TePrefetchPass(),
+            TePrefetchPass(self.fragments),
             TePromotePass(self.arch),
             TeVectorizePass(),
             TeSyncPass(),

@@ -28,12 +28,11 @@ from mugraph.dialects.te import (
     Space,
     StepOp,
     ThreadsOp,
-    WaitOp,
     is_texpr,
 )
 from mugraph.dialects.tensor_types import element_bytes_of
 from mugraph.passes.analysis.texpr.domains import Access, accesses_of, isl_set
-from mugraph.passes.analysis.texpr.groups import CopyGroups
+from mugraph.passes.analysis.texpr.groups import CopyGroups, Landing
 from mugraph.passes.te_promote import OFFSET
 
 
@@ -163,7 +162,7 @@ def _needed(
 ) -> Iterator[Dependence]:
     first, second = leaves[source], leaves[target]
     scope: Scope | None = None
-    landed: WaitOp | None = None
+    landings: dict[Landing, Scope] = {}
     for one in first.accesses:
         for other in second.accesses:
             is_async = isinstance(one.op, CopyAsyncOp)
@@ -172,18 +171,44 @@ def _needed(
             pairs = _pairs(one, other, groups.holder, common, carried)
             if pairs is None:
                 continue
-            wait = _landed(pairs, groups) if is_async else None
-            if wait and (landed is None or groups.order[wait] > groups.order[landed]):
-                landed = wait
-            if scope is not Scope.BLOCK:
+            if not is_async:
                 scope = pairs.scope(groups.holder) or scope
-    if scope is None:
-        return
-    if landed is not None:
-        # What has landed for one thread is visible to others after a barrier behind its wait.
-        after, last = groups.order[landed], groups.order[leaves[target].op]
-        places = frozenset(i for i in places if after < groups.order[leaves[i].op] <= last)
-    yield Dependence(source, target, scope, places)
+                continue
+            for landing, constraints in _landings(pairs, groups):
+                found = pairs.scope(groups.holder, *constraints)
+                if found and landings.get(landing) is not Scope.BLOCK:
+                    landings[landing] = found
+    if scope is not None:
+        yield Dependence(source, target, scope, places)
+    for landing, found in landings.items():
+        yield Dependence(source, target, found, _behind(landing, leaves, target, groups))
+
+
+def _behind(
+    landing: Landing, leaves: Sequence[Leaf], target: int, groups: CopyGroups
+) -> frozenset[int]:
+    """The places between a wait and a leaf behind it.
+
+    What has landed for one thread is visible to the others after a barrier there.
+    """
+    order = groups.order
+    wait, last = order[landing.wait], order[leaves[target].op]
+    carried = landing.carried
+    if carried is None:
+        sure = set(leaves[target].conditions)
+        return frozenset(
+            i
+            for i, leaf in enumerate(leaves)
+            if wait < order[leaf.place] and order[leaf.op] <= last and leaf.needed <= sure
+        )
+    # From behind the wait to the end of the iteration before, and from the start of this one.
+    return frozenset(
+        i
+        for i, leaf in enumerate(leaves)
+        if carried in leaf.loops
+        and (order[leaf.place] > wait or order[leaf.op] <= last)
+        and all(one.is_ancestor(carried) for one in leaf.needed)
+    )
 
 
 @dataclass(frozen=True)
@@ -200,7 +225,7 @@ class _Pairs:
         """Whether there is a pair for which more holds."""
         return not isl_set(self.dimensions, [], [*self.constraints, *extra]).is_empty()
 
-    def scope(self, holder: ThreadsOp) -> Scope | None:
+    def scope(self, holder: ThreadsOp, *extra: str) -> Scope | None:
         """Whether there are any in different warps, or else in different threads."""
         if holder.iterations == 1:
             return None
@@ -208,9 +233,9 @@ class _Pairs:
             return Scope.BLOCK
         first, second = (names[holder.variable] for names in self.names)
         warps = f"floor({first} / {WARP}) != floor({second} / {WARP})"
-        if holder.iterations > WARP and self.exist(warps):
+        if holder.iterations > WARP and self.exist(warps, *extra):
             return Scope.BLOCK
-        return Scope.WARP if self.exist(f"{first} != {second}") else None
+        return Scope.WARP if self.exist(f"{first} != {second}", *extra) else None
 
 
 def _pairs(
@@ -247,24 +272,29 @@ def _pairs(
     return _Pairs(one, other, names, list(dict.fromkeys(dimensions)), constraints)
 
 
-def _landed(pairs: _Pairs, groups: CopyGroups) -> WaitOp | None:
-    """The wait behind which copies have landed before another access to the same bytes.
+def _landings(pairs: _Pairs, groups: CopyGroups) -> list[tuple[Landing, list[str]]]:
+    """The waits behind which copies have landed before another access to the same bytes.
 
-    ``None`` where they never touch the same; raises ``PassFailedException`` where no wait makes
-    sure of it.
+    Of each pair the first wait that makes sure of it, and what holds of those pairs.  Raises
+    ``PassFailedException`` where no wait does.
     """
     if not pairs.exist():
-        return None
+        return []
     group = groups.closed_before(pairs.one.op).text(pairs.names[0])
-    for wait in groups.waits_before(pairs.other.op):
-        closed = groups.closed_before(wait).text(pairs.names[1])
-        if not pairs.exist(f"{group} >= {closed} - {wait.groups}"):
-            return wait
-    name = pairs.other.buffer.name_hint or "a buffer"
-    raise PassFailedException(
-        f"--te-sync: '{pairs.other.op.name}' touches {name} where an asynchronous copy may be "
-        "under way: no 'te.wait' before it is for the copy's group"
-    )
+    found: list[tuple[Landing, list[str]]] = []
+    open_: list[str] = []
+    for landing in reversed(list(groups.waits_before(pairs.other.op))):
+        landed = landing.of(group, pairs.names[1])
+        if pairs.exist(*open_, landed):
+            found.append((landing, [*open_, landed]))
+        open_.append(f"not ({landed})")
+    if pairs.exist(*open_):
+        name = pairs.other.buffer.name_hint or "a buffer"
+        raise PassFailedException(
+            f"--te-sync: '{pairs.other.op.name}' touches {name} where an asynchronous copy may be "
+            "under way: no 'te.wait' before it is for the copy's group"
+        )
+    return found
 
 
 def _names(access: Access, prefix: str, same: set[LoopOp]) -> Mapping[SSAValue, str]:

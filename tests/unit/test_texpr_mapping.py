@@ -42,7 +42,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "texpr"
 SIZES = {
     "transpose": {"M": 128, "N": 128},
     "gemm_shared": {"M": 128, "N": 128, "K": 64},
-    "gemm_mma": {"M": 128, "N": 128, "K": 64, "TN": 128, "G": 1, "WN": 32},
+    "gemm_mma": {"M": 128, "N": 128, "K": 64, "TN": 128, "TK": 32, "G": 1, "WN": 32},
     "softmax": {"M": 2, "N": 1000},
     "scan": {"B": 2, "N": 512},
 }

@@ -56,17 +56,52 @@ class CopyGroups:
             op = parent
         return Count(constant, tuple(factors))
 
-    def waits_before(self, op: Operation) -> Iterator[WaitOp]:
-        """The waits that control has surely come to in the same iteration, the last one first."""
+    def waits_before(self, op: Operation) -> Iterator[Landing]:
+        """The waits that control has come to before an operator, the last one first.
+
+        Those around it surely; those behind it in a loop in the iteration before, if there is one.
+        """
         while op is not self.holder:
-            before = op.prev_op
-            while before is not None:
+            for before in _siblings(op, forward=False):
                 if isinstance(before, WaitOp):
-                    yield before
-                before = before.prev_op
+                    yield self._landing(before, None)
             parent = op.parent_op()
             assert parent is not None
+            if isinstance(parent, SeqOp):
+                behind = [one for one in _siblings(op, forward=True) if isinstance(one, WaitOp)]
+                yield from (self._landing(wait, parent) for wait in reversed(behind))
             op = parent
+
+    def _landing(self, wait: WaitOp, carried: SeqOp | None) -> Landing:
+        return Landing(wait, carried, self.closed_before(wait))
+
+
+@dataclass(frozen=True)
+class Landing:
+    """A wait, seen from an operator that comes after it."""
+
+    wait: WaitOp
+    carried: SeqOp | None
+    """The loop in whose iteration before it stands; ``None`` for the same iteration."""
+    closed: Count
+    """The groups closed at the wait."""
+
+    def of(self, group: str, names: Mapping[SSAValue, str]) -> str:
+        """When a group has landed, as isl reads it, by the operator's loop variables."""
+        if self.carried is None:
+            return f"{group} < {self.closed.text(names)} - {self.wait.groups}"
+        variable = self.carried.variable
+        before = {**names, variable: f"({names[variable]} - 1)"}
+        landed = f"{group} < {self.closed.text(before)} - {self.wait.groups}"
+        return f"({names[variable]} >= 1 and {landed})"
+
+
+def _siblings(op: Operation, *, forward: bool) -> Iterator[Operation]:
+    """The operators behind or before one in its block, the nearest first."""
+    one = op.next_op if forward else op.prev_op
+    while one is not None:
+        yield one
+        one = one.next_op if forward else one.prev_op
 
 
 def _closed_in(op: Operation) -> int:

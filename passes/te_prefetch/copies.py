@@ -1,21 +1,15 @@
-"""``--te-prefetch``: loops load what later iterations read while they compute."""
+"""Copies into shared memory for later iterations of a loop."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import AffineMapAttr, IndexType, ModuleOp
-from xdsl.dialects.func import FuncOp
+from xdsl.dialects.builtin import AffineMapAttr, IndexType
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.utils.exceptions import PassFailedException
 
-from mugraph.dialects.cute import ComposedLayout, Layout
-from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.te import (
     AccessOp,
     ApplyOp,
@@ -35,9 +29,9 @@ from mugraph.dialects.te import (
     StepOp,
     ViewOp,
     WaitOp,
-    is_texpr,
 )
-from mugraph.dialects.tensor_types import layout_of
+from mugraph.passes.te_prefetch.fragments import FragmentWriter, find_fragments
+from mugraph.passes.te_prefetch.stages import at_stage, read_stage, staged_buffer
 
 
 @dataclass(frozen=True)
@@ -131,14 +125,20 @@ def _only_copies(step: StepOp, written: set[SSAValue]) -> bool:
     return True
 
 
-def prefetch(found: Prefetch, ahead: int) -> None:
-    """Copies ``ahead`` iterations ahead, into as many more buffers than one."""
+def prefetch(found: Prefetch, ahead: int, *, fragments: bool) -> None:
+    """Copies ``ahead`` iterations ahead, into several buffers in the place of each.
+
+    With ``fragments``, registers are loaded from them one part of a step early where that can be;
+    the copies of an iteration then begin when all but its last part is done.
+    """
     loop = found.loop
     total = loop.iterations
     ahead = min(ahead, total)
-    stages = ahead + 1
+    use = _only_step(found)
+    split = find_fragments(use, loop) if fragments and use is not None and ahead > 1 else None
+    stages = ahead if split else ahead + 1
     staged: dict[SSAValue, SSAValue] = {
-        new.result: _staged(new, stages, loop) for new in found.buffers
+        new.result: staged_buffer(new, stages, loop) for new in found.buffers
     }
     before = InsertPoint.before(loop)
 
@@ -149,57 +149,43 @@ def prefetch(found: Prefetch, ahead: int) -> None:
     first.add_op(CommitOp())
     Rewriter.insert_op(SeqOp(ahead, first), before)
 
-    head: list[Operation] = [WaitOp(ahead - 1)]
+    copies: list[Operation] = []
     if ahead < total:
         next_ = ApplyOp([loop.variable], _of_one(AffineExpr.dimension(0) + ahead))
         next_.result.name_hint = f"{loop.variable.name_hint or 'i'}_ahead"
         steps = [_copying(step, loop, next_.result, staged, stages) for step in found.fills]
         limit = _of_one(AffineExpr.dimension(0) * -1 + (total - 1 - ahead))
-        head.append(IfOp([loop.variable], limit, [False], Block([next_, *steps])))
-    head.append(CommitOp())
-    first_op = loop.body.block.first_op
-    assert first_op is not None
-    Rewriter.insert_op(head, InsertPoint.before(first_op))
+        copies.append(IfOp([loop.variable], limit, [False], Block([next_, *steps])))
+    copies.append(CommitOp())
     for step in found.fills:
         Rewriter.erase_op(step)
     for new in found.buffers:
-        _read_stage(new.result, staged[new.result], loop.variable, stages)
+        read_stage(new.result, staged[new.result], loop.variable, stages)
         Rewriter.erase_op(new)
+    if split:
+        writer = FragmentWriter(split, loop)
+        Rewriter.insert_op([WaitOp(ahead - 1), writer.first()], before)
+        steps_ = [writer.all_but_last(), WaitOp(ahead - 2), *copies, writer.last()]
+        Rewriter.insert_op(steps_, InsertPoint.before(split.step))
+        Rewriter.erase_op(split.step)
+    else:
+        first_op = loop.body.block.first_op
+        assert first_op is not None
+        Rewriter.insert_op([WaitOp(ahead - 1), *copies], InsertPoint.before(first_op))
     # Nothing is under way any more; what comes behind may use the same bytes.
     Rewriter.insert_op(WaitOp(0), InsertPoint.after(loop))
 
 
+def _only_step(found: Prefetch) -> StepOp | None:
+    """The step that uses what a loop loads, where nothing else stands in it."""
+    known = {*found.fills, *found.buffers}
+    rest = [op for op in found.loop.body.block.ops if op not in known]
+    (use,) = rest if len(rest) == 1 else (None,)
+    return use if isinstance(use, StepOp) else None
+
+
 def _of_one(expression: AffineExpr) -> AffineMapAttr:
     return AffineMapAttr(AffineMap(1, 0, (expression,)))
-
-
-def _staged(new: NewOp, stages: int, loop: SeqOp) -> SSAValue:
-    """A buffer of several in the place of one, in front of the loop."""
-    type_ = new.result.type
-    shape = (stages, *type_.get_shape())
-    layout = layout_of(type_)
-    attribute = None
-    if layout is not None:
-        plain = Layout(shape, (type_.elements, *type_.strides()))
-        attribute = LayoutAttr(
-            ComposedLayout(layout.swizzle, layout.offset, plain)
-            if isinstance(layout, ComposedLayout)
-            else plain
-        )
-    made = NewOp(BufferType.of(shape, type_.element_type, attribute, Space.SHARED))
-    made.result.name_hint = new.result.name_hint
-    Rewriter.insert_op(made, InsertPoint.before(loop))
-    return made.result
-
-
-def _at_stage(map_: AffineMap, type_: BufferType, stage: AffineExpr) -> AffineMap:
-    """An index in the buffers of all stages; the iteration is one more operand."""
-    results = map_.results
-    if len(results) == len(type_.get_shape()):
-        moved = (stage, *results)
-    else:
-        moved = (stage * type_.elements + results[0],)
-    return AffineMap(map_.num_dims + 1, 0, moved)
 
 
 def _copying(
@@ -216,7 +202,7 @@ def _copying(
         assert isinstance(view, ViewOp)
         dimension = AffineExpr.dimension(bind.index_map.num_dims)
         type_ = bind.buffer_type
-        map_ = _at_stage(bind.index_map, type_, dimension % stages)
+        map_ = at_stage(bind.index_map, type_, dimension % stages)
         send = CopyAsyncOp(
             view.buffer,
             list(view.indices),
@@ -230,92 +216,3 @@ def _copying(
         if not view.result.first_use:
             Rewriter.erase_op(view)
     return copy
-
-
-def _read_stage(old: SSAValue, staged: SSAValue, iteration: SSAValue, stages: int) -> None:
-    """Makes all that reads the buffer of an iteration read that of its stage."""
-    type_ = old.type
-    assert isinstance(type_, BufferType)
-    for use in list(old.uses):
-        op = use.operation
-        assert isinstance(op, (AccessOp, SectionOp))
-        map_ = op.index_map
-        dimension = AffineExpr.dimension(map_.num_dims)
-        moved = AffineMapAttr(_at_stage(map_, type_, dimension % stages))
-        operands = [*op.indices, iteration]
-        if isinstance(op, SectionOp):
-            shape = (1, *op.result.type.get_shape())
-            section = SectionOp(staged, operands, moved, shape)
-            Rewriter.replace_op(op, section)
-        else:
-            place = op.operands.index(op.buffer)
-            op.operands = [*op.operands[:place], staged, *operands]
-            op.properties["map"] = moved
-
-
-def loops_to_prefetch(kernel: KernelOp) -> list[tuple[SeqOp, int]]:
-    """The loops of a block's program whose loads are asked to begin earlier, and how much."""
-    return [
-        (op, op.ahead)
-        for op in kernel.threads.walk()
-        if isinstance(op, SeqOp) and op.ahead is not None
-    ]
-
-
-@dataclass(frozen=True)
-class TePrefetchPass(ModulePass):
-    """Loads what iterations of a loop read from device memory some iterations ahead.
-
-    For loops with ``prefetch n`` (``#prefetch(n)`` in a ``.te`` text): the steps of an iteration
-    that only copy from device memory into shared buffers made in the loop become asynchronous
-    copies for the iteration n later.  There are n + 1 buffers in the place of each, used in turn;
-    the first n iterations' copies begin before the loop.  The copies of an iteration are a group,
-    and each iteration waits until its own has landed.  ``--te-sync`` puts the barriers, and checks
-    that what is read has landed.  Pre-condition: ``--te-map``, before ``--te-promote``.
-
-    Before::
-
-        te.seq %k = 128 prefetch 3 {
-          %t = te.new : !te.buffer<256xf16, shared>
-          te.step "load" { ... te.bind %0, %t[%thread] ... }
-          te.step "use" { ... te.view %t[%thread] ... }
-        }
-
-    After::
-
-        %t = te.new : !te.buffer<4x256xf16, shared>
-        te.seq %k_ahead = 3 {
-          te.step "load" { te.copy_async 1, %a[...] to %t[%k_ahead mod 4, %thread] }
-          te.commit
-        }
-        te.seq %k = 128 {
-          te.wait 2
-          te.if 124 - %k >= 0 {
-            te.step "load" { ... te.copy_async ... }
-          }
-          te.commit
-          te.step "use" { ... te.view %t[%k mod 4, %thread] ... }
-        }
-        te.wait 0
-    """
-
-    name = "te-prefetch"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Runs the pass on the kernels of every mapped function."""
-        for function in op.ops:
-            if not (isinstance(function, FuncOp) and is_texpr(function)):
-                continue
-            for kernel in [one for one in function.walk() if isinstance(one, KernelOp)]:
-                for loop, ahead in loops_to_prefetch(kernel):
-                    found = find_prefetch(loop, kernel)
-                    if not found.fills:
-                        raise PassFailedException(
-                            "--te-prefetch: the loop over "
-                            f"{loop.variable.name_hint or 'i'} has #prefetch({ahead}), but no "
-                            "parallel loop in it that only copies a buffer which the kernel does "
-                            "not write into one that is made in it with 'new ... #shared'"
-                        )
-                    loop.prefetch = None
-                    if loop.iterations > 1:
-                        prefetch(found, ahead)

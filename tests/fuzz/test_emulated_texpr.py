@@ -19,6 +19,36 @@ from mugraph.texpr import read_texpr
 EXAMPLES = Path(__file__).parents[2] / "examples" / "texpr"
 Array = npt.NDArray[Any]
 
+FRAGMENTS = """
+fn product(a: f32[16, K], b: f32[K, 16]): f32[16, 16] {
+    par 1 block #grid {
+        new sums: f32[16, 16] #reg
+        par 16 i #block { par 16 j #block { sums[i, j] = 0.0 } }
+        seq K / 8 |step| #prefetch(AHEAD) {
+            new ta: f32[16, 8] #shared
+            new tb: f32[8, 16] #shared
+            par 16 i #block { par 8 k #block { ta[i, k] = a[i, step * 8 + k] } }
+            par 8 k #block { par 16 j #block { tb[k, j] = b[step * 8 + k, j] } }
+            par 16 i #block {
+                par 16 j #block {
+                    seq 2 |k| {
+                        reg ra: f32[4]
+                        reg rb: f32[4]
+                        seq 4 v {
+                            ra[v] = ta[i, k * 4 + v]
+                            rb[v] = tb[k * 4 + v, j]
+                        }
+                        seq 4 v { sums[i, j] += ra[v] * rb[v] }
+                    }
+                }
+            }
+        }
+        par 16 i #block { par 16 j #block { result[i, j] = sums[i, j] } }
+    }
+}
+"""
+"""A product whose threads load registers from shared memory, part by part."""
+
 # Sizes with and without remainders, of several steps a thread and of several blocks.
 CASES: list[tuple[str, dict[str, int]]] = [
     ("vector_add", {"N": 1000}),
@@ -30,6 +60,8 @@ CASES: list[tuple[str, dict[str, int]]] = [
     ("gemm_shared", {"M": 24, "N": 36, "K": 10, "TM": 12, "TN": 12, "TK": 5}),
     ("gemm_shared", {"M": 64, "N": 64, "K": 64, "TM": 64, "TN": 64, "TK": 16, "AHEAD": 2}),
     ("gemm_shared", {"M": 24, "N": 12, "K": 30, "TM": 12, "TN": 12, "TK": 5, "AHEAD": 3}),
+    ("fragments", {"K": 40, "AHEAD": 2}),
+    ("fragments", {"K": 40, "AHEAD": 4}),
     ("softmax", {"M": 7, "N": 50}),
     ("softmax", {"M": 3, "N": 4096}),
     ("layer_norm", {"M": 7, "N": 50}),
@@ -61,8 +93,8 @@ def emulated(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[FuncOp, lis
     sources: list[FuncOp] = []
     programs: list[TexprProgram] = []
     for name, sizes in CASES:
-        text = (EXAMPLES / f"{name}.te").read_text()
-        if "AHEAD" in sizes:
+        text = FRAGMENTS if name == "fragments" else (EXAMPLES / f"{name}.te").read_text()
+        if name == "gemm_shared" and "AHEAD" in sizes:
             text = re.sub(r"(seq K / TK \S+)", r"\1 #prefetch(AHEAD)", text)
         module = read_texpr(text, name, sizes)
         function = module.body.block.first_op

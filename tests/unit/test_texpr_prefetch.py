@@ -14,7 +14,7 @@ from xdsl.passes import PassPipeline
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
-from mugraph.dialects.te import BarrierOp, CopyAsyncOp, KernelOp, SeqOp, WaitOp
+from mugraph.dialects.te import BarrierOp, CopyAsyncOp, KernelOp, NewOp, SeqOp, WaitOp
 from mugraph.passes.te_lower import TeLowerPass
 from mugraph.passes.te_map import TeMapPass
 from mugraph.passes.te_prefetch import TePrefetchPass
@@ -84,6 +84,37 @@ def test_products_of_tiles(ahead: int) -> None:
     np.testing.assert_allclose(found, a.astype(np.float64) @ b.astype(np.float64), atol=1e-12)
     assert sum(isinstance(op, BarrierOp) for op in waiting_loop(module).walk()) == 1
     assert {op.elements for op in module.walk() if isinstance(op, CopyAsyncOp)} <= {4, 8}
+
+
+@pytest.mark.parametrize("ahead", [2, 3])
+def test_registers_are_loaded_one_part_early(ahead: int) -> None:
+    module = read_texpr(GEMM.read_text(), "gemm_mma.te", {**TILES, "TK": 32, "AHEAD": ahead})
+    function = cast(FuncOp, module.body.block.first_op)
+    generator = np.random.default_rng(ahead)
+    a, b = (generator.standard_normal(shape).astype(np.float16) for shape in ((64, 128), (128, 64)))
+    for lowering in TeLowerPass().passes():
+        lowering.apply(Context(), module)
+        module.verify()
+    (found,) = run_texpr(function, [a, b], precision=Precision.FLOAT64).outputs.values()
+    np.testing.assert_allclose(found, a.astype(np.float64) @ b.astype(np.float64), atol=1e-12)
+    # One barrier behind the wait before the loop, one behind that in it.
+    barriers = [op for op in module.walk() if isinstance(op, BarrierOp)]
+    assert [isinstance(op.prev_op, WaitOp) for op in barriers] == [True, True]
+    kernel = next(op for op in module.walk() if isinstance(op, KernelOp))
+    stages = {
+        op.result.type.get_shape()[0] for op in kernel.body.block.ops if isinstance(op, NewOp)
+    }
+    assert stages == {ahead}
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_loads_in_the_iteration_before_are_waited_for(index: int) -> None:
+    module = read_texpr(GEMM.read_text(), "gemm_mma.te", {**TILES, "TK": 32, "AHEAD": 3})
+    PassPipeline((TeMapPass(), TePrefetchPass(), TePromotePass())).apply(Context(), module)
+    wait = [op for op in module.walk() if isinstance(op, WaitOp)][index]
+    Rewriter.replace_op(wait, WaitOp(wait.groups + 1))
+    with pytest.raises(PassFailedException, match="where an asynchronous copy may be under way"):
+        TeSyncPass().apply(Context(), module)
 
 
 @pytest.mark.parametrize("ahead", [1, 2, 6])

@@ -71,7 +71,7 @@ def find_fragments(step: StepOp, loop: SeqOp) -> Fragments | None:
         return None
     if any(new.result.type.memory_space is not Space.REGISTER for new in registers):
         return None
-    own = {new.result for new in registers}
+    own: set[SSAValue] = {new.result for new in registers}
     inner = inner[len(registers) :]
     count = 0
     while count < len(inner) and _only_loads(inner[count], own):

@@ -15,12 +15,15 @@ from mugraph.dialects.te import (
     AccessKind,
     AllReduceOp,
     BarrierOp,
+    CommitOp,
+    CopyAsyncOp,
     IfOp,
     KernelOp,
     NewOp,
     Scope,
     SeqOp,
     Space,
+    WaitOp,
 )
 from mugraph.dialects.tensor_types import element_bytes_of, value_label
 from mugraph.passes.analysis.hazards.findings import Finding, HazardKind
@@ -70,6 +73,10 @@ class BlockRun:
         default_factory=dict[tuple[object, ...], list[Touched]]
     )
     _found: list[Finding] = field(default_factory=list[Finding])
+    _begun: list[Touched] = field(default_factory=list[Touched])
+    """What asynchronous copies touch whose group is not closed yet."""
+    _groups: list[list[Touched]] = field(default_factory=list[list[Touched]])
+    """What those of closed groups touch until the wait that they have landed behind."""
 
     def __post_init__(self) -> None:
         self.values: dict[SSAValue, int] = {self.kernel.variable: self.number}
@@ -145,6 +152,17 @@ class BlockRun:
             self._warp_barriers += 1
 
     @run.register
+    def _(self, op: CommitOp) -> None:
+        self._groups.append(self._begun)
+        self._begun = []
+
+    @run.register
+    def _(self, op: WaitOp) -> None:
+        while len(self._groups) > op.groups:
+            for touched in self._groups.pop(0):
+                self.note(touched)
+
+    @run.register
     def _(self, op: AllReduceOp) -> None:
         # As the function of the runtime does it: the first lane of each warp writes, all read.
         threads = self.holder.iterations
@@ -189,7 +207,11 @@ class BlockRun:
                 for rows in (rows_of(access, (thread,), self.values),)
             ]
         for touched in self._known[key]:
+            self.check_own(touched)
             self.note(touched)
+        self._begun += [
+            touched for touched in self._known[key] if isinstance(touched.access.op, CopyAsyncOp)
+        ]
 
     def touched(self, access: Access, threads: IntArray, numbers: IntArray) -> Touched:
         """Rows by thread and element as rows by granule of memory."""
@@ -214,11 +236,33 @@ class BlockRun:
         """Adds to what was touched since the last barrier."""
         self._moments.append((touched, self._warp_barriers))
 
+    def under_way(self) -> list[Touched]:
+        """What asynchronous copies may touch at any time now."""
+        return [touched for group in (*self._groups, self._begun) for touched in group]
+
+    def check_own(self, touched: Touched) -> None:
+        """Looks for what a thread touches while its own copy is under way."""
+        for begun in self.under_way():
+            if not (begun.access.writes or touched.access.writes):
+                continue
+            threads = self.holder.iterations
+            mine = begun.places * threads + begun.threads
+            own = touched.places * threads + touched.threads
+            _, first, second = np.intersect1d(mine, own, return_indices=True)
+            if len(first):
+                one, other = int(first[0]), int(second[0])
+                self.report(
+                    (begun.access, int(begun.threads[one]), int(begun.numbers[one])),
+                    (touched.access, int(touched.threads[other]), int(touched.numbers[other])),
+                )
+
     def meet(self) -> None:
         """All threads of the block meet: what was touched until now is held against itself."""
         moments, self._moments = self._moments, []
         if any(len(touched.places) for touched, _ in moments):
             self.compare(moments)
+        for touched in self.under_way():
+            self.note(touched)
 
     def compare(self, moments: list[tuple[Touched, int]]) -> None:
         """Looks for two threads that touch the same with nothing between to order them."""
@@ -247,9 +291,12 @@ class BlockRun:
         one, thread, number = first
         other, against, element = second
         scope = "warp" if thread // WARP == against // WARP else "block"
+        missing = f"no barrier of the {scope} orders them"
+        if thread == against:
+            missing = "no 'te.wait' for the copy stands between them"
         message = (
             f"{describe(one, number)} in thread {thread}; {describe(other, element)} in thread "
-            f"{against}, and no barrier of the {scope} orders them"
+            f"{against}, and {missing}"
         )
         self._found.append(
             Finding(race_kind(one, other), (other.op, one.op), message, (against, thread), number)
@@ -257,7 +304,8 @@ class BlockRun:
 
 
 def _has_meeting(op: Operation) -> bool:
-    return any(isinstance(inner, (BarrierOp, AllReduceOp)) for inner in op.walk())
+    meetings = (BarrierOp, AllReduceOp, CommitOp, WaitOp)
+    return any(isinstance(inner, meetings) for inner in op.walk())
 
 
 def _offset(buffer: SSAValue) -> int:

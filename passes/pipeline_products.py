@@ -18,6 +18,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from mugraph.dialects import sched
 from mugraph.dialects.sched.kernel import roles_of
+from mugraph.passes.chained_products import delay_product, find_chained_loops
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,11 @@ class PipelineProductsPass(ModulePass):
     Where nothing else in a role's loop touches their operands and accumulators, products become
     ``async``; each iteration waits for those of the iteration before and then releases the stages
     that these read, ``sched.release ... ahead -1``.  The epilogue waits for the last ones.
+
+    Of two products of which the second multiplies what is computed of the first, the second becomes
+    that of the iteration before, ``ahead -1``: it is issued behind the first, and what is computed
+    of the first runs beside it.  What uses the second one's sums, or writes its left operand, then
+    stands at the end of the iteration, behind a wait; the last product stands behind the loop.
     Pre-condition: ``--schedule-threadblock`` (and ``--promote-registers``, which moves operators).
     """
 
@@ -107,6 +113,8 @@ class PipelineProductsPass(ModulePass):
             if isinstance(kernel, sched.KernelOp):
                 for found in tuple(find_pipelined_loops(kernel)):
                     pipeline_products(found)
+                for chained in tuple(find_chained_loops(kernel)):
+                    delay_product(chained)
 
 
 __all__ = ["PipelineProductsPass", "PipelinedLoop", "find_pipelined_loops", "pipeline_products"]

@@ -146,7 +146,7 @@ def _(op: sched.RoleOp, printer: KernelPrinter) -> None:
     writer.close()
 
 
-def _iteration(op: RunsAtIteration, printer: KernelPrinter) -> str:
+def iteration_of(op: RunsAtIteration, printer: KernelPrinter) -> str:
     """The iteration that an operator means, as an expression."""
     if op.fixed_iteration is not None:
         return str(op.fixed_iteration)
@@ -158,7 +158,7 @@ def _iteration(op: RunsAtIteration, printer: KernelPrinter) -> str:
 
 def _print_step(op: sched.ChannelStepOp, printer: KernelPrinter, rest: str = "") -> None:
     method = op.name.removeprefix("sched.")
-    iteration = _iteration(op, printer)
+    iteration = iteration_of(op, printer)
     guard = scope_of(op, iteration, op.ahead_of).removesuffix("{")
     call = f"{printer.names.of(op.channel)}.{method}({iteration}{rest});  // {op.name}"
     printer.writer.line(f"{guard}{call}")
@@ -221,7 +221,7 @@ def _(op: sched.BulkCopyOp, printer: KernelPrinter) -> None:
     if op.multicast is not None:
         raise CodegenError(f"{op_label(op)}: the CUDA target prints bulk copies of one block only")
     tile = op.bulk_tile()
-    iteration = _iteration(op, printer)
+    iteration = iteration_of(op, printer)
     buffer, tensor_map = printer.pointer(op.buffer, iteration), f"&{printer.maps[map_key(op)]}"
     scope = scope_of(op, iteration, op.ahead_of) if op.is_load else f"{_by_first_thread(op)}{{"
     printer.writer.open(f"{scope}  {printer.describe(op)}")

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from xdsl.dialects.builtin import f32
+from xdsl.ir import SSAValue
+
+from mugraph.codegen.cuda.channels import iteration_of
 from mugraph.codegen.cuda.cpp import CodegenError, Writer, epilogue_type
 from mugraph.codegen.cuda.operations import (
     KernelPrinter,
     atom_class,
-    atom_of,
     fragment_class,
     fragment_type_of,
     matrix_type,
     print_operation,
+    scope_of,
 )
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
@@ -108,21 +112,57 @@ def _(op: sched.WarpgroupMmaOp, printer: KernelPrinter) -> None:
     writer.open(f"{{  {printer.describe(op)}")
     for index, matrix in op.matrices().items():
         writer.line(f"using {'AB'[index]} = {matrix_type(matrix)};")
-    product = f"tb::WarpgroupMatmul<{groups_m}, {groups_n}, A, B, {op.atom.name}>"
+    atom = op.atom.name
+    # Groups that are issued by some threads only are nothing that ptxas can count.
+    if groups_m * groups_n * mma_atom(mma.atom).threads == sched.enclosing_threads(op):
+        atom += ", true"
+    product = f"tb::WarpgroupMatmul<{groups_m}, {groups_n}, A, B, {atom}>"
     if op.lhs_in_registers:
         rows = shape_of(op.accumulator.type)[-2]
-        product = f"tb::RegisterWarpgroupMatmul<{groups_m}, {rows}, B, {atom_of(mma)}>"
-    lhs = printer.names.of(op.lhs) if op.lhs_in_registers else printer.pointer(op.lhs)
+        product = f"tb::RegisterWarpgroupMatmul<{groups_m}, {rows}, B, {atom}>"
+    iteration = iteration_of(op, printer)
+    lhs, rhs = (
+        printer.names.of(value)
+        if isinstance(value.type, sched.FragmentType)
+        else printer.pointer(value, iteration)
+        for value in (op.lhs, op.rhs)
+    )
+    if op.ahead_of:
+        writer.open(scope_of(op, iteration, op.ahead_of))
     sums = ", ".join(printer.names.of(value) for value in op.accumulators)
     writer.line(
         f"{product}::{'issue' if op.is_async else 'mma'}({sums}, "
-        f"{lhs}, {printer.pointer(op.rhs)}, thread);"
+        f"{lhs}, {rhs}, thread);"
     )
+    if op.ahead_of:
+        writer.close()
+        writer.open("else {")
+        writer.line("mugraph::commit_products();  // an empty group, which waits count")
+        writer.close()
     writer.close()
+
+
+def computed_meanwhile(wait: sched.WarpgroupWaitOp) -> list[SSAValue]:
+    """The fp32 fragments written while the products that a wait covers run, which later ones read.
+
+    The compiler sees no reason to compute them before the wait.
+    """
+    block = wait.parent_block()
+    before = [] if block is None else list(block.ops)
+    before = before[: before.index(wait)]
+    written: dict[SSAValue, None] = {}
+    for op in reversed(before):
+        if isinstance(op, sched.WarpgroupWaitOp | sched.WarpgroupMmaOp):
+            break
+        if isinstance(op, sched.MapOp | sched.ReduceRowsOp):
+            written |= dict.fromkeys(op.buffers_written())
+    return [value for value in reversed(written) if fragment_type_of(value).element_type == f32]
 
 
 @print_operation.register
 def _(op: sched.WarpgroupWaitOp, printer: KernelPrinter) -> None:
+    for value in computed_meanwhile(op):
+        printer.writer.line(f"mugraph::pin({printer.names.of(value)});  // before the wait")
     printer.writer.line(f"mugraph::wait_products<{op.pending_products}>();  // {op.name}")
     for product in op.finished():
         for value in product.op.accumulators:

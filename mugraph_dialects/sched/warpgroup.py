@@ -42,11 +42,11 @@ from mugraph.dialects.sched.accesses import (
     Proxy,
     StageReference,
     ThreadAccess,
-    stage_reference,
 )
+from mugraph.dialects.sched.channel import RunsAtIteration, iteration_properties
 from mugraph.dialects.sched.kernel import enclosing_kernel, enclosing_role, enclosing_threads
 from mugraph.dialects.sched.mappings import matrix_layout
-from mugraph.dialects.sched.structure import enclosing_loop, loop_iterations
+from mugraph.dialects.sched.structure import AllocOp, enclosing_loop, loop_iterations
 from mugraph.dialects.sched.types import FragmentType, SharedType
 from mugraph.dialects.sched.warpgroup_mappings import warpgroup_operand_stream
 from mugraph.dialects.tensor_types import (
@@ -73,7 +73,11 @@ def matrix_of(value: SSAValue, *, transposed: bool = False) -> AnyLayout:
 
 @irdl_op_definition
 class WarpgroupMmaOp(
-    IRDLOperation, HasSharedAccesses, RestrictsSharedLayouts, HasThreadAccesses, HasBufferEffects
+    RunsAtIteration,
+    HasSharedAccesses,
+    RestrictsSharedLayouts,
+    HasThreadAccesses,
+    HasBufferEffects,
 ):
     """Adds the product of two matrices to a fragment, by warp groups (``wgmma``).
 
@@ -89,6 +93,10 @@ class WarpgroupMmaOp(
     With ``async`` the products run behind the program, as one group: the accumulator may be used,
     a left fragment written, and the stages of the operands released, only behind a
     ``sched.warpgroup_wait`` that covers it.
+
+    ``ahead -1`` multiplies what the iteration before left, its stages and its fragment; the first
+    iteration then has nothing to multiply, and counts as one product for waits all the same.  After
+    the loop ``iteration`` says which stages are meant.
     """
 
     name = "sched.warpgroup_mma"
@@ -99,7 +107,8 @@ class WarpgroupMmaOp(
     asynchronous = opt_prop_def(UnitAttr, prop_name="async")
 
     assembly_format = (
-        "(`async` $async^)? $lhs `,` $rhs `to` $accumulators attr-dict "
+        "(`async` $async^)? $lhs `,` $rhs `to` $accumulators "
+        "(`ahead` $ahead^)? (`iteration` $iteration^)? attr-dict "
         "`:` type($lhs) `,` type($rhs) `to` type($accumulators)"
     )
 
@@ -109,10 +118,15 @@ class WarpgroupMmaOp(
         rhs: SSAValue,
         *accumulators: SSAValue,
         asynchronous: bool = False,
+        ahead: int = 0,
+        iteration: int | None = None,
     ) -> None:
         super().__init__(
             operands=[lhs, rhs, accumulators],
-            properties={"async": UnitAttr() if asynchronous else None},
+            properties={
+                "async": UnitAttr() if asynchronous else None,
+                **iteration_properties(ahead, iteration),
+            },
         )
 
     @property
@@ -218,6 +232,7 @@ class WarpgroupMmaOp(
                     f"holds {element_type_of(value.type)}"
                 )
         self._verify_registers(mma)
+        self._verify_stages()
         self.descriptors()
         needed = groups_m * groups_n * atom.threads
         if needed > enclosing_threads(self):
@@ -247,6 +262,23 @@ class WarpgroupMmaOp(
                 f"{op_label(self)}: one instruction of at most {MAX_COLUMNS} columns writes two "
                 f"accumulators, with one group along n; each has {columns} columns of "
                 f"{self.tiled_mma}"
+            )
+
+    def furthest_behind(self, stages: int) -> int:
+        """A product can wait until its stage is needed again."""
+        return 1 - stages
+
+    def _verify_stages(self) -> None:
+        """Checks which stages are meant, of the ring with the fewest."""
+        counts = [
+            value.owner.stage_count
+            for value in self.in_memory.values()
+            if isinstance(value.owner, AllocOp) and value.owner.stage_count > 1
+        ]
+        self.verify_iteration(min(counts, default=1))
+        if self.ahead_of > 0:
+            raise VerifyException(
+                f"{op_label(self)}: ahead {self.ahead_of} names an iteration that is still to come"
             )
 
     def _verify_registers(self, mma: TiledMmaAttr) -> None:
@@ -330,7 +362,7 @@ class WarpgroupMmaOp(
 
     def thread_accesses(self) -> Sequence[ThreadAccess]:
         """The reads of the operands in memory."""
-        return self.reads(stage_reference(self))
+        return self.reads(self.stage)
 
 
 def is_of_warpgroups(atom: MmaAtom) -> bool:
@@ -401,12 +433,12 @@ class WarpgroupWaitOp(IRDLOperation, HasThreadAccesses, HasBufferEffects):
         return accesses
 
     def _stage_of(self, product: Product) -> StageReference:
+        late = product.op.ahead_of - product.behind
         if enclosing_loop(self) is not None:
-            return StageReference(ahead=-product.behind)
-        iteration = 0
+            return StageReference(ahead=late)
         if enclosing_loop(product.op) is not None:
-            iteration = loop_iterations(enclosing_kernel(self)) - 1 - product.behind
-        return StageReference(iteration=iteration)
+            return StageReference(iteration=loop_iterations(enclosing_kernel(self)) - 1 + late)
+        return product.op.stage
 
 
 def finished_products(wait: WarpgroupWaitOp) -> list[Product]:

@@ -69,7 +69,14 @@ class ProductFunctions(InterpreterFunctions):
     ) -> PythonValues:
         """Adds the product to the accumulators, side by side."""
         lhs, rhs, *sums = args
-        product = np.matmul(self.functions.read(op.lhs, lhs), self.functions.read(op.rhs, rhs))
+        frame = self.functions.frame
+        if not op.stage.happens_at(frame.iteration, frame.iterations):
+            return ()
+        now, frame.iteration = frame.iteration, op.stage.iteration_at(frame.iteration)
+        try:
+            product = np.matmul(self.functions.read(op.lhs, lhs), self.functions.read(op.rhs, rhs))
+        finally:
+            frame.iteration = now
         parts = np.split(product, len(sums), axis=-1)
         for value, accumulator, part in zip(op.accumulators, sums, parts, strict=True):
             self.functions.write(value, accumulator, part, Epilogue(accumulates=True))

@@ -93,11 +93,15 @@ class QuadStorePlan:
 
 @dataclass(frozen=True, eq=False)
 class Unfinished:
-    """An asynchronous product: its operands, and the iteration that issued it."""
+    """An asynchronous product: its operands, and the iteration that issued it.
+
+    Without ``happens`` there is nothing to multiply in that iteration.
+    """
 
     op: sched.WarpgroupMmaOp
     args: PythonValues
     iteration: int
+    happens: bool
 
 
 @dataclass
@@ -125,7 +129,9 @@ class WarpgroupFunctions(InterpreterFunctions):
         self, interpreter: Interpreter, op: sched.WarpgroupMmaOp, args: PythonValues
     ) -> PythonValues:
         """Adds the product to the accumulator, or notes that it is to be done."""
-        product = Unfinished(op, args, self.functions.frame.iteration)
+        frame = self.functions.frame
+        happens = op.stage.happens_at(frame.iteration, frame.iterations)
+        product = Unfinished(op, args, frame.iteration, happens)
         if op.is_async:
             self._running.unfinished.append(product)
         else:
@@ -154,6 +160,8 @@ class WarpgroupFunctions(InterpreterFunctions):
         return ()
 
     def _finish(self, product: Unfinished) -> None:
+        if not product.happens:
+            return
         plan = self.functions.plans.of(product.op, WarpgroupPlan.build)
         threads = self.functions.frame.threads
         rows, columns = plan.rows[:, threads], plan.columns[:, threads]

@@ -233,6 +233,11 @@ class Simulation:
                 ):
                     return False
                 self._forget(strand)
+            case WarpgroupMmaOp() as op if not op.stage.happens_at(
+                cursor.iteration, cursor.iterations
+            ):
+                # It counts for waits, with nothing in it.
+                memory.multiply(strand, (), ())
             case _:
                 self._run_accesses(step, cursor)
         return True

@@ -2,7 +2,7 @@
 //
 // B, and A unless it is in registers, are tiles in shared memory. ALayout is (M, K), BLayout is (N, K), swizzled over rows of 32, 64 or 128 bytes; either mode of each may be the one
 // along the rows, and a tile wider than a row is boxes of whole rows side by side. Buffers start at multiples of eight
-// rows. The accumulator is an MmaFragment of `Atom`.
+// rows. The accumulator is an MmaFragment of `Atom`. kByAll: the groups are all threads that get here.
 #pragma once
 
 #include "../arch/warpgroup.h"
@@ -42,7 +42,7 @@ struct WarpgroupOperand {
   }
 };
 
-template <int kGroupsM, int kGroupsN, class ALayout, class BLayout, class Atom>
+template <int kGroupsM, int kGroupsN, class ALayout, class BLayout, class Atom, bool kByAll = false>
 struct WarpgroupMatmul {
   using T = typename Atom::Operand;
   using A = WarpgroupOperand<T, ALayout, Atom::kM>;
@@ -64,7 +64,7 @@ struct WarpgroupMatmul {
   // Starts acc += A B, as one group: acc, a and b are in use until wait_products() says that it is finished.
   static __device__ __forceinline__ void issue(float (&acc)[kValues], T const* a, T const* b, int thread) {
     const int group = uniform(thread / Atom::kThreads);
-    if (group >= kGroupsM * kGroupsN) return;
+    if (!kByAll && group >= kGroupsM * kGroupsN) return;
     pin(acc);
     begin_products();
 #pragma unroll
@@ -116,7 +116,7 @@ struct WarpgroupMatmul {
 //
 // A is an MmaFragment of Atom::Operand of the same groups: accumulators are operand A of the instruction, value by value
 // (mugraph_dialects/cute/chaining.py proves it for an atom).
-template <int kGroupsM, int kM, class BLayout, class Atom>
+template <int kGroupsM, int kM, class BLayout, class Atom, bool kByAll = false>
 struct RegisterWarpgroupMatmul {
   using T = typename Atom::Operand;
   using B = WarpgroupOperand<T, BLayout, Atom::kN>;
@@ -138,7 +138,7 @@ struct RegisterWarpgroupMatmul {
   // Starts acc += A B, as one group: acc, a and b are in use until wait_products() says that it is finished.
   static __device__ __forceinline__ void issue(float (&acc)[kValues], T const (&a)[kValuesOfA], T const* b,
                                                int thread) {
-    if (uniform(thread / Atom::kThreads) >= kGroupsM) return;
+    if (!kByAll && uniform(thread / Atom::kThreads) >= kGroupsM) return;
     uint32_t words[Fragment::kTilesM][kSteps][kWords];
 #pragma unroll
     for (int i = 0; i < Fragment::kTilesM; ++i) {

@@ -1,0 +1,169 @@
+"""Loops whose last product multiplies what is computed of the first, one iteration late.
+
+In the order of the text a product waits for what stands between it and the one before, and the
+tensor cores wait with it.  Where the last product of an iteration is issued behind the first one of
+the next, what is computed of that one runs beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from mugraph.dialects import sched
+from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.sched.kernel import roles_of
+
+
+@dataclass(frozen=True)
+class ChainedLoop:
+    """A role's loop of two products, with what must wait for the second of the iteration before.
+
+    ``late`` uses the second product's sums or writes its left operand, in the order of the text;
+    ``ring`` brings its right one, ``alone`` to nobody else in the loop.
+    """
+
+    role: sched.RoleOp
+    loop: sched.ForloopOp
+    epilogue: sched.EpilogueOp
+    first: sched.WarpgroupMmaOp
+    second: sched.WarpgroupMmaOp
+    late: tuple[Operation, ...]
+    ring: sched.ChannelOp
+    alone: bool
+
+
+def find_chained_loops(kernel: sched.KernelOp) -> Iterator[ChainedLoop]:
+    """The loops whose second product can be issued one iteration later."""
+    for role in roles_of(kernel):
+        ops = list(role.body.block.ops)
+        loop = next((op for op in ops if isinstance(op, sched.ForloopOp)), None)
+        epilogue = next((op for op in ops if isinstance(op, sched.EpilogueOp)), None)
+        if loop is None or epilogue is None or loop.iterations < 2:
+            continue
+        found = _chained(role, loop, epilogue)
+        if found is not None:
+            yield found
+
+
+def _chained(
+    role: sched.RoleOp, loop: sched.ForloopOp, epilogue: sched.EpilogueOp
+) -> ChainedLoop | None:
+    body = list(loop.body.block.ops)
+    products = [op for op in body if isinstance(op, sched.WarpgroupMmaOp)]
+    if len(products) != 2 or any(op.is_async or op.ahead_of for op in products):
+        return None
+    first, second = products
+    if not _writes(body, second.lhs) or _writes(body, first.lhs):
+        return None
+    ring = _ring_of(second.rhs)
+    if ring is None or ring.stage_count < 2 or _ring_of(first.rhs) is ring:
+        return None
+    late = _late_operators(body, first, second)
+    if late is None:
+        return None
+    others = [op for op in body if any(value in ring.buffers for value in op.operands)]
+    return ChainedLoop(role, loop, epilogue, first, second, late, ring, others == [second])
+
+
+def _ring_of(value: SSAValue) -> sched.ChannelOp | None:
+    channels = [use.operation for use in value.uses if isinstance(use.operation, sched.ChannelOp)]
+    return channels[0] if channels else None
+
+
+def _effects(op: Operation) -> tuple[set[SSAValue], set[SSAValue]]:
+    """What an operator reads, and what it writes."""
+    if not isinstance(op, HasBufferEffects):
+        return set(), set()
+    return set(op.buffers_read()), set(op.buffers_written())
+
+
+def _writes(body: Sequence[Operation], value: SSAValue) -> bool:
+    return any(value in _effects(op)[1] for op in body)
+
+
+def _late_operators(
+    body: Sequence[Operation], first: sched.WarpgroupMmaOp, second: sched.WarpgroupMmaOp
+) -> tuple[Operation, ...] | None:
+    """What must wait for the second product, and what depends on that, in order.
+
+    ``None`` where something of it is not on fragments alone, or stands behind the product or
+    before the first one.
+    """
+    late: list[Operation] = []
+    read: set[SSAValue] = set()
+    written: set[SSAValue] = set()
+    since_first = before_second = False
+    for op in body:
+        if op is first:
+            since_first = before_second = True
+        if op is second:
+            before_second = False
+        if op in (first, second) or isinstance(op, sched.FragmentOp):
+            continue
+        reads, writes = _effects(op)
+        touches = second.accumulator in reads | writes or second.lhs in reads | writes
+        if not touches and not (reads & written or writes & (read | written)):
+            continue
+        on_fragments = all(isinstance(value.type, sched.FragmentType) for value in op.operands)
+        if not on_fragments or not since_first or (touches and not before_second):
+            return None
+        late.append(op)
+        read |= reads
+        written |= writes
+    return tuple(late)
+
+
+def delay_product(found: ChainedLoop) -> None:
+    """Issues the second product of an iteration behind the first one of the next.
+
+    Before: ``first``, what is computed of it, ``second``.  After: ``first``, ``second`` of the
+    iteration before, a wait for ``first``, what is computed of it, a wait for ``second``, what uses
+    its sums or writes its left operand.  The last one stands behind the loop.
+    """
+    body, ring, second = found.loop.body.block, found.ring.result, found.second
+    for op in tuple(body.ops):
+        of_ring = isinstance(op, sched.ConsumeOp | sched.ReleaseOp) and op.channel is ring
+        if of_ring and (found.alone or isinstance(op, sched.ReleaseOp)):
+            Rewriter.erase_op(op)
+    held = second.lhs.owner
+    if isinstance(held, sched.FragmentOp) and held.parent_block() is body:
+        held.detach()
+        top = found.role.body.block.first_op
+        assert top is not None
+        Rewriter.insert_op(held, InsertPoint.before(top))
+    found.first.asynchronous = UnitAttr()
+    again = sched.WarpgroupMmaOp(
+        second.lhs, second.rhs, second.accumulator, asynchronous=True, ahead=-1
+    )
+    body.insert_ops_after([again, sched.WarpgroupWaitOp(1)], found.first)
+    for op in found.late:
+        op.detach()
+    if found.alone:
+        # In time, and a place past which ptxas moves nothing that was to run beside the product.
+        body.add_op(sched.ConsumeOp(ring))
+    body.add_ops([sched.WarpgroupWaitOp(0), sched.ReleaseOp(ring, -1), *found.late])
+    last = sched.WarpgroupMmaOp(
+        second.lhs,
+        second.rhs,
+        second.accumulator,
+        asynchronous=True,
+        iteration=found.loop.iterations - 1,
+    )
+    Rewriter.erase_op(second)
+    _insert_first(found.epilogue.body.block, [last, sched.WarpgroupWaitOp(0)])
+
+
+def _insert_first(block: Block, ops: Sequence[Operation]) -> None:
+    first = block.first_op
+    if first is None:
+        block.add_ops(ops)
+    else:
+        block.insert_ops_before(ops, first)
+
+
+__all__ = ["ChainedLoop", "delay_product", "find_chained_loops"]

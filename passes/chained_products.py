@@ -55,7 +55,7 @@ def _chained(
 ) -> ChainedLoop | None:
     body = list(loop.body.block.ops)
     products = [op for op in body if isinstance(op, sched.WarpgroupMmaOp)]
-    if len(products) != 2 or any(op.is_async or op.ahead_of for op in products):
+    if len(products) != 2 or any(op.is_async or len(op.accumulators) > 1 for op in products):
         return None
     first, second = products
     if not _writes(body, second.lhs) or _writes(body, first.lhs):

@@ -57,6 +57,7 @@ class Workload:
 _RINGS = "transpile{pipeline=channels overlap-launches=false}"
 _COPIES = "transpile{pipeline=async-copies}"
 _SOFTMAX = "transpile{online-softmax=true pipeline=async-copies}"
+_GROUPS = "transpile{online-softmax=true pipeline=channels}"
 
 PIPELINES: dict[str, str] = {
     # Two blocks fit on a multiprocessor, so that the next launch's start beside this one's.
@@ -79,7 +80,7 @@ PIPELINES: dict[str, str] = {
     "gemm8192_f16": f"retile{{grid=32,64}},{_RINGS}",
     "gemm8192_bf16": f"retile{{grid=32,64}},{_RINGS}",
     "gemm_silu_mul": f"retile{{grid=32,32}},{_RINGS}",
-    "prefill": "retile{grid=32,32 block=256 forloop=32},transpile{online-softmax=true pipeline=channels}",
+    "prefill": f"retile{{grid=32,32 block=256 forloop=32}},{_GROUPS}",
 }
 """The passes of each workload: the only place where workloads differ in how they are made fast."""
 

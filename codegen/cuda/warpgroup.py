@@ -130,10 +130,7 @@ def _(op: sched.WarpgroupMmaOp, printer: KernelPrinter) -> None:
     if op.ahead_of:
         writer.open(scope_of(op, iteration, op.ahead_of))
     sums = ", ".join(printer.names.of(value) for value in op.accumulators)
-    writer.line(
-        f"{product}::{'issue' if op.is_async else 'mma'}({sums}, "
-        f"{lhs}, {rhs}, thread);"
-    )
+    writer.line(f"{product}::{'issue' if op.is_async else 'mma'}({sums}, {lhs}, {rhs}, thread);")
     if op.ahead_of:
         writer.close()
         writer.open("else {")

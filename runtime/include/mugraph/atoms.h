@@ -49,6 +49,8 @@ struct OfWarp {
   // And values of kColumnSlots columns.
   static constexpr int kColumnSlots = 2;
   static __host__ __device__ constexpr int column_slot_of(int c) { return c % 2; }
+  // The first value in the column of a slot.
+  static __host__ __device__ constexpr int value_of_column_slot(int slot) { return slot; }
 };
 
 // A register as it was loaded is one that the instruction takes.
@@ -118,6 +120,7 @@ struct OfWarpgroup {
   static __host__ __device__ constexpr int slot_of(int c) { return c / 2 % 2; }
   static constexpr int kColumnSlots = kColumns / 4;
   static __host__ __device__ constexpr int column_slot_of(int c) { return c / 4 * 2 + c % 2; }
+  static __host__ __device__ constexpr int value_of_column_slot(int slot) { return slot / 2 * 4 + slot % 2; }
 
   // What the instruction adds to the values of the calling thread, for emulation on the host.
   template <class A, class B>
@@ -169,6 +172,7 @@ struct OfThread {
   static __host__ __device__ constexpr int slot_of(int) { return 0; }
   static constexpr int kColumnSlots = 1;
   static __host__ __device__ constexpr int column_slot_of(int) { return 0; }
+  static __host__ __device__ constexpr int value_of_column_slot(int) { return 0; }
 };
 
 struct UniversalFMA_F32 : OfThread {

@@ -67,7 +67,8 @@ struct ColumnFragment {
     for (int j = 0; j < kTilesN; ++j) {
 #pragma unroll
       for (int c = 0; c < Atom::kColumnSlots; ++c) {
-        const int column = (j * kWarpsN + warp) * Atom::kN + Atom::column_of(thread % Atom::kThreads, c);
+        const int within = Atom::column_of(thread % Atom::kThreads, Atom::value_of_column_slot(c));
+        const int column = (j * kWarpsN + warp) * Atom::kN + within;
         const float number = to_number<float>(src[Parts::swizzle(Parts::kOffset + Columns::at(column))]);
         columns[j * Atom::kColumnSlots + c] = Epilogue::apply(number);
       }

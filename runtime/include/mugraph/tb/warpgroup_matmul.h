@@ -95,7 +95,7 @@ struct WarpgroupMatmul {
                                                T const* b, int thread) {
     static_assert(kGroupsN == 1 && Fragment::kTilesN == 1, "one instruction must have all columns");
     const int group = uniform(thread / Atom::kThreads);
-    if (group >= kGroupsM) return;
+    if (!kByAll && group >= kGroupsM) return;
     pin(left);
     pin(right);
     begin_products();

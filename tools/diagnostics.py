@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Generator
@@ -75,8 +76,11 @@ def describe_error(error: BaseException) -> str:
             return _describe_parse_error(error)
         case DiagnosticException():
             operation = _operation_of(error)
-            where = "" if operation is None else f"\n  in: {operation}"
-            return f"error: {error}{where}"
+            named = re.match(r"'([\w.]+)'", str(error))
+            # A message about an operation around it speaks for itself.
+            if operation is None or (named is not None and f'"{named[1]}"' not in operation):
+                return f"error: {error}"
+            return f"error: {error}\n  in: {operation}"
         case ArgSpecParseError():
             return f"error: {str(error).rstrip()}"
         case UnicodeDecodeError():
@@ -103,7 +107,10 @@ def _describe_parse_error(error: ParseError) -> str:
     before = _text(source.content[start : span.start])
     length = max(1, min(len(_text(span.content)), len(line) - len(before)))
     caret = " " * len(before) + "^" * length
-    message = f"{location}: error: {error.msg}\n{line}\n{caret}"
+    what = error.msg
+    if what == "Could not parse entire input!":
+        what = "expected an operation" if _text(source.content).strip() else "the input is empty"
+    message = f"{location}: error: {what}\n{line}\n{caret}"
     if isinstance(error, MultipleSpansParseError):
         for reference, note in error.refs:
             message += f"\n{reference.get_location()}: note: {note or error.ref_text or ''}"

@@ -208,7 +208,9 @@ class BufferType(ParametrizedAttribute, TypeAttribute, ABC):
     def verify(self) -> None:
         """Checks extents, element type and layout."""
         if not self.shape.data or any(extent.data < 1 for extent in self.shape.data):
-            raise VerifyException(f"!{self.name}: every extent must be at least 1")
+            raise VerifyException(
+                f"!{self.name} of {dims(self.get_shape())}: every extent must be at least 1"
+            )
         verify_element_type(f"!{self.name}", self.element_type)
         self._verify_layout()
 

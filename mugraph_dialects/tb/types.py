@@ -18,7 +18,7 @@ from mugraph.dialects.assembly import (
 )
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.element_types import verify_element_type
-from mugraph.dialects.tensor_types import verify_layout_fits, verify_no_broadcast
+from mugraph.dialects.tensor_types import dims, verify_layout_fits, verify_no_broadcast
 
 
 @irdl_attr_definition
@@ -60,7 +60,9 @@ class STensorType(ParametrizedAttribute, TypeAttribute):
     def verify(self) -> None:
         """Checks extents, element type, and that the layout has one mode a dimension."""
         if not self.shape.data or any(extent.data < 1 for extent in self.shape.data):
-            raise VerifyException("!tb.stensor: every extent must be at least 1")
+            raise VerifyException(
+                f"!tb.stensor of {dims(self.get_shape())}: every extent must be at least 1"
+            )
         verify_element_type("!tb.stensor", self.element_type)
         if isinstance(self.layout, LayoutAttr):
             verify_layout_fits("!tb.stensor", self.get_shape(), self.layout.data)

@@ -12,6 +12,7 @@ from xdsl.passes import ModulePass
 
 from mugraph.dialects.functions import mugraphs_of
 from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.maps import AXES
 from mugraph.passes.online_softmax import online_softmax
 from mugraph.passes.online_softmax_of_parts import online_softmax_of_parts
 from mugraph.passes.retile.auto import choose_least_time
@@ -211,6 +212,15 @@ class RetilePass(ModulePass):
                 f"--retile: unknown type '{self.parts}' of parts; expected one of "
                 f"{', '.join(PART_TYPES)}"
             )
+        for option, extents in (("grid", self.grid), ("block", self.block)):
+            if extents is not None and (len(extents) > len(AXES) or min(extents, default=0) < 1):
+                raise RetileError(
+                    f"--retile: {option}={','.join(map(str, extents))} must be one to three "
+                    "extents of at least 1"
+                )
+        for option, count in (("forloop", self.forloop), ("split", self.split)):
+            if count is not None and count < 1:
+                raise RetileError(f"--retile: {option}={count} must be at least 1")
         request = Request(
             grid=self.grid,
             along=self.along,

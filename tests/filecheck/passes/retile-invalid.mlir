@@ -4,6 +4,7 @@
 // RUN: not mg-opt --retile="kernel=1 forloop=4" %s 2>&1 | filecheck %s --check-prefix=NONLINEAR
 // RUN: not mg-opt --retile="kernel=1 grid=4" %s 2>&1 | filecheck %s --check-prefix=SIDE
 // RUN: not mg-opt --retile="kernel=2 grid=2,2 along=-1,1" %s 2>&1 | filecheck %s --check-prefix=WHOLE
+// RUN: not mg-opt --retile="forloop=0" %s 2>&1 | filecheck %s --check-prefix=COUNT
 // RUN: not mg-opt --retile="kernel=3" %s 2>&1 | filecheck %s --check-prefix=KERNEL
 // RUN: not mg-opt --retile="function=g" %s 2>&1 | filecheck %s --check-prefix=FUNCTION
 // RUN: not mg-opt --resolve-layout --retile="kernel=0 grid=4" %s 2>&1 | filecheck %s --check-prefix=LAYOUT
@@ -14,6 +15,7 @@
 // NONLINEAR: 'kn.customized' %q: the result would depend on how many tiles the for-loop cuts dimension 1 of %dp into: 'tb.exp' %e is not linear in %s, of which each tile gives a part
 // SIDE: 'kn.customized' %q: grid axis x must keep its 2 blocks as they are, because tiles that belong together are stored side by side along dimension 1 of result 0
 // WHOLE: 'kn.customized' %r: dimension 1 of %dx3 must stay cut as it is, because 'tb.rms_norm' %n needs it whole
+// COUNT: --retile: forloop=0 must be at least 1
 // KERNEL: --retile: @f has 3 custom kernels; there is no kernel 3, counted from 0
 // FUNCTION: --retile: the module has no µGraph @g
 // LAYOUT: %sx has a layout, which is one for tiles of its extents; run --retile before --resolve-layout, and leave the layouts of tiles to that

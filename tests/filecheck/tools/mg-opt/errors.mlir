@@ -44,6 +44,11 @@
 
 // RUN: not mg-opt --transpile="arsch=sm_80" %s 2>&1 | filecheck %s --check-prefix OPTIONS
 // OPTIONS: mg-opt: error: --transpile has no option 'arsch' (is 'arch' meant?). Its options: arch, check-hazards, {{.*}}
+// RUN: not mg-opt --transpile=arch %s 2>&1 | filecheck %s --check-prefix VALUE
+// VALUE: mg-opt: error: --transpile: the option 'arch' needs a value: arch=...
+// RUN: printf '' > %t.empty.mlir
+// RUN: not mg-opt %t.empty.mlir 2>&1 | filecheck %s --check-prefix EMPTY
+// EMPTY: mg-opt: {{.*}}.empty.mlir:1:1: error: the input is empty
 // RUN: not mg-opt --plan-stensor-memory="fit=1" %s 2>&1 | filecheck %s --check-prefix TYPE
 // TYPE: mg-opt: error: --plan-stensor-memory: the option 'fit' is of type str, which '1' is not.
 // RUN: not mg-opt -t 'cuda{x=1}' %s 2>&1 | filecheck %s --check-prefix TARGET-OPTION

@@ -58,6 +58,7 @@ _RINGS = "transpile{pipeline=channels overlap-launches=false}"
 _COPIES = "transpile{pipeline=async-copies}"
 _SOFTMAX = "transpile{online-softmax=true pipeline=async-copies}"
 _GROUPS = "transpile{online-softmax=true pipeline=channels}"
+_PARTS_OF_GROUPS = "transpile{online-softmax=true overlap-start=end}"
 
 PIPELINES: dict[str, str] = {
     # Two blocks fit on a multiprocessor, so that the next launch's start beside this one's.
@@ -65,11 +66,11 @@ PIPELINES: dict[str, str] = {
     "rmsnorm_bs1": "retile{grid=192 block=256},transpile{pipeline=channels overlap-start=end}",
     "gated_mlp": f"retile{{grid=128 forloop=32 block=256}},{_RINGS}",
     "lora": f"retile{{grid=128}},{_COPIES}",
-    "gqa_bs8": f"retile{{forloop=32 split=4}},{_SOFTMAX}",
+    "gqa_bs8": f"retile{{forloop=32 split=4}},{_PARTS_OF_GROUPS}",
     "gqa_bs1": f"retile{{forloop=32 split=16}},{_SOFTMAX}",
     "qknorm_gqa_bs8": f"retile{{grid=16,2 forloop=32 block=256 split=4}},{_SOFTMAX}",
-    "qknorm_gqa_bs1": f"retile{{grid=2,2 forloop=32 block=256 split=32}},{_SOFTMAX}",
-    "mqa_bs8": f"retile{{forloop=32 split=2}},{_SOFTMAX}",
+    "qknorm_gqa_bs1": f"retile{{forloop=32 split=32}},{_SOFTMAX}",
+    "mqa_bs8": f"retile{{forloop=32 split=2}},{_PARTS_OF_GROUPS}",
     "mqa_bs1": f"retile{{forloop=32 split=16}},{_SOFTMAX}",
     "mha_bs8": f"retile{{forloop=32}},{_SOFTMAX}",
     "mha_bs1": f"retile{{forloop=32 split=8}},{_SOFTMAX}",

@@ -56,9 +56,15 @@ def retile(graph: CustomizedOp, request: Request, target: Target | None = None) 
 
 
 def spread(graph: CustomizedOp, target: Target) -> None:
-    """Gives a kernel that combines parts the grid and block of least estimated time."""
+    """Gives a kernel that combines parts the grid and block of least estimated time.
+
+    It loads all parts of a tile at once where they fit: one part an iteration, every iteration
+    would wait at the barriers of its few operators.
+    """
     space = find_dimensions(graph)
-    choice = choose_least_time(space, target, split=False)
+    choice = choose_least_time(space, target, split=False, iterations=1)
+    if choice is None:
+        choice = choose_least_time(space, target, split=False)
     if choice is not None:
         apply_partition(space, choice.partition)
 

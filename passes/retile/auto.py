@@ -232,16 +232,20 @@ def split_time(
     return None if one is None or other is None else one + other - OVERLAP_NS
 
 
-def choose_least_time(space: TileSpace, target: Target, *, split: bool = True) -> Choice | None:
+def choose_least_time(
+    space: TileSpace, target: Target, *, split: bool = True, iterations: int | None = None
+) -> Choice | None:
     """The partition of least estimated time; ``None`` where the present one is as good.
 
-    ``split`` says whether the loop may be divided over blocks.
+    ``split`` says whether the loop may be divided over blocks, ``iterations`` how many it must
+    have.
     """
     old = partition_of(space)
     free = sum(extent > 1 for extent in old.grid) < len(AXES)
     choices = [
         Choice(partition, splits, time, shape.loop_bytes)
         for partition, shape in _candidates(space, target)
+        if iterations in (None, partition.forloop)
         for splits in (SPLITS if split and free else (1,))
         if (time := _time(space, partition, shape, splits, target)) is not None
     ]
@@ -252,7 +256,8 @@ def choose_least_time(space: TileSpace, target: Target, *, split: bool = True) -
     alike = (choice for choice in choices if choice.time * WORTHWHILE <= fastest.time)
     for best in sorted(alike, key=_effort):
         if _is_allowed(space, best.partition):
-            present = estimate(shape_under(space, old), target)
+            is_present = iterations in (None, old.forloop)
+            present = estimate(shape_under(space, old), target) if is_present else None
             is_no_gain = present is not None and best.time > WORTHWHILE * present
             return None if is_no_gain and best.split == 1 else best
     return fastest

@@ -55,7 +55,10 @@ class Stores(Enum):
     """Which results leave by bulk copies."""
 
     AUTO = "auto"
-    """Those that all threads of a kernel with channels would copy out of shared memory for long."""
+    """Those that all threads of a kernel with channels would copy out of shared memory for long.
+
+    Of a kernel whose blocks go on to others of the grid those that would leave from registers.
+    """
     ALL = "all"
     """Those of other kernels, and those that would leave from registers, too."""
     NONE = "none"
@@ -143,13 +146,18 @@ def _is_plain(op: sched.CopyOp) -> bool:
     )
 
 
-def choose_results(results: Sequence[Result], stores: Stores, *, is_fed: bool) -> list[int]:
+def choose_results(
+    results: Sequence[Result], stores: Stores, *, is_fed: bool, goes_on: bool = False
+) -> list[int]:
     """Which of the results of a kernel leave by bulk copies, as positions.
 
-    ``is_fed``: whether channels bring its tiles.
+    ``is_fed``: whether channels bring its tiles.  ``goes_on``: whether its blocks take several
+    blocks of the grid, and the copies of one run beside the loop of the next.
     """
     if stores is Stores.NONE:
         return []
+    if goes_on:
+        return [i for i, result in enumerate(results) if result.is_in_registers]
     if stores is Stores.ALL:
         return list(range(len(results)))
     return [
@@ -163,15 +171,18 @@ def with_bulk_store(result: Result, *, behind_barrier: bool) -> None:
     """Rewrite: the tile through a buffer, a fence, a barrier, one bulk copy, and a wait at the end.
 
     ``behind_barrier``: another barrier before the tile is written lets it take the place of what
-    was read before.
+    was read before.  Where blocks go on to other blocks of the grid, the wait is for the tile of
+    the one before, and the last one's stands behind the phases.
     """
     op = result.op
     block = op.parent
     assert isinstance(block, Block)
+    goes_on = enclosing_kernel(op).persistent_blocks is not None
     if isinstance(op, sched.QuadStoreOp):
         buffer = _new_buffer(result)
         write = sched.StoreOp(op.source, buffer.result, epilogue_of(op))
-        behind = [sched.BarrierOp()] if behind_barrier else []
+        behind: list[Operation] = [sched.BulkWaitOp()] if goes_on else []
+        behind += [sched.BarrierOp()] if behind_barrier or goes_on else []
         publish: list[Operation] = [*behind, write, sched.ProxyFenceOp(), sched.BarrierOp()]
         source = buffer.result
     else:
@@ -180,9 +191,11 @@ def with_bulk_store(result: Result, *, behind_barrier: bool) -> None:
     copy = sched.BulkCopyOp(source, result.tile)
     block.insert_ops_before([*publish, copy], op)
     Rewriter.erase_op(op)
-    last = block.last_op
-    if not isinstance(last, sched.BulkWaitOp):
-        block.add_op(sched.BulkWaitOp())
+    phase = block.parent_op()
+    around = phase.parent if goes_on and phase is not None else block
+    assert isinstance(around, Block)
+    if not isinstance(around.last_op, sched.BulkWaitOp):
+        around.add_op(sched.BulkWaitOp())
 
 
 def _new_buffer(result: Result) -> sched.AllocOp:
@@ -242,7 +255,10 @@ def store_in_bulk(
     skipped = 0
     while True:
         results = list(find_results(kernel, alignments))
-        positions = choose_results(results, stores, is_fed=bool(roles_of(kernel)))[skipped:]
+        goes_on = kernel.persistent_blocks is not None
+        positions = choose_results(results, stores, is_fed=bool(roles_of(kernel)), goes_on=goes_on)[
+            skipped:
+        ]
         if not positions:
             return
         for behind_barrier in (False, True):
@@ -269,6 +285,8 @@ class BulkStoresPass(ModulePass):
     behind the loop, eight vectors each or more; ``all`` takes shorter ones, those of other kernels,
     and what threads would write from registers (``sched.quad_store``), through a buffer, with one
     barrier more where it only fits in the place of what was read before; ``none`` nothing.
+    Of kernels whose blocks take several blocks of the grid (``--persist-blocks``) ``auto`` and
+    ``all`` take what leaves from registers: the copy runs beside the loop of the next block.
     Ragged tiles, tensors that start at less than 16 bytes, and what would let fewer blocks share a
     multiprocessor stay as they are.
 

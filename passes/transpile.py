@@ -15,6 +15,7 @@ from mugraph.passes.mask_ragged import MaskRaggedPass
 from mugraph.passes.merge_products import MergeProductsPass
 from mugraph.passes.online_softmax import OnlineSoftmaxPass
 from mugraph.passes.overlap_launches import OverlapLaunchesPass, Start
+from mugraph.passes.persist_blocks import PersistBlocksPass
 from mugraph.passes.pipeline_products import PipelineProductsPass
 from mugraph.passes.plan_dtensor_memory import PlanDTensorMemoryPass
 from mugraph.passes.plan_stensor_memory import PlanSTensorMemoryPass
@@ -56,6 +57,7 @@ def transpile_pipeline(
     publish: str = Publish.LAST.value,
     stores: str = Stores.AUTO.value,
     merge_products: bool = True,
+    persist_blocks: bool = True,
 ) -> tuple[ModulePass, ...]:
     """The passes of ``--transpile`` in order, for other pipelines to take parts of."""
     steps: tuple[ModulePass, ...] = (
@@ -73,6 +75,7 @@ def transpile_pipeline(
         *((UseWarpgroupsPass(arch),) if promote_registers and use_warpgroups else ()),
         *((MergeProductsPass(),) if merge_products else ()),
         PipelineProductsPass(),
+        *((PersistBlocksPass(arch),) if persist_blocks else ()),
         BulkStoresPass(arch, stores),
         *(
             (OverlapLaunchesPass(arch, overlap_start, overlap_exclusive),)
@@ -114,7 +117,7 @@ class TranspilePass(SequencePass):
     ``exclusive``.  ``boxes`` is that of
     ``--plan-swizzle``.  ``share-registers=false`` leaves out ``--share-registers``.
     ``stores`` is that of ``--bulk-stores``.  ``merge-products=false`` leaves out
-    ``--merge-products``.
+    ``--merge-products``, ``persist-blocks=false`` ``--persist-blocks``.
     """
 
     name = "transpile"
@@ -137,6 +140,7 @@ class TranspilePass(SequencePass):
     publish: str = Publish.LAST.value
     stores: str = Stores.AUTO.value
     merge_products: bool = True
+    persist_blocks: bool = True
 
     def passes(self) -> tuple[ModulePass, ...]:
         """The steps."""
@@ -159,4 +163,5 @@ class TranspilePass(SequencePass):
             publish=self.publish,
             stores=self.stores,
             merge_products=self.merge_products,
+            persist_blocks=self.persist_blocks,
         )

@@ -38,6 +38,7 @@ PASSES = {
     "use-warpgroups": "mugraph.passes.use_warpgroups:UseWarpgroupsPass",
     "merge-products": "mugraph.passes.merge_products:MergeProductsPass",
     "pipeline-products": "mugraph.passes.pipeline_products:PipelineProductsPass",
+    "persist-blocks": "mugraph.passes.persist_blocks:PersistBlocksPass",
     "bulk-stores": "mugraph.passes.bulk_stores:BulkStoresPass",
     "overlap-launches": "mugraph.passes.overlap_launches:OverlapLaunchesPass",
     "explain-layout": "mugraph.passes.resolve_layout:ExplainLayoutPass",

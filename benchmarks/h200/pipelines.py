@@ -34,6 +34,7 @@ OPTIONAL_PASSES = (
     "merge-products",
     "pipeline-products",
     "share-registers",
+    "persist-blocks",
     "bulk-stores",
     "overlap-launches",
     "plan-swizzle",

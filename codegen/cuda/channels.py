@@ -20,6 +20,7 @@ from mugraph.dialects import sched
 from mugraph.dialects.bulk import BulkTile
 from mugraph.dialects.maps import block_coordinate_factors
 from mugraph.dialects.sched.channel import RunsAtIteration
+from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
     element_type_of,
@@ -139,11 +140,44 @@ def _(op: sched.RoleOp, printer: KernelPrinter) -> None:
     if first and not op.is_elected:
         writer.line(f"int const thread = {printer.block_thread} - {first};")
     inner = replace(printer, role=op)
-    for step in op.body.block.ops:
-        print_operation(step, inner)
+    if kernel.persistent_blocks is None:
+        for step in op.body.block.ops:
+            print_operation(step, inner)
+    else:
+        _print_in_turns(op, inner)
     if op.is_elected and op.registers is not None:
         writer.close()
     writer.close()
+
+
+def _print_in_turns(role: sched.RoleOp, printer: KernelPrinter) -> None:
+    """The phases of a role for each block of the grid that the block takes; the rest once."""
+    kernel, writer = printer.kernel, printer.writer
+    steps, phases = list(role.body.block.ops), role.phases
+    first, last = steps.index(phases[0]), steps.index(phases[-1]) + 1
+    for step in steps[:first]:
+        print_operation(step, printer)
+    columns, rows, layers = kernel.grid_dim
+    iterations = loop_iterations(kernel)
+    writer.line()
+    writer.line(f"// persistent {kernel.persistent_blocks}")
+    writer.line("#pragma unroll 1")
+    writer.open(
+        f"for (int place = blockIdx.x, before = 0; place < {columns * rows * layers}; "
+        f"place += {kernel.persistent_blocks}, before += {iterations}) {{"
+    )
+    writer.line(
+        f"uint3 const blockIdx = tb::block_at<{kernel.raster_rows}>(place, {columns}, {rows});"
+    )
+    inner = replace(printer, before="before")
+    for tile in (op for op in kernel.body.block.ops if isinstance(op, sched.TileOp)):
+        if any(sched.enclosing_role(use.operation) is role for use in tile.result.uses):
+            print_operation(tile, inner)
+    for step in steps[first:last]:
+        print_operation(step, inner)
+    writer.close()
+    for step in steps[last:]:
+        print_operation(step, printer)
 
 
 def iteration_of(op: RunsAtIteration, printer: KernelPrinter) -> str:
@@ -160,7 +194,8 @@ def _print_step(op: sched.ChannelStepOp, printer: KernelPrinter, rest: str = "")
     method = op.name.removeprefix("sched.")
     iteration = iteration_of(op, printer)
     guard = scope_of(op, iteration, op.ahead_of).removesuffix("{")
-    call = f"{printer.names.of(op.channel)}.{method}({iteration}{rest});  // {op.name}"
+    counted = printer.counted(iteration)
+    call = f"{printer.names.of(op.channel)}.{method}({counted}{rest});  // {op.name}"
     printer.writer.line(f"{guard}{call}")
 
 
@@ -230,7 +265,7 @@ def _(op: sched.BulkCopyOp, printer: KernelPrinter) -> None:
         if channel is None:
             call = f"bulk_store({tensor_map}, {place}"
         else:
-            barrier = f"{printer.names.of(channel.result)}.full({iteration})"
+            barrier = f"{printer.names.of(channel.result)}.full({printer.counted(iteration)})"
             call = f"bulk_load({place}, {tensor_map}, {barrier}"
         printer.writer.line(f"mugraph::{call}, {', '.join(start)});")
     printer.writer.close()

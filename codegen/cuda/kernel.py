@@ -35,13 +35,15 @@ def print_kernel(
     alignment = 1024 if maps or swizzles_addresses else 128
     writer.line(f"extern __shared__ __align__({alignment}) char smem[];")
     writer.line(f"int const thread = {_thread_number(printer)};")
-    if kernel.raster_rows > 1:
+    if kernel.raster_rows > 1 and kernel.persistent_blocks is None:
         writer.line(f"uint3 const blockIdx = tb::grouped_block<{kernel.raster_rows}>();  // raster")
     if maps:
         prefetched = " ".join(f"mugraph::prefetch_tensor_map(&{name});" for name in maps.values())
         writer.line(f"if (thread == 0) {{ {prefetched} }}")
     for op in kernel.body.block.ops:
-        print_operation(op, printer)
+        # The tiles of a block that takes several blocks of the grid move.
+        if kernel.persistent_blocks is None or not isinstance(op, sched.TileOp):
+            print_operation(op, printer)
     writer.close()
     writer.line()
 

@@ -16,6 +16,7 @@ from mugraph.codegen.cuda.cpp import CodegenError, Writer, iteration_layout
 from mugraph.codegen.cuda.names import Names
 from mugraph.dialects import sched
 from mugraph.dialects.partition import LinearPartition
+from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
     op_label,
@@ -37,6 +38,8 @@ class KernelPrinter:
     iteration: str | None = None
     role: sched.RoleOp | None = None
     maps: Mapping[object, str] = field(default_factory=dict[object, str])
+    before: str | None = None
+    """The iterations of the blocks of the grid that this block took before, as an expression."""
 
     @property
     def threads(self) -> int:
@@ -66,12 +69,23 @@ class KernelPrinter:
         owner = value.owner
         if isinstance(owner, sched.AllocOp) and owner.stage_count > 1:
             elements = owner.stage_bytes() // element_bytes_of(value.type)
-            return offset_by(name, stage_of(iteration or "0", owner.stage_count), elements)
+            stage = stage_of(self.counted(iteration or "0", owner.stage_count), owner.stage_count)
+            return offset_by(name, stage, elements)
         if isinstance(owner, sched.TileOp) and owner.iteration_stride():
             return offset_by(
                 name, wide_index(iteration or "0", owner.source), owner.iteration_stride()
             )
         return name
+
+    def counted(self, iteration: str, stages: int | None = None) -> str:
+        """An iteration as channels count them, from the block's first one on.
+
+        Or one that has the same place in a ring of ``stages``.
+        """
+        iterations = loop_iterations(self.kernel)
+        if self.before is None or (stages is not None and iterations % stages == 0):
+            return iteration
+        return self.before if iteration == "0" else f"{self.before} + {iteration}"
 
     def layout(self, value: SSAValue, domain: Sequence[int], order: Sequence[int]) -> str:
         """A buffer's layout over an iteration domain."""

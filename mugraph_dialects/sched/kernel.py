@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import (
@@ -77,6 +78,12 @@ class KernelOp(HasLaunchExtents):
 
     ``raster 8``: blocks start in groups of 8 rows of the grid (along y), down the columns of a
     group, so that those that run together share more of what they load in the L2 cache.
+
+    ``persistent 132``: so many blocks are launched, and each runs the phases of its roles for one
+    block of the grid after another, every 132nd.  Roles go on to the next without waiting for each
+    other, and channels go on counting: iteration ``k`` of the ``n``-th one is iteration ``k + n *
+    range`` of a ring.  What stands in a role outside of phases runs once.  All buffers are those of
+    channels or written in an epilogue that has waited for who used them before.
     """
 
     name = "sched.kernel"
@@ -89,14 +96,16 @@ class KernelOp(HasLaunchExtents):
     forloop = opt_prop_def(IntegerAttr.constr(type=i64))
     constant = opt_prop_def(DenseArrayBase.constr(i64))
     raster = opt_prop_def(IntegerAttr.constr(type=i64))
+    persistent = opt_prop_def(IntegerAttr.constr(type=i64))
     body = region_def("single_block")
 
     traits = traits_def(IsolatedFromAbove(), NoTerminator(), SymbolOpInterface())
 
     assembly_format = (
         "$sym_name `inputs` $inputs (`constant` $constant^)? `grid` $grid "
-        "(`raster` $raster^)? `block` $block (`cluster` $cluster^)? (`smem` $smem^)? "
-        "(`resident` $resident^)? (`forloop` $forloop^)? $body attr-dict"
+        "(`raster` $raster^)? (`persistent` $persistent^)? `block` $block "
+        "(`cluster` $cluster^)? (`smem` $smem^)? (`resident` $resident^)? "
+        "(`forloop` $forloop^)? $body attr-dict"
     )
 
     def __init__(
@@ -138,6 +147,11 @@ class KernelOp(HasLaunchExtents):
     def raster_rows(self) -> int:
         """The rows of the grid in a group of blocks that start together; 1 for the grid's order."""
         return 1 if self.raster is None else self.raster.value.data
+
+    @property
+    def persistent_blocks(self) -> int | None:
+        """How many blocks share the grid's, each taking several; ``None`` where each takes one."""
+        return None if self.persistent is None else self.persistent.value.data
 
     def waits_for_grids(self) -> bool:
         """Whether its threads wait for the kernels before it, so that its launch need not."""
@@ -187,8 +201,23 @@ class KernelOp(HasLaunchExtents):
                 f"{self.input_count} inputs"
             )
         self.verify_extents()
+        self._verify_persistence()
         if self.smem_bytes is not None and self.smem_bytes < 0:
             raise VerifyException(f"{op_label(self)}: smem {self.smem_bytes} is negative")
+
+    def _verify_persistence(self) -> None:
+        blocks = self.persistent_blocks
+        if blocks is None:
+            return
+        if not 0 < blocks < math.prod(self.grid_dim):
+            raise VerifyException(
+                f"{op_label(self)}: persistent {blocks} must be from 1 to less than the "
+                f"{math.prod(self.grid_dim)} blocks of the grid"
+            )
+        if not roles_of(self):
+            raise VerifyException(
+                f"{op_label(self)}: persistent {blocks} says how roles go on, and there are none"
+            )
 
     def verify_extents(self) -> None:
         """Checks grid, block and cluster; operators of the body call it before they use them."""

@@ -21,6 +21,11 @@ class Cursor:
     skipped_in_all: int = 0
     repeated_from: int = 0
     """The first iteration of those that were repeated, where some were skipped."""
+    turn: int = 0
+    before: int = 0
+    """The iterations of its loop in earlier turns, those that were not skipped."""
+    in_turn: int = 0
+    """And in this one, once the loop is over."""
 
     def __post_init__(self) -> None:
         self._enter()
@@ -29,6 +34,10 @@ class Cursor:
         self.step_index = self.iteration = self.skipped = 0
         segment = self.segment
         self.iterations = (segment.iterations or 1) if segment is not None else 1
+        if segment is not None and segment.turn != self.turn:
+            self.turn = segment.turn
+            self.before += self.in_turn
+            self.in_turn = self.skipped_in_all = self.repeated_from = 0
 
     @property
     def segment(self) -> Segment | None:
@@ -67,6 +76,8 @@ class Cursor:
 
     def _leave_if_over(self) -> None:
         if self.iteration >= self.iterations:
+            if self.in_loop:
+                self.in_turn = self.iterations
             self.segment_index += 1
             self._enter()
 
@@ -85,11 +96,14 @@ class Cursor:
         return self.iteration >= behind
 
     def meant(self, reference: StageReference) -> int:
-        """The iteration that an operator means, counted without those that were skipped."""
+        """The iteration that an operator means, counted without those that were skipped.
+
+        From the first turn on.
+        """
         meant = reference.iteration_at(self.iteration)
         if reference.iteration is not None and meant - self.skipped_in_all >= self.repeated_from:
-            return meant - self.skipped_in_all
-        return meant
+            return self.before + meant - self.skipped_in_all
+        return self.before + meant
 
     def skip(self, iterations: int, period: int) -> None:
         """Leaves iterations out that repeat the last ``period``."""

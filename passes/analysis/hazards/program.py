@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
@@ -108,9 +108,15 @@ class Touch:
         """Whether it is a load or store of a thread, or a ``cp.async``."""
         return self.access.proxy in (Proxy.GENERIC, Proxy.ASYNC_COPY)
 
-    def start(self, current: int) -> int:
-        """The granule of shared memory from which the footprint counts, in an iteration."""
-        stage = self.access.stage.stage_at(current, self.buffer.stage_count)
+    def start(self, current: int, before: int = 0) -> int:
+        """The granule of shared memory from which the footprint counts, in an iteration.
+
+        ``before`` are the iterations of the blocks of the grid before.
+        """
+        reference, stages = self.access.stage, self.buffer.stage_count
+        stage = reference.stage_at(current, stages)
+        if before and not reference.every_stage:
+            stage = (before + reference.iteration_at(current)) % stages
         return self.base + stage * self.stage_granules
 
     def threads_at(self, granule: int, position: int) -> list[int]:
@@ -147,10 +153,15 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """Steps in a row; ``iterations`` times over in a loop, once where it is ``None``."""
+    """Steps in a row; ``iterations`` times over in a loop, once where it is ``None``.
+
+    ``turn`` counts the blocks of the grid that a block of the launch has taken before.
+    """
 
     iterations: int | None
     steps: tuple[Step, ...]
+    is_phase: bool = True
+    turn: int = 0
 
 
 @dataclass(eq=False)
@@ -264,11 +275,31 @@ def read_program(kernel: KernelOp) -> Program:
             for role in (op for op in ops if isinstance(op, RoleOp)):
                 section.append(Strand(next(strands), role))
                 _read_strand(program, section[-1], role.body.block.ops)
+                if kernel.persistent_blocks is not None:
+                    section[-1].segments = _in_turns(section[-1].segments)
         else:
             section.append(Strand(next(strands)))
             _read_strand(program, section[-1], ops)
         program.sections.append(section)
     return program
+
+
+TURNS = 2
+"""Blocks of the grid that a block of a persistent kernel is followed for: what goes on from one to
+the next, and the next."""
+
+
+def _in_turns(segments: Sequence[Segment]) -> list[Segment]:
+    """The phases of a role several times over; what stands before and behind them once."""
+    phases = [index for index, segment in enumerate(segments) if segment.is_phase]
+    if not phases:
+        return list(segments)
+    first, last = phases[0], phases[-1] + 1
+    turns = [
+        replace(segment, turn=turn) for turn in range(TURNS) for segment in segments[first:last]
+    ]
+    behind = [replace(segment, turn=TURNS - 1) for segment in segments[last:]]
+    return [*segments[:first], *turns, *behind]
 
 
 def _require_offset(value: SSAValue, offset: int | None) -> None:
@@ -283,13 +314,13 @@ def _read_strand(program: Program, strand: Strand, body: Iterable[Operation]) ->
     name = "kernel" if strand.role is None else "body"
     for op in body:
         if isinstance(op, PhaseOp | ForloopOp):
-            _add_segment(program, strand, name, loose)
+            _add_segment(program, strand, name, loose, is_phase=False)
             loose = []
             iterations = op.iterations if isinstance(op, ForloopOp) else None
             _add_segment(program, strand, _phase_name(op), list(op.body.block.ops), iterations)
         else:
             loose.append(op)
-    _add_segment(program, strand, name, loose)
+    _add_segment(program, strand, name, loose, is_phase=False)
 
 
 def _granule(kernel: KernelOp) -> int:
@@ -315,6 +346,8 @@ def _add_segment(
     phase: str,
     ops: Sequence[Operation],
     iterations: int | None = None,
+    *,
+    is_phase: bool = True,
 ) -> None:
     steps: list[Step] = []
     for number, op in enumerate(ops, 1):
@@ -322,7 +355,7 @@ def _add_segment(
         if step is not None:
             steps.append(step)
     if steps:
-        strand.segments.append(Segment(iterations, tuple(steps)))
+        strand.segments.append(Segment(iterations, tuple(steps), is_phase))
 
 
 def _step(program: Program, strand: Strand, place: Place) -> Step | None:

@@ -165,13 +165,13 @@ class Simulation:
         live = [cursor for cursor in cursors if cursor.step is not None]
         if not all(cursor.in_loop and cursor.is_warm for cursor in live):
             return False
-        base = min(cursor.iteration for cursor in live)
+        base = min(cursor.before + cursor.iteration for cursor in live)
         room = min(cursor.repeats_up_to - cursor.iteration for cursor in live)
         if room < period:
             return False
         now = self.clocks.present()
         ordering = (
-            tuple((c.segment_index, c.step_index, c.iteration - base) for c in live),
+            tuple((c.segment_index, c.step_index, c.before + c.iteration - base) for c in live),
             self.clocks.state([cursor.strand.index for cursor in live], now),
             self.memory.ordering_state(now),
         )
@@ -244,7 +244,8 @@ class Simulation:
 
     def _moment(self, step: Step, cursor: Cursor, reference: StageReference) -> Moment:
         iteration = cursor.named_iteration
-        return Moment(step.place, cursor.strand, iteration, reference.iteration_at(iteration))
+        meant = cursor.before + reference.iteration_at(iteration)
+        return Moment(step.place, cursor.strand, iteration, meant)
 
     def _forget(self, strand: int) -> None:
         """A strand has told, or learnt, something."""
@@ -343,7 +344,7 @@ class Simulation:
         settles = self._has_bulk and not touch.is_write and touch.is_generic
         return Event(
             touch,
-            touch.start(cursor.iteration),
+            touch.start(cursor.iteration, cursor.before),
             cursor.named_iteration,
             meant,
             strand,

@@ -6,16 +6,20 @@
 namespace mugraph {
 namespace tb {
 
-// The grid's rows, along y, in groups of kRows; blocks start down the columns of a group, then at the next group.
-// kRows divides the grid's extent along y.
+// The block that starts as number `place` of a grid of so many columns, along x, and rows, along y. The rows are in
+// groups of kRows, which divides their number; blocks start down the columns of a group, then at the next group.
+template <int kRows>
+__device__ __forceinline__ uint3 block_at(unsigned place, unsigned columns, unsigned rows) {
+  const unsigned group = place / (kRows * columns);
+  const unsigned inside = place % (kRows * columns);
+  const unsigned row = group * kRows + inside % kRows;
+  return {inside / kRows, row % rows, row / rows};
+}
+
 template <int kRows>
 __device__ __forceinline__ uint3 grouped_block() {
-  const unsigned place = blockIdx.x + gridDim.x * blockIdx.y;
-  const unsigned group = place / (kRows * gridDim.x);
-  const unsigned inside = place % (kRows * gridDim.x);
-  uint3 block = blockIdx;
-  block.x = inside / kRows;
-  block.y = group * kRows + inside % kRows;
+  uint3 block = block_at<kRows>(blockIdx.x + gridDim.x * blockIdx.y, gridDim.x, gridDim.y);
+  block.z = blockIdx.z;
   return block;
 }
 

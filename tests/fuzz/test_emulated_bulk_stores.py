@@ -11,7 +11,8 @@ import pytest
 from fuzz.emulated import build, check_emulated, emulating_compiler
 from fuzz.properties import Compiled, PropertyError, make_case, parse
 from mugraph.codegen.cuda import print_module
-from mugraph.passes.transpile import TranspilePass
+from mugraph.passes.persist_blocks import PersistBlocksPass
+from mugraph.passes.transpile import TranspilePass, transpile_pipeline
 from mugraph.runtime.toolchain import ToolchainError
 from mugraph.tools.modules import make_context
 
@@ -57,3 +58,34 @@ def test_a_copy_that_nobody_waits_for_is_an_error(stored: Compiled, tmp_path: Pa
     hasty = replace(stored, cuda=stored.cuda.replace("mugraph::wait_bulk_stores();", ";"))
     with pytest.raises(PropertyError, match="a bulk copy to device memory may still read"):
         check_emulated(build([hasty], tmp_path), 0, hasty, tmp_path / "run")
+
+
+LONG = """
+func.func @fuzzed(%signed: tensor<64x320xf16>, %signed_1: tensor<320x256xf16>) \
+-> tensor<64x256xf16> {
+  %o = kn.customized %signed, %signed_1 grid [4, 1, 1] block [128, 1, 1] forloop 5 {
+  ^bb0(%dx: tensor<64x320xf16>, %dw: tensor<320x256xf16>):
+    %sx = tb.input %dx imap [-1, -1, -1] fordim 1 : tensor<64x320xf16> -> !tb.stensor<64x64xf16>
+    %sw = tb.input %dw imap [1, -1, -1] fordim 0 : tensor<320x256xf16> -> !tb.stensor<64x64xf16>
+    %m = tb.matmul %sx, %sw : (!tb.stensor<64x64xf16>, !tb.stensor<64x64xf16>) -> \
+!tb.stensor<64x64xf16>
+    %am = tb.forloop_accum none %m : !tb.stensor<64x64xf16> -> !tb.stensor<64x64xf16>
+    tb.output %am omap [1, -1, -1] : !tb.stensor<64x64xf16> -> tensor<64x256xf16>
+  } : (tensor<64x320xf16>, tensor<320x256xf16>) -> tensor<64x256xf16>
+  func.return %o : tensor<64x256xf16>
+}
+"""
+
+
+def test_blocks_take_several_blocks_of_the_grid(stored: Compiled, tmp_path: Path) -> None:
+    module = parse(LONG)
+    case = make_case(module)
+    context = make_context()
+    # Three stages do not divide the iterations: each block of the grid starts at another one.
+    steps = transpile_pipeline("sm_90a", pipeline="channels", bytes_in_flight=8192)
+    for step in steps:
+        step = PersistBlocksPass(blocks=1) if isinstance(step, PersistBlocksPass) else step
+        step.apply(context, module)
+    one = Compiled(case, module, print_module(module))
+    assert "place += 1, before += 5" in one.cuda
+    check_emulated(build([one], tmp_path), 0, one, tmp_path / "run")

@@ -48,9 +48,9 @@ def find_persistent(
 ) -> PersistentKernel | None:
     """The kernel, if its blocks can take several blocks of the grid and there are enough of them.
 
-    Warp groups multiply what lies in shared memory, everything they read moves with the loop, through rings whose stages are
-    released an iteration later, and only rings lie in shared memory.  ``blocks`` are launched, or
-    as many as run at once.
+    Warp groups multiply what lies in shared memory, all of it moves with the loop, through rings
+    whose stages are released an iteration later, and nothing but rings lies there.  ``blocks`` are
+    launched, or as many as run at once.
     """
     roles = roles_of(kernel)
     if len(roles) != 2 or roles[0].is_elected or not roles[1].is_elected:
@@ -63,7 +63,8 @@ def find_persistent(
     products = [op for op in loop.walk() if isinstance(op, sched.WarpgroupMmaOp)]
     if not products or not all(op.is_async and not op.lhs_in_registers for op in products):
         return None
-    if not isinstance(ends.body.block.first_op, sched.WarpgroupWaitOp):
+    wait = ends.body.block.first_op
+    if not isinstance(wait, sched.WarpgroupWaitOp) or wait.pending_products:
         return None
     channels = [op for op in kernel.body.block.ops if isinstance(op, sched.ChannelOp)]
     releases = tuple(op for op in loop.body.block.ops if isinstance(op, sched.ReleaseOp))

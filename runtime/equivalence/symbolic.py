@@ -11,13 +11,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from xdsl.dialects.builtin import StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import kn, tb
 from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.dialects.maps import block_coordinate_factors, mapped_axes
 from mugraph.dialects.tensor_types import op_label, shape_of
+from mugraph.passes.te_inline import inline_calls
 from mugraph.runtime.equivalence import normal_form as nf
 from mugraph.runtime.equivalence.errors import NoProofError
 from mugraph.runtime.equivalence.indices import ZERO, Affine, Scope, Variable, affine
@@ -106,6 +109,12 @@ def apply_function(function: ScalarFunction, *operands: NormalForm) -> NormalFor
     return compute(*operands, *function.constants)
 
 
+_PLACE = -1
+"""The number of the tensor whose elements are their own places."""
+_BOUND = -1
+"""The number of the first variable that stands for any place of a whole tensor."""
+
+
 @dataclass(frozen=True)
 class SymbolicTensor:
     """A tensor as the normal form of its element at a place.
@@ -123,6 +132,8 @@ class Symbolic:
     """Computes symbolic tensors; variables of all of them are of one scope."""
 
     scope: Scope = field(default_factory=Scope)
+    bound: set[Variable] = field(default_factory=set[Variable])
+    """The variables that stand for any place of a tensor that an unknown function takes."""
 
     def input(self, number: int, shape: Sequence[int]) -> SymbolicTensor:
         """An argument of the function."""
@@ -234,6 +245,28 @@ class Symbolic:
         (form,) = self.read((operand, read))
         return self.tensor(places, form)
 
+    def unknown(
+        self,
+        shape: Sequence[int],
+        function: str,
+        values: Sequence[SSAValue],
+        operands: Sequence[SymbolicTensor],
+    ) -> SymbolicTensor:
+        """A tensor of which each element is a function of its place and of whole tensors.
+
+        Equal functions of equal tensors are equal, and nothing else is known of them.  A tensor
+        stands there as its element at a place of which nobody else has the variables.
+        """
+        places = self.places(shape)
+        arguments = [nf.element(_PLACE, [place]) for place in places]
+        for value, operand in zip(values, operands, strict=True):
+            extents = shape_of(value.type)
+            anywhere = [Variable(0, _BOUND - dim, extent) for dim, extent in enumerate(extents)]
+            self.bound |= set(anywhere)
+            indices = [affine(one) if one.extent > 1 else ZERO for one in anywhere]
+            arguments.append(self.at(operand, indices))
+        return self.tensor(places, nf.application(function, arguments))
+
     def map(
         self, function: Callable[[NormalForm], NormalForm], operand: SymbolicTensor
     ) -> SymbolicTensor:
@@ -313,6 +346,8 @@ class ThreadblockExecution:
             case tb.ForloopAccumSumToDimxOp():
                 sums = self.accumulated(operands[0])
                 return symbolic.reduction(shape, len(shape) - 1, op.groups(), sums)
+            case tb.CustomOp() if len(op.outputs) == 1:
+                return symbolic.unknown(shape, _identity_of(op), op.inputs, operands)
             case _:
                 raise NoProofError(f"{op_label(op)} has no normal form")
 
@@ -349,7 +384,8 @@ class ThreadblockExecution:
         body = nf.substitute(
             self.symbolic.settled(tile.body), {v: affine(name) for v, name in own.items()}
         )
-        if nf.free_variables(body) - set(own.values()):
+        bound = {digit for one in self.symbolic.bound for digit in scope.digits(one)}
+        if nf.free_variables(body) - set(own.values()) - bound:
             raise NoProofError(
                 f"{op_label(op)} stores a value that is not the same in all blocks or iterations"
             )
@@ -426,6 +462,17 @@ def kernel_rms_norm(
         return result
     factors = SymbolicTensor(((),) * kept + weight.digits, weight.body)
     return symbolic.elementwise(shape, ScalarFunction("mul"), result, factors)
+
+
+def _identity_of(op: tb.CustomOp) -> str:
+    """What a custom operator computes, as text: that of its function, whatever it is called."""
+    try:
+        function = op.function().clone()
+        inline_calls(function, op.function())
+    except VerifyException as error:
+        raise NoProofError(str(error)) from error
+    function.properties["sym_name"] = StringAttr("operator")
+    return str(function)
 
 
 def _require_whole_tiles(op: tb.InputOp | tb.OutputOp) -> None:

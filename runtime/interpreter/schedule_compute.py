@@ -115,7 +115,7 @@ class ComputeFunctions(InterpreterFunctions):
             else None
             for value, buffer in zip(op.buffers, args, strict=True)
         ]
-        written = run_step(op, tiles, GRID_AXES, frame.arithmetic.precision)
+        written = run_step(op, tiles, GRID_AXES, frame.arithmetic)
         for operand, value in written.items():
             loaded = frame.arithmetic.load(value)
             self.functions.write(op.buffers[operand], args[operand], loaded)

@@ -198,7 +198,7 @@ class ThreadblockFunctions(InterpreterFunctions):
     ) -> PythonValues:
         """The function on the tiles, its parallel iterations in random order."""
         arithmetic = self.frame.arithmetic
-        results = run_operator(op.function(), args, GRID_AXES, arithmetic.precision)
+        results = run_operator(op.function(), args, GRID_AXES, arithmetic)
         return tuple(arithmetic.load(result) for result in results)
 
     @impl(tb.ConcatThenMatmulOp)

@@ -135,7 +135,17 @@ class Runner:
         operands = [batch.value(operand) for operand in op.operands]
         if len(op.results) != 1:
             raise ExecutionError(f"'{op.name}' cannot be executed by the interpreter yet")
-        batch.values[op.results[0]] = compute(op, operands, batch.count, self._precision)
+        batch.values[op.results[0]] = self.compute(op, operands, batch.count)
+
+    def compute(self, op: Operation, operands: list[Array], count: int) -> Array:
+        """The result of an operator on numbers, in each of ``count`` iterations."""
+        return compute(op, operands, count, self._precision)
+
+    def reduce(
+        self, combination: te.Combination, storage: Storage, rows: Rows, at: Rows, values: Array
+    ) -> None:
+        """Combines each element of a buffer with all the values for it."""
+        _COMBINE[combination].at(storage.elements, (rows, at), values)
 
     @_run.register
     def _(self, op: ReturnOp, batch: Batch) -> None:
@@ -340,7 +350,7 @@ class Runner:
     def _(self, op: te.RedOp, batch: Batch) -> None:
         storage, rows, at = self._place(op, batch)
         self._read(op, batch, storage, rows, at)
-        _COMBINE[op.combines].at(storage.elements, (rows, at), batch.value(op.value))
+        self.reduce(op.combines, storage, rows, at, batch.value(op.value))
 
     @_run.register
     def _(self, op: te.AtomicOp, batch: Batch) -> None:

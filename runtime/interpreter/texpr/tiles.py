@@ -15,11 +15,12 @@ from mugraph.dialects.sched.custom_accesses import element_offsets
 from mugraph.dialects.sched.mappings import IntArray
 from mugraph.dialects.tensor_types import resolved_layout_of, shape_of
 from mugraph.passes.te_inline import fold_sections, inline_calls
-from mugraph.runtime.interpreter.arithmetic import Array, Precision, convert
+from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array, Precision, convert
 from mugraph.runtime.interpreter.components import ComponentArray
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.memory import element_dtype
 from mugraph.runtime.interpreter.texpr.batch import Batch, Storage
+from mugraph.runtime.interpreter.texpr.components import ComponentRunner
 from mugraph.runtime.interpreter.texpr.run import Runner
 
 _SEED = 0
@@ -30,25 +31,29 @@ def _blocks_of(tiles: Sequence[Array], axes: int) -> tuple[int, ...]:
     return np.broadcast_shapes(*(tile.shape[:axes] for tile in tiles))
 
 
-def _storage(runner: Runner, value: SSAValue, tile: Array | None, blocks: Sequence[int]) -> Storage:
+def _runner(arithmetic: Arithmetic, generator: np.random.Generator | None) -> Runner:
+    """Runs functions in an arithmetic."""
+    if type(arithmetic) is Arithmetic:
+        return Runner(arithmetic.precision, generator)
+    return ComponentRunner(arithmetic)
+
+
+def _storage(
+    runner: Runner, value: SSAValue, tile: Array | ComponentArray | None, blocks: Sequence[int]
+) -> Storage:
     """A buffer of each block, with its tile in it; nothing where there is none."""
     type_ = cast(te.BufferType, value.type)
     storage = runner.storage(type_, math.prod(blocks))
     if tile is not None:
-        if isinstance(tile, ComponentArray):
-            raise ExecutionError(
-                "the function of a 'tb.custom' computes in numbers; this arithmetic has others"
-            )
-        whole: Array = np.broadcast_to(tile, (*blocks, *storage.shape))
-        storage.elements[...] = convert(whole, storage.elements.dtype).reshape(
-            storage.elements.shape
-        )
+        whole: Any = storage.elements.reshape(*blocks, *storage.shape)
+        is_plain = not isinstance(tile, ComponentArray)
+        whole[...] = convert(tile, storage.elements.dtype) if is_plain else tile
         storage.written[...] = True
     return storage
 
 
 def run_operator(
-    function: FuncOp, tiles: Sequence[Array], axes: int, precision: Precision
+    function: FuncOp, tiles: Sequence[Array], axes: int, arithmetic: Arithmetic
 ) -> list[Array]:
     """The results of a custom operator in every block: ``tiles`` are its operands.
 
@@ -58,7 +63,7 @@ def run_operator(
     copy = function.clone()
     inline_calls(copy, function)
     fold_sections(copy)
-    runner = Runner(precision, np.random.default_rng(_SEED))
+    runner = _runner(arithmetic, np.random.default_rng(_SEED))
     blocks = _blocks_of(tiles, axes)
     batch = Batch(math.prod(blocks))
     rows = np.arange(batch.count)
@@ -79,13 +84,13 @@ def run_operator(
 
 
 def run_step(
-    op: sched.CustomOp, tiles: Sequence[Array | None], axes: int, precision: Precision
+    op: sched.CustomOp, tiles: Sequence[Array | None], axes: int, arithmetic: Arithmetic
 ) -> dict[int, Array]:
     """What a step leaves in the buffers that it writes, by their places among the operands.
 
     All threads run together, an operator at a time.
     """
-    runner = Runner(precision, None)
+    runner = _runner(arithmetic, None)
     known = [tile for tile in tiles if tile is not None]
     blocks = _blocks_of(known, axes) if known else (1,) * axes
     count, threads = math.prod(blocks), op.thread_count

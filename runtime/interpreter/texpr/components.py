@@ -1,0 +1,163 @@
+"""Tensor expressions in other arithmetics than numpy's: with error bounds, or in finite fields.
+
+Numbers of floating point are arrays of components (``ComponentArray``); indices, integers and
+conditions on them stay numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects import arith
+from xdsl.dialects import math as math_dialect
+from xdsl.dialects.builtin import FloatAttr, IntegerType
+from xdsl.ir import Operation
+
+from mugraph.dialects import te
+from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array, Precision
+from mugraph.runtime.interpreter.components import ComponentArray
+from mugraph.runtime.interpreter.errors import ExecutionError
+from mugraph.runtime.interpreter.texpr.batch import Rows, Storage
+from mugraph.runtime.interpreter.texpr.run import Runner
+
+_MOST_NUMBERS = 4096
+"""How many different integers are turned into numbers of another arithmetic."""
+
+
+def _minimum(x: Any, y: Any) -> Any:
+    return -np.maximum(-x, -y)
+
+
+def _itself(x: Any) -> Any:
+    return x
+
+
+def _power_of_two(x: Any) -> Any:
+    return np.exp(x * math.log(2))
+
+
+def _binary_logarithm(x: Any) -> Any:
+    return np.log(x) / math.log(2)
+
+
+def _reciprocal_root(x: Any) -> Any:
+    return 1 / np.sqrt(x)
+
+
+def _hyperbolic_tangent(x: Any) -> Any:
+    return 1 - 2 / (np.exp(2 * x) + 1)
+
+
+def _multiply_add(x: Any, y: Any, z: Any) -> Any:
+    return x * y + z
+
+
+_FUNCTIONS: dict[type[Operation], Callable[..., Any]] = {
+    arith.AddfOp: operator.add,
+    arith.SubfOp: operator.sub,
+    arith.MulfOp: operator.mul,
+    arith.DivfOp: np.divide,
+    arith.MaximumfOp: np.maximum,
+    arith.MinimumfOp: _minimum,
+    arith.NegfOp: operator.neg,
+    arith.ExtFOp: _itself,
+    math_dialect.ExpOp: np.exp,
+    math_dialect.Exp2Op: _power_of_two,
+    math_dialect.LogOp: np.log,
+    math_dialect.Log2Op: _binary_logarithm,
+    math_dialect.SqrtOp: np.sqrt,
+    math_dialect.RsqrtOp: _reciprocal_root,
+    math_dialect.TanhOp: _hyperbolic_tangent,
+    math_dialect.PowFOp: np.power,
+    math_dialect.FmaOp: _multiply_add,
+}
+
+
+class ComponentRunner(Runner):
+    """Runs functions in an arithmetic of component arrays, all iterations of a loop together."""
+
+    def __init__(self, arithmetic: Arithmetic) -> None:
+        super().__init__(Precision.FLOAT64, None)
+        self.arithmetic = arithmetic
+
+    def storage(self, type_: te.BufferType, copies: int) -> Storage:
+        """Buffers without contents."""
+        if isinstance(type_.element_type, IntegerType):
+            return super().storage(type_, copies)
+        shape = (copies, type_.elements)
+        elements = self.arithmetic.full(shape, 0.0)
+        return Storage(elements, np.zeros(shape, np.bool_), type_.get_shape())
+
+    def compute(self, op: Operation, operands: list[Array], count: int) -> Array:
+        """The result of an operator; raises ``ExecutionError`` for one that is undecided here."""
+        if isinstance(op.results[0].type, IntegerType):
+            if any(isinstance(operand, ComponentArray) for operand in operands):
+                raise ExecutionError(
+                    f"'{op.name}' decides by the size of numbers, which is no function of real "
+                    "numbers that this arithmetic has"
+                )
+            return super().compute(op, operands, count)
+        match op:
+            case arith.ConstantOp():
+                attribute = cast(FloatAttr[Any], op.value)
+                return self.arithmetic.full((count,), attribute.value.data)
+            case arith.SIToFPOp():
+                return self._of_integers(operands[0])
+            case arith.TruncFOp():
+                return self.arithmetic.round(operands[0], op.result.type)
+            case arith.SelectOp():
+                condition, first, second = operands
+                chosen = self.arithmetic.full((count,), 0.0)
+                chosen[condition] = first[condition]
+                chosen[~condition] = second[~condition]
+                return chosen
+            case _:
+                function = _FUNCTIONS.get(type(op))
+                if function is None:
+                    raise ExecutionError(f"'{op.name}' is no function that this arithmetic has")
+                return function(*operands)
+
+    def _of_integers(self, values: Array) -> Array:
+        numbers = np.unique(values)
+        if len(numbers) > _MOST_NUMBERS:
+            raise ExecutionError("too many different integers for this arithmetic")
+        found = self.arithmetic.full(values.shape, 0.0)
+        for number in numbers:
+            places = np.flatnonzero(values == number)
+            found[places] = self.arithmetic.full((len(places),), float(number))
+        return found
+
+    def reduce(
+        self, combination: te.Combination, storage: Storage, rows: Rows, at: Rows, values: Array
+    ) -> None:
+        """All values for an element at once, as many for each."""
+        if not isinstance(values, ComponentArray):
+            super().reduce(combination, storage, rows, at, values)
+            return
+        places = rows * storage.written.shape[1] + at
+        order = np.argsort(places, kind="stable")
+        elements, counts = np.unique(places, return_counts=True)
+        if len(np.unique(counts)) != 1:
+            raise ExecutionError(
+                "a reduction of differently many numbers an element cannot be followed in this "
+                "arithmetic"
+            )
+        grouped: Any = values[order].reshape(len(elements), int(counts[0]))
+        if combination is te.Combination.ADD:
+            total = grouped.sum(1)
+        elif combination is te.Combination.MAX:
+            total = grouped.max(1)
+        else:
+            total = -(-grouped).max(1)
+        where = np.divmod(elements, storage.written.shape[1])
+        old = storage.elements[where]
+        function = {
+            te.Combination.ADD: np.add,
+            te.Combination.MAX: np.maximum,
+            te.Combination.MIN: _minimum,
+        }[combination]
+        storage.elements[where] = function(old, total)

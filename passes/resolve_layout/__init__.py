@@ -17,6 +17,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.layout_problem import EXACT_COSTS, MIRAGE_COSTS, LayoutProblem
+from mugraph.passes.resolve_layout import custom_costs as custom_costs
 from mugraph.passes.resolve_layout.eliminate import TABLE_LIMIT
 from mugraph.passes.resolve_layout.exact import charge_exact_costs
 from mugraph.passes.resolve_layout.explain import explanation

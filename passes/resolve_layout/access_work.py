@@ -130,16 +130,17 @@ def swizzles_of(
 def _loads(stream: Stream, element_bytes: int) -> Work:
     addresses = lane_addresses(stream.offsets, element_bytes)
     size = stream.width * element_bytes
-    return _shared_work(load_wavefronts(addresses, size), addresses, size)
+    return shared_work(load_wavefronts(addresses, size), addresses, size)
 
 
 def _stores(stream: Stream, element_bytes: int) -> Work:
     addresses = lane_addresses(stream.offsets, element_bytes)
     size = stream.width * element_bytes
-    return _shared_work(store_wavefronts(addresses, size), addresses, size)
+    return shared_work(store_wavefronts(addresses, size), addresses, size)
 
 
-def _shared_work(wavefronts: IntArray, addresses: IntArray, size: int) -> Work:
+def shared_work(wavefronts: IntArray, addresses: IntArray, size: int) -> Work:
+    """The work of instructions whose wavefronts are counted, each of ``size`` bytes a thread."""
     moved = int(wavefronts.sum())
     conflicts = max(0, moved - int(ideal_wavefronts(addresses, size).sum()))
     return Work(wavefronts=moved, instructions=len(addresses), conflicts=conflicts)
@@ -195,7 +196,7 @@ def operand_work(
     total = Work()
     for _, stream in ldmatrix_streams(mapping, block=threads):
         addresses = lane_addresses(stream.offsets, tile.element_bytes)
-        total += _shared_work(ldmatrix_wavefronts(addresses), addresses, VECTOR_BYTES)
+        total += shared_work(ldmatrix_wavefronts(addresses), addresses, VECTOR_BYTES)
     return total
 
 
@@ -275,7 +276,7 @@ def copy_work(
         targets = lane_addresses(shared.offsets, copy.element_bytes)
         written = group_wavefronts(targets, size, lanes_together(size))
         wavefronts: IntArray = np.maximum(written, _device_wavefronts(device, size)).sum(axis=1)
-        own = _shared_work(wavefronts, targets, size)
+        own = shared_work(wavefronts, targets, size)
     else:
         own = (_loads if stores else _stores)(shared, copy.element_bytes)
         own += Work(instructions=len(sources.addresses), latencies=0 if stores else 1)

@@ -165,7 +165,7 @@ def check_options(what: str, spec: ArgSpec, kind: type[ArgSpecConvertible]) -> N
             shown = ",".join(map(str, value))
             if "Incompatible types" not in str(error):
                 raise ToolError(f"{what}: {error}") from error
-            if value in ((), (True,)):  # as it is written without a value
+            if not value or value[0] is True:  # as it is written without a value
                 raise ToolError(f"{what}: the option {name!r} needs a value: {name}=...") from error
             raise ToolError(
                 f"{what}: the option {name!r} is of type {type_repr(types[fields[name].name])}, "

@@ -106,6 +106,9 @@ def column_major(attention: Attention) -> Attention:
     return Attention(**{**attention.__dict__, "layout_of_keys": layout})
 
 
+GROUPS: dict[str, int] = {"queries": 64, "threads": 128, "keys": 64, "width": 64}
+"""What warp groups multiply, when tiles come through channels."""
+
 ATTENTIONS = {
     "as-is": Attention(),
     "online": Attention(online=True),
@@ -119,6 +122,12 @@ ATTENTIONS = {
     "bf16": Attention(element="bf16", keys=64, loop=1),
     "rows-past-the-end": Attention(queries=56, online=True),
     "numerator-and-denominator": Attention(denominator=True, scale=0.5, loop=2),
+    "warp-groups": Attention(**GROUPS, online=True, inputs=8.0, scale=1.0),
+    "warp-groups-norms": Attention(**GROUPS, online=True, norm=True),
+    "warp-groups-keys-by-rows": column_major(Attention(**GROUPS)),
+    "two-warp-groups-bf16-parts": Attention(
+        **{**GROUPS, "queries": 128, "threads": 256}, element="bf16", online=True, loop=4, split=2
+    ),
     "warps-left-over": Attention(queries=32, threads=96, width=16, keys=16),
 }
 
@@ -171,13 +180,20 @@ def compiled_in_registers(attention: Attention) -> Compiled:
 
 def held_in_registers(module: ModuleOp) -> bool:
     """Whether the left operand of a product is a fragment."""
-    return any(isinstance(op, sched.MmaOp) and op.lhs_in_registers for op in module.walk())
+    products = sched.MmaOp | sched.WarpgroupMmaOp
+    return any(isinstance(op, products) and op.lhs_in_registers for op in module.walk())
 
 
 def test_attention_in_registers(tmp_path: Path) -> None:
     compiled = {name: compiled_in_registers(case) for name, case in ATTENTIONS.items()}
     promoted = {name for name, one in compiled.items() if held_in_registers(one.module)}
     assert promoted == set(ATTENTIONS)
+    by_groups = {
+        name
+        for name, one in compiled.items()
+        if any(isinstance(op, sched.WarpgroupMmaOp) for op in one.module.walk())
+    }
+    assert by_groups == {name for name in ATTENTIONS if "warp-groups" in name}
     scaled = {
         name
         for name, one in compiled.items()

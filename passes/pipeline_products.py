@@ -90,6 +90,25 @@ def _insert_behind(op: Operation, steps: Sequence[Operation]) -> None:
     block.insert_ops_after(list(steps), op)
 
 
+def write_fresh(kernel: sched.KernelOp) -> None:
+    """Lets products take the place of zeros that an accumulator was filled with for them alone."""
+    for op in tuple(kernel.walk()):
+        if not isinstance(op, sched.WarpgroupMmaOp) or len(op.accumulators) > 1 or op.ahead_of:
+            continue
+        fill = _last_use_before(op, op.accumulator)
+        if isinstance(fill, sched.FillOp) and fill.value.value.data == 0.0:
+            Rewriter.erase_op(fill)
+            op.fresh = UnitAttr()
+
+
+def _last_use_before(op: Operation, value: SSAValue) -> Operation | None:
+    """The last operator of the same phase before ``op`` that touches a value."""
+    before = op.prev_op
+    while before is not None and not _touches(before, {value}):
+        before = before.prev_op
+    return before
+
+
 @dataclass(frozen=True)
 class PipelineProductsPass(ModulePass):
     """Lets the products of warp groups run behind the program, one iteration of the loop.
@@ -102,6 +121,8 @@ class PipelineProductsPass(ModulePass):
     that of the iteration before, ``ahead -1``: it is issued behind the first, and what is computed
     of the first runs beside it.  What uses the second one's sums, or writes its left operand, then
     stands at the end of the iteration, behind a wait; the last product stands behind the loop.
+
+    A product for which alone an accumulator is filled with zeros becomes ``fresh``.
     Pre-condition: ``--schedule-threadblock`` (and ``--promote-registers``, which moves operators).
     """
 
@@ -115,6 +136,7 @@ class PipelineProductsPass(ModulePass):
                     pipeline_products(found)
                 for chained in tuple(find_chained_loops(kernel)):
                     delay_product(chained)
+                write_fresh(kernel)
 
 
 __all__ = ["PipelineProductsPass", "PipelinedLoop", "find_pipelined_loops", "pipeline_products"]

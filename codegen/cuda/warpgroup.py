@@ -51,7 +51,9 @@ def print_warpgroup_atom(atom: MmaAtom, writer: Writer, *, halves: bool = False)
     matrix_a = f"%{sums}"
     if in_registers:
         matrix_a = "{" + ", ".join(f"%{i}" for i in range(sums, after_a)) + "}"
-    flags = f"%{after_a + 1}" if in_registers else f"%{after_a + 1}, %{after_a + 2}"
+    first_flag = after_a + 1
+    flags = f"%{first_flag}" if in_registers else f"%{first_flag}, %{first_flag + 1}"
+    adds = first_flag + (1 if in_registers else 2)
     parameters = "class B" if in_registers else "class A, class B"
     a_parameter = f"uint32_t const (&a)[{_REGISTERS_A}]" if in_registers else "A const& a"
     transposed = "" if in_registers else '"n"(int(A::kTransposed)), '
@@ -65,18 +67,22 @@ def print_warpgroup_atom(atom: MmaAtom, writer: Writer, *, halves: bool = False)
     writer.open(
         f"static __device__ __forceinline__ void mma(float* d, {'float* e, ' if halves else ''}"
         f"{a_parameter}, B const& b, "
-        "[[maybe_unused]] int thread) {"
+        "[[maybe_unused]] int thread, [[maybe_unused]] uint32_t adds = 1) {"
     )
     writer.line("#if defined(__CUDA_ARCH__)")
     operation = (
         f"wgmma.mma_async.sync.aligned.m{rows}n{columns}k{depth}.f32.{atom.a_type}.{atom.b_type}"
     )
-    writer.line(f'asm volatile("{{\\n.reg .pred adds;\\nsetp.eq.u32 adds, 0, 0;\\n{operation} "')
+    writer.line(
+        f'asm volatile("{{\\n.reg .pred adds;\\nsetp.ne.u32 adds, %{adds}, 0;\\n{operation} "'
+    )
     writer.line(f'    "{{{listed}}}, {matrix_a}, %{after_a}, adds, 1, 1, {flags};\\n}}\\n"')
     half = sums // 2 if halves else sums
     places = [f"d[{i}]" for i in range(half)] + [f"e[{i}]" for i in range(sums - half)]
     writer.line("    : " + ", ".join(f'"+f"({place})' for place in places))
-    writer.line(f'    : {passed}, "l"(b.descriptor()), {transposed}"n"(int(B::kTransposed)));')
+    writer.line(
+        f'    : {passed}, "l"(b.descriptor()), {transposed}"n"(int(B::kTransposed)), "r"(adds));'
+    )
     writer.line("#else")
     writer.line(f"emulate({'d, e' if halves else 'd'}, a, b, thread);")
     writer.line("#endif")
@@ -130,7 +136,10 @@ def _(op: sched.WarpgroupMmaOp, printer: KernelPrinter) -> None:
     if op.ahead_of:
         writer.open(scope_of(op, iteration, op.ahead_of))
     sums = ", ".join(printer.names.of(value) for value in op.accumulators)
-    writer.line(f"{product}::{'issue' if op.is_async else 'mma'}({sums}, {lhs}, {rhs}, thread);")
+    method = "issue" if op.is_async else "mma"
+    if op.is_fresh:
+        method += "<true>"
+    writer.line(f"{product}::{method}({sums}, {lhs}, {rhs}, thread);")
     if op.ahead_of:
         writer.close()
         writer.open("else {")

@@ -160,7 +160,7 @@ class MapOp(IRDLOperation, HasBufferEffects):
 class ReduceRowsOp(IRDLOperation, HasBufferEffects):
     """Sums the values of each row of a product's fragment, or takes their largest.
 
-    Each thread combines what it holds of a row, column by column.  Where the destination has one
+    Each thread combines what it holds of a row, pairs of neighbours in order.  Where there is one
     column, lanes that share the row then combine theirs by shuffles over the distances lanes / 2,
     ..., 2, 1, and all of them have the result; where it has a column for each lane, each keeps its
     own, and a further operator combines them, from such a fragment to one with one column.

@@ -94,6 +94,8 @@ class WarpgroupMmaOp(
     a left fragment written, and the stages of the operands released, only behind a
     ``sched.warpgroup_wait`` that covers it.
 
+    A ``fresh`` product is not added to what the accumulator holds, but takes its place.
+
     ``ahead -1`` multiplies what the iteration before left, its stages and its fragment; the first
     iteration then has nothing to multiply, and counts as one product for waits all the same.  After
     the loop ``iteration`` says which stages are meant.
@@ -105,9 +107,10 @@ class WarpgroupMmaOp(
     rhs = operand_def(SharedType)
     accumulators = var_operand_def(FragmentType)
     asynchronous = opt_prop_def(UnitAttr, prop_name="async")
+    fresh = opt_prop_def(UnitAttr)
 
     assembly_format = (
-        "(`async` $async^)? $lhs `,` $rhs `to` $accumulators "
+        "(`async` $async^)? (`fresh` $fresh^)? $lhs `,` $rhs `to` $accumulators "
         "(`ahead` $ahead^)? (`iteration` $iteration^)? attr-dict "
         "`:` type($lhs) `,` type($rhs) `to` type($accumulators)"
     )
@@ -142,6 +145,11 @@ class WarpgroupMmaOp(
             return mma_atom(mma.atom)
         length = mma_atom(mma.atom).shape_mnk[1]
         return mma_atom(mma.atom.replace(f"x{length}x", f"x{length * len(self.accumulators)}x"))
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether what the accumulator held is not added to."""
+        return self.fresh is not None
 
     @property
     def is_async(self) -> bool:
@@ -195,8 +203,8 @@ class WarpgroupMmaOp(
         return found
 
     def buffers_read(self) -> Sequence[SSAValue]:
-        """Both matrices and the accumulators."""
-        return [self.lhs, self.rhs, *self.accumulators]
+        """Both matrices, and the accumulators that are added to."""
+        return [self.lhs, self.rhs, *([] if self.is_fresh else self.accumulators)]
 
     def buffers_written(self) -> Sequence[SSAValue]:
         """The accumulators."""
@@ -249,6 +257,8 @@ class WarpgroupMmaOp(
             )
         if len(self.accumulators) == 1:
             return
+        if self.is_fresh:
+            raise VerifyException(f"{op_label(self)}: a fresh product has one accumulator")
         first, second = self.accumulators
         length = mma_atom(self.tiled_mma.atom).shape_mnk[1]
         if first is second or first.type != second.type or self.lhs_in_registers:

@@ -135,8 +135,13 @@ class ProductFunctions(InterpreterFunctions):
         combine, identity = COMBINERS[op.combination]
         totals = np.full(destination.shape, identity, destination.dtype)
         slots = self.functions.plans.of(op, row_slots_of_source)
-        for value, slot in enumerate(slots):
-            totals[:, slot] = combine(totals[:, slot], source[:, value])
+        # Neighbours of one row first.
+        pairs = len(slots) % 2 == 0 and bool((slots[0::2] == slots[1::2]).all())
+        for value in range(0, len(slots), 2 if pairs else 1):
+            following = source[:, value]
+            if pairs:
+                following = combine(following, source[:, value + 1])
+            totals[:, slots[value]] = combine(totals[:, slots[value]], following)
         if not op.is_partial:
             assert isinstance(op.source.type, sched.FragmentType)
             lanes = lanes_of_a_row(op.source.type)

@@ -67,7 +67,7 @@ class ProductFunctions(InterpreterFunctions):
     def run_warpgroup_mma(
         self, interpreter: Interpreter, op: sched.WarpgroupMmaOp, args: PythonValues
     ) -> PythonValues:
-        """Adds the product to the accumulators, side by side."""
+        """Adds the product to the accumulators, side by side, or writes it to a fresh one."""
         lhs, rhs, *sums = args
         frame = self.functions.frame
         if not op.stage.happens_at(frame.iteration, frame.iterations):
@@ -78,8 +78,9 @@ class ProductFunctions(InterpreterFunctions):
         finally:
             frame.iteration = now
         parts = np.split(product, len(sums), axis=-1)
+        epilogue = Epilogue(accumulates=not op.is_fresh)
         for value, accumulator, part in zip(op.accumulators, sums, parts, strict=True):
-            self.functions.write(value, accumulator, part, Epilogue(accumulates=True))
+            self.functions.write(value, accumulator, part, epilogue)
         return ()
 
     @impl(sched.WarpgroupWaitOp)

@@ -175,7 +175,8 @@ class WarpgroupFunctions(InterpreterFunctions):
         for number, accumulator in enumerate(product.args[2:]):
             values = every[:, at_line.reshape(rows.shape), columns + number * width]
             sums = accumulator[:, :, threads.start : threads.start + rows.shape[1]]
-            sums += values.astype(sums.dtype, copy=False)
+            values = values.astype(sums.dtype, copy=False)
+            sums[...] = values if product.op.is_fresh else sums + values
 
     def _matrix(self, plan: WarpgroupPlan, operand: int, product: Unfinished) -> Array:
         if operand not in plan.reads:

@@ -20,19 +20,21 @@ struct SharedMatrix {
   static constexpr bool kTransposed = kTransposedRows;
   static constexpr int kSpan = (16 << kSwizzleBits) / static_cast<int>(sizeof(T));
   T const* start;
+  int offset;  // of the first element from there; known when compiled, so that descriptors differ by a constant
 
   __device__ __forceinline__ uint64_t descriptor() const {
-    constexpr uint64_t kLayout = 4 - kSwizzleBits;  // 1: 128 bytes, 2: 64 bytes, 3: 32 bytes
-    constexpr uint64_t kFixed = kLayout << 62 | static_cast<uint64_t>(kRowGroupBytes / 16) << 32 |
-                                static_cast<uint64_t>(kSideBytes / 16) << 16;
-    return kFixed | (static_cast<uint64_t>(__cvta_generic_to_shared(start)) & 0x3ffff) >> 4;
+    constexpr uint32_t kLayout = 4 - kSwizzleBits;  // 1: 128 bytes, 2: 64 bytes, 3: 32 bytes
+    constexpr uint64_t kHigh = kLayout << 30 | static_cast<uint32_t>(kRowGroupBytes / 16);
+    const uint32_t base = (static_cast<uint32_t>(__cvta_generic_to_shared(start)) & 0x3ffff) >> 4;
+    const uint32_t low = (base | static_cast<uint32_t>(kSideBytes / 16) << 16) + offset * sizeof(T) / 16;
+    return kHigh << 32 | low;
   }
 
   // What the hardware reads, for emulation on the host.
   T element(int line, int k) const {
     const int along = kTransposed ? line : k;
     const int row = kTransposed ? k : line;
-    const uintptr_t address = reinterpret_cast<uintptr_t>(start) + along % kSpan * sizeof(T) +
+    const uintptr_t address = reinterpret_cast<uintptr_t>(start + offset) + along % kSpan * sizeof(T) +
                               along / kSpan * kSideBytes + row % 8 * (kSpan * sizeof(T)) + row / 8 * kRowGroupBytes;
     const uintptr_t moved = address >> 3 & ((uintptr_t{1} << kSwizzleBits) - 1) << 4;
     return *reinterpret_cast<T const*>(address ^ moved);

@@ -191,6 +191,14 @@ struct ReduceFragmentRows {
   }
 
  private:
+  // Whether values 2 i and 2 i + 1 are always of one row.
+  static __host__ __device__ constexpr bool has_pairs(int count) {
+    for (int value = 0; value + 1 < count; value += 2) {
+      if (Source::row_slot_of(value) != Source::row_slot_of(value + 1)) return false;
+    }
+    return true;
+  }
+
   template <class S>
   static __device__ __forceinline__ void reduce(float (&totals)[kValues], S const (&source)[Source::kValues]) {
     float parts[kParts][kValues];

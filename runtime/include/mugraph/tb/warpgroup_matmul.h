@@ -2,7 +2,8 @@
 //
 // B, and A unless it is in registers, are tiles in shared memory. ALayout is (M, K), BLayout is (N, K), swizzled over rows of 32, 64 or 128 bytes; either mode of each may be the one
 // along the rows, and a tile wider than a row is boxes of whole rows side by side. Buffers start at multiples of eight
-// rows. The accumulator is an MmaFragment of `Atom`. kByAll: the groups are all threads that get here.
+// rows. The accumulator is an MmaFragment of `Atom`. kByAll: the groups are all threads that get here. kFresh: acc = A B,
+// whatever acc was.
 #pragma once
 
 #include "../arch/warpgroup.h"
@@ -36,11 +37,22 @@ struct WarpgroupOperand {
   }();
   using Matrix = SharedMatrix<T, kTransposed, kSwizzleBits, 8 * kSpan * static_cast<int>(sizeof(T)), kSideBytes>;
 
-  // The part that begins at a line and at k, multiples of the instruction's extents.
-  static __device__ __forceinline__ Matrix at(T const* tile, int line, int k) {
-    return {tile + Lines::at(static_cast<uint32_t>(line)) + Depth::at(static_cast<uint32_t>(k))};
+  // The part that begins at first + line, k: multiples of the instruction's extents, of which first may be anything.
+  static __device__ __forceinline__ Matrix at(T const* tile, int first, int line, int k) {
+    const uint32_t offset = Lines::at(static_cast<uint32_t>(line)) + Depth::at(static_cast<uint32_t>(k));
+    return {tile + Lines::at(static_cast<uint32_t>(first)), static_cast<int>(offset)};
   }
 };
+
+// Before products are added to a fragment, or written to one that is fresh: the instruction leaves out what it held,
+// which emulation on the host does not.
+template <bool kFresh, class Fragment>
+__device__ __forceinline__ void prepare(float (&acc)[Fragment::kValues]) {
+#if !defined(__CUDA_ARCH__)
+  if (kFresh) Fragment::clear(acc);
+#endif
+  pin(acc);
+}
 
 template <int kGroupsM, int kGroupsN, class ALayout, class BLayout, class Atom, bool kByAll = false>
 struct WarpgroupMatmul {
@@ -55,17 +67,19 @@ struct WarpgroupMatmul {
   static constexpr int kValues = Fragment::kValues;
 
   // acc += A B, finished when it returns.
+  template <bool kFresh = false>
   static __device__ __forceinline__ void mma(float (&acc)[kValues], T const* a, T const* b, int thread) {
-    issue(acc, a, b, thread);
+    issue<kFresh>(acc, a, b, thread);
     wait_products<0>();
     pin(acc);
   }
 
   // Starts acc += A B, as one group: acc, a and b are in use until wait_products() says that it is finished.
+  template <bool kFresh = false>
   static __device__ __forceinline__ void issue(float (&acc)[kValues], T const* a, T const* b, int thread) {
     const int group = uniform(thread / Atom::kThreads);
     if (!kByAll && group >= kGroupsM * kGroupsN) return;
-    pin(acc);
+    prepare<kFresh, Fragment>(acc);
     begin_products();
 #pragma unroll
     for (int k = 0; k < A::Depth::kSize; k += Atom::kK) {
@@ -74,8 +88,9 @@ struct WarpgroupMatmul {
 #pragma unroll
         for (int j = 0; j < Fragment::kTilesN; ++j) {
           Atom::mma(acc + (i * Fragment::kTilesN + j) * Atom::kValues,
-                    A::at(a, (i * kGroupsM + group % kGroupsM) * Atom::kM, k),
-                    B::at(b, (j * kGroupsN + group / kGroupsM) * Atom::kN, k), thread % Atom::kThreads);
+                    A::at(a, group % kGroupsM * Atom::kM, i * kGroupsM * Atom::kM, k),
+                    B::at(b, group / kGroupsM * Atom::kN, j * kGroupsN * Atom::kN, k), thread % Atom::kThreads,
+                    !kFresh || k > 0);
         }
       }
     }
@@ -104,8 +119,8 @@ struct WarpgroupMatmul {
 #pragma unroll
       for (int i = 0; i < Fragment::kTilesM; ++i) {
         constexpr int kHalf = Atom::kValues / 2;
-        Atom::mma(left + i * kHalf, right + i * kHalf, A::at(a, (i * kGroupsM + group) * Atom::kM, k), B::at(b, 0, k),
-                  thread % Atom::kThreads);
+        Atom::mma(left + i * kHalf, right + i * kHalf, A::at(a, group * Atom::kM, i * kGroupsM * Atom::kM, k),
+                  B::at(b, 0, 0, k), thread % Atom::kThreads);
       }
     }
     commit_products();
@@ -129,13 +144,15 @@ struct RegisterWarpgroupMatmul {
   static constexpr int kValuesOfA = Fragment::kTilesM * kSteps * 2 * kWords;
 
   // acc += A B, finished when it returns.
+  template <bool kFresh = false>
   static __device__ __forceinline__ void mma(float (&acc)[kValues], T const (&a)[kValuesOfA], T const* b, int thread) {
-    issue(acc, a, b, thread);
+    issue<kFresh>(acc, a, b, thread);
     wait_products<0>();
     pin(acc);
   }
 
   // Starts acc += A B, as one group: acc, a and b are in use until wait_products() says that it is finished.
+  template <bool kFresh = false>
   static __device__ __forceinline__ void issue(float (&acc)[kValues], T const (&a)[kValuesOfA], T const* b,
                                                int thread) {
     if (!kByAll && uniform(thread / Atom::kThreads) >= kGroupsM) return;
@@ -152,7 +169,7 @@ struct RegisterWarpgroupMatmul {
         }
       }
     }
-    pin(acc);
+    prepare<kFresh, Fragment>(acc);
     pin(words);
     begin_products();
 #pragma unroll
@@ -162,7 +179,7 @@ struct RegisterWarpgroupMatmul {
 #pragma unroll
         for (int j = 0; j < Fragment::kTilesN; ++j) {
           Atom::mma(acc + (i * Fragment::kTilesN + j) * Atom::kValues, words[i][step],
-                    B::at(b, j * Atom::kN, step * Atom::kK), thread % Atom::kThreads);
+                    B::at(b, 0, j * Atom::kN, step * Atom::kK), thread % Atom::kThreads, !kFresh || step > 0);
         }
       }
     }

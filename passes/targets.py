@@ -39,6 +39,8 @@ class Target:
     """Whether warp groups can pass registers on to others of their block (``setmaxnreg``)."""
     overlaps_launches: bool = False
     """Whether it has programmatic dependent launch."""
+    blocks_per_cluster: int = 1
+    """The blocks of a cluster that every GPU of the architecture can run; 1 where there are none."""
 
     def resident_blocks(self, blocks: int, threads: int, smem: int, registers: int) -> int:
         """How many of ``blocks`` blocks one multiprocessor holds at a time, at least 1.
@@ -90,6 +92,7 @@ TARGETS: dict[str, Target] = {
             bulk_bytes_in_flight=64 * 1024,
             moves_registers=True,
             overlaps_launches=True,
+            blocks_per_cluster=8,
         ),
         Target(
             name="sm_100a",
@@ -104,6 +107,7 @@ TARGETS: dict[str, Target] = {
             bulk_bytes_in_flight=96 * 1024,
             moves_registers=True,
             overlaps_launches=True,
+            blocks_per_cluster=8,
         ),
     )
 }

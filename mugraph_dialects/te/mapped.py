@@ -62,12 +62,14 @@ class KernelOp(LoopOp):
 
     It holds the buffers of a block, ``te.new`` in shared memory, and one ``te.threads``.  Kernels
     of a function run one after the other.  ``smem`` is the bytes of shared memory of a block.
+    With ``cluster 4``, blocks 0 to 3, 4 to 7 and so on run at the same time, close to each other.
     """
 
     name = "te.kernel"
 
     symbol = prop_def(StringAttr)
     smem = opt_prop_def(IntegerAttr.constr(type=i64))
+    cluster = opt_prop_def(IntegerAttr.constr(type=i64))
 
     def __init__(self, symbol: str, extent: int, body: Region | Block) -> None:
         super().__init__(
@@ -88,9 +90,19 @@ class KernelOp(LoopOp):
         """The bytes of shared memory of a block; ``None`` before ``--te-promote``."""
         return None if self.smem is None else self.smem.value.data
 
+    @property
+    def cluster_blocks(self) -> int:
+        """The blocks of a cluster; 1 where there are no clusters."""
+        return 1 if self.cluster is None else self.cluster.value.data
+
     def verify_(self) -> None:
         """Checks that there is one ``te.threads``, and where the kernel stands."""
         super().verify_()
+        if self.cluster_blocks < 1 or self.iterations % self.cluster_blocks:
+            raise VerifyException(
+                f"'te.kernel' has {self.iterations} blocks, which clusters of "
+                f"{self.cluster_blocks} do not divide"
+            )
         _ = self.threads
         if isinstance(self.parent_op(), LoopOp):
             raise VerifyException("'te.kernel' stands in a function, not in a loop")
@@ -100,6 +112,8 @@ class KernelOp(LoopOp):
         printer.print_string(" ")
         printer.print_string_literal(self.symbol.data)
         self._print_head(printer)
+        if self.cluster is not None:
+            printer.print_string(f" cluster {self.cluster_blocks}")
         if self.smem is not None:
             printer.print_string(f" smem {self.smem.value.data}")
         self._print_body(printer)
@@ -111,11 +125,15 @@ class KernelOp(LoopOp):
         variable = parser.parse_argument(expect_type=False).resolve(IndexType())
         parser.parse_punctuation("=")
         extent = parser.parse_integer(allow_boolean=False)
+        cluster = None
+        if parser.parse_optional_keyword("cluster"):
+            cluster = IntegerAttr(parser.parse_integer(allow_boolean=False), i64)
         smem = None
         if parser.parse_optional_keyword("smem"):
             smem = IntegerAttr(parser.parse_integer(allow_boolean=False), i64)
         kernel = cls(symbol, extent, parser.parse_region((variable,)))
         kernel.smem = smem
+        kernel.cluster = cluster
         kernel.attributes |= parser.parse_optional_attr_dict()
         return kernel
 

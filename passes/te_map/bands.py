@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, SSAValue
@@ -94,7 +96,7 @@ def bands_in(root: Operation) -> list[Band]:
 def grid_depth(band: Band) -> int:
     """How many of a top-level band's loops run over blocks, each iteration a block.
 
-    Those at level grid; where a loop's iterations hold further parallel loops, all that are not of
+    Those at levels grid and cluster; where a loop's iterations hold further parallel loops, all that are not of
     a narrower level.  Loops that remain are dealt to threads, and to blocks where they have no
     level.
     """
@@ -103,11 +105,19 @@ def grid_depth(band: Band) -> int:
     for loop in band.loops:
         if loop.is_fully:
             break
-        if loop.scope is Level.GRID or (loop.scope is None and inner):
+        if loop.scope in (Level.GRID, Level.CLUSTER) or (
+            loop.scope is None and inner and not cluster_blocks(band.loops[:depth])
+        ):
             depth += 1
         else:
             break
     return depth
+
+
+def cluster_blocks(loops: Sequence[ParOp]) -> int | None:
+    """The blocks of a cluster: the iterations of the loops at that level, if there are any."""
+    extents = [loop.iterations for loop in loops if loop.scope is Level.CLUSTER]
+    return math.prod(extents) if extents else None
 
 
 def is_block_scalar(new: NewOp) -> bool:

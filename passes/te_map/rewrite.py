@@ -43,6 +43,7 @@ from mugraph.passes.te_map.bands import (
     Band,
     band_at,
     bands_in,
+    cluster_blocks,
     grid_depth,
     has_par,
     is_block_scalar,
@@ -114,8 +115,6 @@ class _Mapper:
                     f"{inner.scope}, but stands beside other statements: loops over blocks are the "
                     "outermost ones, one directly in the other"
                 )
-        if any(one.scope is Level.CLUSTER for one in band.loops):
-            raise PassFailedException("--te-map: loops at level cluster cannot be mapped yet")
         rest = band.loops[depth:]
         if depth == 0 and rest[0].scope is None and not band.is_fully:
             self.flat_kernel(band)
@@ -156,11 +155,24 @@ class _Mapper:
         certificate = stated(indices, [one.iterations for one in grid], grid=True)
         Rewriter.insert_op(certificate, InsertPoint.before(holder))
         kernel.extent = IntegerAttr(math.prod(one.iterations for one in grid), i64)
+        if (blocks := cluster_blocks(grid)) is not None:
+            self.check_cluster(blocks)
+            kernel.cluster = IntegerAttr(blocks, i64)
         threads = self.block_threads(bands_in(holder))
         program = _Program(self, holder.variable, threads)
         program.choose(holder)
         program.rewrite(holder.body.block)
         holder.extent = IntegerAttr(threads, i64)
+
+    def check_cluster(self, blocks: int) -> None:
+        """Raises ``PassFailedException`` where clusters cannot have so many blocks."""
+        limit = self.target.blocks_per_cluster
+        if blocks > limit:
+            raise PassFailedException(
+                f"--te-map: {blocks} iterations of loops at level cluster are as many blocks of one "
+                f"cluster; {self.target.name} "
+                + (f"has clusters of up to {limit} blocks" if limit > 1 else "has no clusters")
+            )
 
     def block_threads(self, bands: Sequence[Band]) -> int:
         """The threads of a block: what fully parallel loops need, or else up to 256."""

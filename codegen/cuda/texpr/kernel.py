@@ -461,8 +461,11 @@ class TexprKernelPrinter(TexprPrinter):
             type_ = scalar_type(_type(buffer).element_type)
             parameters.append(f"{type_}{const}* __restrict__ {self.names.of(buffer)}")
         threads = kernel.threads.iterations
+        blocks = kernel.cluster_blocks
+        cluster = f"__cluster_dims__({blocks}, 1, 1) " if blocks > 1 else ""
         writer.open(
-            f"__global__ void __launch_bounds__({threads}) {name}({', '.join(parameters)}) {{"
+            f"__global__ void {cluster}__launch_bounds__({threads}) "
+            f"{name}({', '.join(parameters)}) {{"
         )
         if kernel.smem_bytes is None:
             raise CodegenError(

@@ -9,6 +9,8 @@
 
 #if !defined(__CUDACC__)
 #include "arch/async_copy.h"
+
+#define __cluster_dims__(...)
 #endif
 
 namespace mugraph {

@@ -40,7 +40,7 @@ class Target:
     overlaps_launches: bool = False
     """Whether it has programmatic dependent launch."""
     blocks_per_cluster: int = 1
-    """The blocks of a cluster that every GPU of the architecture can run; 1 where there are none."""
+    """The blocks that a cluster may always have; 1 where there are no clusters."""
 
     def resident_blocks(self, blocks: int, threads: int, smem: int, registers: int) -> int:
         """How many of ``blocks`` blocks one multiprocessor holds at a time, at least 1.

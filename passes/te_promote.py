@@ -30,6 +30,7 @@ from mugraph.dialects.te import (
     KernelOp,
     LoopOp,
     NewOp,
+    Scope,
     SectionOp,
     Space,
     StepOp,
@@ -313,7 +314,7 @@ def promote_kernel(kernel: KernelOp, target: Target) -> None:
         else:
             _into_workspace(kernel, new)
     for reduction in [op for op in holder.walk() if isinstance(op, AllReduceOp)]:
-        if holder.iterations > WARP:
+        if holder.iterations > WARP and reduction.threads is Scope.BLOCK:
             warps = -(-holder.iterations // WARP)
             scratch = NewOp(BufferType.of((warps,), reduction.value.type, None, Space.SHARED))
             scratch.result.name_hint = "scratch"

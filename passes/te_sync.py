@@ -66,6 +66,11 @@ class Leaf:
     @property
     def is_barrier(self) -> bool:
         """Whether all threads wait for each other in it."""
+        return isinstance(self.op, AllReduceOp) and self.op.threads is Scope.BLOCK
+
+    @property
+    def is_warp_barrier(self) -> bool:
+        """Whether the threads of each warp wait for each other in it."""
         return isinstance(self.op, AllReduceOp)
 
     @property
@@ -331,7 +336,7 @@ def choose_barriers(leaves: Sequence[Leaf], dependences: Sequence[Dependence]) -
     open_ = [one.places for one in dependences if one.scope is Scope.BLOCK]
     weights = [leaf.weight for leaf in leaves]
     block = hitting_set([one for one in open_ if not one & free], weights)
-    covered = free | block
+    covered = free | block | {i for i, leaf in enumerate(leaves) if leaf.is_warp_barrier}
     rest = [
         one.places for one in dependences if one.scope is Scope.WARP and not one.places & covered
     ]

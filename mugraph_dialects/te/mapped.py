@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import ClassVar, Self, cast
 
-from xdsl.dialects.builtin import AffineMapAttr, IndexType, IntegerAttr, StringAttr, i64
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    IndexType,
+    IntegerAttr,
+    StringAttr,
+    UnitAttr,
+    i64,
+)
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -284,6 +291,7 @@ class ApplyOp(IndexExpressionOp):
 class AllReduceOp(IRDLOperation):
     """The numbers of all threads of a block combined: ``%s = te.all_reduce add %x : f32``.
 
+    ``te.all_reduce warp add %x : f32`` combines those of each warp.
     Every thread gets the same number; the order of combination is fixed.  All threads have come
     before one goes on.  ``via %scratch : type`` is a shared buffer of a number a warp, which
     ``--te-promote`` gives it where a block has several.
@@ -292,16 +300,25 @@ class AllReduceOp(IRDLOperation):
     name = "te.all_reduce"
 
     combination = prop_def(StringAttr)
+    of_warp = opt_prop_def(UnitAttr)
     value = operand_def(Attribute)
     scratch = opt_operand_def(BufferType)
     result = result_def(Attribute)
 
     def __init__(
-        self, combination: Combination, value: SSAValue, scratch: SSAValue | None = None
+        self,
+        combination: Combination,
+        value: SSAValue,
+        scratch: SSAValue | None = None,
+        *,
+        of_warp: bool = False,
     ) -> None:
         super().__init__(
             operands=[value, scratch],
-            properties={"combination": StringAttr(str(combination))},
+            properties={
+                "combination": StringAttr(str(combination)),
+                "of_warp": UnitAttr() if of_warp else None,
+            },
             result_types=[value.type],
         )
 
@@ -309,6 +326,11 @@ class AllReduceOp(IRDLOperation):
     def combines(self) -> Combination:
         """How two numbers become one."""
         return Combination(self.combination.data)
+
+    @property
+    def threads(self) -> Scope:
+        """Whose numbers are combined."""
+        return Scope.BLOCK if self.of_warp is None else Scope.WARP
 
     def verify_(self) -> None:
         """Checks the combination and the types."""
@@ -322,7 +344,8 @@ class AllReduceOp(IRDLOperation):
 
     def print(self, printer: Printer) -> None:
         """Prints the reduction."""
-        printer.print_string(f" {self.combination.data} ")
+        scope = "" if self.of_warp is None else f" {self.threads}"
+        printer.print_string(f"{scope} {self.combination.data} ")
         printer.print_ssa_value(self.value)
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
@@ -336,6 +359,7 @@ class AllReduceOp(IRDLOperation):
     @classmethod
     def parse(cls, parser: Parser) -> Self:
         """Parses the reduction."""
+        of_warp = parser.parse_optional_keyword(Scope.WARP) is not None
         combination = Combination(parser.parse_identifier())
         value = parser.parse_unresolved_operand()
         attributes = parser.parse_optional_attr_dict()
@@ -346,7 +370,7 @@ class AllReduceOp(IRDLOperation):
             buffer = parser.parse_unresolved_operand()
             parser.parse_punctuation(":")
             scratch = parser.resolve_operand(buffer, parser.parse_type())
-        reduction = cls(combination, number, scratch)
+        reduction = cls(combination, number, scratch, of_warp=of_warp)
         reduction.attributes |= attributes
         return reduction
 

@@ -24,7 +24,7 @@ from mugraph.passes.te_block.program import Program
 from mugraph.passes.te_map.bands import Band, band_at
 from mugraph.passes.te_map.choice import candidates_of, choose
 from mugraph.passes.te_map.family import BandMapping
-from mugraph.passes.te_map.rewrite import band_step
+from mugraph.passes.te_map.steps import band_step
 from mugraph.passes.te_map.types import retype
 from mugraph.passes.te_vectorize import (
     access_at_once,

@@ -54,6 +54,11 @@ class Band:
         return -(-loop.iterations // align) * align
 
     @property
+    def is_of_lanes(self) -> bool:
+        """Whether its iterations are dealt to the lanes of one warp."""
+        return self.loops[0].scope is Level.WARP and not self.is_fully
+
+    @property
     def title(self) -> str:
         """The loops as the source has them."""
         return ", ".join(
@@ -75,30 +80,55 @@ def band_at(loop: ParOp) -> Band:
     return Band(tuple(loops))
 
 
+def block_band_at(loop: ParOp) -> Band:
+    """The band in a block that begins with a loop: it also ends before a loop at level warp."""
+    loops = band_at(loop).loops
+    if loops[-1].is_fully or loops[0].scope is Level.WARP:
+        return Band(loops)
+    warp = next((n for n, one in enumerate(loops) if one.scope is Level.WARP), len(loops))
+    return Band(loops[:warp])
+
+
+def is_warp_program(band: Band) -> bool:
+    """Whether the iterations of a band are each run by a warp, the loops in it by its lanes."""
+    return band.is_of_lanes or any(
+        isinstance(op, ParOp) and (op.scope is Level.WARP or op.is_fully) for op in band.body.walk()
+    )
+
+
 def has_par(op: Operation) -> bool:
     """Whether parallel loops stand in an operator's regions."""
     return any(isinstance(inner, ParOp) for inner in op.walk() if inner is not op)
 
 
 def bands_in(root: Operation) -> list[Band]:
-    """The outermost bands in an operator, in the order of the text."""
+    """The outermost bands in an operator that are dealt to threads, in the order of the text."""
+    return [band for band in _outermost(root) if not is_warp_program(band)]
+
+
+def warp_bands_in(root: Operation) -> list[Band]:
+    """The outermost bands in an operator whose iterations are each run by a warp."""
+    return [band for band in _outermost(root) if is_warp_program(band)]
+
+
+def _outermost(root: Operation) -> list[Band]:
     found: list[Band] = []
     for region in root.regions:
         for block in region.blocks:
             for op in block.ops:
                 if isinstance(op, ParOp):
-                    found.append(band_at(op))
+                    found.append(block_band_at(op))
                 else:
-                    found += bands_in(op)
+                    found += _outermost(op)
     return found
 
 
 def grid_depth(band: Band) -> int:
     """How many of a top-level band's loops run over blocks, each iteration a block.
 
-    Those at levels grid and cluster; where a loop's iterations hold further parallel loops, all that are not of
-    a narrower level.  Loops that remain are dealt to threads, and to blocks where they have no
-    level.
+    Those at levels grid and cluster; where a loop's iterations hold further parallel loops, all
+    that are not of a narrower level.  Loops that remain are dealt to threads, and to blocks where
+    they have no level.
     """
     inner = any(isinstance(op, ParOp) for op in band.loops[-1].body.walk())
     depth = 0

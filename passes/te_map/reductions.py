@@ -88,12 +88,12 @@ def before_band(reds: Sequence[RedOp], point: InsertPoint) -> list[Partial]:
     return list(partials.values())
 
 
-def after_band(partials: Sequence[Partial], point: InsertPoint) -> None:
-    """Combines what all threads have with what the number was before."""
+def after_band(partials: Sequence[Partial], point: InsertPoint, *, of_warp: bool = False) -> None:
+    """Combines what all threads of the block, or warp, have with what the number was before."""
     ops: list[Operation] = []
     for buffer, own, index, combination in partials:
         part = ViewOp(own, [], _FIRST)
-        total = AllReduceOp(combination, part.result)
+        total = AllReduceOp(combination, part.result, of_warp=of_warp)
         old = ViewOp(buffer, [], index)
         both = combine(combination, old.result, total.result)
         ops += [part, total, old, both, BindOp(both.results[0], buffer, [], index)]

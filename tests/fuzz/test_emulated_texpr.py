@@ -12,6 +12,7 @@ import pytest
 from xdsl.dialects.func import FuncOp
 
 from fuzz.emulated_texpr import TexprProgram, build_texpr, emulate_texpr, lowered
+from fuzz.texpr_levels import LEVELS
 from mugraph.runtime.interpreter.arithmetic import Precision
 from mugraph.runtime.interpreter.texpr import run_texpr
 from mugraph.texpr import read_texpr
@@ -49,6 +50,8 @@ fn product(a: f32[16, K], b: f32[K, 16]): f32[16, 16] {
 """
 """A product whose threads load registers from shared memory, part by part."""
 
+TEXTS = {"fragments": FRAGMENTS} | {name: text for name, text, _ in LEVELS}
+
 # Sizes with and without remainders, of several steps a thread and of several blocks.
 CASES: list[tuple[str, dict[str, int]]] = [
     ("vector_add", {"N": 1000}),
@@ -69,6 +72,7 @@ CASES: list[tuple[str, dict[str, int]]] = [
     ("stencil", {"H": 9, "W": 13}),
     ("batched_4x4", {"B": 20}),
     ("scan", {"B": 5, "N": 256, "T": 64}),
+    *((name, sizes) for name, _, sizes in LEVELS),
 ]
 
 
@@ -93,7 +97,7 @@ def emulated(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[FuncOp, lis
     sources: list[FuncOp] = []
     programs: list[TexprProgram] = []
     for name, sizes in CASES:
-        text = FRAGMENTS if name == "fragments" else (EXAMPLES / f"{name}.te").read_text()
+        text = TEXTS.get(name) or (EXAMPLES / f"{name}.te").read_text()
         if name == "gemm_shared" and "AHEAD" in sizes:
             text = re.sub(r"(seq K / TK \S+)", r"\1 #prefetch(AHEAD)", text)
         module = read_texpr(text, name, sizes)

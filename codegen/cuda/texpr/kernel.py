@@ -340,6 +340,11 @@ class TexprPrinter:
 
     @print.register
     def _(self, op: AllReduceOp) -> None:
+        operation = f"mugraph::te::{_COMBINATIONS[op.combines]}"
+        if op.threads is Scope.WARP:
+            call = f"mugraph::te::all_reduce_warp<{operation}>({self.text(op.value)})"
+            self.define(op.result, call, "total")
+            return
         threads = self.threads
         repeats = "true" if _is_repeated(op) else "false"
         scratch = (
@@ -347,7 +352,6 @@ class TexprPrinter:
             if op.scratch is not None
             else (f"static_cast<{scalar_type(op.value.type)}*>(nullptr)")
         )
-        operation = f"mugraph::te::{_COMBINATIONS[op.combines]}"
         self.define(
             op.result,
             f"mugraph::te::all_reduce<{operation}, {threads}, {repeats}>"

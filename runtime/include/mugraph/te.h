@@ -134,6 +134,14 @@ __device__ __forceinline__ T reduce_warp(T value) {
   return value;
 }
 
+// The same, and what the threads of the warp did to memory before is visible to all of them after it.
+template <class Operation, class T>
+__device__ __forceinline__ T all_reduce_warp(T value) {
+  value = reduce_warp<Operation>(value);
+  __syncwarp();
+  return value;
+}
+
 // The numbers of all kThreads threads of a block combined. `scratch` has a number a warp; where the call `repeats` in a
 // loop, threads wait until it may be written again.
 template <class Operation, int kThreads, bool kRepeats, class T>

@@ -213,9 +213,11 @@ class Runner:
     def _(self, op: te.AllReduceOp, batch: Batch) -> None:
         if batch.lanes is None:
             raise ExecutionError("'te.all_reduce' stands where not all threads of a block come")
-        values = batch.value(op.value).reshape(-1, batch.lanes)
+        of_block = op.threads is te.Scope.BLOCK
+        together = batch.lanes if of_block else min(te.WARP, batch.lanes)
+        values = batch.value(op.value).reshape(-1, together)
         totals = _COMBINE[op.combines].reduce(values, axis=1)
-        batch.values[op.result] = np.repeat(totals, batch.lanes)
+        batch.values[op.result] = np.repeat(totals, together)
 
     @_run.register
     def _(self, op: te.SeqOp, batch: Batch) -> None:

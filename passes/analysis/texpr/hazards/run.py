@@ -166,7 +166,7 @@ class BlockRun:
     def _(self, op: AllReduceOp) -> None:
         # As the function of the runtime does it: the first lane of each warp writes, all read.
         threads = self.holder.iterations
-        if op.scratch is None or threads <= WARP:
+        if op.scratch is None or threads <= WARP or op.threads is Scope.WARP:
             self._warp_barriers += 1
             return
         if any(isinstance(one, SeqOp) for one in domain_of(op).loops):

@@ -68,7 +68,8 @@ PIPELINES: dict[str, str] = {
     "lora": f"retile{{grid=128}},{_COPIES}",
     "gqa_bs8": f"retile{{forloop=32 split=4}},{_PARTS_OF_GROUPS}",
     "gqa_bs1": f"retile{{forloop=32 split=16}},{_SOFTMAX}",
-    "qknorm_gqa_bs8": f"retile{{grid=16,2 forloop=32 block=256 split=4}},{_SOFTMAX}",
+    "qknorm_gqa_bs8": "retile{grid=16,2 forloop=32 block=256 split=4},"
+    "transpile{online-softmax=true pipeline=async-copies overlap-start=end}",
     "qknorm_gqa_bs1": f"retile{{forloop=32 split=32}},{_SOFTMAX}",
     "mqa_bs8": f"retile{{forloop=32 split=2}},{_PARTS_OF_GROUPS}",
     "mqa_bs1": f"retile{{forloop=32 split=16}},{_SOFTMAX}",

@@ -15,12 +15,17 @@ from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.maps import AXES
 from mugraph.passes.online_softmax import online_softmax
 from mugraph.passes.online_softmax_of_parts import online_softmax_of_parts
-from mugraph.passes.retile.auto import choose_least_time
+from mugraph.passes.retile.auto import choose_least_time, in_one_iteration
 from mugraph.passes.retile.dimensions import find_dimensions
 from mugraph.passes.retile.errors import RetileError
 from mugraph.passes.retile.inline import inline_products, product_of
 from mugraph.passes.retile.merge import merge
-from mugraph.passes.retile.partition import Request, choose_partition, require_same_function
+from mugraph.passes.retile.partition import (
+    Request,
+    choose_partition,
+    partition_of,
+    require_same_function,
+)
 from mugraph.passes.retile.rewrite import apply_partition
 from mugraph.passes.retile.running_maxima import take_out_running_maxima
 from mugraph.passes.retile.split import split_loop
@@ -58,15 +63,15 @@ def retile(graph: CustomizedOp, request: Request, target: Target | None = None) 
 def spread(graph: CustomizedOp, target: Target) -> None:
     """Gives a kernel that combines parts the grid and block of least estimated time.
 
-    It loads all parts of a tile at once where they fit: one part an iteration, every iteration
-    would wait at the barriers of its few operators.
+    All parts of a tile are loaded at once where they fit: with one part an iteration, every
+    iteration waits at the barriers of its few operators.
     """
     space = find_dimensions(graph)
-    choice = choose_least_time(space, target, split=False, iterations=1)
-    if choice is None:
-        choice = choose_least_time(space, target, split=False)
-    if choice is not None:
-        apply_partition(space, choice.partition)
+    choice = choose_least_time(space, target, split=False)
+    partition = partition_of(space) if choice is None else choice.partition
+    whole = in_one_iteration(space, partition, target)
+    if whole is not None or choice is not None:
+        apply_partition(space, whole or partition)
 
 
 def inline_all(graphs: Sequence[CustomizedOp]) -> list[CustomizedOp]:

@@ -232,20 +232,16 @@ def split_time(
     return None if one is None or other is None else one + other - OVERLAP_NS
 
 
-def choose_least_time(
-    space: TileSpace, target: Target, *, split: bool = True, iterations: int | None = None
-) -> Choice | None:
+def choose_least_time(space: TileSpace, target: Target, *, split: bool = True) -> Choice | None:
     """The partition of least estimated time; ``None`` where the present one is as good.
 
-    ``split`` says whether the loop may be divided over blocks, ``iterations`` how many it must
-    have.
+    ``split`` says whether the loop may be divided over blocks.
     """
     old = partition_of(space)
     free = sum(extent > 1 for extent in old.grid) < len(AXES)
     choices = [
         Choice(partition, splits, time, shape.loop_bytes)
         for partition, shape in _candidates(space, target)
-        if iterations in (None, partition.forloop)
         for splits in (SPLITS if split and free else (1,))
         if (time := _time(space, partition, shape, splits, target)) is not None
     ]
@@ -256,8 +252,7 @@ def choose_least_time(
     alike = (choice for choice in choices if choice.time * WORTHWHILE <= fastest.time)
     for best in sorted(alike, key=_effort):
         if _is_allowed(space, best.partition):
-            is_present = iterations in (None, old.forloop)
-            present = estimate(shape_under(space, old), target) if is_present else None
+            present = estimate(shape_under(space, old), target)
             is_no_gain = present is not None and best.time > WORTHWHILE * present
             return None if is_no_gain and best.split == 1 else best
     return fastest
@@ -284,6 +279,13 @@ def _time(
     return split_time(space, partition, shape, split, target)
 
 
+def in_one_iteration(space: TileSpace, partition: Partition, target: Target) -> Partition | None:
+    """The partition with all tiles of the loop in one; ``None`` where a block has no room."""
+    whole = replace(partition, forloop=1)
+    fits = estimate(shape_under(space, whole), target) is not None
+    return whole if fits and _is_allowed(space, whole) else None
+
+
 def _is_allowed(space: TileSpace, partition: Partition) -> bool:
     try:
         require_same_function(space, partition)
@@ -292,4 +294,10 @@ def _is_allowed(space: TileSpace, partition: Partition) -> bool:
     return True
 
 
-__all__ = ["Choice", "choose_least_time", "divisors", "parallel_dimensions"]
+__all__ = [
+    "Choice",
+    "choose_least_time",
+    "divisors",
+    "in_one_iteration",
+    "parallel_dimensions",
+]

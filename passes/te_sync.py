@@ -38,7 +38,7 @@ from mugraph.passes.te_promote import OFFSET
 
 @dataclass(frozen=True)
 class Leaf:
-    """A part of a block's program without barriers in it."""
+    """A part of a block's program without barriers in it, or the beginning of a loop of parts."""
 
     op: Operation
     accesses: tuple[Access, ...]
@@ -103,6 +103,8 @@ def _leaves(block: Block, loops: tuple[SeqOp, ...], conditions: tuple[IfOp, ...]
             continue
         if isinstance(op, (SeqOp, IfOp)) and _has_parts(op):
             if isinstance(op, SeqOp):
+                # A barrier may stand in front of a loop, too.
+                yield Leaf(op, (), loops, conditions)
                 yield from _leaves(op.body.block, (*loops, op), conditions)
             else:
                 yield from _leaves(op.body.block, loops, (*conditions, op))

@@ -68,8 +68,8 @@ def test_a_row_a_warp_needs_no_barrier() -> None:
 def test_what_a_warp_exchanges_needs_barriers_of_the_warp() -> None:
     _, kernel = lowered(EXCHANGE, {})
     barriers = [op.threads for op in kernel.walk() if isinstance(op, BarrierOp)]
-    # What the block wrote before is read; then the warps go on by themselves.
-    assert barriers == [Scope.BLOCK, Scope.WARP, Scope.WARP]
+    # What the block wrote is read in the loop; in it the warps go on by themselves.
+    assert barriers == [Scope.BLOCK, Scope.WARP, Scope.WARP, Scope.WARP]
     reductions = [op for op in kernel.walk() if isinstance(op, AllReduceOp)]
     assert [op.threads for op in reductions] == [Scope.BLOCK]
 

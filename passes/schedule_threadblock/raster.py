@@ -1,8 +1,8 @@
 """In which order the blocks of a grid start: those that run together should load the same tiles.
 
 What the blocks of one wave load comes from device memory once and from the L2 cache after that.
-With ``rows`` rows of the grid in a group, a wave of W blocks is about ``rows`` by ``W / rows`` of
-them, and loads so many different tiles along y and along x.
+With ``rows`` rows of the grid in a group, a wave of W blocks is ``rows`` by ``W / rows`` of them,
+or all columns of one group and some of the next, and loads so many different tiles along y and x.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ def choose_raster(grid: Sequence[int], down: int, across: int, wave: int) -> int
         return 1
 
     def loaded(group: int) -> int:
-        return min(group, wave) * down + min(math.ceil(wave / group), columns) * across
+        whole, rest = divmod(wave, group * columns)
+        if whole:
+            return (whole * group + min(rest, group)) * down + columns * across
+        return min(group, wave) * down + math.ceil(wave / group) * across
 
     return min((group for group in range(1, rows + 1) if rows % group == 0), key=loaded)
 

@@ -37,6 +37,8 @@ class Target:
     """What bulk copies keep on its way to a multiprocessor; ``None`` where there are none."""
     moves_registers: bool = False
     """Whether warp groups can pass registers on to others of their block (``setmaxnreg``)."""
+    has_clusters: bool = False
+    """Whether blocks in a row reach each other's shared memory, and bulk copies all of it."""
     overlaps_launches: bool = False
     """Whether it has programmatic dependent launch."""
     blocks_per_cluster: int = 1
@@ -91,6 +93,7 @@ TARGETS: dict[str, Target] = {
             multiplies_in_warpgroups=True,
             bulk_bytes_in_flight=64 * 1024,
             moves_registers=True,
+            has_clusters=True,
             overlaps_launches=True,
             blocks_per_cluster=8,
         ),
@@ -106,6 +109,7 @@ TARGETS: dict[str, Target] = {
             clock_ghz=1.965,
             bulk_bytes_in_flight=96 * 1024,
             moves_registers=True,
+            has_clusters=True,
             overlaps_launches=True,
             blocks_per_cluster=8,
         ),

@@ -8,6 +8,7 @@ from xdsl.passes import ModulePass
 
 from mugraph.passes.bulk_stores import BulkStoresPass, Stores
 from mugraph.passes.check_hazards import CheckHazardsPass
+from mugraph.passes.cluster_blocks import ClusterBlocksPass
 from mugraph.passes.decompose_threadblock import DecomposeThreadblockPass
 from mugraph.passes.fuse_threadblock import FuseThreadblockPass
 from mugraph.passes.insert_copies import InsertCopiesPass
@@ -58,6 +59,7 @@ def transpile_pipeline(
     stores: str = Stores.AUTO.value,
     merge_products: bool = True,
     persist_blocks: bool = True,
+    cluster: int = 1,
 ) -> tuple[ModulePass, ...]:
     """The passes of ``--transpile`` in order, for other pipelines to take parts of."""
     steps: tuple[ModulePass, ...] = (
@@ -77,6 +79,7 @@ def transpile_pipeline(
         PipelineProductsPass(),
         *((PersistBlocksPass(arch),) if persist_blocks else ()),
         BulkStoresPass(arch, stores),
+        *((ClusterBlocksPass(arch, cluster),) if cluster > 1 else ()),
         *(
             (OverlapLaunchesPass(arch, overlap_start, overlap_exclusive),)
             if overlap_launches
@@ -118,6 +121,7 @@ class TranspilePass(SequencePass):
     ``--plan-swizzle``.  ``share-registers=false`` leaves out ``--share-registers``.
     ``stores`` is that of ``--bulk-stores``.  ``merge-products=false`` leaves out
     ``--merge-products``, ``persist-blocks=false`` ``--persist-blocks``.
+    ``cluster=2`` runs ``--cluster-blocks`` for clusters of so many blocks.
     """
 
     name = "transpile"
@@ -141,6 +145,7 @@ class TranspilePass(SequencePass):
     stores: str = Stores.AUTO.value
     merge_products: bool = True
     persist_blocks: bool = True
+    cluster: int = 1
 
     def passes(self) -> tuple[ModulePass, ...]:
         """The steps."""
@@ -164,4 +169,5 @@ class TranspilePass(SequencePass):
             stores=self.stores,
             merge_products=self.merge_products,
             persist_blocks=self.persist_blocks,
+            cluster=self.cluster,
         )

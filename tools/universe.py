@@ -39,6 +39,7 @@ PASSES = {
     "merge-products": "mugraph.passes.merge_products:MergeProductsPass",
     "pipeline-products": "mugraph.passes.pipeline_products:PipelineProductsPass",
     "persist-blocks": "mugraph.passes.persist_blocks:PersistBlocksPass",
+    "cluster-blocks": "mugraph.passes.cluster_blocks:ClusterBlocksPass",
     "bulk-stores": "mugraph.passes.bulk_stores:BulkStoresPass",
     "overlap-launches": "mugraph.passes.overlap_launches:OverlapLaunchesPass",
     "explain-layout": "mugraph.passes.resolve_layout:ExplainLayoutPass",

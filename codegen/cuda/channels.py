@@ -108,8 +108,9 @@ def _(op: sched.ChannelOp, printer: KernelPrinter) -> None:
             f"{op_label(op)} has no place in shared memory; run --plan-stensor-memory first"
         )
     name = printer.names.of(op.result)
+    of_cluster = f", {printer.kernel.cluster_blocks}" if op.is_of_cluster() else ""
     printer.writer.line(
-        f"tb::Channel<{op.stage_count}> const {name}(smem + {op.byte_offset});  "
+        f"tb::Channel<{op.stage_count}{of_cluster}> const {name}(smem + {op.byte_offset});  "
         f"{printer.describe(op)}"
     )
     printer.writer.line(f"if (thread == 0) {name}.init({op.releasing_warps()});")
@@ -124,7 +125,12 @@ def _(op: sched.RoleOp, printer: KernelPrinter) -> None:
         conditions.append(f"thread < {last}")
     # A constant warp, so that all its threads come to the election.
     elected = f"thread / 32 == {first // 32} && mugraph::elect_one()"
-    if op.is_elected and op.registers is None:
+    *steps, end = op.body.block.ops
+    # At a barrier of the cluster its idle threads come, too.
+    by_all = [end] if op.is_elected and isinstance(end, sched.ClusterBarrierOp) else []
+    steps = steps if by_all else [*steps, end]
+    is_inside = op.is_elected and (op.registers is not None or bool(by_all))
+    if op.is_elected and not is_inside:
         conditions = [elected]
     writer = printer.writer
     writer.line()
@@ -135,25 +141,27 @@ def _(op: sched.RoleOp, printer: KernelPrinter) -> None:
         if kept != start:
             change = "take" if kept > start else "leave"
             writer.line(f"mugraph::{change}_registers<{kept}>();  // of {start} a thread")
-        if op.is_elected:
-            writer.open(f"if ({elected}) {{")
+    if is_inside:
+        writer.open(f"if ({elected}) {{")
     if first and not op.is_elected:
         writer.line(f"int const thread = {printer.block_thread} - {first};")
     inner = replace(printer, role=op)
     if kernel.persistent_blocks is None:
-        for step in op.body.block.ops:
+        for step in steps:
             print_operation(step, inner)
     else:
-        _print_in_turns(op, inner)
-    if op.is_elected and op.registers is not None:
+        _print_in_turns(op, steps, inner)
+    if is_inside:
         writer.close()
+    for step in by_all:
+        print_operation(step, inner)
     writer.close()
 
 
-def _print_in_turns(role: sched.RoleOp, printer: KernelPrinter) -> None:
+def _print_in_turns(role: sched.RoleOp, steps: Sequence[Operation], printer: KernelPrinter) -> None:
     """The phases of a role for each block of the grid that the block takes; the rest once."""
     kernel, writer = printer.kernel, printer.writer
-    steps, phases = list(role.body.block.ops), role.phases
+    phases = role.phases
     first, last = steps.index(phases[0]), steps.index(phases[-1]) + 1
     for step in steps[:first]:
         print_operation(step, printer)
@@ -220,6 +228,11 @@ def _(op: sched.ReleaseOp, printer: KernelPrinter) -> None:
 
 
 @print_operation.register
+def _(op: sched.ClusterBarrierOp, printer: KernelPrinter) -> None:
+    printer.writer.line(f"mugraph::cluster_barrier();  // {op.name}")
+
+
+@print_operation.register
 def _(op: sched.ProxyFenceOp, printer: KernelPrinter) -> None:
     printer.writer.line(f"mugraph::proxy_fence();  // {op.name}")
 
@@ -253,21 +266,23 @@ def box_coordinates(op: sched.BulkCopyOp, tile: BulkTile, iteration: str) -> lis
 @print_operation.register
 def _(op: sched.BulkCopyOp, printer: KernelPrinter) -> None:
     channel = op.ring()
-    if op.multicast is not None:
-        raise CodegenError(f"{op_label(op)}: the CUDA target prints bulk copies of one block only")
     tile = op.bulk_tile()
     iteration = iteration_of(op, printer)
     buffer, tensor_map = printer.pointer(op.buffer, iteration), f"&{printer.maps[map_key(op)]}"
     scope = scope_of(op, iteration, op.ahead_of) if op.is_load else f"{_by_first_thread(op)}{{"
     printer.writer.open(f"{scope}  {printer.describe(op)}")
-    for offset, start in zip(tile.offsets, box_coordinates(op, tile, iteration), strict=True):
+    blocks = printer.kernel.cluster_blocks
+    boxes = zip(tile.offsets, box_coordinates(op, tile, iteration), strict=True)
+    for number, (offset, start) in enumerate(boxes):
         place = offset_by(buffer, "1", offset)
         if channel is None:
             call = f"bulk_store({tensor_map}, {place}"
         else:
             barrier = f"{printer.names.of(channel.result)}.full({printer.counted(iteration)})"
-            call = f"bulk_load({place}, {tensor_map}, {barrier}"
-        printer.writer.line(f"mugraph::{call}, {', '.join(start)});")
+            load = "bulk_load" if op.multicast is None else f"bulk_multicast<{blocks}>"
+            call = f"{load}({place}, {tensor_map}, {barrier}"
+        mine = f"if (mugraph::cluster_rank() == {number % blocks}) " if op.multicast else ""
+        printer.writer.line(f"{mine}mugraph::{call}, {', '.join(start)});")
     printer.writer.close()
 
 

@@ -16,7 +16,12 @@ from mugraph.dialects.sched.accesses import (
     ThreadAccess,
     start_bytes,
 )
-from mugraph.dialects.sched.bulk_copy import BulkCopyOp, BulkWaitOp, ProxyFenceOp
+from mugraph.dialects.sched.bulk_copy import (
+    BulkCopyOp,
+    BulkWaitOp,
+    ClusterBarrierOp,
+    ProxyFenceOp,
+)
 from mugraph.dialects.sched.channel import (
     AcquireOp,
     ChannelOp,
@@ -122,6 +127,7 @@ Sched = Dialect(
         BulkCopyOp,
         ProxyFenceOp,
         BulkWaitOp,
+        ClusterBarrierOp,
         RoleOp,
     ],
     [
@@ -151,6 +157,7 @@ __all__ = [
     "ChannelOp",
     "ChannelStepOp",
     "ChannelType",
+    "ClusterBarrierOp",
     "ColumnsAttr",
     "Combiner",
     "CombinerAttr",

@@ -48,7 +48,13 @@ from mugraph.dialects.sched.channel import (
     channel_of,
     iteration_properties,
 )
-from mugraph.dialects.sched.kernel import enclosing_role, enclosing_threads
+from mugraph.dialects.sched.kernel import (
+    RoleOp,
+    enclosing_kernel,
+    enclosing_role,
+    enclosing_threads,
+    roles_of,
+)
 from mugraph.dialects.sched.mappings import part_of_mode, side_by_side, vector_stream
 from mugraph.dialects.sched.matrix_part import start_attribute, start_of, verify_part
 from mugraph.dialects.sched.structure import AllocOp, TileOp
@@ -81,8 +87,9 @@ class BulkCopyOp(
     destination is a buffer.  The copy lands between where it stands and where consumers have waited
     for the stage of its iteration (``sched.consume``).  It stands in an elected role.  In the loop,
     ``ahead n`` copies the tile of iteration ``it + n`` into its stage and does nothing past the
-    last iteration; before the loop, ``iteration n`` names the iteration.  ``multicast`` writes to
-    the whole cluster.
+    last iteration; before the loop, ``iteration n`` names the iteration.  ``multicast``: the
+    blocks of the cluster have this tile in common, and each brings some of its boxes to all of
+    them; the stage is then released in all of them before any is filled again.
 
     ``at [0, 128]`` is where the part of the buffer starts that a smaller tile is brought to.
 
@@ -219,6 +226,8 @@ class BulkCopyOp(
                 f"{op_label(self)}: some tiles of {value_label(owner.source)} are ragged; a bulk "
                 "copy moves whole ones"
             )
+        if self.multicast is not None:
+            self._verify_multicast()
         if self.is_load:
             self._verify_channel()
         elif self.channel is not None:
@@ -240,6 +249,24 @@ class BulkCopyOp(
                 "is filled through; write 'on' and a channel that has it"
             )
         self.verify_iteration(channel.stage_count)
+
+    def _verify_multicast(self) -> None:
+        kernel = enclosing_kernel(self)
+        blocks, boxes = kernel.cluster_blocks, len(self.bulk_tile().starts)
+        if not self.is_load or blocks < 2 or boxes % blocks:
+            raise VerifyException(
+                f"{op_label(self)}: multicast divides the boxes of a tile that is loaded among the "
+                f"blocks of a cluster; there are {boxes} boxes and {blocks} blocks"
+            )
+        tops = [op for op in kernel.body.block.ops if not isinstance(op, RoleOp)]
+        ends = [role.body.block.last_op for role in roles_of(kernel)]
+        if not any(isinstance(op, ClusterBarrierOp) for op in tops) or not all(
+            isinstance(op, ClusterBarrierOp) for op in ends
+        ):
+            raise VerifyException(
+                f"{op_label(self)}: a 'sched.cluster_barrier' must stand before the roles of the "
+                "kernel and at the end of each"
+            )
 
     def _verify_stages(self) -> None:
         pattern = pattern_bytes(self.bulk_tile().span)
@@ -330,6 +357,19 @@ class BulkCopyOp(
 
 
 @irdl_op_definition
+class ClusterBarrierOp(IRDLOperation):
+    """All threads of all blocks of the cluster arrive before any goes on.
+
+    In a kernel with ``multicast`` copies one stands before the roles, as mbarriers are set up in
+    each block, and one at the end of each role, idle threads included: no block ends while others
+    may still write to its memory or arrive at its mbarriers.
+    """
+
+    name = "sched.cluster_barrier"
+    assembly_format = "attr-dict"
+
+
+@irdl_op_definition
 class ProxyFenceOp(IRDLOperation):
     """What each thread wrote to shared memory so far is seen by bulk copies issued after it.
 
@@ -351,4 +391,4 @@ class BulkWaitOp(IRDLOperation):
     assembly_format = "attr-dict"
 
 
-__all__ = ["BulkCopyOp", "BulkWaitOp", "ProxyFenceOp"]
+__all__ = ["BulkCopyOp", "BulkWaitOp", "ClusterBarrierOp", "ProxyFenceOp"]

@@ -67,6 +67,9 @@ class ChannelOp(IRDLOperation):
     - ``sched.acquire`` in the producer waits until all consumers' warps have released what was in
       the stage before; the first S fills have nothing to wait for.
 
+    Where copies of it are ``multicast``, the warps of all blocks of the cluster release its stages:
+    blocks of a cluster do the same, so what is said of one block's steps holds for all.
+
     A stage is empty once each warp of each role that releases the channel has done so.  A channel
     that nobody releases is filled S times at most.  Each of the four runs in the order of
     iterations, once for each.
@@ -128,6 +131,10 @@ class ChannelOp(IRDLOperation):
     def releasing_warps(self) -> int:
         """How many arrivals make a stage empty: one a warp of each role that releases it."""
         return sum(role.warp_count for role in self.releasing_roles())
+
+    def is_of_cluster(self) -> bool:
+        """Whether blocks of a cluster fill each other's stages, and so release them together."""
+        return any(use.operation.properties.get("multicast") for use in self.result.uses)
 
     def verify_(self) -> None:
         """Checks where the channel stands, its buffers' stages, and its place."""

@@ -153,6 +153,11 @@ class KernelOp(HasLaunchExtents):
         """How many blocks share the grid's, each taking several; ``None`` where each takes one."""
         return None if self.persistent is None else self.persistent.value.data
 
+    @property
+    def cluster_blocks(self) -> int:
+        """How many blocks a cluster has: those that start one after the other."""
+        return 1 if self.cluster is None else math.prod(extents_of(self.cluster))
+
     def waits_for_grids(self) -> bool:
         """Whether its threads wait for the kernels before it, so that its launch need not."""
         return any(isinstance(op, GridWaitOp) for op in self.body.walk())

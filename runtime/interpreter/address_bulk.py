@@ -116,6 +116,13 @@ class BulkFunctions(InterpreterFunctions):
             self.stores = [each for each in self.stores if each[0] != frame.first_thread]
         return ()
 
+    @impl(sched.ClusterBarrierOp)
+    def run_cluster_barrier(
+        self, interpreter: Interpreter, op: sched.ClusterBarrierOp, args: PythonValues
+    ) -> PythonValues:
+        """Nothing: each block brings the whole tile to itself."""
+        return ()
+
     @impl(sched.ProxyFenceOp)
     def run_proxy_fence(
         self, interpreter: Interpreter, op: sched.ProxyFenceOp, args: PythonValues

@@ -240,6 +240,7 @@ class ScheduleFunctions(InterpreterFunctions):
     run_commit = impl(sched.CommitOp)(run_nothing)
     run_wait = impl(sched.WaitOp)(run_nothing)
     run_barrier = impl(sched.BarrierOp)(run_nothing)
+    run_cluster_barrier = impl(sched.ClusterBarrierOp)(run_nothing)
     run_grid_wait = impl(sched.GridWaitOp)(run_nothing)
     run_grid_launch = impl(sched.GridLaunchOp)(run_nothing)
     run_proxy_fence = impl(sched.ProxyFenceOp)(run_nothing)

@@ -215,17 +215,21 @@ def main_of(calls: Sequence[str]) -> list[str]:
     ]
 
 
-def build(compiled: Sequence[Compiled], folder: Path) -> Path:
-    """Compiles the program of several µGraphs; raises ``PropertyError`` with the first errors."""
-    return build_program(program_of(compiled), folder)
+def build(compiled: Sequence[Compiled], folder: Path, *, cluster: int = 1) -> Path:
+    """Compiles the program of several µGraphs; raises ``PropertyError`` with the first errors.
+
+    ``cluster`` blocks in a row are one.
+    """
+    return build_program(program_of(compiled), folder, cluster=cluster)
 
 
-def build_program(text: str, folder: Path) -> Path:
+def build_program(text: str, folder: Path, *, cluster: int = 1) -> Path:
     """Compiles a program for the emulator; raises ``PropertyError`` with the first errors."""
     folder.mkdir(parents=True, exist_ok=True)
     source, executable = folder / "emulated.cu", folder / "emulated"
     source.write_text(text, encoding="utf-8")
-    command = [*emulating_compiler(), str(source), "-o", str(executable)]
+    command = [*emulating_compiler(), f"-DMUGRAPH_EMULATED_CLUSTER={cluster}"]
+    command += [str(source), "-o", str(executable)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=3 * SECONDS)
     if result.returncode:
         errors = [line for line in result.stderr.splitlines() if "error" in line]

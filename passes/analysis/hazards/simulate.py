@@ -35,6 +35,7 @@ from mugraph.dialects.sched import (
     BulkWaitOp,
     ChannelOp,
     ChannelStepOp,
+    ClusterBarrierOp,
     CommitOp,
     FragmentOp,
     GridWaitOp,
@@ -209,6 +210,8 @@ class Simulation:
                 self.clocks.barrier(strand)
                 self._not_set_up = []
                 self._forget(strand)
+            case ClusterBarrierOp():
+                pass  # between blocks; what it orders in one of them other steps order, too
             case ProxyFenceOp():
                 memory.fence(strand)
                 self.clocks.settle(strand)

@@ -116,6 +116,61 @@ __device__ __forceinline__ void bulk_load(void* target, CUtensorMap const* map, 
 }
 #undef MUGRAPH_BULK_LOAD
 
+// A cluster: blocks that reach each other's shared memory. The number of this block in it.
+__device__ __forceinline__ uint32_t cluster_rank() {
+  uint32_t rank;
+  asm("mov.u32 %0, %%cluster_ctarank;\n" : "=r"(rank));
+  return rank;
+}
+
+// Waits for all threads of the cluster that have not ended; warps need not be together.
+__device__ __forceinline__ void cluster_barrier() {
+  asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;\n" ::: "memory");
+}
+
+// Arrives at the mbarrier that another block of the cluster has at the same place.
+__device__ __forceinline__ void mbarrier_arrive_at(uint64_t* barrier, uint32_t rank) {
+  asm volatile(
+      "{\n.reg .b32 remote;\n"
+      "mapa.shared::cluster.u32 remote, %0, %1;\n"
+      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n}\n" ::"r"(shared_address(barrier)),
+      "r"(rank)
+      : "memory");
+}
+
+#define MUGRAPH_BULK_MULTICAST(rank, ...)                                                                       \
+  asm volatile("cp.async.bulk.tensor." #rank                                                                    \
+               "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {" \
+               __VA_ARGS__ "}], [%2], %3;\n" ::"r"(shared_address(target)),                                     \
+               "l"(map), "r"(shared_address(barrier)), "h"(static_cast<uint16_t>((1 << kBlocks) - 1))
+
+// A box that comes to the same place in all kBlocks blocks of the cluster, and counts at the mbarrier of each.
+template <int kBlocks>
+__device__ __forceinline__ void bulk_multicast(void* target, CUtensorMap const* map, uint64_t* barrier, int c0) {
+  MUGRAPH_BULK_MULTICAST(1, "%4"), "r"(c0) : "memory");
+}
+template <int kBlocks>
+__device__ __forceinline__ void bulk_multicast(void* target, CUtensorMap const* map, uint64_t* barrier, int c0,
+                                               int c1) {
+  MUGRAPH_BULK_MULTICAST(2, "%4, %5"), "r"(c0), "r"(c1) : "memory");
+}
+template <int kBlocks>
+__device__ __forceinline__ void bulk_multicast(void* target, CUtensorMap const* map, uint64_t* barrier, int c0, int c1,
+                                               int c2) {
+  MUGRAPH_BULK_MULTICAST(3, "%4, %5, %6"), "r"(c0), "r"(c1), "r"(c2) : "memory");
+}
+template <int kBlocks>
+__device__ __forceinline__ void bulk_multicast(void* target, CUtensorMap const* map, uint64_t* barrier, int c0, int c1,
+                                               int c2, int c3) {
+  MUGRAPH_BULK_MULTICAST(4, "%4, %5, %6, %7"), "r"(c0), "r"(c1), "r"(c2), "r"(c3) : "memory");
+}
+template <int kBlocks>
+__device__ __forceinline__ void bulk_multicast(void* target, CUtensorMap const* map, uint64_t* barrier, int c0, int c1,
+                                               int c2, int c3, int c4) {
+  MUGRAPH_BULK_MULTICAST(5, "%4, %5, %6, %7, %8"), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4) : "memory");
+}
+#undef MUGRAPH_BULK_MULTICAST
+
 #define MUGRAPH_BULK_STORE(rank, ...)                                                                 \
   asm volatile("cp.async.bulk.tensor." #rank                                                          \
                "d.global.shared::cta.tile.bulk_group [%0, {" __VA_ARGS__ "}], [%1];\n" ::"l"(map), \

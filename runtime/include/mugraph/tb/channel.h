@@ -10,7 +10,8 @@
 namespace mugraph {
 namespace tb {
 
-template <int kStages>
+// kBlocks blocks of a cluster that fill each other's stages release them in all of them.
+template <int kStages, int kBlocks = 1>
 struct Channel {
   uint64_t* const full_barriers;
 
@@ -20,7 +21,7 @@ struct Channel {
   __device__ __forceinline__ void init(int warps) const {
     for (int stage = 0; stage < kStages; ++stage) {
       mbarrier_init(full_barriers + stage, 1);
-      mbarrier_init(full_barriers + kStages + stage, warps > 0 ? warps : 1);
+      mbarrier_init(full_barriers + kStages + stage, warps > 0 ? warps * kBlocks : 1);
     }
     mbarrier_init_fence();
   }
@@ -46,7 +47,11 @@ struct Channel {
   // Consumer: the calling warp has read the stage.
   __device__ __forceinline__ void release(int iteration, int thread) const {
     __syncwarp();
-    if (thread % 32 == 0) mbarrier_arrive(empty(iteration));
+    if constexpr (kBlocks > 1) {
+      if (thread % 32 < kBlocks) mbarrier_arrive_at(empty(iteration), thread % 32);
+    } else {
+      if (thread % 32 == 0) mbarrier_arrive(empty(iteration));
+    }
   }
 };
 

@@ -258,6 +258,19 @@ template <class... Coordinates>
 void bulk_load(void* target, CUtensorMap const* map, uint64_t* barrier, Coordinates... coordinates) {
   emulator::bulk_load(target, map, barrier, {static_cast<int>(coordinates)...});
 }
+inline uint32_t cluster_rank() { return emulator::block->rank; }
+inline void cluster_barrier() {
+  emulator::wait(emulator::of_cluster, static_cast<int>(emulator::cluster->size() * emulator::block->fibers.size()));
+}
+inline void mbarrier_arrive_at(uint64_t* barrier, uint32_t rank) {
+  emulator::in_block(rank, [&] { emulator::arrive(barrier, 0); });
+}
+template <int kBlocks, class... Coordinates>
+void bulk_multicast(void* target, CUtensorMap const* map, uint64_t* barrier, Coordinates... coordinates) {
+  for (uint32_t rank = 0; rank < kBlocks; ++rank) {
+    emulator::in_block(rank, [&] { bulk_load(target, map, barrier, coordinates...); });
+  }
+}
 template <class... Coordinates>
 void bulk_store(CUtensorMap const* map, void const* source, Coordinates... coordinates) {
   emulator::bulk_store(map, source, {static_cast<int>(coordinates)...});

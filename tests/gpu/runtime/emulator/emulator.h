@@ -31,6 +31,12 @@
 
 #undef __launch_bounds__
 #define __launch_bounds__(...)
+// How many blocks a cluster has is said by the file that is compiled, for all its kernels.
+#undef __cluster_dims__
+#define __cluster_dims__(...)
+#if !defined(MUGRAPH_EMULATED_CLUSTER)
+#define MUGRAPH_EMULATED_CLUSTER 1
+#endif
 // Static shared memory: blocks run one after the other, and all threads of one are fibers of this thread.
 #define MUGRAPH_STATIC_SHARED static
 #define MUGRAPH_GRID_WAIT emulator::grid_wait
@@ -98,6 +104,11 @@ struct Block {
   unsigned events = 0;
   std::size_t shared_bytes = 0;
   std::function<void()> body;
+  // Of a cluster whose blocks run in turns: the block's place, and its shared memory while others run.
+  uint3 index{};
+  unsigned rank = 0;
+  int running = 0;
+  std::vector<unsigned char> saved;
 };
 
 // Device memory: what cudaMalloc gave, and whether nothing that runs beside a kernel writes to it.
@@ -133,6 +144,26 @@ inline void grid_wait() {
 
 inline Block* block = nullptr;
 inline unsigned launches = 0;
+inline std::vector<Block>* cluster = nullptr;
+inline Barrier of_cluster;
+
+// Makes a block of the cluster the one that runs.
+inline void activate(Block* next) {
+  if (block == next) return;
+  block->saved.assign(shared_memory, shared_memory + block->shared_bytes);
+  block = next;
+  std::memcpy(shared_memory, next->saved.data(), next->saved.size());
+  blockIdx = next->index;
+}
+
+// Does something as if it stood in another block of the cluster.
+template <class Action>
+void in_block(unsigned rank, Action const& action) {
+  Block* const self = block;
+  activate(&cluster->at(rank));
+  action();
+  activate(self);
+}
 
 inline void wait(Barrier& barrier, int expected) {
   ++block->events;
@@ -227,7 +258,7 @@ inline void enter() {
   swapcontext(&block->current->context, &block->scheduler);
 }
 
-inline void run_block(dim3 size) {
+inline void begin_block(dim3 size) {
   constexpr std::size_t kStack = 256 * 1024;
   const int threads = static_cast<int>(size.x * size.y * size.z);
   block->fibers.resize(threads);
@@ -244,20 +275,54 @@ inline void run_block(dim3 size) {
     fiber.context.uc_link = nullptr;
     makecontext(&fiber.context, enter, 0);
   }
-  for (int running = threads; running > 0;) {
-    const unsigned events = block->events;
-    for (int i = 0; i < threads; ++i) {
-      Fiber& fiber = block->fibers[launches % 2 == 0 ? i : threads - 1 - i];
-      if (fiber.is_done) continue;
-      block->current = &fiber;
-      threadIdx = fiber.index;
-      swapcontext(&block->scheduler, &fiber.context);
-      if (fiber.is_done) --running;
-    }
-    if (running > 0 && events == block->events) fail("deadlock: threads wait for others that never come");
+  block->running = threads;
+}
+
+// Each thread of the block that runs, up to where it must wait.
+inline void step_block() {
+  const int threads = static_cast<int>(block->fibers.size());
+  for (int i = 0; i < threads; ++i) {
+    Fiber& fiber = block->fibers[launches % 2 == 0 ? i : threads - 1 - i];
+    if (fiber.is_done) continue;
+    block->current = &fiber;
+    threadIdx = fiber.index;
+    swapcontext(&block->scheduler, &fiber.context);
+    if (fiber.is_done) --block->running;
   }
+}
+
+inline void end_block() {
   if (!block->bulk_stores.empty()) fail("the block ends while a bulk copy to device memory may still read");
   if (!block->bulk_transfers.empty()) fail("the block ends while a bulk copy is on its way");
+}
+
+// The blocks of a cluster in turns.
+inline void run_cluster(std::vector<Block>& blocks, dim3 size) {
+  cluster = &blocks;
+  block = &blocks.front();
+  of_cluster = {};
+  for (Block& each : blocks) {
+    activate(&each);
+    blockIdx = each.index;
+    begin_block(size);
+  }
+  for (int running = 1; running > 0;) {
+    running = 0;
+    unsigned events = 0;
+    for (Block& each : blocks) {
+      if (each.running == 0) continue;
+      activate(&each);
+      const unsigned before = each.events;
+      step_block();
+      events += each.events - before;
+      running += each.running;
+    }
+    if (running > 0 && events == 0) fail("deadlock: threads wait for others that never come");
+  }
+  for (Block& each : blocks) {
+    activate(&each);
+    end_block();
+  }
 }
 
 template <class... Parameters>
@@ -282,15 +347,17 @@ cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 grid, dim3 size
   blockDim = size;
   for (unsigned z = 0; z < grid.z; ++z) {
     for (unsigned y = 0; y < grid.y; ++y) {
-      for (unsigned x = 0; x < grid.x; ++x) {
-        blockIdx = {x, y, z};
-        emulator::Block state;
-        state.shared_bytes = shared_bytes;
-        state.body = [&] { std::apply(kernel, parameters); };
-        emulator::block = &state;
+      for (unsigned x = 0; x < grid.x; x += MUGRAPH_EMULATED_CLUSTER) {
+        std::vector<emulator::Block> blocks(MUGRAPH_EMULATED_CLUSTER);
+        for (unsigned rank = 0; rank < blocks.size(); ++rank) {
+          blocks[rank].index = {x + rank, y, z};
+          blocks[rank].rank = rank;
+          blocks[rank].shared_bytes = shared_bytes;
+          blocks[rank].body = [&] { std::apply(kernel, parameters); };
+        }
         emulator::has_waited = !emulator::waits_for_grids;
         if (emulator::waits_for_grids) emulator::protect(PROT_NONE);
-        emulator::run_block(size);
+        emulator::run_cluster(blocks, size);
         if (!emulator::has_waited) emulator::fail("a block of an overlapping kernel ends without a grid_wait");
       }
     }

@@ -1,0 +1,108 @@
+"""``--cluster-blocks``: blocks that multiply by the same tiles bring them for each other.
+
+Blocks of a cluster reach each other's shared memory.  Of a tile that all of them need, each loads a
+part, and bulk copies bring it to all (multicast).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, UnitAttr, i64
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from mugraph.dialects import sched
+from mugraph.dialects.sched.kernel import roles_of
+from mugraph.passes.schedule_threadblock.raster import ACROSS, DOWN
+from mugraph.passes.targets import DEFAULT_TARGET, target_named
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A kernel, and the copies of tiles that ``blocks`` blocks in a row have in common."""
+
+    kernel: sched.KernelOp
+    copies: tuple[sched.BulkCopyOp, ...]
+    blocks: int
+
+
+def axis_of_rows(kernel: sched.KernelOp, blocks: int) -> int | None:
+    """Along which axis so many blocks lie that start one after the other; ``None`` where they turn.
+
+    A group of the raster goes down its columns first.
+    """
+    columns, rows, _ = kernel.grid_dim
+    if columns % blocks or (kernel.persistent_blocks or 0) % blocks:
+        return None
+    if kernel.raster_rows == 1:
+        return ACROSS
+    return DOWN if rows % blocks == 0 and kernel.raster_rows % blocks == 0 else None
+
+
+def find_cluster(kernel: sched.KernelOp, blocks: int) -> Cluster | None:
+    """The copies whose tiles blocks in a row have in common, if they can share their boxes."""
+    axis = axis_of_rows(kernel, blocks)
+    if axis is None or kernel.cluster is not None or math.prod(kernel.grid_dim) % blocks:
+        return None
+    copies = tuple(
+        op
+        for op in kernel.walk()
+        if isinstance(op, sched.BulkCopyOp)
+        and op.is_load
+        and isinstance(op.tile.owner, sched.TileOp)
+        and op.tile.owner.map_[axis] < 0
+        and len(op.bulk_tile().starts) % blocks == 0
+    )
+    released = {op.channel for op in kernel.walk() if isinstance(op, sched.ReleaseOp)}
+    if not copies or any(copy.channel not in released for copy in copies):
+        return None
+    return Cluster(kernel, copies, blocks)
+
+
+def make_cluster(found: Cluster) -> None:
+    """Rewrite: the copies to all blocks of clusters, and barriers of these around the roles."""
+    kernel = found.kernel
+    kernel.cluster = DenseArrayBase.from_list(i64, [found.blocks, 1, 1])
+    for copy in found.copies:
+        copy.multicast = UnitAttr()
+    roles = roles_of(kernel)
+    Rewriter.insert_op(sched.ClusterBarrierOp(), InsertPoint.before(roles[0]))
+    for role in roles:
+        role.body.block.add_op(sched.ClusterBarrierOp())
+
+
+@dataclass(frozen=True)
+class ClusterBlocksPass(ModulePass):
+    """Lets blocks that start one after the other bring common tiles for each other (multicast).
+
+    With ``size=2`` two blocks in a row, down a column of the raster's groups, are a cluster where
+    they have the tiles of some input in common: of these each block loads every second box, to both
+    (``sched.bulk_copy multicast``), and stages are released in both.  A barrier of the cluster
+    stands before the roles and at the end of each.  ``size=1`` leaves kernels as they are.
+
+    Measured on an H200, products of 4096 x 4096 take half as long again in clusters of two, so that
+    ``--transpile`` makes none unless it is told to.
+
+    Pre-condition: ``--schedule-threadblock``, with channels; run ``--persist-blocks`` before it.
+    """
+
+    name = "cluster-blocks"
+
+    arch: str = DEFAULT_TARGET
+    size: int = 2
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Treats every kernel of the module."""
+        if self.size < 2 or not target_named(self.arch).has_clusters:
+            return
+        for kernel in op.body.block.ops:
+            if isinstance(kernel, sched.KernelOp):
+                found = find_cluster(kernel, self.size)
+                if found is not None:
+                    make_cluster(found)
+
+
+__all__ = ["Cluster", "ClusterBlocksPass", "axis_of_rows", "find_cluster", "make_cluster"]

@@ -18,7 +18,6 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from mugraph.dialects import sched
-from mugraph.dialects.sched.channel import RunsAtIteration
 from mugraph.dialects.sched.kernel import roles_of
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.passes.analysis.lifetimes import channel_buffers
@@ -29,9 +28,6 @@ from mugraph.passes.bulk_stores import (
     store_in_bulk,
 )
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
-
-LEAST_STAGES = 3
-"""Of a ring whose products run behind the program: one is multiplied, one kept, one filled."""
 
 PhaseType = TypeVar("PhaseType", bound=Operation)
 
@@ -125,24 +121,6 @@ def results_leave_in_bulk(
     )
 
 
-def drop_stage(kernel: sched.KernelOp) -> bool:
-    """Rewrite: every ring has one stage fewer, if enough are left; whether there are."""
-    loading = roles_of(kernel)[1]
-    channels = [op for op in kernel.body.block.ops if isinstance(op, sched.ChannelOp)]
-    stages = {channel.stage_count for channel in channels}
-    if len(stages) > 1 or min(stages) <= LEAST_STAGES:
-        return False
-    (before,) = stages
-    for buffer in channel_buffers(kernel):
-        buffer.stages = IntegerAttr(before - 1, i64)
-    for op in tuple(loading.walk()):
-        if isinstance(op, RunsAtIteration) and op.fixed_iteration == before - 1:
-            Rewriter.erase_op(op)
-        elif isinstance(op, RunsAtIteration) and op.ahead_of == before:
-            op.ahead = IntegerAttr(before - 1, i64)
-    return True
-
-
 def _fills(ops: Sequence[Operation]) -> list[tuple[SSAValue, int, Operation]]:
     """The channels and iterations that operators fill, each with the first of them."""
     found: dict[tuple[SSAValue, int], Operation] = {}
@@ -150,15 +128,6 @@ def _fills(ops: Sequence[Operation]) -> list[tuple[SSAValue, int, Operation]]:
         if isinstance(op, sched.BulkCopyOp | sched.PublishOp) and op.channel is not None:
             found.setdefault((op.channel, op.fixed_iteration or 0), op)
     return [(channel, iteration, op) for (channel, iteration), op in found.items()]
-
-
-def _persist_with(kernel: sched.KernelOp, fewer: int, target: Target, blocks: int) -> None:
-    """Rewrite: persistent blocks, with so many stages fewer."""
-    for _ in range(fewer):
-        drop_stage(kernel)
-    found = find_persistent(kernel, target, blocks)
-    assert found is not None
-    persist(found)
 
 
 @dataclass(frozen=True)
@@ -169,8 +138,7 @@ class PersistBlocksPass(ModulePass):
     bulk copies, and that have more blocks than run at once, or than ``blocks``: ``sched.kernel ...
     persistent 132``.  Rings go on from one block of the grid to the next: what fills them waits for
     free stages from the start, and the last stage is released, too, once its product has ended.
-    Tiles of the next block so come while the results of this one leave.  Where the results do not
-    fit beside the rings, these have a stage fewer.
+    Tiles of the next block so come while the results of this one leave.
 
     Pre-condition: ``--pipeline-products``; run ``--bulk-stores`` and ``--plan-stensor-memory``
     behind it.
@@ -190,18 +158,11 @@ class PersistBlocksPass(ModulePass):
                 continue
             if kernel.persistent_blocks is not None:
                 continue
+            found = find_persistent(kernel, target, self.blocks)
             mine = [launch for launch in launches if launch.resolve() is kernel]
             alignments = alignments_of(kernel, mine)
-            trial = kernel.clone()
-            for fewer in range(2):
-                found = find_persistent(trial, target, self.blocks)
-                if found is None:
-                    break
-                if results_leave_in_bulk(found, alignments, target):
-                    _persist_with(kernel, fewer, target, self.blocks)
-                    break
-                if not drop_stage(trial):
-                    break
+            if found is not None and results_leave_in_bulk(found, alignments, target):
+                persist(found)
 
 
 __all__ = ["PersistBlocksPass", "PersistentKernel", "find_persistent", "persist"]

@@ -60,6 +60,7 @@ def test_a_copy_that_nobody_waits_for_is_an_error(stored: Compiled, tmp_path: Pa
         check_emulated(build([hasty], tmp_path), 0, hasty, tmp_path / "run")
 
 
+ROW = Path(__file__).parents[1] / "filecheck/passes/Inputs/warpgroup-row.mlir"
 LONG = """
 func.func @fuzzed(%signed: tensor<64x320xf16>, %signed_1: tensor<320x256xf16>) \
 -> tensor<64x256xf16> {
@@ -89,3 +90,13 @@ def test_blocks_take_several_blocks_of_the_grid(stored: Compiled, tmp_path: Path
     one = Compiled(case, module, print_module(module))
     assert "place += 1, before += 5" in one.cuda
     check_emulated(build([one], tmp_path), 0, one, tmp_path / "run")
+
+
+def test_blocks_of_a_cluster_bring_tiles_for_each_other(stored: Compiled, tmp_path: Path) -> None:
+    # Two boxes a tile of x, which all blocks of the grid have in common.
+    module = parse(ROW.read_text(encoding="utf-8"))
+    case = make_case(module)
+    TranspilePass(arch="sm_90a", pipeline="channels", cluster=2).apply(make_context(), module)
+    one = Compiled(case, module, print_module(module))
+    assert "mugraph::bulk_multicast<2>(" in one.cuda
+    check_emulated(build([one], tmp_path, cluster=2), 0, one, tmp_path / "run")

@@ -971,6 +971,44 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 
 // -----
 
+// CHECK: 'sched.bulk_copy' of %t: multicast divides the boxes of a tile that is loaded among the blocks of a cluster; there are 1 boxes and 2 blocks
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] cluster [2, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  %c = sched.channel %a : !sched.shared<8x16xf16, (8,16):(16,1)>
+  sched.role "producer" warps 1 elected {
+    sched.forloop 4 {
+      sched.bulk_copy multicast %t to %a on %c ahead 2 : !sched.global<8x16xf16, (8,16):(64,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
+    }
+  }
+}
+
+// -----
+
+// CHECK: 'sched.bulk_copy' of %t: a 'sched.cluster_barrier' must stand before the roles of the kernel and at the end of each
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] cluster [2, 1, 1] {
+^bb0(%x: !sched.global<8x512xf16, (8,512):(512,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %t = sched.tile %x map [-1, -1, -1] fordim 1 : !sched.global<8x512xf16, (8,512):(512,1)> -> !sched.global<8x128xf16, (8,128):(512,1)>
+  %a = sched.alloc stages 2 : !sched.shared<8x128xf16, S<3,3,3> o (8,(64,2)):(64,(1,512))>
+  %c = sched.channel %a : !sched.shared<8x128xf16, S<3,3,3> o (8,(64,2)):(64,(1,512))>
+  sched.role "producer" warps 1 elected {
+    sched.forloop 4 {
+      sched.bulk_copy multicast %t to %a on %c ahead 2 : !sched.global<8x128xf16, (8,128):(512,1)> to !sched.shared<8x128xf16, S<3,3,3> o (8,(64,2)):(64,(1,512))>
+    }
+  }
+}
+
+// -----
+
+// CHECK: 'sched.kernel' @k: persistent 4 must be from 1 to less than the 4 blocks of the grid
+sched.kernel @k inputs 1 grid [4, 1, 1] persistent 4 block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  sched.barrier
+}
+
+// -----
+
 // CHECK: 'sched.bulk_copy' of %t: a box of 8x16 elements does not lie densely in the buffer's layout (8,16):(1,8)
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):

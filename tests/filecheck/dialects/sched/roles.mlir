@@ -40,8 +40,8 @@ sched.kernel @roles inputs 1 grid [2, 1, 1] block [160, 1, 1] cluster [2, 1, 1] 
     sched.forloop 4 {
       // CHECK: sched.acquire %c ahead 2
       sched.acquire %c ahead 2
-      // CHECK-NEXT: sched.bulk_copy multicast %t to %a on %c ahead 2 : !sched.global
-      sched.bulk_copy multicast %t to %a on %c ahead 2 : !sched.global<8x16xf16, (8,16):(64,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
+      // CHECK-NEXT: sched.bulk_copy %t to %a on %c ahead 2 : !sched.global
+      sched.bulk_copy %t to %a on %c ahead 2 : !sched.global<8x16xf16, (8,16):(64,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
       // CHECK-NEXT: sched.publish %c bytes 256 ahead 2
       sched.publish %c bytes 256 ahead 2
     }

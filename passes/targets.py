@@ -34,7 +34,10 @@ class Target:
     multiplies_in_warpgroups: bool = False
     """Whether warp groups multiply what lies in shared memory (``wgmma``)."""
     bulk_bytes_in_flight: int | None = None
-    """What bulk copies keep on its way to a multiprocessor; ``None`` where there are none."""
+    """What bulk copies keep on its way to a multiprocessor; ``None`` where there are none.
+
+    For ``sm_90a`` measured: ``benchmarks/results/h200_stages.md``.
+    """
     moves_registers: bool = False
     """Whether warp groups can pass registers on to others of their block (``setmaxnreg``)."""
     has_clusters: bool = False

@@ -60,29 +60,32 @@ _SOFTMAX = "transpile{online-softmax=true pipeline=async-copies}"
 _GROUPS = "transpile{online-softmax=true pipeline=channels}"
 _PARTS_OF_GROUPS = "transpile{online-softmax=true overlap-start=end}"
 
+_AUTO = "retile{auto=true}"
+"""Where the model chooses what is fastest of what was measured (``retile_model``)."""
+
 PIPELINES: dict[str, str] = {
     # Two blocks fit on a multiprocessor, so that the next launch's start beside this one's.
     "rmsnorm_bs8": "retile{block=256},transpile{pipeline=channels objective=memory-first}",
     "rmsnorm_bs1": "retile{grid=192 block=256},transpile{pipeline=channels overlap-start=end}",
     "gated_mlp": f"retile{{grid=128 forloop=32 block=256}},{_RINGS}",
     "lora": f"retile{{grid=128}},{_COPIES}",
-    "gqa_bs8": f"retile{{forloop=32 split=4}},{_PARTS_OF_GROUPS}",
-    "gqa_bs1": f"retile{{forloop=32 split=16}},{_SOFTMAX}",
-    "qknorm_gqa_bs8": "retile{grid=16,2 forloop=32 block=256 split=4},"
+    "gqa_bs8": f"{_AUTO},{_PARTS_OF_GROUPS}",
+    "gqa_bs1": f"{_AUTO},{_SOFTMAX}",
+    "qknorm_gqa_bs8": f"{_AUTO},"
     "transpile{online-softmax=true pipeline=async-copies overlap-start=end}",
     "qknorm_gqa_bs1": f"retile{{forloop=32 split=32}},{_SOFTMAX}",
-    "mqa_bs8": f"retile{{forloop=32 split=2}},{_PARTS_OF_GROUPS}",
-    "mqa_bs1": f"retile{{forloop=32 split=16}},{_SOFTMAX}",
+    "mqa_bs8": f"{_AUTO},{_PARTS_OF_GROUPS}",
+    "mqa_bs1": f"{_AUTO},{_SOFTMAX}",
     "mha_bs8": f"retile{{forloop=32}},{_SOFTMAX}",
     "mha_bs1": f"retile{{forloop=32 split=8}},{_SOFTMAX}",
-    "ntrans_bs8": f"retile{{block=256}},{_COPIES}",
-    "ntrans_bs1": f"retile{{block=256}},{_COPIES}",
-    "gemm4096_f16": f"retile{{grid=16,32}},{_RINGS}",
-    "gemm4096_bf16": f"retile{{grid=16,32}},{_RINGS}",
-    "gemm8192_f16": f"retile{{grid=32,64}},{_RINGS}",
-    "gemm8192_bf16": f"retile{{grid=32,64}},{_RINGS}",
-    "gemm_silu_mul": f"retile{{grid=32,32}},{_RINGS}",
-    "prefill": f"retile{{grid=32,32 block=256 forloop=32}},{_GROUPS}",
+    "ntrans_bs8": f"{_AUTO},{_COPIES}",
+    "ntrans_bs1": f"{_AUTO},{_COPIES}",
+    "gemm4096_f16": f"{_AUTO},{_RINGS}",
+    "gemm4096_bf16": f"{_AUTO},{_RINGS}",
+    "gemm8192_f16": f"{_AUTO},{_RINGS}",
+    "gemm8192_bf16": f"{_AUTO},{_RINGS}",
+    "gemm_silu_mul": f"{_AUTO},{_RINGS}",
+    "prefill": f"{_AUTO},{_GROUPS}",
 }
 """The passes of each workload: the only place where workloads differ in how they are made fast."""
 

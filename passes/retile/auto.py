@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 
 from xdsl.ir import Operation
 
@@ -47,16 +48,22 @@ SPLITS = (1, 2, 4, 8, 16, 32)
 """Over how many blocks a loop may be divided."""
 WAVES = 8
 """Blocks for each multiprocessor, at most."""
+FEW_BLOCKS = 8
+"""Multiprocessors for each block, at most: a split of the loop can still fill the others."""
 PART_BYTES = 4
 """Parts of sums are stored in fp32."""
 SMALLEST_ROW_BYTES = SECTOR_BYTES
 """Tiles have no shorter rows than this, unless the tensor has."""
+FEWEST_SUMS = 128
+"""A block that combines parts has as many sums."""
 OPERATORS_OF_COMBINATION = 3
 """On each part: a product with its weight, the accumulator, and its rescaling."""
 OVERLAP_NS = 1000.0
 """What is saved where a kernel is launched while the one before it ends."""
 WORTHWHILE = 0.97
-"""Times that differ by less are alike; the present partition stays where none is less."""
+"""The present partition stays where no other takes so little of its time."""
+ALIKE_NS = 80.0
+"""Times that differ by less are alike: no launch is as regular."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +152,7 @@ def _grids(space: TileSpace, target: Target) -> Iterator[Partition]:
     ]
     for counts in itertools.product(*counts_of):
         blocks = others * math.prod(counts)
-        if not min(present, target.multiprocessors // 4) <= blocks <= max(most, present):
+        if not min(present, target.multiprocessors // FEW_BLOCKS) <= blocks <= max(most, present):
             continue
         grid, cuts = list(old.grid), list(old.cuts)
         for (group, axis), count in zip(axes.items(), counts, strict=True):
@@ -215,21 +222,42 @@ def split_time(
         after=Work((), 0),
         stored_bytes=parts * PART_BYTES,
     )
-    # The second kernel is partitioned anew, along what is parallel in it.
-    spread = max(1, min(parts // 256, -(-target.multiprocessors // shape.blocks)))
-    own = max(parts // spread, 1)
-    second = KernelShape(
-        shape.blocks * spread,
-        shape.threads,
-        split,
-        (Load(own * PART_BYTES, parts * PART_BYTES * shape.blocks * split, looped=True),),
-        Work((), OPERATORS_OF_COMBINATION * own),
-        Work((), own),
-        shape.stored_bytes // spread,
-        own * PART_BYTES,
-    )
-    one, other = estimate(first, target), estimate(second, target)
+    one = estimate(first, target)
+    other = combination_time(shape.blocks, parts, split, shape.stored_bytes, target)
     return None if one is None or other is None else one + other - OVERLAP_NS
+
+
+@cache
+def combination_time(
+    blocks: int, parts: int, split: int, stored_bytes: int, target: Target
+) -> float | None:
+    """Nanoseconds of the kernel that adds up what blocks have stored, partitioned anew.
+
+    Each of ``blocks`` tiles has ``parts`` sums, ``split`` times over.  The kernel's blocks divide
+    the tiles further, along what is parallel, and load all parts of theirs at once, or one an
+    iteration.
+    """
+    times: list[float] = []
+    spread = 1
+    while spread <= max(1, parts // FEWEST_SUMS):
+        own = parts // spread
+        for iterations in {1, split}:
+            loaded = own * PART_BYTES * (split // iterations)
+            shape = KernelShape(
+                blocks * spread,
+                USUAL_THREADS,
+                iterations,
+                (Load(loaded, parts * PART_BYTES * blocks * split, looped=iterations > 1),),
+                Work((), OPERATORS_OF_COMBINATION * own * (split // iterations)),
+                Work((), own),
+                stored_bytes // spread,
+                own * PART_BYTES + (loaded if iterations == 1 else 0),
+            )
+            time = estimate(shape, target)
+            if time is not None:
+                times.append(time)
+        spread *= 2
+    return min(times, default=None)
 
 
 def choose_least_time(space: TileSpace, target: Target, *, split: bool = True) -> Choice | None:
@@ -249,7 +277,7 @@ def choose_least_time(space: TileSpace, target: Target, *, split: bool = True) -
     fastest = next((choice for choice in choices if _is_allowed(space, choice.partition)), None)
     if fastest is None:
         return None
-    alike = (choice for choice in choices if choice.time * WORTHWHILE <= fastest.time)
+    alike = (choice for choice in choices if choice.time <= fastest.time + ALIKE_NS)
     for best in sorted(alike, key=_effort):
         if _is_allowed(space, best.partition):
             present = estimate(shape_under(space, old), target)
@@ -265,7 +293,7 @@ def _effort(choice: Choice) -> tuple[float, ...]:
     unusual = abs(math.log2(threads / USUAL_THREADS))
     tiles = abs(math.log2(max(choice.loop_bytes, 1) / USUAL_LOOP_BYTES))
     axes = sum(extent > 1 for extent in choice.partition.grid)
-    return (choice.split > 1, blocks, axes, unusual, tiles, choice.time)
+    return (choice.split > 1, blocks, axes, unusual, tiles, choice.time, *choice.partition.grid)
 
 
 def _time(

@@ -23,36 +23,49 @@ from mugraph.passes.retile.dimensions import TileSpace
 from mugraph.passes.retile.partition import Partition
 from mugraph.passes.targets import Target
 
-LAUNCH_NS = 1300.0
+LAUNCH_NS = 880.0
 """From one kernel's end to the next one's first load, and from its last store to its end."""
-ITERATION_CYCLES, WARP_CYCLES = 100.0, 17.0
+ITERATION_CYCLES, WARP_CYCLES = 70.0, 14.6
 """What an iteration takes beside its arithmetic, and for each warp that waits for the others."""
 MMA_SHAPE = (16, 8, 16)
-MMA_CYCLES, MMA_LATENCY = 8.0, 33.0
+MMA_CYCLES, MMA_LATENCY = 12.0, 33.0
 """Cycles of one warp from an instruction to the next, and to one that adds to the same sums."""
-ELEMENT_CYCLES = 6.0
+GROUP_SHAPE, GROUP_WARPS = (64, 8), 4
+"""Rows and columns of what a warp group multiplies, and its warps."""
+GROUP_CYCLES = 6.5
+"""Cycles of a warp from such a part of a group's product to the next, of as many operations."""
+ELEMENT_CYCLES = 3.0
 """Cycles of a thread for an element of an operator that is no product."""
 SHARED_ARITHMETIC = 0.86
 """How much of its own time a block's arithmetic takes where blocks share a multiprocessor."""
 CHAINED_VALUES = 64
 """Sums of such a product that a thread can keep in registers."""
+MOST_SUMS = 128
+"""Sums that a thread can keep in registers at all."""
 CHAINED_ROWS = 16
 """Rows of it that a warp must have to itself to keep them there."""
-THROUGH_MEMORY = 2.5
+THROUGH_MEMORY = 2.0
 """How much longer arithmetic takes where they go through shared memory."""
-CHAIN_CYCLES = 250.0
+CHAIN_CYCLES = 534.0
 """From a product to one of what is computed of it: rows across lanes, operands put in place."""
 SECTOR_BYTES = 32
 """What is fetched at least of each row of a tile."""
-CACHE_FACTOR = 1.0
+CACHE_FACTOR = 1.24
 """What all multiprocessors load together, in parts of what device memory delivers at most.
 
 Tiles that many blocks load come from the second-level cache, but on the same way.
 """
-COPY_BYTES_A_CYCLE, BULK_BYTES_A_CYCLE = 28.0, 34.0
+COPY_BYTES_A_CYCLE, BULK_BYTES_A_CYCLE = 28.0, 45.6
 """What a multiprocessor loads at most, by 16-byte copies of threads and by bulk copies."""
-REGISTERS = 96
-"""What a thread needs, to see how many blocks share a multiprocessor."""
+TOGETHER = 10.7
+"""How little things that happen side by side are in each other's way: the power they are added in.
+
+The larger, the closer they come to taking what the longest of them takes.
+"""
+OTHER_REGISTERS = 72
+"""Registers of a thread beside its sums."""
+FEWEST_REGISTERS = 80
+"""What a thread needs at least, to see how many blocks share a multiprocessor."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +86,8 @@ class Product:
     """Of the tensor cores, over all warps."""
     chain: int
     """How many add to the same sum."""
+    group_rows: int = 0
+    """Rows, where they are enough for warp groups to multiply tiles as they are loaded."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +101,8 @@ class Work:
     """Products of what another product has given."""
     passed_on: tuple[int, int] = (0, 0)
     """Rows and columns of the largest product that another one takes what is computed of."""
+    sums: int = 0
+    """Sums of products, of all threads."""
 
     def stays_in_registers(self, threads: int, warp_size: int) -> bool:
         """Whether what one product passes on to another can stay with the threads that have it."""
@@ -93,11 +110,21 @@ class Work:
         few = rows * columns <= CHAINED_VALUES * threads
         return few and threads // warp_size * CHAINED_ROWS <= rows
 
-    def cycles(self, threads: int, warp_size: int, schedulers: int) -> float:
+    def cycles(self, threads: int, target: Target) -> float:
         """From its first instruction to its last, of a block that has a multiprocessor alone."""
+        warp_size, schedulers = target.warp_size, target.schedulers_per_multiprocessor
         warps = max(threads // warp_size, 1)
         total = 0.0
         for product in self.products:
+            groups = warps // GROUP_WARPS
+            if (
+                target.multiplies_in_warpgroups
+                and product.group_rows
+                and groups
+                and product.group_rows % (groups * GROUP_SHAPE[0]) == 0
+            ):
+                total += product.instructions * GROUP_CYCLES / schedulers
+                continue
             busy = product.instructions * MMA_CYCLES / min(warps, schedulers)
             # Warps share the sums first, and then what is added to each.
             sums = max(product.instructions // max(product.chain, 1), 1)
@@ -122,7 +149,15 @@ class KernelShape:
     stored_bytes: int
     """By one block."""
     kept_bytes: int
-    """Shared memory beside the tiles of the loop."""
+    """Shared memory beside the tiles of the loop, where products stay in registers."""
+    passed_bytes: int = 0
+    """What it takes besides where they do not."""
+
+    def fixed_bytes(self, warp_size: int) -> int:
+        """Shared memory beside the tiles of the loop."""
+        if not self.loop.chained or self.loop.stays_in_registers(self.threads, warp_size):
+            return self.kept_bytes
+        return self.kept_bytes + self.passed_bytes
 
     @property
     def loop_bytes(self) -> int:
@@ -165,7 +200,7 @@ def product_index(op: Operation) -> TileIndex | None:
 
 def _work(space: TileSpace, partition: Partition, operators: Iterable[Operation]) -> Work:
     products: list[Product] = []
-    elements = chained = 0
+    elements = chained = sums = 0
     derived: dict[SSAValue, tuple[int, int]] = {}
     passed_on = (0, 0)
     for op in operators:
@@ -185,10 +220,13 @@ def _work(space: TileSpace, partition: Partition, operators: Iterable[Operation]
             m, n, k = MMA_SHAPE
             steps = _padded(depth, k)
             count = math.prod(tiles[0][:-2]) * _padded(rows, m) * _padded(columns, n) * steps
-            products.append(Product(count, steps))
+            is_plain = all(isinstance(value.owner, tb.InputOp) for value in op.operands)
+            group = rows if is_plain and columns % GROUP_SHAPE[1] == 0 else 0
+            products.append(Product(count, steps, group))
+            sums += math.prod(tiles[0][:-1]) * columns
         elif not (isinstance(op, tb.AccumulatorOp) and summed_by_product(op)):
             elements += max(math.prod(shape) for shape in tiles)
-    return Work(tuple(products), elements, chained, passed_on)
+    return Work(tuple(products), elements, chained, passed_on, sums)
 
 
 def summed_by_product(op: tb.AccumulatorOp) -> bool:
@@ -201,7 +239,9 @@ def summed_by_product(op: tb.AccumulatorOp) -> bool:
 def shape_under(space: TileSpace, partition: Partition) -> KernelShape:
     """What a kernel is under a partition."""
     loads: list[Load] = []
-    kept = stored = 0
+    kept = passed = stored = 0
+    # Products, and what is computed of them, are in registers, where there are enough.
+    of_products: set[SSAValue] = set()
     phases = phases_of(space.graph.body.block)
     for op in phases:
         if isinstance(op, tb.InputOp):
@@ -217,7 +257,12 @@ def shape_under(space: TileSpace, partition: Partition) -> KernelShape:
             stored += math.prod(shape) * element_bytes_of(op.dtensor_type)
         else:
             results = [tile_shape_of(space, partition, value) for value in op.results]
-            kept += sum(math.prod(shape) * 2 for shape in results)
+            size = sum(math.prod(shape) * 2 for shape in results)
+            if product_index(op) is not None or of_products.intersection(op.operands):
+                of_products.update(op.results)
+                passed += size
+            else:
+                kept += size
     loop = [op for op, phase in phases.items() if phase is Phase.LOOP]
     after = [op for op, phase in phases.items() if phase is Phase.AFTER]
     return KernelShape(
@@ -229,12 +274,13 @@ def shape_under(space: TileSpace, partition: Partition) -> KernelShape:
         _work(space, partition, after),
         stored,
         kept,
+        passed,
     )
 
 
 def stages_of(shape: KernelShape, target: Target) -> int | None:
     """How many tiles of the loop are under way; ``None`` where not even two fit."""
-    free = target.shared_memory_per_block - shape.kept_bytes
+    free = target.shared_memory_per_block - shape.fixed_bytes(target.warp_size)
     if shape.iterations == 1 or not shape.loop_bytes:
         return 1 if free >= shape.loop_bytes else None
     wanted = target.bulk_bytes_in_flight or 2 * target.bytes_in_flight_per_multiprocessor()
@@ -243,14 +289,26 @@ def stages_of(shape: KernelShape, target: Target) -> int | None:
     return stages if stages >= 2 else None
 
 
+def sums_of_a_thread(shape: KernelShape, target: Target) -> int:
+    """How many sums of products a thread of a kernel can keep in registers."""
+    registers = target.registers_per_multiprocessor // (shape.threads + target.warp_size)
+    return min(MOST_SUMS, max(registers - OTHER_REGISTERS, registers // 2))
+
+
+def longest(*times: float) -> float:
+    """What several things take that happen side by side: a little more than the longest of them."""
+    return sum(time**TOGETHER for time in times) ** (1 / TOGETHER)
+
+
 def estimate(shape: KernelShape, target: Target) -> float | None:
-    """Nanoseconds that a kernel takes; ``None`` where its tiles do not fit a block's memory."""
+    """Nanoseconds that a kernel takes; ``None`` where its tiles or sums do not fit a block."""
     stages = stages_of(shape, target)
-    if stages is None:
+    if stages is None or shape.loop.sums > sums_of_a_thread(shape, target) * shape.threads:
         return None
     clock = target.clock_ghz
-    memory = shape.kept_bytes + stages * shape.loop_bytes
-    resident = target.resident_blocks(shape.blocks, shape.threads, memory, REGISTERS)
+    memory = shape.fixed_bytes(target.warp_size) + stages * shape.loop_bytes
+    registers = max(FEWEST_REGISTERS, shape.loop.sums // shape.threads + OTHER_REGISTERS)
+    resident = target.resident_blocks(shape.blocks, shape.threads, memory, registers)
     rounds = math.ceil(shape.blocks / (target.multiprocessors * resident))
     busiest = math.ceil(shape.blocks / target.multiprocessors)
     one_block = shape.iterations * shape.loop_bytes + shape.first_bytes
@@ -260,12 +318,8 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     bulk = target.bulk_bytes_in_flight is not None
     rate = (BULK_BYTES_A_CYCLE if bulk else COPY_BYTES_A_CYCLE) * clock
     copies = busiest * one_block / rate
-    iteration = shape.loop.cycles(
-        shape.threads, target.warp_size, target.schedulers_per_multiprocessor
-    )
-    after = shape.after.cycles(
-        shape.threads, target.warp_size, target.schedulers_per_multiprocessor
-    )
+    iteration = shape.loop.cycles(shape.threads, target)
+    after = shape.after.cycles(shape.threads, target)
     # A tile's place is taken while the tile is fetched and used, and each stage is one.
     warps = shape.threads / target.warp_size
     turn = (iteration + ITERATION_CYCLES + WARP_CYCLES * warps) / clock
@@ -277,7 +331,7 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     in_turn = rounds * shape.iterations * turn
     shared = SHARED_ARITHMETIC if min(busiest, resident) > 1 else 1.0
     arithmetic = shared * busiest * (shape.iterations * iteration + after) / clock
-    bound = max(
+    bound = longest(
         device / target.memory_bytes_per_ns,
         cached / (target.memory_bytes_per_ns * CACHE_FACTOR),
         copies,

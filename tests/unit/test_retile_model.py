@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from benchmarks.h200.building import mugraph_of
+from benchmarks.h200.workloads import WORKLOADS
+from mugraph.dialects.kn import CustomizedOp
+from mugraph.passes.retile import RetilePass
 from mugraph.passes.retile.model import KernelShape, Load, Product, Work, estimate, stages_of
 from mugraph.passes.targets import TARGETS
+from mugraph.tools.modules import make_context
 
 TARGET = TARGETS["sm_90a"]
 COLUMNS, ROWS = 6144, 4096
@@ -59,3 +66,31 @@ def test_what_is_kept_leaves_less_for_stages() -> None:
     fuller = replace(shape, kept_bytes=TARGET.shared_memory_per_block - 3 * shape.loop_bytes)
     few, many = stages_of(fuller, TARGET), stages_of(shape, TARGET)
     assert few is not None and many is not None and few < many
+
+
+@pytest.mark.parametrize(
+    ("name", "chosen"),
+    [
+        ("gqa_bs8", ((16, 4, 4), 8, 128)),
+        ("gqa_bs1", ((2, 4, 16), 2, 128)),
+        ("qknorm_gqa_bs8", ((16, 2, 4), 8, 256)),
+        ("mqa_bs1", ((16, 16, 1), 2, 128)),
+        ("gemm4096_f16", ((16, 32, 1), 64, 256)),
+        ("prefill", ((32, 32, 1), 32, 256)),
+    ],
+)
+def test_the_fastest_that_was_measured_is_chosen(
+    name: str, chosen: tuple[tuple[int, ...], int, int]
+) -> None:
+    """Grid, iterations and threads of the first kernel: of some ten that were timed on an H200."""
+    module = mugraph_of(WORKLOADS[name])
+    RetilePass(auto=True).apply(make_context(), module)
+    graph = next(op for op in module.walk() if isinstance(op, CustomizedOp))
+    assert (tuple(graph.grid_dim), graph.forloop_range, graph.threads) == chosen
+
+
+def test_sums_that_no_block_can_keep() -> None:
+    shape = replace(weights(96, 32), loop=Work((), 0, sums=129 * 256))
+    assert estimate(shape, TARGET) is None
+    assert estimate(replace(shape, threads=512), TARGET) is None  # fewer registers each
+    assert estimate(replace(shape, loop=Work((), 0, sums=128 * 256)), TARGET) is not None

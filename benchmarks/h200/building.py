@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp
@@ -65,6 +65,8 @@ class Build:
     transpile_seconds: float = 0.0
     nvcc_seconds: float = 0.0
     """With the others beside it; next to nothing where the compiled library was in the cache."""
+    same_as: str | None = None
+    """The variant whose file this one's is, to the letter: it is not built again."""
 
 
 def transpiled(task: Task) -> ModuleOp:
@@ -95,12 +97,42 @@ def cuda_text(task: Task) -> str:
     return print_module(transpiled(task))
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """A task's file, to be compiled."""
+
+    task: Task
+    source: str
+    build: Build
+    """What is known before it is."""
+
+
+def prepare(task: Task) -> Prepared | Build:
+    """Transpiles and prints one task; an error becomes a message, the others go on."""
+    try:
+        return _prepare(task)
+    except Exception as error:
+        return _failed(task, error)
+
+
+def compile_prepared(prepared: Prepared) -> Build:
+    """Compiles a task's file; an error becomes a message, the others go on."""
+    start = time.perf_counter()
+    try:
+        library = compile_library(prepared.source, prepared.task.arch)
+    except Exception as error:
+        return _failed(prepared.task, error)
+    return replace(prepared.build, library=library, nvcc_seconds=time.perf_counter() - start)
+
+
 def build(task: Task) -> Build:
     """Transpiles, prints and compiles one task; an error becomes a message, the others go on."""
-    try:
-        return _build(task)
-    except Exception as error:
-        return Build(task, error=f"{type(error).__name__}: {most_telling(str(error))}"[:500])
+    prepared = prepare(task)
+    return prepared if isinstance(prepared, Build) else compile_prepared(prepared)
+
+
+def _failed(task: Task, error: Exception) -> Build:
+    return Build(task, error=f"{type(error).__name__}: {most_telling(str(error))}"[:500])
 
 
 def most_telling(message: str) -> str:
@@ -109,26 +141,24 @@ def most_telling(message: str) -> str:
     return next((line.strip() for line in lines if ": error: " in line), lines[0])
 
 
-def _build(task: Task) -> Build:
+def _prepare(task: Task) -> Prepared:
     start = time.perf_counter()
     module = transpiled(task)
     interface = interface_of(only_function(module))
     _expect_row_major(interface)
     source = print_single_file(module, interface, Architecture(task.arch))
-    printed = time.perf_counter()
     kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
-    library = compile_library(source, task.arch)
-    return Build(
+    known = Build(
         task,
         None,
-        library,
+        None,
         interface,
         tolerance_of(module),
         tuple(map(describe, kernels)),
         tuple(map(progress_text, kernels)),
-        printed - start,
-        time.perf_counter() - printed,
+        time.perf_counter() - start,
     )
+    return Prepared(task, source, known)
 
 
 def describe(kernel: Operation) -> str:

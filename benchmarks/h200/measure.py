@@ -17,7 +17,7 @@ from benchmarks.h200.kernels import Guarded, Ours
 from benchmarks.h200.peers import Peer
 from benchmarks.h200.pipelines import OURS
 from benchmarks.h200.practical_floor import tuned_read_call
-from benchmarks.h200.records import READ, Record, System
+from benchmarks.h200.records import READ, SAME_AS, Record, System
 from benchmarks.h200.statistics import set_count
 from benchmarks.h200.timing import Captured, interleaved, prepared
 from benchmarks.h200.workloads import Workload
@@ -101,7 +101,9 @@ class Measurement:
 
         system = System(name, build.error or RIGHT, pipeline=describe(build))
         self.record.add(system)
-        if build.error is not None:
+        if build.same_as is not None:
+            system.status = SAME_AS + build.same_as
+        if build.error is not None or build.same_as is not None:
             return
         system.kernels, system.progress = list(build.kernels), list(build.progress)
         system.note = f"transpiled in {build.transpile_seconds:.2f} s"

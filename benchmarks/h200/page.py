@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.h200.checking import RIGHT
 from benchmarks.h200.counters import Kernel, reason
 from benchmarks.h200.pipelines import OURS, TRY
-from benchmarks.h200.records import READ, Record, Records, System
+from benchmarks.h200.records import READ, SAME_AS, Record, Records, System
 from benchmarks.h200.repetition import spread
 from benchmarks.h200.report import best_peer, goal_of, in_order, number
 from mugraph.runtime.errors import UserError
@@ -41,6 +41,8 @@ def bought(record: Record, variant: str) -> str:
 
 
 def _reason(system: System) -> str:
+    if system.status.startswith(SAME_AS):
+        return "the same"
     if system.status == RIGHT:
         return f"{number(system.microseconds)}"
     return system.status.partition(":")[0] if system.status.startswith("wrong") else "fails"

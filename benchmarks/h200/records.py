@@ -16,6 +16,9 @@ from benchmarks.h200.statistics import Samples
 READ = "read-k"
 """The system that only reads the bytes."""
 
+SAME_AS = "same as "
+"""How the status of a variant begins whose file is another one's."""
+
 
 @dataclass
 class System:

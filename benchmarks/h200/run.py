@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import os
 import time
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.facts import facts_of_this_run
 from benchmarks.h200 import records as results
-from benchmarks.h200.building import Build, Task, build, tensors_of
+from benchmarks.h200.building import (
+    Build,
+    Prepared,
+    Task,
+    compile_prepared,
+    prepare,
+    tensors_of,
+)
 from benchmarks.h200.checking import RIGHT
 from benchmarks.h200.peers import Level, peers_of
 from benchmarks.h200.pipelines import OURS, TRY, Variant, ablations
 from benchmarks.h200.plot import svg
 from benchmarks.h200.practical_floor import compile_read_kernel
-from benchmarks.h200.records import Record, Records
+from benchmarks.h200.records import SAME_AS, Record, Records
 from benchmarks.h200.report import markdown, number
 from benchmarks.h200.warming import warm_up
 from benchmarks.h200.worker import Job, Watched
@@ -68,12 +76,16 @@ def run(options: Options) -> Records:
     watched = Watched(say)
     with ProcessPoolExecutor(options.jobs) as pool:
         reader = pool.submit(compile_read_kernel, options.arch)
-        builds = {
+        prepared = {
             workload.name: [
-                pool.submit(build, Task(workload, variant, options.arch))
+                pool.submit(prepare, Task(workload, variant, options.arch))
                 for variant in variants_of(workload, options)
             ]
             for workload in options.workloads
+        }
+        builds = {
+            name: compiled([future.result() for future in futures], pool)
+            for name, futures in prepared.items()
         }
         if options.peers is not Level.NONE:
             warm_up(options.workloads, options.peers)
@@ -83,10 +95,11 @@ def run(options: Options) -> Records:
             for workload in options.workloads:
                 if time.perf_counter() - start > options.limit:
                     say(f"time is up; {workload.name} is not begun")
-                    for future in builds[workload.name]:
-                        future.cancel()
                     continue
-                done = tuple(future.result() for future in builds[workload.name])
+                done = tuple(
+                    one.result() if isinstance(one, Future) else one
+                    for one in builds[workload.name]
+                )
                 library = None if options.peers is Level.NONE else reader.result()
                 job = _job(workload, done, library, facts, options.peers)
                 record = watched.run(replace(job, end=began + options.end))
@@ -96,7 +109,25 @@ def run(options: Options) -> Records:
                 write(records, options.output)
         finally:
             watched.end()
+            pool.shutdown(cancel_futures=True)
     return records
+
+
+def compiled(files: Sequence[Prepared | Build], pool: Executor) -> list[Build | Future[Build]]:
+    """The builds of a workload's variants; what has the same file as another is not built."""
+    first: dict[str, str] = {}
+    found: list[Build | Future[Build]] = []
+    for one in files:
+        if isinstance(one, Build):
+            found.append(one)
+            continue
+        name = one.task.variant.name
+        other = first.setdefault(one.source, name)
+        if other == name:
+            found.append(pool.submit(compile_prepared, one))
+        else:
+            found.append(replace(one.build, same_as=other))
+    return found
 
 
 def _job(
@@ -116,7 +147,7 @@ def summary(record: Record) -> list[str]:
     lines = [
         f"{record.workload} {system.name}: {system.status}"
         for system in record.systems.values()
-        if system.status != RIGHT
+        if system.status != RIGHT and not system.status.startswith(SAME_AS)
     ]
     timed = [system for system in record.systems.values() if system.microseconds is not None]
     lines += [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from benchmarks.h200 import records as results
 from benchmarks.h200.__main__ import chosen, shard_of
-from benchmarks.h200.building import Build, Task, build
+from benchmarks.h200.building import Build, Prepared, Task, build
 from benchmarks.h200.checking import RIGHT, judge
 from benchmarks.h200.compile_time import phase_seconds
 from benchmarks.h200.measure import status_with
@@ -21,7 +22,7 @@ from benchmarks.h200.plot import svg
 from benchmarks.h200.records import Record, Records, System
 from benchmarks.h200.repetition import combined
 from benchmarks.h200.report import best_peer, goal_of, markdown, table_row
-from benchmarks.h200.run import write
+from benchmarks.h200.run import compiled, write
 from benchmarks.h200.statistics import Samples, call_count, set_count
 from benchmarks.h200.workloads import WORKLOADS
 from benchmarks.references import FP32_EXPONENT, LARGEST_EXPONENT
@@ -104,6 +105,23 @@ def test_build_reports_its_error() -> None:
     done = build(Task(workload, Variant(OURS, "transpile{solver=none}"), "sm_90a"))
     assert isinstance(done, Build)
     assert done.library is None and done.error is not None and "solver" in done.error
+
+
+def test_variants_with_the_same_file_are_built_once() -> None:
+    workload = WORKLOADS["lora"]
+    files: list[Prepared | Build] = []
+    for name, source in (("first", "a"), ("second", "b"), ("third", "a")):
+        task = Task(workload, Variant(name, "transpile"), "sm_90a")
+        files.append(Prepared(task, source, Build(task)))
+    files.append(Build(Task(workload, Variant("fails", "transpile"), "sm_90a"), error="no"))
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit = lambda _, one: Future()  # type: ignore[assignment]
+        built = compiled(files, pool)
+    assert [isinstance(one, Future) for one in built] == [True, True, False, False]
+    assert isinstance(built[2], Build) and built[2].same_as == "first"
+    record = Record("lora", dict(FACTS), 1, 1.0)
+    record.add(System("third", "same as first", pipeline="transpile"))
+    assert bought(record, "third") == "the same"
 
 
 def test_pipelines_take_the_architecture() -> None:

@@ -16,7 +16,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from mugraph.dialects import sched
 from mugraph.dialects.interfaces import HasBufferEffects
-from mugraph.dialects.sched.kernel import roles_of
+from mugraph.dialects.sched.kernel import WARPGROUP, roles_of
 
 
 @dataclass(frozen=True)
@@ -137,12 +137,16 @@ def delay_product(found: ChainedLoop) -> None:
         assert top is not None
         Rewriter.insert_op(held, InsertPoint.before(top))
     found.first.asynchronous = UnitAttr()
+    found.loop.peeled = UnitAttr()
     again = sched.WarpgroupMmaOp(
         second.lhs, second.rhs, second.accumulator, asynchronous=True, ahead=-1
     )
-    body.insert_ops_after([again, sched.WarpgroupWaitOp(1)], found.first)
-    for op in found.late:
+    # What the products do not need runs beside them; beside one warp group another block's does,
+    # and registers for both would keep that away.
+    beside = _not_needed(found) if found.role.warp_count > WARPGROUP else []
+    for op in (*beside, *found.late):
         op.detach()
+    body.insert_ops_after([again, *beside, sched.WarpgroupWaitOp(1)], found.first)
     if found.alone:
         # In time, and a place past which ptxas moves nothing that was to run beside the product.
         body.add_op(sched.ConsumeOp(ring))
@@ -156,6 +160,32 @@ def delay_product(found: ChainedLoop) -> None:
     )
     Rewriter.erase_op(second)
     _insert_first(found.epilogue.body.block, [last, sched.WarpgroupWaitOp(0)])
+
+
+def _not_needed(found: ChainedLoop) -> list[Operation]:
+    """What stands before the first product of an iteration and has nothing to do with either."""
+    before: list[Operation] = []
+    op = found.first.prev_op
+    while op is not None:
+        before.insert(0, op)
+        op = op.prev_op
+    operands = {*found.first.operands, *found.second.operands}
+    rings = {ring.result for ring in map(_ring_of, found.first.operands) if ring is not None}
+
+    def is_needed(op: Operation) -> bool:
+        if isinstance(op, sched.FragmentOp):
+            return op.result in operands
+        if isinstance(op, sched.ChannelStepOp):
+            return op.channel in rings
+        return bool(_effects(op)[1] & operands)
+
+    others = [op for op in before if not is_needed(op)]
+    needed = [op for op in before if op not in others]
+    written = {value for op in others for value in _effects(op)[1]}
+    crossed = {value for op in needed for effects in _effects(op) for value in effects}
+    sums = {found.first.accumulator, found.second.accumulator}
+    read = {value for op in others for value in _effects(op)[0]}
+    return [] if written & crossed or read & sums else others
 
 
 def _insert_first(block: Block, ops: Sequence[Operation]) -> None:

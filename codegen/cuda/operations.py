@@ -59,14 +59,20 @@ def _(op: sched.ForloopOp, printer: KernelPrinter) -> None:
     writer = printer.writer
     writer.line()
     writer.line(f"// {op.name}")
+    first = 1 if op.is_peeled and op.iterations > 1 else 0
+    if first or op.iterations == 1:
+        _print_iteration(op, replace(printer, iteration="0"), "{")
     if op.iterations == 1:
-        writer.open("{")
-        inner = replace(printer, iteration="0")
-    else:
-        # Unrolling would multiply the code; the stages' indices are cheap to compute.
-        writer.line("#pragma unroll 1")
-        writer.open(f"for (int it = 0; it < {op.iterations}; ++it) {{")
-        inner = replace(printer, iteration="it")
+        return
+    # Unrolling would multiply the code; the stages' indices are cheap to compute.
+    writer.line("#pragma unroll 1")
+    opening = f"for (int it = {first}; it < {op.iterations}; ++it) {{"
+    _print_iteration(op, replace(printer, iteration="it"), opening)
+
+
+def _print_iteration(op: sched.ForloopOp, printer: KernelPrinter, opening: str) -> None:
+    writer = printer.writer
+    writer.open(opening)
     for step in op.body.block.ops:
-        print_operation(step, inner)
+        print_operation(step, printer)
     writer.close()

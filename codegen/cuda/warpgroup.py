@@ -133,18 +133,23 @@ def _(op: sched.WarpgroupMmaOp, printer: KernelPrinter) -> None:
         else printer.pointer(value, iteration)
         for value in (op.lhs, op.rhs)
     )
-    if op.ahead_of:
-        writer.open(scope_of(op, iteration, op.ahead_of))
     sums = ", ".join(printer.names.of(value) for value in op.accumulators)
     method = "issue" if op.is_async else "mma"
     if op.is_fresh:
         method += "<true>"
-    writer.line(f"{product}::{method}({sums}, {lhs}, {rhs}, thread);")
-    if op.ahead_of:
+    call = f"{product}::{method}({sums}, {lhs}, {rhs}, thread);"
+    nothing = "mugraph::commit_products();  // an empty group, which waits count"
+    loop = sched.enclosing_loop(op)
+    if not op.ahead_of:
+        writer.line(call)
+    elif loop is not None and loop.is_peeled:
+        is_first = printer.iteration == "0"
+        writer.line(nothing if is_first else call)
+    else:
+        writer.open(scope_of(op, iteration, op.ahead_of))
+        writer.line(call)
         writer.close()
-        writer.open("else {")
-        writer.line("mugraph::commit_products();  // an empty group, which waits count")
-        writer.close()
+        writer.line(f"else {nothing}")
     writer.close()
 
 

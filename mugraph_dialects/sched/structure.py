@@ -8,6 +8,7 @@ from typing import cast
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     IntegerAttr,
+    UnitAttr,
     i64,
 )
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
@@ -90,21 +91,31 @@ class EpilogueOp(PhaseOp):
 
 @irdl_op_definition
 class ForloopOp(IRDLOperation):
-    """Runs its body for iterations 0 to ``range`` - 1."""
+    """Runs its body for iterations 0 to ``range`` - 1.
+
+    ``peeled``: the first iteration has code of its own, so that what does nothing in it leaves no
+    branch to the others.
+    """
 
     name = "sched.forloop"
 
     range = prop_def(IntegerAttr.constr(type=i64))
+    peeled = opt_prop_def(UnitAttr)
     body = region_def("single_block")
     traits = traits_def(NoTerminator())
 
-    assembly_format = "$range $body attr-dict"
+    assembly_format = "$range (`peeled` $peeled^)? $body attr-dict"
 
     def __init__(self, range_: int, body: Region | Block) -> None:
         super().__init__(
             properties={"range": IntegerAttr(range_, i64)},
             regions=[Region(body) if isinstance(body, Block) else body],
         )
+
+    @property
+    def is_peeled(self) -> bool:
+        """Whether the first iteration has code of its own."""
+        return self.peeled is not None
 
     @property
     def iterations(self) -> int:

@@ -327,6 +327,31 @@ def _falls_to_scale(
     return falls
 
 
+def invert_row_divisors(kernel: sched.KernelOp) -> None:
+    """Divides by the numbers of rows once a row, and multiplies the values.
+
+    Before: ``reduce_rows %parts to %sum``, ``map div %o, %sum to %o``.  After: ``reduce_rows %parts
+    to %sum then [reciprocal]``, ``map mul %o, %sum to %o``.  Where nothing else reads the sums.
+    """
+    for op in operators_of(kernel):
+        if not isinstance(op, sched.MapOp) or not _is_function(op, "div"):
+            continue
+        divisor, result = op.sources[1], op.destination.type
+        is_row = isinstance(divisor.type, sched.FragmentType) and divisor.type.row_mma is not None
+        is_product = isinstance(result, sched.FragmentType) and result.tiled_mma is not None
+        users = _users(kernel, divisor)
+        if not is_row or not is_product or len(users) != 2 or op.sources[0] is divisor:
+            continue
+        writer = users[0]
+        if not isinstance(writer, sched.ReduceRowsOp) or writer.destination is not divisor:
+            continue
+        if epilogue_of(writer).accumulates or writer.difference is not None:
+            continue
+        steps = (*epilogue_of(writer).functions, ScalarFunction("reciprocal"))
+        writer.epilogue = EpilogueAttr(Epilogue(steps))
+        op.function = ScalarFunctionAttr(ScalarFunction("mul"))
+
+
 PATTERNS: tuple[Callable[[sched.KernelOp], None], ...] = (
     accumulate_in_place,
     sum_rows_early,
@@ -334,6 +359,7 @@ PATTERNS: tuple[Callable[[sched.KernelOp], None], ...] = (
     use_powers_of_two,
     exponentials_of_differences,
     scale_in_exponentials,
+    invert_row_divisors,
 )
 
 

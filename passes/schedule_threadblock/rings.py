@@ -16,7 +16,14 @@ from xdsl.rewriter import Rewriter
 from mugraph.dialects import sched
 from mugraph.dialects.sched.channel import BARRIER_BYTES
 from mugraph.dialects.sched.structure import loop_iterations
-from mugraph.passes.plan_stensor_memory import channel_bytes, registers_wanted
+from mugraph.passes.plan_stensor_memory import (
+    BEST_FIT_OF_ALL,
+    certified_plan,
+    memory_requests,
+    registers_wanted,
+    with_channels,
+)
+from mugraph.passes.plan_stensor_memory.pack import STEP_LIMIT
 from mugraph.passes.schedule_threadblock.channels import (
     BulkLoad,
     Feed,
@@ -48,9 +55,9 @@ def _moves(copy: sched.BulkCopyOp) -> bool:
 
 
 def shared_bytes(kernel: sched.KernelOp) -> int:
-    """What all buffers and channels of a kernel take, none in the place of another."""
-    buffers = (op for op in kernel.body.block.ops if isinstance(op, sched.AllocOp))
-    return sum(buffer.total_bytes() for buffer in buffers) + channel_bytes(kernel)
+    """What the buffers and channels of a kernel take, those not alive at once in one place."""
+    found = certified_plan(kernel, memory_requests(kernel), BEST_FIT_OF_ALL, STEP_LIMIT)
+    return with_channels(kernel, found).plan.peak
 
 
 def choose_stages(kernel: sched.KernelOp, feeds: Sequence[Feed], target: Target) -> int:

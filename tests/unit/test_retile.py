@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,13 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
+from mugraph.dialects.kn import CustomizedOp
 from mugraph.passes.online_softmax import OnlineSoftmaxPass
 from mugraph.passes.retile import RetileError, RetilePass
+from mugraph.passes.retile.auto import in_one_iteration
+from mugraph.passes.retile.dimensions import find_dimensions
+from mugraph.passes.retile.partition import partition_of
+from mugraph.passes.targets import target_named
 from mugraph.passes.transpile import TranspilePass
 from mugraph.runtime.equivalence import Answer, Checker, Subject
 from mugraph.runtime.interpreter import run_function
@@ -152,6 +158,18 @@ def test_the_combining_kernel_fills_the_gpu() -> None:
     assert grids[0].startswith("[2, 4, 1") and grids[1] != "[2, 1, 1"
     left = retiled(attention(), split=4, spread=False)
     assert "grid [2, 1, 1]" in str(left)
+
+
+def test_parts_are_combined_at_once_where_they_fit() -> None:
+    assert " forloop 1 {" in str(retiled(attention(), split=4))
+    target = target_named("sm_90a")
+    left = retiled(attention(), split=4, spread=False)
+    *_, second = (op for op in left.walk() if isinstance(op, CustomizedOp))
+    space = find_dimensions(second)
+    whole = in_one_iteration(space, partition_of(space), target)
+    assert whole is not None and whole.forloop == 1
+    small = replace(target, shared_memory_per_block=4096)
+    assert in_one_iteration(space, partition_of(space), small) is None
 
 
 @pytest.mark.parametrize("name", ["rmsnorm_linear", "gated_mlp", "lora"])

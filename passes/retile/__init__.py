@@ -20,6 +20,7 @@ from mugraph.passes.retile.dimensions import find_dimensions
 from mugraph.passes.retile.errors import RetileError
 from mugraph.passes.retile.inline import inline_products, product_of
 from mugraph.passes.retile.merge import merge
+from mugraph.passes.retile.outline import find_outlined, outline
 from mugraph.passes.retile.partition import (
     Request,
     choose_partition,
@@ -86,6 +87,26 @@ def inline_all(graphs: Sequence[CustomizedOp]) -> list[CustomizedOp]:
         inline_products(graph) if has_product else graph
         for graph, has_product in zip(graphs, loads, strict=True)
     ]
+
+
+def outline_all(graphs: Sequence[CustomizedOp], target: Target) -> list[CustomizedOp]:
+    """Outlines what blocks compute alike from every kernel of several that has such operators.
+
+    The new kernels are partitioned for the target; what is left of the old ones is returned.
+    Raises :class:`RetileError` where none has any.
+    """
+    if not any(find_outlined(graph) for graph in graphs):
+        outline(graphs[0])
+    left: list[CustomizedOp] = []
+    for graph in graphs:
+        if not find_outlined(graph):
+            left.append(graph)
+            continue
+        before, rest = outline(graph)
+        for kernel in before:
+            spread(kernel, target)
+        left.append(rest)
+    return left
 
 
 def merge_all(graphs: Sequence[CustomizedOp]) -> list[CustomizedOp]:
@@ -180,6 +201,9 @@ class RetilePass(ModulePass):
     ``inline`` first computes tiles of a ``kn.matmul`` in the custom kernels that load them, where
     nothing else uses the product.
 
+    ``outline`` first moves to kernels of their own, which run before, what several blocks compute
+    alike of one tile of the loop each, such as its norm, and stores it.
+
     ``function`` and ``kernel`` (counted from 0 in each function) choose one; default is all.
     Pre-condition: tiles have no layouts, so it stands before ``--resolve-layout``.
 
@@ -207,6 +231,7 @@ class RetilePass(ModulePass):
     forloop: int | None = None
     block: tuple[int, ...] | None = None
     inline: bool = False
+    outline: bool = False
     merge: bool = False
     split: int = 1
     parts: str = "f32"
@@ -246,6 +271,8 @@ class RetilePass(ModulePass):
         graphs = chosen_graphs(op, self.function, self.kernel)
         if self.inline:
             graphs = inline_all(graphs)
+        if self.outline:
+            graphs = outline_all(graphs, target)
         if self.merge:
             graphs = merge_all(graphs)
         for graph in graphs:

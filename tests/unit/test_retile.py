@@ -254,3 +254,46 @@ func.func @f(%x: tensor<8x64xf16>, %v: tensor<64x128xf16>, %w: tensor<64x64xf16>
     assert verdict.answer is Answer.PROVED, str(verdict)
     with pytest.raises(RetileError, match="does not have this dimension"):
         retiled(module, grid=(1, 2), along=(-1, 1))
+
+
+def norms_before_attention(tile: int = 16) -> ModuleOp:
+    """Attention over norms of queries and values; a block loads ``tile`` columns of the values."""
+    return parse(f"""
+func.func @f(%q: tensor<2x32x16xf16>, %k: tensor<2x16x64xf16>, %v: tensor<2x64x16xf16>) -> tensor<2x32x16xf16> {{
+  %o = kn.customized %q, %k, %v grid [2, 2, {16 // tile}] block [64, 1, 1] forloop 4 {{
+  ^bb0(%dq: tensor<2x32x16xf16>, %dk: tensor<2x16x64xf16>, %dv: tensor<2x64x16xf16>):
+    %sq = tb.input %dq imap [0, 1, -1] : tensor<2x32x16xf16> -> !tb.stensor<1x16x16xf16>
+    %sk = tb.input %dk imap [0, -1, -1] fordim 2 : tensor<2x16x64xf16> -> !tb.stensor<1x16x16xf16>
+    %sv = tb.input %dv imap [0, -1, {2 if tile < 16 else -1}] fordim 1 : tensor<2x64x16xf16> -> !tb.stensor<1x16x{tile}xf16>
+    %nq = tb.rms_norm %sq : !tb.stensor<1x16x16xf16> -> !tb.stensor<1x16x16xf16>
+    %nv = tb.rms_norm %sv : !tb.stensor<1x16x{tile}xf16> -> !tb.stensor<1x16x{tile}xf16>
+    %s = tb.matmul %nq, %sk : (!tb.stensor<1x16x16xf16>, !tb.stensor<1x16x16xf16>) -> !tb.stensor<1x16x16xf16>
+    %e = tb.exp %s : !tb.stensor<1x16x16xf16> -> !tb.stensor<1x16x16xf16>
+    %p = tb.matmul %e, %nv : (!tb.stensor<1x16x16xf16>, !tb.stensor<1x16x{tile}xf16>) -> !tb.stensor<1x16x{tile}xf16>
+    %n = tb.forloop_accum none %p : !tb.stensor<1x16x{tile}xf16> -> !tb.stensor<1x16x{tile}xf16>
+    %l = tb.forloop_accum sum %e : !tb.stensor<1x16x16xf16> -> !tb.stensor<1x16x1xf16>
+    %r = tb.div %n, %l : (!tb.stensor<1x16x{tile}xf16>, !tb.stensor<1x16x1xf16>) -> !tb.stensor<1x16x{tile}xf16>
+    tb.output %r omap [0, 1, {2 if tile < 16 else -1}] : !tb.stensor<1x16x{tile}xf16> -> tensor<2x32x16xf16>
+  }} : (tensor<2x32x16xf16>, tensor<2x16x64xf16>, tensor<2x64x16xf16>) -> tensor<2x32x16xf16>
+  func.return %o : tensor<2x32x16xf16>
+}}
+""")  # noqa: E501
+
+
+def test_what_blocks_compute_alike_is_computed_once_before() -> None:
+    """The norm of the values; that of the queries is each block's own, and stays."""
+    module = norms_before_attention()
+    after = retiled(module, outline=True, split=2)
+    first, main, last = str(after).split("kn.customized")[1:]
+    assert "tb.rms_norm %sv" in first and "tb.rms_norm" not in last
+    assert main.count("tb.rms_norm") == 1 and "tb.rms_norm %sq" in main
+    verdict = Checker(Subject.of(module)).check(Subject.of(after))
+    assert verdict.answer is Answer.PROVED, str(verdict)
+    TranspilePass(arch="sm_90a", online_softmax=True).apply(make_context(), after)
+    assert str(after).count("sched.kernel @") == 3
+
+
+@pytest.mark.parametrize("module", [attention(), norms_before_attention(tile=8)])
+def test_norms_of_parts_of_rows_are_not_outlined(module: ModuleOp) -> None:
+    with pytest.raises(RetileError, match="nothing to outline"):
+        retiled(module, outline=True)

@@ -16,7 +16,6 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import sched
 from mugraph.dialects.alignment import DEFAULT_ALIGNMENT, alignment_of
@@ -34,6 +33,7 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     strides_of,
 )
+from mugraph.passes.options import member_named
 from mugraph.passes.plan_stensor_memory import (
     BEST_FIT_OF_ALL,
     STEP_LIMIT,
@@ -84,15 +84,6 @@ class Result:
         """How many vectors of 16 bytes each thread would write."""
         size = math.prod(shape_of(self.tile.type)) * element_bytes_of(self.tile.type)
         return size / CHUNK_BYTES / enclosing_threads(self.op)
-
-
-def stores_named(name: str) -> Stores:
-    """The choice of that name; raises ``PassFailedException`` listing those there are."""
-    for stores in Stores:
-        if stores.value == name:
-            return stores
-    known = ", ".join(stores.value for stores in Stores)
-    raise PassFailedException(f"--bulk-stores: unknown stores '{name}'; expected one of {known}")
 
 
 def find_results(kernel: sched.KernelOp, alignments: Sequence[int]) -> Iterator[Result]:
@@ -301,7 +292,10 @@ class BulkStoresPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Treats every kernel of the module whose memory is not planned yet."""
-        target, stores = target_named(self.arch), stores_named(self.stores)
+        target, stores = (
+            target_named(self.arch),
+            member_named(Stores, self.stores, f"--{self.name}: unknown stores"),
+        )
         if target.bulk_bytes_in_flight is None or stores is Stores.NONE:
             return
         launches = [launch for launch in op.walk() if isinstance(launch, sched.LaunchOp)]

@@ -11,20 +11,14 @@ from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, UnitAttr, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import sched
 from mugraph.dialects.constant import is_constant
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.kn.overlap import CanOverlap
-from mugraph.dialects.sched import (
-    AccessKind,
-    GlobalType,
-    HasThreadAccesses,
-    KernelOp,
-    LaunchOp,
-)
+from mugraph.dialects.sched import AccessKind, GlobalType, HasThreadAccesses, KernelOp, LaunchOp
 from mugraph.dialects.sched.grid import EXCLUSIVE
+from mugraph.passes.options import member_named
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
 
 __all__ = ["OverlapLaunchesPass", "overlap_launches"]
@@ -149,17 +143,6 @@ class Start(Enum):
     """When its blocks end."""
 
 
-def start_named(name: str) -> Start:
-    """The start of that name; raises ``PassFailedException`` listing those there are."""
-    for start in Start:
-        if start.value == name:
-            return start
-    known = ", ".join(start.value for start in Start)
-    raise PassFailedException(
-        f"--overlap-launches: unknown start '{name}'; expected one of {known}"
-    )
-
-
 def place_launch(kernel: KernelOp, start: Start) -> None:
     """Rewrite: says where the kernel behind may start."""
     launch = sched.GridLaunchOp()
@@ -247,4 +230,8 @@ class OverlapLaunchesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrites the whole module."""
         if target_named(self.arch).overlaps_launches:
-            overlap_launches(op, start_named(self.start), exclusive=self.exclusive)
+            overlap_launches(
+                op,
+                member_named(Start, self.start, f"--{self.name}: unknown start"),
+                exclusive=self.exclusive,
+            )

@@ -15,7 +15,7 @@ from mugraph.codegen.cuda.cpp import (
     function_type,
     layout_type,
 )
-from mugraph.codegen.cuda.fragments import domain_layout, fragment_class, fragment_type_of, held_by
+from mugraph.codegen.cuda.fragments import fragment_class, fragment_type_of, held_by, held_layout
 from mugraph.codegen.cuda.printer import KernelPrinter, partition_of, print_operation
 from mugraph.codegen.cuda.transfers import ragged_arguments
 from mugraph.dialects import sched
@@ -45,10 +45,7 @@ def _(op: sched.MaskOp, printer: KernelPrinter) -> None:
         writer.close()
         return
     writer.line(f"using Source = {printer.layout(op.source, domain, partition.order)};")
-    if in_registers:
-        writer.line(f"using Target = {domain_layout(domain, partition.order)};")
-    else:
-        writer.line(f"using Target = {printer.layout(op.destination, domain, partition.order)};")
+    writer.line(f"using Target = {held_layout(op.destination, domain, partition, printer)};")
     method = "accumulate" if in_registers else "update" if epilogue.accumulates else "store"
     writer.line(
         f"tb::Mask<{fp32_bits(op.constant)}, {epilogue_type(epilogue)}, {partition.threads}, "
@@ -110,10 +107,7 @@ def _(op: sched.ElementwiseOp, printer: KernelPrinter) -> None:
     writer.open(f"{{  {printer.describe(op)}")
     for name, layout in zip(names, layouts, strict=True):
         writer.line(f"using {name} = {layout};")
-    if in_registers:
-        writer.line(f"using Target = {domain_layout(domain, partition.order)};")
-    else:
-        writer.line(f"using Target = {printer.layout(op.destination, domain, partition.order)};")
+    writer.line(f"using Target = {held_layout(op.destination, domain, partition, printer)};")
     method = "accumulate" if in_registers else "update" if epilogue.accumulates else "store"
     writer.line(
         f"tb::Elementwise<{function_type(op.function.data)}, {epilogue_type(epilogue)}, "

@@ -12,6 +12,7 @@ from mugraph.codegen.cuda.printer import KernelPrinter, print_operation
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import PRODUCT_ATOMS, mma_atom
 from mugraph.dialects.cute.attributes import TiledMmaAttr
+from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.rows import LinearRows
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.dialects.tensor_types import (
@@ -85,6 +86,15 @@ def domain_layout(shape: Sequence[int], order: Sequence[int]) -> str:
     extents = tuple(shape[dim] for dim in order)
     compact = tuple(reversed(row_major_strides(tuple(reversed(extents)))))
     return layout_type(extents, compact)
+
+
+def held_layout(
+    value: SSAValue, domain: Sequence[int], partition: LinearPartition, printer: KernelPrinter
+) -> str:
+    """The layout over a domain of a buffer, or of what threads hold of it in registers."""
+    if isinstance(value.type, sched.FragmentType):
+        return domain_layout(domain, partition.order)
+    return printer.layout(value, domain, partition.order)
 
 
 def fragment_type_of(value: SSAValue) -> sched.FragmentType:

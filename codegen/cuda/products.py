@@ -7,10 +7,10 @@ from xdsl.ir import SSAValue
 from mugraph.codegen.cuda.cpp import CodegenError, epilogue_type, layout_type
 from mugraph.codegen.cuda.fragments import (
     atom_of,
-    domain_layout,
     fragment_class,
     fragment_type_of,
     held_by,
+    held_layout,
     matrix_type,
     rows_class,
 )
@@ -122,10 +122,7 @@ def _(op: sched.SumPartsOp, printer: KernelPrinter) -> None:
     plain = base_layout(part)
     writer.open(f"{{  {printer.describe(op)}")
     writer.line(f"using Part = {layout_type(plain.flat_shape, plain.flat_stride, part)};")
-    if in_registers:
-        writer.line(f"using Target = {domain_layout(domain, partition.order)};")
-    else:
-        writer.line(f"using Target = {printer.layout(op.destination, domain, partition.order)};")
+    writer.line(f"using Target = {held_layout(op.destination, domain, partition, printer)};")
     if in_registers and not epilogue.accumulates:
         fragment = fragment_class(fragment_type_of(op.destination))
         writer.line(f"{fragment}::clear({destination});")

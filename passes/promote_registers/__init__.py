@@ -12,6 +12,7 @@ from mugraph.dialects import sched
 from mugraph.dialects.sched import KernelOp
 from mugraph.dialects.sched.structure import computing_threads
 from mugraph.passes.analysis.registers import register_limit, registers_needed
+from mugraph.passes.options import member_named
 from mugraph.passes.promote_registers.divisors import invert_divisors
 from mugraph.passes.promote_registers.hoist import hoist_invariant
 from mugraph.passes.promote_registers.linear import (
@@ -26,7 +27,6 @@ from mugraph.passes.promote_registers.rewrite import Promotion, apply
 from mugraph.passes.promote_registers.stages import double_buffer
 from mugraph.passes.promote_registers.uses import uses_of
 from mugraph.passes.promote_registers.write_back import write_back
-from mugraph.passes.schedule_threadblock import objective_named
 from mugraph.passes.schedule_threadblock.plan import Objective
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
@@ -107,7 +107,7 @@ class PromoteRegistersPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Promotes in every kernel of the module."""
         target = target_named(self.arch)
-        objective = objective_named(self.objective)
+        objective = member_named(Objective, self.objective, f"--{self.name}: unknown objective")
         for kernel in tuple(op.walk()):
             # Once its memory is planned, a kernel's buffers stay what they are.
             if not isinstance(kernel, KernelOp) or kernel.smem_bytes is not None:

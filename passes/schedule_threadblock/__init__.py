@@ -26,6 +26,7 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     value_label,
 )
+from mugraph.passes.options import member_named
 from mugraph.passes.schedule_threadblock.build import draft_kernel
 from mugraph.passes.schedule_threadblock.builder import Choices
 from mugraph.passes.schedule_threadblock.channels import (
@@ -39,17 +40,9 @@ from mugraph.passes.schedule_threadblock.choose import choose_ring_stages, choos
 from mugraph.passes.schedule_threadblock.custom import check_operators, erase_unused_functions
 from mugraph.passes.schedule_threadblock.levels import Levels, find_levels
 from mugraph.passes.schedule_threadblock.plan import Objective
-from mugraph.passes.schedule_threadblock.products import (
-    choose_products,
-    spill_notes,
-)
+from mugraph.passes.schedule_threadblock.products import choose_products, spill_notes
 from mugraph.passes.schedule_threadblock.proposal import Proposal, propose
-from mugraph.passes.schedule_threadblock.raster import (
-    ACROSS,
-    DOWN,
-    bytes_along,
-    choose_raster,
-)
+from mugraph.passes.schedule_threadblock.raster import ACROSS, DOWN, bytes_along, choose_raster
 from mugraph.passes.schedule_threadblock.write_back import with_direct_write_backs
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
@@ -160,39 +153,6 @@ def ordered(kernel: sched.KernelOp, levels: Levels, target: Target) -> sched.Ker
     return kernel
 
 
-def objective_named(name: str) -> Objective:
-    """The objective of that name; raises ``PassFailedException`` listing the known ones."""
-    for objective in Objective:
-        if objective.value == name:
-            return objective
-    known = ", ".join(objective.value for objective in Objective)
-    raise PassFailedException(
-        f"--schedule-threadblock: unknown objective '{name}'; expected one of {known}"
-    )
-
-
-def pipeline_named(name: str) -> Pipeline:
-    """The pipeline of that name; raises ``PassFailedException`` listing the known ones."""
-    for pipeline in Pipeline:
-        if pipeline.value == name:
-            return pipeline
-    known = ", ".join(pipeline.value for pipeline in Pipeline)
-    raise PassFailedException(
-        f"--schedule-threadblock: unknown pipeline '{name}'; expected one of {known}"
-    )
-
-
-def publish_named(name: str) -> Publish:
-    """The order of that name; raises ``PassFailedException`` listing the known ones."""
-    for publish in Publish:
-        if publish.value == name:
-            return publish
-    known = ", ".join(publish.value for publish in Publish)
-    raise PassFailedException(
-        f"--schedule-threadblock: unknown order '{name}' of publishing; expected one of {known}"
-    )
-
-
 def require_layouts(graph: CustomizedOp) -> None:
     """Raises ``PassFailedException`` naming a tensor of the graph that has no layout yet."""
     tiles = [result for op in graph.body.block.ops for result in op.results]
@@ -290,9 +250,9 @@ class ScheduleThreadblockPass(ModulePass):
         target = target_named(self.arch)
         if self.bytes_in_flight > 0 and target.bulk_bytes_in_flight is not None:
             target = replace(target, bulk_bytes_in_flight=self.bytes_in_flight)
-        publish = publish_named(self.publish)
-        objective = objective_named(self.objective)
-        pipeline = pipeline_named(self.pipeline)
+        publish = member_named(Publish, self.publish, f"--{self.name}: unknown publish")
+        objective = member_named(Objective, self.objective, f"--{self.name}: unknown objective")
+        pipeline = member_named(Pipeline, self.pipeline, f"--{self.name}: unknown pipeline")
         check_operators(op)
         for function in tuple(op.body.block.ops):
             if isinstance(function, FuncOp):

@@ -40,6 +40,22 @@ class Scene:
             f"shared memory in thread {thread}"
         )
 
+    def finds(
+        self, kind: HazardKind, other: Event, granule: int, threads: tuple[int, int], what: str
+    ) -> Finding:
+        """A finding on a byte that two events touch; ``what`` follows what the later one does."""
+        return Finding(
+            kind,
+            (self.event.touch.place.operation, other.touch.place.operation),
+            f"{self.says(self.event, threads[0], granule)}{what}",
+            threads,
+            self.address(granule),
+        )
+
+    def first_threads(self, other: Event, granule: int) -> tuple[int, int]:
+        """The first thread of each event that touches a granule."""
+        return self.threads(self.event, granule)[0], self.threads(other, granule)[0]
+
 
 def _buffer(event: Event) -> str:
     return value_label(event.touch.access.value)
@@ -73,20 +89,19 @@ def race(scene: Scene, other: Event, granule: int) -> Finding:
         ending = "and no barrier orders them"
     else:
         ending = "and neither a barrier nor a channel orders them"
-    return Finding(
+    return scene.finds(
         race_kind(event, other),
-        (event.touch.place.operation, other.touch.place.operation),
-        f"{scene.says(event, thread, granule)}; {scene.describe(other)} {verb} that byte, of "
-        f"{_buffer(other)}, in thread {against}, {ending}",
+        other,
+        granule,
         (thread, against),
-        scene.address(granule),
+        f"; {scene.describe(other)} {verb} that byte, of "
+        f"{_buffer(other)}, in thread {against}, {ending}",
     )
 
 
 def in_flight(scene: Scene, copy: Event, granule: int, *, is_closed: bool) -> Finding:
     """An access to bytes of an asynchronous copy that may not have landed."""
-    event = scene.event
-    thread, against = scene.threads(event, granule)[0], scene.threads(copy, granule)[0]
+    thread, against = scene.first_threads(copy, granule)
     verb = "writing"
     if copy.touch.access.proxy is Proxy.WARPGROUP:
         verb, reason = "reading", "no 'sched.warpgroup_wait' between them covers it"
@@ -98,44 +113,42 @@ def in_flight(scene: Scene, copy: Event, granule: int, *, is_closed: bool) -> Fi
         reason = "no 'sched.wait' between them covers the copy's group"
     else:
         reason = "no 'sched.commit' between them closes the copy's group"
-    return Finding(
+    return scene.finds(
         HazardKind.IN_FLIGHT,
-        (event.touch.place.operation, copy.touch.place.operation),
-        f"{scene.says(event, thread, granule)}; {scene.describe(copy)}, asynchronous, may still "
-        f"be {verb} that byte, of {_buffer(copy)}, for thread {against}: {reason}",
+        copy,
+        granule,
         (thread, against),
-        scene.address(granule),
+        f"; {scene.describe(copy)}, asynchronous, may still "
+        f"be {verb} that byte, of {_buffer(copy)}, for thread {against}: {reason}",
     )
 
 
 def missing_fence(scene: Scene, writer: Event, granule: int) -> Finding:
     """A bulk copy to bytes that plain stores wrote: the two take different paths to memory."""
-    event = scene.event
-    thread, against = scene.threads(event, granule)[0], scene.threads(writer, granule)[0]
-    return Finding(
+    thread, against = scene.first_threads(writer, granule)
+    return scene.finds(
         HazardKind.MISSING_FENCE,
-        (event.touch.place.operation, writer.touch.place.operation),
-        f"{scene.says(event, thread, granule)}; {scene.describe(writer)} wrote that byte, of "
+        writer,
+        granule,
+        (thread, against),
+        f"; {scene.describe(writer)} wrote that byte, of "
         f"{_buffer(writer)}, by a plain store in thread {against}, and no fence between the two "
         "paths to memory orders them",
-        (thread, against),
-        scene.address(granule),
     )
 
 
 def unsettled(scene: Scene, read: Event, granule: int) -> Finding:
     """A bulk copy that may write under a load whose stage was released right behind it."""
-    event = scene.event
-    thread, against = scene.threads(event, granule)[0], scene.threads(read, granule)[0]
-    return Finding(
+    thread, against = scene.first_threads(read, granule)
+    return scene.finds(
         HazardKind.MISSING_FENCE,
-        (event.touch.place.operation, read.touch.place.operation),
-        f"{scene.says(event, thread, granule)}; {scene.describe(read)} reads that byte, of "
+        read,
+        granule,
+        (thread, against),
+        f"; {scene.describe(read)} reads that byte, of "
         f"{_buffer(read)}, in thread {against}, and may still do so: the release behind it "
         "overtakes loads. Release the stage behind the next 'sched.consume', or put a "
         "'sched.proxy_fence' before the release",
-        (thread, against),
-        scene.address(granule),
     )
 
 
@@ -217,30 +230,29 @@ def never_written(scene: Scene, granule: int) -> Finding:
 
 def overwritten(scene: Scene, writer: Event, own: Event, granule: int) -> Finding:
     """A read of bytes in which another buffer now lies."""
-    event = scene.event
     thread, against = _pair(scene, writer, granule)
-    return Finding(
+    return scene.finds(
         HazardKind.OVERWRITTEN,
-        (event.touch.place.operation, writer.touch.place.operation),
-        f"{scene.says(event, thread, granule)}; {scene.describe(own)} wrote it, but since then "
+        writer,
+        granule,
+        (thread, against),
+        f"; {scene.describe(own)} wrote it, but since then "
         f"{scene.describe(writer)} has written {_buffer(writer)} there, in thread {against}: the "
         "two buffers overlap",
-        (thread, against),
-        scene.address(granule),
     )
 
 
 def wrong_tile(scene: Scene, writer: Event, granule: int) -> Finding:
     """A read that finds the tile of another iteration."""
     event = scene.event
-    thread, against = scene.threads(event, granule)[0], scene.threads(writer, granule)[0]
-    return Finding(
+    thread, against = scene.first_threads(writer, granule)
+    return scene.finds(
         HazardKind.WRONG_TILE,
-        (event.touch.place.operation, writer.touch.place.operation),
-        f"{scene.says(event, thread, granule)} and expects the tile of iteration "
+        writer,
+        granule,
+        (thread, against),
+        f" and expects the tile of iteration "
         f"{event.tile}; what lies there is that of iteration "
         f"{writer.tile}, which {scene.describe(writer)} copied in thread "
         f"{against}",
-        (thread, against),
-        scene.address(granule),
     )

@@ -14,6 +14,7 @@
 
 #include "../ops.h"
 #include "../vector_access.h"
+#include "combining.h"
 
 namespace mugraph {
 namespace tb {
@@ -88,25 +89,6 @@ struct Reduce {
     return 0xffffffffu;
   }
 
-  template <class N>
-  static __device__ __forceinline__ N combine(N x, N y) {
-    if constexpr (cute::is_same<N, float>::value) {
-      return Combine::apply(x, y);
-    } else {
-      static_assert(cute::is_same<Combine, ops::Add>::value, "integers are added up only");
-      return plus(x, y);
-    }
-  }
-
-  template <class N>
-  static __device__ __forceinline__ N identity() {
-    if constexpr (cute::is_same<N, float>::value) {
-      return Combine::identity();
-    } else {
-      return N(0);
-    }
-  }
-
   template <bool kUpdate, bool kTracks, class DifferenceLayout, class E, class D, class S>
   static __device__ __forceinline__ void run(D* dst, [[maybe_unused]] E* difference, S const* src, int thread) {
     using N = Number<D, S>;
@@ -123,7 +105,7 @@ struct Reduce {
     for (int round = 0; round < kRounds; ++round) {
       const int output = group + round * kGroups;
       const bool is_active = (kThreads % kLanes == 0 || group < kGroups) && output < Outputs::kSize;
-      N total = identity<N>();
+      N total = identity<Combine, N>();
       if (is_active) {
         const VectorOffsets<kLanes, kVector, SliceLayout> offsets(lane, Outputs::at(output));
 #pragma unroll kUnroll
@@ -132,20 +114,20 @@ struct Reduce {
             N values[kVector];
             load_vector<SliceLayout, kVector>(src, offsets, step, values);
 #pragma unroll
-            for (int i = 0; i < kVector; ++i) total = combine(total, values[i]);
+            for (int i = 0; i < kVector; ++i) total = combine<Combine>(total, values[i]);
           }
         }
       }
 #pragma unroll
       for (int distance = kLanes / 2; distance > 0; distance /= 2) {
-        total = combine(total, __shfl_xor_sync(mask, total, distance));
+        total = combine<Combine>(total, __shfl_xor_sync(mask, total, distance));
       }
       if (is_active && lane == 0) {
         D& target = *(dst + dst_offsets(output));
         const N result = Epilogue::apply(total);
         if constexpr (kUpdate) {
           [[maybe_unused]] const N before = to_number<N>(target);
-          target = from_number<D>(combine(before, result));
+          target = from_number<D>(combine<Combine>(before, result));
           if constexpr (kTracks) {
             const float change = before == Combine::identity() ? 0.0f : before - to_number<float>(target);
             *(difference + difference_offsets(output)) = from_number<E>(change);

@@ -55,7 +55,7 @@ struct ReduceRows {
   template <class D, class S>
   static __device__ __forceinline__ void update(D (&results)[Rows::kValues], S const (&held)[Rows::kHeld], int thread) {
     shuffled(held, thread, [&](int value, D total) {
-      results[value] = combine(results[value], static_cast<D>(Epilogue::apply(total)));
+      results[value] = combine<Combine>(results[value], static_cast<D>(Epilogue::apply(total)));
     });
   }
 
@@ -89,7 +89,7 @@ struct ReduceRows {
   template <class SourceLayout, class D, class S>
   static __device__ __forceinline__ void update_from(D (&results)[Rows::kValues], S const* source, int thread) {
     from_memory<SourceLayout, D>(source, thread, [&](int value, D total) {
-      results[value] = combine(results[value], static_cast<D>(Epilogue::apply(total)));
+      results[value] = combine<Combine>(results[value], static_cast<D>(Epilogue::apply(total)));
     });
   }
 
@@ -102,29 +102,10 @@ struct ReduceRows {
   }
 
  private:
-  template <class N>
-  static __device__ __forceinline__ N combine(N x, N y) {
-    if constexpr (cute::is_same<N, float>::value) {
-      return Combine::apply(x, y);
-    } else {
-      static_assert(cute::is_same<Combine, ops::Add>::value, "integers are added up only");
-      return plus(x, y);
-    }
-  }
-
-  template <class N>
-  static __device__ __forceinline__ N identity() {
-    if constexpr (cute::is_same<N, float>::value) {
-      return Combine::identity();
-    } else {
-      return N(0);
-    }
-  }
-
   template <class D>
   static __device__ __forceinline__ void track_value(D& result, D& difference, D total) {
     const D before = result;
-    result = combine(before, static_cast<D>(Epilogue::apply(total)));
+    result = combine<Combine>(before, static_cast<D>(Epilogue::apply(total)));
     difference = before == Combine::identity() ? 0.0f : before - result;
   }
 
@@ -134,7 +115,7 @@ struct ReduceRows {
 #pragma unroll
     for (int half = kLength / 2; half > 0; half /= 2) {
 #pragma unroll
-      for (int i = 0; i < half; ++i) values[i] = combine(values[i], values[i + half]);
+      for (int i = 0; i < half; ++i) values[i] = combine<Combine>(values[i], values[i + half]);
     }
     return values[0];
   }
@@ -148,7 +129,7 @@ struct ReduceRows {
     N totals[Rows::kValues];
 #pragma unroll
     for (int value = 0; value < Rows::kValues; ++value) {
-      totals[value] = identity<N>();
+      totals[value] = identity<Combine, N>();
       if (Rows::has(thread, value)) {
 #pragma unroll
         for (int round = 0; round < Rows::kRounds; ++round) {
@@ -159,7 +140,7 @@ struct ReduceRows {
             values[i] = to_number<N>(held[(value * Rows::kRounds + round) * kVector + i]);
           }
           const N part = halved(values);
-          totals[value] = round == 0 ? part : combine(totals[value], part);
+          totals[value] = round == 0 ? part : combine<Combine>(totals[value], part);
         }
       }
     }
@@ -168,7 +149,7 @@ struct ReduceRows {
     for (int distance = kLanes / 2; distance > 0; distance /= 2) {
 #pragma unroll
       for (int value = 0; value < Rows::kValues; ++value) {
-        totals[value] = combine(totals[value], __shfl_xor_sync(mask, totals[value], distance));
+        totals[value] = combine<Combine>(totals[value], __shfl_xor_sync(mask, totals[value], distance));
       }
     }
 #pragma unroll
@@ -192,7 +173,7 @@ struct ReduceRows {
     for (int value = 0; value < Rows::kValues; ++value) {
       N totals[kVector];
 #pragma unroll
-      for (int i = 0; i < kVector; ++i) totals[i] = identity<N>();
+      for (int i = 0; i < kVector; ++i) totals[i] = identity<Combine, N>();
       if (Rows::has(thread, value)) {
         const VectorOffsets<1, kVector, Slice> offsets(0, Of::Outputs::at(Rows::row_of(thread, value)));
 #pragma unroll
@@ -200,7 +181,7 @@ struct ReduceRows {
           N values[kVector];
           load_vector<Slice, kVector>(source, offsets, step, values);
 #pragma unroll
-          for (int i = 0; i < kVector; ++i) totals[i] = step == 0 ? values[i] : combine(totals[i], values[i]);
+          for (int i = 0; i < kVector; ++i) totals[i] = step == 0 ? values[i] : combine<Combine>(totals[i], values[i]);
         }
       }
       function(value, halved(totals));

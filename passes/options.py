@@ -1,0 +1,22 @@
+"""Options of passes whose values have names."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TypeVar
+
+from xdsl.utils.exceptions import PassFailedException
+
+Choice = TypeVar("Choice", bound=Enum)
+
+
+def member_named(kind: type[Choice], name: str, unknown: str) -> Choice:
+    """The choice of that name.
+
+    Raises ``PassFailedException`` listing the choices there are; ``unknown`` begins the message:
+    ``--overlap-launches: unknown start``.
+    """
+    known = {member.value: member for member in kind}
+    if name not in known:
+        raise PassFailedException(f"{unknown} '{name}'; expected one of {', '.join(known)}")
+    return known[name]

@@ -26,8 +26,8 @@ class TeMapPass(ModulePass):
     loops without a level that holds no others is dealt to blocks and threads; all other bands are
     dealt to the threads of a block.  A ``fully`` parallel loop has consecutive threads.  How a band
     is dealt, and how shared buffers are swizzled, is what takes the fewest sectors of device memory
-    and wavefronts of shared memory, counted exactly, among the mappings of
-    :mod:`mugraph.passes.te_map.family`; among equal ones the fewest instructions.
+    and wavefronts of shared memory among all digit permutations (``docs/texpr.md``); among equal
+    ones the fewest instructions, then digits.
 
     Bands become ``te.step``; a reduction into a number of the block becomes one of each thread and
     ``te.all_reduce``.  What stands outside bands all threads do, or one, where it writes memory.

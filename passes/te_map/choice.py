@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -17,51 +18,29 @@ from mugraph.dialects.te import BufferType, Space
 from mugraph.dialects.tensor_types import element_bytes_of, row_major_strides
 from mugraph.passes.analysis.texpr.evaluate import addresses_of_numbers, swizzled
 from mugraph.passes.te_map.bands import Band
-from mugraph.passes.te_map.cost import Cost, MappedBand, Place, places_of
-from mugraph.passes.te_map.family import VECTORS, BandMapping, simple_family
+from mugraph.passes.te_map.cost import (
+    Counter,
+    FloatArray,
+    places_of,
+    served_together,
+    width_of,
+)
+from mugraph.passes.te_map.family import VECTORS, BandMapping, Deal, deals
+from mugraph.passes.te_map.search import Classes, LaneClass, batches_of, classes_of
 
-_TRIED_TOGETHER = 64
-"""Choices of swizzles that are all tried; where there are more, one buffer at a time changes."""
-_ROUNDS = 3
+_ELEMENTS = 1 << 20
+"""The elements of an access that are counted, all classes of a band together, at least ..."""
+_ELEMENTS_OF_CLASS = 1 << 8
+"""... and at least these of each class."""
+_FIRST = 48
+"""The most promising classes, which are looked at before the others."""
+_TIES = 256
+"""Classes of equal cost among which the simplest mapping is looked for."""
 
 Swizzles = dict[SSAValue, Swizzle | None]
-
-
-@dataclass
-class _Option:
-    """One mapping of a group of bands, and what is known of its costs."""
-
-    mapping: BandMapping
-    device: Cost
-    shared: list[tuple[MappedBand, Place, npt.NDArray[np.int64], int]]
-    known: dict[tuple[SSAValue, Swizzle | None], Cost] = field(
-        default_factory=dict[tuple[SSAValue, Swizzle | None], Cost]
-    )
-
-    def cost(self, swizzles: Swizzles) -> Cost:
-        """The traffic and the instructions under these swizzles."""
-        traffic, instructions = self.device
-        for buffer in dict.fromkeys(place.buffer for _, place, _, _ in self.shared):
-            key = (buffer, swizzles.get(buffer))
-            if key not in self.known:
-                self.known[key] = self._shared(*key)
-            traffic += self.known[key][0]
-            instructions += self.known[key][1]
-        return traffic, instructions
-
-    def _shared(self, buffer: SSAValue, swizzle: Swizzle | None) -> Cost:
-        traffic = instructions = 0.0
-        for mapped, place, numbers, width in self.shared:
-            if place.buffer is not buffer:
-                continue
-            addresses = addresses_of_numbers(place.type, numbers)
-            if swizzle is not None:
-                if width > 1 << swizzle.base:
-                    return math.inf, math.inf
-                addresses = swizzled(addresses, swizzle.bits, swizzle.base, swizzle.shift)
-            cost = mapped.cost(place, addresses, width)
-            traffic, instructions = traffic + cost[0], instructions + cost[1]
-        return traffic, instructions
+Cost = tuple[float, float]
+"""Sectors and wavefronts, then instructions; of all iterations of a band."""
+IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -71,117 +50,242 @@ class Choice:
     mappings: tuple[BandMapping, ...]
     swizzles: Swizzles
     cost: Cost
+    is_least: bool
+    """Whether it was compared with all of the family, every instruction counted."""
+
+
+class _Group:
+    """Bands of one mapping, the classes of it, and what each costs."""
+
+    def __init__(
+        self, bands: Sequence[Band], classes: Classes, spaces: Mapping[SSAValue, Space]
+    ) -> None:
+        self.bands = bands
+        self.classes = classes
+        self.most = max(_ELEMENTS_OF_CLASS, _ELEMENTS // len(classes.found))
+        self.places = {band.loops[0]: places_of(band, dict(spaces)) for band in bands}
+        self.shared = list(
+            dict.fromkeys(
+                place.buffer
+                for places in self.places.values()
+                for place in places
+                if spaces[place.buffer] is Space.SHARED
+            )
+        )
+        self.is_exact = classes.is_whole
+        self.device: FloatArray = np.zeros((len(classes.found), 2))
+        least: FloatArray = np.zeros((len(classes.found), 2))
+        for counter, numbers in self.counters(range(len(classes.found))):
+            self.is_exact &= counter.is_exact
+            for place in self.places[counter.band.loops[0]]:
+                width = width_of(counter.band, place, counter.batch.deal.vector)
+                if place.buffer in self.shared:
+                    least[numbers] += counter.least(place, width)
+                else:
+                    addresses = addresses_of_numbers(place.type, counter.numbers(place))
+                    self.device[numbers] += counter.cost(place, addresses, width)
+        self.bound: FloatArray = self.device + least
+
+    def counters(self, chosen: Sequence[int]) -> Iterator[tuple[Counter, IntArray]]:
+        """A counter for each band and batch of some classes, and their positions in ``chosen``."""
+        classes = [self.classes.found[number] for number in chosen]
+        for batch in batches_of(classes, self.most):
+            for band in self.bands:
+                places = self.places[band.loops[0]]
+                yield Counter(band, places, batch, self.most), batch.numbers
+
+    def in_shared(
+        self, chosen: Sequence[int], choices: Mapping[SSAValue, Sequence[Swizzle | None]]
+    ) -> dict[SSAValue, FloatArray]:
+        """What accesses to each shared buffer cost, ``[swizzle, class, 2]``."""
+        tables = {
+            buffer: np.zeros((len(choices[buffer]), len(chosen), 2)) for buffer in self.shared
+        }
+        for counter, numbers in self.counters(chosen):
+            for place in self.places[counter.band.loops[0]]:
+                if place.buffer not in tables:
+                    continue
+                width = width_of(counter.band, place, counter.batch.deal.vector)
+                plain = addresses_of_numbers(place.type, counter.numbers(place))
+                table = tables[place.buffer]
+                for row, swizzle in enumerate(choices[place.buffer]):
+                    if swizzle is None:
+                        table[row, numbers] += counter.cost(place, plain, width)
+                    elif width > 1 << swizzle.base:
+                        table[row, numbers] = math.inf
+                    else:
+                        moved = swizzled(plain, swizzle.bits, swizzle.base, swizzle.shift)
+                        table[row, numbers] += counter.cost(place, moved, width)
+        return tables
 
 
 def choose(
     groups: Sequence[Sequence[Band]],
-    candidates: Sequence[Sequence[BandMapping]],
-    spaces: dict[SSAValue, Space],
+    candidates: Sequence[Classes],
+    spaces: Mapping[SSAValue, Space],
 ) -> Choice:
     """One mapping a group of bands: the least sectors and wavefronts, then instructions.
 
-    The first of several equal ones is taken.
+    Of equal ones one of the fewest digits is taken; no swizzle rather than one.  Exact: classes and
+    swizzles are left out only where a bound says that they cannot be better.
     """
-    options = [
-        [_option(group, mapping, spaces) for mapping in mappings]
-        for group, mappings in zip(groups, candidates, strict=True)
-    ]
-    buffers = list(
-        dict.fromkeys(
-            place.buffer
-            for group in options
-            for option in group
-            for _, place, _, _ in option.shared
-        )
-    )
+    options = [_Group(*pair, spaces) for pair in zip(groups, candidates, strict=True)]
+    buffers = list(dict.fromkeys(buffer for group in options for buffer in group.shared))
     choices = {buffer: swizzles_for(place_type(buffer)) for buffer in buffers}
+    first = [_order(group.bound)[:_FIRST].tolist() for group in options]
+    search = _Search(options, first, buffers, choices, None)
+    floors = [group.bound.min(axis=0) for group in options]
+    kept: list[list[int]] = []
+    for group, floor in zip(options, floors, strict=True):
+        room = np.array(search.cost) - (np.sum(floors, axis=0) - floor)
+        kept.append(np.flatnonzero(_at_most(group.bound, room)).tolist())
+    if any(set(some) - set(many) for some, many in zip(kept, first, strict=True)):
+        search = _Search(options, kept, buffers, choices, search)
+    mappings: list[BandMapping] = []
+    for group, some, costs in zip(options, search.chosen, search.costs(), strict=True):
+        ties = np.flatnonzero(_at_most(costs, costs[_order(costs)[0]]))[:_TIES]
+        found = itertools.chain.from_iterable(
+            group.classes.mappings(group.classes.found[some[int(at)]]) for at in ties
+        )
+        mappings.append(min(found, key=lambda one: one.complexity))
+    is_least = all(group.is_exact for group in options)
+    return Choice(tuple(mappings), search.swizzles, search.cost, is_least)
 
-    def best(swizzles: Swizzles) -> tuple[Cost, tuple[int, ...]]:
-        total, picked = (0.0, 0.0), list[int]()
-        for group in options:
-            costs = [option.cost(swizzles) for option in group]
-            index = min(range(len(costs)), key=costs.__getitem__)
-            picked.append(index)
-            total = (total[0] + costs[index][0], total[1] + costs[index][1])
-        return total, tuple(picked)
 
-    found: Swizzles = dict.fromkeys(buffers)
-    cost, picked = best(found)
-    if math.prod(len(one) for one in choices.values()) <= _TRIED_TOGETHER:
-        for combination in itertools.product(*choices.values()):
-            tried = dict(zip(buffers, combination, strict=True))
-            other = best(tried)
-            if other[0] < cost:
-                (cost, picked), found = other, tried
-    else:
-        for _, buffer in itertools.product(range(_ROUNDS), buffers):
-            for swizzle in choices[buffer]:
-                tried = {**found, buffer: swizzle}
-                other = best(tried)
-                if other[0] < cost:
-                    (cost, picked), found = other, tried
-    mappings = tuple(group[i].mapping for group, i in zip(options, picked, strict=True))
-    return Choice(mappings, found, cost)
+class _Search:
+    """The best swizzles of all buffers together with some classes of each group, by branching."""
+
+    def __init__(
+        self,
+        options: Sequence[_Group],
+        chosen: Sequence[Sequence[int]],
+        buffers: Sequence[SSAValue],
+        choices: Mapping[SSAValue, Sequence[Swizzle | None]],
+        before: _Search | None,
+    ) -> None:
+        self.chosen = chosen
+        self.buffers = buffers
+        self.choices = choices
+        self.device = [
+            group.device[np.array(some)] for group, some in zip(options, chosen, strict=True)
+        ]
+        self.tables = [
+            group.in_shared(some, choices) for group, some in zip(options, chosen, strict=True)
+        ]
+        # What is left to pay at least once some of the buffers have their swizzles.
+        self.left = [
+            [
+                sum(
+                    (table[one].min(axis=0) for one in buffers[done:] if one in table),
+                    start=np.zeros_like(device),
+                )
+                for done in range(len(buffers) + 1)
+            ]
+            for device, table in zip(self.device, self.tables, strict=True)
+        ]
+        self.cost: Cost = (math.inf, math.inf) if before is None else before.cost
+        self.swizzles: Swizzles = {} if before is None else before.swizzles
+        self._extend(0, self.device, {})
+
+    def costs(self) -> list[FloatArray]:
+        """What each class costs under the best swizzles."""
+        return [
+            device
+            + sum(
+                (
+                    table[one][list(self.choices[one]).index(self.swizzles[one])]
+                    for one in self.buffers
+                    if one in table
+                ),
+                start=np.zeros_like(device),
+            )
+            for device, table in zip(self.device, self.tables, strict=True)
+        ]
+
+    def _extend(self, done: int, current: Sequence[FloatArray], swizzles: Swizzles) -> None:
+        bound = self._least(done, current)
+        if not _is_less(bound, self.cost):
+            return
+        if done == len(self.buffers):
+            self.cost, self.swizzles = bound, swizzles
+            return
+        buffer = self.buffers[done]
+        for row, swizzle in enumerate(self.choices[buffer]):
+            costs = [
+                one + table[buffer][row] if buffer in table else one
+                for one, table in zip(current, self.tables, strict=True)
+            ]
+            self._extend(done + 1, costs, {**swizzles, buffer: swizzle})
+
+    def _least(self, done: int, current: Sequence[FloatArray]) -> Cost:
+        traffic = instructions = 0.0
+        for one, left in zip(current, self.left, strict=True):
+            total = one + left[done]
+            best = total[_order(total)[0]]
+            traffic, instructions = traffic + float(best[0]), instructions + float(best[1])
+        return traffic, instructions
+
+
+def _order(costs: FloatArray) -> npt.NDArray[np.intp]:
+    """The rows by traffic, then instructions; equal ones in their order."""
+    return np.lexsort((costs[:, 1].round(6), costs[:, 0].round(6)))
+
+
+def _is_less(one: Cost, other: Cost) -> bool:
+    return (round(one[0], 6), round(one[1], 6)) < (round(other[0], 6), round(other[1], 6))
+
+
+def _at_most(costs: FloatArray, limit: FloatArray) -> npt.NDArray[np.bool_]:
+    """The rows that are not more, up to what rounding makes of sums."""
+    slack = 1e-6 + 1e-12 * abs(limit[0]) if math.isfinite(limit[0]) else 0.0
+    below = costs[:, 0] < limit[0] - slack
+    equal = np.abs(costs[:, 0] - limit[0]) <= slack
+    found: npt.NDArray[np.bool_] = below | (equal & (costs[:, 1] <= limit[1] + 1e-6))
+    return found
 
 
 def place_type(buffer: SSAValue) -> BufferType:
     """The type of a buffer."""
-    assert isinstance(buffer.type, BufferType)
-    return buffer.type
-
-
-def _option(
-    group: Sequence[Band], mapping: BandMapping, spaces: Mapping[SSAValue, Space]
-) -> _Option:
-    traffic = instructions = 0.0
-    shared: list[tuple[MappedBand, Place, npt.NDArray[np.int64], int]] = []
-    for band in group:
-        mapped = MappedBand(band, mapping)
-        for place in places_of(band, dict(spaces)):
-            numbers = mapped.numbers(place)
-            width = mapped.width(place)
-            if spaces[place.buffer] is Space.SHARED:
-                shared.append((mapped, place, numbers, width))
-            else:
-                cost = mapped.cost(place, addresses_of_numbers(place.type, numbers), width)
-                traffic, instructions = traffic + cost[0], instructions + cost[1]
-    return _Option(mapping, (traffic, instructions), shared)
+    return cast(BufferType, buffer.type)
 
 
 def candidates_of(
     group: Sequence[Band], threads: int, spaces: Mapping[SSAValue, Space], most_items: int | None
-) -> list[BandMapping]:
-    """The family of mappings of a group of bands of equal extents.
+) -> Classes:
+    """The classes of mappings of a group of bands of equal extents.
 
     Neighbours are tried along dimensions in which an access is contiguous, as many as divide the
     extent.  ``most_items`` bounds from below the threads that there must be work for.
     """
-    band = group[0]
-    extents = band.extents
+    extents = group[0].extents
     vectors: list[tuple[int, int]] = []
     for dimension, extent in enumerate(extents):
         for vector in VECTORS[1:]:
             if extent % vector or math.prod(extents) // vector < (most_items or threads):
                 continue
-            digits = next(simple_family(extents, threads, [(dimension, vector)]), None)
-            if digits is not None and any(
-                _is_wider(one, dimension, vector, threads, spaces) for one in group
-            ):
+            if any(_is_wider(one, dimension, vector, spaces) for one in group):
                 vectors.append((dimension, vector))
-    return list(simple_family(extents, threads, vectors))
+    found: list[tuple[Deal, tuple[int, ...]]] = []
+    for deal in deals(extents, threads, vectors):
+        parts = {
+            part
+            for band in group
+            for part in served_together(band, deal.vector, places_of(band, dict(spaces)))
+        }
+        found.append((deal, tuple(sorted(parts))))
+    return classes_of(found)
 
 
-def _is_wider(
-    band: Band, dimension: int, vector: int, threads: int, spaces: Mapping[SSAValue, Space]
-) -> bool:
-    mapping = next(
-        one
-        for one in simple_family(band.extents, threads, [(dimension, vector)])
-        if one.digits[dimension].vector == vector
-    )
-    mapped = MappedBand(band, mapping)
+def only(one: LaneClass) -> Classes:
+    """A mapping that nothing else is compared with."""
+    return Classes((one,), True)
+
+
+def _is_wider(band: Band, dimension: int, vector: int, spaces: Mapping[SSAValue, Space]) -> bool:
+    widths = [vector if d == dimension else 1 for d in range(len(band.extents))]
     return any(
-        place.is_direct and mapped.width(place) > 1 for place in places_of(band, dict(spaces))
+        place.is_direct and width_of(band, place, widths) > 1
+        for place in places_of(band, dict(spaces))
     )
 
 

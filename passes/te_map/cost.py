@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from mugraph.dialects.te import (
@@ -17,9 +18,9 @@ from mugraph.dialects.te import (
     AsmOp,
     BufferType,
     IfOp,
+    LoopOp,
     RedOp,
     SectionOp,
-    SeqOp,
     Space,
 )
 from mugraph.dialects.tensor_types import element_bytes_of
@@ -30,6 +31,7 @@ from mugraph.passes.analysis.texpr.evaluate import (
     evaluate,
     numbers_at,
     starts_vector,
+    variables_of,
 )
 from mugraph.passes.analysis.wavefronts import (
     WARP,
@@ -38,7 +40,7 @@ from mugraph.passes.analysis.wavefronts import (
     sectors,
 )
 from mugraph.passes.te_map.bands import Band
-from mugraph.passes.te_map.family import BandMapping
+from mugraph.passes.te_map.search import Batch
 
 IntArray = npt.NDArray[np.int64]
 WIDEST = 16
@@ -46,11 +48,8 @@ WIDEST = 16
 DEVICE_INSTRUCTION = 4
 """What an instruction to device memory counts beside its sectors: 4 lines of 128 bytes are what
 the widest one asks for."""
-_WARPS = 8
-"""The warps of a block whose accesses are counted."""
 
-Cost = tuple[float, float]
-"""Sectors and wavefronts, then instructions; of all iterations of a band."""
+FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -62,6 +61,8 @@ class Place:
     buffer: SSAValue
     repeats: int
     """How often an iteration of the band comes to it."""
+    conditions: tuple[IfOp, ...]
+    """What it is under in the band."""
     is_direct: bool
     """Whether it stands in the band itself, so that neighbours may be accessed at once."""
 
@@ -97,98 +98,147 @@ def places_of(band: Band, spaces: dict[SSAValue, Space]) -> list[Place]:
             if spaces.get(buffer, Space.REGISTER) is Space.REGISTER:
                 continue
             repeats = 1
+            conditions: list[IfOp] = []
             parent = op.parent_op()
             while parent is not None and parent is not band.loops[-1]:
-                if isinstance(parent, SeqOp):
+                if isinstance(parent, LoopOp):
                     repeats *= parent.iterations
+                elif isinstance(parent, IfOp):
+                    conditions.append(parent)
                 parent = parent.parent_op()
             is_direct = op.parent_block() is band.body and not isinstance(op, (AsmOp, RedOp))
-            found.append(Place(cast("AccessOp | AsmOp", op), operand, buffer, repeats, is_direct))
+            access = cast("AccessOp | AsmOp", op)
+            found.append(Place(access, operand, buffer, repeats, tuple(conditions), is_direct))
     return found
 
 
-@dataclass
-class MappedBand:
-    """The points at which the accesses of a band are counted, under one mapping."""
+def width_of(band: Band, place: Place, vector: Sequence[int]) -> int:
+    """How many elements an access takes at once, of a thread's neighbours along each index."""
+    if isinstance(place.op, AsmOp):
+        return math.prod(place.box[2])
+    count = math.prod(vector)
+    size = element_bytes_of(place.type)
+    if count == 1 or not place.is_direct or count * size > WIDEST:
+        return 1
+    along = next(dimension for dimension, one in enumerate(vector) if one > 1)
+    leaves = {band.loops[along].variable: Along(1, count)}
+    expressions, operands, _ = place.box
+    return (
+        count if starts_vector(expressions, operands, place.type.get_shape(), leaves, count) else 1
+    )
 
-    band: Band
-    mapping: BandMapping
-    points: dict[SSAValue, IntArray] = field(default_factory=dict[SSAValue, IntArray])
-    idle: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
 
-    def __post_init__(self) -> None:
-        mapping = self.mapping
-        warps = min(_WARPS, max(1, mapping.threads // WARP))
-        lanes = min(WARP, mapping.threads)
-        thread = np.arange(warps * lanes).reshape(1, warps, lanes)
-        vector = np.arange(mapping.vector).reshape(-1, 1, 1)
-        idle = np.broadcast_to(
-            thread >= mapping.busy_threads, (mapping.vector, warps, lanes)
-        ).copy()
-        first, second = AffineExpr.dimension(0), AffineExpr.dimension(1)
-        for dimension, loop in enumerate(self.band.loops):
-            steps = [AffineExpr.constant(0)] * len(mapping.step_radices(dimension))
-            index = mapping.index(dimension, first, steps, second)
-            values = _numeric(index, thread, vector)
-            idle |= values >= mapping.extents[dimension]
-            self.points[loop.variable] = values
-        for op in self.band.body.ops:
-            if isinstance(op, IfOp) and op.next_op is None and op.prev_op is None:
-                for expression, equal in op.conditions():
-                    value = evaluate(expression, list(op.indices), self.points)
-                    idle |= (value != 0) if equal else (value < 0)
+def served_together(band: Band, vector: Sequence[int], places: Sequence[Place]) -> tuple[int, ...]:
+    """The lanes that a wavefront of some access serves, ascending, a warp at last."""
+    found = {WARP}
+    for place in places:
+        if place.type.memory_space is Space.SHARED:
+            bytes_ = width_of(band, place, vector) * element_bytes_of(place.type)
+            found.add(lanes_together(min(bytes_, WIDEST)))
+    return tuple(sorted(found))
+
+
+class Counter:
+    """Counts what the accesses of a band take under every class of a batch.
+
+    All instructions are counted, with the variables of loops in the band and around it at all of
+    their values, where that is at most ``most`` elements a class; else evenly spaced instructions,
+    and variables that do not fit at 0.
+    """
+
+    def __init__(self, band: Band, places: Sequence[Place], batch: Batch, most: int) -> None:
+        self.band = band
+        self.batch = batch
+        lanes = batch.lanes.shape[2]
+        padded = -(-lanes // WARP) * WARP
+        width = math.prod(batch.deal.vector)
+        kept = batch.rest.shape[2]
+        others: list[LoopOp] = []
+        for loop in _others(band, places):
+            count = math.prod(one.iterations for one in (*others, loop))
+            if width * padded * kept * count <= most:
+                others.append(loop)
+        self.is_exact = kept == batch.instructions and others == _others(band, places)
+        count = math.prod(loop.iterations for loop in others)
+        self.scale = batch.instructions / kept / count
+        self.points: dict[SSAValue, IntArray] = {}
+        number = np.tile(np.arange(count), kept)
+        for loop in others:
+            count //= loop.iterations
+            self.points[loop.variable] = (number // count % loop.iterations).reshape(1, 1, -1, 1)
+        repeats = len(number) // kept
+        neighbours = np.arange(width).reshape(1, -1, 1, 1)
+        shape = (len(batch.numbers), width, len(number), padded)
+        idle = np.zeros(shape, np.bool_)
+        idle[..., lanes:] = True
+        for dimension, loop in enumerate(band.loops):
+            lane = np.pad(batch.lanes[:, dimension], ((0, 0), (0, padded - lanes)))
+            rest = np.repeat(batch.rest[:, dimension], repeats, axis=1)
+            index = rest[:, None, :, None] + lane[:, None, None, :]
+            if batch.deal.vector[dimension] > 1:
+                index = index + neighbours
+            self.points[loop.variable] = index
+            idle |= index >= batch.deal.extents[dimension]
         self.idle = idle
 
-    @property
-    def executions(self) -> float:
-        """How often each counted instruction runs, in all warps of the band."""
-        mapping = self.mapping
-        warps = max(1, mapping.threads // WARP)
-        return mapping.steps * warps / min(_WARPS, warps)
-
     def numbers(self, place: Place) -> IntArray:
-        """The element that each lane accesses, ``[vector, warp, lane]``."""
+        """The element that each lane accesses, ``[class, neighbour, instruction, lane]``."""
         return np.broadcast_to(place.numbers(self.points), self.idle.shape)
 
-    def width(self, place: Place) -> int:
-        """How many elements the access takes at once: the mapping's neighbours, or one."""
-        if isinstance(place.op, AsmOp):
-            return math.prod(place.box[2])
-        vector = self.mapping.vector
-        size = element_bytes_of(place.type)
-        if vector == 1 or not place.is_direct or vector * size > WIDEST:
-            return 1
-        along = self.mapping.vector_dimension
-        assert along is not None
-        leaves = {self.band.loops[along].variable: Along(1, vector)}
-        expressions, operands, _ = place.box
-        shape, strides = place.type.get_shape(), place.type.strides()
-        starts = starts_vector(expressions, operands, shape, leaves, vector, strides)
-        return vector if starts else 1
+    def idle_in(self, place: Place) -> npt.NDArray[np.bool_]:
+        """The lanes that an access leaves out."""
+        idle = self.idle
+        for condition in place.conditions:
+            for expression, equal in condition.conditions():
+                value = evaluate(expression, list(condition.indices), self.points)
+                idle = idle | ((value != 0) if equal else (value < 0))
+        return idle
 
-    def cost(self, place: Place, addresses: IntArray, width: int) -> Cost:
-        """The cost of an access whose offsets, in elements, are known."""
-        size = element_bytes_of(place.type)
-        bytes_ = width * size
-        first = 0 if isinstance(place.op, AsmOp) or width == 1 else 1
-        rows = addresses[:1] if first else addresses
-        idle = self.idle[:1] if first else self.idle
-        at = np.where(idle, -1, rows * size).reshape(-1, rows.shape[2])
-        if at.shape[1] < WARP:
-            at = np.pad(at, ((0, 0), (0, WARP - at.shape[1])), constant_values=-1)
-        at = at[(at >= 0).any(axis=1)]
-        times = self.executions * place.repeats
-        if not len(at):
-            return 0.0, 0.0
+    def cost(self, place: Place, addresses: IntArray, width: int) -> FloatArray:
+        """Sectors or wavefronts of an access, and its instructions: ``[class, 2]``.
+
+        ``addresses`` are in elements, as ``numbers``.
+        """
+        bytes_, at = self._bytes(place, addresses, width)
+        active = np.not_equal(at.max(axis=1), -1)
         if place.type.memory_space is Space.SHARED:
             lanes = lanes_together(min(bytes_, WIDEST))
-            traffic = group_wavefronts(at, min(bytes_, WIDEST), lanes).sum()
+            traffic = group_wavefronts(at, min(bytes_, WIDEST), lanes).sum(axis=1)
         else:
-            traffic = sectors(at, bytes_).sum() + DEVICE_INSTRUCTION * len(at)
-        return float(traffic) * times, len(at) * times
+            traffic = sectors(at, bytes_) + DEVICE_INSTRUCTION * active
+        return self._sum(place, traffic, active)
+
+    def least(self, place: Place, width: int) -> FloatArray:
+        """What an access to shared memory takes at least: no bank is asked twice."""
+        bytes_, at = self._bytes(place, np.zeros(self.idle.shape, np.int64), width)
+        lanes = lanes_together(min(bytes_, WIDEST))
+        groups = np.not_equal(at.reshape(len(at), -1, lanes).max(axis=2), -1)
+        traffic: IntArray = groups.sum(axis=1)
+        return self._sum(place, traffic, np.greater(traffic, 0))
+
+    def _bytes(self, place: Place, addresses: IntArray, width: int) -> tuple[int, IntArray]:
+        size = element_bytes_of(place.type)
+        idle = self.idle_in(place)
+        if width > 1 and not isinstance(place.op, AsmOp):
+            addresses, idle = addresses[:, :1], idle[:, :1]
+        return width * size, np.where(idle, -1, addresses * size).reshape(-1, WARP)
+
+    def _sum(self, place: Place, traffic: IntArray, active: npt.NDArray[np.bool_]) -> FloatArray:
+        classes = len(self.batch.numbers)
+        both = [one.reshape(classes, -1).sum(axis=1) for one in (traffic, active)]
+        return np.stack(both, axis=1) * (self.scale * place.repeats)
 
 
-def _numeric(expression: AffineExpr, thread: IntArray, vector: IntArray) -> IntArray:
-    shape = np.broadcast_shapes(thread.shape, vector.shape)
-    # Affine expressions evaluate arrays as they do integers.
-    return np.broadcast_to(np.asarray(expression.eval(cast(Any, [thread, vector]), [])), shape)
+def _others(band: Band, places: Sequence[Place]) -> list[LoopOp]:
+    """The loops in a band, then those around it, whose variables accesses depend on."""
+    own = {loop.variable for loop in band.loops}
+    used: dict[SSAValue, None] = {}
+    for place in places:
+        for values in (place.box[1], *(list(one.indices) for one in place.conditions)):
+            used |= dict.fromkeys(one for one in variables_of(values) if one not in own)
+    loops: list[LoopOp] = []
+    for variable in used:
+        parent = None if isinstance(variable.owner, Operation) else variable.owner.parent_op()
+        if isinstance(parent, LoopOp):
+            loops.append(parent)
+    return sorted(loops, key=lambda loop: not band.loops[0].is_ancestor(loop))

@@ -203,12 +203,20 @@ class Deal:
         """How many threads take part."""
         return math.prod(self.counts)
 
-    @property
+    @cached_property
     def steps(self) -> tuple[int, ...]:
         """The steps of each dimension."""
         return tuple(
             -(-extent // (vector * count))
             for extent, vector, count in zip(self.extents, self.vector, self.counts, strict=True)
+        )
+
+    @cached_property
+    def box(self) -> tuple[tuple[int, int], ...]:
+        """The neighbours of each dimension, and its extent over them, padded."""
+        return tuple(
+            (vector, count * steps)
+            for vector, count, steps in zip(self.vector, self.counts, self.steps, strict=True)
         )
 
 
@@ -294,39 +302,3 @@ def mapping_of(
         tuple(Digits(one) for one in parts),
         tuple(heads[at] for at in order if at in heads),
     )
-
-
-def simple_mapping(deal: Deal, order: Sequence[int]) -> BandMapping:
-    """The mapping with one thread digit a dimension, steps behind it; dimensions fastest first."""
-    digits = [
-        [Digit(n, role) for n, role in ((count, Role.THREAD), (steps, Role.STEP)) if n > 1]
-        for count, steps in zip(deal.counts, deal.steps, strict=True)
-    ]
-    return mapping_of(deal, digits, [(d, 0) for d in order if deal.counts[d] > 1])
-
-
-def identity(extents: Sequence[int], threads: int, group: int) -> BandMapping:
-    """Of a band that ends in a fully parallel loop: ``group`` consecutive threads an iteration.
-
-    The last extent is that of the fully parallel loop.
-    """
-    *outer, lanes = extents
-    left = threads // group
-    counts: list[int] = []
-    for extent in reversed(outer):
-        count = max(n for n in range(1, min(left, extent) + 1) if left % n == 0)
-        counts.append(count)
-        left //= count
-    deal = Deal((*outer, lanes), threads, (1,) * len(extents), (*reversed(counts), group))
-    return simple_mapping(deal, [len(outer), *reversed(range(len(outer)))])
-
-
-def simple_family(
-    extents: Sequence[int], threads: int, vectors: Sequence[tuple[int, int]] = ()
-) -> Iterator[BandMapping]:
-    """The mappings with one thread digit a dimension and steps behind it, in all orders."""
-    for deal in deals(extents, threads, vectors):
-        wide = [d for d in reversed(range(len(extents))) if deal.counts[d] > 1]
-        idle = [d for d in reversed(range(len(extents))) if deal.counts[d] == 1]
-        for order in itertools.permutations(wide):
-            yield simple_mapping(deal, [*order, *idle])

@@ -41,9 +41,16 @@ from mugraph.passes.te_map.bands import (
     warp_bands_in,
     writes_outside,
 )
-from mugraph.passes.te_map.choice import candidates_of, choose, place_type, swizzled_layout
-from mugraph.passes.te_map.family import BandMapping, identity
+from mugraph.passes.te_map.choice import (
+    candidates_of,
+    choose,
+    only,
+    place_type,
+    swizzled_layout,
+)
+from mugraph.passes.te_map.family import BandMapping
 from mugraph.passes.te_map.reductions import after_band, before_band
+from mugraph.passes.te_map.search import consecutive
 from mugraph.passes.te_map.steps import (
     Warps,
     apply,
@@ -84,7 +91,7 @@ class Program:
             groups += [(group, WARP) for group in _tied(inner, self.scalars)]
         spaces = spaces_of(root)
         candidates = [
-            [identity(group[0].extents, threads, group[0].group)]
+            only(consecutive(group[0].extents, threads, group[0].group))
             if group[0].is_fully
             else candidates_of(group, threads, spaces, None)
             for group, threads in groups

@@ -145,6 +145,13 @@ def along(
             constant = rhs.value
             if kind is AffineBinaryOpKind.Mul:
                 return Along(left.coefficient * constant, left.divisor * abs(constant))
+            if left.coefficient and left.coefficient % constant == 0:
+                if kind is AffineBinaryOpKind.Mod:
+                    return Along(0, math.gcd(left.divisor, constant))
+                if kind is AffineBinaryOpKind.FloorDiv:
+                    whole = left.divisor % constant == 0
+                    divisor = left.divisor // constant if whole else 1
+                    return Along(left.coefficient // constant, divisor)
             # Neighbours that begin at a multiple of their number stay in one period.
             in_period = left.coefficient == 1 and not (left.divisor % width or constant % width)
             if left.coefficient and not in_period:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from benchmarks.facts import MACHINE_START
 from benchmarks.h200.checking import RIGHT
+from benchmarks.h200.pipelines import OURS
 from benchmarks.h200.records import Record, Records, System
 from mugraph.runtime.errors import UserError
 
@@ -15,7 +16,8 @@ from mugraph.runtime.errors import UserError
 def combined(runs: Sequence[Records]) -> Records:
     """One record of each workload: the median of the runs' times, which stand in ``runs``.
 
-    What is not right in one of them has no time.  ``UserError`` where the runs are of different
+    What is not right in one of them has no time; a peer that only some of them measured has theirs.
+    ``UserError`` where the runs are of different
     commits, or of one start of a machine, or measured different workloads.
     """
     if len(runs) < 2:
@@ -60,8 +62,8 @@ def _system(systems: Sequence[System | None], name: str) -> System:
     if wrong:
         return replace(wrong[0], microseconds=None, quartiles=None)
     times = tuple(system.microseconds for system in known if system.microseconds is not None)
-    if len(times) < len(systems):
-        return replace(known[0], status=f"{name} has no time in one run", microseconds=None)
+    if not times or (name == OURS and len(times) < len(systems)):
+        return replace(known[0], status="no time in one run", microseconds=None, quartiles=None)
     quartiles = [system.quartiles for system in known if system.quartiles is not None]
     errors = [system.relative_error for system in known if system.relative_error is not None]
     return replace(

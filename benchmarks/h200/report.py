@@ -163,7 +163,8 @@ def repetition_lines(rows: list[Record]) -> list[str]:
     for record, runs in repeated:
         peer, goal = record.best_peer, goal_of(record)
         peer_runs = () if peer is None else peer.runs
-        ratios = [ours / other for ours, other in zip(runs, peer_runs, strict=False)]
+        others = peer_runs if len(peer_runs) == len(runs) else peer_runs[:1] * len(runs)
+        ratios = [ours / other for ours, other in zip(runs, others, strict=False)]
         reached = [goal is not None and time <= goal for time in runs]
         counts = {True: "reached in each", False: "missed in each"}
         goal_cell = counts.get(reached[0], "") if len(set(reached)) == 1 else "reached in one"

@@ -9,6 +9,7 @@ several pipelines that begin with ``retile{...}``.  Each is estimated again, and
 from __future__ import annotations
 
 import itertools
+import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +39,7 @@ class Row:
 
 
 def estimate_of(workload: Workload, pipeline: str) -> float:
-    """Microseconds that the model gives to the kernels that ``retile`` makes."""
+    """Microseconds that the model gives to the kernels that ``retile`` makes; infinite for none."""
     module = mugraph_of(workload)
     for spec in parse_pipeline(pipeline):
         if spec.name == RetilePass.name:
@@ -48,7 +49,8 @@ def estimate_of(workload: Workload, pipeline: str) -> float:
     for op in module.walk():
         if isinstance(op, CustomizedOp):
             space = find_dimensions(op)
-            total += (estimate(shape_under(space, partition_of(space)), target) or 0.0) / 1000
+            time = estimate(shape_under(space, partition_of(space)), target)
+            total += math.inf if time is None else time / 1000
     return total
 
 

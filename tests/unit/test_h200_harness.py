@@ -337,6 +337,18 @@ def test_what_is_wrong_in_one_run_has_no_time() -> None:
     assert both["rmsnorm_bs8"].systems[OURS].status == "wrong: 1 of 20 runs differ"
 
 
+def test_a_peer_of_one_run_keeps_its_time() -> None:
+    first = second_run(14.0, "first")
+    tuned = System("max-autotune", RIGHT, is_peer=True)
+    tuned.set_samples(Samples((15.0,)))
+    first["rmsnorm_bs8"].add(tuned)
+    both = combined([first, second_run(14.7)])
+    assert both["rmsnorm_bs8"].best_peer == System(
+        "max-autotune", RIGHT, 15.0, (15.0, 15.0), is_peer=True, runs=(15.0,)
+    )
+    assert "| max-autotune | 15.00 | 0.93, 0.98 |" in markdown(both, "Title")
+
+
 def test_no_repetition() -> None:
     first = second_run(14.0, "first")
     with pytest.raises(UserError, match="one start of a machine"):

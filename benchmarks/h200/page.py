@@ -50,7 +50,9 @@ def _reason(system: System) -> str:
 
 def table(records: Records) -> str:
     """A line a workload, a column for each thing that is switched off."""
-    variants = variants_in(records)
+    everywhere = variants_in(records)
+    idle = [variant for variant in everywhere if _changes_nothing(records, variant)]
+    variants = [variant for variant in everywhere if variant not in idle]
     lines = [
         "| workload | " + " | ".join(["all passes", *(f"`{name}`" for name in variants)]) + " |",
         "|---" + "|---:" * (len(variants) + 1) + "|",
@@ -58,7 +60,15 @@ def table(records: Records) -> str:
     for record in in_order(records):
         cells = [number(record.ours), *(bought(record, variant) for variant in variants)]
         lines.append(f"| {record.workload} | " + " | ".join(cells) + " |")
+    if idle:
+        listed = ", ".join(f"`{variant}`" for variant in idle)
+        lines += ["", f"The same files for all workloads: {listed}."]
     return "\n".join([*lines, "", _measured(records)])
+
+
+def _changes_nothing(records: Records, variant: str) -> bool:
+    found = [record.systems[variant] for record in records.values() if variant in record.systems]
+    return all(system.status.startswith(SAME_AS) for system in found)
 
 
 def times_table(records: Records) -> str:

@@ -31,6 +31,7 @@ OPTIONAL_PASSES = (
     "retile",
     "online-softmax",
     "promote-registers",
+    "use-warpgroups",
     "merge-products",
     "pipeline-products",
     "share-registers",
@@ -46,6 +47,9 @@ PIPELINE_OPTION = ("schedule-threadblock", "pipeline")
 """How loads run ahead: each of the two ways is set against the other."""
 
 WAYS = ("channels", "async-copies")
+
+OPTIONS_OFF = (("schedule-threadblock", "warps_along_k"),)
+"""Options that are on and can be switched off."""
 
 
 @dataclass(frozen=True)
@@ -129,10 +133,15 @@ def _skipped(pipeline: str, full: tuple[ModulePass, ...]) -> list[Variant]:
 
 
 def _switched(pipeline: str, full: tuple[ModulePass, ...]) -> list[Variant]:
-    """With loads that run ahead in the other way."""
+    """With loads that run ahead in the other way, and with each option that is on switched off."""
     name, option = PIPELINE_OPTION
     used = {getattr(step, option) for step in full if step.name == name}
-    return [
+    off = [
+        Variant(f"{other.replace('_', '-')}=false", pipeline, None, (step, other, False))
+        for step, other in OPTIONS_OFF
+        if any(getattr(one, other) for one in full if one.name == step)
+    ]
+    return off + [
         Variant(f"{option}={way}", pipeline, None, (name, option, way))
         for way in WAYS
         # What is chosen where nothing is said is the first of them.

@@ -139,6 +139,7 @@ def test_ablations_switch_one_thing_off_each() -> None:
     assert len(set(names)) == len(names)
     assert {"without retile", "without retile forloop", "without online-softmax"} <= set(names)
     assert {"pipeline=async-copies", "with overlap-launches", "without plan-swizzle"} <= set(names)
+    assert {"warps-along-k=false", "without use-warpgroups"} <= set(names)
     full = flat_passes(pipeline, "sm_90a")
     for variant in variants:
         steps = variant.passes("sm_90a")
@@ -175,6 +176,8 @@ def test_what_each_pass_bought() -> None:
     assert bought(record, "without retile") == "28.00 (+100%)"
     assert bought(record, "without plan-swizzle") == "wrong"
     assert bought(record, "without nothing") == ""
+    record.add(System("without bulk-stores", f"same as {OURS}", pipeline="transpile"))
+    assert "The same files for all workloads: `without bulk-stores`." in table(records)
     page = "before\n{}\nold\n{}\nafter\n".format(*ABLATION)
     written = with_table(page, ABLATION, table(records))
     assert written.startswith("before\n") and written.endswith("\nafter\n")

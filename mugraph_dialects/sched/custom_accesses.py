@@ -291,7 +291,7 @@ def thread_accesses_of(op: Operation, footprints: Footprints) -> list[ThreadAcce
             active = one.active if own is None else one.active & ~own
             if active.any():
                 reads.append((one.operand, _access(op, one, active, MemoryAccess.READ)))
-        if one.writes:
+        if one.writes and one.active.any():
             writes.append(_access(op, one, one.active, MemoryAccess.WRITE))
     reads.sort(key=lambda pair: pair[0])
     return [*(access for _, access in reads), *writes]

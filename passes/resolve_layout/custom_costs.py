@@ -35,6 +35,8 @@ def step_work(accesses: Sequence[Footprint], element_bytes: int, layout: AnyLayo
     """What the accesses of all steps to one tensor take under a layout, in one execution."""
     total = Work()
     for one in accesses:
+        if not one.active.any():
+            continue
         offsets = np.broadcast_to(element_offsets(layout, one.coordinates), one.active.shape)
         addresses = lane_addresses(np.where(one.active, offsets, IDLE), element_bytes)
         size = one.width * element_bytes

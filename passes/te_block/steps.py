@@ -9,16 +9,29 @@ from xdsl.dialects.arith import TruncFOp
 from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.rewriter import Rewriter
+from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.attributes import LayoutAttr
-from mugraph.dialects.te import AccessOp, BufferType, NewOp, ParOp, SeqOp, Space, ViewOp
+from mugraph.dialects.te import (
+    AccessOp,
+    BufferType,
+    KernelOp,
+    NewOp,
+    ParOp,
+    SeqOp,
+    Space,
+    StepOp,
+    ThreadsOp,
+    ViewOp,
+)
 from mugraph.dialects.tensor_types import (
     AnyLayout,
     base_layout,
     leading_strides,
     row_major_strides,
 )
+from mugraph.passes.analysis.texpr.bijections import mapping_errors
 from mugraph.passes.te_block.distribute import Reduction
 from mugraph.passes.te_block.program import Program
 from mugraph.passes.te_map.bands import Band, band_at
@@ -32,6 +45,8 @@ from mugraph.passes.te_vectorize import (
     mark_unrolled,
     remove_unused_indices,
 )
+
+_INDEX = IndexType()
 
 
 @dataclass(frozen=True)
@@ -100,9 +115,13 @@ def make_step(loop: ParOp, threads: int, stored: Mapping[SSAValue, Attribute]) -
     band = band_at(loop)
     spaces = _spaces(band)
     mapping = choose_mapping(band, threads, spaces)
+    holder = Block(arg_types=[IndexType()])
+    step = band_step(band, mapping, holder.args[0], [None] * len(band.extents))
+    holder.add_op(step)
+    prove_mapping(step, mapping, holder)
     body = Block(arg_types=[IndexType()])
     body.args[0].name_hint = "thread"
-    step = band_step(band, mapping, body.args[0], [None] * len(band.extents))
+    holder.args[0].replace_all_uses_with(body.args[0])
     for op in list(step.body.block.ops):
         op.detach()
         body.add_op(op)
@@ -118,6 +137,23 @@ def make_step(loop: ParOp, threads: int, stored: Mapping[SSAValue, Attribute]) -
         remove_unused_indices(op)
     _mark(body)
     return Step(step.title.data, body, buffers)
+
+
+_PROVED: set[BandMapping] = set()
+"""The mappings that isl has proved already."""
+
+
+def prove_mapping(step: StepOp, mapping: BandMapping, threads: Block) -> None:
+    """Proves that each iteration runs once; ``threads`` is the block around the step.
+
+    Raises ``PassFailedException`` with a witness where one does not.
+    """
+    if mapping in _PROVED:
+        return
+    kernel = KernelOp("step", 1, Block([ThreadsOp(mapping.threads, threads)], arg_types=[_INDEX]))
+    for error in mapping_errors(kernel):
+        raise PassFailedException(f"'{step.title.data}': {error.message}")
+    _PROVED.add(mapping)
 
 
 def _mark(body: Block) -> None:

@@ -158,6 +158,14 @@ class HasTileIndices(Operation, ABC):
         return ()
 
 
+class AdaptsToTiles(Operation, ABC):
+    """An operator that holds something of the extents of its tiles beside their types."""
+
+    @abstractmethod
+    def adapt_to_tiles(self) -> None:
+        """Adapts to tiles whose extents are others now, along indices that may be cut."""
+
+
 class HasEpilogue(IRDLOperation):
     """An operator that can apply an epilogue to every element of its first result."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import SymbolRefAttr
+from xdsl.dialects.builtin import StringAttr, SymbolRefAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
@@ -19,11 +19,20 @@ from xdsl.irdl import (
 from xdsl.traits import Pure, SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.interfaces import HasLayoutConstraints, HasSharedAccesses, SharedAccess
+from mugraph.dialects.interfaces import (
+    AdaptsToTiles,
+    HasLayoutConstraints,
+    HasSharedAccesses,
+    HasTileIndices,
+    IndexKind,
+    SharedAccess,
+    TileIndex,
+)
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.tb.types import STensorType
 from mugraph.dialects.te.accesses import AnchorOp, AtomicOp
 from mugraph.dialects.te.calls import AsmOp
+from mugraph.dialects.te.cutting import Cut, cut_function, find_cuts
 from mugraph.dialects.te.functions import input_parameters, is_result, written_parameters
 from mugraph.dialects.te.loops import ParOp
 from mugraph.dialects.te.types import BufferType, Level, Space
@@ -31,7 +40,9 @@ from mugraph.dialects.tensor_types import dims, element_type_of, innermost_of, s
 
 
 @irdl_op_definition
-class CustomOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
+class CustomOp(
+    IRDLOperation, HasLayoutConstraints, HasSharedAccesses, HasTileIndices, AdaptsToTiles
+):
     """An operator whose body is a tensor expression: a function of the ``te`` dialect.
 
     ``%y = tb.custom @rope(%x, %cos, %sin) : (...) -> !tb.stensor<16x64xf16>``.  The function's
@@ -164,6 +175,75 @@ class CustomOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
                         f"{self.label}: the function has a loop at level {op.scope}, but one block "
                         "runs it on its tiles; leave the level out"
                     )
+
+    def tile_indices(self) -> Sequence[TileIndex]:
+        """Those of the function's parallel loops that can be cut; all other dimensions are whole.
+
+        See :mod:`mugraph.dialects.te.cutting`.
+        """
+        function = self.declared_function()
+        found: list[TileIndex] = []
+        for cut in [] if function is None else find_cuts(function):
+            index = self._tile_index(cut, cast(FuncOp, function))
+            if index is not None:
+                found.append(index)
+        for operand, value in enumerate(self.inputs):
+            for dim in range(len(shape_of(value.type))):
+                if all(index.operands[operand] != dim for index in found):
+                    places = [dim if other == operand else None for other in range(self._arity)]
+                    found.append(TileIndex(IndexKind.WHOLE, tuple(places)))
+        return found
+
+    @property
+    def _arity(self) -> int:
+        return len(self.inputs)
+
+    def _tile_index(self, cut: Cut, function: FuncOp) -> TileIndex | None:
+        """The index of a cut; ``None`` unless it numbers an operand, and the same of all results."""
+        results = {
+            cut.places.get(place)
+            for place in range(len(function.function_type.inputs))
+            if is_result(function, place)
+        }
+        operands = tuple(cut.places.get(place) for place in input_parameters(function))
+        if len(results) != 1 or None in results or all(dim is None for dim in operands):
+            return None
+        return TileIndex(IndexKind.PARALLEL, operands, results.pop())
+
+    def adapt_to_tiles(self) -> None:
+        """Calls the function for tiles of the extents that these have now, cut from the one before.
+
+        It is put before that one in the module.
+        """
+        function = self.declared_function()
+        if function is None:
+            return
+        places = [*input_parameters(function)]
+        places += [
+            place
+            for place in range(len(function.function_type.inputs))
+            if is_result(function, place)
+        ]
+        values = dict(zip(places, (*self.inputs, *self.outputs), strict=True))
+        made = function
+        for cut in find_cuts(function):
+            place, dim = next(iter(cut.places.items()))
+            extent = shape_of(values[place].type)[dim]
+            if shape_of(function.function_type.inputs.data[place])[dim] != extent:
+                made = cut_function(made, cut, extent, self.function_name)
+        if made is function:
+            return
+        shape = "x".join(str(extent) for extent in shape_of(self.outputs[0].type))
+        symbol = f"{self.function_name}_{shape}"
+        made.sym_name = StringAttr(symbol)
+        block = function.parent_block()
+        assert block is not None
+        known = next(
+            (op for op in block.ops if isinstance(op, FuncOp) and op.sym_name.data == symbol), None
+        )
+        if known is None:
+            block.insert_op_before(made, function)
+        self.callee = SymbolRefAttr(symbol)
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """None: any layout will do, at a cost that is counted."""

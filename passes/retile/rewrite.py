@@ -10,6 +10,7 @@ from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import tb
+from mugraph.dialects.interfaces import AdaptsToTiles
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.tensor_types import element_type_of, layout_of, shape_of, value_label
 from mugraph.passes.retile.dimensions import TileSpace
@@ -82,6 +83,9 @@ def apply_partition(space: TileSpace, partition: Partition) -> None:
             if type_ != result.type:
                 new = Rewriter.replace_value_with_new_type(result, type_)
                 space.numbers[new] = space.numbers.pop(result)
+    for op in graph.body.block.ops:
+        if isinstance(op, AdaptsToTiles):
+            op.adapt_to_tiles()
     try:
         graph.verify()
     except VerifyException as error:

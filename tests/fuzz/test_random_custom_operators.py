@@ -15,7 +15,7 @@ from mugraph.tools.modules import make_context
 
 
 def operator_text(seed: int) -> tuple[str, int]:
-    """A function ``g`` on a row of so many elements: the program of one block of a random kernel."""
+    """A function ``g`` on a row of so many elements: what a block of a random kernel does."""
     generator = Generator(random.Random(seed))
     lines = generator.program().splitlines()
     head, _, *body, _, last = lines

@@ -1,0 +1,195 @@
+"""Along which dimensions of its parameters a function can be cut into equal functions of parts.
+
+A function whose parallel loops over ``i`` are all that index a dimension of its parameters, each
+access there by ``i`` itself, computes of a part of the rows what it computes of all, row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects.builtin import FunctionType, IntegerAttr, StringAttr, i64
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr
+from xdsl.rewriter import Rewriter
+
+from mugraph.dialects.te.accesses import AccessKind, AccessOp, IndexValueOp, NewOp, SectionOp
+from mugraph.dialects.te.calls import AsmOp, CallOp
+from mugraph.dialects.te.loops import IfOp, LoopOp, ParOp
+from mugraph.dialects.te.types import BufferType
+
+Place = tuple[SSAValue, int]
+"""A dimension of a buffer."""
+Node = Place | LoopOp
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Dimensions that can be cut together: ``places`` by parameter, all of one extent.
+
+    ``loops`` run over them, by their number among the loops of the function, and ``buffers`` are
+    dimensions of the function's own buffers, by their number.
+    """
+
+    places: Mapping[int, int]
+    loops: tuple[int, ...]
+    buffers: tuple[tuple[int, int], ...]
+
+
+class _Classes:
+    """What is indexed by the same loops, by union-find."""
+
+    def __init__(self) -> None:
+        self.parent: dict[Node, Node] = {}
+        self.whole: set[Node] = set()
+
+    def find(self, node: Node) -> Node:
+        """The node that stands for a class."""
+        parent = self.parent.setdefault(node, node)
+        if parent is node or parent == node:
+            return node
+        root = self.find(parent)
+        self.parent[node] = root
+        return root
+
+    def join(self, one: Node, other: Node) -> None:
+        """Makes one class of two."""
+        self.parent[self.find(other)] = self.find(one)
+
+    def keep(self, nodes: Iterable[Node]) -> None:
+        """Notes that classes cannot be cut."""
+        for node in nodes:
+            self.whole.add(node)
+            self.find(node)
+
+
+def find_cuts(function: FuncOp) -> list[Cut]:
+    """The dimensions along which a function can be cut; none where it calls others."""
+    ops = list(function.walk())
+    if any(isinstance(op, (CallOp, SectionOp, AsmOp)) for op in ops):
+        return []
+    classes = _Classes()
+    loops = [op for op in ops if isinstance(op, LoopOp)]
+    buffers: list[SSAValue] = [op.result for op in ops if isinstance(op, NewOp)]
+    arguments = list(function.body.block.args)
+    for value in (*arguments, *buffers):
+        for dim in range(len(cast(BufferType, value.type).get_shape())):
+            classes.find((value, dim))
+    for loop in loops:
+        classes.find(loop)
+        if not isinstance(loop, ParOp):
+            classes.keep([loop])
+    for op in ops:
+        if isinstance(op, (IfOp, IndexValueOp)):
+            classes.keep(_loops_of(op.indices))
+        elif isinstance(op, AccessOp):
+            _follow(op, classes)
+    _refuse_nests(loops, classes)
+    members: dict[Node, list[Node]] = {}
+    for node in classes.parent:
+        members.setdefault(classes.find(node), []).append(node)
+    found = [
+        _cut_of(nodes, arguments, buffers, loops)
+        for nodes in members.values()
+        if not any(node in classes.whole for node in nodes)
+    ]
+    return [cut for cut in found if cut is not None]
+
+
+def _loops_of(operands: Iterable[SSAValue]) -> list[LoopOp]:
+    owners = [value.owner for value in operands]
+    parents = [owner if isinstance(owner, Operation) else owner.parent_op() for owner in owners]
+    return [parent for parent in parents if isinstance(parent, LoopOp)]
+
+
+def _follow(op: AccessOp, classes: _Classes) -> None:
+    """Joins the loops of an access with the dimensions that they index."""
+    shape, results = op.buffer_type.get_shape(), op.index_map.results
+    operands = list(op.indices)
+    if len(results) != len(shape):
+        classes.keep([(op.buffer, dim) for dim in range(len(shape))])
+        classes.keep(_loops_of(operands))
+        return
+    indexing: list[LoopOp] = []
+    for dim, expression in enumerate(results):
+        place = (op.buffer, dim)
+        used = [
+            operands[part.position] for part in expression.dfs() if isinstance(part, AffineDimExpr)
+        ]
+        (loop,) = _loops_of(used) if isinstance(expression, AffineDimExpr) else (None,)
+        if loop is None or loop.iterations != shape[dim]:
+            classes.keep([place, *_loops_of(used)])
+            continue
+        classes.join(loop, place)
+        indexing.append(loop)
+    if op.kind is AccessKind.READ:
+        return
+    # What several iterations write to in common holds something of all of them.
+    home = op.buffer.owner
+    parent = op.parent_op()
+    while parent is not None and not (isinstance(home, NewOp) and parent.is_ancestor(home)):
+        if isinstance(parent, LoopOp) and parent not in indexing:
+            classes.keep([parent])
+        parent = parent.parent_op()
+
+
+def _refuse_nests(loops: Sequence[LoopOp], classes: _Classes) -> None:
+    """Two loops of a class, one in the other, bring its elements together."""
+    for loop in loops:
+        parent = loop.parent_op()
+        while parent is not None:
+            if isinstance(parent, LoopOp) and classes.find(parent) == classes.find(loop):
+                classes.keep([loop])
+            parent = parent.parent_op()
+
+
+def _cut_of(
+    nodes: Sequence[Node],
+    arguments: Sequence[SSAValue],
+    buffers: Sequence[SSAValue],
+    loops: Sequence[LoopOp],
+) -> Cut | None:
+    places: dict[int, int] = {}
+    own: list[tuple[int, int]] = []
+    numbers: list[int] = []
+    for node in nodes:
+        if isinstance(node, LoopOp):
+            numbers.append(loops.index(node))
+            continue
+        value, dim = node
+        if value in arguments:
+            place = arguments.index(value)
+            if place in places:
+                return None
+            places[place] = dim
+        else:
+            own.append((buffers.index(value), dim))
+    if not places or not numbers:
+        return None
+    return Cut(places, tuple(sorted(numbers)), tuple(sorted(own)))
+
+
+def cut_function(function: FuncOp, cut: Cut, extent: int, symbol: str) -> FuncOp:
+    """The function of parts of that extent, as a copy named ``symbol``."""
+    twin = function.clone()
+    loops = [op for op in twin.walk() if isinstance(op, LoopOp)]
+    buffers = [op for op in twin.walk() if isinstance(op, NewOp)]
+    for number in cut.loops:
+        loops[number].extent = IntegerAttr(extent, i64)
+    values = [(twin.body.block.args[place], dim) for place, dim in cut.places.items()]
+    values += [(buffers[number].result, dim) for number, dim in cut.buffers]
+    for value, dim in values:
+        type_ = cast(BufferType, value.type)
+        shape = [extent if d == dim else old for d, old in enumerate(type_.get_shape())]
+        part = BufferType.of(shape, type_.element_type, None, type_.memory_space)
+        Rewriter.replace_value_with_new_type(value, part)
+    types = [argument.type for argument in twin.body.block.args]
+    twin.function_type = FunctionType.from_lists(types, twin.function_type.outputs.data)
+    twin.sym_name = StringAttr(symbol)
+    return twin
+
+
+__all__ = ["Cut", "cut_function", "find_cuts"]

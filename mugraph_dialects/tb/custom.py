@@ -199,7 +199,7 @@ class CustomOp(
         return len(self.inputs)
 
     def _tile_index(self, cut: Cut, function: FuncOp) -> TileIndex | None:
-        """The index of a cut; ``None`` unless it numbers an operand, and the same of all results."""
+        """The index of a cut; ``None`` unless it numbers an operand, and alike all results."""
         results = {
             cut.places.get(place)
             for place in range(len(function.function_type.inputs))

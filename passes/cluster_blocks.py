@@ -83,8 +83,8 @@ class ClusterBlocksPass(ModulePass):
     (``sched.bulk_copy multicast``), and stages are released in both.  A barrier of the cluster
     stands before the roles and at the end of each.  ``size=1`` leaves kernels as they are.
 
-    Measured on an H200, products of 4096 x 4096 take half as long again in clusters of two, so that
-    ``--transpile`` makes none unless it is told to.
+    Measured on an H200, products of 4096 x 4096 take half as long again in clusters of two (301 us
+    for 198, 584 for 386 of two products), so that ``--transpile`` makes none unless it is told to.
 
     Pre-condition: ``--schedule-threadblock``, with channels; run ``--persist-blocks`` before it.
     """

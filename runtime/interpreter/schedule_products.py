@@ -77,9 +77,13 @@ class ProductFunctions(InterpreterFunctions):
             product = np.matmul(self.functions.read(op.lhs, lhs), self.functions.read(op.rhs, rhs))
         finally:
             frame.iteration = now
-        parts = np.split(product, len(sums), axis=-1)
         epilogue = Epilogue(accumulates=not op.is_fresh)
-        for value, accumulator, part in zip(op.accumulators, sums, parts, strict=True):
+        columns = shape_of(op.accumulator.type)[-1]
+        for number, (value, accumulator) in enumerate(zip(op.accumulators, sums, strict=True)):
+            part = product
+            if len(sums) > 1:
+                beside = slice(number * columns, (number + 1) * columns)
+                part = product[(*(slice(None),) * (len(product.shape) - 1), beside)]
             self.functions.write(value, accumulator, part, epilogue)
         return ()
 

@@ -116,6 +116,10 @@ template <class T>
 T __shfl_xor_sync(unsigned, T value, int) {
   return value;
 }
+template <class T>
+T __shfl_sync(unsigned, T value, int) {
+  return value;
+}
 
 inline void __syncthreads() {}
 inline void __syncwarp() {}

@@ -71,9 +71,8 @@ PIPELINES: dict[str, str] = {
     "lora": f"retile{{grid=128}},{_COPIES}",
     "gqa_bs8": f"{_AUTO},{_PARTS_OF_GROUPS}",
     "gqa_bs1": f"{_AUTO},{_SOFTMAX}",
-    "qknorm_gqa_bs8": f"{_AUTO},"
-    "transpile{online-softmax=true pipeline=async-copies overlap-start=end}",
-    "qknorm_gqa_bs1": f"retile{{forloop=32 split=32}},{_SOFTMAX}",
+    "qknorm_gqa_bs8": f"retile{{outline=true forloop=32 split=4}},{_PARTS_OF_GROUPS}",
+    "qknorm_gqa_bs1": f"retile{{outline=true forloop=32 split=16}},{_SOFTMAX}",
     "mqa_bs8": f"{_AUTO},{_PARTS_OF_GROUPS}",
     "mqa_bs1": f"{_AUTO},{_SOFTMAX}",
     "mha_bs8": f"retile{{forloop=32}},{_SOFTMAX}",

@@ -17,8 +17,12 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from mugraph.dialects import sched
-from mugraph.dialects.sched.kernel import roles_of
+from mugraph.dialects.sched.kernel import WARP_THREADS, WARPGROUP, roles_of
+from mugraph.dialects.sched.structure import computing_threads
+from mugraph.passes.analysis.registers import MAX_REGISTERS, register_limit, registers_needed
 from mugraph.passes.chained_products import delay_product, find_chained_loops
+from mugraph.passes.share_registers import LOADING_REGISTERS
+from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,25 @@ def _insert_behind(op: Operation, steps: Sequence[Operation]) -> None:
     block.insert_ops_after(list(steps), op)
 
 
+def delay_products(kernel: sched.KernelOp) -> None:
+    """Issues the second products of a kernel's chains one iteration late."""
+    for found in tuple(find_chained_loops(kernel)):
+        delay_product(found)
+
+
+def suffices_late(kernel: sched.KernelOp, target: Target) -> bool:
+    """Whether registers suffice when left operands live from one iteration to the next."""
+    trial = kernel.clone()
+    delay_products(trial)
+    registers = target.registers_per_multiprocessor
+    limit = register_limit(kernel.threads, registers)
+    if target.moves_registers:
+        # The role that loads leaves all but a few to the one that computes.
+        left = registers - LOADING_REGISTERS[0] * WARPGROUP * WARP_THREADS
+        limit = min(left // computing_threads(kernel), MAX_REGISTERS)
+    return registers_needed(trial) <= limit
+
+
 def write_fresh(kernel: sched.KernelOp) -> None:
     """Lets products take the place of zeros that an accumulator was filled with for them alone."""
     for op in tuple(kernel.walk()):
@@ -122,20 +145,25 @@ class PipelineProductsPass(ModulePass):
     of the first runs beside it.  What uses the second one's sums, or writes its left operand, then
     stands at the end of the iteration, behind a wait; the last product stands behind the loop.
 
+    That is left undone where ``arch`` has too few registers for what then lives longer.
+
     A product for which alone an accumulator is filled with zeros becomes ``fresh``.
     Pre-condition: ``--schedule-threadblock`` (and ``--promote-registers``, which moves operators).
     """
 
     name = "pipeline-products"
 
+    arch: str = DEFAULT_TARGET
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Pipelines every kernel of the module."""
+        target = target_named(self.arch)
         for kernel in op.body.block.ops:
             if isinstance(kernel, sched.KernelOp):
                 for found in tuple(find_pipelined_loops(kernel)):
                     pipeline_products(found)
-                for chained in tuple(find_chained_loops(kernel)):
-                    delay_product(chained)
+                if suffices_late(kernel, target):
+                    delay_products(kernel)
                 write_fresh(kernel)
 
 

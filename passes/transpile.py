@@ -76,7 +76,7 @@ def transpile_pipeline(
         *((PromoteRegistersPass(arch, objective),) if promote_registers else ()),
         *((UseWarpgroupsPass(arch),) if promote_registers and use_warpgroups else ()),
         *((MergeProductsPass(),) if merge_products else ()),
-        PipelineProductsPass(),
+        PipelineProductsPass(arch),
         *((PersistBlocksPass(arch),) if persist_blocks else ()),
         BulkStoresPass(arch, stores),
         *((ClusterBlocksPass(arch, cluster),) if cluster > 1 else ()),

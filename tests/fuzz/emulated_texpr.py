@@ -15,6 +15,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.passes import PassPipeline
 
 from fuzz.emulated import DRIVER, build_program, main_of, run_program, with_emulated_memory
+from fuzz.emulated_ptx import INCLUDES, with_emulated_instructions
 from mugraph.codegen.cuda import print_module, workspace_bytes
 from mugraph.dialects.te import BufferType, input_parameters, written_parameters
 from mugraph.passes.te_lower import TeLowerPass
@@ -51,12 +52,12 @@ def lowered(module: ModuleOp, threads: int = 0) -> ModuleOp:
 
 def texpr_program_of(programs: Sequence[TexprProgram]) -> str:
     """One C++ program that runs any of several functions: its arguments are number and folder."""
-    parts = ['#include "te.h"', DRIVER]
+    parts = ['#include "te.h"', *INCLUDES, DRIVER]
     calls: list[str] = []
     for number, one in enumerate(programs):
         lines = print_module(one.module).splitlines()
         text = "\n".join(line for line in lines if not line.startswith("#"))
-        text = with_emulated_memory(text)
+        text = with_emulated_instructions(with_emulated_memory(text))
         parts.append(f"namespace program_{number} {{\n{text}\n}}")
         function = one.function
         placed = [

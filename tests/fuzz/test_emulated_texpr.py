@@ -52,6 +52,8 @@ fn product(a: f32[16, K], b: f32[K, 16]): f32[16, 16] {
 
 TEXTS = {"fragments": FRAGMENTS} | {name: text for name, text, _ in LEVELS}
 
+WARPS = {"M": 64, "N": 64, "K": 128, "TM": 32, "TN": 64, "WM": 16, "WN": 32, "G": 2}
+
 # Sizes with and without remainders, of several steps a thread and of several blocks.
 CASES: list[tuple[str, dict[str, int]]] = [
     ("vector_add", {"N": 1000}),
@@ -63,6 +65,9 @@ CASES: list[tuple[str, dict[str, int]]] = [
     ("gemm_shared", {"M": 24, "N": 36, "K": 10, "TM": 12, "TN": 12, "TK": 5}),
     ("gemm_shared", {"M": 64, "N": 64, "K": 64, "TM": 64, "TN": 64, "TK": 16, "AHEAD": 2}),
     ("gemm_shared", {"M": 24, "N": 12, "K": 30, "TM": 12, "TN": 12, "TK": 5, "AHEAD": 3}),
+    ("mma", {}),
+    ("gemm_mma", {**WARPS, "TK": 32, "AHEAD": 3}),
+    ("gemm_mma", {**WARPS, "TK": 16, "AHEAD": 2}),
     ("fragments", {"K": 40, "AHEAD": 2}),
     ("fragments", {"K": 40, "AHEAD": 4}),
     ("softmax", {"M": 7, "N": 50}),

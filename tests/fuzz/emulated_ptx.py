@@ -1,0 +1,50 @@
+"""Inline PTX of printed kernels as calls of the emulator: ``ldmatrix`` and ``mma.m16n8k16``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_ASM = re.compile(r'^(\s*)asm volatile\("([\w.:]+) [^"]*" : (.*)\);$')
+INCLUDES = ('#include "cute/arch/copy_sm75.hpp"', '#include "cute/arch/mma_sm80.hpp"')
+
+
+def with_emulated_instructions(source: str) -> str:
+    """The text of kernels with calls of the emulator in the place of inline PTX."""
+    return "\n".join(_emulated(line) for line in source.splitlines())
+
+
+def _emulated(line: str) -> str:
+    match = _ASM.match(line)
+    if match is None:
+        return line
+    indent, name, rest = match.groups()
+    operands = [text for _, text in _operands(rest)]
+    if name.startswith("ldmatrix.sync.aligned.m8n8.x"):
+        *registers, address = operands
+        place = address.removeprefix("mugraph::te::shared_address(").removesuffix(")")
+        transposed = "true" if ".trans." in name else "false"
+        stores = " ".join(f"{one} = r[{n}];" for n, one in enumerate(registers))
+        call = f"emulator::ldmatrix<{len(registers)}, {transposed}>({place}, r);"
+        return f"{indent}{{ uint32_t r[{len(registers)}]; {call} {stores} }}"
+    if name == "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32":
+        # In the order of the constraints: what is written first.
+        sums, others = operands[:4], operands[4:]
+        arguments = ", ".join([*sums, *others, *sums])
+        return f"{indent}cute::SM80_16x8x16_F32F16F16F32_TN::fma({arguments});"
+    raise ValueError(f"the emulator does not know the instruction {name}")
+
+
+def _operands(text: str) -> Iterator[tuple[str, str]]:
+    """Constraint and expression of each operand."""
+    position = 0
+    while (start := text.find('"', position)) >= 0:
+        end = text.index('"', start + 1)
+        constraint = text[start + 1 : end]
+        if text[end + 1 : end + 2] != "(":  # what is clobbered
+            return
+        depth, position = 1, end + 2
+        while depth:
+            depth += {"(": 1, ")": -1}.get(text[position], 0)
+            position += 1
+        yield constraint, text[end + 2 : position - 1]

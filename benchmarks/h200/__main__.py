@@ -117,10 +117,13 @@ def _sanitize(arguments: argparse.Namespace) -> int:
 
 def _profile(arguments: argparse.Namespace) -> int:
     names = chosen(arguments.workloads)
+    if arguments.missed is not None:
+        missed = [record.workload for record in page.missed(results.read(arguments.missed))]
+        names = tuple(workload for workload in names if workload.name in missed)
     kernels = counters.profile(names, arguments.arch, arguments.jobs, arguments.output)
     for kernel in kernels:
         print(f"{kernel.workload} {kernel.name}: {counters.reason(kernel)}", flush=True)
-    return 0 if kernels else 1
+    return 0 if kernels or not names else 1
 
 
 def _page(arguments: argparse.Namespace) -> int:
@@ -187,6 +190,10 @@ def _arguments() -> argparse.ArgumentParser:
         watching.add_argument("--arch", default="sm_90a")
         watching.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
         watching.set_defaults(command=command)
+        if command is _profile:
+            watching.add_argument(
+                "--missed", type=Path, help="results: only workloads that miss a goal or a peer"
+            )
     times = commands.add_parser("compile", help="time nvcc on each workload's file; no GPU needed")
     _output(times)
     times.add_argument("--workloads", default="all")

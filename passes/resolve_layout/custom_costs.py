@@ -14,7 +14,13 @@ from mugraph.dialects.cute import Layout
 from mugraph.dialects.partition import choose_lanes
 from mugraph.dialects.sched.custom_accesses import Footprint, element_offsets, footprints_of
 from mugraph.dialects.sched.mappings import IDLE
-from mugraph.dialects.tensor_types import AnyLayout, element_bytes_of, padded_strides, shape_of
+from mugraph.dialects.tensor_types import (
+    AnyLayout,
+    element_bytes_of,
+    innermost_dimension,
+    padded_strides,
+    shape_of,
+)
 from mugraph.passes.analysis.wavefronts import lane_addresses, load_wavefronts, store_wavefronts
 from mugraph.passes.resolve_layout.access_work import Work, shared_work
 from mugraph.passes.resolve_layout.exact import (
@@ -25,9 +31,18 @@ from mugraph.passes.resolve_layout.exact import (
     Uses,
     layout_costs,
 )
-from mugraph.passes.te_block import Reduction, block_program, lay_out, make_step
+from mugraph.passes.te_block import (
+    Reduction,
+    block_program,
+    choose_mapping,
+    lay_out,
+    make_step,
+    spaces_of,
+)
+from mugraph.passes.te_map.bands import band_at
+from mugraph.passes.te_map.family import BandMapping
 
-MOST_TOGETHER = 16
+MOST_TOGETHER = 4
 """Choices of innermost dimensions that are all counted; else one tensor's at a time."""
 
 
@@ -71,10 +86,21 @@ def reduction_work(
     return shared_work(load_wavefronts(addresses, element_bytes), addresses, element_bytes)
 
 
+Mappings = dict[tuple[object, ...], BandMapping]
+"""How steps are dealt to threads, by the step and by which dimensions are innermost."""
+
+
 def uses_of(
-    op: tb.CustomOp, site: Site, values: Sequence[SSAValue], strides: Sequence[Strides]
+    op: tb.CustomOp,
+    site: Site,
+    mappings: Mappings,
+    values: Sequence[SSAValue],
+    strides: Sequence[Strides],
 ) -> Uses:
-    """What a launch does for given strides of some tensors, the others row-major."""
+    """What a launch does for given strides of some tensors, the others row-major.
+
+    Mappings are chosen once for the same innermost dimensions, whatever the padding of rows.
+    """
     given = dict(zip(values, strides, strict=True))
     program = block_program(op.function(), op.label, site.threads)
     tensors = dict(
@@ -88,7 +114,11 @@ def uses_of(
     of_value = {became[parameter]: value for parameter, value in tensors.items()}
     accesses: dict[SSAValue, list[Footprint]] = {}
     works: dict[SSAValue, list[Callable[[AnyLayout], Work]]] = {}
-    for item in laid_out.items:
+    innermost = [
+        innermost_dimension(shape_of(value.type), given.get(value) or row_major(value))
+        for value in tensors.values()
+    ]
+    for number, item in enumerate(laid_out.items):
         if isinstance(item, Reduction):
             value = of_value.get(item.source)
             if value is not None:
@@ -97,7 +127,11 @@ def uses_of(
                     partial(reduction_work, item, shape, site.threads, size)
                 )
             continue
-        step = make_step(item, site.threads, {})
+        band = band_at(item)
+        key = (number, *innermost)
+        if key not in mappings:
+            mappings[key] = choose_mapping(band, site.threads, spaces_of(band))
+        step = make_step(item, site.threads, {}, mappings[key])
         for one in footprints_of(op, step.body, site.threads):
             value = of_value.get(step.buffers[one.operand])
             if value is not None:
@@ -134,7 +168,10 @@ def _(op: tb.CustomOp, site: Site) -> Sequence[AccessCosts]:
     values = list(dict.fromkeys((*op.inputs, *op.outputs)))
     choices = math.prod(max(1, sum(extent > 1 for extent in shape_of(v.type))) for v in values)
     groups = [values] if choices <= MOST_TOGETHER else [[value] for value in values]
-    return [AccessCosts(tuple(group), partial(uses_of, op, site, group)) for group in groups]
+    mappings: Mappings = {}
+    return [
+        AccessCosts(tuple(group), partial(uses_of, op, site, mappings, group)) for group in groups
+    ]
 
 
 __all__ = ["reduction_work", "step_work", "uses_of"]

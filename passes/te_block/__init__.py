@@ -7,6 +7,15 @@ the accesses of their threads need them, as between any two operators of a sched
 
 from mugraph.passes.te_block.distribute import Reduction
 from mugraph.passes.te_block.program import Program, block_program
-from mugraph.passes.te_block.steps import Step, lay_out, make_step
+from mugraph.passes.te_block.steps import Step, choose_mapping, lay_out, make_step, spaces_of
 
-__all__ = ["Program", "Reduction", "Step", "block_program", "lay_out", "make_step"]
+__all__ = [
+    "Program",
+    "Reduction",
+    "Step",
+    "block_program",
+    "choose_mapping",
+    "lay_out",
+    "make_step",
+    "spaces_of",
+]

@@ -106,15 +106,21 @@ def choose_mapping(band: Band, threads: int, spaces: Mapping[SSAValue, Space]) -
     return choose([[band]], [candidates], known).mappings[0]
 
 
-def make_step(loop: ParOp, threads: int, stored: Mapping[SSAValue, Attribute]) -> Step:
+def make_step(
+    loop: ParOp,
+    threads: int,
+    stored: Mapping[SSAValue, Attribute],
+    mapping: BandMapping | None = None,
+) -> Step:
     """What each of ``threads`` threads does of a band, whose body is used up.
 
     ``stored`` are element types of buffers that hold wider numbers than the program has there:
     what is read of them is rounded first.
     """
     band = band_at(loop)
-    spaces = _spaces(band)
-    mapping = choose_mapping(band, threads, spaces)
+    spaces = spaces_of(band)
+    if mapping is None:
+        mapping = choose_mapping(band, threads, spaces)
     holder = Block(arg_types=[IndexType()])
     step = band_step(band, mapping, holder.args[0], [None] * len(band.extents))
     holder.add_op(step)
@@ -161,7 +167,7 @@ def _mark(body: Block) -> None:
         mark_unrolled(op)
 
 
-def _spaces(band: Band) -> dict[SSAValue, Space]:
+def spaces_of(band: Band) -> dict[SSAValue, Space]:
     """Where the buffers that a band touches are: its own in registers, others in shared memory."""
     found: dict[SSAValue, Space] = {}
     own = {op.result for op in band.loops[0].walk() if isinstance(op, NewOp)}
@@ -187,4 +193,4 @@ def _make_parameter(value: SSAValue, body: Block, stored: Attribute | None) -> N
             Rewriter.replace_op(op, [view, TruncFOp(view.result, type_.element_type)])
 
 
-__all__ = ["Step", "choose_mapping", "lay_out", "make_step"]
+__all__ = ["Step", "choose_mapping", "lay_out", "make_step", "spaces_of"]

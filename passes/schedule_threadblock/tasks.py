@@ -19,6 +19,7 @@ from mugraph.dialects.kn import Phase
 from mugraph.dialects.sched import (
     AccessKind,
     AllocOp,
+    BarrierOp,
     FragmentType,
     HasThreadAccesses,
     KernelOp,
@@ -212,12 +213,24 @@ _WHY = {
 }
 
 
+def _last_barrier(groups: Sequence[TaskOperations]) -> int:
+    """The place of the last barrier that stands before the loop already, 0 where none does."""
+    operations = [(group.phase, op) for group in groups for op in group.operations]
+    barriers = [
+        position
+        for position, (phase, op) in enumerate(operations, 1)
+        if phase is Phase.BEFORE and isinstance(op, BarrierOp)
+    ]
+    return max(barriers, default=0)
+
+
 def _buffer_dependences(
     buffer: AllocOp,
     touches: Sequence[_Touch],
     iterations: int,
     crossings: _Crossings,
     may_run: Callable[[_Touch], bool],
+    last_barrier: int,
 ) -> Iterator[Dependence]:
     """The dependences through one buffer, the strictest of each pair of tasks."""
     strictest: dict[tuple[int, int, int], Dependence] = {}
@@ -237,6 +250,9 @@ def _buffer_dependences(
             crosses = crossings.of(one, other)
             if crosses is None:
                 continue
+            # A barrier between them orders all threads.
+            is_settled = one.phase is Phase.BEFORE and one.position < last_barrier < other.position
+            crosses = crosses and not is_settled
             key = (one.task, other.task, distance)
             known = strictest.get(key)
             if known is None or (crosses and not known.crosses):
@@ -290,7 +306,9 @@ def kernel_graph(
     dependences: list[Dependence] = []
     buffers: list[Buffer] = []
     for buffer, touches in shared.items():
-        dependences += _buffer_dependences(buffer, touches, iterations, crossings, may_run)
+        dependences += _buffer_dependences(
+            buffer, touches, iterations, crossings, may_run, _last_barrier(groups)
+        )
         name = value_label(buffer.result)
         touched = tuple(dict.fromkeys(touch.task for touch in touches if not touch.lands))
         twin = twins.get(buffer, buffer)

@@ -60,3 +60,30 @@ def test_drawn_mugraph(number: int) -> None:
     if drawn is not None:
         for kernel in scheduled(parse(drawn.text)):
             require_right_and_minimal(kernel)
+
+
+X = "tensor<48x6xf16, #cute.layout<(48,6):(1,48)>>"
+S, E, R = (f"!tb.stensor<{type_}>" for type_ in ("48x1xf16", "48x1xf32", "6x1xf16"))
+INVARIANT = f"""
+func.func @f(%x: {X}) -> tensor<12x3xf16> {{
+  %o = kn.customized %x grid [2, 1, 3] block [256, 1, 1] forloop 2 {{
+  ^bb0(%dx: {X}):
+    %s = tb.input %dx imap [1, 1, 1] : {X} -> {S}
+    %e = tb.reduction_to_dimx_strided %s dim 1 then [mul_scalar(0.5)] : {S} -> {E}
+    %r = tb.reduction_to_dimx_contiguous %e dim 0 : {E} -> {R}
+    %a = tb.forloop_accum none %r : {R} -> {R}
+    tb.output %a omap [0, -1, 1] : {R} -> tensor<12x3xf16>
+  }} : ({X}) -> tensor<12x3xf16>
+  func.return %o : tensor<12x3xf16>
+}}
+"""
+
+
+def test_a_barrier_before_the_loop_serves_what_follows() -> None:
+    module = parse(INVARIANT)
+    steps = TranspilePass(check_hazards=False, pipeline=Pipeline.ASYNC_COPIES.value)
+    steps.apply(make_context(), module)
+    (kernel,) = (op for op in module.walk() if isinstance(op, KernelOp))
+    program = read_program(kernel)
+    assert not hazards_of_program(program)
+    assert not unneeded_barriers(program)

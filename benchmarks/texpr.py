@@ -19,6 +19,7 @@ from typing import Any
 
 from xdsl.passes import PassPipeline
 
+from benchmarks.facts import facts_of_this_run
 from benchmarks.h200.statistics import set_count
 from benchmarks.h200.timing import interleaved, prepared
 from mugraph.codegen.c_abi import Architecture, CInterface, interface_of, print_single_file
@@ -159,7 +160,9 @@ def time_example(torch: Any, example: Example) -> dict[str, float]:
 def report(results: dict[str, Any], output: Path) -> None:
     """Writes what is known so far."""
     output.with_suffix(".json").write_text(json.dumps(results, indent=1))
-    lines = ["| example | relative error | lowered in s |", "|---|---|---|"]
+    facts: dict[str, str] = results.get("facts", {})
+    lines = ["# Tensor expressions", "", *(f"- {name}: {value}" for name, value in facts.items())]
+    lines += ["", "| example | relative error | lowered in s |", "|---|---|---|"]
     for name, one in results["checks"].items():
         lines.append(f"| {name} | {one['error']} | {one.get('seconds', '')} |")
     lines += ["", "| example | µs | | bandwidth or TFLOP/s |", "|---|---|---|---|"]
@@ -182,6 +185,7 @@ def main(arguments: Sequence[str]) -> int:
     output = parser.parse_args(arguments).output
     output.parent.mkdir(parents=True, exist_ok=True)
     results: dict[str, Any] = {"device": torch.cuda.get_device_name(), "checks": {}, "times": {}}
+    results["facts"] = facts_of_this_run("sm_90a")
     wrong = False
     with ThreadPoolExecutor(8) as pool:
         small = {name: pool.submit(build, name, sizes) for name, sizes in SMALL.items()}

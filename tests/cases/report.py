@@ -67,7 +67,7 @@ def facts(arch: str) -> dict[str, str]:
     return {
         "gpu": gpu,
         "date": date.today().isoformat(),
-        "commit": commit or "unknown",
+        "commit": commit,
         "arch": arch,
     }
 

@@ -84,11 +84,14 @@ class Judge:
     """A right schedule, inputs of its function, and what its kernels give on them.
 
     ``blocks`` of each kernel run; they do the same in the same order, so a few are enough.
+    ``tolerance`` is how far results may be off: products of all rows at once and of a warp's are
+    not rounded alike.
     """
 
     module: ModuleOp
     inputs: Sequence[Array]
     blocks: int = 2
+    tolerance: float = 0.0
     _given: dict[str, list[Array]] = field(init=False)
     _expected: dict[str, KernelRun] = field(init=False)
 
@@ -125,7 +128,8 @@ class Judge:
         expected = self._expected[kernel]
         for index, (one, other) in enumerate(zip(run.results, expected.results, strict=True)):
             # NaN is poison, or what nobody wrote.
-            different = (one != other) & ~(np.isnan(one) & np.isnan(other))
+            near = np.abs(one.astype(np.float64) - other.astype(np.float64)) <= self.tolerance
+            different = ~near & (one != other) & ~(np.isnan(one) & np.isnan(other))
             if different.any():
                 at = tuple(int(i) for i in np.argwhere(different)[0])
                 return (

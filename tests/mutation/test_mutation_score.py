@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 from harm import Judge
 from interpreter_programs import parse
@@ -29,7 +30,7 @@ from score import (
 
 from mugraph.dialects.sched import WarpgroupWaitOp, roles_of
 from mugraph.passes.analysis.hazards import HazardKind, find_hazards
-from mugraph.passes.transpile import TranspilePass
+from mugraph.passes.transpile import TranspilePass, transpile_pipeline
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.interpreter.address_level import Landing
 from mugraph.tools.mg_run import random_inputs
@@ -135,6 +136,33 @@ def test_products_of_warp_groups() -> None:
         and mutant.verifies
         and not is_reported(mutant)
         and judge.harmful(mutant)
+    ]
+    assert missed == []
+
+
+def test_chains_of_warp_groups() -> None:
+    """Two products in flight, of which one reads its left operand from registers."""
+    context = make_context()
+    inputs_folder = ROOT / "tests" / "filecheck" / "passes" / "Inputs"
+    module = read_module(str(inputs_folder / "warpgroup-attention.mlir"), context)
+    for step in transpile_pipeline("sm_90a", pipeline="channels", online_softmax=True):
+        step.apply(context, module)
+    random = np.random.default_rng(0)
+    shapes = (((1, 256, 64), 0.25), ((1, 64, 512), 0.25), ((1, 512, 64), 1.0))
+    inputs = [(random.standard_normal(s) * scale).astype(np.float16) for s, scale in shapes]
+    judge = Judge(module, inputs, blocks=1, tolerance=2e-3)
+    chosen = [
+        mutant
+        for mutant in mutants_of(module)
+        if mutant.kind.startswith("warpgroup") and mutant.verifies
+    ]
+    unreported = [mutant for mutant in chosen if not is_reported(mutant)]
+    assert len(unreported) < len(chosen)
+    orders: tuple[str | int, ...] = ("forward", 1)
+    missed = [
+        mutant.description
+        for mutant in unreported
+        if any(judge.difference(mutant, order, Landing.EARLIEST) for order in orders)
     ]
     assert missed == []
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from mugraph.dialects.tensor_types import element_bytes_of, row_major_strides
 from mugraph.passes.analysis.texpr.evaluate import addresses_of_numbers, swizzled
 from mugraph.passes.te_map.bands import Band
 from mugraph.passes.te_map.cost import (
+    DEVICE_INSTRUCTION,
     Counter,
     FloatArray,
     places_of,
@@ -48,6 +48,8 @@ class Choice:
     """What was chosen for the bands of a kernel, and what it costs."""
 
     mappings: tuple[BandMapping, ...]
+    classes: tuple[LaneClass, ...]
+    """Which class of each group they are of."""
     swizzles: Swizzles
     cost: Cost
     is_least: bool
@@ -141,15 +143,38 @@ def choose(
         kept.append(np.flatnonzero(_at_most(group.bound, room)).tolist())
     if any(set(some) - set(many) for some, many in zip(kept, first, strict=True)):
         search = _Search(options, kept, buffers, choices, search)
-    mappings: list[BandMapping] = []
+    mappings: list[tuple[BandMapping, LaneClass]] = []
     for group, some, costs in zip(options, search.chosen, search.costs(), strict=True):
         ties = np.flatnonzero(_at_most(costs, costs[_order(costs)[0]]))[:_TIES]
-        found = itertools.chain.from_iterable(
-            group.classes.mappings(group.classes.found[some[int(at)]]) for at in ties
-        )
-        mappings.append(min(found, key=lambda one: one.complexity))
+        classes = [group.classes.found[some[int(at)]] for at in ties]
+        found = [(mapping, one) for one in classes for mapping in group.classes.mappings(one)]
+        mappings.append(min(found, key=lambda pair: pair[0].complexity))
     is_least = all(group.is_exact for group in options)
-    return Choice(tuple(mappings), search.swizzles, search.cost, is_least)
+    chosen, classes = zip(*mappings, strict=True) if mappings else ((), ())
+    return Choice(chosen, classes, search.swizzles, search.cost, is_least)
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What the accesses of bands take: sectors, wavefronts, and instructions."""
+
+    sectors: float
+    wavefronts: float
+    instructions: float
+
+
+def traffic_of(
+    groups: Sequence[Sequence[Band]], choice: Choice, spaces: Mapping[SSAValue, Space]
+) -> Traffic:
+    """The traffic of what was chosen, counted of as many instructions as of a single class."""
+    sectors = wavefronts = instructions = 0.0
+    for bands, one in zip(groups, choice.classes, strict=True):
+        group = _Group(bands, only(one), spaces)
+        shared = group.in_shared([0], {b: [choice.swizzles[b]] for b in group.shared})
+        sectors += group.device[0, 0] - DEVICE_INSTRUCTION * group.device[0, 1]
+        wavefronts += sum(table[0, 0, 0] for table in shared.values())
+        instructions += group.device[0, 1] + sum(table[0, 0, 1] for table in shared.values())
+    return Traffic(sectors, wavefronts, instructions)
 
 
 class _Search:

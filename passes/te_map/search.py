@@ -233,7 +233,7 @@ def _of_deal(deal: Deal, parts: tuple[int, ...], reach: int | None) -> Iterator[
         [*primes, *primes_of(steps)] for primes, steps in zip(threads, deal.steps, strict=True)
     ]
     arrangements = [
-        list(_permutations(primes)) if reach is None else [tuple(primes)] for primes in every
+        list(permutations(primes)) if reach is None else [tuple(primes)] for primes in every
     ]
     for radices in itertools.product(*arrangements):
         places = [
@@ -250,14 +250,14 @@ def _of_deal(deal: Deal, parts: tuple[int, ...], reach: int | None) -> Iterator[
             yield LaneClass(deal, tuple(radices), lanes)
 
 
-def _permutations(items: Sequence[int]) -> Iterator[tuple[int, ...]]:
+def permutations(items: Sequence[int]) -> Iterator[tuple[int, ...]]:
     """The distinct orders of some numbers."""
     if not items:
         yield ()
     for first in sorted(set(items)):
         rest = list(items)
         rest.remove(first)
-        for others in _permutations(rest):
+        for others in permutations(rest):
             yield (first, *others)
 
 

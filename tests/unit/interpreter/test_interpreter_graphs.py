@@ -25,7 +25,8 @@ from mugraph.tools.universe import MUGRAPH_UNIVERSE, PASSES
 
 ROOT = Path(__file__).parents[3]
 SAVED = ROOT.parent / "shared" / "mugraphs"
-STAGES = tuple(name for name in PASSES if name != "transpile")
+STAGES = tuple(name for name in PASSES if name not in ("transpile", "load-operators"))
+"""The passes that need nothing but a module."""
 """The passes from a µGraph to a planned schedule, in the order in which they run."""
 
 EXACT = 1e-13

@@ -1,0 +1,55 @@
+"""Custom operators in graphs that are built in Python."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mugraph.build as mi
+from mugraph.runtime.interpreter import run_function
+from mugraph.tools.export_mirage import MirageExportError, export_mirage
+
+SQUARED_RELU = """
+fn squared_relu(x: f32[M, N]): f32[M, N] {
+    par M i { par N j { result[i, j] = max(x[i, j], 0.0) * max(x[i, j], 0.0) } }
+}
+"""
+
+
+def built(source: str, operator: str = "squared_relu") -> mi.KernelGraph:
+    graph = mi.new_kernel_graph("g")
+    x = graph.new_input((8, 12), dtype=mi.float32)
+    block = mi.new_threadblock_graph((2, 1, 1), (32, 1, 1))
+    tile = block.forloop_accum(block.new_input(x, (0, -1, -1)))
+    block.new_output(block.custom(operator, [tile], source), (0, -1, -1))
+    (y,) = graph.customized([x], block)
+    graph.mark_output(y)
+    return graph
+
+
+def test_a_graph_has_the_functions_of_its_operators() -> None:
+    module = built(SQUARED_RELU).module()
+    x = np.linspace(-1, 1, 96, dtype=np.float32).reshape(8, 12)
+    (y,) = run_function(module, "g", [x])
+    np.testing.assert_allclose(y, np.maximum(x, 0) ** 2, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("source", "operator", "message"),
+    [
+        (SQUARED_RELU, "relu", "has no function relu; it has squared_relu"),
+        (SQUARED_RELU.replace("f32[M", "f16[M"), "squared_relu", "the parameter x .* is of f16"),
+        (SQUARED_RELU.replace("[i, j] =", "[i, 0] ="), "squared_relu", "both touch result"),
+        ("fn squared_relu(x: f32[M, N]) { }", "squared_relu", "gives nothing"),
+    ],
+)
+def test_errors_are_raised_where_the_operator_is_added(
+    source: str, operator: str, message: str
+) -> None:
+    with pytest.raises(mi.BuildError, match=message):
+        built(source, operator)
+
+
+def test_mirages_format_has_no_such_operators() -> None:
+    with pytest.raises(MirageExportError, match="custom operator, @squared_relu_4_12"):
+        export_mirage(built(SQUARED_RELU).module())

@@ -29,6 +29,7 @@ from xdsl.ir.affine import AffineExpr
 from mugraph.dialects.te import ApplyOp, BufferType, LoopOp, Space
 from mugraph.dialects.tensor_types import element_bytes_of, row_major_strides
 from mugraph.passes.te_map import TeMapPass, rewrite
+from mugraph.passes.te_map import program as blocks
 from mugraph.passes.te_map.bands import Band
 from mugraph.passes.te_map.choice import Choice, swizzles_for
 from mugraph.passes.te_map.choice import choose as choose_mappings
@@ -491,8 +492,9 @@ def check(seed: int) -> Answer | None:
         costs.append(cost_of(one))
         return choice
 
-    with patch.object(rewrite, "choose", choose):
+    with patch.object(rewrite, "choose", choose), patch.object(blocks, "choose", choose):
         TeMapPass(arch="sm_90a", threads=threads).apply(Context(), module)
+    assert chosen, "no choice was looked at"
     mappings = 0
     for one, answer, cost in zip(chosen, answers, costs, strict=True):
         if answer is None:

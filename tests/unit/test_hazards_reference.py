@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -250,4 +251,9 @@ def test_skipped_iterations_hide_nothing(text: str, iterations: int) -> None:
     assert [(finding.kind, finding.operations) for finding in some] == [
         (finding.kind, finding.operations) for finding in every
     ]
-    assert [str(finding) for finding in some] == [str(finding) for finding in every]
+    # Of several iterations that show the same, each names one.
+    said, expected = (
+        [re.sub(r"iteration \d+", "iteration", str(finding)) for finding in findings]
+        for findings in (some, every)
+    )
+    assert said == expected

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 
+import islpy as isl
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -31,7 +33,15 @@ from mugraph.dialects.te import (
     is_texpr,
 )
 from mugraph.dialects.tensor_types import element_bytes_of
-from mugraph.passes.analysis.texpr.domains import Access, accesses_of, isl_set
+from mugraph.passes.analysis.texpr.between import Moment, between, cells
+from mugraph.passes.analysis.texpr.domains import (
+    Access,
+    Domain,
+    accesses_of,
+    domain_of,
+    isl_set,
+)
+from mugraph.passes.analysis.texpr.evaluate import expanded
 from mugraph.passes.analysis.texpr.groups import CopyGroups, Landing
 from mugraph.passes.te_promote import OFFSET
 
@@ -48,8 +58,13 @@ class Leaf:
 
     @property
     def place(self) -> Operation:
-        """Where a barrier in front of it stands: conditions that it is the first part of follow."""
+        """Where a barrier in front of it stands: conditions that it is the first part of follow.
+
+        One that is a barrier itself stands where it is.
+        """
         place = self.op
+        if isinstance(place, AllReduceOp):
+            return place
         parent = place.parent_op()
         while isinstance(parent, IfOp) and not any(
             _has_parts(before) or isinstance(before, StepOp) for before in _before(place)
@@ -132,90 +147,176 @@ def _is_memory(access: Access) -> bool:
 
 
 def dependences_of(leaves: Sequence[Leaf], holder: ThreadsOp) -> list[Dependence]:
-    """All dependences between different threads of a block."""
-    found: list[Dependence] = []
+    """All dependences between different threads of a block.
+
+    Exact: of each pair of steps in which threads touch one element, also in other iterations of
+    loops and under conditions, the places that control comes to between the two.
+    """
     groups = CopyGroups(holder)
+    found: list[Dependence] = []
     for source, first in enumerate(leaves):
         for target, second in enumerate(leaves):
             common = [a for a, b in zip(first.loops, second.loops, strict=False) if a is b]
             if source < target:
-                places = _between(leaves, source, target, source, target)
-                found += _needed(leaves, source, target, groups, common, None, places)
+                found += _needed(_Way(leaves, source, target, common, None, groups))
             for depth, loop in enumerate(common):
-                inside = [i for i, leaf in enumerate(leaves) if loop in leaf.loops]
-                places = _between(leaves, source, inside[-1], source, target) | _between(
-                    leaves, inside[0] - 1, target, source, target
-                )
-                found += _needed(leaves, source, target, groups, common[:depth], loop, places)
+                found += _needed(_Way(leaves, source, target, common[:depth], loop, groups))
     return found
 
 
-def _between(
-    leaves: Sequence[Leaf], after: int, last: int, source: int, target: int
-) -> frozenset[int]:
-    """The leaves from behind ``after`` to ``last`` that control surely comes to."""
-    conditions = {*leaves[source].conditions, *leaves[target].conditions}
-    return frozenset(i for i in range(after + 1, last + 1) if leaves[i].needed <= conditions)
+@dataclass(frozen=True)
+class _Way:
+    """From a leaf to another: in one iteration of loops, or to a later one of the carrying loop."""
+
+    leaves: Sequence[Leaf]
+    source: int
+    target: int
+    common: Sequence[SeqOp]
+    carried: SeqOp | None
+    groups: CopyGroups
+
+    @property
+    def first(self) -> Leaf:
+        """Where it begins."""
+        return self.leaves[self.source]
+
+    @property
+    def second(self) -> Leaf:
+        """Where it ends."""
+        return self.leaves[self.target]
+
+    @cached_property
+    def moments(self) -> tuple[Moment, Moment]:
+        """Both ends, in the names that accesses there have."""
+        same = _same(self.groups.holder, self.common)
+        first, second = self.first.op, self.second.op
+        return (
+            Moment(first, _shared_names(first, "a", same)),
+            Moment(second, _shared_names(second, "b", same)),
+        )
+
+    @cached_property
+    def dimensions(self) -> list[str]:
+        """The variables of both ends that all threads share."""
+        return list(dict.fromkeys(name for one in self.moments for name in one.names.values()))
+
+    @cached_property
+    def always(self) -> frozenset[int]:
+        """Leaves that control comes to in front of on every such way."""
+        leaves, source, target = self.leaves, self.source, self.target
+        if self.carried is None:
+            sure = {*self.first.conditions, *self.second.conditions}
+            between = range(source + 1, target + 1)
+            return frozenset(i for i in between if leaves[i].needed <= sure)
+        inside = [i for i, leaf in enumerate(leaves) if self.carried in leaf.loops]
+        behind, before = {*self.first.conditions}, {*self.second.conditions}
+        return frozenset(
+            i
+            for i in inside
+            if (i > source and leaves[i].needed <= behind)
+            or (i <= target and leaves[i].needed <= before)
+        )
+
+    @cached_property
+    def sometimes(self) -> dict[int, isl.Set]:
+        """The other leaves that may lie on the way, and when they do."""
+        return self._some(self.moments, self.always, self.carried)
+
+    def landed(self, landing: Landing) -> tuple[frozenset[int], dict[int, isl.Set]]:
+        """Both for the way from a wait to the target.
+
+        What has landed for one thread is visible to the others after a barrier there.
+        """
+        order, carried = self.groups.order, landing.carried
+        wait, last = order[landing.wait], order[self.second.op]
+        known = {*self.second.conditions}
+        always = frozenset(
+            i
+            for i, leaf in enumerate(self.leaves)
+            # From behind the wait to the end of the iteration before, and from the start of this.
+            if (
+                wait < order[leaf.place] and order[leaf.op] <= last and leaf.needed <= known
+                if carried is None
+                else carried in leaf.loops
+                and (order[leaf.place] > wait or order[leaf.op] <= last)
+                and all(one.is_ancestor(carried) for one in leaf.needed)
+            )
+        )
+        _, end = self.moments
+        around = [one.variable for one in domain_of(landing.wait).loops]
+        names = {value: end.names[value] for value in around if value in end.names}
+        if carried is not None:
+            names[carried.variable] = f"({names[carried.variable]} - 1)"
+        return always, self._some((Moment(landing.wait, names), end), always, carried)
+
+    def _is_of_threads(self, condition: IfOp) -> bool:
+        _, variables = expanded(condition.map.data.results, list(condition.indices))
+        return self.groups.holder.variable in variables
+
+    def _some(
+        self, moments: tuple[Moment, Moment], always: frozenset[int], carried: SeqOp | None
+    ) -> dict[int, isl.Set]:
+        order = self.groups.order
+        first, last = (order[one.op] for one in moments)
+        alone = {*moments[0].names} ^ {*moments[1].names}
+        found: dict[int, isl.Set] = {}
+        for i, leaf in enumerate(self.leaves):
+            inside = first < order[leaf.place] and order[leaf.op] <= last
+            if carried is None:
+                near = inside or any(loop.variable in alone for loop in leaf.loops)
+            else:
+                near = carried in leaf.loops
+            # What only some threads come to is no barrier of all.
+            if near and i not in always and not any(map(self._is_of_threads, leaf.needed)):
+                found[i] = between(leaf.place, list(leaf.needed), moments, order, self.dimensions)
+        return found
 
 
-def _needed(
-    leaves: Sequence[Leaf],
-    source: int,
-    target: int,
-    groups: CopyGroups,
-    common: Sequence[SeqOp],
-    carried: SeqOp | None,
-    places: frozenset[int],
-) -> Iterator[Dependence]:
-    first, second = leaves[source], leaves[target]
-    scope: Scope | None = None
-    landings: dict[Landing, Scope] = {}
-    for one in first.accesses:
-        for other in second.accesses:
+def _same(holder: ThreadsOp, common: Sequence[SeqOp]) -> set[LoopOp]:
+    """The loops in one iteration of which both ends of a way are."""
+    kernel = holder.parent_op()
+    return {*common, *([kernel] if isinstance(kernel, KernelOp) else [])}
+
+
+def _needed(way: _Way) -> list[Dependence]:
+    """The dependences from a leaf to another."""
+    found: dict[tuple[Scope, frozenset[int]], None] = {}
+    for one in way.first.accesses:
+        for other in way.second.accesses:
             is_async = isinstance(one.op, CopyAsyncOp)
-            if (scope is Scope.BLOCK and not is_async) or not one.conflicts(other):
+            done = not is_async and (Scope.BLOCK, way.always) in found
+            if done or not one.conflicts(other):
                 continue
-            pairs = _pairs(one, other, groups.holder, common, carried)
+            pairs = _pairs(one, other, way.groups.holder, way.common, way.carried)
             if pairs is None:
                 continue
             if not is_async:
-                scope = pairs.scope(groups.holder) or scope
+                _add(found, pairs, way.dimensions, [], lambda: (way.always, way.sometimes))
                 continue
-            for landing, constraints in _landings(pairs, groups):
-                found = pairs.scope(groups.holder, *constraints)
-                if found and landings.get(landing) is not Scope.BLOCK:
-                    landings[landing] = found
-    if scope is not None:
-        yield Dependence(source, target, scope, places)
-    for landing, found in landings.items():
-        yield Dependence(source, target, found, _behind(landing, leaves, target, groups))
+            for landing, constraints in _landings(pairs, way.groups):
+                _add(found, pairs, way.dimensions, constraints, partial(way.landed, landing))
+    return [Dependence(way.source, way.target, scope, places) for scope, places in found]
 
 
-def _behind(
-    landing: Landing, leaves: Sequence[Leaf], target: int, groups: CopyGroups
-) -> frozenset[int]:
-    """The places between a wait and a leaf behind it.
-
-    What has landed for one thread is visible to the others after a barrier there.
-    """
-    order = groups.order
-    wait, last = order[landing.wait], order[leaves[target].op]
-    carried = landing.carried
-    if carried is None:
-        sure = set(leaves[target].conditions)
-        return frozenset(
-            i
-            for i, leaf in enumerate(leaves)
-            if wait < order[leaf.place] and order[leaf.op] <= last and leaf.needed <= sure
-        )
-    # From behind the wait to the end of the iteration before, and from the start of this one.
-    return frozenset(
-        i
-        for i, leaf in enumerate(leaves)
-        if carried in leaf.loops
-        and (order[leaf.place] > wait or order[leaf.op] <= last)
-        and all(one.is_ancestor(carried) for one in leaf.needed)
-    )
+def _add(
+    found: dict[tuple[Scope, frozenset[int]], None],
+    pairs: _Pairs,
+    dimensions: Sequence[str],
+    extra: Sequence[str],
+    places: Callable[[], tuple[frozenset[int], dict[int, isl.Set]]],
+) -> None:
+    """Adds what pairs of accesses need: of whom a barrier, and the places that meet it."""
+    for scope, apart in pairs.scopes():
+        met = pairs.at(dimensions, [*apart, *extra])
+        if met.is_empty():
+            continue
+        always, sometimes = places()
+        for one in cells(met, always, sometimes):
+            # A barrier of the block is one of its warps, too.
+            if (Scope.BLOCK, one) not in found:
+                found[scope, one] = None
+        if (Scope.BLOCK, always) in found:
+            return
 
 
 @dataclass(frozen=True)
@@ -224,6 +325,7 @@ class _Pairs:
 
     one: Access
     other: Access
+    holder: ThreadsOp
     names: tuple[Mapping[SSAValue, str], Mapping[SSAValue, str]]
     dimensions: list[str]
     constraints: list[str]
@@ -232,17 +334,26 @@ class _Pairs:
         """Whether there is a pair for which more holds."""
         return not isl_set(self.dimensions, [], [*self.constraints, *extra]).is_empty()
 
-    def scope(self, holder: ThreadsOp, *extra: str) -> Scope | None:
-        """Whether there are any in different warps, or else in different threads."""
-        if holder.iterations == 1:
-            return None
+    def at(self, dimensions: Sequence[str], extra: Sequence[str]) -> isl.Set:
+        """Where there are pairs for which more holds, by some of the variables."""
+        others = [name for name in self.dimensions if name not in dimensions]
+        return isl_set(dimensions, others, [*self.constraints, *extra])
+
+    def scopes(self) -> list[tuple[Scope, list[str]]]:
+        """Who must meet, and for which pairs: those of different warps, and of different threads.
+
+        The latter hold the former, for which a barrier of the block does.
+        """
+        if self.holder.iterations == 1:
+            return []
         if self.one.buffer is not self.other.buffer:
-            return Scope.BLOCK
-        first, second = (names[holder.variable] for names in self.names)
+            return [(Scope.BLOCK, [])]
+        first, second = (names[self.holder.variable] for names in self.names)
+        threads = (Scope.WARP, [f"{first} != {second}"])
+        if self.holder.iterations <= WARP:
+            return [threads]
         warps = f"floor({first} / {WARP}) != floor({second} / {WARP})"
-        if holder.iterations > WARP and self.exist(warps, *extra):
-            return Scope.BLOCK
-        return Scope.WARP if self.exist(f"{first} != {second}", *extra) else None
+        return [(Scope.BLOCK, [warps]), threads]
 
 
 def _pairs(
@@ -256,11 +367,8 @@ def _pairs(
     shared = one.buffer is other.buffer
     if not shared and not _overlap(one.buffer, other.buffer):
         return None
-    kernel = holder.parent_op()
-    same: set[LoopOp] = {*common}
-    if isinstance(kernel, KernelOp):
-        same.add(kernel)
-    names = _names(one, "a", same), _names(other, "b", same)
+    same = _same(holder, common)
+    names = _names(one.domain, "a", same), _names(other.domain, "b", same)
     constraints = [
         text
         for access, name in zip((one, other), names, strict=True)
@@ -276,7 +384,7 @@ def _pairs(
         dimensions += [*runs, *runs_b]
     if carried is not None:
         constraints.append(f"{names[0][carried.variable]} < {names[1][carried.variable]}")
-    return _Pairs(one, other, names, list(dict.fromkeys(dimensions)), constraints)
+    return _Pairs(one, other, holder, names, list(dict.fromkeys(dimensions)), constraints)
 
 
 def _landings(pairs: _Pairs, groups: CopyGroups) -> list[tuple[Landing, list[str]]]:
@@ -304,11 +412,19 @@ def _landings(pairs: _Pairs, groups: CopyGroups) -> list[tuple[Landing, list[str
     return found
 
 
-def _names(access: Access, prefix: str, same: set[LoopOp]) -> Mapping[SSAValue, str]:
-    names: dict[SSAValue, str] = {}
-    for depth, loop in enumerate(access.domain.loops):
-        names[loop.variable] = f"s{depth}" if loop in same else f"{prefix}{depth}"
-    return names
+def _names(domain: Domain, prefix: str, same: set[LoopOp]) -> Mapping[SSAValue, str]:
+    return {
+        loop.variable: f"s{depth}" if loop in same else f"{prefix}{depth}"
+        for depth, loop in enumerate(domain.loops)
+    }
+
+
+def _shared_names(op: Operation, prefix: str, same: set[LoopOp]) -> Mapping[SSAValue, str]:
+    """The names of what all threads of a block share of the loops around an operator."""
+    domain = domain_of(op)
+    threads = {loop.variable for loop in domain.loops if isinstance(loop, ThreadsOp)}
+    names = _names(domain, prefix, same)
+    return {value: name for value, name in names.items() if value not in threads}
 
 
 def _overlap(one: SSAValue, other: SSAValue) -> bool:
@@ -389,10 +505,10 @@ class TeSyncPass(ModulePass):
 
     Two accesses of which one writes, to the same element of shared or device memory or to buffers
     that share bytes, in different threads of a block, need a barrier on the way from one to the
-    other, also into later iterations of a loop: of the warp where the threads are always of one
-    warp, else of the block.  isl decides which there are.  Of all places the ones are taken that
-    the fewest barriers run at; ``te.all_reduce`` is a barrier of the block.  Between kernels
-    nothing is needed.  Pre-condition: ``--te-promote``.
+    other, also into later iterations of a loop and under conditions: of the warp where the threads
+    are always of one warp, else of the block.  isl decides which there are.  Of all places the ones
+    are taken that the fewest barriers run at; ``te.all_reduce`` is a barrier of the block.  Between
+    kernels nothing is needed.  Pre-condition: ``--te-promote``.
     """
 
     name = "te-sync"

@@ -16,6 +16,7 @@ from xdsl.passes import ModulePass, PassPipeline
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.te import (
+    AllReduceOp,
     BarrierOp,
     BufferType,
     KernelOp,
@@ -46,6 +47,12 @@ SIZES = {
     "gemm_mma": {"M": 128, "N": 128, "K": 64, "TN": 128, "TK": 32, "G": 1, "WN": 32},
     "softmax": {"M": 2, "N": 1000},
     "scan": {"B": 2, "N": 512},
+    "layer_norm": {"M": 2, "N": 1000},
+    "vector_add": {"N": 1000},
+    "gemm": {"M": 32, "N": 32, "K": 8},
+    "stencil": {"H": 32, "W": 32},
+    "batched_4x4": {"B": 64},
+    "mma": {"M": 16, "N": 8, "K": 16},
 }
 
 
@@ -124,11 +131,74 @@ def test_each_barrier_is_needed(name: str, count: int) -> None:
     assert all(open_with(set(chosen) - {one}) for one in chosen)
 
 
-@pytest.mark.parametrize("name", list(SIZES))
-def test_the_hazard_checker_misses_each_barrier_that_is_left_out(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "count"), [("transpose", 1), ("gemm_shared", 2), ("gemm_mma", 2), ("scan", 2)]
+)
+def test_the_hazard_checker_misses_each_barrier_that_is_left_out(name: str, count: int) -> None:
     kernel = kernel_of(name, TeLowerPass())
+    assert len([op for op in kernel.walk() if isinstance(op, BarrierOp)]) == count
     assert find_texpr_hazards(kernel) == []
     assert unneeded_texpr_barriers(kernel) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "reductions"),
+    [
+        # What threads exchange are sums and maxima of a row, and te.all_reduce is a barrier.
+        ("softmax", 2),
+        ("layer_norm", 2),
+        # No thread touches what another one writes.
+        ("vector_add", 0),
+        ("gemm", 0),
+        ("stencil", 0),
+        ("batched_4x4", 0),
+        # One warp, which exchanges registers in the instruction.
+        ("mma", 0),
+    ],
+)
+def test_the_other_examples_need_no_barrier(name: str, reductions: int) -> None:
+    kernel = kernel_of(name, TeLowerPass())
+    assert not any(isinstance(op, BarrierOp) for op in kernel.walk())
+    assert len([op for op in kernel.walk() if isinstance(op, AllReduceOp)]) == reductions
+    assert find_texpr_hazards(kernel) == []
+    leaves = leaves_of(kernel.threads)
+    free = {i for i, leaf in enumerate(leaves) if leaf.is_barrier}
+    assert all(one.places & free for one in dependences_of(leaves, kernel.threads))
+
+
+WRITE = "par 64 i #block { s[i] = 2.0 }"
+READ = "par 64 i #block { result[b, r, i] = s[63 - i] }"
+CONDITIONS = [
+    # In each iteration one on the way there and one on the way back.
+    (f"{WRITE} {READ}", 2),
+    # It is read two iterations after it was written, or one before.
+    (f"if r == 0 {{ {WRITE} }} if r == 2 {{ {READ} }}", 1),
+    (f"if r == 1 {{ {WRITE} }} if r == 0 {{ {READ} }}", 1),
+    # Under equal conditions, which stand apart.
+    (f"if r == 0 {{ {WRITE} }} if r == 0 {{ {READ} }}", 1),
+    # The barrier under a condition serves what is under another that implies it.
+    (f"if r < 2 {{ {WRITE} {READ} }} if r == 1 {{ {READ} }}", 2),
+    # No block comes to both.
+    (f"if b == 0 {{ {WRITE} }} if b == 1 {{ {READ} }}", 0),
+]
+
+
+@pytest.mark.parametrize(("body", "count"), CONDITIONS)
+def test_barriers_meet_what_conditions_leave(body: str, count: int) -> None:
+    text = f"""
+    fn f(x: f32[2, 64]): f32[2, 3, 64] {{
+        par 2 b #grid {{
+            new s: f32[64] #shared
+            seq 3 r {{ {body} }}
+        }}
+    }}
+    """
+    module = read_texpr(text, "f.te", {})
+    TeLowerPass().apply(Context(), module)
+    kernel = next(op for op in module.walk() if isinstance(op, KernelOp))
+    assert find_texpr_hazards(kernel) == []
+    assert unneeded_texpr_barriers(kernel) == []
+    assert len([op for op in kernel.walk() if isinstance(op, BarrierOp)]) == count
 
 
 def test_hazards_of_examples_name_threads_element_and_lines() -> None:

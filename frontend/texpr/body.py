@@ -44,6 +44,7 @@ from mugraph.dialects.te import (
 from mugraph.texpr import scalars
 from mugraph.texpr.scope import (
     Binding,
+    Bindings,
     BufferBinding,
     IndexBinding,
     SizeBinding,
@@ -95,6 +96,7 @@ class BodyBuilder:
     def __init__(self, block: Block, bindings: dict[str, Binding], specialise: Specialise) -> None:
         self._block = block
         self._bindings = bindings
+        self._outer: Bindings = {}
         self._specialise = specialise
         self._span: Span[str] | None = None
 
@@ -118,11 +120,14 @@ class BodyBuilder:
 
     @contextmanager
     def _inside(self, block: Block) -> Generator[None]:
-        """Statements go to another block, and names defined there end with it."""
-        outer, bindings = self._block, dict(self._bindings)
-        self._block = block
+        """Statements go to another block, and names defined there end with it.
+
+        They may hide names of the blocks around.
+        """
+        block_around, around, hidden = self._block, dict(self._bindings), self._outer
+        self._block, self._outer = block, around
         yield
-        self._block, self._bindings = outer, bindings
+        self._block, self._bindings, self._outer = block_around, around, hidden
 
     # Statements.
 
@@ -226,6 +231,9 @@ class BodyBuilder:
     def _new(self, new: New) -> None:
         space = None if new.space is None else Space(new.space)
         value: scalars.Scalar | None = None
+        if isinstance(new.value, tuple):
+            self._new_of_list(new, new.value, space)
+            return
         if isinstance(new.value, Apply) and self._is_function_call(new.value):
             type_ = None if new.type is None else self.buffer_type(new.type, space)
             self._new_of_call(new, new.value, type_, space)
@@ -249,13 +257,36 @@ class BodyBuilder:
         self._append(BindOp(stored, buffer, [], map_), new)
 
     def _declare(self, new: New, type_: BufferType, scalar: bool) -> SSAValue:
-        if new.name in self._bindings:
+        if self._bindings.get(new.name) is not self._outer.get(new.name):
             fail(new, f"'{new.name}' is defined already")
         operation = NewOp(type_)
         self._append(operation, new)
         operation.result.name_hint = new.name
         self._bindings[new.name] = BufferBinding(operation.result, type_, scalar)
         return operation.result
+
+    def _new_of_list(self, new: New, elements: tuple[Expression, ...], space: Space | None) -> None:
+        """A buffer with its first elements in row-major order, all evaluated before it exists."""
+        if not elements:
+            fail(new, "a list has at least one element")
+        values = [self._value(element) for element in elements]
+        if new.type is None:
+            types = {value.type for value in values if isinstance(value, SSAValue)}
+            integers = all(scalars.type_name(value) in ("i32", "integer") for value in values)
+            element_type = i32 if integers else types.pop() if len(types) == 1 else f32
+            type_ = BufferType.of((len(values),), element_type, None, space)
+        else:
+            type_ = self.buffer_type(new.type, space)
+        if type_.elements != len(values):
+            fail(new, f"'{new.name}' has {type_.elements} elements, its list {len(values)}")
+        stored = [
+            self._converted(value, type_.element_type, element)
+            for value, element in zip(values, elements, strict=True)
+        ]
+        buffer = self._declare(new, type_, False)
+        for position, value in enumerate(stored):
+            place = AffineMapAttr(AffineMap(0, 0, (AffineExpr.constant(position),)))
+            self._append(BindOp(value, buffer, [], place), elements[position])
 
     def _new_of_call(
         self, new: New, call: Apply, type_: BufferType | None, space: Space | None
@@ -325,14 +356,14 @@ class BodyBuilder:
         return not _is_builtin(call.function)
 
     def _resolve(self, call: Apply) -> tuple[list[SSAValue], str, BufferType | None]:
-        arguments = [self._buffer_argument(argument) for argument in call.arguments]
+        arguments = [self._buffer_argument(one, call.function) for one in call.arguments]
         types = [argument.type for argument in arguments]
         symbol, result = self._specialise(
             call, [type_ for type_ in types if isinstance(type_, BufferType)]
         )
         return arguments, symbol, result
 
-    def _buffer_argument(self, argument: Expression) -> SSAValue:
+    def _buffer_argument(self, argument: Expression, function: str) -> SSAValue:
         match argument:
             case Name(name=name):
                 binding = lookup(argument, name, self._bindings)
@@ -342,7 +373,11 @@ class BodyBuilder:
             case Section():
                 return self._section(argument)
             case _:
-                fail(argument, "a function takes buffers and sections of them: A or A[i : 16]")
+                fail(
+                    argument,
+                    f"{function} is no function of numbers ({_FUNCTIONS}), and a 'fn' takes "
+                    "buffers and sections of them: A or A[i : 16]",
+                )
 
     def _section(self, section: Section) -> SSAValue:
         binding = self._buffer(section, section.buffer)
@@ -364,7 +399,7 @@ class BodyBuilder:
                 fail(call, f"{call.function} has no result")
             if isinstance(target, Element):
                 fail(target, f"the result of {call.function} is a buffer, not one element")
-            arguments.append(self._buffer_argument(target))
+            arguments.append(self._buffer_argument(target, call.function))
         elif result is not None:
             fail(call, f"the result of {call.function} is not stored: write c = {call.function}()")
         self._append(CallOp(symbol, arguments), call)
@@ -459,7 +494,11 @@ class BodyBuilder:
         failing = self._failing(call)
         name, count = call.function, len(call.arguments)
         if not _is_builtin(name):
-            fail(call, f"the result of {name} is a buffer; store it first: new c = {name}(...)")
+            fail(
+                call,
+                f"{name} is no function of numbers ({_FUNCTIONS}); the result of a 'fn' is a "
+                f"buffer, to be stored first: new c = {name}(...)",
+            )
         expected = _ARITY.get(name, 1)
         if count != expected:
             fail(call, f"{name} takes {expected} argument{'s'[: expected > 1]}, not {count}")
@@ -476,6 +515,9 @@ class BodyBuilder:
 
 
 _ARITY = {"max": 2, "min": 2, "pow": 2, "select": 3, "fma": 3}
+
+
+_FUNCTIONS = ", ".join([*scalars.UNARY, "abs", *_ARITY, *ELEMENT_TYPES])
 
 
 def _is_builtin(name: str) -> bool:

@@ -267,14 +267,15 @@ class _Parser:
         space: str | None = _CLOSEST_SPACE if start.text == "reg" else None
         name = self._name("a buffer").text
         type_: Type | None = None
-        value: Expression | None = None
+        value: Expression | tuple[Expression, ...] | None = None
         if self._accept(":") or self._next.text in ELEMENT_TYPES:
             type_ = self._type()
         elif start.text == "new" and not self._is("="):
             extents = (self._sum(),)
             type_ = Type(self._since(start), "f32", extents)
         if self._accept("="):
-            value = self._expression()
+            listed = self._accept("[")
+            value = self._list("]", self._expression) if listed else self._expression()
         if type_ is None and value is None:
             self._fail(f"'{name}' needs a type, such as '{start.text} {name}: f32[16]'")
         while self._accept("#"):

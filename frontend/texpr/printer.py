@@ -375,6 +375,12 @@ class _FunctionPrinter:
             stored = self._converted(first.value, op.result.type.element_type)
             value = f" = {stored.text}"
             self._skipped.add(first)
+        elif listed := _first_elements(op):
+            self._flush([bind.value for bind in listed])
+            element = op.result.type.element_type
+            texts = [self._converted(bind.value, element).text for bind in listed]
+            value = f" = [{', '.join(texts)}]"
+            self._skipped.update(listed)
         elif self._pending:
             self._flush()
         pragma = "" if space in (None, te.Space.REGISTER) else f" #{space}"
@@ -445,3 +451,18 @@ class _FunctionPrinter:
             else:
                 parts.append(word + self._converted(argument, argument.type).text)
         self._line(f"asm({', '.join(parts)})")
+
+
+def _first_elements(op: te.NewOp) -> list[te.BindOp]:
+    """The statements behind it that write all its elements in order, or none."""
+    found: list[te.BindOp] = []
+    bind = op.next_op
+    for position in range(op.result.type.elements):
+        constant = (AffineExpr.constant(position),)
+        if not isinstance(bind, te.BindOp) or bind.buffer is not op.result:
+            return []
+        if bind.map.data.results != constant or bind.value.owner is op:
+            return []
+        found.append(bind)
+        bind = bind.next_op
+    return found

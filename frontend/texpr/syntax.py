@@ -110,12 +110,12 @@ class If(Node):
 
 @dataclass(frozen=True)
 class New(Node):
-    """``new t: f32[256] #shared``, ``reg a: f16[8]`` and ``reg x = A[i]``."""
+    """``new t: f32[256] #shared``, ``reg a: f16[8]``, ``reg x = A[i]`` and ``reg a = [x, y]``."""
 
     name: str
     type: Type | None
     space: str | None
-    value: Expression | None
+    value: Expression | tuple[Expression, ...] | None
 
 
 @dataclass(frozen=True)

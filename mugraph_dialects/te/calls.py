@@ -16,7 +16,11 @@ from xdsl.printer import Printer
 from xdsl.traits import SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.te.loops import IfOp, ParOp, SeqOp
 from mugraph.dialects.te.types import ELEMENT_TYPES, BufferType, Space
+
+WARP = 32
+"""Threads of a warp."""
 
 
 @irdl_op_definition
@@ -85,6 +89,9 @@ class AsmOp(IRDLOperation):
     (32 bits in shared memory, 64 in device memory), where the instruction touches all its elements.
     A text without any is an instruction whose operands are these, in order.
     It has the effects of the instruction: it is neither removed, repeated nor moved over others.
+
+    An instruction with ``.aligned`` is executed by whole warps: parallel loops around it, if the
+    function has any, include a ``fully`` one of a multiple of 32 iterations.
     """
 
     name = "te.asm"
@@ -156,6 +163,23 @@ class AsmOp(IRDLOperation):
                     f"'te.asm': the text refers to operand {match.group(0)}, but there are "
                     f"{len(self.arguments)}"
                 )
+        if ".aligned" in self.text.data:
+            self._verify_whole_warps()
+
+    def _verify_whole_warps(self) -> None:
+        loops: list[ParOp] = []
+        around = self.parent_op()
+        while around is not None and not isinstance(around, FuncOp):
+            if not isinstance(around, (ParOp, SeqOp, IfOp)):
+                return  # mapped to threads already
+            if isinstance(around, ParOp):
+                loops.append(around)
+            around = around.parent_op()
+        if loops and not any(loop.is_fully and loop.iterations % WARP == 0 for loop in loops):
+            raise VerifyException(
+                f"'te.asm': {self.instruction} is an instruction of a warp, so it stands in a "
+                f"'fully par' of a multiple of {WARP} iterations"
+            )
 
     def print(self, printer: Printer) -> None:
         """Prints text, operands and types."""

@@ -7,6 +7,7 @@ threads write the tile to shared memory, and one of them starts the copy, which 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -29,9 +30,11 @@ from mugraph.dialects.tensor_types import (
     AnyLayout,
     element_bytes_of,
     element_type_of,
+    op_label,
     resolved_layout_of,
     shape_of,
     strides_of,
+    value_label,
 )
 from mugraph.passes.options import member_named
 from mugraph.passes.plan_stensor_memory import (
@@ -91,38 +94,68 @@ def find_results(kernel: sched.KernelOp, alignments: Sequence[int]) -> Iterator[
 
     ``alignments`` are those of the kernel's tensors, in bytes.
     """
-    for phase in computing_block(kernel).ops:
-        if not isinstance(phase, sched.EpilogueOp):
+    for op in writes_behind_loop(kernel):
+        if isinstance(op, sched.StoreOp):
             continue
-        for op in phase.body.block.ops:
-            if not isinstance(op, sched.CopyOp | sched.QuadStoreOp):
-                continue
-            layouts = layouts_of_result(op, alignments)
-            if layouts:
-                yield Result(op, op.destination, layouts)
+        try:
+            yield Result(op, op.destination, layouts_of_result(op, alignments))
+        except BulkCopyError:
+            continue
+
+
+def writes_behind_loop(
+    kernel: sched.KernelOp,
+) -> Iterator[sched.CopyOp | sched.QuadStoreOp | sched.StoreOp]:
+    """What writes tiles of device memory behind the loop, element by element or in vectors."""
+    for phase in computing_block(kernel).ops:
+        if isinstance(phase, sched.EpilogueOp):
+            for op in phase.body.block.ops:
+                if isinstance(op, sched.CopyOp | sched.QuadStoreOp | sched.StoreOp) and isinstance(
+                    op.destination.owner, sched.TileOp
+                ):
+                    yield op
 
 
 def layouts_of_result(
     op: sched.CopyOp | sched.QuadStoreOp, alignments: Sequence[int]
 ) -> tuple[AnyLayout, ...]:
-    """The layouts of a buffer from which bulk copies can write a tile; none where they cannot."""
+    """The layouts of a buffer from which bulk copies can write a tile.
+
+    Raises :class:`BulkCopyError` where they cannot, which says why.
+    """
     tile = op.destination.owner
-    if not isinstance(tile, sched.TileOp) or any(bound is not None for bound in tile.bounds()):
-        return ()
+    assert isinstance(tile, sched.TileOp)
+    if any(bound is not None for bound in tile.bounds()):
+        raise BulkCopyError("its tiles are ragged")
     if isinstance(op, sched.CopyOp) and not _is_plain(op):
-        return ()
+        raise BulkCopyError("it is not copied as it is out of a buffer of shared memory")
     tensor = tile.source
-    if alignments[enclosing_kernel(op).body.block.args.index(tensor)] < DEFAULT_ALIGNMENT:
-        return ()
+    aligned = alignments[enclosing_kernel(op).body.block.args.index(tensor)]
+    if aligned < DEFAULT_ALIGNMENT:
+        raise BulkCopyError(
+            f"it is aligned to {aligned} bytes, and bulk copies need {DEFAULT_ALIGNMENT}"
+        )
     shape, strides = shape_of(tensor.type), strides_of(resolved_layout_of(tensor))
     extents, size = shape_of(tile.result.type), element_bytes_of(tensor.type)
-    try:
-        if isinstance(op, sched.CopyOp):
-            dims = tensor_dims(shape, strides, size)
-            bulk_tile(dims, extents, resolved_layout_of(op.source), size)
-        return tuple(tile_layouts(shape, strides, extents, size, boxes=True))
-    except BulkCopyError:
-        return ()
+    if isinstance(op, sched.CopyOp):
+        dims = tensor_dims(shape, strides, size)
+        bulk_tile(dims, extents, resolved_layout_of(op.source), size)
+    return tuple(tile_layouts(shape, strides, extents, size, boxes=True))
+
+
+def obstacles(kernel: sched.KernelOp, alignments: Sequence[int]) -> Iterator[str]:
+    """Of each result that threads still write, a sentence that names it and says why."""
+    for op in writes_behind_loop(kernel):
+        tile = op.destination.owner
+        assert isinstance(tile, sched.TileOp)
+        reason = "shared memory has no room for it, or for as many blocks as before"
+        try:
+            if isinstance(op, sched.StoreOp):
+                raise BulkCopyError("'sched.store' writes it from registers")
+            layouts_of_result(op, alignments)
+        except BulkCopyError as error:
+            reason = str(error)
+        yield (f"{op_label(kernel)} writes {value_label(tile.source)} with all threads: {reason}")
 
 
 def _is_plain(op: sched.CopyOp) -> bool:
@@ -279,7 +312,7 @@ class BulkStoresPass(ModulePass):
     Of kernels whose blocks take several blocks of the grid (``--persist-blocks``) ``auto`` and
     ``all`` take what leaves from registers: the copy runs beside the loop of the next block.
     Ragged tiles, tensors that start at less than 16 bytes, and what would let fewer blocks share a
-    multiprocessor stay as they are.
+    multiprocessor stay as they are; with ``all`` a note names each such result and says why.
 
     Pre-condition: ``--schedule-threadblock`` (and ``--promote-registers``); run ``--plan-swizzle``
     behind it.
@@ -302,7 +335,11 @@ class BulkStoresPass(ModulePass):
         for kernel in op.body.block.ops:
             if isinstance(kernel, sched.KernelOp) and kernel.smem_bytes is None:
                 mine = [launch for launch in launches if launch.resolve() is kernel]
-                store_in_bulk(kernel, alignments_of(kernel, mine), target, stores)
+                alignments = alignments_of(kernel, mine)
+                store_in_bulk(kernel, alignments, target, stores)
+                if stores is Stores.ALL:
+                    for sentence in obstacles(kernel, alignments):
+                        print(f"--{self.name}: note: {sentence}", file=sys.stderr)
 
 
 def alignments_of(kernel: sched.KernelOp, launches: Sequence[sched.LaunchOp]) -> list[int]:

@@ -7,11 +7,13 @@ decides it (``docs/hazards.md``).  The certificate says what that run was.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, i64
 
-from mugraph.dialects.sched import ConsumeOp, PublishOp, ReleaseOp
+from mugraph.dialects.sched import ChannelOp, ConsumeOp, PublishOp, ReleaseOp
 from mugraph.dialects.tensor_types import value_label
 from mugraph.passes.analysis.hazards.program import Program
 from mugraph.passes.analysis.hazards.simulate import Simulation
@@ -88,11 +90,11 @@ def progress_of(program: Program) -> Progress | None:
     counts = run.protocol.counts
     channels = tuple(
         ChannelProgress(
-            value_label(channel.result),
+            label,
             channel.stage_count,
             *(counts[channel, step] for step in (PublishOp, ConsumeOp, ReleaseOp)),
         )
-        for channel in program.channels
+        for label, channel in zip(_labels(program.channels), program.channels, strict=True)
     )
     roles = [strand.role for strand in program.strands if strand.role is not None]
     loops = [
@@ -107,6 +109,17 @@ def progress_of(program: Program) -> Progress | None:
         max(loops, default=0),
         counts.total(),
     )
+
+
+def _labels(channels: Sequence[ChannelOp]) -> list[str]:
+    """How the channels are called; those of one name are numbered as in the text: ``%ring_1``."""
+    seen: Counter[str] = Counter()
+    labels: list[str] = []
+    for channel in channels:
+        label = value_label(channel.result)
+        labels.append(f"{label}_{seen[label]}" if seen[label] else label)
+        seen[label] += 1
+    return labels
 
 
 def differences(stated: object, found: Progress) -> list[str]:

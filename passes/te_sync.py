@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -43,6 +44,7 @@ from mugraph.passes.analysis.texpr.domains import (
 )
 from mugraph.passes.analysis.texpr.evaluate import expanded
 from mugraph.passes.analysis.texpr.groups import CopyGroups, Landing
+from mugraph.passes.analysis.texpr.sums import remark_of, unordered_sums
 from mugraph.passes.te_promote import OFFSET
 
 
@@ -509,6 +511,9 @@ class TeSyncPass(ModulePass):
     are always of one warp, else of the block.  isl decides which there are.  Of all places the ones
     are taken that the fewest barriers run at; ``te.all_reduce`` is a barrier of the block.  Between
     kernels nothing is needed.  Pre-condition: ``--te-promote``.
+
+    A remark on stderr names each sum of floating-point numbers that several threads add to in any
+    order, with ``te.red`` or ``te.atomic`` in memory: it may differ from run to run.
     """
 
     name = "te-sync"
@@ -519,3 +524,5 @@ class TeSyncPass(ModulePass):
             if isinstance(function, FuncOp) and is_texpr(function):
                 for kernel in [one for one in function.walk() if isinstance(one, KernelOp)]:
                     synchronise(kernel)
+                    for access in unordered_sums(kernel):
+                        print(remark_of(access), file=sys.stderr)

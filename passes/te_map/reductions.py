@@ -7,7 +7,16 @@ from collections.abc import Sequence
 from typing import cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AffineMapAttr, FloatAttr, IntegerAttr, UnitAttr, f32, i32
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    FloatAttr,
+    IntegerAttr,
+    UnitAttr,
+    bf16,
+    f16,
+    f32,
+    i32,
+)
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -46,11 +55,6 @@ def identity_of(combination: Combination, type_: Attribute) -> Operation:
         least, most = -(2**31), 2**31 - 1
         value = {Combination.ADD: 0, Combination.MAX: least, Combination.MIN: most}[combination]
         return arith.ConstantOp(IntegerAttr(value, i32))
-    if type_ != f32:
-        raise PassFailedException(
-            f"--te-map: a reduction into a number of type {type_} cannot be mapped: reduce into "
-            "one of f32"
-        )
     number = {Combination.ADD: 0.0, Combination.MAX: -math.inf, Combination.MIN: math.inf}
     return arith.ConstantOp(FloatAttr(number[combination], f32))
 
@@ -65,26 +69,49 @@ Partial = tuple[SSAValue, SSAValue, AffineMapAttr, Combination]
 """A number of the block, that of each thread, the element's index, and how they combine."""
 
 
+def _widened(value: SSAValue, ops: list[Operation]) -> SSAValue:
+    """A number in the type that reductions compute with: f32 for those of 16 bits."""
+    if value.type not in (f16, bf16):
+        return value
+    ops.append(arith.ExtFOp(value, f32))
+    return ops[-1].results[0]
+
+
+def _rounded(value: SSAValue, type_: Attribute, ops: list[Operation]) -> SSAValue:
+    """A number in the type of an element."""
+    if value.type == type_:
+        return value
+    ops.append(arith.TruncFOp(value, type_))  # type: ignore[arg-type]
+    return ops[-1].results[0]
+
+
 def before_band(reds: Sequence[RedOp], point: InsertPoint) -> list[Partial]:
-    """Replaces reductions of a band by those of each thread into a register of its own."""
+    """Replaces reductions of a band by those of each thread into a register of its own.
+
+    Numbers of 16 bits are reduced in f32, and rounded once in the end.
+    """
     partials: dict[tuple[SSAValue, AffineMapAttr], Partial] = {}
     for red in reds:
         type_ = cast(BufferType, red.buffer.type)
         key = (red.buffer, red.map)
         if key not in partials:
-            new = NewOp(BufferType.of((1,), type_.element_type, None, Space.REGISTER))
+            number = f32 if type_.element_type in (f16, bf16) else type_.element_type
+            new = NewOp(BufferType.of((1,), number, None, Space.REGISTER))
             new.attributes[OF_EACH_THREAD] = UnitAttr()
             new.result.name_hint = f"{red.buffer.name_hint or 'sum'}_part"
-            zero = identity_of(red.combines, type_.element_type)
+            zero = identity_of(red.combines, number)
             clear = BindOp(zero.results[0], new.result, [], _FIRST)
             Rewriter.insert_op([new, zero, clear], point)
             partials[key] = (red.buffer, new.result, red.map, red.combines)
         _, own, _, combination = partials[key]
         if combination is not red.combines:
             raise PassFailedException("--te-map: one loop reduces into a number in two ways")
+        ops: list[Operation] = []
+        value = _widened(red.value, ops)
         old = ViewOp(own, [], _FIRST)
-        both = combine(combination, old.result, red.value)
-        Rewriter.replace_op(red, [old, both, BindOp(both.results[0], own, [], _FIRST)], [])
+        both = combine(combination, old.result, value)
+        ops += [old, both, BindOp(both.results[0], own, [], _FIRST)]
+        Rewriter.replace_op(red, ops, [])
     return list(partials.values())
 
 
@@ -95,6 +122,9 @@ def after_band(partials: Sequence[Partial], point: InsertPoint, *, of_warp: bool
         part = ViewOp(own, [], _FIRST)
         total = AllReduceOp(combination, part.result, of_warp=of_warp)
         old = ViewOp(buffer, [], index)
-        both = combine(combination, old.result, total.result)
-        ops += [part, total, old, both, BindOp(both.results[0], buffer, [], index)]
+        ops += [part, total, old]
+        both = combine(combination, _widened(old.result, ops), total.result)
+        ops.append(both)
+        number = _rounded(both.results[0], old.result.type, ops)
+        ops.append(BindOp(number, buffer, [], index))
     Rewriter.insert_op(ops, point)

@@ -50,7 +50,37 @@ fn product(a: f32[16, K], b: f32[K, 16]): f32[16, 16] {
 """
 """A product whose threads load registers from shared memory, part by part."""
 
-TEXTS = {"fragments": FRAGMENTS} | {name: text for name, text, _ in LEVELS}
+# Sums of whole numbers, which are the same in any order.
+REDUCTIONS = """
+fn f(x: f16[4, 64]): f16[3, 64] {
+    par 3 k { par 64 i { result[k, i] = 0.0 } }
+    par 4 b #grid {
+        new s: f16[8] #shared
+        new t: f16
+        t = -100.0
+        par 8 i #block { s[i] = 0.0 }
+        par 64 i #block { red s[i / 8] += f16(floor(4.0 * x[b, i])) }
+        par 64 i #block { red t max= x[b, i] }
+        par 64 i #block {
+            red result[0, i / 8] += f16(floor(2.0 * x[b, i]))
+            red result[1, i / 4] min= x[b, i]
+            atomic result[2, 32 + i / 4] max= x[b, i]
+        }
+        par 8 i #block {
+            new p: f16
+            p = 1.0
+            red p += s[i]
+            result[2, b * 8 + i] = p + t
+        }
+    }
+}
+"""
+
+TEXTS = {
+    "fragments": FRAGMENTS,
+    "reductions_f16": REDUCTIONS,
+    "reductions_bf16": re.sub("f16", "bf16", REDUCTIONS),
+} | {name: text for name, text, _ in LEVELS}
 
 WARPS = {"M": 64, "N": 64, "K": 128, "TM": 32, "TN": 64, "WM": 16, "WN": 32, "G": 2}
 
@@ -70,6 +100,8 @@ CASES: list[tuple[str, dict[str, int]]] = [
     ("gemm_mma", {**WARPS, "TK": 16, "AHEAD": 2}),
     ("fragments", {"K": 40, "AHEAD": 2}),
     ("fragments", {"K": 40, "AHEAD": 4}),
+    ("reductions_f16", {}),
+    ("reductions_bf16", {}),
     ("softmax", {"M": 7, "N": 50}),
     ("softmax", {"M": 3, "N": 4096}),
     ("layer_norm", {"M": 7, "N": 50}),

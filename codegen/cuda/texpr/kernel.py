@@ -286,23 +286,15 @@ class TexprPrinter:
     def _(self, op: RedOp) -> None:
         place, value = self.place(op), self.text(op.value)
         if op.buffer_type.memory_space is Space.REGISTER:
-            combine = f"mugraph::te::{_COMBINATIONS[op.combines]}::combine"
+            combine = f"mugraph::te::combined<mugraph::te::{_COMBINATIONS[op.combines]}>"
             self.writer.line(f"{place} = {combine}({place}, {value});")
         else:
-            self.writer.line(f"{self.atomic(op)}(&{place}, {value});")
-
-    def atomic(self, op: RedOp | AtomicOp) -> str:
-        """The function that changes an element in one step."""
-        if op.buffer_type.element_type not in (f32, i32):
-            raise CodegenError(
-                f"'{op.name}' on elements of type {op.buffer_type.element_type}: the CUDA target "
-                "has atomic operations on f32 and i32"
-            )
-        return f"mugraph::te::atomic_{op.combines}"
+            self.writer.line(f"mugraph::te::atomic_{op.combines}(&{place}, {value});")
 
     @print.register
     def _(self, op: AtomicOp) -> None:
-        call = f"{self.atomic(op)}(&{self.place(op)}, {self.text(op.value)})"
+        place, value = self.place(op), self.text(op.value)
+        call = f"mugraph::te::atomic_{op.combines}(&{place}, {value})"
         if op.result.first_use:
             self.define(op.result, call, "before")
         else:

@@ -124,6 +124,12 @@ struct Min {
   __device__ __forceinline__ static int32_t combine(int32_t x, int32_t y) { return x < y ? x : y; }
 };
 
+// Two elements combined as numbers, and rounded.
+template <class Operation, class T>
+__device__ __forceinline__ T combined(T x, T y) {
+  return from_number<T>(Operation::combine(to_number<Number<T>>(x), to_number<Number<T>>(y)));
+}
+
 // The numbers of all lanes of a warp combined: a butterfly, so that all lanes get the same bits.
 template <class Operation, class T>
 __device__ __forceinline__ T reduce_warp(T value) {
@@ -179,22 +185,38 @@ __device__ __forceinline__ uint32_t shared_address(void const* pointer) {
 // Elements changed in one step; what they were before.
 __device__ __forceinline__ float atomic_add(float* place, float value) { return atomicAdd(place, value); }
 __device__ __forceinline__ int32_t atomic_add(int32_t* place, int32_t value) { return atomicAdd(place, value); }
+__device__ __forceinline__ half_t atomic_add(half_t* place, half_t value) {
+  return half_t(atomicAdd(reinterpret_cast<__half*>(place), value.to_half()));
+}
+__device__ __forceinline__ bfloat16_t atomic_add(bfloat16_t* place, bfloat16_t value) {
+  const __nv_bfloat16 before =
+      atomicAdd(reinterpret_cast<__nv_bfloat16*>(place), reinterpret_cast<__nv_bfloat16 const&>(value));
+  return reinterpret_cast<bfloat16_t const&>(before);
+}
 __device__ __forceinline__ int32_t atomic_max(int32_t* place, int32_t value) { return atomicMax(place, value); }
 __device__ __forceinline__ int32_t atomic_min(int32_t* place, int32_t value) { return atomicMin(place, value); }
 
-template <class Operation>
-__device__ __forceinline__ float atomic_float(float* place, float value) {
-  unsigned* const bits = reinterpret_cast<unsigned*>(place);
-  unsigned seen = *bits;
+// What has no instruction: the bits are swapped as soon as nobody else has changed them.
+template <class Operation, class T>
+__device__ __forceinline__ T atomic_swap(T* place, T value) {
+  using Bits = cute::conditional_t<sizeof(T) == 4, unsigned, unsigned short>;
+  Bits* const bits = reinterpret_cast<Bits*>(place);
+  Bits seen = *bits;
   while (true) {
-    const float wanted = Operation::combine(__uint_as_float(seen), value);
-    const unsigned before = atomicCAS(bits, seen, __float_as_uint(wanted));
-    if (before == seen) return __uint_as_float(before);
+    const Bits wanted = static_cast<Bits>(bits_of(combined<Operation>(from_bits<T>(seen), value)));
+    const Bits before = atomicCAS(bits, seen, wanted);
+    if (before == seen) return from_bits<T>(before);
     seen = before;
   }
 }
-__device__ __forceinline__ float atomic_max(float* place, float value) { return atomic_float<Max>(place, value); }
-__device__ __forceinline__ float atomic_min(float* place, float value) { return atomic_float<Min>(place, value); }
+template <class T>
+__device__ __forceinline__ T atomic_max(T* place, T value) {
+  return atomic_swap<Max>(place, value);
+}
+template <class T>
+__device__ __forceinline__ T atomic_min(T* place, T value) {
+  return atomic_swap<Min>(place, value);
+}
 
 // Pins a number in a register.
 __device__ __forceinline__ void anchor(float value) { asm volatile("" ::"f"(value)); }
@@ -208,19 +230,19 @@ __device__ __forceinline__ void anchor(T value) {
 template <class T>
 T atomic_add(T* place, T value) {
   const T before = *place;
-  *place = plus(before, value);
+  *place = combined<Add>(before, value);
   return before;
 }
 template <class T>
 T atomic_max(T* place, T value) {
   const T before = *place;
-  *place = Max::combine(before, value);
+  *place = combined<Max>(before, value);
   return before;
 }
 template <class T>
 T atomic_min(T* place, T value) {
   const T before = *place;
-  *place = Min::combine(before, value);
+  *place = combined<Min>(before, value);
   return before;
 }
 template <class T>

@@ -106,7 +106,8 @@ def _describe_parse_error(error: ParseError) -> str:
     line = _text(source.content[start:end])
     before = _text(source.content[start : span.start])
     length = max(1, min(len(_text(span.content)), len(line) - len(before)))
-    caret = " " * len(before) + "^" * length
+    indent = "".join("\t" if character == "\t" else " " for character in before)
+    caret = indent + "^" * length
     what = error.msg
     if what == "Could not parse entire input!":
         what = "expected an operation" if _text(source.content).strip() else "the input is empty"

@@ -7,6 +7,7 @@ from xdsl.utils.exceptions import ParseError
 
 from mugraph.runtime.errors import UserError
 from mugraph.texpr import read_texpr
+from mugraph.tools.diagnostics import describe_error
 
 # The text between « and » is what the caret stands under.
 CASES = [
@@ -96,3 +97,10 @@ def test_error(marked: str, message: str) -> None:
 def test_an_unused_size_of_the_command_line() -> None:
     with pytest.raises(UserError, match=r"test\.te has no size K; leave out --size K=3"):
         read_texpr("par 4 i { A[i] = 1.0 }", "test.te", {"K": 3})
+
+
+def test_carets_stand_under_what_follows_tabs() -> None:
+    with pytest.raises(ParseError) as raised:
+        read_texpr("par 4 i {\n\tC[i] = $\n}", "t.te", {})
+    _, line, caret = describe_error(raised.value).split("\n")
+    assert (line, caret) == ("\tC[i] = $", "\t       ^")

@@ -135,9 +135,9 @@ def reasons(records: Records, kernels: Sequence[Kernel]) -> str:
         peer = best_peer(record)
         cells = [number(record.ours), number(goal_of(record)), number(peer and peer[1])]
         of_this = [kernel for kernel in kernels if kernel.workload == record.workload]
-        for kernel in of_this or [Kernel(record.workload, "not profiled")]:
-            told = [kernel.name, number(kernel.microseconds), reason(kernel)]
-            lines.append(f"| {' | '.join([record.workload, *cells, *told])} |")
+        told = [[kernel.name, number(kernel.microseconds), reason(kernel)] for kernel in of_this]
+        for of_kernel in told or [["not profiled", "", ""]]:
+            lines.append(f"| {' | '.join([record.workload, *cells, *of_kernel])} |")
     return "\n".join(lines)
 
 

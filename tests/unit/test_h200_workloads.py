@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from xdsl.passes import PassPipeline
 
 from benchmarks.h200.anchors import anchor_of, floor_microseconds
 from benchmarks.h200.building import Task, mugraph_of, progress_text, transpiled
-from benchmarks.h200.pipelines import OURS, Variant
+from benchmarks.h200.pipelines import OURS, Variant, flat_passes
 from benchmarks.h200.workloads import FIRST_FOURTEEN, MUGRAPHS, WORKLOADS
 from mugraph.dialects.sched import KernelOp
 from mugraph.dialects.tensor_types import element_bytes_of, shape_of
 from mugraph.runtime.compare import TOLERANCE, compare
 from mugraph.runtime.cuda import only_function
+from mugraph.runtime.equivalence import Answer, Checker, Subject
 from mugraph.runtime.interpreter import execute_by_address, run_function
 from mugraph.tools.mg_run import random_inputs
+from mugraph.tools.modules import make_context
 
 ARCH = "sm_90a"
 AFFORDABLE = (
@@ -47,6 +50,18 @@ def test_passes_apply(name: str) -> None:
     assert kernels
     # Each is certified not to get stuck: by its channels, or for it has none.
     assert all(text.endswith(("steps end", "threads")) for text in map(progress_text, kernels))
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_repartitions_are_proved(name: str) -> None:
+    workload = WORKLOADS[name]
+    before = mugraph_of(workload)
+    after = before.clone()
+    steps = [step for step in flat_passes(workload.pipeline, ARCH) if step.name == "retile"]
+    assert steps
+    PassPipeline(tuple(steps)).apply(make_context(), after)
+    verdict = Checker(Subject.of(before)).check(Subject.of(after))
+    assert verdict.answer is Answer.PROVED, str(verdict)
 
 
 @pytest.mark.parametrize("name", AFFORDABLE)

@@ -91,6 +91,8 @@ class _Mapper:
         """A kernel of one block for statements outside parallel loops."""
         if not ops:
             return
+        for op in ops:
+            refuse_blocks_in(op, "stands inside a statement that one block runs")
         kernel = self.new_kernel(ops[0])
         for op in ops:
             op.detach()
@@ -101,13 +103,7 @@ class _Mapper:
         """The kernel of a top-level parallel loop."""
         band = band_at(loop)
         depth = grid_depth(band)
-        for inner in band.loops[-1].body.walk():
-            if isinstance(inner, ParOp) and inner.scope in (Level.GRID, Level.CLUSTER):
-                raise PassFailedException(
-                    f"--te-map: the loop over {inner.variable.name_hint or 'blocks'} is at level "
-                    f"{inner.scope}, but stands beside other statements: loops over blocks are the "
-                    "outermost ones, one directly in the other"
-                )
+        refuse_blocks_in(band.loops[-1], "stands beside other statements")
         rest = band.loops[depth:]
         if depth == 0 and rest[0].scope is None and not band.is_fully:
             self.flat_kernel(band)
@@ -214,6 +210,23 @@ class _Mapper:
             if isinstance(op, NewOp):
                 spaces.setdefault(op.result, op.result.type.memory_space or Space.REGISTER)
         return spaces
+
+
+def refuse_blocks_in(op: Operation, where: str) -> None:
+    """Refuses loops over blocks in an operator's regions.
+
+    Raises:
+        PassFailedException: There is one: which, and what to do.
+    """
+    for inner in op.walk():
+        if inner is op or not isinstance(inner, ParOp):
+            continue
+        if inner.scope in (Level.GRID, Level.CLUSTER):
+            raise PassFailedException(
+                f"--te-map: the loop over {inner.variable.name_hint or 'blocks'} is at level "
+                f"{inner.scope}, but {where}: loops over blocks are the outermost ones, one "
+                "directly in the other"
+            )
 
 
 def _sink_numbers(block: Block) -> None:

@@ -244,6 +244,13 @@ def test_registers_that_threads_would_share_are_an_error() -> None:
         TeLowerPass().apply(Context(), module)
 
 
+def test_blocks_in_a_sequential_loop_are_an_error() -> None:
+    text = "seq 3 s { par 64 i #grid { b[i] = a[i] } }"
+    module = read_texpr(text, "f.te", {})
+    with pytest.raises(PassFailedException, match="over i is at level grid, but stands inside a"):
+        TeLowerPass().apply(Context(), module)
+
+
 def test_functions_have_one_kernel_a_top_level_loop() -> None:
     text = "par 64 i { b[i] = a[i] }\npar 64 i { c[i] = b[63 - i] }\n"
     module = read_texpr(text, "f.te", {})

@@ -20,12 +20,12 @@ from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.interfaces import HasWorkspace
 from mugraph.dialects.sched import (
     BarrierOp,
-    ChannelOp,
     EpilogueOp,
     ForloopOp,
     KernelOp,
     PrologueOp,
 )
+from mugraph.dialects.sched.mbarriers import KeepsMbarriers
 from mugraph.dialects.tensor_types import dims, element_type_of, shape_of, value_label
 from mugraph.passes.analysis.lifetimes import Lifetime, buffer_lifetimes
 from mugraph.passes.plan_dtensor_memory import lifetimes_of, tensor_bytes, workspace_values
@@ -139,11 +139,11 @@ def kernel_chart(kernel: KernelOp, limit: int | None = None) -> MemoryChart | No
         )
     whole = Lifetime(0, max(len(_region_labels(kernel)) - 1, 0))
     for op in kernel.body.block.ops:
-        if isinstance(op, ChannelOp) and op.byte_offset is not None:
+        if isinstance(op, KeepsMbarriers) and op.byte_offset is not None:
             boxes.append(
                 Box(
-                    value_label(op.result),
-                    f"{2 * op.stage_count} mbarriers",
+                    value_label(op.results[0]),
+                    f"{op.barrier_count()} mbarriers",
                     op.byte_offset,
                     op.barrier_bytes(),
                     whole,

@@ -50,6 +50,7 @@ from mugraph.dialects.sched.kernel import (
     RoleOp,
     enclosing_role,
     enclosing_threads,
+    roles_in_turn,
     roles_of,
 )
 from mugraph.dialects.sched.mask import MaskOp
@@ -72,6 +73,7 @@ from mugraph.dialects.sched.structure import (
 )
 from mugraph.dialects.sched.sum_parts import SumPartsOp
 from mugraph.dialects.sched.transfer import BarrierOp, CommitOp, CopyOp, WaitOp
+from mugraph.dialects.sched.turns import AwaitTurnOp, PassTurnOp, TurnsOp, TurnStepOp, TurnsType
 from mugraph.dialects.sched.types import (
     ColumnsAttr,
     FragmentType,
@@ -124,6 +126,9 @@ Sched = Dialect(
         PublishOp,
         ConsumeOp,
         ReleaseOp,
+        TurnsOp,
+        AwaitTurnOp,
+        PassTurnOp,
         BulkCopyOp,
         ProxyFenceOp,
         BulkWaitOp,
@@ -136,6 +141,7 @@ Sched = Dialect(
         TensorMemoryType,
         FragmentType,
         ChannelType,
+        TurnsType,
         LinearPartitionAttr,
         SliceAttr,
         RowsAttr,
@@ -151,6 +157,7 @@ __all__ = [
     "AccumulateOp",
     "AcquireOp",
     "AllocOp",
+    "AwaitTurnOp",
     "BarrierOp",
     "BulkCopyOp",
     "BulkWaitOp",
@@ -186,6 +193,7 @@ __all__ = [
     "MaskOp",
     "MmaOp",
     "MoveOp",
+    "PassTurnOp",
     "PhaseOp",
     "PrologueOp",
     "Proxy",
@@ -207,6 +215,9 @@ __all__ = [
     "TensorMemoryType",
     "ThreadAccess",
     "TileOp",
+    "TurnStepOp",
+    "TurnsOp",
+    "TurnsType",
     "WaitOp",
     "WarpgroupMmaOp",
     "WarpgroupWaitOp",
@@ -215,6 +226,7 @@ __all__ = [
     "enclosing_loop",
     "enclosing_role",
     "enclosing_threads",
+    "roles_in_turn",
     "roles_of",
     "start_bytes",
 ]

@@ -21,6 +21,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.sched.accesses import StageReference, stage_reference
 from mugraph.dialects.sched.kernel import RoleOp, enclosing_kernel, enclosing_role
+from mugraph.dialects.sched.mbarriers import BARRIER_BYTES, KeepsMbarriers
 from mugraph.dialects.sched.structure import (
     AllocOp,
     enclosing_loop,
@@ -35,9 +36,6 @@ from mugraph.dialects.tensor_types import (
     value_label,
 )
 
-BARRIER_BYTES = 8
-"""The size of an mbarrier."""
-
 
 @irdl_attr_definition
 class ChannelType(ParametrizedAttribute, TypeAttribute):
@@ -51,7 +49,7 @@ CHANNEL = EqAttrConstraint(ChannelType())
 
 
 @irdl_op_definition
-class ChannelOp(IRDLOperation):
+class ChannelOp(KeepsMbarriers):
     """A channel over staged buffers: a producer fills a stage, consumers read and release it.
 
     All buffers have one number S of stages, and stage s of the channel is stage s of each.  The
@@ -70,15 +68,15 @@ class ChannelOp(IRDLOperation):
     Where copies of it are ``multicast``, the warps of all blocks of the cluster release its stages:
     blocks of a cluster do the same, so what is said of one block's steps holds for all.
 
-    A stage is empty once each warp of each role that releases the channel has done so.  A channel
-    that nobody releases is filled S times at most.  Each of the four runs in the order of
+    A stage is empty once each warp of each role that releases the channel has done so; of roles
+    that take turns (``sched.turns``) only that one whose block of the grid the tiles are for.  A
+    channel that nobody releases is filled S times at most.  Each of the four runs in the order of
     iterations, once for each.
     """
 
     name = "sched.channel"
 
     buffers = var_operand_def(SharedType)
-    offset = opt_prop_def(IntegerAttr.constr(type=i64))
     result = result_def(CHANNEL)
 
     assembly_format = "$buffers (`offset` $offset^)? attr-dict `:` type($buffers)"
@@ -98,14 +96,9 @@ class ChannelOp(IRDLOperation):
             default=1,
         )
 
-    @property
-    def byte_offset(self) -> int | None:
-        """Where the mbarriers start, once planned."""
-        return None if self.offset is None else self.offset.value.data
-
-    def barrier_bytes(self) -> int:
-        """The size of the mbarriers."""
-        return 2 * BARRIER_BYTES * self.stage_count
+    def barrier_count(self) -> int:
+        """Two mbarriers a stage."""
+        return 2 * self.stage_count
 
     def stage_payload(self) -> int:
         """The bytes that bulk copies bring into one stage of all buffers."""
@@ -129,8 +122,13 @@ class ChannelOp(IRDLOperation):
         return [role for role in dict.fromkeys(roles) if role is not None]
 
     def releasing_warps(self) -> int:
-        """How many arrivals make a stage empty: one a warp of each role that releases it."""
-        return sum(role.warp_count for role in self.releasing_roles())
+        """How many arrivals make a stage empty: one a warp of each role that releases it.
+
+        Of roles that take turns, whose warps are equally many, each block of the grid has one.
+        """
+        roles = self.releasing_roles()
+        in_turn = next((role.warp_count for role in roles if role.turn is not None), 0)
+        return in_turn + sum(role.warp_count for role in roles if role.turn is None)
 
     def is_of_cluster(self) -> bool:
         """Whether blocks of a cluster fill each other's stages, and so release them together."""
@@ -138,9 +136,7 @@ class ChannelOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Checks where the channel stands, its buffers' stages, and its place."""
-        kernel = enclosing_kernel(self)
-        if self.parent_op() is not kernel:
-            raise VerifyException(f"{op_label(self)} must stand in the body of the kernel")
+        self.verify_in_body()
         stages = {
             buffer.owner.stage_count for buffer in self.buffers if isinstance(buffer.owner, AllocOp)
         }
@@ -150,18 +146,7 @@ class ChannelOp(IRDLOperation):
             raise VerifyException(
                 f"{op_label(self)}: its buffers have {sorted(stages)} stages; they must agree"
             )
-        offset = self.byte_offset
-        if offset is None:
-            return
-        if offset < 0 or offset % BARRIER_BYTES:
-            raise VerifyException(
-                f"{op_label(self)}: offset {offset} must be a multiple of {BARRIER_BYTES} bytes"
-            )
-        end = offset + self.barrier_bytes()
-        if kernel.smem_bytes is not None and end > kernel.smem_bytes:
-            raise VerifyException(
-                f"{op_label(self)} ends at byte {end}, beyond the kernel's smem {kernel.smem_bytes}"
-            )
+        self.verify_offset()
 
 
 def channel_of(op: Operation, value: SSAValue) -> ChannelOp:

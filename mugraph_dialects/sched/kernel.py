@@ -330,19 +330,26 @@ class RoleOp(IRDLOperation):
     on (``setmaxnreg``), its idle threads too; before, and without it, all threads of the block have
     an even share.  A role that says it takes whole warpgroups, four warps from a multiple of four
     on, and the roles of a block together have no more than it started with.
+
+    ``turn r``, in a kernel whose blocks take several blocks of the grid (``persistent``): of T
+    roles with the turns 0 to T - 1 and equally many warps each runs its phases for every T-th of
+    these blocks, from the ``r``-th on.  So one of them can multiply while another one writes its
+    result.  ``sched.turns`` says in which order they read rings.
     """
 
     name = "sched.role"
 
     role = prop_def(StringAttr)
     warps = prop_def(IntegerAttr.constr(type=i64))
+    turn = opt_prop_def(IntegerAttr.constr(type=i64))
     registers = opt_prop_def(IntegerAttr.constr(type=i64))
     elected = opt_prop_def(UnitAttr)
     body = region_def("single_block")
     traits = traits_def(NoTerminator())
 
     assembly_format = (
-        "$role `warps` $warps (`registers` $registers^)? (`elected` $elected^)? $body attr-dict"
+        "$role `warps` $warps (`turn` $turn^)? (`registers` $registers^)? "
+        "(`elected` $elected^)? $body attr-dict"
     )
 
     def __init__(
@@ -365,6 +372,11 @@ class RoleOp(IRDLOperation):
         )
 
     @property
+    def label(self) -> str:
+        """The role and its name, for messages about several roles."""
+        return f'{op_label(self)} "{self.role.data}"'
+
+    @property
     def phases(self) -> list[Operation]:
         """The prologue, the for-loop and the epilogue, those that there are."""
         return [op for op in self.body.block.ops if op.regions]
@@ -373,6 +385,11 @@ class RoleOp(IRDLOperation):
     def warp_count(self) -> int:
         """How many warps the role has."""
         return self.warps.value.data
+
+    @property
+    def turn_number(self) -> int | None:
+        """Which of the blocks in turn the role takes; ``None`` where it takes every one."""
+        return None if self.turn is None else self.turn.value.data
 
     @property
     def is_elected(self) -> bool:
@@ -426,7 +443,33 @@ class RoleOp(IRDLOperation):
             raise VerifyException(
                 f"{op_label(self)}: a block has at most {MAX_ROLES} roles, not {len(siblings)}"
             )
+        self._verify_turn(kernel)
         self._verify_registers()
+
+    def _verify_turn(self, kernel: KernelOp) -> None:
+        if self.turn_number is None:
+            return
+        if kernel.persistent_blocks is None:
+            raise VerifyException(
+                f"{self.label}: turn {self.turn_number} has a meaning only in a kernel whose "
+                "blocks take several blocks of the grid ('persistent')"
+            )
+        if self.is_elected:
+            raise VerifyException(
+                f"{self.label}: an elected role loads for every block of the grid; it has no turn"
+            )
+        roles = roles_in_turn(kernel)
+        turns = sorted(role.turn_number or 0 for role in roles)
+        if len(roles) < 2 or turns != list(range(len(roles))):
+            raise VerifyException(
+                f"{self.label}: the roles of the kernel have the turns {turns}; there are at "
+                "least two, from 0 on, one role for each"
+            )
+        warps = [role.warp_count for role in roles]
+        if len(set(warps)) > 1:
+            raise VerifyException(
+                f"{self.label}: roles that take turns have equally many warps, not {warps}"
+            )
 
     def _verify_registers(self) -> None:
         if self.registers is None:
@@ -459,6 +502,12 @@ class RoleOp(IRDLOperation):
 def roles_of(kernel: KernelOp) -> list[RoleOp]:
     """The roles of a kernel, in order; none where all warps of the block do the same."""
     return [op for op in kernel.body.block.ops if isinstance(op, RoleOp)]
+
+
+def roles_in_turn(kernel: KernelOp) -> list[RoleOp]:
+    """The roles that take blocks of the grid in turn, those of turn 0 first; often none."""
+    roles = [role for role in roles_of(kernel) if role.turn_number is not None]
+    return sorted(roles, key=lambda role: role.turn_number or 0)
 
 
 def enclosing_role(op: Operation) -> RoleOp | None:

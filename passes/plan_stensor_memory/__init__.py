@@ -14,7 +14,6 @@ from mugraph.dialects.cute import ComposedLayout
 from mugraph.dialects.sched import (
     AllocOp,
     BulkCopyOp,
-    ChannelOp,
     KernelOp,
     MapOp,
     WarpgroupMmaOp,
@@ -22,6 +21,7 @@ from mugraph.dialects.sched import (
 )
 from mugraph.dialects.sched.grid import EXCLUSIVE
 from mugraph.dialects.sched.kernel import LINE_BYTES, whole_lines
+from mugraph.dialects.sched.mbarriers import KeepsMbarriers
 from mugraph.dialects.tensor_types import element_bytes_of, resolved_layout_of
 from mugraph.passes.analysis.lifetimes import buffer_lifetimes
 from mugraph.passes.analysis.registers import (
@@ -118,9 +118,9 @@ def _pairs(kernel: KernelOp, requests: dict[AllocOp, Request]) -> list[tuple[int
 
 
 def channel_bytes(kernel: KernelOp) -> int:
-    """The size of the mbarriers of all channels, in whole lines of shared memory."""
-    channels = [op for op in kernel.body.block.ops if isinstance(op, ChannelOp)]
-    return whole_lines(sum(channel.barrier_bytes() for channel in channels))
+    """The size of the mbarriers of all channels and turns, in whole lines of shared memory."""
+    keepers = [op for op in kernel.body.block.ops if isinstance(op, KeepsMbarriers)]
+    return whole_lines(sum(keeper.barrier_bytes() for keeper in keepers))
 
 
 def with_channels(kernel: KernelOp, found: CertifiedPlan) -> CertifiedPlan:
@@ -131,10 +131,10 @@ def with_channels(kernel: KernelOp, found: CertifiedPlan) -> CertifiedPlan:
 
 
 def place_channels(kernel: KernelOp, end: int) -> None:
-    """Gives the mbarriers of every channel their place, in the last bytes before ``end``."""
+    """Gives the mbarriers of channels and turns their place, in the last bytes before ``end``."""
     offset = end - channel_bytes(kernel)
     for op in kernel.body.block.ops:
-        if isinstance(op, ChannelOp):
+        if isinstance(op, KeepsMbarriers):
             op.offset = IntegerAttr(offset, i64)
             offset += op.barrier_bytes()
 
@@ -211,8 +211,8 @@ class PlanSTensorMemoryPass(ModulePass):
     meets the lower bound, of an exact search; ``step-limit`` bounds that search, in buffers looked
     at.  ``fit`` may also name one heuristic: ``first``, ``best``, ``last`` or ``worst``.
     ``sched.memory_certificate`` on the kernel records the peak, the bound and whether they meet.
-    The mbarriers of channels stand behind all buffers.  Pre-condition: ``--schedule-threadblock``;
-    run ``--plan-swizzle`` before, as it changes sizes.
+    The mbarriers of channels and turns stand behind all buffers.  Pre-condition:
+    ``--schedule-threadblock``; run ``--plan-swizzle`` before, as it changes sizes.
 
     After: ``sched.alloc stages 3 offset 4096 : ...`` and ``smem 61440`` on the kernel.
     """

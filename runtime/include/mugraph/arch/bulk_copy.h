@@ -128,12 +128,14 @@ __device__ __forceinline__ void cluster_barrier() {
   asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;\n" ::: "memory");
 }
 
-// Arrives at the mbarrier that another block of the cluster has at the same place.
+// Arrives at the mbarrier that another block of the cluster has at the same place. Its scope is the block: what the
+// thread has read is read, and it hands over nothing that it has written. Released to the cluster, each arrival is a
+// fence of all memory (MEMBAR.ALL.GPU in machine code), which takes longer than a stage's products.
 __device__ __forceinline__ void mbarrier_arrive_at(uint64_t* barrier, uint32_t rank) {
   asm volatile(
       "{\n.reg .b32 remote;\n"
       "mapa.shared::cluster.u32 remote, %0, %1;\n"
-      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n}\n" ::"r"(shared_address(barrier)),
+      "mbarrier.arrive.release.cta.shared::cluster.b64 _, [remote];\n}\n" ::"r"(shared_address(barrier)),
       "r"(rank)
       : "memory");
 }

@@ -6,7 +6,7 @@
 the first ``--graphs`` graphs (or all of them) are imported, transpiled, compiled with nvcc, run
 three times on poisoned outputs and compared with the function that the file's name stands for,
 written in numpy in float64 and independent of the interpreter.  A graph whose check fails has
-no time.  Writes NAME.json and NAME.md.
+no time.  After each graph it writes NAME.json and NAME.md.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -122,8 +122,8 @@ def measure(row: Row, program: CudaProgram, inputs: Sequence[Array], expected: A
     row.spread = (min(timing.samples), max(timing.samples))
 
 
-def run_folder(folder: Path, graphs: int | None, arch: str, jobs: int) -> list[Row]:
-    """All rows of a folder; one line a graph on the way."""
+def run_folder(folder: Path, graphs: int | None, arch: str, jobs: int) -> Iterator[list[Row]]:
+    """The rows of a folder as they become more; one line a graph on the way."""
     files = sorted(folder.glob("*.json"))
     if not files:
         raise UserError(f"{folder} holds no .json files")
@@ -143,6 +143,7 @@ def run_folder(folder: Path, graphs: int | None, arch: str, jobs: int) -> list[R
         if isinstance(program, str):
             row.status = program
             print(f"{file.stem} {index}: {program}", flush=True)
+            yield rows
             continue
         row.generate_seconds, row.compile_seconds = generating, compiling
         if cached is None or cached[0] != path:
@@ -152,7 +153,7 @@ def run_folder(folder: Path, graphs: int | None, arch: str, jobs: int) -> list[R
         except UserError as error:
             row.status = str(error)
         print(f"{row.file} {row.index}: {row.status} {row.relative_error} {row.microseconds} µs")
-    return rows
+        yield rows
 
 
 def inputs_and_result(file: Path, program: CudaProgram) -> tuple[list[Array], Array]:
@@ -191,6 +192,14 @@ def markdown(rows: Sequence[Row], facts: dict[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def write(output: Path, rows: Sequence[Row], facts: dict[str, str]) -> None:
+    """Writes OUTPUT.json and OUTPUT.md."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    content = json.dumps({**facts, "rows": [asdict(row) for row in rows]}, indent=1)
+    output.with_suffix(".json").write_text(content + "\n")
+    output.with_suffix(".md").write_text(markdown(rows, facts))
+
+
 def cells(row: Row) -> str:
     """A line of the table."""
 
@@ -214,15 +223,12 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="parallel builds")
     parser.add_argument("--output", type=Path, help="writes OUTPUT.json and OUTPUT.md")
     options = parser.parse_args()
-    rows = run_folder(options.folder, options.graphs, options.arch, options.jobs)
     facts = facts_of_this_run(options.arch)
-    text = markdown(rows, facts)
-    print(text)
-    if options.output:
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        content = json.dumps({**facts, "rows": [asdict(row) for row in rows]}, indent=1)
-        options.output.with_suffix(".json").write_text(content + "\n")
-        options.output.with_suffix(".md").write_text(text)
+    rows: list[Row] = []
+    for rows in run_folder(options.folder, options.graphs, options.arch, options.jobs):
+        if options.output:
+            write(options.output, rows, facts)
+    print(markdown(rows, facts))
     return 0 if all(row.status == "right" for row in rows) else 1
 
 

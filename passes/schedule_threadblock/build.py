@@ -38,7 +38,7 @@ from mugraph.passes.schedule_threadblock.channels import (
     place_channel_steps,
     producer_role,
 )
-from mugraph.passes.schedule_threadblock.levels import Levels
+from mugraph.passes.schedule_threadblock.levels import Levels, loads_of_rings
 from mugraph.passes.schedule_threadblock.model import Barriers
 from mugraph.passes.schedule_threadblock.operators import schedule_operator
 from mugraph.passes.schedule_threadblock.tasks import TaskOperations
@@ -110,8 +110,9 @@ def draft_kernel(graph: CustomizedOp, levels: Levels, choices: Choices, symbol: 
     bulk_loads: list[BulkLoad] = []
     looped: list[TaskOperations] = []
     if choices.channels:
+        rings = {op: ring for ring, loads in enumerate(loads_of_rings(levels)) for op in loads}
         bulk_loads = [
-            make_bulk_load(builder, op, inputs[op.dtensor], levels) for op in levels.inputs
+            make_bulk_load(builder, op, inputs[op.dtensor], rings.get(op)) for op in levels.inputs
         ]
     else:
         loads = [make_load(builder, op, inputs[op.dtensor], choices.stages) for op in levels.inputs]
@@ -142,16 +143,13 @@ def draft_kernel(graph: CustomizedOp, levels: Levels, choices: Choices, symbol: 
 
 
 def make_bulk_load(
-    builder: KernelBuilder, op: tb.InputOp, argument: SSAValue, levels: Levels
+    builder: KernelBuilder, op: tb.InputOp, argument: SSAValue, ring: int | None
 ) -> BulkLoad:
-    """The view, the buffer and the bulk copy of one input."""
-    first_readers = levels.body[0] if levels.body else []
-    late = all(use.operation not in first_readers for use in op.result.uses)
-    moves = op.loop_dim >= 0
-    stages = builder.choices.stages if moves else 1
+    """The view, the buffer and the bulk copy of one input, with the ring that it goes through."""
+    stages = 1 if ring is None else builder.choices.stages
     boxes = is_read_by_warpgroups(op, builder.choices.warp_layouts)
     buffer = builder.allocate(op.result, stages, layout=layouts_of_load(op, boxes=boxes)[0])
-    return BulkLoad(builder.tile(argument, op.resolved_copy()), buffer, moves, late)
+    return BulkLoad(builder.tile(argument, op.resolved_copy()), buffer, ring)
 
 
 def with_producer(

@@ -106,13 +106,17 @@ def uses_channels(
 class BulkLoad:
     """The bulk copy of one input, for any iteration, through a channel.
 
-    ``late``: whoever reads it first also needs what is computed from other inputs.
+    ``ring``: which of the kernel's rings it goes through; ``None`` for what does not move.
     """
 
     tile: SSAValue
     buffer: SSAValue
-    moves: bool
-    late: bool = False
+    ring: int | None
+
+    @property
+    def moves(self) -> bool:
+        """Whether each iteration has a tile of its own."""
+        return self.ring is not None
 
     def at(self, channel: SSAValue, iteration: int) -> sched.BulkCopyOp:
         """The copy before the loop, of the tile of a given iteration."""
@@ -151,14 +155,15 @@ class Feed:
 
 
 def make_feeds(loads: Sequence[BulkLoad], stages: int) -> list[Feed]:
-    """A ring for everything that moves with the loop, a channel of one stage for each other input.
+    """The rings of what moves with the loop, in order; a channel of one stage for each other input.
 
-    What is needed late in an iteration has a ring of its own, so that nobody waits for it before.
     Channels of one stage come last.
     """
-    moving = [load for load in loads if load.moves]
-    early, late = (tuple(load for load in moving if load.late is late) for late in (False, True))
-    groups = [(group, stages, True) for group in (early, late) if group]
+    rings: dict[int, list[BulkLoad]] = {}
+    for load in loads:
+        if load.ring is not None:
+            rings.setdefault(load.ring, []).append(load)
+    groups = [(tuple(rings[ring]), stages, True) for ring in sorted(rings)]
     groups += [((load,), 1, False) for load in loads if not load.moves]
     feeds: list[Feed] = []
     for group, count, moves in groups:

@@ -49,3 +49,33 @@ def _place(levels: list[list[Operation]], depth: int, op: Operation) -> None:
     while len(levels) < depth:
         levels.append([])
     levels[depth - 1].append(op)
+
+
+def loads_of_rings(levels: Levels) -> list[list[InputOp]]:
+    """The loads that move with the loop, those together that some operator needs together first.
+
+    A load is needed when its first reader has what it waits for: as many operators in a row before
+    that one as find other values in each iteration.  What is needed first comes first.
+    """
+    moving = [op for op in levels.inputs if op.loop_dim >= 0]
+    depths: dict[SSAValue, int] = {op.result: 0 for op in moving}
+    waits: dict[SSAValue, int] = {}
+    together: list[tuple[int, list[SSAValue]]] = []
+    for op in (op for level in levels.body for op in level):
+        found = [depths[value] for value in op.operands if value in depths]
+        if not found:
+            continue
+        loads = [load.result for load in moving if load.result in op.operands]
+        for load in loads:
+            waits[load] = min(max(found), waits.get(load, max(found)))
+        together.append((max(found), loads))
+        depths |= {result: 1 + max(found) for result in op.results}
+    rings = {op.result: {op.result} for op in moving}
+    for wait, loads in together:
+        needed = [load for load in loads if waits[load] == wait]
+        joined = {load for one in needed for load in rings[one]}
+        rings |= dict.fromkeys(joined, joined)
+    first: dict[int, list[InputOp]] = {}
+    for op in moving:
+        first.setdefault(id(rings[op.result]), []).append(op)
+    return sorted(first.values(), key=lambda loads: waits.get(loads[0].result, 0))

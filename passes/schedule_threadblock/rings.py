@@ -42,9 +42,11 @@ def producer_of(kernel: sched.KernelOp) -> sched.RoleOp | None:
 def feeds_of(producer: sched.RoleOp) -> Iterator[Feed]:
     """The channels that a producer feeds, with their loads, in the order in which it fills them."""
     loads: dict[sched.ChannelOp, dict[BulkLoad, None]] = {}
+    rings: dict[sched.ChannelOp, int] = {}
     for op in producer.body.walk():
         if isinstance(op, sched.BulkCopyOp) and (channel := op.ring()) is not None:
-            load = BulkLoad(op.tile, op.destination, _moves(op))
+            ring = rings.setdefault(channel, len(rings)) if _moves(op) else None
+            load = BulkLoad(op.tile, op.destination, ring)
             loads.setdefault(channel, {})[load] = None
     for channel, found in loads.items():
         yield Feed(channel, tuple(found), channel.stage_count, any(load.moves for load in found))

@@ -6,6 +6,7 @@ barrier separates successive depths.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.ir import Operation, SSAValue
@@ -60,7 +61,7 @@ def loads_of_rings(levels: Levels) -> list[list[InputOp]]:
     moving = [op for op in levels.inputs if op.loop_dim >= 0]
     depths: dict[SSAValue, int] = {op.result: 0 for op in moving}
     waits: dict[SSAValue, int] = {}
-    together: list[tuple[int, list[SSAValue]]] = []
+    together: list[tuple[int, Sequence[SSAValue]]] = []
     for op in (op for level in levels.body for op in level):
         found = [depths[value] for value in op.operands if value in depths]
         if not found:
@@ -70,7 +71,7 @@ def loads_of_rings(levels: Levels) -> list[list[InputOp]]:
             waits[load] = min(max(found), waits.get(load, max(found)))
         together.append((max(found), loads))
         depths |= {result: 1 + max(found) for result in op.results}
-    rings = {op.result: {op.result} for op in moving}
+    rings: dict[SSAValue, set[SSAValue]] = {op.result: {op.result} for op in moving}
     for wait, loads in together:
         needed = [load for load in loads if waits[load] == wait]
         joined = {load for one in needed for load in rings[one]}

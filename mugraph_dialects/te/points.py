@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -22,15 +22,21 @@ Points = Mapping[SSAValue, Rows]
 """The value of each variable at a number of points; a variable that is not there is 0."""
 
 
-def evaluate(expression: AffineExpr, operands: Sequence[SSAValue], points: Points) -> Rows:
-    """An index expression at all points; of ``te.apply`` operands their expressions."""
+def evaluate_with(
+    expression: AffineExpr, operands: Sequence[SSAValue], look_up: Callable[[SSAValue], Rows]
+) -> Rows:
+    """An index expression at all points, where ``look_up`` gives the numbers of an operand.
+
+    Of an expression without operands it is one number, of no dimensions.
+    """
     match expression:
         case AffineConstantExpr():
             return np.array(expression.value, np.int64)
         case AffineDimExpr():
-            return variable_at(operands[expression.position], points)
+            return look_up(operands[expression.position])
         case AffineBinaryOpExpr(kind=kind, lhs=lhs, rhs=rhs):
-            left, right = evaluate(lhs, operands, points), evaluate(rhs, operands, points)
+            left = evaluate_with(lhs, operands, look_up)
+            right = evaluate_with(rhs, operands, look_up)
             match kind:
                 case AffineBinaryOpKind.Add:
                     return left + right
@@ -44,6 +50,11 @@ def evaluate(expression: AffineExpr, operands: Sequence[SSAValue], points: Point
                     return left % right
         case _:
             raise TypeError(f"no index expression: {expression}")
+
+
+def evaluate(expression: AffineExpr, operands: Sequence[SSAValue], points: Points) -> Rows:
+    """An index expression at all points; of ``te.apply`` operands their expressions."""
+    return evaluate_with(expression, operands, lambda value: variable_at(value, points))
 
 
 def variable_at(value: SSAValue, points: Points) -> Rows:

@@ -35,7 +35,8 @@ from mugraph.passes.te_map import TeMapPass
 from mugraph.passes.te_map.family import BandMapping, Role, deals
 from mugraph.passes.te_map.search import classes_of
 from mugraph.passes.te_promote import TePromotePass
-from mugraph.passes.te_sync import choose_barriers, dependences_of, hitting_set, leaves_of
+from mugraph.passes.te_sync.choice import choose_barriers, hitting_set
+from mugraph.passes.te_sync.dependences import dependences_of, leaves_of
 from mugraph.runtime.interpreter.arithmetic import Precision
 from mugraph.runtime.interpreter.texpr import run_texpr
 from mugraph.texpr import read_texpr

@@ -24,7 +24,9 @@ from mugraph.passes.te_lower import TeLowerPass
 from mugraph.passes.te_map import TeMapPass
 from mugraph.passes.te_prefetch import TePrefetchPass
 from mugraph.passes.te_promote import TePromotePass
-from mugraph.passes.te_sync import TeSyncPass, choose_barriers, dependences_of, leaves_of
+from mugraph.passes.te_sync import TeSyncPass
+from mugraph.passes.te_sync.choice import choose_barriers
+from mugraph.passes.te_sync.dependences import dependences_of, leaves_of
 from mugraph.runtime.interpreter.arithmetic import Precision
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.texpr import run_texpr

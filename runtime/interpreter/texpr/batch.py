@@ -7,17 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 from xdsl.ir import SSAValue
-from xdsl.ir.affine import (
-    AffineBinaryOpExpr,
-    AffineBinaryOpKind,
-    AffineConstantExpr,
-    AffineDimExpr,
-    AffineExpr,
-)
+from xdsl.ir.affine import AffineExpr
 
+from mugraph.dialects.te.points import Rows, evaluate_with
 from mugraph.runtime.interpreter.arithmetic import Array
-
-Rows = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -75,23 +68,5 @@ class Batch:
 
     def index(self, expression: AffineExpr, operands: list[SSAValue]) -> Rows:
         """An index expression in each iteration."""
-        match expression:
-            case AffineConstantExpr():
-                return np.full(self.count, expression.value, np.int64)
-            case AffineDimExpr():
-                return self.value(operands[expression.position])
-            case AffineBinaryOpExpr(kind=kind, lhs=lhs, rhs=rhs):
-                left, right = self.index(lhs, operands), self.index(rhs, operands)
-                match kind:
-                    case AffineBinaryOpKind.Add:
-                        return left + right
-                    case AffineBinaryOpKind.Mul:
-                        return left * right
-                    case AffineBinaryOpKind.FloorDiv:
-                        return left // right
-                    case AffineBinaryOpKind.CeilDiv:
-                        return -(-left // right)
-                    case AffineBinaryOpKind.Mod:
-                        return left % right
-            case _:
-                raise TypeError(f"no index expression: {expression}")
+        rows = evaluate_with(expression, operands, self.value)
+        return rows if rows.ndim else np.full(self.count, rows)

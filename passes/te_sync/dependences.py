@@ -1,20 +1,15 @@
-"""``--te-sync``: the fewest barriers that the dependences between threads need."""
+"""Which threads of a block must meet between which parts of its program, and where they may."""
 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
 import islpy as isl
-from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp
-from xdsl.dialects.func import FuncOp
+from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.te import (
@@ -31,7 +26,6 @@ from mugraph.dialects.te import (
     Space,
     StepOp,
     ThreadsOp,
-    is_texpr,
 )
 from mugraph.dialects.tensor_types import element_bytes_of
 from mugraph.passes.analysis.texpr.between import Moment, between, cells
@@ -44,7 +38,6 @@ from mugraph.passes.analysis.texpr.domains import (
 )
 from mugraph.passes.analysis.texpr.evaluate import expanded
 from mugraph.passes.analysis.texpr.groups import CopyGroups, Landing
-from mugraph.passes.analysis.texpr.sums import remark_of, unordered_sums
 from mugraph.passes.te_promote import OFFSET
 
 
@@ -444,85 +437,3 @@ def _overlap(one: SSAValue, other: SSAValue) -> bool:
         ranges.append((start, start + type_.elements * element_bytes_of(type_)))
     (a, b), (c, d) = ranges
     return a < d and c < b
-
-
-def choose_barriers(leaves: Sequence[Leaf], dependences: Sequence[Dependence]) -> dict[int, Scope]:
-    """Where barriers stand: in front of the leaves given, fewest when the program runs.
-
-    Barriers of the block first; a dependence within warps that these do not cover needs one of the
-    warp.  Exact.
-    """
-    free = {i for i, leaf in enumerate(leaves) if leaf.is_barrier}
-    open_ = [one.places for one in dependences if one.scope is Scope.BLOCK]
-    weights = [leaf.weight for leaf in leaves]
-    block = hitting_set([one for one in open_ if not one & free], weights)
-    covered = free | block | {i for i, leaf in enumerate(leaves) if leaf.is_warp_barrier}
-    rest = [
-        one.places for one in dependences if one.scope is Scope.WARP and not one.places & covered
-    ]
-    warp = hitting_set(rest, weights)
-    return {**dict.fromkeys(warp, Scope.WARP), **dict.fromkeys(block, Scope.BLOCK)}
-
-
-def hitting_set(sets: Sequence[frozenset[int]], weights: Sequence[int]) -> set[int]:
-    """The points of least weight, and then number, that meet every set.
-
-    By branching on the points of the smallest set that is not met yet.
-    """
-    # A set that holds another is met with it.
-    distinct = set(sets)
-    minimal = [one for one in distinct if not any(other < one for other in distinct)]
-    best: list[tuple[tuple[int, int], set[int]]] = []
-
-    def search(chosen: set[int], banned: set[int]) -> None:
-        cost = (sum(weights[i] for i in chosen), len(chosen))
-        if best and cost >= best[0][0]:
-            return
-        left = [one - banned for one in minimal if not one & chosen]
-        if not left:
-            best[:] = [(cost, chosen)]
-            return
-        smallest = min(left, key=lambda one: (len(one), sorted(one)))
-        refused: set[int] = set()
-        for point in sorted(smallest, key=lambda i: (weights[i], i)):
-            search({*chosen, point}, banned | refused)
-            refused.add(point)
-
-    search(set(), set())
-    return best[0][1]
-
-
-def synchronise(kernel: KernelOp) -> None:
-    """Puts barriers into a kernel."""
-    holder = kernel.threads
-    leaves = leaves_of(holder)
-    chosen = choose_barriers(leaves, dependences_of(leaves, holder))
-    for index, scope in chosen.items():
-        Rewriter.insert_op(BarrierOp(scope), InsertPoint.before(leaves[index].place))
-
-
-@dataclass(frozen=True)
-class TeSyncPass(ModulePass):
-    """Puts ``te.barrier`` between the steps of kernels, where threads exchange data.
-
-    Two accesses of which one writes, to the same element of shared or device memory or to buffers
-    that share bytes, in different threads of a block, need a barrier on the way from one to the
-    other, also into later iterations of a loop and under conditions: of the warp where the threads
-    are always of one warp, else of the block.  isl decides which there are.  Of all places the ones
-    are taken that the fewest barriers run at; ``te.all_reduce`` is a barrier of the block.  Between
-    kernels nothing is needed.  Pre-condition: ``--te-promote``.
-
-    A remark on stderr names each sum of floating-point numbers that several threads add to in any
-    order, with ``te.red`` or ``te.atomic`` in memory: it may differ from run to run.
-    """
-
-    name = "te-sync"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Puts barriers into the kernels of every mapped function."""
-        for function in op.ops:
-            if isinstance(function, FuncOp) and is_texpr(function):
-                for kernel in [one for one in function.walk() if isinstance(one, KernelOp)]:
-                    synchronise(kernel)
-                    for access in unordered_sums(kernel):
-                        print(remark_of(access), file=sys.stderr)

@@ -14,7 +14,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.te import AccessOp, BufferType, CallOp, SectionOp
-from mugraph.dialects.te.accesses import section_type
+from mugraph.dialects.te.sections import section_type
 from mugraph.dialects.tensor_types import row_major_strides
 
 

@@ -28,7 +28,7 @@ from mugraph.dialects.sched.custom_accesses import (
 )
 from mugraph.dialects.sched.kernel import enclosing_threads
 from mugraph.dialects.sched.types import SharedType
-from mugraph.dialects.te.accesses import AnchorOp, AtomicOp, NewOp, RedOp, SectionOp
+from mugraph.dialects.te.accesses import AtomicOp, NewOp, RedOp
 from mugraph.dialects.te.calls import AsmOp, CallOp
 from mugraph.dialects.te.loops import ParOp
 from mugraph.dialects.te.mapped import (
@@ -39,7 +39,9 @@ from mugraph.dialects.te.mapped import (
     ThreadsOp,
     VectorOp,
 )
+from mugraph.dialects.te.sections import SectionOp
 from mugraph.dialects.te.types import BufferType, Space
+from mugraph.dialects.te.values import AnchorOp
 from mugraph.dialects.tensor_types import (
     dims,
     element_type_of,

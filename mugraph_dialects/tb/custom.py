@@ -30,12 +30,13 @@ from mugraph.dialects.interfaces import (
 )
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.tb.types import STensorType
-from mugraph.dialects.te.accesses import AnchorOp, AtomicOp
+from mugraph.dialects.te.accesses import AtomicOp
 from mugraph.dialects.te.calls import AsmOp
 from mugraph.dialects.te.cutting import Cut, cut_function, find_cuts
 from mugraph.dialects.te.functions import input_parameters, is_result, written_parameters
 from mugraph.dialects.te.loops import ParOp
 from mugraph.dialects.te.types import BufferType, Level, Space
+from mugraph.dialects.te.values import AnchorOp
 from mugraph.dialects.tensor_types import dims, element_type_of, innermost_of, shape_of, value_label
 
 

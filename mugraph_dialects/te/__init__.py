@@ -11,15 +11,12 @@ from xdsl.ir import Dialect
 from mugraph.dialects.te.accesses import (
     AccessKind,
     AccessOp,
-    AnchorOp,
     AtomicOp,
     BindOp,
     Combination,
     CombiningOp,
-    IndexValueOp,
     NewOp,
     RedOp,
-    SectionOp,
     ViewOp,
     accesses_in,
 )
@@ -48,7 +45,9 @@ from mugraph.dialects.te.mapped import (
     ThreadsOp,
     VectorOp,
 )
+from mugraph.dialects.te.sections import SectionOp
 from mugraph.dialects.te.types import ELEMENT_TYPES, BufferType, Level, Space
+from mugraph.dialects.te.values import AnchorOp, IndexValueOp
 
 Te = Dialect(
     "te",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import ClassVar, Self, cast
+from typing import Self, cast
 
-from xdsl.dialects.builtin import AffineMapAttr, IndexType, StringAttr, i32
+from xdsl.dialects.builtin import AffineMapAttr, IndexType, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir.affine import AffineMap
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -22,10 +22,8 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.cute.attributes import LayoutAttr
-from mugraph.dialects.cute.layout import Layout
-from mugraph.dialects.te.indices import IndexReader, print_index, print_index_list, verify_indices
-from mugraph.dialects.te.types import ELEMENT_TYPES, BufferType
+from mugraph.dialects.te.indices import IndexReader, print_index_list, verify_indices
+from mugraph.dialects.te.types import BufferType
 from mugraph.dialects.tensor_types import dims
 
 
@@ -142,11 +140,6 @@ class Place:
         self.indices = reader.operands
 
 
-def parse_place(parser: Parser) -> Place:
-    """Parses ``%A[%i, %j] {attributes} : type``."""
-    return Place(parser)
-
-
 @irdl_op_definition
 class ViewOp(AccessOp):
     """The element at an index: ``%a = te.view %A[%i * 64 + %k] : !te.buffer<4096xf16>``."""
@@ -239,12 +232,32 @@ class CombiningOp(AccessOp, ABC):
     value = operand_def(Attribute)
     combination = prop_def(StringAttr)
 
+    def __init__(
+        self,
+        combination: Combination,
+        value: SSAValue,
+        buffer: SSAValue,
+        indices: Sequence[SSAValue],
+        map_: AffineMapAttr,
+    ) -> None:
+        super().__init__(
+            operands=[value, buffer, indices],
+            properties={"map": map_, "combination": StringAttr(str(combination))},
+            result_types=self._result_types(buffer),
+        )
+
+    @classmethod
+    def _result_types(cls, buffer: SSAValue) -> Sequence[Attribute]:
+        """The types of what it gives, of the element before."""
+        return []
+
     @property
     def combines(self) -> Combination:
         """How the old element takes part."""
         return Combination(self.combination.data)
 
-    def _verify_combination(self) -> None:
+    def verify_(self) -> None:
+        """Checks the combination, the indices and the value."""
         if self.combination.data not in list(Combination):
             raise VerifyException(
                 f"'{self.name}' combines by {', '.join(Combination)}, not by "
@@ -260,8 +273,9 @@ class CombiningOp(AccessOp, ABC):
         printer.print_string(", ")
         self._print_access(printer)
 
-    @staticmethod
-    def _parse_parts(parser: Parser) -> tuple[Combination, SSAValue, Place]:
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        """Parses the access."""
         position = parser.pos
         name = next((name for name in Combination if parser.parse_optional_keyword(name)), None)
         if name is None:
@@ -269,7 +283,10 @@ class CombiningOp(AccessOp, ABC):
         value = parser.parse_unresolved_operand()
         parser.parse_punctuation(",")
         place = Place(parser)
-        return name, parser.resolve_operand(value, place.type.element_type), place
+        number = parser.resolve_operand(value, place.type.element_type)
+        access = cls(name, number, place.buffer, place.indices, place.map)
+        access.attributes |= place.attributes
+        return access
 
 
 @irdl_op_definition
@@ -283,35 +300,10 @@ class RedOp(CombiningOp):
 
     name = "te.red"
 
-    def __init__(
-        self,
-        combination: Combination,
-        value: SSAValue,
-        buffer: SSAValue,
-        indices: Sequence[SSAValue],
-        map_: AffineMapAttr,
-    ) -> None:
-        super().__init__(
-            operands=[value, buffer, indices],
-            properties={"map": map_, "combination": StringAttr(str(combination))},
-        )
-
     @property
     def kind(self) -> AccessKind:
         """A reduction."""
         return AccessKind.RED
-
-    def verify_(self) -> None:
-        """Checks the combination, the indices and the value."""
-        self._verify_combination()
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        """Parses the access."""
-        combination, value, place = cls._parse_parts(parser)
-        red = cls(combination, value, place.buffer, place.indices, place.map)
-        red.attributes |= place.attributes
-        return red
 
 
 @irdl_op_definition
@@ -325,19 +317,10 @@ class AtomicOp(CombiningOp):
 
     result = result_def(Attribute)
 
-    def __init__(
-        self,
-        combination: Combination,
-        value: SSAValue,
-        buffer: SSAValue,
-        indices: Sequence[SSAValue],
-        map_: AffineMapAttr,
-    ) -> None:
-        super().__init__(
-            operands=[value, buffer, indices],
-            properties={"map": map_, "combination": StringAttr(str(combination))},
-            result_types=[cast(BufferType, buffer.type).element_type],
-        )
+    @classmethod
+    def _result_types(cls, buffer: SSAValue) -> Sequence[Attribute]:
+        """That of the element."""
+        return [cast(BufferType, buffer.type).element_type]
 
     @property
     def kind(self) -> AccessKind:
@@ -346,180 +329,8 @@ class AtomicOp(CombiningOp):
 
     def verify_(self) -> None:
         """Checks the combination, the indices and the values."""
-        self._verify_combination()
+        super().verify_()
         self._verify_value(self.result)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        """Parses the access."""
-        combination, value, place = cls._parse_parts(parser)
-        atomic = cls(combination, value, place.buffer, place.indices, place.map)
-        atomic.attributes |= place.attributes
-        return atomic
-
-
-@irdl_op_definition
-class SectionOp(IRDLOperation):
-    """A box of a buffer, as a buffer: ``te.section %A[%i * 16, 0]``, its extents in the result.
-
-    ``... : !te.buffer<64x64xf16> -> !te.buffer<16x64xf16, (16,64):(64,1)>``.  It is no copy.
-    """
-
-    name = "te.section"
-
-    buffer = operand_def(BufferType)
-    indices = var_operand_def(IndexType)
-    map = prop_def(AffineMapAttr)
-    result = result_def(BufferType)
-
-    def __init__(
-        self,
-        buffer: SSAValue,
-        indices: Sequence[SSAValue],
-        map_: AffineMapAttr,
-        shape: Sequence[int],
-    ) -> None:
-        super().__init__(
-            operands=[buffer, indices],
-            properties={"map": map_},
-            result_types=[section_type(cast(BufferType, buffer.type), shape)],
-        )
-
-    @property
-    def index_map(self) -> AffineMap:
-        """Where the box starts, in the ``indices`` operands."""
-        return self.map.data
-
-    def verify_(self) -> None:
-        """Checks the start and the extents."""
-        verify_indices("'te.section'", self.index_map, self.indices)
-        source, result = cast(BufferType, self.buffer.type), self.result.type
-        if len(self.index_map.results) != len(source.get_shape()):
-            raise VerifyException(
-                f"'te.section': a box of {dims(source.get_shape())} starts at "
-                f"{len(source.get_shape())} indices, not {len(self.index_map.results)}"
-            )
-        if len(result.get_shape()) != len(source.get_shape()) or any(
-            part > whole for part, whole in zip(result.get_shape(), source.get_shape(), strict=True)
-        ):
-            raise VerifyException(
-                f"'te.section': {dims(result.get_shape())} is no box of {dims(source.get_shape())}"
-            )
-        if result != section_type(source, result.get_shape()):
-            raise VerifyException(
-                f"'te.section': a box of {source} keeps its elements, strides and space: "
-                f"{section_type(source, result.get_shape())}, not {result}"
-            )
-
-    def print(self, printer: Printer) -> None:
-        """Prints the box."""
-        printer.print_string(" ")
-        printer.print_ssa_value(self.buffer)
-        print_index_list(printer, self.index_map, self.indices)
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.buffer.type)
-        printer.print_string(" -> ")
-        printer.print_attribute(self.result.type)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        """Parses the box."""
-        place = Place(parser)
-        parser.parse_punctuation("->")
-        position = parser.pos
-        type_ = parser.parse_type()
-        if not isinstance(type_, BufferType):
-            parser.raise_error("expected a !te.buffer type", position, parser.pos)
-        section = cls.build(
-            operands=[place.buffer, place.indices],
-            properties={"map": place.map},
-            attributes=place.attributes,
-            result_types=[type_],
-        )
-        return section
-
-
-def section_type(source: BufferType, shape: Sequence[int]) -> BufferType:
-    """The type of a box of those extents of a buffer."""
-    layout = LayoutAttr(Layout(tuple(shape), source.strides()))
-    return BufferType.of(shape, source.element_type, layout, source.memory_space)
-
-
-@irdl_op_definition
-class AnchorOp(IRDLOperation):
-    """A value that is observed here: ``te.anchor %v : f32``.
-
-    It is evaluated at this place of the program, once each time that control comes here, and after
-    all that comes before.  What it is made of is neither removed nor repeated nor moved over
-    another operator that touches the same buffers.
-    """
-
-    name = "te.anchor"
-
-    value = operand_def(Attribute)
-    assembly_format = "$value attr-dict `:` type($value)"
-
-    def __init__(self, value: SSAValue) -> None:
-        super().__init__(operands=[value])
-
-    def verify_(self) -> None:
-        """Checks that it is a number."""
-        if self.value.type not in ELEMENT_TYPES.values():
-            raise VerifyException(
-                f"'te.anchor' observes a number ({', '.join(ELEMENT_TYPES)}), not {self.value.type}"
-            )
-
-
-class IndexExpressionOp(IRDLOperation, ABC):
-    """An index expression as a value: ``NAME %i * 2 + 1``."""
-
-    RESULT_TYPE: ClassVar[Attribute]
-
-    indices = var_operand_def(IndexType)
-    map = prop_def(AffineMapAttr)
-    result = result_def(Attribute)
-
-    def __init__(self, indices: Sequence[SSAValue], map_: AffineMapAttr) -> None:
-        super().__init__(
-            operands=[indices], properties={"map": map_}, result_types=[self.RESULT_TYPE]
-        )
-
-    @property
-    def expression(self) -> AffineExpr:
-        """The index expression."""
-        return self.map.data.results[0]
-
-    def verify_(self) -> None:
-        """Checks the expression."""
-        verify_indices(f"'{self.name}'", self.map.data, self.indices)
-        if len(self.map.data.results) != 1:
-            raise VerifyException(f"'{self.name}' has one index expression")
-
-    def print(self, printer: Printer) -> None:
-        """Prints the expression."""
-        printer.print_string(" ")
-        print_index(printer, self.expression, self.indices)
-        printer.print_op_attributes(self.attributes)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        """Parses the expression."""
-        reader = IndexReader(parser)
-        expression = reader.expression()
-        value = cls(reader.operands, reader.map([expression]))
-        value.attributes |= parser.parse_optional_attr_dict()
-        return value
-
-
-@irdl_op_definition
-class IndexValueOp(IndexExpressionOp):
-    """An index expression as a number: ``%n = te.index %i * 2 + 1``, an i32."""
-
-    name = "te.index"
-    RESULT_TYPE: ClassVar[Attribute] = i32
-
-    result = result_def(i32)
 
 
 def accesses_in(op: Operation) -> list[AccessOp]:

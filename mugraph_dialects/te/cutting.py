@@ -16,10 +16,12 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 from xdsl.rewriter import Rewriter
 
-from mugraph.dialects.te.accesses import AccessKind, AccessOp, IndexValueOp, NewOp, SectionOp
+from mugraph.dialects.te.accesses import AccessKind, AccessOp, NewOp
 from mugraph.dialects.te.calls import AsmOp, CallOp
 from mugraph.dialects.te.loops import IfOp, LoopOp, ParOp
+from mugraph.dialects.te.sections import SectionOp
 from mugraph.dialects.te.types import BufferType
+from mugraph.dialects.te.values import IndexValueOp
 
 Place = tuple[SSAValue, int]
 """A dimension of a buffer."""

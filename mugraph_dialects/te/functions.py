@@ -5,8 +5,9 @@ from __future__ import annotations
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
-from mugraph.dialects.te.accesses import AccessKind, AccessOp, SectionOp
+from mugraph.dialects.te.accesses import AccessKind, AccessOp
 from mugraph.dialects.te.calls import AsmOp, CallOp, Direction
+from mugraph.dialects.te.sections import SectionOp
 from mugraph.dialects.te.types import BufferType
 
 RESULT = "te.result"

@@ -35,11 +35,11 @@ from mugraph.dialects.te.accesses import (
     AccessKind,
     AccessOp,
     Combination,
-    IndexExpressionOp,
-    parse_place,
+    Place,
 )
 from mugraph.dialects.te.loops import LoopOp, ParOp
 from mugraph.dialects.te.types import ELEMENT_TYPES, BufferType, Space
+from mugraph.dialects.te.values import IndexExpressionOp
 from mugraph.dialects.tensor_types import element_bytes_of
 
 MOST_THREADS = 1024
@@ -429,7 +429,7 @@ class VectorOp(AccessOp):
         parser.parse_punctuation(":")
         type_ = parser.parse_type()
         parser.parse_punctuation(",")
-        place = parse_place(parser)
+        place = Place(parser)
         access = cls(
             parser.resolve_operand(registers, type_), place.buffer, place.indices, place.map
         )

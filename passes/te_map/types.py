@@ -10,7 +10,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from mugraph.dialects.te import AccessOp, BufferType, SectionOp
-from mugraph.dialects.te.accesses import section_type
+from mugraph.dialects.te.sections import section_type
 
 
 def make_private(buffer: SSAValue, extents: Sequence[int], indices: Sequence[SSAValue]) -> None:

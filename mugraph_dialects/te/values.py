@@ -1,0 +1,101 @@
+"""Numbers that are observed, and indices as numbers."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Sequence
+from typing import ClassVar, Self
+
+from xdsl.dialects.builtin import AffineMapAttr, IndexType, i32
+from xdsl.ir import Attribute, SSAValue
+from xdsl.ir.affine import AffineExpr
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.te.indices import IndexReader, print_index, verify_indices
+from mugraph.dialects.te.types import ELEMENT_TYPES
+
+
+@irdl_op_definition
+class AnchorOp(IRDLOperation):
+    """A value that is observed here: ``te.anchor %v : f32``.
+
+    It is evaluated at this place of the program, once each time that control comes here, and after
+    all that comes before.  What it is made of is neither removed nor repeated nor moved over
+    another operator that touches the same buffers.
+    """
+
+    name = "te.anchor"
+
+    value = operand_def(Attribute)
+    assembly_format = "$value attr-dict `:` type($value)"
+
+    def __init__(self, value: SSAValue) -> None:
+        super().__init__(operands=[value])
+
+    def verify_(self) -> None:
+        """Checks that it is a number."""
+        if self.value.type not in ELEMENT_TYPES.values():
+            raise VerifyException(
+                f"'te.anchor' observes a number ({', '.join(ELEMENT_TYPES)}), not {self.value.type}"
+            )
+
+
+class IndexExpressionOp(IRDLOperation, ABC):
+    """An index expression as a value: ``NAME %i * 2 + 1``."""
+
+    RESULT_TYPE: ClassVar[Attribute]
+
+    indices = var_operand_def(IndexType)
+    map = prop_def(AffineMapAttr)
+    result = result_def(Attribute)
+
+    def __init__(self, indices: Sequence[SSAValue], map_: AffineMapAttr) -> None:
+        super().__init__(
+            operands=[indices], properties={"map": map_}, result_types=[self.RESULT_TYPE]
+        )
+
+    @property
+    def expression(self) -> AffineExpr:
+        """The index expression."""
+        return self.map.data.results[0]
+
+    def verify_(self) -> None:
+        """Checks the expression."""
+        verify_indices(f"'{self.name}'", self.map.data, self.indices)
+        if len(self.map.data.results) != 1:
+            raise VerifyException(f"'{self.name}' has one index expression")
+
+    def print(self, printer: Printer) -> None:
+        """Prints the expression."""
+        printer.print_string(" ")
+        print_index(printer, self.expression, self.indices)
+        printer.print_op_attributes(self.attributes)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        """Parses the expression."""
+        reader = IndexReader(parser)
+        expression = reader.expression()
+        value = cls(reader.operands, reader.map([expression]))
+        value.attributes |= parser.parse_optional_attr_dict()
+        return value
+
+
+@irdl_op_definition
+class IndexValueOp(IndexExpressionOp):
+    """An index expression as a number: ``%n = te.index %i * 2 + 1``, an i32."""
+
+    name = "te.index"
+    RESULT_TYPE: ClassVar[Attribute] = i32
+
+    result = result_def(i32)

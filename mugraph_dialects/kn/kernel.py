@@ -16,10 +16,10 @@ from mugraph.dialects.interfaces import HasLayoutConstraints
 from mugraph.dialects.kn.overlap import CanOverlap
 from mugraph.dialects.kn.workspace import WorkspaceOp
 from mugraph.dialects.layout_problem import LayoutProblem
+from mugraph.dialects.pieces import Move
 from mugraph.dialects.shapes import ShapeError, broadcast_shape
 from mugraph.dialects.tensor_types import (
     dims,
-    element_type_of,
     op_label,
     shape_of,
     value_label,
@@ -55,22 +55,16 @@ class MovesElements(WorkspaceOp, HasLayoutConstraints, CanOverlap, ABC):
     """A kernel that moves elements as they are: all its tensors have one element type."""
 
     @abstractmethod
-    def moves(self) -> Sequence[tuple[SSAValue, SSAValue, tuple[int, ...]]]:
+    def moves(self) -> Sequence[Move]:
         """Source, destination, and where the smaller of the two starts in the larger one.
 
         Each is one copy of the smaller tensor's extents; together they write all results.
         """
 
-    def verify_element_types(self) -> None:
-        """Raises ``VerifyException`` where tensors differ in their element type, or have none."""
+    def verify_(self) -> None:
+        """Checks the workspace, and that element types are known."""
+        super().verify_()
         verify_values(self, [*self.operands, *self.results])
-        types = [element_type_of(value.type) for value in (*self.operands, *self.results)]
-        for other in types[1:]:
-            if other != types[0]:
-                raise VerifyException(
-                    f"{op_label(self)} moves elements as they are, but its tensors are of "
-                    f"{types[0]} and {other}; insert a 'kn.cast' to convert one of them"
-                )
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """Operands and results share their innermost dimension where they can."""

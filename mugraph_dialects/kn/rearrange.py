@@ -5,12 +5,11 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IntegerAttr, TensorType, i64
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
-    prop_def,
     result_def,
     traits_def,
     var_operand_def,
@@ -20,12 +19,8 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.kn.kernel import MovesElements
-from mugraph.dialects.kn.workspace import WorkspaceOp
-from mugraph.dialects.pieces import starts_of, verify_pieces
+from mugraph.dialects.pieces import Concatenation, Cut, Move, verify_moved_types
 from mugraph.dialects.tensor_types import dims, op_label, shape_of
-
-Move = tuple[SSAValue, SSAValue, tuple[int, ...]]
-"""A source, a destination, and where the smaller of them starts in the larger one."""
 
 
 @irdl_op_definition
@@ -51,13 +46,13 @@ class CopyOp(MovesElements):
 
     def verify_(self) -> None:
         """Checks that extents and element types are equal."""
-        WorkspaceOp.verify_(self)
+        super().verify_()
         if shape_of(self.input.type) != shape_of(self.result.type):
             raise VerifyException(
                 f"{op_label(self)}: the result has {dims(shape_of(self.result.type))}, expected "
                 f"{dims(shape_of(self.input.type))}"
             )
-        self.verify_element_types()
+        verify_moved_types(self)
 
     def moves(self) -> Sequence[Move]:
         """One."""
@@ -65,7 +60,7 @@ class CopyOp(MovesElements):
 
 
 @irdl_op_definition
-class ConcatOp(MovesElements):
+class ConcatOp(Concatenation, MovesElements):
     """Tensors one after the other along a dimension.
 
     ``%z = kn.concat %x, %y dim 1 : (tensor<4x3xf16>, tensor<4x5xf16>) -> tensor<4x8xf16>``.
@@ -74,74 +69,24 @@ class ConcatOp(MovesElements):
     name = "kn.concat"
 
     inputs = var_operand_def(TensorType)
-    dim = prop_def(IntegerAttr.constr(type=i64))
     result = result_def(TensorType)
-    traits = traits_def(Pure())
 
     assembly_format = (
         "$inputs `dim` $dim (`workspace` $workspace^)? attr-dict "
         "`:` functional-type(operands, results)"
     )
 
-    def __init__(self, operands: Sequence[SSAValue], dim: int, result_type: Attribute) -> None:
-        super().__init__(
-            operands=[list(operands)],
-            result_types=[result_type],
-            properties={"dim": IntegerAttr(dim, i64)},
-        )
 
-    @property
-    def joined_dim(self) -> int:
-        """The dimension along which they stand."""
-        return self.dim.value.data
-
-    def verify_(self) -> None:
-        """Checks that the operands make up the result."""
-        WorkspaceOp.verify_(self)
-        verify_pieces(self, self.joined_dim, self.result, self.inputs)
-        self.verify_element_types()
-
-    def moves(self) -> Sequence[Move]:
-        """One an operand."""
-        starts = starts_of(self.joined_dim, self.inputs)
-        return [(part, self.result, start) for part, start in zip(self.inputs, starts, strict=True)]
-
-
-class PartsOp(MovesElements, ABC):
+class PartsOp(Cut, MovesElements, ABC):
     """Cuts a tensor along a dimension; the parts are the results, in order."""
 
     input = operand_def(TensorType)
-    dim = prop_def(IntegerAttr.constr(type=i64))
     parts = var_result_def(TensorType)
-    traits = traits_def(Pure())
 
     assembly_format = (
         "$input `dim` $dim (`workspace` $workspace^)? attr-dict "
         "`:` functional-type(operands, results)"
     )
-
-    def __init__(self, operand: SSAValue, dim: int, result_types: Sequence[Attribute]) -> None:
-        super().__init__(
-            operands=[operand],
-            result_types=[list(result_types)],
-            properties={"dim": IntegerAttr(dim, i64)},
-        )
-
-    @property
-    def cut_dim(self) -> int:
-        """The dimension that is cut."""
-        return self.dim.value.data
-
-    def verify_(self) -> None:
-        """Checks that the results make up the operand."""
-        WorkspaceOp.verify_(self)
-        verify_pieces(self, self.cut_dim, self.input, self.parts)
-        self.verify_element_types()
-
-    def moves(self) -> Sequence[Move]:
-        """One a part."""
-        starts = starts_of(self.cut_dim, self.parts)
-        return [(self.input, part, start) for part, start in zip(self.parts, starts, strict=True)]
 
 
 @irdl_op_definition

@@ -67,6 +67,12 @@ class LoopOp(IRDLOperation):
         printer.print_ssa_value(self.variable)
         printer.print_string(f" = {self.iterations}")
 
+    @staticmethod
+    def _parse_head(parser: Parser) -> tuple[Parser.Argument, int]:
+        variable = parser.parse_argument(expect_type=False).resolve(IndexType())
+        parser.parse_punctuation("=")
+        return variable, parser.parse_integer(allow_boolean=False)
+
     def _print_body(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_region(self.body, print_entry_block_args=False)
@@ -176,9 +182,7 @@ class ParOp(LoopOp):
     @classmethod
     def parse(cls, parser: Parser) -> Self:
         """Parses the loop."""
-        variable = parser.parse_argument(expect_type=False).resolve(IndexType())
-        parser.parse_punctuation("=")
-        extent = parser.parse_integer(allow_boolean=False)
+        variable, extent = cls._parse_head(parser)
         fully = parser.parse_optional_keyword("fully") is not None
         aligned = parser.parse_optional_keyword("align") is not None
         alignment = parser.parse_integer(allow_boolean=False) if aligned else None
@@ -233,9 +237,7 @@ class SeqOp(LoopOp):
     @classmethod
     def parse(cls, parser: Parser) -> Self:
         """Parses the loop."""
-        variable = parser.parse_argument(expect_type=False).resolve(IndexType())
-        parser.parse_punctuation("=")
-        extent = parser.parse_integer(allow_boolean=False)
+        variable, extent = cls._parse_head(parser)
         prefetches = parser.parse_optional_keyword("prefetch") is not None
         ahead = parser.parse_integer(allow_boolean=False) if prefetches else None
         loop = cls(extent, parser.parse_region((variable,)), ahead)

@@ -129,9 +129,7 @@ class KernelOp(LoopOp):
     def parse(cls, parser: Parser) -> Self:
         """Parses the kernel."""
         symbol = parser.parse_str_literal()
-        variable = parser.parse_argument(expect_type=False).resolve(IndexType())
-        parser.parse_punctuation("=")
-        extent = parser.parse_integer(allow_boolean=False)
+        variable, extent = cls._parse_head(parser)
         cluster = None
         if parser.parse_optional_keyword("cluster"):
             cluster = IntegerAttr(parser.parse_integer(allow_boolean=False), i64)
@@ -190,9 +188,7 @@ class ThreadsOp(LoopOp):
     @classmethod
     def parse(cls, parser: Parser) -> Self:
         """Parses the threads."""
-        variable = parser.parse_argument(expect_type=False).resolve(IndexType())
-        parser.parse_punctuation("=")
-        extent = parser.parse_integer(allow_boolean=False)
+        variable, extent = cls._parse_head(parser)
         threads = cls(extent, parser.parse_region((variable,)))
         threads.attributes |= parser.parse_optional_attr_dict()
         return threads

@@ -64,7 +64,7 @@ func.func @sum(%x: tensor<4x6xf16>) {
 
 // -----
 
-// CHECK: 'kn.concat' %z moves elements as they are, but its tensors are of f16 and f32; insert a 'kn.cast' to convert one of them
+// CHECK: 'kn.concat' %z moves elements as they are, but %x has f16 and %y f32; insert a 'kn.cast' to convert one
 func.func @types(%x: tensor<4x6xf16>, %y: tensor<4x2xf32>) {
   %z = kn.concat %x, %y dim 1 : (tensor<4x6xf16>, tensor<4x2xf32>) -> tensor<4x8xf16>
   func.return

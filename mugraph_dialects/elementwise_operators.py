@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeVar, cast
 
 from xdsl.dialects.builtin import Float32Type, FloatAttr, f32
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, prop_def
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.element_types import verify_joined_types, verify_no_integers
 from mugraph.dialects.elementwise import (
     BINARY_FUNCTIONS,
     UNARY_FUNCTIONS,
@@ -41,12 +42,41 @@ class FunctionOperator(IRDLOperation):
             constants.append(value.value.data)
         return ScalarFunction(self.FUNCTION, tuple(constants))
 
+    def verify_types(self) -> None:
+        """Checks that the tensors are of floating-point numbers, and of types that may meet."""
+        cast_name = f"{self.dialect_name()}.cast"
+        verify_no_integers(self, [*self.operands, *self.results], cast_name)
+        verify_joined_types(self, self.operands, cast_name)
+
     def verify_function(self) -> None:
         """Raises ``VerifyException`` for constants that the function does not take."""
         try:
             _ = self.function
         except ValueError as error:
             raise VerifyException(f"{op_label(self)}: {error}") from error
+
+
+class UnaryFunctionOperator(FunctionOperator):
+    """An operator that applies a function of one number; it keeps the type unless told not to."""
+
+    def __init__(
+        self,
+        operand: SSAValue,
+        result_type: Attribute | None = None,
+        constants: Sequence[float] = (),
+    ) -> None:
+        super().__init__(
+            operands=[operand],
+            result_types=[result_type or operand.type],
+            properties=constant_properties(self.FUNCTION, constants),
+        )
+
+
+class BinaryFunctionOperator(FunctionOperator):
+    """An operator that applies a function of two numbers."""
+
+    def __init__(self, lhs: SSAValue, rhs: SSAValue, result_type: Attribute) -> None:
+        super().__init__(operands=[lhs, rhs], result_types=[result_type])
 
 
 def _description(function: str) -> FunctionDescription:

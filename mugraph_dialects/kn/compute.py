@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Sequence
 
 from xdsl.dialects.builtin import Float8E4M3FNType, Float8E5M2Type, Float16Type, TensorType
 from xdsl.dialects.utils import EnumAttribute
@@ -19,14 +18,13 @@ from xdsl.utils.str_enum import StrEnum
 
 from mugraph.dialects.element_types import (
     is_integer,
-    verify_joined_types,
-    verify_no_integers,
     verify_product_types,
 )
 from mugraph.dialects.elementwise import BINARY_FUNCTIONS, UNARY_FUNCTIONS
 from mugraph.dialects.elementwise_operators import (
+    BinaryFunctionOperator,
     FunctionOperator,
-    constant_properties,
+    UnaryFunctionOperator,
     make_operators,
 )
 from mugraph.dialects.kn.kernel import KernelOp, prefer_same_innermost
@@ -143,7 +141,7 @@ class MatmulOp(KernelOp, HasPrecision):
             )
 
 
-class ElementwiseOp(KernelOp, FunctionOperator, CanOverlap, ABC):
+class ElementwiseOp(FunctionOperator, KernelOp, CanOverlap, ABC):
     """A kernel that computes each element from the elements at the same place."""
 
     def verify_(self) -> None:
@@ -151,11 +149,6 @@ class ElementwiseOp(KernelOp, FunctionOperator, CanOverlap, ABC):
         self.verify_function()
         super().verify_()
         self.verify_types()
-
-    def verify_types(self) -> None:
-        """Checks that the tensors are of floating-point numbers, and of types that may meet."""
-        verify_no_integers(self, [*self.operands, self.result], "kn.cast")
-        verify_joined_types(self, self.operands, "kn.cast")
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """Operands and result share their innermost dimension, unless a user fixed them otherwise.
@@ -167,7 +160,7 @@ class ElementwiseOp(KernelOp, FunctionOperator, CanOverlap, ABC):
             prefer_same_innermost(problem, self, operand, self.result)
 
 
-class UnaryOp(ElementwiseOp, ABC):
+class UnaryOp(UnaryFunctionOperator, ElementwiseOp, ABC):
     """A function of one tensor."""
 
     input = operand_def(TensorType)
@@ -175,15 +168,6 @@ class UnaryOp(ElementwiseOp, ABC):
     assembly_format = (
         "$input (`workspace` $workspace^)? attr-dict `:` type($input) `->` type($result)"
     )
-
-    def __init__(
-        self, operand: SSAValue, result_type: Attribute, constants: Sequence[float] = ()
-    ) -> None:
-        super().__init__(
-            operands=[operand],
-            result_types=[result_type],
-            properties=constant_properties(self.FUNCTION, constants),
-        )
 
 
 @irdl_op_definition
@@ -201,7 +185,7 @@ class CastOp(UnaryOp):
             )
 
 
-class BinaryOp(ElementwiseOp, ABC):
+class BinaryOp(BinaryFunctionOperator, ElementwiseOp, ABC):
     """A function of two tensors of equal rank; an extent of 1 is broadcast."""
 
     lhs = operand_def(TensorType)
@@ -211,9 +195,6 @@ class BinaryOp(ElementwiseOp, ABC):
         "$lhs `,` $rhs (`workspace` $workspace^)? attr-dict "
         "`:` `(` type($lhs) `,` type($rhs) `)` `->` type($result)"
     )
-
-    def __init__(self, lhs: SSAValue, rhs: SSAValue, result_type: Attribute) -> None:
-        super().__init__(operands=[lhs, rhs], result_types=[result_type])
 
 
 UNARY_OPERATORS = make_operators("kn", UnaryOp, UNARY_FUNCTIONS)

@@ -7,11 +7,7 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
-    Float32Type,
-    FloatAttr,
-    IntegerAttr,
     TensorType,
-    f32,
     i64,
 )
 from xdsl.ir import Attribute, SSAValue
@@ -19,24 +15,22 @@ from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     opt_operand_def,
-    opt_prop_def,
     prop_def,
 )
-from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.element_types import verify_no_integers
-from mugraph.dialects.elementwise import round_to_fp32
 from mugraph.dialects.kn.kernel import KernelOp, prefer_same_innermost
 from mugraph.dialects.kn.overlap import CanOverlap
 from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.layout_problem import LayoutProblem
+from mugraph.dialects.reductions import HasEpsilon, ReductionOperator, epsilon_attribute
 from mugraph.dialects.shapes import ShapeError
 from mugraph.dialects.tb import Groups
 from mugraph.dialects.tensor_types import dims, op_label, shape_of, value_label
 
 
 @irdl_op_definition
-class ReductionOp(KernelOp, CanOverlap):
+class ReductionOp(ReductionOperator, KernelOp, CanOverlap):
     """Sums along one dimension, to the extent that the result has there.
 
     Result j of n sums the j-th run of extent / n neighbours, in fp32; with n = 1 it is the sum over
@@ -46,28 +40,15 @@ class ReductionOp(KernelOp, CanOverlap):
     name = "kn.reduction"
 
     input = operand_def(TensorType)
-    dim = prop_def(IntegerAttr.constr(type=i64))
 
     assembly_format = (
         "$input `dim` $dim (`workspace` $workspace^)? attr-dict `:` type($input) `->` type($result)"
     )
 
-    def __init__(self, operand: SSAValue, dim: int, result_type: Attribute) -> None:
-        super().__init__(
-            operands=[operand],
-            result_types=[result_type],
-            properties={"dim": IntegerAttr(dim, i64)},
-        )
-
     def verify_(self) -> None:
         """As any kernel; of floating-point numbers."""
         super().verify_()
         verify_no_integers(self, [self.input, self.result], "kn.cast")
-
-    @property
-    def reduced_dim(self) -> int:
-        """The dimension that is summed over."""
-        return self.dim.value.data
 
     def groups(self) -> Groups:
         """Which elements along the dimension each result sums."""
@@ -77,12 +58,8 @@ class ReductionOp(KernelOp, CanOverlap):
 
     def expected_shape(self) -> tuple[int, ...]:
         """The operand's extents, but for the result's own along the dimension."""
-        shape, result = shape_of(self.input.type), shape_of(self.result.type)
+        shape, result = self.shape_with_dimension(), shape_of(self.result.type)
         dim = self.reduced_dim
-        if not 0 <= dim < len(shape):
-            raise ShapeError(
-                f"dimension {dim} does not exist in {dims(shape)}: expected 0 to {len(shape) - 1}"
-            )
         if len(result) != len(shape):
             return (*shape[:dim], 1, *shape[dim + 1 :])
         if shape[dim] % result[dim]:
@@ -98,7 +75,7 @@ class ReductionOp(KernelOp, CanOverlap):
 
 
 @irdl_op_definition
-class RmsNormOp(KernelOp, CanOverlap):
+class RmsNormOp(HasEpsilon, KernelOp, CanOverlap):
     """x / sqrt(mean of x² + epsilon), times a weight, over the last dimensions.
 
     ``over`` gives their extents, a suffix of the operand's.  The weight has just these extents;
@@ -114,7 +91,6 @@ class RmsNormOp(KernelOp, CanOverlap):
     input = operand_def(TensorType)
     weight = opt_operand_def(TensorType)
     normalized_shape = prop_def(DenseArrayBase.constr(i64))
-    epsilon = opt_prop_def(FloatAttr[Float32Type])
 
     assembly_format = (
         "$input (`weight` $weight^)? `over` $normalized_shape (`epsilon` $epsilon^)? "
@@ -134,7 +110,7 @@ class RmsNormOp(KernelOp, CanOverlap):
             result_types=[result_type or operand.type],
             properties={
                 "normalized_shape": DenseArrayBase.from_list(i64, list(normalized_shape)),
-                "epsilon": FloatAttr(round_to_fp32(epsilon), f32) if epsilon else None,
+                "epsilon": epsilon_attribute(epsilon),
             },
         )
 
@@ -142,11 +118,6 @@ class RmsNormOp(KernelOp, CanOverlap):
     def normalized(self) -> tuple[int, ...]:
         """The extents of the last dimensions, over which the mean is taken."""
         return extents_of(self.normalized_shape)
-
-    @property
-    def epsilon_value(self) -> float:
-        """What is added to the mean, an fp32 number."""
-        return 0.0 if self.epsilon is None else self.epsilon.value.data
 
     @property
     def group_size(self) -> int:
@@ -172,10 +143,7 @@ class RmsNormOp(KernelOp, CanOverlap):
         """As any kernel; of floating-point numbers, and epsilon is not negative."""
         super().verify_()
         verify_no_integers(self, [*self.operands, self.result], "kn.cast")
-        if not 0.0 <= self.epsilon_value < math.inf:
-            raise VerifyException(
-                f"{op_label(self)}: epsilon {self.epsilon_value} must be a number of at least 0"
-            )
+        self.verify_epsilon()
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """Operand and result share their innermost dimension; so does the weight if it can."""

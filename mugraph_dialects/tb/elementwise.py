@@ -5,17 +5,17 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Sequence
 
-from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import ThenEpilogue
-from mugraph.dialects.element_types import is_integer, verify_joined_types, verify_no_integers
+from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.elementwise import BINARY_FUNCTIONS, UNARY_FUNCTIONS, Epilogue
 from mugraph.dialects.elementwise_operators import (
+    BinaryFunctionOperator,
     FunctionOperator,
-    constant_properties,
+    UnaryFunctionOperator,
     make_operators,
 )
 from mugraph.dialects.interfaces import (
@@ -68,11 +68,6 @@ class ElementwiseOp(
         expect_shape(self, expected, self.result)
         self.verify_types()
 
-    def verify_types(self) -> None:
-        """Checks that the tensors are of floating-point numbers, and of types that may meet."""
-        verify_no_integers(self, [*self.operands, self.result], "tb.cast")
-        verify_joined_types(self, self.operands, "tb.cast")
-
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """All tensors are innermost or swizzled along the dimension the threads walk."""
         values = [*self.operands, self.result]
@@ -102,7 +97,7 @@ class ElementwiseOp(
         return elementwise_accesses(self.result, self.operands, threads)
 
 
-class UnaryOp(ElementwiseOp, FusesWithProducer, ABC):
+class UnaryOp(UnaryFunctionOperator, ElementwiseOp, FusesWithProducer, ABC):
     """A function of one tensor."""
 
     input = operand_def(STensorType)
@@ -111,18 +106,6 @@ class UnaryOp(ElementwiseOp, FusesWithProducer, ABC):
         "$input custom<ThenEpilogue>($epilogue) attr-dict `:` type($input) `->` type($result)"
     )
     custom_directives = (ThenEpilogue,)
-
-    def __init__(
-        self,
-        operand: SSAValue,
-        result_type: Attribute | None = None,
-        constants: Sequence[float] = (),
-    ) -> None:
-        super().__init__(
-            operands=[operand],
-            result_types=[result_type or operand.type],
-            properties=constant_properties(self.FUNCTION, constants),
-        )
 
     def fused_onto(self, epilogue: Epilogue) -> Epilogue | None:
         """The epilogue followed by the operator's function and its own epilogue."""
@@ -180,7 +163,7 @@ class CastOp(UnaryOp):
         return epilogue.then_accumulate() if epilogue_of(self).accumulates else epilogue
 
 
-class BinaryOp(ElementwiseOp, ABC):
+class BinaryOp(BinaryFunctionOperator, ElementwiseOp, ABC):
     """A function of two tensors of equal rank; an extent of 1 is broadcast."""
 
     lhs = operand_def(STensorType)
@@ -191,9 +174,6 @@ class BinaryOp(ElementwiseOp, ABC):
         "`:` `(` type($lhs) `,` type($rhs) `)` `->` type($result)"
     )
     custom_directives = (ThenEpilogue,)
-
-    def __init__(self, lhs: SSAValue, rhs: SSAValue, result_type: Attribute) -> None:
-        super().__init__(operands=[lhs, rhs], result_types=[result_type])
 
 
 UNARY_OPERATORS = make_operators("tb", UnaryOp, UNARY_FUNCTIONS)

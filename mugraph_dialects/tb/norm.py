@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import Float32Type, FloatAttr, f32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
-    opt_prop_def,
     result_def,
     traits_def,
 )
@@ -20,7 +16,6 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.element_types import verify_no_integers
-from mugraph.dialects.elementwise import round_to_fp32
 from mugraph.dialects.interfaces import (
     HasLayoutConstraints,
     HasRaggedTiles,
@@ -32,6 +27,7 @@ from mugraph.dialects.interfaces import (
 )
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.ragged import Bounds, Padding
+from mugraph.dialects.reductions import HasEpsilon, epsilon_attribute
 from mugraph.dialects.tb.layouts import add_iteration_constraints, elementwise_accesses
 from mugraph.dialects.tb.memory import enclosing_graph
 from mugraph.dialects.tb.operators import expect_shape
@@ -41,7 +37,7 @@ from mugraph.dialects.tensor_types import dims, op_label, shape_of, value_label
 
 @irdl_op_definition
 class RmsNormOp(
-    IRDLOperation, HasLayoutConstraints, HasSharedAccesses, HasRaggedTiles, HasTileIndices
+    HasEpsilon, HasLayoutConstraints, HasSharedAccesses, HasRaggedTiles, HasTileIndices
 ):
     """x / sqrt(mean of x² over the last dimension + epsilon) of the tile, times a weight.
 
@@ -57,7 +53,6 @@ class RmsNormOp(
 
     input = operand_def(STensorType)
     weight = opt_operand_def(STensorType)
-    epsilon = opt_prop_def(FloatAttr[Float32Type])
     result = result_def(STensorType)
     traits = traits_def(Pure())
 
@@ -76,13 +71,8 @@ class RmsNormOp(
         super().__init__(
             operands=[operand, weight],
             result_types=[result_type or operand.type],
-            properties={"epsilon": FloatAttr(round_to_fp32(epsilon), f32) if epsilon else None},
+            properties={"epsilon": epsilon_attribute(epsilon)},
         )
-
-    @property
-    def epsilon_value(self) -> float:
-        """What is added to the mean, an fp32 number."""
-        return 0.0 if self.epsilon is None else self.epsilon.value.data
 
     def verify_(self) -> None:
         """Checks the result's and the weight's extents, the element types, and epsilon."""
@@ -95,10 +85,7 @@ class RmsNormOp(
                 f"{dims(shape_of(self.weight.type))}, expected {dims(factors)}: the extent that is "
                 "normalised over, and 1 elsewhere"
             )
-        if not 0.0 <= self.epsilon_value < math.inf:
-            raise VerifyException(
-                f"{op_label(self)}: epsilon {self.epsilon_value} must be a number of at least 0"
-            )
+        self.verify_epsilon()
         verify_no_integers(self, [*self.operands, self.result], "tb.cast")
 
     def result_bounds(self, operands: Sequence[Bounds]) -> Bounds:

@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     operand_def,
-    prop_def,
     result_def,
     traits_def,
 )
@@ -35,6 +33,8 @@ from mugraph.dialects.interfaces import (
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.partition import choose_lanes, result_order
 from mugraph.dialects.ragged import Bounds, Padding
+from mugraph.dialects.reductions import ReducesDimension, ReductionOperator
+from mugraph.dialects.shapes import ShapeError
 from mugraph.dialects.tb.layouts import (
     add_iteration_constraints,
     partitioned_operand,
@@ -76,13 +76,26 @@ def contiguous_groups(extent: int, results: int) -> Groups:
     return Groups(extent // results, 1, extent // results)
 
 
+def operand_shape(op: ReducesDimension) -> tuple[int, ...]:
+    """The operand's extents; raises ``VerifyException`` where they lack the dimension."""
+    try:
+        return op.shape_with_dimension()
+    except ShapeError as error:
+        raise VerifyException(f"{op_label(op)}: {error}") from error
+
+
 class AnyReductionOp(
-    HasEpilogue, HasLayoutConstraints, HasSharedAccesses, HasRaggedTiles, HasTileIndices, ABC
+    ReductionOperator,
+    HasEpilogue,
+    HasLayoutConstraints,
+    HasSharedAccesses,
+    HasRaggedTiles,
+    HasTileIndices,
+    ABC,
 ):
     """A sum over groups of elements along one dimension."""
 
     input = operand_def(STensorType)
-    dim = prop_def(IntegerAttr.constr(type=i64))
     result = result_def(STensorType)
     traits = traits_def(Pure())
 
@@ -92,30 +105,13 @@ class AnyReductionOp(
     )
     custom_directives = (ThenEpilogue,)
 
-    def __init__(self, operand: SSAValue, dim: int, result_type: Attribute) -> None:
-        super().__init__(
-            operands=[operand],
-            result_types=[result_type],
-            properties={"dim": IntegerAttr(dim, i64)},
-        )
-
-    @property
-    def reduced_dim(self) -> int:
-        """The dimension that is summed over."""
-        return self.dim.value.data
-
     @abstractmethod
     def groups(self) -> Groups:
         """Which elements each result sums."""
 
     def verify_(self) -> None:
         """Checks the dimension, and that the result's extent divides the operand's."""
-        shape, result = shape_of(self.input.type), shape_of(self.result.type)
-        if not 0 <= self.reduced_dim < len(shape):
-            raise VerifyException(
-                f"{op_label(self)}: dimension {self.reduced_dim} does not exist in "
-                f"{dims(shape)}: expected 0 to {len(shape) - 1}"
-            )
+        shape, result = operand_shape(self), shape_of(self.result.type)
         if len(result) != len(shape) or any(
             result[dim] != shape[dim] for dim in range(len(shape)) if dim != self.reduced_dim
         ):
@@ -202,7 +198,7 @@ class ReductionOp(AnyReductionOp):
 
 
 @irdl_op_definition
-class ReductionMaxOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, HasTileIndices):
+class ReductionMaxOp(ReducesDimension, HasLayoutConstraints, HasSharedAccesses, HasTileIndices):
     """The running maximum along one dimension, over the iterations of the loop as well.
 
     With m_before the maximum after the iteration before, -infinity in the first one::
@@ -221,7 +217,6 @@ class ReductionMaxOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, Has
     name = "tb.reduction_max"
 
     input = operand_def(STensorType)
-    dim = prop_def(IntegerAttr.constr(type=i64))
     maximum = result_def(STensorType)
     difference = result_def(STensorType)
     # What it keeps from iteration to iteration is seen through its results only, so that it may be
@@ -240,23 +235,13 @@ class ReductionMaxOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, Has
             properties={"dim": IntegerAttr(dim, i64)},
         )
 
-    @property
-    def reduced_dim(self) -> int:
-        """The dimension that the maximum is taken over."""
-        return self.dim.value.data
-
     def groups(self) -> Groups:
         """All elements along the dimension."""
         return Groups(shape_of(self.input.type)[self.reduced_dim], 1, 0)
 
     def verify_(self) -> None:
         """Checks the dimension, the results' extents, and that the operator is in the loop."""
-        shape = list(shape_of(self.input.type))
-        if not 0 <= self.reduced_dim < len(shape):
-            raise VerifyException(
-                f"{op_label(self)}: dimension {self.reduced_dim} does not exist in "
-                f"{dims(shape)}: expected 0 to {len(shape) - 1}"
-            )
+        shape = list(operand_shape(self))
         shape[self.reduced_dim] = 1
         expect_shape(self, shape, self.maximum)
         expect_shape(self, shape, self.difference)

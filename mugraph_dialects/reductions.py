@@ -1,0 +1,71 @@
+"""What operators of ``kn`` and ``tb`` that reduce dimensions have in common."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC
+
+from xdsl.dialects.builtin import Float32Type, FloatAttr, IntegerAttr, f32, i64
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import IRDLOperation, operand_def, opt_prop_def, prop_def
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.elementwise import round_to_fp32
+from mugraph.dialects.shapes import ShapeError
+from mugraph.dialects.tensor_types import dims, op_label, shape_of
+
+
+class ReducesDimension(IRDLOperation, ABC):
+    """An operator on one tensor that reduces one of its dimensions."""
+
+    input = operand_def(Attribute)
+    dim = prop_def(IntegerAttr.constr(type=i64))
+
+    @property
+    def reduced_dim(self) -> int:
+        """The dimension that is reduced."""
+        return self.dim.value.data
+
+    def shape_with_dimension(self) -> tuple[int, ...]:
+        """The operand's extents; raises ``ShapeError`` where they lack the dimension."""
+        shape = shape_of(self.input.type)
+        if not 0 <= self.reduced_dim < len(shape):
+            raise ShapeError(
+                f"dimension {self.reduced_dim} does not exist in {dims(shape)}: expected 0 to "
+                f"{len(shape) - 1}"
+            )
+        return shape
+
+
+class ReductionOperator(ReducesDimension, ABC):
+    """A reduction with one result."""
+
+    def __init__(self, operand: SSAValue, dim: int, result_type: Attribute) -> None:
+        super().__init__(
+            operands=[operand],
+            result_types=[result_type],
+            properties={"dim": IntegerAttr(dim, i64)},
+        )
+
+
+class HasEpsilon(IRDLOperation, ABC):
+    """A norm that adds a number to the mean it divides by the root of."""
+
+    epsilon = opt_prop_def(FloatAttr[Float32Type])
+
+    @property
+    def epsilon_value(self) -> float:
+        """What is added to the mean, an fp32 number."""
+        return 0.0 if self.epsilon is None else self.epsilon.value.data
+
+    def verify_epsilon(self) -> None:
+        """Raises ``VerifyException`` unless it is a number of at least 0."""
+        if not 0.0 <= self.epsilon_value < math.inf:
+            raise VerifyException(
+                f"{op_label(self)}: epsilon {self.epsilon_value} must be a number of at least 0"
+            )
+
+
+def epsilon_attribute(epsilon: float) -> FloatAttr[Float32Type] | None:
+    """The property that stands for an epsilon, rounded to fp32; none where it is 0."""
+    return FloatAttr(round_to_fp32(epsilon), f32) if epsilon else None

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fuzz.emulated import emulating_compiler
 
 from cases.build import Built, Settings, batch_source, build, load_built
 from cases.case import Case, coverage
@@ -15,7 +13,6 @@ from cases.catalogue import select
 from cases.device import Outcome, run_all
 from cases.report import covered, failures, write
 from cases.sanitize import command_of, summarize
-from mugraph.runtime.toolchain import ToolchainError
 
 EMULATED = (
     "elemwise/2d-column-odd",
@@ -31,13 +28,9 @@ EMULATED = (
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Built], Path]:
-    if shutil.which("g++") is None:
-        pytest.skip("no g++ on this machine: no case was emulated")
-    try:
-        emulating_compiler()
-    except ToolchainError as error:
-        pytest.skip(f"no case was emulated: {error}")
+def built(
+    needs_emulator: None, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[list[Built], Path]:
     folder = tmp_path_factory.mktemp("cases")
     settings = Settings(folder, jobs=2, batch=4, emulate=True)
     return build(select(EMULATED), settings, say=lambda _: None), folder

@@ -7,14 +7,12 @@ matrix products, in blocks that are less than a warp, whole warps, and warps and
 from __future__ import annotations
 
 import math
-import shutil
 from pathlib import Path
 
 import pytest
 
-from fuzz.emulated import check_together, emulating_compiler
+from fuzz.emulated import check_together
 from fuzz.properties import compile_checked, parse
-from mugraph.runtime.toolchain import ToolchainError
 
 BLOCKS = (
     *((2, 3, 4), (3, 1, 1), (1, 1, 31)),
@@ -63,13 +61,8 @@ func.func @fuzzed(%positive_a: {A}, %positive_b: {B}) -> ({X}, {E}, {Z}) {{
 }}"""
 
 
+@pytest.mark.usefixtures("needs_emulator")
 def test_blocks_of_any_shape(tmp_path: Path) -> None:
-    if shutil.which("g++") is None:
-        pytest.skip("no g++ on this machine: no generated kernel was executed")
-    try:
-        emulating_compiler()
-    except ToolchainError as error:
-        pytest.skip(f"no generated kernel was executed: {error}")
     compiled = [compile_checked(str(parse(mugraph(block)))) for block in BLOCKS]
     failures = dict(zip(BLOCKS, check_together(compiled, tmp_path), strict=True))
     assert {block: failure for block, failure in failures.items() if failure} == {}

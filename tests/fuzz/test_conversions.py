@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -20,7 +19,6 @@ from mugraph.runtime.interpreter.arithmetic import (
     is_whole,
     round_to_tf32,
 )
-from mugraph.runtime.toolchain import ToolchainError
 
 INFINITY = float("inf")
 NAN = float("nan")
@@ -85,13 +83,9 @@ def numbers() -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     return np.concatenate([bits, *ties, whole]).view(np.float32)
 
 
+@pytest.mark.usefixtures("needs_emulator")
 def test_the_headers_convert_as_the_interpreter_does(tmp_path: Path) -> None:
-    if shutil.which("g++") is None:
-        pytest.skip("no g++ on this machine: the headers were not executed")
-    try:
-        command = emulating_compiler()
-    except ToolchainError as error:
-        pytest.skip(f"the headers were not executed: {error}")
+    command = emulating_compiler()
     names = [element_type(type_) for type_ in ELEMENT_TYPES]
     lines = [f'convert<{name}>(numbers, folder + "/{index}");' for index, name in enumerate(names)]
     (tmp_path / "convert.cu").write_text(

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
-from fuzz.emulated import check_together, emulating_compiler
+from fuzz.emulated import check_together
 from fuzz.properties import Compiled, PropertyError, compile_checked
 from fuzz.search import WELL_FORMED, draw_case
 from fuzz.test_fuzz import GOOD_REGRESSIONS
-from mugraph.runtime.toolchain import ToolchainError
 
 SEED = 2
 CASES = 8
-
-
-@pytest.fixture(scope="module")
-def needs_compiler() -> None:
-    if shutil.which("g++") is None:
-        pytest.skip("no g++ on this machine: no generated kernel was executed")
-    try:
-        emulating_compiler()
-    except ToolchainError as error:
-        pytest.skip(f"no generated kernel was executed: {error}")
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +23,7 @@ def compiled() -> list[Compiled]:
     return [compile_checked(text) for text in texts]
 
 
-@pytest.mark.usefixtures("needs_compiler")
+@pytest.mark.usefixtures("needs_emulator")
 def test_kernels_compute_what_the_interpreter_does(
     compiled: list[Compiled], tmp_path: Path
 ) -> None:
@@ -43,7 +31,7 @@ def test_kernels_compute_what_the_interpreter_does(
     assert [failure for failure in failures if failure is not None] == []
 
 
-@pytest.mark.usefixtures("needs_compiler")
+@pytest.mark.usefixtures("needs_emulator")
 def test_a_kernel_without_its_barriers_is_caught(compiled: list[Compiled], tmp_path: Path) -> None:
     one = next(case for case in compiled if case.cuda.count("__syncthreads();") > 2)
     hasty = Compiled(one.case, one.module, one.cuda.replace("__syncthreads();", ""))

@@ -2,46 +2,49 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from fuzz.emulated import build, check_emulated, emulating_compiler
+from fuzz.emulated import build, check_emulated
 from fuzz.properties import Compiled, PropertyError, make_case, parse
 from mugraph.codegen.cuda import print_module
 from mugraph.passes.persist_blocks import PersistBlocksPass
 from mugraph.passes.transpile import TranspilePass, transpile_pipeline
-from mugraph.runtime.toolchain import ToolchainError
 from mugraph.tools.modules import make_context
 
-GRAPH = """
-func.func @fuzzed(%positive: tensor<32x128xf16>, %signed: tensor<128x256xf16>) \
--> tensor<32x256xf16> {
-  %o = kn.customized %positive, %signed grid [2, 1, 1] block [128, 1, 1] forloop 4 {
-  ^bb0(%dx: tensor<32x128xf16>, %dw: tensor<128x256xf16>):
-    %sx = tb.input %dx imap [-1, -1, -1] fordim 1 : tensor<32x128xf16> -> !tb.stensor<32x32xf16>
-    %sw = tb.input %dw imap [1, -1, -1] fordim 0 : tensor<128x256xf16> -> !tb.stensor<32x128xf16>
-    %m = tb.matmul %sx, %sw : (!tb.stensor<32x32xf16>, !tb.stensor<32x128xf16>) -> \
-!tb.stensor<32x128xf16>
-    %am = tb.forloop_accum none %m : !tb.stensor<32x128xf16> -> !tb.stensor<32x128xf16>
-    tb.output %am omap [1, -1, -1] : !tb.stensor<32x128xf16> -> tensor<32x256xf16>
-  } : (tensor<32x128xf16>, tensor<128x256xf16>) -> tensor<32x256xf16>
-  func.return %o : tensor<32x256xf16>
-}
+
+def product(rows: int, depth: int, columns: int, *, blocks: int, loop: int) -> str:
+    """x w: ``blocks`` blocks of ``columns`` columns each, ``loop`` tiles of ``depth``."""
+    x, w, y = (
+        f"tensor<{rows}x{depth * loop}xf16>",
+        f"tensor<{depth * loop}x{columns * blocks}xf16>",
+        f"tensor<{rows}x{columns * blocks}xf16>",
+    )
+    tx, tw, ty = (
+        f"!tb.stensor<{rows}x{depth}xf16>",
+        f"!tb.stensor<{depth}x{columns}xf16>",
+        f"!tb.stensor<{rows}x{columns}xf16>",
+    )
+    return f"""
+func.func @fuzzed(%signed: {x}, %signed_1: {w}) -> {y} {{
+  %o = kn.customized %signed, %signed_1 grid [{blocks}, 1, 1] block [128, 1, 1] forloop {loop} {{
+  ^bb0(%dx: {x}, %dw: {w}):
+    %sx = tb.input %dx imap [-1, -1, -1] fordim 1 : {x} -> {tx}
+    %sw = tb.input %dw imap [1, -1, -1] fordim 0 : {w} -> {tw}
+    %m = tb.matmul %sx, %sw : ({tx}, {tw}) -> {ty}
+    %am = tb.forloop_accum none %m : {ty} -> {ty}
+    tb.output %am omap [1, -1, -1] : {ty} -> {y}
+  }} : ({x}, {w}) -> {y}
+  func.return %o : {y}
+}}
 """
 
 
 @pytest.fixture(scope="module")
-def stored() -> Compiled:
-    if shutil.which("g++") is None:
-        pytest.skip("no g++ on this machine: no generated kernel was executed")
-    try:
-        emulating_compiler()
-    except ToolchainError as error:
-        pytest.skip(f"no generated kernel was executed: {error}")
-    module = parse(GRAPH)
+def stored(needs_emulator: None) -> Compiled:
+    module = parse(product(32, 32, 128, blocks=2, loop=4))
     case = make_case(module)
     transpile = TranspilePass(arch="sm_90a", pipeline="channels", stores="all")
     transpile.apply(make_context(), module)
@@ -61,25 +64,10 @@ def test_a_copy_that_nobody_waits_for_is_an_error(stored: Compiled, tmp_path: Pa
 
 
 ROW = Path(__file__).parents[1] / "filecheck/passes/Inputs/warpgroup-row.mlir"
-LONG = """
-func.func @fuzzed(%signed: tensor<64x320xf16>, %signed_1: tensor<320x256xf16>) \
--> tensor<64x256xf16> {
-  %o = kn.customized %signed, %signed_1 grid [4, 1, 1] block [128, 1, 1] forloop 5 {
-  ^bb0(%dx: tensor<64x320xf16>, %dw: tensor<320x256xf16>):
-    %sx = tb.input %dx imap [-1, -1, -1] fordim 1 : tensor<64x320xf16> -> !tb.stensor<64x64xf16>
-    %sw = tb.input %dw imap [1, -1, -1] fordim 0 : tensor<320x256xf16> -> !tb.stensor<64x64xf16>
-    %m = tb.matmul %sx, %sw : (!tb.stensor<64x64xf16>, !tb.stensor<64x64xf16>) -> \
-!tb.stensor<64x64xf16>
-    %am = tb.forloop_accum none %m : !tb.stensor<64x64xf16> -> !tb.stensor<64x64xf16>
-    tb.output %am omap [1, -1, -1] : !tb.stensor<64x64xf16> -> tensor<64x256xf16>
-  } : (tensor<64x320xf16>, tensor<320x256xf16>) -> tensor<64x256xf16>
-  func.return %o : tensor<64x256xf16>
-}
-"""
 
 
 def test_blocks_take_several_blocks_of_the_grid(stored: Compiled, tmp_path: Path) -> None:
-    module = parse(LONG)
+    module = parse(product(64, 64, 64, blocks=4, loop=5))
     case = make_case(module)
     context = make_context()
     # Three stages do not divide the iterations: each block of the grid starts at another one.

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 from fuzz.custom_operators import OPERATORS, Tile, graph_of, parse
-from fuzz.emulated import check_together, emulating_compiler
+from fuzz.emulated import check_together
 from fuzz.properties import Compiled, compile_checked
-from mugraph.runtime.toolchain import ToolchainError
 
 ROPE = OPERATORS.with_name("rope.mlir")
 ERROR = 0.02
 """Results are of f16 and of a few units."""
-
-
-@pytest.fixture(scope="module")
-def needs_compiler() -> None:
-    if shutil.which("g++") is None:
-        pytest.skip("no g++ on this machine: no generated kernel was executed")
-    try:
-        emulating_compiler()
-    except ToolchainError as error:
-        pytest.skip(f"no generated kernel was executed: {error}")
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +29,7 @@ def compiled() -> list[Compiled]:
     return [compile_checked(str(parse(text)), errors=ERROR) for text in texts]
 
 
-@pytest.mark.usefixtures("needs_compiler")
+@pytest.mark.usefixtures("needs_emulator")
 def test_kernels_compute_what_the_interpreter_does(
     compiled: list[Compiled], tmp_path: Path
 ) -> None:

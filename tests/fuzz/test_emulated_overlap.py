@@ -5,16 +5,14 @@ Device memory that is not constant faults there until a block has waited.
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from fuzz.emulated import check_together, emulating_compiler
+from fuzz.emulated import check_together
 from fuzz.properties import Compiled, PropertyError, compile_checked
 from mugraph.dialects import sched
-from mugraph.runtime.toolchain import ToolchainError
 
 CHAIN = """
 func.func @fuzzed(%signed: tensor<16x256xf16>, %signed_1: tensor<256x64xf16> {mugraph.constant}) \
@@ -43,13 +41,7 @@ SM_90A = next(
 
 
 @pytest.fixture(scope="module")
-def overlapping() -> Compiled:
-    if shutil.which("g++") is None:
-        pytest.skip("no g++ on this machine: no generated kernel was executed")
-    try:
-        emulating_compiler()
-    except ToolchainError as error:
-        pytest.skip(f"no generated kernel was executed: {error}")
+def overlapping(needs_emulator: None) -> Compiled:
     return compile_checked(SM_90A)
 
 

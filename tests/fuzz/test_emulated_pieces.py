@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
-from fuzz.emulated import check_together, emulating_compiler
+from fuzz.emulated import check_together
 from fuzz.properties import compile_checked, parse
 from fuzz.test_fuzz import REGRESSIONS
 from mugraph.codegen.cuda import pieces
-from mugraph.runtime.toolchain import ToolchainError
 
 WHOLE_TENSORS = next(path for path in REGRESSIONS if path.stem == "whole_tensor_kernels")
 
 
+@pytest.mark.usefixtures("needs_emulator")
 def test_kernels_in_pieces_compute_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a limit that small tensors exceed, since those of 2^31 elements are no test's size."""
-    if shutil.which("g++") is None:
-        pytest.skip("no g++ on this machine: no generated kernel was executed")
-    try:
-        emulating_compiler()
-    except ToolchainError as error:
-        pytest.skip(f"no generated kernel was executed: {error}")
     monkeypatch.setattr(pieces, "MAX_SPAN", 50)
     elementwise = (
         "func.func @fuzzed(%signed: tensor<7x9x4xf16>, %other: tensor<7x1x4xf32>) -> "

@@ -129,7 +129,9 @@ def draw(function: FuncOp, generator: np.random.Generator) -> list[Array]:
 
 
 @pytest.fixture(scope="module")
-def emulated(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[FuncOp, list[list[Array]]]]:
+def emulated(
+    needs_emulator: None, tmp_path_factory: pytest.TempPathFactory
+) -> list[tuple[FuncOp, list[list[Array]]]]:
     folder = tmp_path_factory.mktemp("texpr")
     sources: list[FuncOp] = []
     programs: list[TexprProgram] = []

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
-from fuzz.emulated import check_together, emulating_compiler
+from fuzz.emulated import check_together
 from fuzz.properties import Compiled, compile_checked
 from mugraph.dialects import sched
-from mugraph.runtime.toolchain import ToolchainError
 
 
 def accumulated(
@@ -111,12 +109,7 @@ def test_warps_stand_along_k(compiled: list[Compiled]) -> None:
     assert min(counts) > 1, dict(zip(GRAPHS, counts, strict=True))
 
 
+@pytest.mark.usefixtures("needs_emulator")
 def test_they_compute_what_the_interpreter_does(compiled: list[Compiled], tmp_path: Path) -> None:
-    if shutil.which("g++") is None:
-        pytest.skip("no g++ on this machine: no generated kernel was executed")
-    try:
-        emulating_compiler()
-    except ToolchainError as error:
-        pytest.skip(f"no generated kernel was executed: {error}")
     failures = check_together(compiled, tmp_path)
     assert {name: e for name, e in zip(GRAPHS, failures, strict=True) if e is not None} == {}

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
-from fuzz.emulated import check_together, emulating_compiler
+from fuzz.emulated import check_together
 from fuzz.operator_cases import (
     accumulators,
     elementwise_functions,
@@ -17,7 +16,6 @@ from fuzz.operator_cases import (
     running_maxima,
 )
 from fuzz.properties import Compiled, compile_checked
-from mugraph.runtime.toolchain import ToolchainError
 
 CASES = {
     "elementwise": elementwise_functions(96),
@@ -35,14 +33,9 @@ def test_every_pass_keeps_the_function(compiled: list[Compiled]) -> None:
     assert all(case.cuda for case in compiled)
 
 
+@pytest.mark.usefixtures("needs_emulator")
 def test_kernels_compute_what_the_interpreter_does(
     compiled: list[Compiled], tmp_path: Path
 ) -> None:
-    if shutil.which("g++") is None:
-        pytest.skip("no g++ on this machine: no generated kernel was executed")
-    try:
-        emulating_compiler()
-    except ToolchainError as error:
-        pytest.skip(f"no generated kernel was executed: {error}")
     failures = check_together(compiled, tmp_path)
     assert [failure for failure in failures if failure is not None] == []

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fuzz.emulated import check_together, emulating_compiler
+from fuzz.emulated import check_together
 from fuzz.properties import Case, Compiled, function_of, parse
 from mugraph.codegen.cuda import print_module
 from mugraph.dialects.tensor_types import shape_of
@@ -16,7 +15,6 @@ from mugraph.passes.online_softmax import OnlineSoftmaxPass
 from mugraph.passes.retile import RetilePass
 from mugraph.passes.transpile import transpile_pipeline
 from mugraph.runtime.interpreter import run_function
-from mugraph.runtime.toolchain import ToolchainError
 from mugraph.tools.modules import make_context
 
 GRAPHS = Path(__file__).with_name("retiled")
@@ -53,17 +51,7 @@ def compiled(name: str, options: dict[str, object], maxima: bool) -> Compiled:
     return Compiled(case, module, print_module(module))
 
 
-@pytest.fixture(scope="module")
-def needs_compiler() -> None:
-    if shutil.which("g++") is None:
-        pytest.skip("no g++ on this machine: no generated kernel was executed")
-    try:
-        emulating_compiler()
-    except ToolchainError as error:
-        pytest.skip(f"no generated kernel was executed: {error}")
-
-
-@pytest.mark.usefixtures("needs_compiler")
+@pytest.mark.usefixtures("needs_emulator")
 def test_repartitioned_kernels_compute_the_same(tmp_path: Path) -> None:
     failures = check_together([compiled(*case) for case in CASES], tmp_path)
     assert [failure for failure in failures if failure is not None] == []

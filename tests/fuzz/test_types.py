@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fuzz.emulated import check_together, emulating_compiler
+from fuzz.emulated import check_together
 from fuzz.properties import Compiled, compile_checked, parse, require_close
 from fuzz.typed_cases import all_cases
 from mugraph.codegen.cuda import print_module
@@ -54,15 +53,10 @@ def test_no_races(compiled: dict[str, Compiled]) -> None:
             assert find_hazards(kernel) == [], name
 
 
+@pytest.mark.usefixtures("needs_emulator")
 def test_kernels_compute_what_the_interpreter_does(
     compiled: dict[str, Compiled], tmp_path: Path
 ) -> None:
-    if shutil.which("g++") is None:
-        pytest.skip("no g++ on this machine: no generated kernel was executed")
-    try:
-        emulating_compiler()
-    except ToolchainError as error:
-        pytest.skip(f"no generated kernel was executed: {error}")
     failures = check_together(list(compiled.values()), tmp_path)
     wrong = {
         name: str(failure)

@@ -86,9 +86,12 @@ class StageReference:
         """Whether the operator does anything in iteration ``current`` of ``iterations``."""
         return not self.ahead or 0 <= self.iteration_at(current) < iterations
 
-    def stage_at(self, current: int, stages: int) -> int:
-        """The copy of a buffer of ``stages`` copies that offsets count from."""
-        return 0 if self.every_stage else self.iteration_at(current) % stages
+    def stage_at(self, current: int, stages: int, before: int = 0) -> int:
+        """The copy of a buffer of ``stages`` copies that offsets count from.
+
+        ``before`` are the iterations of the blocks of the grid that the block has taken before.
+        """
+        return 0 if self.every_stage else (before + self.iteration_at(current)) % stages
 
 
 @dataclass(frozen=True, eq=False)

@@ -71,7 +71,7 @@ class BulkFunctions(InterpreterFunctions):
         values = functions.read(plan.source, source)
         chosen = plan.destination.of(frame.threads)
         size = chosen.offsets.size * plan.destination.access.access_bytes
-        mbarrier = channel.full_of(op.stage.iteration_at(frame.iteration))
+        mbarrier = channel.full_of(frame.before + op.stage.iteration_at(frame.iteration))
         if frame.landing is Landing.EARLIEST:
             functions.write(plan.destination, destination, values)
             mbarrier.receive(size)

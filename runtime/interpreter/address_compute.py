@@ -121,7 +121,7 @@ class ComputeFunctions(InterpreterFunctions):
     ) -> PythonValues:
         """What the running threads do of the step."""
         frame, stage = self.functions.frame, stage_reference(op)
-        starts = [int(place.starts(stage, frame.iteration)[0]) for place in args]
+        starts = [int(place.starts(stage, frame.iteration, frame.position)[0]) for place in args]
         run_step_on_bytes(op, frame.memory.bytes, starts, frame.threads)
         return ()
 

@@ -37,10 +37,11 @@ from mugraph.runtime.interpreter.address_roles import (
     units_of,
 )
 from mugraph.runtime.interpreter.arithmetic import Array
+from mugraph.runtime.interpreter.block_lists import block_lists, within
 from mugraph.runtime.interpreter.dispatch import make_interpreter
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.memory import DeviceTensor, DeviceTile, SharedMemory
-from mugraph.runtime.interpreter.roles import steps_of
+from mugraph.runtime.interpreter.roles import Step, steps_of
 from mugraph.runtime.interpreter.warpgroup_level import WarpgroupFunctions
 
 MEMORY_BYTES = 2**25
@@ -56,22 +57,13 @@ class AddressLevel:
 
     ``order``: "together", "forward" and "reversed" (the warps of a block between two barriers), or
     the seed of a random order for each stretch between barriers.  ``landing``: when asynchronous
-    copies land.  ``sample``: how many blocks of each grid run, ``None`` for all of them.
+    copies land.  ``sample``: how many blocks of each grid run, ``None`` for all of them; see
+    :func:`block_lists`.
     """
 
     order: str | int = TOGETHER
     landing: Landing = Landing.LATEST
     sample: int | None = None
-
-    def blocks_of(self, grid: Sequence[int]) -> IntArray:
-        """The blocks that run, [blocks, 3]; a sample is the first, the last, and some between."""
-        count = int(np.prod(grid))
-        chosen = np.arange(count)
-        if self.sample is not None and self.sample < count:
-            chosen = np.unique(np.linspace(0, count - 1, self.sample).round().astype(np.int64))
-        # x is the innermost axis of a grid.
-        z, y, x = np.unravel_index(chosen, tuple(reversed(grid)))
-        return np.stack([x, y, z], axis=1).astype(np.int64)
 
 
 @dataclass
@@ -83,15 +75,15 @@ class KernelRun:
     blocks: IntArray = field(repr=False)
 
 
-def stretches_of(operators: Iterable[Operation]) -> Iterator[list[tuple[Operation, int]]]:
+def stretches_of(operators: Iterable[Operation]) -> Iterator[list[Step]]:
     """What a block executes between two barriers, one list a stretch; declarations left out."""
-    stretch: list[tuple[Operation, int]] = []
-    for op, iteration in steps_of(operators):
-        if isinstance(op, sched.BarrierOp):
+    stretch: list[Step] = []
+    for step in steps_of(operators):
+        if isinstance(step.op, sched.BarrierOp):
             yield stretch
             stretch = []
-        elif not op.results:
-            stretch.append((op, iteration))
+        elif not step.op.results:
+            stretch.append(step)
     yield stretch
 
 
@@ -138,16 +130,17 @@ def _run_blocks(
         kernel.body.block.ops, lambda op: isinstance(op, sched.RoleOp)
     ):
         if of_roles:
-            units = units_of(sched.roles_of(kernel), together=order == TOGETHER)
+            roles, length = sched.roles_of(kernel), len(frame.lists)
+            units = units_of(roles, length, together=order == TOGETHER)
             RoleMachine(interpreter, frame, functions.channels, _choice(order)).run(units)
-            frame.first_thread = 0
+            frame.first_thread = frame.position = 0
             continue
         for stretch, order_of_stretch in zip(stretches_of(group), orders, strict=False):
             for threads in order_of_stretch:
                 frame.threads = threads
-                for op, iteration in stretch:
-                    frame.iteration = iteration
-                    interpreter.run_op(op, interpreter.get_values(op.operands))
+                for step in stretch:
+                    frame.iteration = step.iteration
+                    interpreter.run_op(step.op, interpreter.get_values(step.op.operands))
     functions.finish()
 
 
@@ -176,11 +169,10 @@ def run_kernel_by_address(
     given, taken = parameters[: kernel.input_count], parameters[kernel.input_count :]
     tensors = [DeviceTensor.of(value, array) for value, array in zip(given, inputs, strict=True)]
     results = [DeviceTensor.empty(value) for value in taken]
-    blocks = level.blocks_of(kernel.grid_dim)
+    lists = block_lists(kernel, level.sample)
     together = max(MEMORY_BYTES // max(kernel.smem_bytes, 1), 1)
-    for first in range(0, len(blocks), together):
-        running = blocks[first : first + together]
-        memory = SharedMemory(len(running), kernel.smem_bytes)
+    for running in (part for each in lists for part in within(each, together)):
+        memory = SharedMemory(running.shape[1], kernel.smem_bytes)
         frame = AddressFrame(running, iterations, memory, slice(0, kernel.threads), level.landing)
         functions = AddressFunctions(frame, plans)
         bulk = BulkFunctions(functions)
@@ -188,7 +180,7 @@ def run_kernel_by_address(
             family(functions) for family in (ComputeFunctions, ProductFunctions, WarpgroupFunctions)
         ]
         interpreter = make_interpreter(module, functions, bulk, *families)
-        start = np.zeros(len(running), np.int64)
+        start = np.zeros(running.shape[:2], np.int64)
         tiles = [DeviceTile(tensor, start) for tensor in (*tensors, *results)]
         interpreter.set_values(zip(parameters, tiles, strict=True))
         try:
@@ -198,5 +190,5 @@ def run_kernel_by_address(
     return KernelRun(
         tuple(tensor.logical() for tensor in results),
         tuple(tensor.logical_written() for tensor in results),
-        blocks,
+        np.concatenate([each.reshape(-1, 3) for each in lists]),
     )

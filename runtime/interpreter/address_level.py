@@ -77,17 +77,30 @@ class Landing(StrEnum):
 class AddressFrame:
     """Where execution stands, and the memory of the blocks that run together."""
 
-    blocks: IntArray
-    """The index of each block along x, y, z: [blocks, 3]."""
+    lists: IntArray
+    """The blocks of the grid that each block takes one after the other, by their indices along x,
+    y, z: [positions, blocks, 3]."""
     iterations: int
     memory: SharedMemory
     threads: Threads
     landing: Landing
     iteration: int = 0
+    position: int = 0
+    """Where in the lists the running threads are."""
     first_thread: int = 0
     """The thread of the block from which ``threads`` are counted: a role's first."""
     groups: dict[int, CopyGroups] = field(default_factory=dict[int, CopyGroups])
     """The asynchronous copies of those who run together, by their first thread."""
+
+    @property
+    def blocks(self) -> IntArray:
+        """The indices of the blocks of the grid that the running threads are at: [blocks, 3]."""
+        return self.lists[self.position]
+
+    @property
+    def before(self) -> int:
+        """The iterations of the blocks of the grid before these."""
+        return self.position * self.iterations
 
     def copies(self) -> CopyGroups:
         """The asynchronous copies of the running threads."""
@@ -114,7 +127,7 @@ class AddressFunctions(InterpreterFunctions):
         Raises ``ExecutionError`` where the access would leave the memory or is not aligned.
         """
         access = plan.access
-        starts = where.starts(access.stage, self.frame.iteration)
+        starts = where.starts(access.stage, self.frame.iteration, self.frame.position)
         if plan.last_byte < plan.first_byte:
             return starts
         first, last = int(starts.min()) + plan.first_byte, int(starts.max()) + plan.last_byte
@@ -215,7 +228,9 @@ class AddressFunctions(InterpreterFunctions):
             raise ExecutionError(
                 f"{op_label(op)} has no offset in shared memory; run --plan-stensor-memory first"
             )
-        return (SharedBuffer(self.frame.memory, op.byte_offset, op.stage_count, op.stage_bytes()),)
+        frame, size = self.frame, op.stage_bytes()
+        buffer = SharedBuffer(frame.memory, op.byte_offset, op.stage_count, size, frame.iterations)
+        return (buffer,)
 
     @impl(sched.FragmentOp)
     def run_fragment(
@@ -234,7 +249,7 @@ class AddressFunctions(InterpreterFunctions):
         """The tiles of the blocks."""
         source: DeviceTile = args[0]
         size = element_bytes_of(op.source.type)
-        moved = self.frame.blocks @ np.array(op.block_strides(), dtype=np.int64) * size
+        moved = self.frame.lists @ np.array(op.block_strides(), dtype=np.int64) * size
         iteration_bytes = source.iteration_bytes + op.iteration_stride() * size
         return (DeviceTile(source.tensor, source.first + moved, iteration_bytes),)
 

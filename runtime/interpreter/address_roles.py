@@ -8,18 +8,17 @@ Copies that land as late as they can do so when no warp can go on without them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from xdsl.interpreter import Interpreter
-from xdsl.ir import Operation
 
 from mugraph.dialects import sched
 from mugraph.dialects.sched.mappings import WARP
 from mugraph.runtime.interpreter.address_level import AddressFrame
 from mugraph.runtime.interpreter.address_plans import Threads
 from mugraph.runtime.interpreter.mbarriers import AddressChannel, Mbarrier
-from mugraph.runtime.interpreter.roles import label_of, steps_of, stuck
+from mugraph.runtime.interpreter.roles import Step, label_of, steps_of_role, stuck
 
 Choose = Callable[[Sequence["Unit"]], "Unit"]
 """Which of the units that can go on runs next."""
@@ -53,11 +52,14 @@ class Unit:
     role: sched.RoleOp
     threads: Threads
     gate: Gate
-    steps: Iterator[tuple[Operation, int]]
-    next: tuple[Operation, int] | None = None
+    steps: Iterator[Step]
+    next: Step | None = None
     waits_for_opening: int | None = None
+    first_thread: int = field(init=False)
+    """The role's first thread of the block, from which ``threads`` are counted."""
 
     def __post_init__(self) -> None:
+        self.first_thread = self.role.first_thread
         self.advance()
 
     def advance(self) -> None:
@@ -70,8 +72,11 @@ class Unit:
         return -(-(self.threads.stop - self.threads.start) // WARP)
 
 
-def units_of(roles: Sequence[sched.RoleOp], *, together: bool) -> list[Unit]:
-    """What runs side by side: the warps of roles, or each role as a whole."""
+def units_of(roles: Sequence[sched.RoleOp], length: int, *, together: bool) -> list[Unit]:
+    """What runs side by side: the warps of roles, or each role as a whole.
+
+    For lists of ``length`` blocks of the grid.
+    """
     units: list[Unit] = []
     for role in roles:
         size = role.threads if together else min(WARP, role.threads)
@@ -79,7 +84,7 @@ def units_of(roles: Sequence[sched.RoleOp], *, together: bool) -> list[Unit]:
         gate = Gate(len(starts))
         for start in starts:
             threads = slice(start, start + size)
-            units.append(Unit(role, threads, gate, steps_of(role.body.block.ops)))
+            units.append(Unit(role, threads, gate, steps_of_role(role, length)))
     return units
 
 
@@ -109,7 +114,7 @@ class RoleMachine:
             elif self._land():
                 blocked = set()
             else:
-                raise stuck([(label_of(u.role), *u.next) for u in _one_a_role(left) if u.next])
+                raise stuck([(label_of(u.role), u.next) for u in _one_a_role(left) if u.next])
         while self._land():
             pass
 
@@ -125,26 +130,27 @@ class RoleMachine:
         """Runs a unit past its next point of synchronisation; false where it did nothing."""
         moved = False
         while unit.next is not None:
-            op, iteration = unit.next
-            if not self._run(unit, op, iteration):
+            step = unit.next
+            if not self._run(unit, step):
                 return moved
             moved = True
             unit.advance()
-            if isinstance(op, SYNCHRONISATION):
+            if isinstance(step.op, SYNCHRONISATION):
                 break
         return moved
 
-    def _run(self, unit: Unit, op: Operation, iteration: int) -> bool:
+    def _run(self, unit: Unit, step: Step) -> bool:
         frame = self.frame
-        frame.threads, frame.iteration = unit.threads, iteration
-        frame.first_thread = unit.role.first_thread
+        op, iteration = step.op, step.iteration
+        frame.threads, frame.iteration, frame.position = unit.threads, iteration, step.position
+        frame.first_thread = unit.first_thread
         if isinstance(op, sched.BarrierOp):
             return self._pass_gate(unit)
         if isinstance(op, sched.ChannelStepOp):
             if not op.stage.happens_at(iteration, frame.iterations):
                 return True
             (channel,) = self.interpreter.get_values(op.operands)
-            return channel.run(op, op.stage.iteration_at(iteration), unit.warps)
+            return channel.run(op, frame.before + op.stage.iteration_at(iteration), unit.warps)
         if not op.results:
             self.interpreter.run_op(op, self.interpreter.get_values(op.operands))
         return True

@@ -40,10 +40,27 @@ class Frame:
     iterations: int
     box: Box
     iteration: int = 0
+    position: int = 0
+    """Which of the blocks of the grid that a block takes, one after the other."""
+
+    @property
+    def before(self) -> int:
+        """The iterations of the blocks of the grid that a block has taken before."""
+        return self.position * self.iterations
+
+    @property
+    def positions(self) -> int:
+        """How many blocks of the grid a block takes, one after the other."""
+        return 1
 
     def first_block(self) -> tuple[int, ...]:
         """The block of the box with the least indices."""
         return tuple(blocks.start or 0 for blocks in self.box)
+
+    def block_indices(self, axis: int) -> Array:
+        """The indices of the blocks along an axis of the grid, of as many axes as the grid."""
+        indices = np.arange(self.grid[axis])[self.box[axis]]
+        return indices.reshape([-1 if other == axis else 1 for other in range(GRID_AXES)])
 
     def existing(self, bound: Bound) -> int:
         """How many elements exist along a dimension of a tile, in every block of the box."""
@@ -60,7 +77,7 @@ class Frame:
         chosen = self.iteration if iteration is None else iteration
         if any(tile_bounds(array.shape, map_, fordim, self.grid, self.iterations)):
             return array[self._places(array.shape, map_, fordim, chosen)]
-        return self._whole_tiles(array, map_, fordim, chosen)
+        return self.whole_tiles(array, map_, fordim, chosen)
 
     def store_tiles(
         self,
@@ -75,7 +92,13 @@ class Frame:
         if any(tile_bounds(array.shape, map_, fordim, self.grid, self.iterations)):
             array[self._places(array.shape, map_, fordim, chosen)] = value
         else:
-            self._whole_tiles(array, map_, fordim, chosen)[...] = value
+            self.store_whole_tiles(array, map_, fordim, chosen, value)
+
+    def store_whole_tiles(
+        self, array: Array, map_: Sequence[int], fordim: int, chosen: int, value: Array
+    ) -> None:
+        """As :meth:`store_tiles`, in an iteration, where no tile is ragged."""
+        self.whole_tiles(array, map_, fordim, chosen)[...] = value
 
     def _places(
         self, shape: Sequence[int], map_: Sequence[int], fordim: int, iteration: int
@@ -87,8 +110,7 @@ class Frame:
             starts = np.zeros((1,) * GRID_AXES, np.int64)
             for axis, factor in enumerate(split.factors()):
                 if split.blocks[axis] > 1:
-                    indices = np.arange(split.blocks[axis])[self.box[axis]] * factor
-                    starts = starts + indices.reshape([-1 if a == axis else 1 for a in range(3)])
+                    starts = starts + self.block_indices(axis) * factor
             bound = split.bound()
             count = split.tile
             if bound is not None:
@@ -98,9 +120,14 @@ class Frame:
             places.append(starts[(...,) + (None,) * len(shape)] + steps.reshape(along))
         return tuple(places)
 
-    def _whole_tiles(self, array: Array, map_: Sequence[int], fordim: int, chosen: int) -> Array:
+    def every_tile(self, array: Array, map_: Sequence[int], fordim: int, chosen: int) -> Array:
+        """A view, [x, y, z, tile...], of an iteration's tiles; 1 where nothing is split."""
         view = _split(array, map_, fordim, self.grid, self.iterations)
-        moving = view[chosen if fordim >= 0 else 0]
+        return view[chosen if fordim >= 0 else 0]
+
+    def whole_tiles(self, array: Array, map_: Sequence[int], fordim: int, chosen: int) -> Array:
+        """As :meth:`tiles_of`, in an iteration, where no tile is ragged."""
+        moving = self.every_tile(array, map_, fordim, chosen)
         return moving[
             tuple(
                 blocks if moving.shape[axis] > 1 else slice(None)

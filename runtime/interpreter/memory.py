@@ -68,8 +68,11 @@ class Place(ABC):
         """How errors name that memory."""
 
     @abstractmethod
-    def starts(self, stage: StageReference, iteration: int) -> IntArray:
-        """The first byte of the stage or tile meant in an iteration: one, or one a block."""
+    def starts(self, stage: StageReference, iteration: int, position: int = 0) -> IntArray:
+        """The first byte of the stage or tile meant in an iteration: one, or one a block.
+
+        In the loop of the blocks of the grid at ``position`` of the lists.
+        """
 
     @abstractmethod
     def read(self, dtype: np.dtype[Any], offsets: IntArray, starts: IntArray) -> Array:
@@ -96,12 +99,16 @@ class SharedMemory:
 
 @dataclass(frozen=True)
 class SharedBuffer(Place):
-    """A buffer in shared memory: its offset, its stages and their size, in bytes."""
+    """A buffer in shared memory: its offset, its stages and their size, in bytes.
+
+    Stages go on from one block of the grid to the next, ``iterations`` later.
+    """
 
     memory: SharedMemory
     offset: int
     stages: int
     stage_bytes: int
+    iterations: int = 1
 
     @property
     def size(self) -> int:
@@ -113,9 +120,11 @@ class SharedBuffer(Place):
         """How errors name shared memory."""
         return "the block's shared memory"
 
-    def starts(self, stage: StageReference, iteration: int) -> IntArray:
+    def starts(self, stage: StageReference, iteration: int, position: int = 0) -> IntArray:
         """The first byte of a stage, the same in every block."""
-        return np.array([self.offset + stage.stage_at(iteration, self.stages) * self.stage_bytes])
+        before = position * self.iterations
+        number = stage.stage_at(iteration, self.stages, before)
+        return np.array([self.offset + number * self.stage_bytes])
 
     def read(self, dtype: np.dtype[Any], offsets: IntArray, starts: IntArray) -> Array:
         """What lies at ``offsets`` in every block."""
@@ -194,7 +203,7 @@ class DeviceTile(Place):
 
     tensor: DeviceTensor
     first: IntArray
-    """The first byte of each block's tile in iteration 0."""
+    """The first byte of each block's tile in iteration 0, [positions, blocks]."""
     iteration_bytes: int = 0
 
     @property
@@ -207,9 +216,9 @@ class DeviceTile(Place):
         """How errors name the tensor."""
         return "the tensor in device memory"
 
-    def starts(self, stage: StageReference, iteration: int) -> IntArray:
+    def starts(self, stage: StageReference, iteration: int, position: int = 0) -> IntArray:
         """The first byte of each block's tile."""
-        return self.first + stage.iteration_at(iteration) * self.iteration_bytes
+        return self.first[position] + stage.iteration_at(iteration) * self.iteration_bytes
 
     def read(self, dtype: np.dtype[Any], offsets: IntArray, starts: IntArray) -> Array:
         """What lies at ``offsets`` in each block's tile."""

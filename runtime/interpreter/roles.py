@@ -4,28 +4,56 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from xdsl.ir import Operation
 
 from mugraph.dialects import sched
 from mugraph.dialects.sched.channel import channel_of
+from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.tensor_types import op_label, value_label
 from mugraph.runtime.interpreter.errors import ExecutionError
 
-RunStep = Callable[[Operation, int], bool]
-"""Runs an operator in an iteration; false where it must wait, and has done nothing."""
+
+class Step(NamedTuple):
+    """An operator as execution comes to it: in an iteration of the loop.
+
+    ``position`` says of which block of the grid, among those that the block takes.
+    """
+
+    op: Operation
+    iteration: int = 0
+    position: int = 0
 
 
-def steps_of(operators: Iterable[Operation]) -> Iterator[tuple[Operation, int]]:
+RunStep = Callable[[Step], bool]
+"""Runs a step; false where it must wait, and has done nothing."""
+
+
+def steps_of(operators: Iterable[Operation], position: int = 0) -> Iterator[Step]:
     """The operators of a body in the order of execution, each with its iteration of the loop."""
     for op in operators:
         if isinstance(op, sched.PhaseOp):
-            yield from ((inner, 0) for inner in op.body.block.ops)
+            yield from (Step(inner, 0, position) for inner in op.body.block.ops)
         elif isinstance(op, sched.ForloopOp):
             for iteration in range(op.iterations):
-                yield from ((inner, iteration) for inner in op.body.block.ops)
+                yield from (Step(inner, iteration, position) for inner in op.body.block.ops)
         else:
-            yield op, 0
+            yield Step(op, 0, position)
+
+
+def steps_of_role(role: sched.RoleOp, length: int) -> Iterator[Step]:
+    """The operators of a role, its phases for each block of a list of so many.
+
+    What stands before and behind the phases runs once.
+    """
+    ops = list(role.body.block.ops)
+    phases = [index for index, op in enumerate(ops) if op.regions]
+    first, last = (phases[0], phases[-1] + 1) if phases else (len(ops), len(ops))
+    yield from steps_of(ops[:first])
+    for position in range(length):
+        yield from steps_of(ops[first:last], position)
+    yield from steps_of(ops[last:], max(length - 1, 0))
 
 
 @dataclass(eq=False)
@@ -60,31 +88,32 @@ class _Turn:
     """A role, and the step that it runs next; ``None`` at its end."""
 
     role: sched.RoleOp
-    steps: Iterator[tuple[Operation, int]]
-    next: tuple[Operation, int] | None = None
+    steps: Iterator[Step]
+    next: Step | None = None
 
     def follow(self, run: RunStep) -> bool:
         """Runs steps until one must wait; whether any ran."""
         moved = False
-        while self.next is not None and run(*self.next):
+        while self.next is not None and run(self.next):
             self.next = next(self.steps, None)
             moved = True
         return moved
 
 
-def run_side_by_side(roles: Sequence[sched.RoleOp], run: RunStep) -> None:
-    """Runs roles in turns, each as far as it can go.
+def run_side_by_side(roles: Sequence[sched.RoleOp], length: int, run: RunStep) -> None:
+    """Runs roles in turns, each as far as it can go, for lists of so many blocks of the grid.
 
     What they give does not depend on the turns where no two race.  Raises ``ExecutionError`` where
     all that have not ended wait.
     """
-    turns = [_Turn(role, steps_of(role.body.block.ops)) for role in roles]
+    turns = [_Turn(role, steps_of_role(role, length)) for role in roles]
     for turn in turns:
         turn.next = next(turn.steps, None)
     while any(turn.next is not None for turn in turns):
         if not any([turn.follow(run) for turn in turns]):
-            waiting = [(turn.role, *turn.next) for turn in turns if turn.next is not None]
-            raise stuck([(label_of(role), op, iteration) for role, op, iteration in waiting])
+            raise stuck(
+                [(label_of(turn.role), turn.next) for turn in turns if turn.next is not None]
+            )
 
 
 def label_of(role: sched.RoleOp) -> str:
@@ -92,26 +121,40 @@ def label_of(role: sched.RoleOp) -> str:
     return f"role {role.role}"
 
 
-def stuck(waiting: Sequence[tuple[str, Operation, int]]) -> ExecutionError:
+def stuck(waiting: Sequence[tuple[str, Step]]) -> ExecutionError:
     """The error of strands that wait for each other: who, at which operator, in which iteration."""
-    kernel = sched.enclosing_kernel(waiting[0][1])
-    parts = [f"{who} waits {waits_for(op, iteration)}" for who, op, iteration in waiting]
+    kernel = sched.enclosing_kernel(waiting[0][1].op)
+    parts = [f"{who} waits {waits_for(step)}" for who, step in waiting]
     return ExecutionError(f"{op_label(kernel)} cannot go on: {'; '.join(parts)}")
 
 
-def waits_for(op: Operation, iteration: int) -> str:
-    """What an operator waits for in an iteration of the loop."""
+def waits_for(step: Step) -> str:
+    """What an operator waits for in an iteration of the loop; of which block, behind the first."""
+    op, iteration, position = step
+    kernel = sched.enclosing_kernel(op)
+    where = f"in {op_label(op)} of iteration {iteration}"
+    if kernel.persistent_blocks is not None:
+        where += f" of block {position} of its list"
     if not isinstance(op, sched.ChannelStepOp):
-        return f"in {op_label(op)} of iteration {iteration}"
+        return where
     channel = channel_of(op, op.channel)
-    meant = op.stage.iteration_at(iteration)
+    meant = position * loop_iterations(kernel) + op.stage.iteration_at(iteration)
     stage = f"stage {meant % channel.stage_count} of {value_label(op.channel)}"
     if isinstance(op, sched.AcquireOp):
         earlier = meant - channel.stage_count
         what = f"{stage} to be released by the readers of iteration {earlier}"
     else:
         what = f"{stage} to be full with iteration {meant}"
-    return f"in {op_label(op)} of iteration {iteration} for {what}"
+    return f"{where} for {what}"
 
 
-__all__ = ["Channel", "label_of", "run_side_by_side", "steps_of", "stuck", "waits_for"]
+__all__ = [
+    "Channel",
+    "Step",
+    "label_of",
+    "run_side_by_side",
+    "steps_of",
+    "steps_of_role",
+    "stuck",
+    "waits_for",
+]

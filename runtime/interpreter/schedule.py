@@ -7,7 +7,7 @@ memory plan that overlaps buffers, still gives the right values.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import VerifyException
@@ -17,7 +17,15 @@ from mugraph.dialects.maps import Bound
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.tensor_types import op_label, shape_of
 from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array
-from mugraph.runtime.interpreter.blocks import Frame, boxes, broadcast_bytes, uniform_boxes
+from mugraph.runtime.interpreter.block_lists import ListFrame, block_lists, within
+from mugraph.runtime.interpreter.blocks import (
+    GRID_AXES,
+    MEMORY_BYTES,
+    Frame,
+    boxes,
+    broadcast_bytes,
+    uniform_boxes,
+)
 from mugraph.runtime.interpreter.dispatch import make_interpreter
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.schedule_buffers import DeviceTile, ScheduleFunctions
@@ -47,6 +55,23 @@ def _bounds(kernel: sched.KernelOp) -> list[Bound]:
     ]
 
 
+def _frames(kernel: sched.KernelOp, arithmetic: Arithmetic) -> Iterator[Frame]:
+    """Blocks that run at once, until all have."""
+    iterations, grid = loop_iterations(kernel), kernel.grid_dim
+    bounds = _bounds(kernel)
+    if kernel.persistent_blocks is None:
+        whole = boxes(grid, lambda extents: _buffer_bytes(kernel, arithmetic, extents))
+        for box in uniform_boxes(whole, bounds):
+            yield Frame(arithmetic, grid, iterations, box)
+        return
+    # Tiles of several blocks have equally many elements that exist only where all do.
+    of_one = 1 if bounds else _buffer_bytes(kernel, arithmetic, [1] * GRID_AXES)
+    together = 1 if bounds else max(MEMORY_BYTES // max(of_one, 1), 1)
+    for lists in block_lists(kernel):
+        for some in within(lists, together):
+            yield ListFrame.of(some, arithmetic, grid, iterations)
+
+
 def run_kernel(
     launch: sched.LaunchOp, inputs: Sequence[Array], arithmetic: Arithmetic, module: ModuleOp
 ) -> tuple[Array, ...]:
@@ -56,6 +81,9 @@ def run_kernel(
     except VerifyException as error:
         raise ExecutionError(str(error)) from error
     results = tuple(arithmetic.empty(output.type) for output in launch.outputs)
+    if kernel.persistent_blocks is not None:
+        # Tiles that several lists share are copied for each.
+        inputs = [arithmetic.load(tensor) for tensor in inputs]
     tensors = [DeviceTile(tensor) for tensor in (*inputs, *results)]
     if len(inputs) != kernel.input_count or len(tensors) != len(kernel.body.block.args):
         raise ExecutionError(
@@ -63,9 +91,7 @@ def run_kernel(
             f"{op_label(kernel)} reads {kernel.input_count} and writes "
             f"{len(kernel.body.block.args) - kernel.input_count}"
         )
-    whole = boxes(kernel.grid_dim, lambda extents: _buffer_bytes(kernel, arithmetic, extents))
-    for box in uniform_boxes(whole, _bounds(kernel)):
-        frame = Frame(arithmetic, kernel.grid_dim, loop_iterations(kernel), box)
+    for frame in _frames(kernel, arithmetic):
         functions = ScheduleFunctions(frame)
         families = ComputeFunctions(functions), ProductFunctions(functions)
         interpreter = make_interpreter(module, functions, *families)

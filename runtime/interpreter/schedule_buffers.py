@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -20,7 +21,7 @@ from mugraph.runtime.interpreter.arithmetic import Array
 from mugraph.runtime.interpreter.blocks import GRID_AXES, Frame, padded
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.functions import apply_chain, fall, part_of
-from mugraph.runtime.interpreter.roles import Channel, run_side_by_side
+from mugraph.runtime.interpreter.roles import Channel, Step, run_side_by_side
 
 WHOLE = (NOT_SPLIT,) * len(AXES)
 """The map of a tensor that no grid axis splits."""
@@ -49,9 +50,14 @@ class ScheduleFunctions(InterpreterFunctions):
     def __init__(self, frame: Frame):
         self.frame = frame
 
+    def stage_of(self, buffer: Buffer, iteration: int | None = None) -> int:
+        """The stage of an iteration, of the current one if it is not given."""
+        meant = self.frame.iteration if iteration is None else iteration
+        return (self.frame.before + meant) % len(buffer.stages)
+
     def read(self, operand: SSAValue, buffer: Buffer) -> Array:
         """What a buffer holds for the current iteration."""
-        value = buffer.stages[self.frame.iteration % len(buffer.stages)]
+        value = buffer.stages[self.stage_of(buffer)]
         if value is None:
             raise ExecutionError(
                 f"{value_label(operand)} is read in iteration {self.frame.iteration} before "
@@ -72,15 +78,20 @@ class ScheduleFunctions(InterpreterFunctions):
         value: Array,
         epilogue: Epilogue | None = None,
         iteration: int | None = None,
+        *,
+        is_rounded: bool = False,
     ) -> None:
-        """Applies an epilogue, rounds, and writes to the stage of an iteration."""
+        """Applies an epilogue, rounds, and writes to the stage of an iteration.
+
+        ``is_rounded``: the value holds numbers of the buffer's element type.
+        """
         if epilogue is not None:
             value = apply_chain(epilogue.functions, value)
             if epilogue.accumulates:
                 value = self.read(destination, buffer) + value
-        at = self.frame.iteration if iteration is None else iteration
-        element_type = element_type_of(destination.type)
-        buffer.stages[at % len(buffer.stages)] = self.frame.arithmetic.round(value, element_type)
+        if not is_rounded:
+            value = self.frame.arithmetic.round(value, element_type_of(destination.type))
+        buffer.stages[self.stage_of(buffer, iteration)] = value
 
     def write_part(
         self,
@@ -91,10 +102,11 @@ class ScheduleFunctions(InterpreterFunctions):
         *,
         accumulates: bool = False,
         iteration: int | None = None,
+        is_rounded: bool = False,
     ) -> None:
         """Writes, or adds to, the part of a buffer that begins at ``start``; the rest stays."""
-        stages, shape = buffer.stages, value.shape[GRID_AXES:]
-        before = stages[(self.frame.iteration if iteration is None else iteration) % len(stages)]
+        shape = value.shape[GRID_AXES:]
+        before = buffer.stages[self.stage_of(buffer, iteration)]
         axes = value.shape[:GRID_AXES]
         if before is not None:
             axes = np.broadcast_shapes(axes, before.shape[:GRID_AXES])
@@ -103,7 +115,7 @@ class ScheduleFunctions(InterpreterFunctions):
             whole[...] = before
         part = part_of(whole, (*[0] * GRID_AXES, *start), (*axes, *shape))
         part[...] = part + value if accumulates else value
-        self.write(destination, buffer, whole, iteration=iteration)
+        self.write(destination, buffer, whole, iteration=iteration, is_rounded=is_rounded)
 
     def keep_reduced(
         self, op: sched.ReduceOp | sched.ReduceRowsOp, buffers: Sequence[Buffer], value: Array
@@ -206,10 +218,11 @@ class ScheduleFunctions(InterpreterFunctions):
             loaded = padded(
                 self.frame.arithmetic, self.frame.arithmetic.load(tiles), shape_of(op.source.type)
             )
+            is_same = element_type_of(op.source.type) == element_type_of(op.destination.type)
+            write: Callable[..., None] = self.write
             if isinstance(op, sched.BulkCopyOp) and op.at is not None:
-                self.write_part(op.destination, destination, loaded, op.start, iteration=iteration)
-            else:
-                self.write(op.destination, destination, loaded, iteration=iteration)
+                write = partial(self.write_part, start=op.start)
+            write(op.destination, destination, loaded, iteration=iteration, is_rounded=is_same)
         elif isinstance(source, Buffer) and isinstance(destination, DeviceTile):
             self.require_iteration(op, destination, iteration)
             value = self.read(op.source, source)
@@ -260,18 +273,21 @@ class ScheduleFunctions(InterpreterFunctions):
         """With the first role, all roles of the kernel, in turns; with others nothing."""
         roles = sched.roles_of(sched.enclosing_kernel(op))
         if op is roles[0]:
-            run_side_by_side(roles, lambda step, at: self.run_step(interpreter, step, at))
-            self.frame.iteration = 0
+            run_side_by_side(
+                roles, self.frame.positions, lambda step: self.run_step(interpreter, step)
+            )
+            self.frame.iteration = self.frame.position = 0
         return ()
 
-    def run_step(self, interpreter: Interpreter, op: Operation, iteration: int) -> bool:
+    def run_step(self, interpreter: Interpreter, step: Step) -> bool:
         """An operator of a role; false where it must wait."""
+        op, iteration, self.frame.position = step
         self.frame.iteration = iteration
         if isinstance(op, sched.ChannelStepOp):
             if not op.stage.happens_at(iteration, self.frame.iterations):
                 return True
             (channel,) = interpreter.get_values(op.operands)
-            return channel.run(op, op.stage.iteration_at(iteration))
+            return channel.run(op, self.frame.before + op.stage.iteration_at(iteration))
         values = interpreter.run_op(op, interpreter.get_values(op.operands))
         interpreter.set_values(zip(op.results, values, strict=True))
         return True

@@ -111,7 +111,7 @@ class ComputeFunctions(InterpreterFunctions):
         frame, read = self.functions.frame, op.buffers_read()
         tiles = [
             self.functions.read(value, buffer)
-            if value in read and buffer.stages[frame.iteration % len(buffer.stages)] is not None
+            if value in read and buffer.stages[self.functions.stage_of(buffer)] is not None
             else None
             for value, buffer in zip(op.buffers, args, strict=True)
         ]

@@ -95,12 +95,14 @@ class QuadStorePlan:
 class Unfinished:
     """An asynchronous product: its operands, and the iteration that issued it.
 
-    Without ``happens`` there is nothing to multiply in that iteration.
+    Without ``happens`` there is nothing to multiply in that iteration.  ``position`` is that of the
+    block of the grid.
     """
 
     op: sched.WarpgroupMmaOp
     args: PythonValues
     iteration: int
+    position: int
     happens: bool
 
 
@@ -131,7 +133,7 @@ class WarpgroupFunctions(InterpreterFunctions):
         """Adds the product to the accumulator, or notes that it is to be done."""
         frame = self.functions.frame
         happens = op.stage.happens_at(frame.iteration, frame.iterations)
-        product = Unfinished(op, args, frame.iteration, happens)
+        product = Unfinished(op, args, frame.iteration, frame.position, happens)
         if op.is_async:
             self._running.unfinished.append(product)
         else:
@@ -183,11 +185,12 @@ class WarpgroupFunctions(InterpreterFunctions):
             return self._held(plan, product)
         read, where = plan.reads[operand], product.args[operand]
         frame = self.functions.frame
-        now, frame.iteration = frame.iteration, product.iteration
+        now = frame.iteration, frame.position
+        frame.iteration, frame.position = product.iteration, product.position
         try:
             starts = self.functions.starts(read, where)
         finally:
-            frame.iteration = now
+            frame.iteration, frame.position = now
         return multiplicand(where.read(read.dtype, plan.offsets[operand], starts), in_tf32=False)
 
     def _held(self, plan: WarpgroupPlan, product: Unfinished) -> Array:

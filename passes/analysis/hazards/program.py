@@ -114,10 +114,7 @@ class Touch:
 
         ``before`` are the iterations of the blocks of the grid before.
         """
-        reference, stages = self.access.stage, self.buffer.stage_count
-        stage = reference.stage_at(current, stages)
-        if before and not reference.every_stage:
-            stage = (before + reference.iteration_at(current)) % stages
+        stage = self.access.stage.stage_at(current, self.buffer.stage_count, before)
         return self.base + stage * self.stage_granules
 
     def threads_at(self, granule: int, position: int) -> list[int]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from interpreter_programs import integers, parse
+from xdsl.ir import Block
 
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import tensor_core_atom
 from mugraph.dialects.sched.accesses import StageReference
 from mugraph.dialects.sched.mappings import MmaFragment
 from mugraph.runtime.interpreter import run_function
-from mugraph.runtime.interpreter.address_kernel import AddressLevel, stretches_of, warps_in
+from mugraph.runtime.interpreter.address_kernel import stretches_of, warps_in
+from mugraph.runtime.interpreter.block_lists import block_lists
 from mugraph.runtime.interpreter.combining import combine_lanes
 from mugraph.runtime.interpreter.matmul_plans import MatmulPlan, fragment_of
 from mugraph.runtime.interpreter.memory import (
@@ -214,7 +216,7 @@ def product_of(
 def test_barriers_cut_the_execution_into_stretches() -> None:
     module = parse(product_of(16, 8, 16, (1, 1), "true", transposed=False))
     kernel = next(op for op in module.walk() if isinstance(op, sched.KernelOp))
-    names = [[op.name for op, _ in stretch] for stretch in stretches_of(kernel.body.block.ops)]
+    names = [[step.op.name for step in stretch] for stretch in stretches_of(kernel.body.block.ops)]
     assert names == [
         ["sched.copy", "sched.copy", "sched.fill"],
         ["sched.mma", "sched.store"],
@@ -224,12 +226,15 @@ def test_barriers_cut_the_execution_into_stretches() -> None:
 
 
 def test_which_blocks_a_sample_holds() -> None:
-    every = AddressLevel().blocks_of((3, 2, 1))
-    np.testing.assert_array_equal(every[:4], [[0, 0, 0], [1, 0, 0], [2, 0, 0], [0, 1, 0]])
-    assert len(every) == 6
-    np.testing.assert_array_equal(
-        AddressLevel(sample=2).blocks_of((3, 2, 4)), [[0, 0, 0], [2, 1, 3]]
-    )
+    (every,) = block_lists(kernel_of(3, 2, 1))
+    np.testing.assert_array_equal(every[0, :4], [[0, 0, 0], [1, 0, 0], [2, 0, 0], [0, 1, 0]])
+    assert every.shape == (1, 6, 3)
+    (two,) = block_lists(kernel_of(3, 2, 4), sample=2)
+    np.testing.assert_array_equal(two, [[[0, 0, 0], [2, 1, 3]]])
+
+
+def kernel_of(*grid: int) -> sched.KernelOp:
+    return sched.KernelOp("kernel", 0, grid, (32, 1, 1), Block())
 
 
 SHARED_A = "!sched.shared<8x12xf16, S<1,2,2> o (8,12):(12,1)>"

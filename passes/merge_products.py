@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import sched
 from mugraph.dialects.bulk import BulkCopyError, tile_layouts
@@ -108,8 +109,26 @@ def _side_by_side(buffer: sched.AllocOp) -> AnyLayout | None:
             matrix_descriptor(matrix_layout(layout, shape, transposed=True), size)
         except LayoutError:
             continue
-        return layout
+        if _can_bring_halves(copy, layout):
+            return layout
     return None
+
+
+def _can_bring_halves(copy: sched.BulkCopyOp, layout: AnyLayout) -> bool:
+    """Whether bulk copies like this one can bring both halves of a buffer so laid out."""
+    type_ = copy.buffer.type
+    shape = shape_of(type_)
+    whole = sched.SharedType.of(_doubled(shape), element_type_of(type_), LayoutAttr(layout))
+    both = sched.AllocOp(whole)
+    start = [0] * (len(shape) - 1) + [shape[-1]]
+    trial = sched.BulkCopyOp(copy.source, both.result, copy.channel, at=start)
+    try:
+        trial.bulk_tile()
+    except VerifyException:
+        return False
+    finally:
+        trial.erase()
+    return True
 
 
 def _doubled(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -38,16 +38,21 @@ class RegisterShares:
 
 @dataclass(frozen=True)
 class SharedRegisters:
-    """A kernel of two roles, with what its registers are shared by.
+    """A kernel of roles that compute and one that loads, with what its registers are shared by.
 
     ``warps`` are those of the role that loads once it is made of whole warp groups.
     """
 
     kernel: sched.KernelOp
-    computing: sched.RoleOp
+    computing: tuple[sched.RoleOp, ...]
     loading: sched.RoleOp
     warps: int
     needed: int
+
+    @property
+    def threads(self) -> int:
+        """How many threads compute."""
+        return sum(role.threads for role in self.computing)
 
 
 def choose_shares(
@@ -72,43 +77,48 @@ def choose_shares(
 def find_shared_registers(kernel: sched.KernelOp, target: Target) -> SharedRegisters | None:
     """The kernel's roles, if the one that loads can leave registers that others need."""
     roles: Sequence[sched.RoleOp] = roles_of(kernel)
-    if not target.moves_registers or len(roles) != 2:
+    # Besides the role that loads there is one, or several that take turns.
+    others = len(sched.roles_in_turn(kernel)) or 1
+    if not target.moves_registers or len(roles) != others + 1:
         return None
-    computing, loading = roles
-    if computing.is_elected or not loading.is_elected or computing.warp_count % WARPGROUP:
+    *computing, loading = roles
+    if not loading.is_elected or any(role.registers is not None for role in roles):
         return None
-    if computing.registers is not None or loading.registers is not None:
+    if any(role.is_elected or role.warp_count % WARPGROUP for role in computing):
         return None
     needed = registers_needed(kernel)
-    multiplies = any(isinstance(op, sched.WarpgroupMmaOp) for op in computing.walk())
+    multiplies = any(
+        isinstance(op, sched.WarpgroupMmaOp) for role in computing for op in role.walk()
+    )
     if not multiplies and needed <= kernel.registers_at_start:
         return None
     warps = -(-loading.warp_count // WARPGROUP) * WARPGROUP
-    threads = (computing.warp_count + warps) * WARP_THREADS
+    found = SharedRegisters(kernel, tuple(computing), loading, warps, needed)
+    threads = found.threads + warps * WARP_THREADS
     blocks = kernel.resident_blocks or 1
     if threads * blocks > target.max_threads_per_multiprocessor:
         return None
-    return SharedRegisters(kernel, computing, loading, warps, needed)
+    return found
 
 
 def share_registers(found: SharedRegisters, target: Target) -> None:
-    """Says in both roles how many registers their threads have; leaves a kernel that gains none."""
+    """Says in all roles how many registers their threads have; leaves a kernel that gains none."""
     kernel = found.kernel
-    threads = found.computing.warp_count * WARP_THREADS
     idle = found.warps * WARP_THREADS
     budget = target.registers_per_multiprocessor // (kernel.resident_blocks or 1)
-    shares = choose_shares(threads, idle, found.needed, budget)
+    shares = choose_shares(found.threads, idle, found.needed, budget)
     if shares is None or shares.computing <= kernel.registers_at_start:
         return
-    kernel.block = DenseArrayBase.from_list(i64, [threads + idle, 1, 1])
+    kernel.block = DenseArrayBase.from_list(i64, [found.threads + idle, 1, 1])
     found.loading.warps = IntegerAttr(found.warps, i64)
-    found.computing.registers = IntegerAttr(shares.computing, i64)
+    for role in found.computing:
+        role.registers = IntegerAttr(shares.computing, i64)
     found.loading.registers = IntegerAttr(shares.loading, i64)
 
 
 @dataclass(frozen=True)
 class ShareRegistersPass(ModulePass):
-    """Lets the role that loads leave registers to the role that computes (``setmaxnreg``).
+    """Lets the role that loads leave registers to those that compute (``setmaxnreg``).
 
     Kernels whose warp groups multiply, or whose threads need more registers than an even share of
     the register file, say how many the threads of each role have: those that load keep 40, or 32 or

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from xdsl.passes import ModulePass
 
+from mugraph.passes.alternate_consumers import AlternateConsumersPass, Pass
 from mugraph.passes.bulk_stores import BulkStoresPass, Stores
 from mugraph.passes.check_hazards import CheckHazardsPass
 from mugraph.passes.cluster_blocks import ClusterBlocksPass
@@ -60,6 +61,8 @@ def transpile_pipeline(
     merge_products: bool = True,
     persist_blocks: bool = True,
     cluster: int = 1,
+    turns: int = 1,
+    pass_turn: str = Pass.FINISHED.value,
 ) -> tuple[ModulePass, ...]:
     """The passes of ``--transpile`` in order, for other pipelines to take parts of."""
     steps: tuple[ModulePass, ...] = (
@@ -79,6 +82,7 @@ def transpile_pipeline(
         PipelineProductsPass(arch),
         *((PersistBlocksPass(arch),) if persist_blocks else ()),
         BulkStoresPass(arch, stores),
+        *((AlternateConsumersPass(arch, turns, pass_turn),) if turns != 1 else ()),
         *((ClusterBlocksPass(arch, cluster),) if cluster > 1 else ()),
         *(
             (OverlapLaunchesPass(arch, overlap_start, overlap_exclusive),)
@@ -121,7 +125,8 @@ class TranspilePass(SequencePass):
     ``--plan-swizzle``.  ``share-registers=false`` leaves out ``--share-registers``.
     ``stores`` is that of ``--bulk-stores``.  ``merge-products=false`` leaves out
     ``--merge-products``, ``persist-blocks=false`` ``--persist-blocks``.
-    ``cluster=2`` runs ``--cluster-blocks`` for clusters of so many blocks.
+    ``cluster=2`` runs ``--cluster-blocks`` for clusters of so many blocks, ``turns=2``
+    ``--alternate-consumers`` for so many roles, with its ``pass-turn``.
     """
 
     name = "transpile"
@@ -146,6 +151,8 @@ class TranspilePass(SequencePass):
     merge_products: bool = True
     persist_blocks: bool = True
     cluster: int = 1
+    turns: int = 1
+    pass_turn: str = Pass.FINISHED.value
 
     def passes(self) -> tuple[ModulePass, ...]:
         """The steps."""
@@ -170,4 +177,6 @@ class TranspilePass(SequencePass):
             merge_products=self.merge_products,
             persist_blocks=self.persist_blocks,
             cluster=self.cluster,
+            turns=self.turns,
+            pass_turn=self.pass_turn,
         )

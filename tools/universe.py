@@ -41,6 +41,7 @@ PASSES = {
     "persist-blocks": "mugraph.passes.persist_blocks:PersistBlocksPass",
     "cluster-blocks": "mugraph.passes.cluster_blocks:ClusterBlocksPass",
     "bulk-stores": "mugraph.passes.bulk_stores:BulkStoresPass",
+    "alternate-consumers": "mugraph.passes.alternate_consumers:AlternateConsumersPass",
     "overlap-launches": "mugraph.passes.overlap_launches:OverlapLaunchesPass",
     "explain-layout": "mugraph.passes.resolve_layout:ExplainLayoutPass",
     "explain-schedule": "mugraph.passes.schedule_threadblock.explain:ExplainSchedulePass",

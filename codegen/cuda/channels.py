@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -165,19 +166,16 @@ def _print_in_turns(role: sched.RoleOp, steps: Sequence[Operation], printer: Ker
     first, last = steps.index(phases[0]), steps.index(phases[-1]) + 1
     for step in steps[:first]:
         print_operation(step, printer)
-    columns, rows, layers = kernel.grid_dim
-    iterations = loop_iterations(kernel)
     writer.line()
     writer.line(f"// persistent {kernel.persistent_blocks}")
     writer.line("#pragma unroll 1")
-    writer.open(
-        f"for (int place = blockIdx.x, before = 0; place < {columns * rows * layers}; "
-        f"place += {kernel.persistent_blocks}, before += {iterations}) {{"
-    )
+    writer.open(_loop_over_blocks(role, kernel))
+    columns, rows, _ = kernel.grid_dim
     writer.line(
         f"uint3 const blockIdx = tb::block_at<{kernel.raster_rows}>(place, {columns}, {rows});"
     )
-    inner = replace(printer, before="before")
+    in_turn = role.turn_number is not None
+    inner = replace(printer, before="before", round="round" if in_turn else None)
     for tile in (op for op in kernel.body.block.ops if isinstance(op, sched.TileOp)):
         if any(sched.enclosing_role(use.operation) is role for use in tile.result.uses):
             print_operation(tile, inner)
@@ -186,6 +184,23 @@ def _print_in_turns(role: sched.RoleOp, steps: Sequence[Operation], printer: Ker
     writer.close()
     for step in steps[last:]:
         print_operation(step, printer)
+
+
+def _loop_over_blocks(role: sched.RoleOp, kernel: sched.KernelOp) -> str:
+    """The loop over the blocks of the grid that a role takes: every one, or those of its turn."""
+    turn, turns = role.turn_number, len(sched.roles_in_turn(kernel)) or 1
+    launched, iterations = kernel.persistent_blocks or 1, loop_iterations(kernel)
+    first, before, step = "blockIdx.x", 0, 1
+    rounds, next_round = "", ""
+    if turn is not None:
+        step, before = turns, turn * iterations
+        first += f" + {turn * launched}" if turn else ""
+        rounds, next_round = ", round = 0", ", ++round"
+    return (
+        f"for (int place = {first}, before = {before}{rounds}; "
+        f"place < {math.prod(kernel.grid_dim)}; "
+        f"place += {step * launched}, before += {step * iterations}{next_round}) {{"
+    )
 
 
 def iteration_of(op: RunsAtIteration, printer: KernelPrinter) -> str:
@@ -225,6 +240,38 @@ def _(op: sched.ConsumeOp, printer: KernelPrinter) -> None:
 @print_operation.register
 def _(op: sched.ReleaseOp, printer: KernelPrinter) -> None:
     _print_step(op, printer, ", thread")
+
+
+@print_operation.register
+def _(op: sched.TurnsOp, printer: KernelPrinter) -> None:
+    if op.byte_offset is None:
+        raise CodegenError(
+            f"{op_label(op)} has no place in shared memory; run --plan-stensor-memory first"
+        )
+    name = printer.names.of(op.result)
+    printer.writer.line(
+        f"tb::Turns<{op.barrier_count()}> const {name}(smem + {op.byte_offset});  // {op.name}"
+    )
+    printer.writer.line(f"if (thread == 0) {name}.init({op.passing_warps()});")
+
+
+@print_operation.register
+def _(op: sched.AwaitTurnOp, printer: KernelPrinter) -> None:
+    _print_turn(op, printer, f"await({_turn_of(op)}, {printer.round})")
+
+
+@print_operation.register
+def _(op: sched.PassTurnOp, printer: KernelPrinter) -> None:
+    _print_turn(op, printer, f"pass({_turn_of(op)}, thread)")
+
+
+def _turn_of(op: sched.TurnStepOp) -> int | None:
+    role = sched.enclosing_role(op)
+    return None if role is None else role.turn_number
+
+
+def _print_turn(op: sched.TurnStepOp, printer: KernelPrinter, call: str) -> None:
+    printer.writer.line(f"{printer.names.of(op.turns)}.{call};  // {op.name}")
 
 
 @print_operation.register

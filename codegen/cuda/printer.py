@@ -40,6 +40,8 @@ class KernelPrinter:
     maps: Mapping[object, str] = field(default_factory=dict[object, str])
     before: str | None = None
     """The iterations of the blocks of the grid that this block took before, as an expression."""
+    round: str | None = None
+    """How many blocks of the grid a role that takes turns had before, as an expression."""
 
     @property
     def threads(self) -> int:

@@ -1,0 +1,77 @@
+"""Roles that take blocks of the grid in turn, on the CPU."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from fuzz.emulated import build, check_emulated, emulating_compiler
+from fuzz.properties import Compiled, make_case, parse
+from mugraph.codegen.cuda import print_module
+from mugraph.passes.alternate_consumers import AlternateConsumersPass
+from mugraph.passes.persist_blocks import PersistBlocksPass
+from mugraph.passes.transpile import transpile_pipeline
+from mugraph.runtime.toolchain import ToolchainError
+from mugraph.tools.modules import make_context
+
+GATED = """
+func.func @fuzzed(%signed: tensor<64x320xf16>, %signed_1: tensor<320x160xf16>, \
+%signed_2: tensor<320x160xf16>) -> tensor<64x160xf16> {
+  %o = kn.customized %signed, %signed_1, %signed_2 grid [5, 1, 1] block [128, 1, 1] forloop 5 {
+  ^bb0(%dx: tensor<64x320xf16>, %dw: tensor<320x160xf16>, %dv: tensor<320x160xf16>):
+    %sx = tb.input %dx imap [-1, -1, -1] fordim 1 : tensor<64x320xf16> -> !tb.stensor<64x64xf16>
+    %sw = tb.input %dw imap [1, -1, -1] fordim 0 : tensor<320x160xf16> -> !tb.stensor<64x32xf16>
+    %sv = tb.input %dv imap [1, -1, -1] fordim 0 : tensor<320x160xf16> -> !tb.stensor<64x32xf16>
+    %m = tb.matmul %sx, %sw : (!tb.stensor<64x64xf16>, !tb.stensor<64x32xf16>) -> \
+!tb.stensor<64x32xf16>
+    %n = tb.matmul %sx, %sv : (!tb.stensor<64x64xf16>, !tb.stensor<64x32xf16>) -> \
+!tb.stensor<64x32xf16>
+    %am = tb.forloop_accum none %m : !tb.stensor<64x32xf16> -> !tb.stensor<64x32xf16>
+    %an = tb.forloop_accum none %n : !tb.stensor<64x32xf16> -> !tb.stensor<64x32xf16>
+    %open = tb.silu %am : !tb.stensor<64x32xf16> -> !tb.stensor<64x32xf16>
+    %hidden = tb.add %open, %an : (!tb.stensor<64x32xf16>, !tb.stensor<64x32xf16>) -> \
+!tb.stensor<64x32xf16>
+    tb.output %hidden omap [1, -1, -1] : !tb.stensor<64x32xf16> -> tensor<64x160xf16>
+  } : (tensor<64x320xf16>, tensor<320x160xf16>, tensor<320x160xf16>) -> tensor<64x160xf16>
+  func.return %o : tensor<64x160xf16>
+}
+"""
+"""silu(X·W) + X·V in blocks of 64 x 32: five, so that the turns do not come out even."""
+
+
+def compiled(turns: int, pass_turn: str) -> Compiled:
+    """The graph by one launched block, in three stages, which do not divide the iterations."""
+    if shutil.which("g++") is None:
+        pytest.skip("no g++ on this machine: no generated kernel was executed")
+    try:
+        emulating_compiler()
+    except ToolchainError as error:
+        pytest.skip(f"no generated kernel was executed: {error}")
+    module = parse(GATED)
+    case = make_case(module)
+    context = make_context()
+    together = module
+    steps = transpile_pipeline(
+        "sm_90a",
+        pipeline="channels",
+        bytes_in_flight=8192,
+        turns=turns,
+        pass_turn=pass_turn,
+        check_hazards=False,
+    )
+    for step in steps:
+        step = PersistBlocksPass(blocks=1) if isinstance(step, PersistBlocksPass) else step
+        if isinstance(step, AlternateConsumersPass):
+            together = module.clone()
+        step.apply(context, module)
+    # What it computes is what one role computes in the same order.
+    return Compiled(case, together, print_module(module))
+
+
+@pytest.mark.parametrize(("turns", "pass_turn"), [(2, "finished"), (3, "issued")])
+def test_roles_in_turn_compute_every_block(turns: int, pass_turn: str, tmp_path: Path) -> None:
+    one = compiled(turns, pass_turn)
+    assert f"place += {turns}, before += {5 * turns}, ++round" in one.cuda
+    check_emulated(build([one], tmp_path), 0, one, tmp_path / "run")

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
-from fuzz.emulated import build, check_emulated, emulating_compiler
+from fuzz.emulated import build, check_emulated
 from fuzz.properties import Compiled, make_case, parse
 from mugraph.codegen.cuda import print_module
 from mugraph.passes.alternate_consumers import AlternateConsumersPass
 from mugraph.passes.persist_blocks import PersistBlocksPass
 from mugraph.passes.transpile import transpile_pipeline
-from mugraph.runtime.toolchain import ToolchainError
 from mugraph.tools.modules import make_context
 
 GATED = """
@@ -43,12 +41,6 @@ func.func @fuzzed(%signed: tensor<64x320xf16>, %signed_1: tensor<320x160xf16>, \
 
 def compiled(turns: int, pass_turn: str) -> Compiled:
     """The graph by one launched block, in three stages, which do not divide the iterations."""
-    if shutil.which("g++") is None:
-        pytest.skip("no g++ on this machine: no generated kernel was executed")
-    try:
-        emulating_compiler()
-    except ToolchainError as error:
-        pytest.skip(f"no generated kernel was executed: {error}")
     module = parse(GATED)
     case = make_case(module)
     context = make_context()
@@ -70,6 +62,7 @@ def compiled(turns: int, pass_turn: str) -> Compiled:
     return Compiled(case, together, print_module(module))
 
 
+@pytest.mark.usefixtures("needs_emulator")
 @pytest.mark.parametrize(("turns", "pass_turn"), [(2, "finished"), (3, "issued")])
 def test_roles_in_turn_compute_every_block(turns: int, pass_turn: str, tmp_path: Path) -> None:
     one = compiled(turns, pass_turn)

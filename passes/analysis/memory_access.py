@@ -21,6 +21,7 @@ from mugraph.dialects.sched import (
     ThreadAccess,
     TileOp,
     enclosing_loop,
+    enclosing_role,
     start_bytes,
 )
 from mugraph.dialects.sched.accesses import AccessKind, Predicate, Proxy
@@ -67,10 +68,13 @@ class AccessCost:
 def thread_accesses(kernel: KernelOp) -> Iterator[ThreadAccess]:
     """All accesses of a kernel, in the order of its operators.
 
-    Raises ``AccessError`` at an operator whose accesses are not modelled.
+    Of roles that take blocks of the grid in turn those of the first: each does for its blocks what
+    the others do for theirs.  Raises ``AccessError`` at an operator whose accesses are not
+    modelled.
     """
     for op in kernel.body.walk():
-        if isinstance(op, HasThreadAccesses):
+        role = enclosing_role(op)
+        if isinstance(op, HasThreadAccesses) and (role is None or not role.turn_number):
             yield from op.thread_accesses()
 
 

@@ -8,6 +8,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from mugraph.dialects import sched
+from mugraph.passes.analysis.memory_access import memory_access_costs
 from mugraph.passes.persist_blocks import PersistBlocksPass
 from mugraph.passes.transpile import transpile_pipeline
 from mugraph.tools.modules import make_context, read_module
@@ -67,6 +68,15 @@ def test_all_roles_that_compute_share_what_the_producer_leaves(module: ModuleOp)
     kernel = kernel_of(module)
     registers = [role.registers_or(0) for role in sched.roles_of(kernel)]
     assert registers[0] == registers[1] == registers[2] > kernel.registers_at_start > registers[3]
+
+
+def test_what_is_moved_for_a_block_of_the_grid_is_counted_once(module: ModuleOp) -> None:
+    stores = [
+        cost
+        for cost in memory_access_costs(kernel_of(module))
+        if isinstance(cost.access.operation, sched.StoreOp)
+    ]
+    assert len(stores) == 1
 
 
 @pytest.mark.parametrize(

@@ -510,6 +510,13 @@ def roles_in_turn(kernel: KernelOp) -> list[RoleOp]:
     return sorted(roles, key=lambda role: role.turn_number or 0)
 
 
+def positions_of(role: RoleOp, length: int) -> range:
+    """Which blocks of a list of ``length`` blocks of the grid a role runs its phases for."""
+    if role.turn_number is None:
+        return range(length)
+    return range(role.turn_number, length, len(roles_in_turn(enclosing_kernel(role))))
+
+
 def enclosing_role(op: Operation) -> RoleOp | None:
     """The role around an operator, if it stands in one."""
     parent = op.parent_op()

@@ -23,7 +23,13 @@ from mugraph.runtime.interpreter.roles import Step, label_of, steps_of_role, stu
 Choose = Callable[[Sequence["Unit"]], "Unit"]
 """Which of the units that can go on runs next."""
 
-SYNCHRONISATION = (sched.BarrierOp, sched.ChannelStepOp, sched.BulkCopyOp, sched.BulkWaitOp)
+SYNCHRONISATION = (
+    sched.BarrierOp,
+    sched.ChannelStepOp,
+    sched.TurnStepOp,
+    sched.BulkCopyOp,
+    sched.BulkWaitOp,
+)
 """Operators after which another unit may run."""
 
 
@@ -151,6 +157,9 @@ class RoleMachine:
                 return True
             (channel,) = self.interpreter.get_values(op.operands)
             return channel.run(op, frame.before + op.stage.iteration_at(iteration), unit.warps)
+        if isinstance(op, sched.TurnStepOp):
+            (turns,) = self.interpreter.get_values(op.operands)
+            return turns.run(op, step.position, unit.warps)
         if not op.results:
             self.interpreter.run_op(op, self.interpreter.get_values(op.operands))
         return True

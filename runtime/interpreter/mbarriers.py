@@ -1,4 +1,4 @@
-"""Channels at the level of addresses: mbarriers as words of shared memory, copies that land.
+"""Channels and turns at the level of addresses: mbarriers as words, and copies that land.
 
 An mbarrier is what the hardware has: arrivals still to come, bytes still to come, and the parity of
 its phase.  Its 8 bytes in shared memory hold a picture of that, so that it destroys what overlaps
@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from xdsl.ir import SSAValue
 
 from mugraph.dialects import sched
-from mugraph.dialects.sched.channel import BARRIER_BYTES
+from mugraph.dialects.sched.mbarriers import BARRIER_BYTES, KeepsMbarriers
 from mugraph.dialects.tensor_types import value_label
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.memory import CopyInFlight, SharedMemory
@@ -107,11 +108,7 @@ class AddressChannel:
     @classmethod
     def of(cls, op: sched.ChannelOp, memory: SharedMemory) -> AddressChannel:
         """The mbarriers at their planned places, set up; raises ``ExecutionError`` without."""
-        if op.byte_offset is None:
-            raise ExecutionError(
-                f"{value_label(op.result)} has no offset in shared memory; run "
-                "--plan-stensor-memory first"
-            )
+        offset = _planned(op, op.result)
         stages = op.stage_count
         counts = {"full": 1, "empty": op.releasing_warps()}
         full, empty = (
@@ -119,7 +116,7 @@ class AddressChannel:
                 Mbarrier(
                     f"{name} mbarrier of stage {stage} of {value_label(op.result)}",
                     memory,
-                    op.byte_offset + BARRIER_BYTES * (first + stage),
+                    offset + BARRIER_BYTES * (first + stage),
                     count,
                 )
                 for stage in range(stages)
@@ -152,4 +149,43 @@ class AddressChannel:
         return [mbarrier for mbarrier in self.full if mbarrier.flying]
 
 
-__all__ = ["AddressChannel", "Mbarrier"]
+@dataclass(eq=False)
+class AddressTurns:
+    """The mbarriers of an order of turns, one a turn."""
+
+    mbarriers: Sequence[Mbarrier]
+
+    @classmethod
+    def of(cls, op: sched.TurnsOp, memory: SharedMemory) -> AddressTurns:
+        """The mbarriers at their planned places, set up; raises ``ExecutionError`` without."""
+        offset = _planned(op, op.result)
+        return cls(
+            [
+                Mbarrier(
+                    f"mbarrier of turn {turn} of {value_label(op.result)}",
+                    memory,
+                    offset + BARRIER_BYTES * turn,
+                    op.passing_warps(),
+                )
+                for turn in range(op.barrier_count())
+            ]
+        )
+
+    def run(self, op: sched.TurnStepOp, position: int, warps: int) -> bool:
+        """A step of the role of a block, by so many warps; false where it must wait."""
+        turns = len(self.mbarriers)
+        if isinstance(op, sched.PassTurnOp):
+            self.mbarriers[(position + 1) % turns].arrive(warps)
+            return True
+        return not position or self.mbarriers[position % turns].passes((position - 1) // turns)
+
+
+def _planned(op: KeepsMbarriers, result: SSAValue) -> int:
+    if op.byte_offset is None:
+        raise ExecutionError(
+            f"{value_label(result)} has no offset in shared memory; run --plan-stensor-memory first"
+        )
+    return op.byte_offset
+
+
+__all__ = ["AddressChannel", "AddressTurns", "Mbarrier"]

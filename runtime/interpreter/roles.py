@@ -1,4 +1,4 @@
-"""Roles of a kernel side by side: their steps, whose turn it is, and channels that count."""
+"""Roles of a kernel side by side: their steps, who goes on, and channels and turns that count."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from xdsl.ir import Operation
 
 from mugraph.dialects import sched
 from mugraph.dialects.sched.channel import channel_of
+from mugraph.dialects.sched.kernel import positions_of
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.tensor_types import op_label, value_label
 from mugraph.runtime.interpreter.errors import ExecutionError
@@ -43,17 +44,18 @@ def steps_of(operators: Iterable[Operation], position: int = 0) -> Iterator[Step
 
 
 def steps_of_role(role: sched.RoleOp, length: int) -> Iterator[Step]:
-    """The operators of a role, its phases for each block of a list of so many.
+    """The operators of a role, its phases for each of its blocks of a list of so many.
 
     What stands before and behind the phases runs once.
     """
+    positions = positions_of(role, length)
     ops = list(role.body.block.ops)
     phases = [index for index, op in enumerate(ops) if op.regions]
     first, last = (phases[0], phases[-1] + 1) if phases else (len(ops), len(ops))
     yield from steps_of(ops[:first])
-    for position in range(length):
+    for position in positions:
         yield from steps_of(ops[first:last], position)
-    yield from steps_of(ops[last:], max(length - 1, 0))
+    yield from steps_of(ops[last:], positions[-1] if positions else 0)
 
 
 @dataclass(eq=False)
@@ -77,14 +79,34 @@ class Channel:
                 return iteration in self.published
             case sched.AcquireOp():
                 earlier = iteration - self.op.stage_count
-                return earlier < 0 or self.released.get(earlier) == set(self.op.releasing_roles())
+                return earlier < 0 or self._is_empty(earlier)
             case _:
                 raise ExecutionError(f"{op_label(op)} cannot be executed by the interpreter yet")
         return True
 
+    def _is_empty(self, iteration: int) -> bool:
+        """Whether all warps that release an iteration have done so."""
+        roles = self.released.get(iteration)
+        warps = sum(role.warp_count for role in roles or () if role is not None)
+        return roles is not None and warps == self.op.releasing_warps()
+
 
 @dataclass(eq=False)
-class _Turn:
+class Turns:
+    """An order of turns at the level of logical values: which blocks have passed theirs."""
+
+    passed: set[int] = field(default_factory=set[int])
+
+    def run(self, op: sched.TurnStepOp, position: int) -> bool:
+        """A step of the role of a block; false where it must wait."""
+        if isinstance(op, sched.PassTurnOp):
+            self.passed.add(position)
+            return True
+        return position == 0 or position - 1 in self.passed
+
+
+@dataclass(eq=False)
+class _Strand:
     """A role, and the step that it runs next; ``None`` at its end."""
 
     role: sched.RoleOp
@@ -106,13 +128,17 @@ def run_side_by_side(roles: Sequence[sched.RoleOp], length: int, run: RunStep) -
     What they give does not depend on the turns where no two race.  Raises ``ExecutionError`` where
     all that have not ended wait.
     """
-    turns = [_Turn(role, steps_of_role(role, length)) for role in roles]
-    for turn in turns:
-        turn.next = next(turn.steps, None)
-    while any(turn.next is not None for turn in turns):
-        if not any([turn.follow(run) for turn in turns]):
+    strands = [_Strand(role, steps_of_role(role, length)) for role in roles]
+    for strand in strands:
+        strand.next = next(strand.steps, None)
+    while any(strand.next is not None for strand in strands):
+        if not any([strand.follow(run) for strand in strands]):
             raise stuck(
-                [(label_of(turn.role), turn.next) for turn in turns if turn.next is not None]
+                [
+                    (label_of(strand.role), strand.next)
+                    for strand in strands
+                    if strand.next is not None
+                ]
             )
 
 
@@ -135,6 +161,8 @@ def waits_for(step: Step) -> str:
     where = f"in {op_label(op)} of iteration {iteration}"
     if kernel.persistent_blocks is not None:
         where += f" of block {position} of its list"
+    if isinstance(op, sched.TurnStepOp):
+        return f"{where} for block {position - 1} to pass the turn"
     if not isinstance(op, sched.ChannelStepOp):
         return where
     channel = channel_of(op, op.channel)
@@ -151,6 +179,7 @@ def waits_for(step: Step) -> str:
 __all__ = [
     "Channel",
     "Step",
+    "Turns",
     "label_of",
     "run_side_by_side",
     "steps_of",

@@ -36,6 +36,7 @@ from mugraph.dialects.tensor_types import (
     strides_of,
     value_label,
 )
+from mugraph.passes.halve_results import Halves, find_halves, halve
 from mugraph.passes.options import member_named
 from mugraph.passes.plan_stensor_memory import (
     BEST_FIT_OF_ALL,
@@ -135,12 +136,21 @@ def layouts_of_result(
         raise BulkCopyError(
             f"it is aligned to {aligned} bytes, and bulk copies need {DEFAULT_ALIGNMENT}"
         )
-    shape, strides = shape_of(tensor.type), strides_of(resolved_layout_of(tensor))
-    extents, size = shape_of(tile.result.type), element_bytes_of(tensor.type)
+    extents = shape_of(tile.result.type)
     if isinstance(op, sched.CopyOp):
-        dims = tensor_dims(shape, strides, size)
+        size, strides = element_bytes_of(tensor.type), strides_of(resolved_layout_of(tensor))
+        dims = tensor_dims(shape_of(tensor.type), strides, size)
         bulk_tile(dims, extents, resolved_layout_of(op.source), size)
-    return tuple(tile_layouts(shape, strides, extents, size, boxes=True))
+    return _layouts_of_tile(tile.result, extents)
+
+
+def _layouts_of_tile(tile: SSAValue, extents: Sequence[int]) -> tuple[AnyLayout, ...]:
+    """The layouts from which bulk copies can write a tile, or a part of it of these extents."""
+    assert isinstance(tile.owner, sched.TileOp)
+    tensor = tile.owner.source
+    strides = strides_of(resolved_layout_of(tensor))
+    size = element_bytes_of(tensor.type)
+    return tuple(tile_layouts(shape_of(tensor.type), strides, extents, size, boxes=True))
 
 
 def obstacles(kernel: sched.KernelOp, alignments: Sequence[int]) -> Iterator[str]:
@@ -191,42 +201,52 @@ def choose_results(
     ]
 
 
-def with_bulk_store(result: Result, *, behind_barrier: bool) -> None:
+def with_bulk_store(
+    result: Result, *, behind_barrier: bool = False, halves: Halves | None = None
+) -> None:
     """Rewrite: the tile through a buffer, a fence, a barrier, one bulk copy, and a wait at the end.
 
     ``behind_barrier``: another barrier before the tile is written lets it take the place of what
-    was read before.  Where blocks go on to other blocks of the grid, the wait is for the tile of
-    the one before, and the last one's stands behind the phases.
+    was read before.  ``halves``: the columns leave in two halves through one buffer.  Where blocks
+    go on to other blocks of the grid, the wait is for the tile of the one before, and the last
+    one's stands behind the phases.
     """
     op = result.op
     block = op.parent
     assert isinstance(block, Block)
     goes_on = enclosing_kernel(op).persistent_blocks is not None
+    steps: list[Operation] = []
     if isinstance(op, sched.QuadStoreOp):
-        buffer = _new_buffer(result)
-        write = sched.StoreOp(op.source, buffer.result, epilogue_of(op))
-        behind: list[Operation] = [sched.BulkWaitOp()] if goes_on else []
-        behind += [sched.BarrierOp()] if behind_barrier or goes_on else []
-        publish: list[Operation] = [*behind, write, sched.ProxyFenceOp(), sched.BarrierOp()]
-        source = buffer.result
+        parts = [op.source] if halves is None else halve(halves)
+        buffer = _new_buffer(result, shape_of(parts[0].type))
+        columns = shape_of(parts[0].type)[-1]
+        for number, part in enumerate(parts):
+            is_free = number == 0 and not goes_on
+            steps += [] if is_free else [sched.BulkWaitOp()]
+            steps += [] if is_free and not behind_barrier else [sched.BarrierOp()]
+            write = sched.StoreOp(part, buffer.result, epilogue_of(op))
+            at = [0] * (len(shape_of(part.type)) - 1) + [number * columns]
+            copy = sched.BulkCopyOp(buffer.result, result.tile, at=at if halves else None)
+            steps += [write, sched.ProxyFenceOp(), sched.BarrierOp(), copy]
     else:
-        source = op.source
-        publish = _publish(op)
-    copy = sched.BulkCopyOp(source, result.tile)
-    block.insert_ops_before([*publish, copy], op)
+        steps = [*_publish(op), sched.BulkCopyOp(op.source, result.tile)]
+    block.insert_ops_before(steps, op)
     Rewriter.erase_op(op)
     phase = block.parent_op()
     around = phase.parent if goes_on and phase is not None else block
     assert isinstance(around, Block)
     if not isinstance(around.last_op, sched.BulkWaitOp):
         around.add_op(sched.BulkWaitOp())
+    if halves is not None:
+        Rewriter.erase_op(halves.fragment)
 
 
-def _new_buffer(result: Result) -> sched.AllocOp:
+def _new_buffer(result: Result, extents: Sequence[int]) -> sched.AllocOp:
     kernel = enclosing_kernel(result.op)
-    type_ = sched.SharedType.of(
-        shape_of(result.tile.type), element_type_of(result.tile.type), LayoutAttr(result.layouts[0])
-    )
+    layout, element = result.layouts[0], element_type_of(result.tile.type)
+    if tuple(extents) != shape_of(result.tile.type):
+        layout = _layouts_of_tile(result.tile, extents)[0]
+    type_ = sched.SharedType.of(extents, element, LayoutAttr(layout))
     buffer = sched.AllocOp(type_)
     hint = result.tile.name_hint
     buffer.result.name_hint = f"{hint.removesuffix('_tile')}_shared" if hint else None
@@ -285,16 +305,42 @@ def store_in_bulk(
         ]
         if not positions:
             return
-        for behind_barrier in (False, True):
+        for way in Way:
             trial = kernel.clone()
             again = list(find_results(trial, alignments))[positions[0]]
-            with_bulk_store(again, behind_barrier=behind_barrier)
+            if not _store_so(again, way):
+                continue
             after = resident_blocks(trial, target)
             if after is not None and (before is None or after >= before):
-                with_bulk_store(results[positions[0]], behind_barrier=behind_barrier)
+                _store_so(results[positions[0]], way)
                 break
         else:
             skipped += 1
+
+
+class Way(Enum):
+    """Ways to bring a result to a buffer, those that take less time first."""
+
+    AT_ONCE = "at once"
+    BEHIND_BARRIER = "behind a barrier"
+    IN_HALVES = "in halves"
+
+
+def _store_so(result: Result, way: Way) -> bool:
+    """Rewrites so, if that is possible: in halves only where blocks go on to other blocks."""
+    if way is not Way.IN_HALVES:
+        with_bulk_store(result, behind_barrier=way is Way.BEHIND_BARRIER)
+        return True
+    goes_on = enclosing_kernel(result.op).persistent_blocks is not None
+    store = result.op
+    halves = find_halves(store) if goes_on and isinstance(store, sched.QuadStoreOp) else None
+    if halves is None:
+        return False
+    try:
+        with_bulk_store(result, halves=halves)
+    except BulkCopyError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)

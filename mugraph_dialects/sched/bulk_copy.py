@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -91,7 +92,8 @@ class BulkCopyOp(
     blocks of the cluster have this tile in common, and each brings some of its boxes to all of
     them; the stage is then released in all of them before any is filled again.
 
-    ``at [0, 128]`` is where the part of the buffer starts that a smaller tile is brought to.
+    ``at [0, 128]`` is where the part of the buffer starts that a smaller tile is brought to, or the
+    part of the tile that a smaller buffer is written to.
 
     From shared to device memory, by the first thread of its role (or of the block): what the
     threads wrote is seen by the copy where each of them has run a ``sched.proxy_fence`` since, and
@@ -163,15 +165,15 @@ class BulkCopyOp(
 
     @property
     def start(self) -> tuple[int, ...]:
-        """Where in the buffer the tile lies."""
-        return start_of(self.at, len(shape_of(self.buffer.type)))
+        """Where in the destination the source comes to lie."""
+        return start_of(self.at, len(shape_of(self.destination.type)))
 
     def part(self) -> tuple[AnyLayout, int]:
         """The layout of the part of the buffer that the tile takes, and the offset of its start."""
         return self._part_of(resolved_layout_of(self.buffer))
 
     def _part_of(self, layout: AnyLayout) -> tuple[AnyLayout, int]:
-        if self.at is None:
+        if self.at is None or not self.is_load:
             return layout, 0
         plain = base_layout(layout)
         extents = shape_of(self.tile.type)
@@ -193,7 +195,7 @@ class BulkCopyOp(
             described = tensor_dims(
                 shape_of(tensor.type), strides_of(resolved_layout_of(tensor)), element_bytes
             )
-            tile = bulk_tile(described, shape_of(self.tile.type), layout, element_bytes)
+            tile = bulk_tile(described, shape_of(self.source.type), layout, element_bytes)
         except BulkCopyError as error:
             raise VerifyException(f"{op_label(self)}: {error}") from error
         if offset * element_bytes % pattern_bytes(tile.span):
@@ -202,6 +204,10 @@ class BulkCopyOp(
                 f"{offset * element_bytes} of the buffer, not a multiple of "
                 f"{pattern_bytes(tile.span)}, the swizzle's pattern"
             )
+        if not self.is_load:
+            moved = [self.start[dim] for dim in tile.tensor.order]
+            starts = (tuple(map(operator.add, box, moved)) for box in tile.starts)
+            return replace(tile, starts=tuple(starts))
         return replace(tile, offsets=tuple(offset + each for each in tile.offsets))
 
     def verify_(self) -> None:
@@ -328,9 +334,15 @@ class BulkCopyOp(
         """
         return [self._access(0, AccessKind.READ), self._access(1, AccessKind.WRITE)]
 
+    def _part_of_tile(self) -> tuple[Layout, int]:
+        """The layout of what is read or written of the tile, and the offset of its start."""
+        strides = strides_of(resolved_layout_of(self.tile))
+        start = 0 if self.is_load else sum(map(operator.mul, self.start, strides))
+        return Layout(shape_of(self.source.type), strides), start
+
     def _access(self, operand: int, kind: AccessKind) -> ThreadAccess:
         value, partition = self.operands[operand], self._partition()
-        layout, start = self.part() if value is self.buffer else (resolved_layout_of(value), 0)
+        layout, start = self.part() if value is self.buffer else self._part_of_tile()
         plain = base_layout(layout)
         # Boxes side by side make a nested mode of the contiguous dimension.
         modes = [plain[dim] for dim in partition.order]

@@ -86,10 +86,19 @@ class Frame:
         fordim: int,
         value: Array,
         iteration: int | None = None,
+        start: Sequence[int] | None = None,
     ) -> None:
-        """Writes the elements that exist of the box's tiles into a tensor."""
+        """Writes the elements that exist of the box's tiles into a tensor.
+
+        With ``start`` those of a part of whole tiles that begins there.
+        """
         chosen = self.iteration if iteration is None else iteration
-        if any(tile_bounds(array.shape, map_, fordim, self.grid, self.iterations)):
+        if start is not None:
+            whole = self._whole_tiles(array, map_, fordim, chosen)
+            extents = value.shape[GRID_AXES:]
+            part = (slice(at, at + n) for at, n in zip(start, extents, strict=True))
+            whole[(..., *part)] = value
+        elif any(tile_bounds(array.shape, map_, fordim, self.grid, self.iterations)):
             array[self._places(array.shape, map_, fordim, chosen)] = value
         else:
             self.store_whole_tiles(array, map_, fordim, chosen, value)

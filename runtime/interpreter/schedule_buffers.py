@@ -232,8 +232,9 @@ class ScheduleFunctions(InterpreterFunctions):
                 value = value[along(GRID_AXES + entry.dim, slice(0, existing))]
             # The tile's type may be narrower than the buffer's.
             value = self.frame.arithmetic.round(value, element_type_of(op.destination.type))
+            start = op.start if isinstance(op, sched.BulkCopyOp) and op.at is not None else None
             self.frame.store_tiles(
-                destination.tensor, destination.map_, destination.fordim, value, iteration
+                destination.tensor, destination.map_, destination.fordim, value, iteration, start
             )
 
     def require_iteration(self, op: Operation, tile: DeviceTile, iteration: int) -> None:

@@ -10,14 +10,14 @@ import math
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, UnitAttr, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, UnitAttr, i64
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from mugraph.dialects import sched
 from mugraph.dialects.sched.kernel import roles_of
 from mugraph.passes.schedule_threadblock.raster import ACROSS, DOWN
-from mugraph.passes.targets import DEFAULT_TARGET, target_named
+from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,8 @@ class Cluster:
     kernel: sched.KernelOp
     copies: tuple[sched.BulkCopyOp, ...]
     blocks: int
+    persistent: int | None
+    """How many blocks are launched where each takes several blocks of the grid."""
 
 
 def axis_of_rows(kernel: sched.KernelOp, blocks: int) -> int | None:
@@ -35,14 +37,26 @@ def axis_of_rows(kernel: sched.KernelOp, blocks: int) -> int | None:
     A group of the raster goes down its columns first.
     """
     columns, rows, _ = kernel.grid_dim
-    if columns % blocks or (kernel.persistent_blocks or 0) % blocks:
+    if columns % blocks:
         return None
     if kernel.raster_rows == 1:
         return ACROSS
     return DOWN if rows % blocks == 0 and kernel.raster_rows % blocks == 0 else None
 
 
-def find_cluster(kernel: sched.KernelOp, blocks: int) -> Cluster | None:
+def persistent_in_clusters(kernel: sched.KernelOp, blocks: int, target: Target) -> int | None:
+    """How many blocks go on to others of the grid: no cluster may have to wait for another's end.
+
+    ``None`` where each block of the grid is launched.
+    """
+    if kernel.persistent_blocks is None:
+        return None
+    resident = -(-kernel.persistent_blocks // target.multiprocessors)
+    most = resident * target.multiprocessors_in_clusters(blocks)
+    return min(kernel.persistent_blocks, most) // blocks * blocks
+
+
+def find_cluster(kernel: sched.KernelOp, blocks: int, target: Target) -> Cluster | None:
     """The copies whose tiles blocks in a row have in common, if they can share their boxes."""
     axis = axis_of_rows(kernel, blocks)
     if axis is None or kernel.cluster is not None or math.prod(kernel.grid_dim) % blocks:
@@ -57,15 +71,18 @@ def find_cluster(kernel: sched.KernelOp, blocks: int) -> Cluster | None:
         and len(op.bulk_tile().starts) % blocks == 0
     )
     released = {op.channel for op in kernel.walk() if isinstance(op, sched.ReleaseOp)}
-    if not copies or any(copy.channel not in released for copy in copies):
+    persistent = persistent_in_clusters(kernel, blocks, target)
+    if not copies or persistent == 0 or any(copy.channel not in released for copy in copies):
         return None
-    return Cluster(kernel, copies, blocks)
+    return Cluster(kernel, copies, blocks, persistent)
 
 
 def make_cluster(found: Cluster) -> None:
     """Rewrite: the copies to all blocks of clusters, and barriers of these around the roles."""
     kernel = found.kernel
     kernel.cluster = DenseArrayBase.from_list(i64, [found.blocks, 1, 1])
+    if found.persistent is not None:
+        kernel.persistent = IntegerAttr(found.persistent, i64)
     for copy in found.copies:
         copy.multicast = UnitAttr()
     roles = roles_of(kernel)
@@ -96,11 +113,12 @@ class ClusterBlocksPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Treats every kernel of the module."""
-        if self.size < 2 or not target_named(self.arch).has_clusters:
+        target = target_named(self.arch)
+        if self.size < 2 or not target.has_clusters:
             return
         for kernel in op.body.block.ops:
             if isinstance(kernel, sched.KernelOp):
-                found = find_cluster(kernel, self.size)
+                found = find_cluster(kernel, self.size, target)
                 if found is not None:
                     make_cluster(found)
 

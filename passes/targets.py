@@ -46,6 +46,12 @@ class Target:
     """Whether it has programmatic dependent launch."""
     blocks_per_cluster: int = 1
     """The blocks that a cluster may always have; 1 where there are no clusters."""
+    clusters_at_once: tuple[tuple[int, int], ...] = ()
+    """Blocks of a cluster, and how many such run at once, each block alone on a multiprocessor.
+
+    Blocks of a cluster are neighbours, and neighbours are fewer than multiprocessors where these
+    are not a multiple.  For ``sm_90a`` as ``cudaOccupancyMaxActiveClusters`` says on an H200.
+    """
 
     def resident_blocks(self, blocks: int, threads: int, smem: int, registers: int) -> int:
         """How many of ``blocks`` blocks one multiprocessor holds at a time, at least 1.
@@ -60,6 +66,11 @@ class Target:
         by_threads = self.max_threads_per_multiprocessor // threads
         limits = (waves, by_memory, by_registers, by_threads, self.max_blocks_per_multiprocessor)
         return max(1, min(limits))
+
+    def multiprocessors_in_clusters(self, blocks: int) -> int:
+        """How many multiprocessors clusters of so many blocks can take at once."""
+        known = dict(self.clusters_at_once)
+        return known.get(blocks, self.multiprocessors // blocks) * blocks
 
     def bytes_in_flight_per_multiprocessor(self) -> float:
         """What must be on its way to each SM for device memory to run at full speed.
@@ -99,6 +110,7 @@ TARGETS: dict[str, Target] = {
             has_clusters=True,
             overlaps_launches=True,
             blocks_per_cluster=8,
+            clusters_at_once=((2, 66), (4, 30)),
         ),
         Target(
             name="sm_100a",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fuzz.emulated import build, check_emulated
-from fuzz.properties import Compiled, PropertyError, make_case, parse
+from fuzz.properties import Compiled, PropertyError, make_case, parse, require_same_function
 from mugraph.codegen.cuda import print_module
 from mugraph.passes.persist_blocks import PersistBlocksPass
 from mugraph.passes.transpile import TranspilePass, transpile_pipeline
@@ -86,5 +86,71 @@ def test_blocks_of_a_cluster_bring_tiles_for_each_other(stored: Compiled, tmp_pa
     case = make_case(module)
     TranspilePass(arch="sm_90a", pipeline="channels", cluster=2).apply(make_context(), module)
     one = Compiled(case, module, print_module(module))
+    assert "mugraph::bulk_multicast<2>(" in one.cuda
+    check_emulated(build([one], tmp_path, cluster=2), 0, one, tmp_path / "run")
+
+
+WIDE = """
+func.func @fuzzed(%signed: tensor<64x448xf16>, %signed_1: tensor<448x768xf16>) \
+-> tensor<64x768xf16> {
+  %o = kn.customized %signed, %signed_1 grid [3, 1, 1] block [128, 1, 1] forloop 7 {
+  ^bb0(%dx: tensor<64x448xf16>, %dw: tensor<448x768xf16>):
+    %sx = tb.input %dx imap [-1, -1, -1] fordim 1 : tensor<64x448xf16> -> !tb.stensor<64x64xf16>
+    %sw = tb.input %dw imap [1, -1, -1] fordim 0 : tensor<448x768xf16> -> !tb.stensor<64x256xf16>
+    %m = tb.matmul %sx, %sw : (!tb.stensor<64x64xf16>, !tb.stensor<64x256xf16>) -> \
+!tb.stensor<64x256xf16>
+    %am = tb.forloop_accum none %m : !tb.stensor<64x256xf16> -> !tb.stensor<64x256xf16>
+    tb.output %am omap [1, -1, -1] : !tb.stensor<64x256xf16> -> tensor<64x768xf16>
+  } : (tensor<64x448xf16>, tensor<448x768xf16>) -> tensor<64x768xf16>
+  func.return %o : tensor<64x768xf16>
+}
+"""
+
+
+def test_results_leave_in_halves_where_the_whole_does_not_fit(
+    stored: Compiled, tmp_path: Path
+) -> None:
+    module = parse(WIDE)
+    case = make_case(module)
+    context = make_context()
+    # Five stages of 40 KB leave no room for a tile of 32 KB.
+    for step in transpile_pipeline("sm_90a", pipeline="channels", bytes_in_flight=163840):
+        step = PersistBlocksPass(blocks=2) if isinstance(step, PersistBlocksPass) else step
+        step.apply(context, module)
+    one = Compiled(case, module, print_module(module))
+    assert one.cuda.count("mugraph::bulk_store(") == 4
+    check_emulated(build([one], tmp_path), 0, one, tmp_path / "run")
+    require_same_function("halves", module, case)
+
+
+SHARED = """
+func.func @fuzzed(%signed: tensor<64x640xf16>, %signed_1: tensor<640x256xf16>) \
+-> tensor<64x256xf16> {
+  %o = kn.customized %signed, %signed_1 grid [4, 1, 1] block [128, 1, 1] forloop 5 {
+  ^bb0(%dx: tensor<64x640xf16>, %dw: tensor<640x256xf16>):
+    %sx = tb.input %dx imap [-1, -1, -1] fordim 1 : tensor<64x640xf16> -> !tb.stensor<64x128xf16>
+    %sw = tb.input %dw imap [1, -1, -1] fordim 0 : tensor<640x256xf16> -> !tb.stensor<128x64xf16>
+    %m = tb.matmul %sx, %sw : (!tb.stensor<64x128xf16>, !tb.stensor<128x64xf16>) -> \
+!tb.stensor<64x64xf16>
+    %am = tb.forloop_accum none %m : !tb.stensor<64x64xf16> -> !tb.stensor<64x64xf16>
+    tb.output %am omap [1, -1, -1] : !tb.stensor<64x64xf16> -> tensor<64x256xf16>
+  } : (tensor<64x640xf16>, tensor<640x256xf16>) -> tensor<64x256xf16>
+  func.return %o : tensor<64x256xf16>
+}
+"""
+
+
+def test_blocks_of_a_cluster_go_on_to_other_blocks_of_the_grid(
+    stored: Compiled, tmp_path: Path
+) -> None:
+    module = parse(SHARED)
+    case = make_case(module)
+    context = make_context()
+    for step in transpile_pipeline("sm_90a", pipeline="channels", cluster=2, bytes_in_flight=65536):
+        step = PersistBlocksPass(blocks=3) if isinstance(step, PersistBlocksPass) else step
+        step.apply(context, module)
+    one = Compiled(case, module, print_module(module))
+    # Three blocks are no whole clusters.
+    assert "place += 2, before += 5" in one.cuda
     assert "mugraph::bulk_multicast<2>(" in one.cuda
     check_emulated(build([one], tmp_path, cluster=2), 0, one, tmp_path / "run")

@@ -8,6 +8,7 @@ kernel before it has ended does so inside the graph, too.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -74,12 +75,17 @@ def prepared(call: Call, sets: int) -> Captured:
 def interleaved(graphs: Sequence[Captured], before: Callable[[int], None]) -> list[Samples]:
     """Samples of each graph, in rounds: other work of the machine hits all of them.
 
-    ``before`` is called with the graph's number whenever one is about to run.
+    Each round has another order: products of 4096 x 4096 run into the limit of power, and what ran
+    before decides how fast the clock still is.  ``before`` is called with the graph's number
+    whenever one is about to run.
     """
     values: list[list[float]] = [[] for _ in graphs]
-    for _ in range(ROUNDS):
-        for index, (graph, times) in enumerate(zip(graphs, values, strict=True)):
+    for turn in range(ROUNDS):
+        order = list(range(len(graphs)))
+        random.Random(turn).shuffle(order)
+        for index in order:
+            graph = graphs[index]
             before(index)
             sample(graph)  # what ran before is not measured with it
-            times += [sample(graph) for _ in range(SAMPLES_PER_ROUND)]
+            values[index] += [sample(graph) for _ in range(SAMPLES_PER_ROUND)]
     return [Samples(tuple(times)) for times in values]

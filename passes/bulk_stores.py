@@ -356,7 +356,10 @@ class BulkStoresPass(ModulePass):
     and what threads would write from registers (``sched.quad_store``), through a buffer, with one
     barrier more where it only fits in the place of what was read before; ``none`` nothing.
     Of kernels whose blocks take several blocks of the grid (``--persist-blocks``) ``auto`` and
-    ``all`` take what leaves from registers: the copy runs beside the loop of the next block.
+    ``all`` take what leaves from registers: the copy runs beside the loop of the next block.  Where
+    a buffer of the tile does not fit beside the rings, the sums of a product become two fragments
+    of half the columns, which leave one after the other through a buffer of half the tile
+    (``sched.bulk_copy %o_shared to %o_tile at [0, 128]``).
     Ragged tiles, tensors that start at less than 16 bytes, and what would let fewer blocks share a
     multiprocessor stay as they are; with ``all`` a note names each such result and says why.
 

@@ -276,7 +276,9 @@ def _print_turn(op: sched.TurnStepOp, printer: KernelPrinter, call: str) -> None
 
 @print_operation.register
 def _(op: sched.ClusterBarrierOp, printer: KernelPrinter) -> None:
-    printer.writer.line(f"mugraph::cluster_barrier();  // {op.name}")
+    # Before the roles nothing but mbarriers has been set up.
+    call = "cluster_start" if sched.enclosing_role(op) is None else "cluster_barrier"
+    printer.writer.line(f"mugraph::{call}();  // {op.name}")
 
 
 @print_operation.register

@@ -123,6 +123,12 @@ __device__ __forceinline__ uint32_t cluster_rank() {
   return rank;
 }
 
+// Waits for all threads of the cluster. Of what came before, others see mbarriers whose set-up has been fenced; a barrier
+// that released all else, too, would be a fence of all memory.
+__device__ __forceinline__ void cluster_start() {
+  asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait.acquire;\n" ::: "memory");
+}
+
 // Waits for all threads of the cluster that have not ended; warps need not be together.
 __device__ __forceinline__ void cluster_barrier() {
   asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;\n" ::: "memory");

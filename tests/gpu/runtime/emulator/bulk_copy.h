@@ -262,6 +262,7 @@ inline uint32_t cluster_rank() { return emulator::block->rank; }
 inline void cluster_barrier() {
   emulator::wait(emulator::of_cluster, static_cast<int>(emulator::cluster->size() * emulator::block->fibers.size()));
 }
+inline void cluster_start() { cluster_barrier(); }
 inline void mbarrier_arrive_at(uint64_t* barrier, uint32_t rank) {
   emulator::in_block(rank, [&] { emulator::arrive(barrier, 0); });
 }

@@ -90,27 +90,10 @@ def test_blocks_of_a_cluster_bring_tiles_for_each_other(stored: Compiled, tmp_pa
     check_emulated(build([one], tmp_path, cluster=2), 0, one, tmp_path / "run")
 
 
-WIDE = """
-func.func @fuzzed(%signed: tensor<64x448xf16>, %signed_1: tensor<448x768xf16>) \
--> tensor<64x768xf16> {
-  %o = kn.customized %signed, %signed_1 grid [3, 1, 1] block [128, 1, 1] forloop 7 {
-  ^bb0(%dx: tensor<64x448xf16>, %dw: tensor<448x768xf16>):
-    %sx = tb.input %dx imap [-1, -1, -1] fordim 1 : tensor<64x448xf16> -> !tb.stensor<64x64xf16>
-    %sw = tb.input %dw imap [1, -1, -1] fordim 0 : tensor<448x768xf16> -> !tb.stensor<64x256xf16>
-    %m = tb.matmul %sx, %sw : (!tb.stensor<64x64xf16>, !tb.stensor<64x256xf16>) -> \
-!tb.stensor<64x256xf16>
-    %am = tb.forloop_accum none %m : !tb.stensor<64x256xf16> -> !tb.stensor<64x256xf16>
-    tb.output %am omap [1, -1, -1] : !tb.stensor<64x256xf16> -> tensor<64x768xf16>
-  } : (tensor<64x448xf16>, tensor<448x768xf16>) -> tensor<64x768xf16>
-  func.return %o : tensor<64x768xf16>
-}
-"""
-
-
 def test_results_leave_in_halves_where_the_whole_does_not_fit(
     stored: Compiled, tmp_path: Path
 ) -> None:
-    module = parse(WIDE)
+    module = parse(product(64, 64, 256, blocks=3, loop=7))
     case = make_case(module)
     context = make_context()
     # Five stages of 40 KB leave no room for a tile of 32 KB.
@@ -123,27 +106,10 @@ def test_results_leave_in_halves_where_the_whole_does_not_fit(
     require_same_function("halves", module, case)
 
 
-SHARED = """
-func.func @fuzzed(%signed: tensor<64x640xf16>, %signed_1: tensor<640x256xf16>) \
--> tensor<64x256xf16> {
-  %o = kn.customized %signed, %signed_1 grid [4, 1, 1] block [128, 1, 1] forloop 5 {
-  ^bb0(%dx: tensor<64x640xf16>, %dw: tensor<640x256xf16>):
-    %sx = tb.input %dx imap [-1, -1, -1] fordim 1 : tensor<64x640xf16> -> !tb.stensor<64x128xf16>
-    %sw = tb.input %dw imap [1, -1, -1] fordim 0 : tensor<640x256xf16> -> !tb.stensor<128x64xf16>
-    %m = tb.matmul %sx, %sw : (!tb.stensor<64x128xf16>, !tb.stensor<128x64xf16>) -> \
-!tb.stensor<64x64xf16>
-    %am = tb.forloop_accum none %m : !tb.stensor<64x64xf16> -> !tb.stensor<64x64xf16>
-    tb.output %am omap [1, -1, -1] : !tb.stensor<64x64xf16> -> tensor<64x256xf16>
-  } : (tensor<64x640xf16>, tensor<640x256xf16>) -> tensor<64x256xf16>
-  func.return %o : tensor<64x256xf16>
-}
-"""
-
-
 def test_blocks_of_a_cluster_go_on_to_other_blocks_of_the_grid(
     stored: Compiled, tmp_path: Path
 ) -> None:
-    module = parse(SHARED)
+    module = parse(product(64, 128, 64, blocks=4, loop=5))
     case = make_case(module)
     context = make_context()
     for step in transpile_pipeline("sm_90a", pipeline="channels", cluster=2, bytes_in_flight=65536):

@@ -94,10 +94,11 @@ class Frame:
         """
         chosen = self.iteration if iteration is None else iteration
         if start is not None:
-            whole = self._whole_tiles(array, map_, fordim, chosen)
+            whole = np.array(self.whole_tiles(array, map_, fordim, chosen))
             extents = value.shape[GRID_AXES:]
             part = (slice(at, at + n) for at, n in zip(start, extents, strict=True))
             whole[(..., *part)] = value
+            self.store_whole_tiles(array, map_, fordim, chosen, whole)
         elif any(tile_bounds(array.shape, map_, fordim, self.grid, self.iterations)):
             array[self._places(array.shape, map_, fordim, chosen)] = value
         else:

@@ -186,9 +186,9 @@ def repetition_lines(rows: list[Record]) -> list[str]:
 
 
 def in_order(records: Records) -> list[Record]:
-    """The records in the order of the workloads' table."""
-    order = list(WORKLOADS)
-    return sorted(records.values(), key=lambda record: order.index(record.workload))
+    """The records in the order of the workloads' table; others behind, as they came."""
+    order = {name: place for place, name in enumerate(WORKLOADS)}
+    return sorted(records.values(), key=lambda record: order.get(record.workload, len(order)))
 
 
 def markdown(records: Records, title: str) -> str:

@@ -61,7 +61,7 @@ def _chained(
     if not _writes(body, second.lhs) or _writes(body, first.lhs):
         return None
     ring = _ring_of(second.rhs)
-    if ring is None or ring.stage_count < 2 or _ring_of(first.rhs) is ring:
+    if ring is None or _ring_of(first.rhs) is ring:
         return None
     late = _late_operators(body, first, second)
     if late is None:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import TypeVar
 
 from xdsl.utils.exceptions import PassFailedException
 
 Choice = TypeVar("Choice", bound=Enum)
+
+
+def require_positive(numbers: Sequence[int], option: str) -> None:
+    """Raises ``PassFailedException`` at a number below 1; ``option`` begins the message."""
+    for number in numbers:
+        if number < 1:
+            raise PassFailedException(f"{option} of {number} cannot be; write 1 or more")
 
 
 def member_named(kind: type[Choice], name: str, unknown: str) -> Choice:

@@ -97,7 +97,9 @@ def _insert_behind(op: Operation, steps: Sequence[Operation]) -> None:
 def delay_products(kernel: sched.KernelOp) -> None:
     """Issues the second products of a kernel's chains one iteration late."""
     for found in tuple(find_chained_loops(kernel)):
-        delay_product(found)
+        # A stage is kept one iteration longer, so there must be another one.
+        if found.ring.stage_count > 1:
+            delay_product(found)
 
 
 def suffices_late(kernel: sched.KernelOp, target: Target) -> bool:

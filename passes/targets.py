@@ -7,7 +7,7 @@ bandwidth, highest clock); latencies are those of device memory under load.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.utils.exceptions import PassFailedException
 
@@ -71,6 +71,12 @@ class Target:
         """How many multiprocessors clusters of so many blocks can take at once."""
         known = dict(self.clusters_at_once)
         return known.get(blocks, self.multiprocessors // blocks) * blocks
+
+    def keeping(self, bytes_in_flight: int) -> Target:
+        """The same with so many bytes of bulk copies on their way; 0 leaves the number."""
+        if bytes_in_flight == 0 or self.bulk_bytes_in_flight is None:
+            return self
+        return replace(self, bulk_bytes_in_flight=bytes_in_flight)
 
     def bytes_in_flight_per_multiprocessor(self) -> float:
         """What must be on its way to each SM for device memory to run at full speed.

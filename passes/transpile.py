@@ -56,6 +56,7 @@ def transpile_pipeline(
     boxes: bool = True,
     share_registers: bool = True,
     bytes_in_flight: int = 0,
+    stages: tuple[int, ...] = (),
     publish: str = Publish.LAST.value,
     stores: str = Stores.AUTO.value,
     merge_products: bool = True,
@@ -74,10 +75,19 @@ def transpile_pipeline(
         ResolveLayoutPass(cost_model, arch, solver=solver),
         PlanDTensorMemoryPass(),
         ScheduleThreadblockPass(
-            arch, objective, pipeline, bytes_in_flight=bytes_in_flight, publish=publish
+            arch,
+            objective,
+            pipeline,
+            bytes_in_flight=bytes_in_flight,
+            stages=stages,
+            publish=publish,
         ),
         *((PromoteRegistersPass(arch, objective),) if promote_registers else ()),
-        *((UseWarpgroupsPass(arch),) if promote_registers and use_warpgroups else ()),
+        *(
+            (UseWarpgroupsPass(arch, bytes_in_flight, stages),)
+            if promote_registers and use_warpgroups
+            else ()
+        ),
         *((MergeProductsPass(),) if merge_products else ()),
         PipelineProductsPass(arch),
         *((PersistBlocksPass(arch),) if persist_blocks else ()),
@@ -118,7 +128,7 @@ class TranspilePass(SequencePass):
     ``promote-registers=false`` leaves out ``--promote-registers``, ``use-warpgroups=false``
     ``--use-warpgroups``.
     ``cost-model`` and ``solver`` are those of ``--resolve-layout``, ``objective``, ``pipeline``,
-    ``bytes-in-flight`` and ``publish`` those of ``--schedule-threadblock``.
+    ``bytes-in-flight``, ``stages`` and ``publish`` those of ``--schedule-threadblock``.
     ``overlap-launches=false`` leaves out ``--overlap-launches``: each kernel starts when the one
     before it has ended.  ``overlap-start`` and ``overlap-exclusive`` are its ``start`` and
     ``exclusive``.  ``boxes`` is that of
@@ -146,6 +156,7 @@ class TranspilePass(SequencePass):
     boxes: bool = True
     share_registers: bool = True
     bytes_in_flight: int = 0
+    stages: tuple[int, ...] = ()
     publish: str = Publish.LAST.value
     stores: str = Stores.AUTO.value
     merge_products: bool = True
@@ -172,6 +183,7 @@ class TranspilePass(SequencePass):
             boxes=self.boxes,
             share_registers=self.share_registers,
             bytes_in_flight=self.bytes_in_flight,
+            stages=self.stages,
             publish=self.publish,
             stores=self.stores,
             merge_products=self.merge_products,

@@ -34,8 +34,9 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     with_layout,
 )
+from mugraph.passes.options import require_positive
 from mugraph.passes.plan_swizzle import possible_layouts
-from mugraph.passes.schedule_threadblock.choose import WarpLayout, product_cost
+from mugraph.passes.schedule_threadblock.choose import Stages, WarpLayout, product_cost
 from mugraph.passes.schedule_threadblock.rings import restage_rings
 from mugraph.passes.schedule_threadblock.warpgroups import (
     DEPTH,
@@ -295,7 +296,8 @@ class UseWarpgroupsPass(ModulePass):
     left it there.  Their accumulators get the type of the new instruction, which holds them as the
     old one did; maps, reductions of rows and stores stay.  An estimate of the tensor cores' cycles,
     and of the reads of shared memory, decides.  Rings then get the stages that there is room for,
-    and are released right behind the products that read them.
+    and are released right behind the products that read them; ``bytes-in-flight`` and ``stages``
+    are those of ``--schedule-threadblock``.
 
     Pre-condition: ``--promote-registers``.
     """
@@ -303,23 +305,26 @@ class UseWarpgroupsPass(ModulePass):
     name = "use-warpgroups"
 
     arch: str = DEFAULT_TARGET
+    bytes_in_flight: int = 0
+    stages: tuple[int, ...] = ()
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Changes every kernel of the module where the target has such products."""
-        target = target_named(self.arch)
+        require_positive(self.stages, f"--{self.name}: stages")
+        target = target_named(self.arch).keeping(self.bytes_in_flight)
         if not target.multiplies_in_warpgroups:
             return
         for kernel in tuple(op.body.block.ops):
             if isinstance(kernel, sched.KernelOp) and kernel.smem_bytes is None:
-                _apply(kernel, target)
+                _apply(kernel, target, self.stages)
 
 
-def _apply(kernel: sched.KernelOp, target: Target) -> None:
+def _apply(kernel: sched.KernelOp, target: Target, stages: Stages) -> None:
     chosen = [chain for chain in find_chains(kernel) if is_faster(chain)]
     for chain in chosen:
         use_warpgroups(chain)
     if chosen:
-        restage_rings(kernel, target)
+        restage_rings(kernel, target, stages)
         release_early(kernel)
 
 

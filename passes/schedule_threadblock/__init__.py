@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 
 from xdsl.context import Context
@@ -15,7 +15,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
-from mugraph.dialects import sched
+from mugraph.dialects import sched, tb
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.sched.kernel import WARP_THREADS, roles_of
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups
@@ -26,7 +26,7 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     value_label,
 )
-from mugraph.passes.options import member_named
+from mugraph.passes.options import member_named, require_positive
 from mugraph.passes.schedule_threadblock.build import draft_kernel
 from mugraph.passes.schedule_threadblock.builder import Choices
 from mugraph.passes.schedule_threadblock.channels import (
@@ -36,9 +36,16 @@ from mugraph.passes.schedule_threadblock.channels import (
     publish_first,
     uses_channels,
 )
-from mugraph.passes.schedule_threadblock.choose import choose_ring_stages, choose_stages
+from mugraph.passes.schedule_threadblock.choose import (
+    Ring,
+    Stages,
+    asked_stages,
+    choose_ring_stages,
+    choose_stages,
+    fewer_stages,
+)
 from mugraph.passes.schedule_threadblock.custom import check_operators, erase_unused_functions
-from mugraph.passes.schedule_threadblock.levels import Levels, find_levels
+from mugraph.passes.schedule_threadblock.levels import Levels, find_levels, loads_of_rings
 from mugraph.passes.schedule_threadblock.plan import Objective
 from mugraph.passes.schedule_threadblock.products import choose_products, spill_notes
 from mugraph.passes.schedule_threadblock.proposal import Proposal, propose
@@ -49,10 +56,10 @@ from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 __all__ = ["ScheduleThreadblockPass", "schedule_threadblock"]
 
 
-def _bytes_loaded_an_iteration(levels: Levels) -> int:
+def _bytes_loaded_an_iteration(loads: Iterable[tb.InputOp]) -> int:
     return sum(
         math.prod(shape_of(op.result.type)) * element_bytes_of(op.result.type)
-        for op in levels.inputs
+        for op in loads
         if op.loop_dim >= 0
     )
 
@@ -65,18 +72,22 @@ def schedule_graph(
     pipeline: Pipeline = Pipeline.AUTO,
     *,
     along_k: bool = True,
+    asked: Stages = (),
 ) -> sched.KernelOp:
     """The schedule of one graph, with the most stages wanted that fit the block's memory.
 
     Where ``pipeline`` allows it and bulk copies can bring all inputs, a role of its own loads.
     Where the schedule of fewest barriers does not fit, those that trade barriers for memory are
-    tried before a stage is given up.  ``along_k``: whether warps may stand along k.
+    tried before a stage is given up.  ``along_k``: whether warps may stand along k; ``asked``: the
+    stages that a user wants.
     """
     levels = find_levels(graph)
     obstacles = uses_channels(graph, levels, target, pipeline)
     if obstacles and pipeline is Pipeline.CHANNELS:
         print(f"--schedule-threadblock: note: {note(graph, obstacles)}", file=sys.stderr)
-    scheduled = partial(_scheduled, graph, levels, target, symbol, objective, along_k=along_k)
+    scheduled = partial(
+        _scheduled, graph, levels, target, symbol, objective, along_k=along_k, asked=asked
+    )
     if not obstacles:
         kernel = scheduled(channels=True)
         if kernel is not None:
@@ -95,6 +106,7 @@ def _scheduled(
     *,
     channels: bool,
     along_k: bool,
+    asked: Stages,
 ) -> sched.KernelOp | None:
     """The schedule of one graph by one way of loading; ``None`` where a ring does not fit."""
     threads = graph.threads + (WARP_THREADS if channels else 0)
@@ -113,30 +125,36 @@ def _scheduled(
     by_groups = any(is_of_warpgroups(layout.atom) for layout in warp_layouts.values())
 
     @cache
-    def drafted(stages: int) -> Proposal:
+    def drafted(stages: Stages) -> Proposal:
         choices = Choices(stages, warp_layouts, registers.accumulators, registers.pieces, channels)
         draft = draft_kernel(graph, levels, choices, symbol)
         return propose(with_direct_write_backs(draft) if by_groups else draft, target)
 
-    blocks, stage_bytes = math.prod(graph.grid_dim), _bytes_loaded_an_iteration(levels)
-    if channels:
-        alone = drafted(1)
+    kept = 1 if by_groups else 0
+    groups = loads_of_rings(levels) if channels else [levels.inputs]
+    rings = [Ring(_bytes_loaded_an_iteration(loads), kept) for loads in groups]
+    single, blocks = (1,) * len(rings), math.prod(graph.grid_dim)
+    if asked:
+        stages = asked_stages(asked, len(rings), graph.forloop_range)
+    elif channels:
+        alone = drafted(single)
         resident = alone.resident_blocks(alone.schedule_for(objective).peak)
-        kept = 1 if by_groups else 0
-        stages = choose_ring_stages(stage_bytes, resident, graph.forloop_range, target, kept=kept)
+        stages = choose_ring_stages(rings, resident, graph.forloop_range, target)
     else:
         # How many blocks share a multiprocessor is asked only where there are enough of them.
         single_stage_bytes = 0
         if blocks // target.multiprocessors > 1:
-            single_stage_bytes = drafted(1).schedule_for(objective).peak
-        stages = choose_stages(stage_bytes, blocks, graph.forloop_range, single_stage_bytes, target)
-    while stages > 1:
+            single_stage_bytes = drafted(single).schedule_for(objective).peak
+        tile_bytes = rings[0].stage_bytes
+        chosen = choose_stages(tile_bytes, blocks, graph.forloop_range, single_stage_bytes, target)
+        stages = (chosen,)
+    while stages is not None and max(stages, default=1) > 1:
         candidate = drafted(stages)
         schedule = candidate.fitting_schedule(objective)
         if schedule is not None:
             return ordered(candidate.arranged(schedule), levels, target)
-        stages -= candidate.stages_over(stage_bytes)
-    proposal = drafted(1)
+        stages = fewer_stages(rings, stages, candidate.excess_bytes())
+    proposal = drafted(single)
     schedule = proposal.fitting_schedule(objective)
     if schedule is None and channels:
         return None
@@ -186,6 +204,7 @@ def schedule_threadblock(
     pipeline: Pipeline = Pipeline.AUTO,
     *,
     along_k: bool = True,
+    stages: Stages = (),
 ) -> Sequence[sched.KernelOp]:
     """Replaces every custom kernel of a function by the launch of its schedule."""
     kernels: list[sched.KernelOp] = []
@@ -193,7 +212,9 @@ def schedule_threadblock(
     for index, graph in enumerate(graphs):
         require_layouts(graph)
         symbol = unused_symbol(module, f"{function.sym_name.data}_custom{index}", kernels)
-        kernel = schedule_graph(graph, target, symbol, objective, pipeline, along_k=along_k)
+        kernel = schedule_graph(
+            graph, target, symbol, objective, pipeline, along_k=along_k, asked=stages
+        )
         kernels.append(kernel)
         launch = sched.LaunchOp(symbol, graph.inputs, [value.type for value in graph.results])
         offsets = graph.workspace_offsets()
@@ -224,8 +245,10 @@ class ScheduleThreadblockPass(ModulePass):
     16 bytes, in a loop of several iterations.
 
     ``bytes-in-flight`` replaces the target's number of bytes that channels keep on their way to a
-    multiprocessor, from which their stages follow.  ``publish=first`` announces a stage's bytes
-    before its copies are issued, ``last`` after them.
+    multiprocessor, from which their stages follow.  ``stages=3`` gives all that moves with a loop
+    so many stages, as far as they fit, and ``stages=2,3`` two to the first ring of each kernel and
+    three to the others.  ``publish=first`` announces a stage's bytes before its copies are issued,
+    ``last`` after them.
 
     ``warps-along-k=false`` leaves all steps of a product along k to each warp.
 
@@ -243,13 +266,13 @@ class ScheduleThreadblockPass(ModulePass):
     pipeline: str = Pipeline.AUTO.value
     warps_along_k: bool = True
     bytes_in_flight: int = 0
+    stages: tuple[int, ...] = ()
     publish: str = Publish.LAST.value
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Schedules every function of the module; kernels stand before the function."""
-        target = target_named(self.arch)
-        if self.bytes_in_flight > 0 and target.bulk_bytes_in_flight is not None:
-            target = replace(target, bulk_bytes_in_flight=self.bytes_in_flight)
+        target = target_named(self.arch).keeping(self.bytes_in_flight)
+        require_positive(self.stages, f"--{self.name}: stages")
         publish = member_named(Publish, self.publish, f"--{self.name}: unknown publish")
         objective = member_named(Objective, self.objective, f"--{self.name}: unknown objective")
         pipeline = member_named(Pipeline, self.pipeline, f"--{self.name}: unknown pipeline")
@@ -257,7 +280,13 @@ class ScheduleThreadblockPass(ModulePass):
         for function in tuple(op.body.block.ops):
             if isinstance(function, FuncOp):
                 kernels = schedule_threadblock(
-                    op, function, target, objective, pipeline, along_k=self.warps_along_k
+                    op,
+                    function,
+                    target,
+                    objective,
+                    pipeline,
+                    along_k=self.warps_along_k,
+                    stages=self.stages,
                 )
                 for kernel in kernels:
                     if publish is Publish.FIRST:

@@ -115,7 +115,9 @@ def draft_kernel(graph: CustomizedOp, levels: Levels, choices: Choices, symbol: 
             make_bulk_load(builder, op, inputs[op.dtensor], rings.get(op)) for op in levels.inputs
         ]
     else:
-        loads = [make_load(builder, op, inputs[op.dtensor], choices.stages) for op in levels.inputs]
+        loads = [
+            make_load(builder, op, inputs[op.dtensor], choices.stages[0]) for op in levels.inputs
+        ]
         looped = loading_tasks(builder, loads)
     looped += operator_tasks(builder, Phase.LOOP, [op for level in levels.body for op in level])
     stores = [TaskOperations(op_label(store), Phase.AFTER, [store]) for store in builder.write_back]
@@ -146,7 +148,7 @@ def make_bulk_load(
     builder: KernelBuilder, op: tb.InputOp, argument: SSAValue, ring: int | None
 ) -> BulkLoad:
     """The view, the buffer and the bulk copy of one input, with the ring that it goes through."""
-    stages = 1 if ring is None else builder.choices.stages
+    stages = 1 if ring is None else builder.choices.stages[ring]
     boxes = is_read_by_warpgroups(op, builder.choices.warp_layouts)
     buffer = builder.allocate(op.result, stages, layout=layouts_of_load(op, boxes=boxes)[0])
     return BulkLoad(builder.tile(argument, op.resolved_copy()), buffer, ring)
@@ -173,7 +175,7 @@ def with_producer(
 
 def loading_tasks(builder: KernelBuilder, loads: Sequence[Load]) -> list[TaskOperations]:
     """Writes the loads before the loop; returns the tasks of those in it, and of the wait."""
-    iterations, stages = builder.graph.forloop_range, builder.choices.stages
+    iterations, stages = builder.graph.forloop_range, builder.choices.stages[0]
     kept = [load for load in loads if not load.moves]
     moving = [load for load in loads if load.moves]
     # With as many stages as iterations everything is loaded before the loop.

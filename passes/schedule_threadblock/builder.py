@@ -34,7 +34,7 @@ from mugraph.dialects.tensor_types import (
     strides_of,
     with_layout,
 )
-from mugraph.passes.schedule_threadblock.choose import WarpLayout
+from mugraph.passes.schedule_threadblock.choose import Stages, WarpLayout
 from mugraph.passes.schedule_threadblock.registers import Pieces
 
 
@@ -47,7 +47,8 @@ def sum_type(type_: Attribute) -> Attribute:
 class Choices:
     """What was decided for one graph before it is rewritten."""
 
-    stages: int
+    stages: Stages
+    """Of each ring; without channels one number, of all that moves with the loop."""
     warp_layouts: dict[tb.MatmulOp, WarpLayout]
     register_accumulators: frozenset[Operation]
     pieces: dict[tb.MatmulOp, Pieces]

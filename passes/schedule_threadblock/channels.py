@@ -25,6 +25,7 @@ from mugraph.dialects.tensor_types import (
     op_label,
     value_label,
 )
+from mugraph.passes.schedule_threadblock.choose import Stages
 from mugraph.passes.schedule_threadblock.levels import Levels
 from mugraph.passes.targets import Target
 
@@ -154,7 +155,7 @@ class Feed:
         ]
 
 
-def make_feeds(loads: Sequence[BulkLoad], stages: int) -> list[Feed]:
+def make_feeds(loads: Sequence[BulkLoad], stages: Stages) -> list[Feed]:
     """The rings of what moves with the loop, in order; a channel of one stage for each other input.
 
     Channels of one stage come last.
@@ -163,7 +164,7 @@ def make_feeds(loads: Sequence[BulkLoad], stages: int) -> list[Feed]:
     for load in loads:
         if load.ring is not None:
             rings.setdefault(load.ring, []).append(load)
-    groups = [(tuple(rings[ring]), stages, True) for ring in sorted(rings)]
+    groups = [(tuple(rings[ring]), stages[ring], True) for ring in sorted(rings)]
     groups += [((load,), 1, False) for load in loads if not load.moves]
     feeds: list[Feed] = []
     for group, count, moves in groups:
@@ -194,7 +195,8 @@ def producer_role(feeds: Sequence[Feed], iterations: int) -> sched.RoleOp:
     rings = [feed for feed in feeds if feed.moves]
     for iteration in range(max((ring.stages for ring in rings), default=0)):
         for ring in rings:
-            prologue += ring.fill(iteration)
+            if iteration < ring.stages:
+                prologue += ring.fill(iteration)
     for ring in rings:
         if ring.stages < iterations:
             loop += ring.refill()

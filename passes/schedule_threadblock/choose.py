@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mugraph.dialects.cute.atoms import MmaAtom, scalar_atom, tensor_core_atom
@@ -199,20 +199,70 @@ MAX_RING_STAGES = 16
 """The most stages of a channel: more only lengthen what runs before the loop."""
 
 
-def choose_ring_stages(
-    tile_bytes: int, resident: int, iterations: int, target: Target, *, kept: int = 0
-) -> int:
-    """The stages of a channel that keep what bulk copies should have on their way.
+@dataclass(frozen=True)
+class Ring:
+    """What comes through one channel: the bytes of a stage.
 
-    ``tile_bytes`` come an iteration to each of the ``resident`` blocks that share a multiprocessor.
-    One stage is being read while the others fill, and ``kept`` more are in use by products that run
-    behind the program.  Source of the bytes: what was measured, in ``docs/scheduling.md``; more of
-    them cost time.
+    Beside the stage that is being read, ``kept`` more are in use by products that run behind the
+    program.
     """
+
+    stage_bytes: int
+    kept: int = 0
+
+
+Stages = tuple[int, ...]
+"""The stages of each ring of a kernel, in the rings' order."""
+
+
+def choose_ring_stages(
+    rings: Sequence[Ring], resident: int, iterations: int, target: Target
+) -> Stages:
+    """The stages of each ring that keep what bulk copies should have on their way.
+
+    An iteration uses a stage of every ring, so all rings run equally far ahead of it: so many
+    iterations that their bytes together are enough, with those of the ``resident`` blocks that
+    share a multiprocessor.  Source of the bytes: what was measured, in ``docs/scheduling.md``; more
+    of them cost time.
+    """
+    tile_bytes = sum(ring.stage_bytes for ring in rings)
     if tile_bytes == 0 or iterations == 1 or target.bulk_bytes_in_flight is None:
-        return 1
+        return (1,) * len(rings)
     ahead = math.ceil(target.bulk_bytes_in_flight / (tile_bytes * resident))
-    return min(max(ahead + 1 + kept, MIN_STAGES), MAX_RING_STAGES, iterations)
+    most = min(MAX_RING_STAGES, iterations)
+    return tuple(min(max(ahead + 1 + ring.kept, MIN_STAGES), most) for ring in rings)
+
+
+def fewer_stages(
+    rings: Sequence[Ring], stages: Stages, excess: int, *, least: int = 1
+) -> Stages | None:
+    """The stages left when ``excess`` bytes are given up; ``None`` where ``least`` each are more.
+
+    One after the other, each time in the ring that runs furthest ahead; of several such in that of
+    the largest tiles, and of these in the last, whose tiles are needed latest in an iteration.
+    """
+    left = list(stages)
+    while excess > 0:
+        rest = [number for number, count in enumerate(left) if count > least]
+        if not rest:
+            return None
+        most = max(
+            rest,
+            key=lambda number: (
+                left[number] - rings[number].kept,
+                rings[number].stage_bytes,
+                number,
+            ),
+        )
+        left[most] -= 1
+        excess -= rings[most].stage_bytes
+    return tuple(left)
+
+
+def asked_stages(asked: Stages, rings: int, iterations: int) -> Stages:
+    """What a user asked for, the last number for all rings that follow; as many as iterations."""
+    wanted = (*asked, *asked[-1:] * rings)[:rings]
+    return tuple(min(count, iterations) for count in wanted)
 
 
 def _blocks_that_fit(shared_bytes: int, target: Target) -> int:

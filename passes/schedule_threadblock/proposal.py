@@ -150,10 +150,9 @@ class Proposal:
         self.packed[schedule] = packed
         return packed if packed <= limit else None
 
-    def stages_over(self, stage_bytes: int) -> int:
-        """How many stages fewer it takes at least, at ``stage_bytes`` a stage, once none fits."""
-        excess = min(self.packed.values(), default=0) - self.target.shared_memory_per_block
-        return max(1, excess // max(stage_bytes, 1))
+    def excess_bytes(self) -> int:
+        """How many bytes fewer it takes at least, once no schedule fits."""
+        return max(1, min(self.packed.values(), default=0) - self.target.shared_memory_per_block)
 
     def smallest_schedule(self) -> Schedule:
         """The schedule of least memory that was found, whether it fits or not."""

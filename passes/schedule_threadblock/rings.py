@@ -16,6 +16,7 @@ from xdsl.rewriter import Rewriter
 from mugraph.dialects import sched
 from mugraph.dialects.sched.channel import BARRIER_BYTES
 from mugraph.dialects.sched.structure import loop_iterations
+from mugraph.passes.chained_products import find_chained_loops
 from mugraph.passes.plan_stensor_memory import (
     BEST_FIT_OF_ALL,
     certified_plan,
@@ -30,7 +31,14 @@ from mugraph.passes.schedule_threadblock.channels import (
     place_channel_steps,
     producer_role,
 )
-from mugraph.passes.schedule_threadblock.choose import MIN_STAGES, choose_ring_stages
+from mugraph.passes.schedule_threadblock.choose import (
+    MIN_STAGES,
+    Ring,
+    Stages,
+    asked_stages,
+    choose_ring_stages,
+    fewer_stages,
+)
 from mugraph.passes.targets import Target
 
 
@@ -62,47 +70,88 @@ def shared_bytes(kernel: sched.KernelOp) -> int:
     return with_channels(kernel, found).plan.peak
 
 
-def choose_stages(kernel: sched.KernelOp, feeds: Sequence[Feed], target: Target) -> int:
+def _stage_bytes(feed: Feed) -> int:
+    tiles = [load.buffer.owner for load in feed.loads]
+    return sum(tile.stage_bytes() for tile in tiles if isinstance(tile, sched.AllocOp))
+
+
+def kept_stages(kernel: sched.KernelOp) -> dict[sched.ChannelOp, int]:
+    """Analysis: how many stages of each ring are in use beside the one that is being read.
+
+    One, of a product that runs beside what is computed in the next iteration; none where only the
+    first product of a chain reads the ring, which is released in the same iteration.
+    """
+    channels = [op for op in kernel.body.block.ops if isinstance(op, sched.ChannelOp)]
+    kept = dict.fromkeys(channels, 1)
+    for found in find_chained_loops(kernel):
+        for channel in channels:
+            ops = found.loop.body.block.ops
+            readers = [op for op in ops if any(value in channel.buffers for value in op.operands)]
+            if readers == [found.first]:
+                kept[channel] = 0
+    return kept
+
+
+def choose_stages(
+    kernel: sched.KernelOp, feeds: Sequence[Feed], target: Target, asked: Stages = ()
+) -> Stages:
     """The stages that rings should have and a block's memory has room for.
 
     Blocks that registers let share a multiprocessor share its memory, where each then has two
-    stages: what one waits for another hides.
+    stages: what one waits for another hides.  ``asked`` is what a user wants.
     """
-    rings = [feed for feed in feeds if feed.moves]
-    tiles = [load.buffer.owner for feed in rings for load in feed.loads]
-    tile_bytes = sum(tile.stage_bytes() for tile in tiles if isinstance(tile, sched.AllocOp))
-    present = max(feed.stages for feed in rings)
-    of_a_stage = tile_bytes + 2 * BARRIER_BYTES * len(rings)
-    others = shared_bytes(kernel) - present * of_a_stage
+    channels = [feed for feed in feeds if feed.moves]
+    kept = kept_stages(kernel)
+    rings = [Ring(_stage_bytes(feed), kept[feed.channel]) for feed in channels]
+    present = tuple(feed.stages for feed in channels)
+    with_barriers = [Ring(ring.stage_bytes + 2 * BARRIER_BYTES, ring.kept) for ring in rings]
+
+    def together(stages: Stages) -> int:
+        return sum(
+            count * ring.stage_bytes for count, ring in zip(stages, with_barriers, strict=True)
+        )
+
+    others = shared_bytes(kernel) - together(present)
     resident = target.resident_blocks(
         math.prod(kernel.grid_dim),
         kernel.threads,
-        others + MIN_STAGES * of_a_stage,
+        others + together((MIN_STAGES,) * len(rings)),
         registers_wanted(kernel),
     )
-    share = target.shared_memory_per_multiprocessor // resident
-    share = min(share - target.reserved_shared_memory_per_block, target.shared_memory_per_block)
-    wanted = choose_ring_stages(tile_bytes, resident, loop_iterations(kernel), target, kept=1)
-    fitting = (share - others) // of_a_stage
-    return min(wanted, fitting) if fitting >= MIN_STAGES else present
+    iterations, share = loop_iterations(kernel), target.shared_memory_per_block
+    if asked:
+        wanted = asked_stages(asked, len(rings), iterations)
+    else:
+        wanted = choose_ring_stages(rings, resident, iterations, target)
+        of_each = target.shared_memory_per_multiprocessor // resident
+        share = min(of_each - target.reserved_shared_memory_per_block, share)
+    excess = others + together(wanted) - share
+    least = 1 if asked else MIN_STAGES
+    return fewer_stages(with_barriers, wanted, excess, least=least) or present
 
 
-def restage_rings(kernel: sched.KernelOp, target: Target) -> bool:
-    """Gives a kernel's rings the stages that there is room for now; whether that changed any."""
+def restage_rings(kernel: sched.KernelOp, target: Target, asked: Stages = ()) -> bool:
+    """Gives a kernel's rings the stages that there is room for now; whether that changed any.
+
+    ``asked`` is what a user wants.
+    """
     producer = producer_of(kernel)
     feeds = [] if producer is None else list(feeds_of(producer))
     if producer is None or not any(feed.moves for feed in feeds):
         return False
-    stages = choose_stages(kernel, feeds, target)
-    if all(feed.stages == stages for feed in feeds if feed.moves):
+    rings = [feed for feed in feeds if feed.moves]
+    stages = choose_stages(kernel, feeds, target, asked)
+    if tuple(feed.stages for feed in rings) == stages:
         return False
+    chosen = dict(zip((feed.channel for feed in rings), stages, strict=True))
     restaged: list[Feed] = []
     for feed in feeds:
         if feed.moves:
+            count = chosen[feed.channel]
             for load in feed.loads:
                 assert isinstance(load.buffer.owner, sched.AllocOp)
-                load.buffer.owner.stages = IntegerAttr(stages, i64)
-            restaged.append(Feed(feed.channel, feed.loads, stages, moves=True))
+                load.buffer.owner.stages = IntegerAttr(count, i64)
+            restaged.append(Feed(feed.channel, feed.loads, count, moves=True))
         else:
             restaged.append(feed)
     Rewriter.replace_op(producer, producer_role(restaged, loop_iterations(kernel)), [])

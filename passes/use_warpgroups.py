@@ -226,9 +226,11 @@ def load_once(op: sched.MmaOp, arrangement: TiledMmaAttr) -> None:
     held = sched.FragmentOp(type_)
     held.result.name_hint = op.lhs.name_hint
     Rewriter.insert_op(held, InsertPoint.before(prologue))
-    # The warps of a group load what others have written, which then gives its place to others.
-    load = sched.LoadOp(op.lhs, held.result, ldmatrix=op.ldmatrix[0])
-    prologue.body.block.add_ops([sched.BarrierOp(), load, sched.BarrierOp()])
+    # The warps of a group load what others have written.  What was loaded keeps its place until the
+    # next barrier, as all buffers do.
+    if not isinstance(prologue.body.block.last_op, sched.BarrierOp):
+        prologue.body.block.add_op(sched.BarrierOp())
+    prologue.body.block.add_op(sched.LoadOp(op.lhs, held.result, ldmatrix=op.ldmatrix[0]))
     op.operands[0] = held.result
 
 

@@ -23,7 +23,9 @@ from mugraph.dialects.sched import (
     FragmentOp,
     KernelOp,
     PrologueOp,
+    ReleaseOp,
     WaitOp,
+    WarpgroupMmaOp,
     computing_block,
 )
 from mugraph.dialects.tensor_types import op_label, value_label
@@ -34,7 +36,9 @@ from mugraph.passes.schedule_threadblock.barriers import (
     level_barriers,
 )
 from mugraph.passes.schedule_threadblock.model import Barriers, Dependence, Graph, peak_load
+from mugraph.passes.schedule_threadblock.rings import feeds_of, producer_of
 from mugraph.passes.schedule_threadblock.tasks import TaskOperations, kernel_graph
+from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 _PHASES: dict[type[Operation], Phase] = {
     PrologueOp: Phase.BEFORE,
@@ -56,6 +60,8 @@ class ScheduledKernel:
     graph: Graph
     regions: tuple[int, ...]
     barriers: Barriers
+    settled: int = 0
+    """Barriers of the prologue behind which it goes on: they stay where they are."""
 
 
 def read_schedule(kernel: KernelOp) -> ScheduledKernel:
@@ -63,13 +69,18 @@ def read_schedule(kernel: KernelOp) -> ScheduledKernel:
     tasks: list[TaskOperations] = []
     regions: list[int] = []
     counts = {Phase.BEFORE: 0, Phase.LOOP: 0, Phase.AFTER: 0}
-    region = 0
+    region = settled = 0
     for part in computing_block(kernel).ops:
         phase = _PHASES.get(type(part))
         if phase is None:
             continue
+        last = part.regions[0].block.last_op
         for op in part.regions[0].block.ops:
-            if isinstance(op, BarrierOp):
+            if isinstance(op, BarrierOp) and phase is Phase.BEFORE and op is not last:
+                tasks.append(TaskOperations(_describe(op), phase, [op]))
+                regions.append(region)
+                settled += 1
+            elif isinstance(op, BarrierOp):
                 region += 1
                 counts[phase] += 1
             elif not isinstance(op, FragmentOp | ChannelStepOp):
@@ -78,7 +89,8 @@ def read_schedule(kernel: KernelOp) -> ScheduledKernel:
                 tasks.append(TaskOperations(_describe(op), phase, [op], latest))
                 regions.append(region)
     barriers = Barriers(counts[Phase.BEFORE], counts[Phase.LOOP], counts[Phase.AFTER])
-    return ScheduledKernel(kernel, kernel_graph(kernel, tasks), tuple(regions), barriers)
+    graph = kernel_graph(kernel, tasks)
+    return ScheduledKernel(kernel, graph, tuple(regions), barriers, settled)
 
 
 def _describe(op: Operation) -> str:
@@ -155,8 +167,37 @@ def _channel_lines(kernel: KernelOp) -> Iterator[str]:
             )
 
 
-def explain(kernel: KernelOp) -> list[str]:
-    """The lines of the explanation of one kernel."""
+def _is_kept(channel: ChannelOp) -> bool:
+    """Whether products that run behind the program read a ring's stages an iteration longer."""
+    readers = [use.operation for value in channel.buffers for use in value.uses]
+    return any(isinstance(op, WarpgroupMmaOp) and op.is_async for op in readers) and any(
+        isinstance(step, ReleaseOp) and step.ahead_of < 0 for step in channel.steps()
+    )
+
+
+def _ring_lines(kernel: KernelOp, target: Target) -> Iterator[str]:
+    """How the stages of each ring are used, and the bytes that are on their way together."""
+    producer = producer_of(kernel)
+    rings = [] if producer is None else [feed for feed in feeds_of(producer) if feed.moves]
+    on_their_way = 0
+    for ring in rings:
+        kept = int(_is_kept(ring.channel))
+        ahead = ring.stages - 1 - kept
+        on_their_way += ahead * ring.channel.stage_payload()
+        names = ", ".join(value_label(value) for value in ring.channel.buffers)
+        behind = ", one kept by a product that runs behind the program" if kept else ""
+        yield f"  of the stages of {names} one is read{behind}, {ahead} are filled ahead"
+    if rings:
+        blocks = kernel.resident_blocks or 1
+        shared = f"{blocks} blocks that share it" if blocks > 1 else "the only block on it"
+        yield (
+            f"  together {blocks * on_their_way} bytes are on their way to a multiprocessor, to "
+            f"{shared}; {target.name} should have {target.bulk_bytes_in_flight}"
+        )
+
+
+def explain(kernel: KernelOp, target: Target) -> list[str]:
+    """The lines of the explanation of one kernel, made for a target."""
     schedule = read_schedule(kernel)
     graph, barriers = schedule.graph, schedule.barriers
     fewest = fewest_barriers(graph)
@@ -165,11 +206,13 @@ def explain(kernel: KernelOp) -> list[str]:
     lines = [
         f"{op_label(kernel)}: a thread passes {executed} barriers: {barriers.before} before the "
         f"loop, {barriers.loop} in each of {graph.iterations} iterations, {barriers.after} after "
-        f"it; the fewest possible are {fewest.executed}, one a level would be {level}",
+        f"it; the fewest possible are {fewest.executed}, one a level would be {level}"
+        + (f"; the prologue passes {schedule.settled} more" if schedule.settled else ""),
         *_bound_lines(fewest, graph),
         f"  the fullest region holds {peak_load(graph, barriers, schedule.regions)} bytes of "
         "shared memory",
         *_channel_lines(kernel),
+        *_ring_lines(kernel, target),
     ]
     why = reasons(schedule)
     for region in range(barriers.regions):
@@ -206,14 +249,19 @@ class ExplainSchedulePass(ModulePass):
 
     Of each kernel: how many barriers a thread passes, the fewest possible and the chains of
     dependences that need them (``=>`` crosses threads, ``->`` does not), the bytes alive in the
-    fullest region; then region by region the operators, and for each barrier the dependences that
-    it alone separates.  Changes nothing.  Pre-condition: ``--schedule-threadblock``.
+    fullest region; where a warp of its own loads, how each ring's stages are used, and the bytes on
+    their way against what ``arch`` should have; then region by region the operators, and for each
+    barrier the dependences that it alone separates.  Changes nothing.  Pre-condition:
+    ``--schedule-threadblock``.
     """
 
     name = "explain-schedule"
 
+    arch: str = DEFAULT_TARGET
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Prints a paragraph for each kernel."""
+        target = target_named(self.arch)
         kernels = _kernels(op)
         if not kernels:
             raise PassFailedException(
@@ -221,7 +269,7 @@ class ExplainSchedulePass(ModulePass):
             )
         for kernel in kernels:
             try:
-                lines = explain(kernel)
+                lines = explain(kernel, target)
             except AccessError as error:
                 raise PassFailedException(f"--{self.name}: {op_label(kernel)}: {error}") from error
             print("\n".join(lines), file=sys.stderr)

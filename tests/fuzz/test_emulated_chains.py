@@ -48,6 +48,10 @@ class Attention:
     inputs: float = 0.5
     norm: bool = False
     """Whether queries and values are divided by the norms of their rows first."""
+    norm_values: bool = True
+    """Whether the values, too, are."""
+    stages: tuple[int, ...] = ()
+    """What the rings of keys and of values are asked to have."""
     denominator: bool = False
     """Whether numerator and denominator are results, and not their quotient."""
 
@@ -70,10 +74,12 @@ class Attention:
         types = f"tensor<{q}>, tensor<{row}>" if self.denominator else f"tensor<{q}>"
         norms = ""
         if self.norm:
-            kinds = (("q", f"!tb.stensor<{q}>"), ("v", f"!tb.stensor<1x{s}x{d}x{e}>"))
+            kinds = [("q", f"!tb.stensor<{q}>")]
+            kinds += [("v", f"!tb.stensor<1x{s}x{d}x{e}>")] if self.norm_values else []
             norms = "\n".join(
                 f"%n{name} = tb.rms_norm %s{name} : {kind} -> {kind}" for name, kind in kinds
             )
+        right = "nv" if self.norm and self.norm_values else "sv"
         tiles = f"!tb.stensor<{q}>, !tb.stensor<1x{d}x{s}x{e}>"
         keys, weights = f"!tb.stensor<1x{d}x{s}x{e}>", f"!tb.stensor<1x{m}x{s}x{e}>"
         values, out = f"!tb.stensor<1x{s}x{d}x{e}>", f"!tb.stensor<{q}>"
@@ -89,7 +95,7 @@ class Attention:
             %s = tb.matmul %{"nq" if self.norm else "sq"}, %sk : ({tiles}) -> {weights}
             %t = tb.mul_scalar %s by {self.scale} : {weights} -> {weights}
             %p = tb.exp %t : {weights} -> {weights}
-            %pv = tb.matmul %p, %{"nv" if self.norm else "sv"} : ({weights}, {values}) -> {out}
+            %pv = tb.matmul %p, %{right} : ({weights}, {values}) -> {out}
             %o = tb.forloop_accum none %pv : !tb.stensor<{q}> -> !tb.stensor<{q}>
             %l = tb.forloop_accum sum %p : {weights} -> !tb.stensor<{row}>{last}
           }} : (tensor<{q}>, tensor<{k}>, tensor<{v}>) -> {results}
@@ -122,6 +128,12 @@ ATTENTIONS = {
     "numerator-and-denominator": Attention(denominator=True, scale=0.5, loop=2),
     "warp-groups": Attention(**GROUPS, online=True, inputs=8.0, scale=1.0),
     "warp-groups-norms": Attention(**GROUPS, online=True, norm=True),
+    "warp-groups-norm-of-queries": Attention(
+        **GROUPS, online=True, norm=True, norm_values=False, loop=4
+    ),
+    "warp-groups-fewer-stages-of-keys": Attention(**GROUPS, online=True, loop=5, stages=(2, 3)),
+    "warp-groups-one-stage-of-keys": Attention(**GROUPS, online=True, loop=4, stages=(1, 2)),
+    "warp-groups-one-stage-of-values": Attention(**GROUPS, online=True, loop=4, stages=(2, 1)),
     "warp-groups-keys-by-rows": column_major(Attention(**GROUPS)),
     "two-warp-groups-bf16-parts": Attention(
         **{**GROUPS, "queries": 128, "threads": 256}, element="bf16", online=True, loop=4, split=2
@@ -138,7 +150,9 @@ def case_of(attention: Attention) -> Case:
     if attention.online:
         q, k, v = (array.astype(np.float64) for array in inputs)
         if attention.norm:
-            q, v = (x / np.sqrt((x * x).mean(-1, keepdims=True)) for x in (q, v))
+            q = q / np.sqrt((q * q).mean(-1, keepdims=True))
+            if attention.norm_values:
+                v = v / np.sqrt((v * v).mean(-1, keepdims=True))
         scores = q @ k * attention.scale
         weights = np.exp(scores - scores.max(-1, keepdims=True))
         expected = [weights @ v / weights.sum(-1, keepdims=True)]
@@ -166,7 +180,7 @@ def compiled_in_registers(attention: Attention) -> Compiled:
     module = parse(attention.text())
     if attention.split > 1:
         RetilePass(split=attention.split).apply(make_context(), module)
-    for step in transpile_pipeline(online_softmax=attention.online, promote_registers=True):
+    for step in transpile_pipeline(online_softmax=attention.online, stages=attention.stages):
         step.apply(make_context(), module)
         module.verify()
     module = require_same_text("--transpile", module)
@@ -201,7 +215,7 @@ def test_attention_is_in_registers(compiled: dict[str, Compiled]) -> None:
         for name, one in compiled.items()
         if any(isinstance(op, sched.LoadColumnsOp) for op in one.module.walk())
     }
-    assert scaled == {name for name, case in ATTENTIONS.items() if case.norm}
+    assert scaled == {name for name, case in ATTENTIONS.items() if case.norm and case.norm_values}
 
 
 @pytest.mark.usefixtures("needs_emulator")

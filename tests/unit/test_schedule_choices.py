@@ -10,10 +10,14 @@ from mugraph.dialects.cute.atoms import tensor_core_atom
 from mugraph.dialects.sched.types import accumulators_per_thread
 from mugraph.passes.schedule_threadblock.choose import (
     WORTH_A_SUM,
+    Ring,
     WarpLayout,
+    asked_stages,
     choose_atom,
+    choose_ring_stages,
     choose_stages,
     choose_warp_layout,
+    fewer_stages,
     layouts_along_k,
     product_cost,
     warp_layouts,
@@ -188,3 +192,68 @@ def test_blocks_that_share_a_multiprocessor_share_the_latency() -> None:
     assert choose_stages(third, 3 * 132, 64, 10_000, TARGET) == 2
     # Blocks that do not fit beside each other do not help each other.
     assert choose_stages(third, 3 * 132, 64, 200_000, TARGET) == 4
+
+
+WANTED = TARGET.bulk_bytes_in_flight or 0
+QUARTER, EIGHTH = WANTED // 4, WANTED // 8
+
+
+def test_rings_run_ahead_alike_until_their_bytes_are_enough() -> None:
+    assert choose_ring_stages([Ring(QUARTER)], 1, 64, TARGET) == (5,)
+    assert choose_ring_stages([Ring(QUARTER), Ring(QUARTER)], 1, 64, TARGET) == (3, 3)
+    assert choose_ring_stages([Ring(QUARTER), Ring(16)], 1, 64, TARGET) == (5, 5)
+    # Blocks that share a multiprocessor share what is on its way to it.
+    assert choose_ring_stages([Ring(QUARTER), Ring(QUARTER)], 2, 64, TARGET) == (2, 2)
+
+
+def test_what_products_keep_comes_on_top() -> None:
+    assert choose_ring_stages([Ring(QUARTER), Ring(QUARTER, 1)], 1, 64, TARGET) == (3, 4)
+    assert choose_ring_stages([Ring(QUARTER), Ring(QUARTER, 1)], 1, 3, TARGET) == (3, 3)
+
+
+def test_one_stage_of_each_ring_where_nothing_runs_ahead() -> None:
+    assert choose_ring_stages([Ring(QUARTER), Ring(16)], 1, 1, TARGET) == (1, 1)
+    assert choose_ring_stages([Ring(QUARTER)], 1, 64, TARGETS["sm_80"]) == (1,)
+
+
+def test_stages_are_given_up_where_they_are_least_needed() -> None:
+    rings = [Ring(EIGHTH), Ring(QUARTER), Ring(QUARTER)]
+    # The last of the largest of those that run furthest ahead.
+    assert fewer_stages(rings, (3, 3, 3), 1) == (3, 3, 2)
+    assert fewer_stages(rings, (3, 3, 2), 1) == (3, 2, 2)
+    # Where no other runs as far ahead, small tiles, of which two make up for a large one.
+    assert fewer_stages(rings, (3, 2, 2), EIGHTH + 1) == (2, 2, 1)
+    # What a product keeps does not run ahead.
+    assert fewer_stages([Ring(QUARTER), Ring(QUARTER, 1)], (3, 3), 1) == (2, 3)
+    assert fewer_stages(rings, (2, 2, 2), 1, least=2) is None
+    assert fewer_stages(rings, (2, 3, 2), 0) == (2, 3, 2)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 64), st.integers(0, 1), st.integers(1, 6)), min_size=1),
+    st.integers(0, 400),
+)
+def test_stages_are_given_up_until_their_bytes_suffice(
+    drawn: list[tuple[int, int, int]], excess: int
+) -> None:
+    rings = [Ring(size, kept) for size, kept, _ in drawn]
+    stages = tuple(count for _, _, count in drawn)
+    left = fewer_stages(rings, stages, excess)
+    spare = sum(ring.stage_bytes * (count - 1) for ring, count in zip(rings, stages, strict=True))
+    assert (left is None) == (excess > spare)
+    if left is not None:
+        given_up = [before - after for before, after in zip(stages, left, strict=True)]
+        freed = [ring.stage_bytes * count for ring, count in zip(rings, given_up, strict=True)]
+        assert min(left) >= 1
+        assert min(given_up) >= 0
+        assert sum(freed) >= excess
+        # The last one given up was needed.
+        last = [ring.stage_bytes for ring, count in zip(rings, given_up, strict=True) if count]
+        assert not last or sum(freed) - max(last) < excess
+
+
+def test_a_user_may_ask_for_stages() -> None:
+    assert asked_stages((3,), 3, 64) == (3, 3, 3)
+    assert asked_stages((2, 3), 3, 64) == (2, 3, 3)
+    assert asked_stages((2, 3, 4), 1, 64) == (2,)
+    assert asked_stages((8,), 2, 5) == (5, 5)

@@ -1,10 +1,11 @@
 // RUN: mg-opt --transpile="arch=sm_90a online-softmax=true" %s | filecheck %s
 
 // Sixty-four rows a block and one warp group: the operands of its products take no registers, so two blocks share a
-// multiprocessor, and their rings have the stages that both have room for.
+// multiprocessor, and their rings have the stages that both have room for; V one more, which its product keeps an iteration longer.
 
 // CHECK: sched.kernel @attention_custom0 inputs 3 grid [16, 16, 1] {{.*}} block [256, 1, 1] smem {{[0-9]+}} resident 2
-// CHECK: %sk = sched.alloc stages 3
+// CHECK: %sk = sched.alloc stages 2
+// CHECK: %sv = sched.alloc stages 3
 // CHECK: sched.role "consumers" warps 4 registers 216
 func.func @attention(%q: tensor<16x1024x64xf16>, %k: tensor<16x64x1024xf16>, %v: tensor<16x1024x64xf16>) -> tensor<16x1024x64xf16> {
   %o = kn.customized %q, %k, %v grid [16, 16, 1] block [128, 1, 1] forloop 8 {

@@ -179,7 +179,7 @@ def verify_layout_fits(label: str, shape: Sequence[int], layout: AnyLayout) -> N
     sizes = tuple(mode if isinstance(mode, int) else _size(mode) for mode in modes)
     if sizes != tuple(shape):
         raise VerifyException(
-            f"{label}: layout {layout} has shape {sizes}, expected "
+            f"{label}: layout {layout} has extents {dims(sizes)}, expected "
             f"{dims(shape)}: one mode a dimension"
         )
 

@@ -34,6 +34,7 @@ from mugraph.codegen.c_abi import (
     print_pkg_config,
     print_variant,
 )
+from mugraph.codegen.cuda import require_kernels
 from mugraph.dialects import te
 from mugraph.dialects.sched import KernelOp, LaunchOp
 from mugraph.dialects.te import is_texpr
@@ -74,8 +75,10 @@ def generate_sources(
     interface.  Raises what the passes and the printer raise.  The module is changed.
     """
     kinds = tuple(Architecture(arch) for arch in dict.fromkeys(architectures))
-    if is_texpr(only_function(module)):
+    function = only_function(module)
+    if is_texpr(function):
         return _sources_of_texpr(module, context, kinds, name)
+    require_kernels(function)
     planned, _ = planned_then_scheduled(kinds[0].name)
     PassPipeline(planned).apply(context, module)
     module.verify()

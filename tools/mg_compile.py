@@ -9,7 +9,13 @@ from pathlib import Path
 
 import mugraph
 from mugraph.tools.diagnostics import ArgumentParser, ToolError, run_tool
-from mugraph.tools.modules import add_size_argument, make_context, read_module, read_text
+from mugraph.tools.modules import (
+    add_size_argument,
+    make_context,
+    read_module,
+    read_text,
+    refuse_sizes,
+)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -63,6 +69,7 @@ def _main(arguments: Sequence[str]) -> int:
         module = read_module(options.input, context, options.size)
         text += "".join(f"-- --size {size}\n" for size in options.size)
     else:
+        refuse_sizes(options.size)
         name = "stdin" if options.input == "-" else options.input
         module = Parser(context, text, name).parse_module()
         module.verify()

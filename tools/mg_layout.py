@@ -13,7 +13,6 @@ The first line is the result alone; the lines after it explain it.  Operations h
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -34,6 +33,7 @@ from mugraph.dialects.cute.layout import Layout, is_identity_coordinate, is_layo
 from mugraph.dialects.cute.notation import Reader
 from mugraph.dialects.cute.swizzle import ComposedLayout, Swizzle
 from mugraph.dialects.cute.tiling import tiler_to_text, zip_layouts
+from mugraph.tools.diagnostics import ArgumentParser, run_tool
 
 
 class Operation(NamedTuple):
@@ -428,7 +428,11 @@ def _list() -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 0 if the expression has a value, 1 if not."""
-    parser = argparse.ArgumentParser(
+    return run_tool("mg-layout", lambda: _main(arguments))
+
+
+def _main(arguments: Sequence[str] | None) -> int:
+    parser = ArgumentParser(
         prog="mg-layout",
         description="A calculator for CuTe layouts. The first line of the output is the result.",
         epilog="Example: mg-layout 'composition((6,2):(8,2), (4,3):(3,1))'",

@@ -27,7 +27,7 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 
 import mugraph
 from mugraph.tools.diagnostics import ToolError, atomic_output, run_tool
-from mugraph.tools.modules import add_size_argument, multiverse, read_te
+from mugraph.tools.modules import add_size_argument, multiverse, read_te, refuse_sizes
 from mugraph.tools.universe import PASSES
 
 _FLAGS_WITH_VALUE = {"-t": "--target", "-o": "--output-file", "-f": "--frontend"}
@@ -343,6 +343,8 @@ class MgOptMain(xDSLOptMain):
         self, chunk: IO[bytes], file_extension: str, start_offset: int = 0
     ) -> ModuleOp | None:
         """Parse one chunk of the input; bytes that are no text raise ``ToolError``."""
+        if file_extension != "te":
+            refuse_sizes(self.args.size)
         try:
             return super().parse_chunk(chunk, file_extension, start_offset)
         except UnicodeDecodeError as error:

@@ -356,6 +356,8 @@ def _main(arguments: Sequence[str]) -> int:
         raise ToolError("--blocks, --order and --landing need --level=address.")
     if options.fast_math and options.backend != "cuda":
         raise ToolError("--fast-math is for generated CUDA; add --backend=cuda.")
+    if options.arch is not None and options.backend != "cuda":
+        raise ToolError("--arch is for generated CUDA; add --backend=cuda.")
     if by_address and options.backend == "cuda":
         raise ToolError("--level=address is of the interpreter; leave out --backend=cuda.")
 

@@ -28,7 +28,7 @@ from mugraph.dialects.cute.pictures import Picture
 from mugraph.dialects.cute.swizzle import ComposedLayout
 from mugraph.dialects.cute.tiled import TiledMma
 from mugraph.passes.targets import DEFAULT_TARGET
-from mugraph.tools.diagnostics import run_tool
+from mugraph.tools.diagnostics import ArgumentParser, run_tool
 from mugraph.tools.mg_layout import evaluate
 
 
@@ -127,7 +127,7 @@ def _memory_command(options: argparse.Namespace) -> _MemoryPicture:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = ArgumentParser(
         prog="mg-viz",
         description="Pictures of CuTe layouts. Wherever a layout is asked for, an expression of "
         "mg-layout will do.",
@@ -187,8 +187,7 @@ def _write(picture: Picture | _MemoryPicture, output: str | None) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 0 if the picture was drawn, 1 if not."""
-    options = _parser().parse_args(arguments)
-    return run_tool("mg-viz", lambda: _run(options))
+    return run_tool("mg-viz", lambda: _run(_parser().parse_args(arguments)))
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -196,7 +195,7 @@ def _run(options: argparse.Namespace) -> int:
         if getattr(options, "bits", 1) < 1:
             raise LayoutError(f"The bits of an element must be at least 1, not {options.bits}.")
         _write(options.function(options), options.output)
-    except (LayoutError, OSError) as error:
+    except LayoutError as error:
         print(f"mg-viz: {error}", file=sys.stderr)
         return 1
     return 0

@@ -79,6 +79,15 @@ def read_module(path: str, context: Context, sizes: Sequence[str] = ()) -> Modul
     name = "stdin" if path == "-" else path
     if path.endswith(".te"):
         return read_te(read_text(path), name, sizes)
+    refuse_sizes(sizes)
     module = Parser(context, read_text(path), name).parse_module()
     module.verify()
     return module
+
+
+def refuse_sizes(sizes: Sequence[str]) -> None:
+    """Raises ``ToolError`` where sizes are given of a file that is none of `.te` text."""
+    if sizes:
+        raise ToolError(
+            f"--size {sizes[0]} is of a .te file; IR has its sizes in its types: leave it out."
+        )

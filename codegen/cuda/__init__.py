@@ -24,9 +24,10 @@ from mugraph.codegen.cuda.kernel import print_kernel
 from mugraph.codegen.cuda.names import Names
 from mugraph.codegen.cuda.texpr import print_texpr
 from mugraph.codegen.cuda.warpgroup import print_warpgroup_atoms
-from mugraph.dialects.functions import mugraphs_of
+from mugraph.dialects.functions import is_foreign, mugraphs_of
 from mugraph.dialects.sched import BulkCopyOp, CustomOp, KernelOp, LaunchOp
 from mugraph.dialects.te import is_texpr
+from mugraph.dialects.tensor_types import op_label
 
 __all__ = [
     "CodegenError",
@@ -34,6 +35,7 @@ __all__ = [
     "find_function",
     "print_module",
     "print_move",
+    "require_kernels",
     "workspace_bytes",
 ]
 
@@ -58,6 +60,15 @@ def find_function(module: ModuleOp, name: str | None = None) -> FuncOp:
     raise CodegenError(f"the module has no function @{name}; it has {listed}")
 
 
+def require_kernels(function: FuncOp) -> None:
+    """Raises :class:`CodegenError` where a function has nothing of a µGraph."""
+    if is_foreign(function):
+        raise CodegenError(
+            f"{op_label(function)} has no operators of 'kn' or 'sched', so no kernels; "
+            "--convert-linalg-to-kn makes such of 'linalg'"
+        )
+
+
 def has_channels(function: FuncOp) -> bool:
     """Whether a kernel that a function launches has bulk copies between roles."""
     launches = [op for op in function.walk() if isinstance(op, LaunchOp)]
@@ -75,6 +86,7 @@ def print_module(module: ModuleOp, function: str | None = None) -> str:
     func = find_function(module, function)
     if is_texpr(func):
         return print_texpr(func)
+    require_kernels(func)
     writer = Writer()
     writer.lines(
         [

@@ -60,6 +60,8 @@ def build_module(text: str, name: str, sizes: Mapping[str, int]) -> ModuleOp:
     """
     file = parse_text(text, name)
     module = _ModuleBuilder(file, name, sizes).build()
+    if not (file.functions or file.body):
+        raise UserError(f"{name} has no function and no statement.")
     module.verify()
     return module
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isinf
 from typing import NoReturn
 
 from xdsl.utils.exceptions import ParseError
@@ -237,6 +238,8 @@ class _Parser:
                         pragma.span,
                     )
                 continue
+            elif pragma.text in list(Level) and level is not None:
+                self._fail(f"the loop is at level #{level} already", pragma.span)
             elif pragma.text in list(Level):
                 level = self._take().text
             else:
@@ -387,7 +390,10 @@ class _Parser:
             case Kind.INTEGER:
                 return Number(start.span, int(start.text))
             case Kind.FLOAT:
-                return Number(start.span, float(start.text))
+                value = float(start.text)
+                if isinf(value):
+                    self._fail("no type has so large a number; infinity is 'inf'", start.span)
+                return Number(start.span, value)
             case Kind.NAME if start.text not in KEYWORDS or start.text in ("max", "min"):
                 return self._after_name(start)
             case Kind.SYMBOL if start.text == "(":

@@ -22,6 +22,9 @@ from mugraph.dialects.cute.tiled import TiledMma
 MOST_CELLS = 16384
 """The largest picture drawn; a larger one would be unreadable and slow to show."""
 
+_MOST_LISTED = 8
+"""Numbers that a message names."""
+
 
 class Cell(NamedTuple):
     """One cell: up to two lines of text and a fill colour such as ``#ffeecc``."""
@@ -253,6 +256,12 @@ def copy_picture(atom: CopyAtom, element_bits: int = 16) -> Picture:
     return Picture(f"{atom.name}, {element_bits}-bit elements", panels)
 
 
+def _first(numbers: Sequence[int]) -> str:
+    """The numbers, or the first of many."""
+    shown = ", ".join(map(str, numbers[:_MOST_LISTED]))
+    return f"{shown} ..." if len(numbers) > _MOST_LISTED else shown
+
+
 def access_addresses(
     layout: Layout[int] | ComposedLayout, access: Layout[int], element_bits: int
 ) -> tuple[list[int], int]:
@@ -271,7 +280,7 @@ def access_addresses(
         indices = [layout(access(lane, value)) for value in range(values)]
         if indices != list(range(indices[0], indices[0] + values)):
             raise LayoutError(
-                f"Lane {lane} accesses the elements {indices}, which are not one vector."
+                f"Lane {lane} accesses the elements {_first(indices)}, which are not one vector."
             )
         addresses.append(indices[0] * element_bits // 8)
     return addresses, element_bits * values // 8

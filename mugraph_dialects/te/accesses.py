@@ -23,7 +23,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.te.indices import IndexReader, print_index_list, verify_indices
-from mugraph.dialects.te.types import BufferType
+from mugraph.dialects.te.types import BufferType, parse_word
 from mugraph.dialects.tensor_types import dims
 
 
@@ -276,15 +276,12 @@ class CombiningOp(AccessOp, ABC):
     @classmethod
     def parse(cls, parser: Parser) -> Self:
         """Parses the access."""
-        position = parser.pos
-        name = next((name for name in Combination if parser.parse_optional_keyword(name)), None)
-        if name is None:
-            parser.raise_error(f"expected one of {', '.join(Combination)}", position, parser.pos)
+        combination = parse_word(parser, Combination)
         value = parser.parse_unresolved_operand()
         parser.parse_punctuation(",")
         place = Place(parser)
         number = parser.resolve_operand(value, place.type.element_type)
-        access = cls(name, number, place.buffer, place.indices, place.map)
+        access = cls(combination, number, place.buffer, place.indices, place.map)
         access.attributes |= place.attributes
         return access
 

@@ -31,6 +31,7 @@ from xdsl.printer import Printer
 from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.launch_extents import MAX_GRID
 from mugraph.dialects.te.accesses import (
     AccessKind,
     AccessOp,
@@ -38,7 +39,7 @@ from mugraph.dialects.te.accesses import (
     Place,
 )
 from mugraph.dialects.te.loops import LoopOp, ParOp
-from mugraph.dialects.te.types import ELEMENT_TYPES, BufferType, Space
+from mugraph.dialects.te.types import ELEMENT_TYPES, BufferType, Space, parse_word
 from mugraph.dialects.te.values import IndexExpressionOp
 from mugraph.dialects.tensor_types import element_bytes_of
 
@@ -109,6 +110,10 @@ class KernelOp(LoopOp):
             raise VerifyException(
                 f"'te.kernel' has {self.iterations} blocks, which clusters of "
                 f"{self.cluster_blocks} do not divide"
+            )
+        if self.iterations > MAX_GRID[0]:
+            raise VerifyException(
+                f"'te.kernel' has {self.iterations} blocks; a grid has at most {MAX_GRID[0]}"
             )
         _ = self.threads
         if isinstance(self.parent_op(), LoopOp):
@@ -268,7 +273,7 @@ class BarrierOp(IRDLOperation):
     @classmethod
     def parse(cls, parser: Parser) -> Self:
         """Parses the barrier."""
-        barrier = cls(Scope(parser.parse_identifier()))
+        barrier = cls(parse_word(parser, Scope))
         barrier.attributes |= parser.parse_optional_attr_dict()
         return barrier
 
@@ -356,7 +361,7 @@ class AllReduceOp(IRDLOperation):
     def parse(cls, parser: Parser) -> Self:
         """Parses the reduction."""
         of_warp = parser.parse_optional_keyword(Scope.WARP) is not None
-        combination = Combination(parser.parse_identifier())
+        combination = parse_word(parser, Combination)
         value = parser.parse_unresolved_operand()
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")

@@ -11,7 +11,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
-from mugraph.dialects.te import is_texpr
+from mugraph.dialects.te import MOST_THREADS, is_texpr
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
 from mugraph.passes.te_check_mapping import prove_mappings
 from mugraph.passes.te_map.objectives import Objective
@@ -72,6 +72,11 @@ class TeMapPass(ModulePass):
         if self.objective not in list(Objective):
             raise PassFailedException(
                 f"--te-map: objective is {' or '.join(Objective)}, not '{self.objective}'"
+            )
+        if not 0 <= self.threads <= MOST_THREADS:
+            raise PassFailedException(
+                f"--te-map: threads is the size of a block, 1 to {MOST_THREADS}, or 0 to choose "
+                f"it; not {self.threads}"
             )
         objective = Objective(self.objective)
         functions = [one for one in op.ops if isinstance(one, FuncOp) and is_texpr(one)]

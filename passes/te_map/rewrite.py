@@ -22,6 +22,7 @@ from mugraph.dialects.te import (
     Space,
     ThreadsOp,
 )
+from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.targets import Target
 from mugraph.passes.te_inline import fold_sections, inline_calls
 from mugraph.passes.te_map.bands import (
@@ -75,6 +76,11 @@ class _Mapper:
                 self.kernel(op)
             elif isinstance(op, ReturnOp):
                 self.serial_kernel(serial)
+            elif isinstance(op, KernelOp):
+                raise PassFailedException(
+                    f"--te-map: {op_label(self.function)} has kernels already ('{op.symbol.data}');"
+                    " map it once, and whole"
+                )
             elif isinstance(op, NewOp) or is_number(op):
                 continue
             else:

@@ -492,7 +492,7 @@ func.func @f(%x: {x}, %y: {y}) -> {y} {{
     [
         (
             "tensor<4x8xf16, #cute.layout<(8,4):(4,1)>>",
-            "%x of @f: layout (8,4):(4,1) has shape (8, 4), expected 4x8: one mode a dimension",
+            "%x of @f: layout (8,4):(4,1) has extents 8x4, expected 4x8: one mode a dimension",
         ),
         (
             "tensor<4x8xf16, #cute.layout<(4,(2,4)):(8,(1,2))>>",

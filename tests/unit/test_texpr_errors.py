@@ -21,6 +21,8 @@ CASES = [
     ("seq 4 i #«block» { }", "a 'seq' loop has no pragma but #prefetch(n): its iterations"),
     ("par 4 i #«prefetch»(2) { }", "#prefetch(n) is of a 'seq' loop"),
     ("seq 4 i #prefetch(«0») { }", "#prefetch is of 1 or more iterations, not 0"),
+    ("par 4 i #block #«grid» { }", "the loop is at level #block already"),
+    ("par 4 i { A[i] = «1e999» }", "no type has so large a number; infinity is 'inf'"),
     ("par «0» i { }", "the extent of a loop is at least 1, not 0"),
     ("par «N» i { }", "'N' is not defined; give its value with --size N=64"),
     ("par 4 i { A[«j»] = 1.0 }", "'j' is not defined"),
@@ -104,3 +106,8 @@ def test_carets_stand_under_what_follows_tabs() -> None:
         read_texpr("par 4 i {\n\tC[i] = $\n}", "t.te", {})
     _, line, caret = describe_error(raised.value).split("\n")
     assert (line, caret) == ("\tC[i] = $", "\t       ^")
+
+
+def test_a_file_without_statements_is_no_program() -> None:
+    with pytest.raises(UserError, match=r"t\.te has no function and no statement"):
+        read_texpr("-- nothing\n", "t.te", {})

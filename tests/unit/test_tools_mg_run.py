@@ -96,6 +96,11 @@ def test_a_check_that_fails(run: Runner):
             ["--inputs", "{}/int.npy", "{}/int.npy"],
             "--inputs has 2 files, but @f takes 1 tensors.",
         ),
+        (["--arch", "sm_80"], "--arch is for generated CUDA; add --backend=cuda."),
+        (
+            ["--size", "N=4"],
+            "--size N=4 is of a .te file; IR has its sizes in its types: leave it out.",
+        ),
         (
             ["--no-such-flag"],
             "unrecognized arguments: --no-such-flag; mg-run --help explains the arguments.",

@@ -16,6 +16,8 @@ from mugraph.dialects.te import (
     BufferType,
     KernelOp,
     NewOp,
+    ParOp,
+    SeqOp,
     input_parameters,
     written_parameters,
 )
@@ -40,6 +42,11 @@ def print_texpr(function: FuncOp) -> str:
 def _print_execute(
     function: FuncOp, symbols: dict[KernelOp, str], names: Names, writer: Writer
 ) -> None:
+    loop = next((op for op in function.body.block.ops if isinstance(op, (ParOp, SeqOp))), None)
+    if loop is not None:
+        raise CodegenError(
+            f"{op_label(loop)} of {op_label(function)} is in no kernel; run --te-lower first"
+        )
     needed = workspace_bytes(function)
     writer.open("[[maybe_unused]] static void _init() {")
     writer.close()

@@ -19,6 +19,11 @@
 // RUN: mg-opt --transpile="pipeline=async-copies" %examples/lora.mlir | sed 's/SM80_16x8x16_F32F16F16F32_TN/SM80_16x8x8_F32F16F16F32_TN/' | not mg-opt -t cuda 2>&1 | filecheck %s --check-prefix ATOM
 // ATOM: mg-opt: error: the CUDA target's matrix products use SM80_16x8x16_F32BF16BF16F32_TN, SM80_16x8x16_F32F16F16F32_TN, {{.*}}; it cannot print #cute.tiled_mma<SM80_16x8x8
 
+// RUN: printf 'func.func @f(%%%%x: tensor<4xf16>) -> tensor<4xf16> {\n  %%%%y = arith.addf %%%%x, %%%%x : tensor<4xf16>\n  func.return %%%%y : tensor<4xf16>\n}' > %t.foreign.mlir
+// RUN: not mg-opt --transpile -t cuda %t.foreign.mlir 2>&1 | filecheck %s --check-prefix FOREIGN
+// RUN: not mg-compile %t.foreign.mlir -o %t.out --sources-only 2>&1 | filecheck %s --check-prefix FOREIGN
+// FOREIGN: error: 'func.func' @f has no operators of 'kn' or 'sched', so no kernels; --convert-linalg-to-kn makes such of 'linalg'
+
 // One function of several can be printed; a declaration is none.
 // RUN: mg-opt --transpile="pipeline=async-copies" -t 'cuda{function=plain}' %s | filecheck %s
 // CHECK: __global__ void {{.*}} plain_custom0(

@@ -109,6 +109,14 @@ def test_errors_point_at_the_character(
     assert captured.err.splitlines()[-1] == "  " + " " * position + "^", captured.err
 
 
+def test_an_expression_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 1
+    assert capsys.readouterr().err == (
+        "mg-layout: error: give an expression, or --list; mg-layout --help explains the "
+        "arguments.\n"
+    )
+
+
 def test_list_names_every_operation(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--list"]) == 0
     output = capsys.readouterr().out

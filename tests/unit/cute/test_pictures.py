@@ -159,6 +159,10 @@ def test_the_command_draws(arguments: list[str], tmp_path: Path) -> None:
         (["mma", "SM61_DP4A", "--atoms", "(0,1)"], "Expected extents"),
         (["mma", "SM61_DP4A", "--permutation", "(8,S<1,0,1>)"], "Expected a permutation"),
         (["copy", "SM75_U32x1_LDSM_N", "--bits", "64"], "does not move elements of 64 bits"),
+        (["layout", "(4,8)", "--bits", "x"], "mg-viz layout --help explains the arguments"),
+        (["drawing"], "invalid choice: 'drawing'"),
+        (["memory", "no-such.mlir"], "mg-viz: error: no-such.mlir: No such file or directory"),
+        (["banks", "(8,8):(8,1)", "(32,64):(64,1)"], "0, 8, 16, 24, 32, 40, 48, 56 ..., which"),
     ],
 )
 def test_the_command_explains_errors(

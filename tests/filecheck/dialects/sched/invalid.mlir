@@ -209,7 +209,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 
 // -----
 
-// CHECK: !sched.shared: layout (8,8):(16,1) has shape (8, 8), expected 8x16: one mode a dimension
+// CHECK: !sched.shared: layout (8,8):(16,1) has extents 8x8, expected 8x16: one mode a dimension
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,8):(16,1)>

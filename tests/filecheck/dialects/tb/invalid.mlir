@@ -321,7 +321,7 @@ func.func @no_constant(%x: tensor<8x8xf16>) {
 
 // -----
 
-// CHECK: !tb.stensor: layout (8,4):(4,1) has shape (8, 4), expected 8x8: one mode a dimension
+// CHECK: !tb.stensor: layout (8,4):(4,1) has extents 8x4, expected 8x8: one mode a dimension
 func.func @layout_shape(%x: tensor<8x8xf16>) {
   %o = kn.customized %x grid [1, 1, 1] block [32, 1, 1] forloop 1 {
   ^bb0(%d: tensor<8x8xf16>):

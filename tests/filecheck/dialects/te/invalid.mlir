@@ -173,3 +173,27 @@ func.func @f() {
   }
   func.return
 }
+
+// -----
+
+// CHECK: expected one of warp, block
+func.func @f() {
+  te.kernel "f" %block = 1 { te.threads %thread = 64 { te.barrier grid } }
+  func.return
+}
+
+// -----
+
+// CHECK: expected one of add, max, min
+func.func @f(%x: f32) {
+  %s = te.all_reduce mul %x : f32
+  func.return
+}
+
+// -----
+
+// CHECK: 'te.kernel' has 3000000000 blocks; a grid has at most 2147483647
+func.func @f() {
+  te.kernel "f" %block = 3000000000 { te.threads %thread = 64 { } }
+  func.return
+}

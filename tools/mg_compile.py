@@ -12,6 +12,7 @@ from mugraph.tools.diagnostics import ArgumentParser, ToolError, run_tool
 from mugraph.tools.modules import (
     add_size_argument,
     make_context,
+    parse_text,
     read_module,
     read_text,
     refuse_sizes,
@@ -56,8 +57,6 @@ def _main(arguments: Sequence[str]) -> int:
         raise ToolError(f"cannot write into {options.output}: it is not a folder.")
 
     # After the arguments are known to be right: the dialects take a while to load.
-    from xdsl.parser import Parser
-
     from mugraph.passes.targets import target_named
     from mugraph.runtime.ahead_of_time import build, generate_sources, write_sources
 
@@ -71,7 +70,7 @@ def _main(arguments: Sequence[str]) -> int:
     else:
         refuse_sizes(options.size)
         name = "stdin" if options.input == "-" else options.input
-        module = Parser(context, text, name).parse_module()
+        module = parse_text(context, text, name)
         module.verify()
     sources = generate_sources(module, context, architectures, options.name)
     if options.sources_only:

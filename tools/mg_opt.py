@@ -16,6 +16,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Sequence
+from io import BytesIO
 from typing import IO, ClassVar, NoReturn, cast, get_type_hints
 
 from xdsl.dialects.builtin import ModuleOp
@@ -27,7 +28,13 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 
 import mugraph
 from mugraph.tools.diagnostics import ToolError, atomic_output, run_tool
-from mugraph.tools.modules import add_size_argument, multiverse, read_te, refuse_sizes
+from mugraph.tools.modules import (
+    add_size_argument,
+    multiverse,
+    read_te,
+    refuse_open_strings,
+    refuse_sizes,
+)
 from mugraph.tools.universe import PASSES
 
 _FLAGS_WITH_VALUE = {"-t": "--target", "-o": "--output-file", "-f": "--frontend"}
@@ -237,6 +244,14 @@ class MgOptMain(xDSLOptMain):
     def register_all_frontends(self) -> None:
         """MLIR text, and `.te` text with the sizes of the command line."""
         super().register_all_frontends()
+        parse = self.available_frontends["mlir"]
+
+        def parse_mlir(stream: IO[bytes]) -> ModuleOp:
+            text = stream.read()
+            refuse_open_strings(text.decode(), self.get_input_name())
+            return parse(BytesIO(text))
+
+        self.available_frontends["mlir"] = parse_mlir
 
         def parse_te(stream: IO[bytes]) -> ModuleOp:
             return read_te(stream.read().decode(), self.get_input_name(), self.args.size)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -12,6 +13,8 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 from xdsl.universe import Universe
+from xdsl.utils.exceptions import ParseError
+from xdsl.utils.lexer import Input, Span
 
 from mugraph.tools.diagnostics import ToolError
 
@@ -80,9 +83,33 @@ def read_module(path: str, context: Context, sizes: Sequence[str] = ()) -> Modul
     if path.endswith(".te"):
         return read_te(read_text(path), name, sizes)
     refuse_sizes(sizes)
-    module = Parser(context, read_text(path), name).parse_module()
+    module = parse_text(context, read_text(path), name)
     module.verify()
     return module
+
+
+def parse_text(context: Context, text: str, name: str) -> ModuleOp:
+    """The module that IR text describes, not verified; raises ``ParseError``."""
+    refuse_open_strings(text, name)
+    return Parser(context, text, name).parse_module()
+
+
+_STRINGS = re.compile(r'//[^\n]*|"(?:[^"\\\n\v\f]|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*"|(?P<open>")')
+"""Comments, strings as MLIR has them, and what begins as a string and is none."""
+
+
+def refuse_open_strings(text: str, name: str) -> None:
+    """Raises ``ParseError`` at the first string that does not end on its line, or is none.
+
+    xDSL's lexer would take time exponential in the length of the line.
+    """
+    for match in _STRINGS.finditer(text):
+        if match["open"] is not None:
+            raise ParseError(
+                Span(match.start(), match.end(), Input(text, name)),
+                "this string does not end on its line, or has an escape that is none of \\n, \\t, "
+                '\\", \\\\ and two hexadecimal digits',
+            )
 
 
 def refuse_sizes(sizes: Sequence[str]) -> None:

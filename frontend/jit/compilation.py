@@ -10,7 +10,6 @@ from time import perf_counter
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.parser import Parser
 from xdsl.passes import PassPipeline
 from xdsl.utils.exceptions import DiagnosticException
 
@@ -26,7 +25,7 @@ from mugraph.runtime.cuda import only_function
 from mugraph.runtime.errors import UserError
 from mugraph.runtime.toolchain import device_architecture
 from mugraph.tools.mg_run import choose_architecture
-from mugraph.tools.modules import make_context
+from mugraph.tools.modules import make_context, parse_text
 
 Graph = KernelGraph | ModuleOp | str | Path
 """What can be compiled: a graph of ``mugraph.build``, a module, MLIR text, or a file of it."""
@@ -106,9 +105,9 @@ def _module_of(graph: Graph, context: Context) -> ModuleOp:
         case ModuleOp():
             module = graph.clone()
         case Path():
-            module = Parser(context, graph.read_text(encoding="utf-8"), str(graph)).parse_module()
+            module = parse_text(context, graph.read_text(encoding="utf-8"), str(graph))
         case str():
-            module = Parser(context, graph, "<text>").parse_module()
+            module = parse_text(context, graph, "<text>")
         case _:
             raise UserError(
                 f"cannot compile a {type(graph).__name__}; expected a graph of mugraph.build, a "

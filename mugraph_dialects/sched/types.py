@@ -140,6 +140,12 @@ class SliceAttr(ParametrizedAttribute):
             printer.print_attribute(self.parent)
 
 
+def _parse_arrangement(parser: AttrParser) -> Sequence[Attribute]:
+    """Parses ``<#cute.tiled_mma<...>>``."""
+    with parser.in_angle_brackets():
+        return [parser.parse_attribute()]
+
+
 @irdl_attr_definition
 class RowsAttr(ParametrizedAttribute):
     """Rows of an accumulator: ``#sched.rows<#cute.tiled_mma<...>>``.
@@ -152,6 +158,11 @@ class RowsAttr(ParametrizedAttribute):
     name = "sched.rows"
 
     mma: TiledMmaAttr
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        """Parses the arrangement."""
+        return _parse_arrangement(parser)
 
     def verify(self) -> None:
         """Checks that rows of the instruction's accumulator are shared as shuffles need it."""
@@ -176,6 +187,11 @@ class ColumnsAttr(ParametrizedAttribute):
     name = "sched.columns"
 
     mma: TiledMmaAttr
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        """Parses the arrangement."""
+        return _parse_arrangement(parser)
 
     def verify(self) -> None:
         """Checks that all threads share columns alike."""

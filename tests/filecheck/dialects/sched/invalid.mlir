@@ -1133,3 +1133,8 @@ func.func @f(%x: tensor<16x64xf16> {mugraph.constant = true}) -> tensor<16x64xf1
   %o = sched.launch @k %x : (tensor<16x64xf16>) -> tensor<16x64xf16>
   func.return %o : tensor<16x64xf16>
 }
+
+// -----
+
+// CHECK: '<' expected
+func.func @f(%x: !sched.fragment<16x1xf32, #sched.rows #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN>>) { func.return }

@@ -21,6 +21,12 @@
 // VERIFY-NEXT:   in: "func.return"(%x) : (f16) -> ()
 // VERIFY-NOT: {{.}}
 
+// RUN: printf 'func.func @f() attributes {a = "no quote closes this, b = 1, and so on for a long line} {\n}' > %t.quote.mlir
+// RUN: not mg-opt %t.quote.mlir 2>&1 >/dev/null | filecheck %s --check-prefix QUOTE
+// RUN: not mg-run %t.quote.mlir 2>&1 >/dev/null | filecheck %s --check-prefix QUOTE
+// QUOTE: {{.*}}.quote.mlir:1:32: error: this string does not end on its line, or has an escape that is none of \n, \t, \", \\ and two hexadecimal digits
+// QUOTE-NEXT: func.func @f() attributes {a = "no quote closes this
+
 // RUN: not mg-opt --canonicalise %s 2>&1 | filecheck %s --check-prefix NAME
 // NAME: mg-opt: error: unknown pass or option '--canonicalise' (is '--canonicalize' meant?); mg-opt --help lists them.
 

@@ -214,7 +214,7 @@ class BulkCopyOp(
         """Checks spaces, extents, layouts, the channel, and the iteration."""
         if self.at is not None:
             part, whole = shape_of(self.source.type), shape_of(self.destination.type)
-            verify_part(self, part, self.start, whole, "the destination")
+            verify_part(self, part, self.start, whole, "the destination", "the source")
         elif shape_of(self.source.type) != shape_of(self.destination.type):
             raise VerifyException(
                 f"{op_label(self)}: source has {dims(shape_of(self.source.type))}, destination "

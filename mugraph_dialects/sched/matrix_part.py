@@ -25,9 +25,14 @@ def start_attribute(at: Sequence[int] | None) -> DenseArrayBase[IntegerType] | N
 
 
 def verify_part(
-    op: IRDLOperation, part: Sequence[int], start: Sequence[int], whole: Sequence[int], what: str
+    op: IRDLOperation,
+    part: Sequence[int],
+    start: Sequence[int],
+    whole: Sequence[int],
+    what: str,
+    moved: str = "the fragment",
 ) -> None:
-    """Raises ``VerifyException`` unless a fragment that begins at ``start`` lies within a whole."""
+    """Raises ``VerifyException`` unless what begins at ``start`` lies within a whole."""
     if (
         len(part) != len(whole)
         or len(start) != len(whole)
@@ -38,7 +43,7 @@ def verify_part(
     ):
         place = f" at {list(start)}" if any(start) else ""
         raise VerifyException(
-            f"{op_label(op)}: the fragment has {dims(part)}{place}, expected {dims(whole)}, "
+            f"{op_label(op)}: {moved} has {dims(part)}{place}, expected {dims(whole)}, "
             f"{what}, or a part of it"
         )
 

@@ -971,6 +971,18 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 
 // -----
 
+// CHECK: 'sched.bulk_copy' of %a: the source has 8x16 at [0, 24], expected 8x32, the destination, or a part of it
+sched.kernel @k inputs 0 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%o: !sched.global<16x32xf16, (16,32):(32,1)>):
+  %t = sched.tile %o map [0, -1, -1] : !sched.global<16x32xf16, (16,32):(32,1)> -> !sched.global<8x32xf16, (8,32):(32,1)>
+  %a = sched.alloc : !sched.shared<8x16xf16, (8,16):(16,1)>
+  sched.epilogue {
+    sched.bulk_copy %a to %t at [0, 24] : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.global<8x32xf16, (8,32):(32,1)>
+  }
+}
+
+// -----
+
 // CHECK: 'sched.bulk_copy' of %t: multicast divides the boxes of a tile that is loaded among the blocks of a cluster; there are 1 boxes and 2 blocks
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] cluster [2, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):

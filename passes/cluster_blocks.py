@@ -100,8 +100,11 @@ class ClusterBlocksPass(ModulePass):
     (``sched.bulk_copy multicast``), and stages are released in both.  A barrier of the cluster
     stands before the roles and at the end of each.  ``size=1`` leaves kernels as they are.
 
-    Measured on an H200, products of 4096 x 4096 take half as long again in clusters of two (301 us
-    for 198, 584 for 386 of two products), so that ``--transpile`` makes none unless it is told to.
+    Persistent blocks become as many as run at once in whole clusters.
+
+    Measured on an H200 (``benchmarks/results/clusters_h200.md``), products of 4096 and 8192 take 1
+    to 3 % longer in clusters of two, so that ``--transpile`` makes none unless it is told to: fewer
+    reads of the L2 cache do not help where tensor cores and power are the limit.
 
     Pre-condition: ``--schedule-threadblock``, with channels; run ``--persist-blocks`` before it.
     """

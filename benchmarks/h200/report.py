@@ -18,16 +18,16 @@ from benchmarks.h200.repetition import spread
 from benchmarks.h200.workloads import WORKLOADS
 
 METHOD = """\
-µs a call: median of 40 samples a system, interleaved over 5 rounds; a sample replays a CUDA graph
-of at least 16 calls that go round input sets of 200 MB in all.  Every system's result is first
-compared with float64; ours lies in memory that was NaN, between guards, and 20 runs have the same
-bits.  What is not right has no time.  Floor = max(bytes / 4.24 TB/s, operations / 768 TFLOP/s);
-read-k is a tuned kernel that only reads as many bytes.  Mirage's column and the goals are from an
-earlier run with the same method (`benchmarks/h200/anchors.csv`); all other times are of this run.
-Attention is also checked, not timed, on inputs whose exponentials overflow fp32, against softmax in
-float64.  Every kernel has passed the hazard checker, which also says why it cannot get stuck
-(`docs/hazards.md`).  SDPA gets K as [S,d], an easier layout than the µGraphs' [d,S]; "flash + K
-copy" pays for the transposing copy.
+µs a call: median of 40 samples a system, interleaved over 5 rounds, each in another order; a sample
+replays a CUDA graph of at least 16 calls that go round input sets of 200 MB in all. Every system's
+result is first compared with float64; ours lies in memory that was NaN, between guards, and 20 runs
+have the same bits. What is not right has no time. Floor = max(bytes / 4.24 TB/s, operations / 768
+TFLOP/s); read-k is a tuned kernel that only reads as many bytes. Mirage's column and the goals are
+from an earlier run with the same method (`benchmarks/h200/anchors.csv`); all other times are of
+this run. Attention is also checked, not timed, on inputs whose exponentials overflow fp32, against
+softmax in float64. Every kernel has passed the hazard checker, which also says why it cannot get
+stuck (`docs/hazards.md`). SDPA gets K as [S,d], an easier layout than the µGraphs' [d,S]; "flash +
+K copy" pays for the transposing copy.
 """
 
 COLUMNS = (

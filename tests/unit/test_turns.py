@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,13 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.parser import Parser
-from xdsl.rewriter import Rewriter
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from mugraph.dialects import sched
 from mugraph.passes.alternate_consumers import AlternateConsumersPass
+from mugraph.passes.analysis.hazards import find_hazards, progress_of, read_program
+from mugraph.passes.analysis.hazards.findings import HazardKind
+from mugraph.passes.analysis.hazards.simulate import Simulation
 from mugraph.passes.persist_blocks import PersistBlocksPass
 from mugraph.passes.transpile import transpile_pipeline
 from mugraph.runtime.interpreter import ExecutionError, execute_by_address, run_function
@@ -43,10 +46,24 @@ ORDERS: list[str | int] = ["together", "forward", "reversed", 0, 1]
 RUNS = [(order, landing) for order in ORDERS for landing in Landing]
 
 
-def scheduled(blocks: int, turns: int = 2, pass_turn: str = "finished") -> ModuleOp:
+LONG = (
+    (
+        GEMM.replace("128x320", "256x2048")
+        .replace("320x256", "2048x512")
+        .replace("128x256", "256x512")
+    )
+    .replace("grid [4, 2, 1]", "grid [8, 4, 1]")
+    .replace("forloop 5", "forloop 32")
+)
+"""Lists long enough to repeat."""
+
+
+def scheduled(
+    blocks: int, turns: int = 2, pass_turn: str = "finished", text: str = GEMM
+) -> ModuleOp:
     """So many blocks of the launch, with so many roles in turn."""
     context = make_context()
-    module = Parser(context, GEMM).parse_module()
+    module = Parser(context, text).parse_module()
     options = {"pipeline": "channels", "bytes_in_flight": 8192, "check_hazards": False}
     for step in transpile_pipeline("sm_90a", **options):
         if isinstance(step, PersistBlocksPass):
@@ -102,16 +119,14 @@ def in_turn(kind: type[Operation], turn: int) -> Callable[[Operation], bool]:
     return chosen
 
 
-def runs(module: ModuleOp, inputs: list[Array]) -> list[Array | str]:
+def runs(module: ModuleOp, inputs: list[Array]) -> Iterator[Array | str]:
     """What comes in each order of warps and landing: a result, or the error."""
-    found: list[Array | str] = []
     for order, landing in RUNS:
         try:
             run = execute_by_address(module, None, inputs, order=order, landing=landing)
-            found.append(run.outputs[0])
+            yield run.outputs[0]
         except ExecutionError as error:
-            found.append(str(error))
-    return found
+            yield str(error)
 
 
 @pytest.mark.parametrize(
@@ -126,3 +141,127 @@ def test_turns_give_the_same(
     np.testing.assert_array_equal(logical, right)
     for result in runs(module, inputs):
         np.testing.assert_array_equal(result, right)
+
+
+def test_only_passed_turns_let_a_role_go_on(
+    alternating: ModuleOp, inputs: list[Array], right: Array
+) -> None:
+    """Stuck in every order, at both levels."""
+    wrong = without(alternating, in_turn(sched.PassTurnOp, 0))
+    message = (
+        "role \"consumers_1\" waits in 'sched.await_turn' of %order of iteration 0 of block 1 of "
+        "its list for block 0 to pass the turn"
+    )
+    assert all(isinstance(result, str) and message in result for result in runs(wrong, inputs))
+    with pytest.raises(ExecutionError, match="for block 0 to pass the turn"):
+        run_function(wrong, None, inputs)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "turns", "pass_turn"),
+    [(1, 2, "finished"), (3, 2, "issued"), (5, 2, "finished"), (1, 3, "issued")],
+)
+def test_turns_have_no_hazard(blocks: int, turns: int, pass_turn: str) -> None:
+    kernel = kernel_of(scheduled(blocks, turns, pass_turn))
+    assert not find_hazards(kernel)
+
+
+def is_last_release(op: Operation) -> bool:
+    return in_turn(sched.ReleaseOp, 1)(op) and bool(op.properties.get("iteration"))
+
+
+def is_first_acquire(op: Operation) -> bool:
+    return isinstance(op, sched.AcquireOp) and op.fixed_iteration == 0
+
+
+LEFT_OUT = {
+    "await, first role": (in_turn(sched.AwaitTurnOp, 0), HazardKind.PROTOCOL),
+    "await, second role": (in_turn(sched.AwaitTurnOp, 1), HazardKind.PROTOCOL),
+    "pass, first role": (in_turn(sched.PassTurnOp, 0), HazardKind.DEADLOCK),
+    "pass, second role": (in_turn(sched.PassTurnOp, 1), HazardKind.DEADLOCK),
+    "release, second role": (in_turn(sched.ReleaseOp, 1), HazardKind.DEADLOCK),
+    "last release, second role": (is_last_release, HazardKind.DEADLOCK),
+    "consume, second role": (in_turn(sched.ConsumeOp, 1), HazardKind.IN_FLIGHT),
+    "acquire of the first fill": (is_first_acquire, HazardKind.WRITE_AFTER_READ),
+    "wait for stores, second role": (in_turn(sched.BulkWaitOp, 1), HazardKind.IN_FLIGHT),
+    "wait for products, second role": (in_turn(sched.WarpgroupWaitOp, 1), HazardKind.IN_FLIGHT),
+}
+
+
+@pytest.mark.parametrize("step", LEFT_OUT)
+def test_a_step_left_out_is_reported_and_harmful(
+    step: str, alternating: ModuleOp, inputs: list[Array], right: Array
+) -> None:
+    chosen, kind = LEFT_OUT[step]
+    wrong = without(alternating, chosen)
+    assert kind in {finding.kind for finding in find_hazards(kernel_of(wrong))}
+    assert any(
+        isinstance(result, str) or not np.array_equal(result, right)
+        for result in runs(wrong, inputs)
+    )
+
+
+def test_who_waits_for_whose_turn(alternating: ModuleOp) -> None:
+    wrong = without(alternating, in_turn(sched.PassTurnOp, 1))
+    (finding,) = find_hazards(kernel_of(wrong))
+    assert str(finding).startswith(
+        "deadlock: role \"consumers_0\" waits in 'sched.await_turn' of %order (operator 2 of the "
+        'prologue of role "consumers_0") for block 1 of the list to pass the turn; role '
+        "\"consumers_1\" waits in 'sched.await_turn' of %order"
+    )
+
+
+def test_a_turn_passed_too_early(alternating: ModuleOp) -> None:
+    """Before the loop: then nothing orders how the two roles read the ring."""
+    changed = alternating.clone()
+    early = next(op for op in changed.walk() if in_turn(sched.PassTurnOp, 0)(op))
+    awaits = next(op for op in changed.walk() if in_turn(sched.AwaitTurnOp, 0)(op))
+    early.detach()
+    Rewriter.insert_op(early, InsertPoint.after(awaits))
+    changed.verify()
+    found = [finding for finding in find_hazards(kernel_of(changed))]
+    assert {finding.kind for finding in found} == {HazardKind.PROTOCOL}
+    assert "without having waited for what was in the stage before" in str(found[0])
+
+
+def test_a_turn_passed_before_it_has_come(alternating: ModuleOp) -> None:
+    changed = alternating.clone()
+    for turn in (0, 1):
+        early = next(op for op in changed.walk() if in_turn(sched.PassTurnOp, turn)(op))
+        awaits = next(op for op in changed.walk() if in_turn(sched.AwaitTurnOp, turn)(op))
+        early.detach()
+        Rewriter.insert_op(early, InsertPoint.before(awaits))
+    messages = [str(finding) for finding in find_hazards(kernel_of(changed))]
+    assert any("without having waited until its turn had come" in text for text in messages)
+
+
+def test_an_order_that_is_not_set_up(alternating: ModuleOp) -> None:
+    """No barrier stands between the mbarriers and the roles."""
+    wrong = without(alternating, lambda op: isinstance(op, sched.BarrierOp))
+    messages = [str(finding) for finding in find_hazards(kernel_of(wrong))]
+    assert any("%order is set up by one thread" in text for text in messages)
+
+
+@pytest.mark.parametrize("turns", [1, 2])
+def test_blocks_that_repeat_are_skipped(turns: int) -> None:
+    """With the same findings, of a right kernel and of one whose results are not waited for."""
+    right = scheduled(1, turns, text=LONG)
+    wrong = without(right, lambda op: isinstance(op, sched.BulkWaitOp))
+    for module in (right, wrong):
+        program = read_program(kernel_of(module))
+        assert program.lengths == (32,)
+        some, every = Simulation(program), Simulation(program, every_iteration=True)
+        assert [str(finding) for finding in some.run()] == [str(each) for each in every.run()]
+        assert some.protocol.counts.total() * 3 < every.protocol.counts.total()
+
+
+def test_the_certificate_is_of_the_longest_list() -> None:
+    kernel = kernel_of(scheduled(3))
+    program = read_program(kernel)
+    assert program.lengths == (3, 2)
+    progress = progress_of(program)
+    assert progress is not None
+    assert progress.blocks == 3
+    assert [ring.published for ring in progress.channels] == [3 * 5]
+    # A publish, consume, acquire and release for each tile; three turns are waited for and passed.
+    assert progress.steps == 4 * 3 * 5 + 2 * 3

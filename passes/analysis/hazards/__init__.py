@@ -38,7 +38,7 @@ def find_hazards(kernel: KernelOp) -> list[Finding]:
 def hazards_of_program(program: Program) -> list[Finding]:
     """Every hazard of a kernel that has been read."""
     findings = [*program.findings, *check_bounds(program)]
-    return findings + Simulation(program).run()
+    return findings + list(_followed(program).values())
 
 
 def unneeded_barriers(program: Program) -> list[Place]:
@@ -60,7 +60,18 @@ def uniform_loops(kernel: KernelOp) -> Iterator[ForloopOp]:
 
 
 def _is_needed(program: Program, barrier: Operation) -> bool:
-    return bool(Simulation(program, without=barrier, first_only=True).run())
+    return bool(_followed(program, without=barrier, first_only=True))
+
+
+def _followed(
+    program: Program, *, without: Operation | None = None, first_only: bool = False
+) -> dict[tuple[object, ...], Finding]:
+    """The hazards of blocks with lists of every length, each named once."""
+    findings: dict[tuple[object, ...], Finding] = {}
+    for length in program.lengths:
+        run = Simulation(program, length=length, without=without, first_only=first_only)
+        findings = {**run.findings(), **findings}
+    return findings
 
 
 __all__ = [

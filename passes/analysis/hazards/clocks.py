@@ -19,11 +19,14 @@ the wait returns (else it may wait forever).  Both are asked of clocks, hence of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from mugraph.dialects.sched import ChannelOp
+import numpy as np
+
+from mugraph.dialects.sched import ChannelOp, TurnsOp
 
 Clock: TypeAlias = list[int]
 """A number a component; ``-1`` for a strand of which nothing is known."""
@@ -43,10 +46,11 @@ class Mbarrier:
     """The barrier of one stage, ``full`` or empty; a phase completes with ``count`` arrivals.
 
     A full barrier also waits for the bytes that the arrival announced.  ``completed`` are phases;
-    ``history`` holds the clocks of the last ones, oldest first.
+    ``history`` holds the clocks of the last ones, oldest first.  Or that of one turn of an order,
+    which is its ``stage``.
     """
 
-    channel: ChannelOp
+    owner: ChannelOp | TurnsOp
     stage: int
     is_full: bool
     component: int
@@ -63,9 +67,18 @@ class Mbarrier:
     history: list[Clock] = field(default_factory=list[Clock])
 
     @property
-    def word(self) -> int:
-        """Its position among the mbarriers of the channel: all the full ones first."""
-        return self.stage if self.is_full else self.channel.stage_count + self.stage
+    def is_of_turn(self) -> bool:
+        """Whether it is that of a turn, and of no stage."""
+        return isinstance(self.owner, TurnsOp)
+
+    @property
+    def stages(self) -> int:
+        """How many stages, or turns, there are."""
+        return (
+            self.owner.stage_count
+            if isinstance(self.owner, ChannelOp)
+            else self.owner.barrier_count()
+        )
 
     def arrive(self, strand: int, clock: Clock, count: int) -> None:
         """Arrivals of a strand, which knows ``clock``."""
@@ -102,26 +115,66 @@ class Mbarrier:
         """
         return self.history[max(phase - self.completed, -len(self.history))]
 
-    def state(self, now: Clock) -> object:
-        """All of it in a form that compares equal for equal states, counted from ``now``."""
+    def fresh_waits(self) -> Iterator[tuple[int, int, int]]:
+        """The waits that completing a phase may still look at: strand, epoch and phase."""
+        for strand, (epoch, phase) in sorted(self.waits.items()):
+            if phase >= self.completed - 1:
+                yield strand, epoch, phase
+
+    def state(self, marks: Marks) -> object:
+        """All but its clocks, in a form that compares equal for equal states."""
         return (
             tuple(sorted(self.arrivals.items())),
-            relative(self.known, now),
+            bool(self.known),
             self.announced,
             self.copied,
+            len(self.history),
             tuple(
-                sorted(
-                    (strand, epoch - now[strand], phase - self.completed)
-                    for strand, (epoch, phase) in self.waits.items()
-                )
+                (strand, marks.rank(strand, epoch), phase - self.completed)
+                for strand, epoch, phase in self.fresh_waits()
             ),
-            tuple(relative(clock, now) for clock in self.history),
         )
 
 
-def relative(clock: Clock, now: Clock) -> tuple[int, ...]:
-    """A clock counted from the present."""
-    return tuple(reached - present for reached, present in zip(clock, now, strict=False))
+@dataclass(eq=False)
+class Marks:
+    """Numbers as what they can be compared with, so that equal states compare equal.
+
+    Of a component of clocks, a number counts only by how many of the epochs that something in the
+    state has there it has reached: whatever comes has later ones.  Of loads also by whether they
+    are still to be settled.  Of an mbarrier also by how far it is behind the phases completed, up
+    to ``STALE``: what is further behind is an error wherever it is used.
+    """
+
+    epochs: dict[int, list[int]]
+    """By component, in order, each once."""
+    settled: Clock
+    """How often the loads of each strand have been settled; these components follow the strands'"""
+    completed: Clock
+    """The complete phases of each mbarrier, whose components follow those."""
+
+    def rank(self, component: int, reached: int) -> tuple[int, int]:
+        """What a number of a component can be told by."""
+        rank = bisect_right(self.epochs.get(component, ()), reached)
+        strands = len(self.settled)
+        if component < strands:
+            return rank, 0
+        if component < 2 * strands:
+            return rank, max(reached - self.settled[component - strands], 0)
+        return rank, max(reached - self.completed[component - 2 * strands], STALE)
+
+    def of_clocks(self, clocks: Sequence[Clock]) -> bytes:
+        """The same for every component of clocks."""
+        numbers = np.array(clocks, dtype=np.int64)
+        ranks = np.zeros_like(numbers)
+        for component, epochs in self.epochs.items():
+            ranks[:, component] = np.searchsorted(epochs, numbers[:, component], "right")
+        behind = np.maximum(numbers[:, 2 * len(self.settled) :] - self.completed, STALE)
+        return ranks.tobytes() + behind.tobytes()
+
+
+STALE = -3
+"""A strand may use an mbarrier while it knows of all phases but the last two, or one."""
 
 
 @dataclass(eq=False)
@@ -140,7 +193,9 @@ class Ring:
 class Clocks:
     """The clocks of all strands of a kernel, and its channels."""
 
-    def __init__(self, strands: int, channels: list[ChannelOp]) -> None:
+    def __init__(
+        self, strands: int, channels: Sequence[ChannelOp], turns: Sequence[TurnsOp] = ()
+    ) -> None:
         self.epochs: list[int] = [0] * strands
         self.settled: list[int] = [0] * strands
         self.rings: dict[ChannelOp, Ring] = {}
@@ -156,6 +211,14 @@ class Clocks:
             )
             self.rings[channel] = Ring(full, empty)
             component += 2 * stages
+        self.turns: dict[TurnsOp, list[Mbarrier]] = {}
+        for order in turns:
+            count = order.barrier_count()
+            self.turns[order] = [
+                Mbarrier(order, turn, False, component + turn, order.passing_warps())
+                for turn in range(count)
+            ]
+            component += count
         self.grid = component
         """The component that is 1 where the kernels before this one are known to be complete."""
         blank = [UNKNOWN] * strands + [0] * (component + 1 - strands)
@@ -166,6 +229,8 @@ class Clocks:
         for ring in self.rings.values():
             yield from ring.full
             yield from ring.empty
+        for mbarriers in self.turns.values():
+            yield from mbarriers
 
     def settling(self, strand: int) -> int:
         """The component that counts how often a strand's loads have been settled."""
@@ -199,21 +264,29 @@ class Clocks:
         """What every one of some strands knows."""
         return [min(reached) for reached in zip(*(self.of[each] for each in strands), strict=True)]
 
-    def present(self) -> Clock:
-        """The epochs and settlings of strands and the complete phases, by component."""
-        return [
-            *self.epochs,
-            *self.settled,
-            *(mbarrier.completed for mbarrier in self.mbarriers()),
-            0,
-        ]
+    def marks(self, epochs: Iterable[tuple[int, int]]) -> Marks:
+        """What numbers can be told by, where events have these ``epochs`` of components."""
+        found: dict[int, set[int]] = {}
+        waits = (
+            (strand, epoch) for each in self.mbarriers() for strand, epoch, _ in each.fresh_waits()
+        )
+        for component, epoch in (*epochs, *waits):
+            found.setdefault(component, set()).add(epoch)
+        # The last component is the grid's.
+        completed = [*(mbarrier.completed for mbarrier in self.mbarriers()), 0]
+        ordered = {component: sorted(each) for component, each in found.items()}
+        return Marks(ordered, self.settled, completed)
 
-    def state(self, live: list[int], now: Clock) -> object:
-        """All that matters to the strands that still run, counted from ``now``."""
+    def state(self, live: list[int], marks: Marks) -> object:
+        """All that matters to the strands that still run."""
+        clocks = [self.of[strand] for strand in live]
+        for mbarrier in self.mbarriers():
+            clocks += [mbarrier.known] if mbarrier.known else []
+            clocks += mbarrier.history
         return (
-            tuple(relative(self.of[strand], now) for strand in live),
-            tuple(mbarrier.state(now) for mbarrier in self.mbarriers()),
+            marks.of_clocks(clocks),
+            tuple(mbarrier.state(marks) for mbarrier in self.mbarriers()),
         )
 
 
-__all__ = ["UNKNOWN", "Clock", "Clocks", "Mbarrier", "Ring", "join", "relative"]
+__all__ = ["UNKNOWN", "Clock", "Clocks", "Marks", "Mbarrier", "Ring", "join"]

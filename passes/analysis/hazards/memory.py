@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from mugraph.passes.analysis.hazards.clocks import Clock
+from mugraph.passes.analysis.hazards.clocks import Clock, Marks
 from mugraph.passes.analysis.hazards.program import LOOP, Program, Touch
 
 Key: TypeAlias = tuple[int, int]
@@ -349,18 +349,22 @@ class Memory:
         self.stores = {strand: renamed(group) for strand, group in self.stores.items()}
         self.history = [later(event) for event in self.history]
 
-    def ordering_state(self, now: Clock) -> object:
-        """All but ``written``, in a form that compares equal for equal states.
+    def epochs(self) -> Iterator[tuple[int, int]]:
+        """The epochs, by component of clocks, that events to come may be compared with."""
+        for event in (*self.reads.values(), *self.writes.values()):
+            yield event.component, event.epoch
+            if event.settled:
+                yield event.settling, event.settled
 
-        Epochs are counted from ``now``.
-        """
+    def ordering_state(self, marks: Marks) -> object:
+        """All but ``written``, in a form that compares equal for equal states."""
 
-        def counted(group: Group) -> frozenset[tuple[Key, int, int]]:
+        def counted(group: Group) -> frozenset[object]:
             return frozenset(
                 (
                     key,
-                    event.epoch - now[event.component],
-                    event.settled and event.settled - now[event.settling],
+                    marks.rank(event.component, event.epoch),
+                    event.settled and marks.rank(event.settling, event.settled),
                 )
                 for key, event in group.items()
             )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
@@ -36,11 +37,14 @@ from mugraph.dialects.sched import (
     SharedType,
     ThreadAccess,
     TileOp,
+    TurnsOp,
+    TurnStepOp,
     WaitOp,
     WarpgroupWaitOp,
     enclosing_kernel,
     enclosing_threads,
 )
+from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.tensor_types import element_bytes_of, op_label, value_label
 from mugraph.passes.analysis.hazards.findings import Finding, HazardKind
 from mugraph.passes.analysis.hazards.footprints import Footprint, footprint_of, threads_at
@@ -148,18 +152,19 @@ class Step:
         """The operator."""
         return self.place.operation
 
+    @property
+    def synchronises(self) -> bool:
+        """Whether it is one of those that others may wait for, or that wait."""
+        return isinstance(self.operation, _SIMPLE)
+
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """Steps in a row; ``iterations`` times over in a loop, once where it is ``None``.
-
-    ``turn`` counts the blocks of the grid that a block of the launch has taken before.
-    """
+    """Steps in a row; ``iterations`` times over in a loop, once where it is ``None``."""
 
     iterations: int | None
     steps: tuple[Step, ...]
     is_phase: bool = True
-    turn: int = 0
 
 
 @dataclass(eq=False)
@@ -179,6 +184,12 @@ class Strand:
         return 0 if self.role is None else self.role.first_thread
 
     @property
+    def phases(self) -> range:
+        """Which of its segments run again for each of its blocks of the grid."""
+        phases = [index for index, segment in enumerate(self.segments) if segment.is_phase]
+        return range(phases[0], phases[-1] + 1) if phases else range(0)
+
+    @property
     def label(self) -> str:
         """How messages name it."""
         return "the block" if self.role is None else role_label(self.role)
@@ -188,7 +199,8 @@ class Strand:
 class Program:
     """A kernel's steps, accesses to device memory included, and what could not be read of it.
 
-    The strands of one of the ``sections`` run side by side, one section after the other.
+    The strands of one of the ``sections`` run side by side, one section after the other.  Blocks
+    take lists of so many blocks of the grid as ``lengths`` says, the longest ones first.
     """
 
     kernel: KernelOp
@@ -201,8 +213,12 @@ class Program:
     findings: list[Finding] = field(default_factory=list[Finding])
     buffers: dict[AllocOp, int] = field(default_factory=dict[AllocOp, int])
     channels: list[ChannelOp] = field(default_factory=list[ChannelOp])
+    turns: list[TurnsOp] = field(default_factory=list[TurnsOp])
     waits_for_grids: bool = False
     """Whether it is launched while the kernel before it may still run."""
+    lengths: tuple[int, ...] = (1,)
+    loop_range: int = 1
+    """How often the kernel's loops run, for one block of the grid."""
 
     @property
     def strands(self) -> Iterator[Strand]:
@@ -245,6 +261,8 @@ _SIMPLE = (
     FragmentOp,
     GridWaitOp,
     ProxyFenceOp,
+    TurnStepOp,
+    TurnsOp,
     WaitOp,
     WarpgroupWaitOp,
 )
@@ -256,7 +274,13 @@ def read_program(kernel: KernelOp) -> Program:
     What cannot be followed becomes a finding: operators whose accesses are unknown.  Raises
     ``AccessError`` for a buffer or a channel without an offset.
     """
-    program = Program(kernel, _granule(kernel), waits_for_grids=kernel.waits_for_grids())
+    program = Program(
+        kernel,
+        _granule(kernel),
+        waits_for_grids=kernel.waits_for_grids(),
+        lengths=_lengths(kernel),
+        loop_range=loop_iterations(kernel),
+    )
     for op in kernel.body.walk():
         if isinstance(op, AllocOp) and isinstance(op.result.type, SharedType):
             _require_offset(op.result, op.byte_offset)
@@ -264,6 +288,9 @@ def read_program(kernel: KernelOp) -> Program:
         elif isinstance(op, ChannelOp):
             _require_offset(op.result, op.byte_offset)
             program.channels.append(op)
+        elif isinstance(op, TurnsOp):
+            _require_offset(op.result, op.byte_offset)
+            program.turns.append(op)
     strands = itertools.count()
     for is_role, group in itertools.groupby(
         kernel.body.block.ops, lambda op: isinstance(op, RoleOp)
@@ -274,8 +301,6 @@ def read_program(kernel: KernelOp) -> Program:
             for role in (op for op in ops if isinstance(op, RoleOp)):
                 section.append(Strand(next(strands), role))
                 _read_strand(program, section[-1], role.body.block.ops)
-                if kernel.persistent_blocks is not None:
-                    section[-1].segments = _in_turns(section[-1].segments)
         else:
             section.append(Strand(next(strands)))
             _read_strand(program, section[-1], ops)
@@ -283,22 +308,11 @@ def read_program(kernel: KernelOp) -> Program:
     return program
 
 
-TURNS = 2
-"""Blocks of the grid that a block of a persistent kernel is followed for: what goes on from one to
-the next, and the next."""
-
-
-def _in_turns(segments: Sequence[Segment]) -> list[Segment]:
-    """The phases of a role several times over; what stands before and behind them once."""
-    phases = [index for index, segment in enumerate(segments) if segment.is_phase]
-    if not phases:
-        return list(segments)
-    first, last = phases[0], phases[-1] + 1
-    turns = [
-        replace(segment, turn=turn) for turn in range(TURNS) for segment in segments[first:last]
-    ]
-    behind = [replace(segment, turn=TURNS - 1) for segment in segments[last:]]
-    return [*segments[:first], *turns, *behind]
+def _lengths(kernel: KernelOp) -> tuple[int, ...]:
+    """How many blocks of the grid blocks of the launch take, each number once."""
+    count = math.prod(kernel.grid_dim)
+    launched = kernel.persistent_blocks or count
+    return tuple(dict.fromkeys((-(-count // launched), count // launched)))
 
 
 def _require_offset(value: SSAValue, offset: int | None) -> None:

@@ -59,16 +59,20 @@ class Progress:
     roles: tuple[tuple[str, int], ...]
     """Their names and warps."""
     iterations: int
-    """Of the longest loop of a role."""
+    """Of the longest loop of a role, for one block of the grid."""
     steps: int
-    """Steps of channels that ran, each to its end."""
+    """Steps of channels, and of orders of turns, that ran, each to its end."""
+    blocks: int = 1
+    """How many blocks of the grid the block takes, one after the other: the most that one does."""
 
     @property
     def certificate(self) -> DictionaryAttr:
-        """``{channels, iterations, roles, steps}``."""
+        """``{channels, iterations, roles, steps}``, and ``blocks`` where there are several."""
         roles = {role: IntegerAttr(warps, i64) for role, warps in self.roles}
+        several = {"blocks": IntegerAttr(self.blocks, i64)} if self.blocks > 1 else {}
         return DictionaryAttr(
             {
+                **several,
                 "channels": ArrayAttr([channel.attribute for channel in self.channels]),
                 "iterations": IntegerAttr(self.iterations, i64),
                 "roles": DictionaryAttr(roles),
@@ -80,7 +84,8 @@ class Progress:
 def progress_of(program: Program) -> Progress | None:
     """Follows every iteration of every role; ``None`` where there are no channels or not all end.
 
-    Nothing is skipped and nothing is extrapolated, so that it says nothing that was not seen.
+    Of blocks that take several blocks of the grid one that takes the most, to the end.  Nothing is
+    skipped and nothing is extrapolated, so that it says nothing that was not seen.
     """
     if not program.channels:
         return None
@@ -108,6 +113,7 @@ def progress_of(program: Program) -> Progress | None:
         tuple((role.role.data, role.warp_count) for role in roles),
         max(loops, default=0),
         counts.total(),
+        program.lengths[0],
     )
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from xdsl.ir import Operation
 
 from mugraph.dialects.sched import (
     AcquireOp,
@@ -13,8 +15,11 @@ from mugraph.dialects.sched import (
     ChannelOp,
     ChannelStepOp,
     ConsumeOp,
+    PassTurnOp,
     PublishOp,
     ReleaseOp,
+    TurnsOp,
+    TurnStepOp,
 )
 from mugraph.dialects.sched.channel import channel_of
 from mugraph.dialects.tensor_types import (
@@ -37,7 +42,8 @@ Report = Callable[[tuple[object, ...], Callable[[], Finding]], None]
 class Moment:
     """An operator as a strand comes to it, and the iteration that it means.
 
-    Iterations count those that were skipped.
+    Iterations count those that were skipped, from the first block of the list on.  Of a turn
+    ``meant`` is the block of the list.
     """
 
     place: Place
@@ -56,8 +62,8 @@ class Protocol:
     def __init__(self, clocks: Clocks, report: Report) -> None:
         self.clocks = clocks
         self.report = report
-        self.counts = Counter[tuple[ChannelOp, type[ChannelStepOp]]]()
-        """How often the steps of each channel have run."""
+        self.counts = Counter[tuple[ChannelOp | TurnsOp, type[Operation]]]()
+        """How often the steps of each channel, and of each order of turns, have run."""
 
     def run(self, op: ChannelStepOp, moment: Moment, meant: int) -> bool:
         """One step; false where it has to wait.
@@ -91,20 +97,40 @@ class Protocol:
                 raise NotImplementedError(op_label(op))
         return True
 
+    def take_turn(self, op: TurnStepOp, moment: Moment, position: int) -> bool:
+        """A step of the role whose turn it is for a block of the list; false where it must wait.
+
+        ``position`` is that of the block without those that were skipped.
+        """
+        order = op.order()
+        mbarriers = self.clocks.turns[order]
+        turns = len(mbarriers)
+        if isinstance(op, PassTurnOp):
+            role = moment.strand.role
+            warps = 1 if role is None else role.warp_count
+            self._arrive(mbarriers[(position + 1) % turns], position // turns, moment, warps)
+        elif position and not self._wait(
+            mbarriers[position % turns], (position - 1) // turns, moment
+        ):
+            return False
+        self.counts[order, type(op)] += 1
+        return True
+
     def _wait(self, mbarrier: Mbarrier, phase: int, moment: Moment) -> bool:
         strand = moment.strand.index
         clock = self.clocks.of[strand]
+        words = _words_of(mbarrier)
         if clock[mbarrier.component] < phase:
             self._misuse(
                 moment,
-                f"waits for {self._what(mbarrier, moment)} without having waited for what "
-                "was in the stage before: {PARITY} may be over at once",
+                f"waits for {self._what(mbarrier, moment)} without having waited for "
+                f"{words.earlier}: {PARITY} may be over at once",
             )
         if mbarrier.completed > phase + 1:
             self._misuse(
                 moment,
-                f"waits for {self._what(mbarrier, moment)}, but nothing keeps the stage "
-                f"from being used again first: {PARITY} may never end",
+                f"waits for {self._what(mbarrier, moment)}, but nothing keeps {words.again} "
+                f"first: {PARITY} may never end",
             )
         if mbarrier.completed <= phase:
             return False
@@ -115,18 +141,18 @@ class Protocol:
 
     def _arrive(self, mbarrier: Mbarrier, phase: int, moment: Moment, arrivals: int) -> None:
         strand = moment.strand.index
+        words = _words_of(mbarrier)
         if mbarrier.completed > phase or mbarrier.arrivals.get(strand):
             self._misuse(
                 moment,
                 f"comes a second time for {self._tile(mbarrier, moment)}; its arrival "
-                "counts for what comes into the stage next",
+                f"counts for {words.following}",
             )
         elif self.clocks.of[strand][mbarrier.component] < phase:
-            before = "released" if mbarrier.is_full else "filled again"
             self._misuse(
                 moment,
-                f"comes for {self._tile(mbarrier, moment)} without having waited until the "
-                f"stage was {before}; its arrival may count for what was in the stage before",
+                f"comes for {self._tile(mbarrier, moment)} without having waited until "
+                f"{words.until}; its arrival may count for {words.previous}",
             )
         mbarrier.arrive(strand, self.clocks.tell(strand), arrivals)
         self._complete(mbarrier, moment)
@@ -134,11 +160,11 @@ class Protocol:
     def _complete(self, mbarrier: Mbarrier, moment: Moment) -> None:
         late = mbarrier.complete()
         if late:
-            waits = "'sched.consume'" if mbarrier.is_full else "'sched.acquire'"
+            words = _words_of(mbarrier)
             self._misuse(
                 moment,
-                f"uses the stage again, for {self._tile(mbarrier, moment)}, while a {waits} "
-                f"of what was in it before may still be waiting: {PARITY} may never end",
+                f"{words.reuses}, for {self._tile(mbarrier, moment)}, while {words.waiter} "
+                f"may still be waiting: {PARITY} may never end",
             )
 
     def copy(self, op: BulkCopyOp, moment: Moment, meant: int) -> tuple[int, int]:
@@ -182,6 +208,8 @@ class Protocol:
 
     def _waits_in(self, moment: Moment) -> str:
         op = moment.place.operation
+        if isinstance(op, TurnStepOp):
+            return f"{moment.describe()} for {_turn_before(moment)}"
         assert isinstance(op, ChannelStepOp)
         ring = self.clocks.rings[channel_of(op, op.channel)]
         stage = moment.meant % ring.stages
@@ -192,16 +220,20 @@ class Protocol:
         return what
 
     def _stage(self, mbarrier: Mbarrier) -> str:
-        return f"stage {mbarrier.stage} of {value_label(mbarrier.channel.result)}"
+        return f"stage {mbarrier.stage} of {value_label(mbarrier.owner.result)}"
 
     def _tile(self, mbarrier: Mbarrier, moment: Moment) -> str:
+        if mbarrier.is_of_turn:
+            return f"block {moment.meant} of the list"
         return f"iteration {moment.meant} in {self._stage(mbarrier)}"
 
     def _what(self, mbarrier: Mbarrier, moment: Moment) -> str:
         """What a wait is for."""
+        if mbarrier.is_of_turn:
+            return _turn_before(moment)
         if mbarrier.is_full:
             return f"{self._stage(mbarrier)} to be full with iteration {moment.meant}"
-        earlier = moment.meant - mbarrier.channel.stage_count
+        earlier = moment.meant - mbarrier.stages
         return f"{self._stage(mbarrier)} to be released by the readers of iteration {earlier}"
 
     def _misuse(self, moment: Moment, what: str) -> None:
@@ -210,6 +242,54 @@ class Protocol:
             (kind, moment.place, what.split(maxsplit=1)[0]),
             lambda: Finding(kind, (moment.place.operation,), f"{moment.describe()} {what}"),
         )
+
+
+@dataclass(frozen=True)
+class _Words:
+    """What is said of an mbarrier's phases."""
+
+    earlier: str
+    again: str
+    until: str
+    previous: str
+    following: str
+    reuses: str
+    waiter: str
+
+
+_STAGE = _Words(
+    "what was in the stage before",
+    "the stage from being used again",
+    "the stage was filled again",
+    "what was in the stage before",
+    "what comes into the stage next",
+    "uses the stage again",
+    "a 'sched.acquire' of what was in it before",
+)
+_FULL = replace(
+    _STAGE,
+    until="the stage was released",
+    waiter="a 'sched.consume' of what was in it before",
+)
+_TURN = _Words(
+    "its turn before",
+    "the turn from being passed again",
+    "its turn had come",
+    "the turn before",
+    "the turn after that",
+    "passes the turn again",
+    "a 'sched.await_turn' of the turn before",
+)
+
+
+def _words_of(mbarrier: Mbarrier) -> _Words:
+    if mbarrier.is_of_turn:
+        return _TURN
+    return _FULL if mbarrier.is_full else _STAGE
+
+
+def _turn_before(moment: Moment) -> str:
+    return f"block {moment.meant - 1} of the list to pass the turn"
 
 
 def _bytes(op: BulkCopyOp) -> int:

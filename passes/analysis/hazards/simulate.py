@@ -41,6 +41,8 @@ from mugraph.dialects.sched import (
     GridWaitOp,
     ProxyFenceOp,
     StageReference,
+    TurnsOp,
+    TurnStepOp,
     WaitOp,
     WarpgroupMmaOp,
     WarpgroupWaitOp,
@@ -48,7 +50,7 @@ from mugraph.dialects.sched import (
 from mugraph.dialects.tensor_types import value_label
 from mugraph.passes.analysis.hazards import messages
 from mugraph.passes.analysis.hazards.clocks import Clocks
-from mugraph.passes.analysis.hazards.cursor import Cursor
+from mugraph.passes.analysis.hazards.cursor import Course, Cursor
 from mugraph.passes.analysis.hazards.findings import Finding, HazardKind
 from mugraph.passes.analysis.hazards.memory import Event, Memory, put, relative_codes
 from mugraph.passes.analysis.hazards.program import Program, Step, Touch
@@ -87,6 +89,7 @@ def _is_in_place(write: Event, read: Event) -> bool:
 class Simulation:
     """One run of a program; ``without`` is an operator to leave out.
 
+    Of a block that takes ``length`` blocks of the grid, the most that there are if it is not given.
     With ``first_only`` it ends at the first hazard; with ``every_iteration`` it skips none.  With
     ``synchronisation_only`` it leaves memory out and follows barriers and channels.
     """
@@ -95,12 +98,14 @@ class Simulation:
         self,
         program: Program,
         *,
+        length: int | None = None,
         without: Operation | None = None,
         first_only: bool = False,
         every_iteration: bool = False,
         synchronisation_only: bool = False,
     ) -> None:
         self.program = program
+        self.length = program.lengths[0] if length is None else length
         self.without = without
         self.first_only = first_only
         self.every_iteration = every_iteration
@@ -110,28 +115,34 @@ class Simulation:
         ends = [op.pending_products for op in operations if isinstance(op, WarpgroupWaitOp)]
         self.memory = Memory(program, max(waits, default=0), max(ends, default=0))
         strands = list(program.strands)
-        self.clocks = Clocks(len(strands), program.channels)
+        self.clocks = Clocks(len(strands), program.channels, program.turns)
         self._has_bulk = any(touch.is_bulk for touch in program.touches)
         self._back = program.looks_back()
         self._block_strands = {strand.index for strand in strands if strand.role is None}
         self.protocol = Protocol(self.clocks, self._report)
-        self._not_set_up: list[ChannelOp] = []
+        self._not_set_up: list[ChannelOp | TurnsOp] = []
         self._running: list[int] = []
         self._findings: dict[tuple[object, ...], Finding] = {}
 
     def run(self) -> list[Finding]:
         """All hazards, one a kind and pair of operators."""
+        return list(self.findings().values())
+
+    def findings(self) -> dict[tuple[object, ...], Finding]:
+        """All hazards, by their kinds and operators."""
         for section in self.program.sections:
-            if not self._run_section([Cursor(strand) for strand in section]):
-                return list(self._findings.values())
+            turns = [strand for strand in section if strand.role and strand.role.turn is not None]
+            course = Course(self.length, self.program.loop_range, len(turns) or 1)
+            if not self._run_section(course, [Cursor(strand, course) for strand in section]):
+                return self._findings
         self._check_unfinished()
-        return list(self._findings.values())
+        return self._findings
 
     @property
     def _is_done(self) -> bool:
         return self.first_only and bool(self._findings)
 
-    def _run_section(self, cursors: list[Cursor]) -> bool:
+    def _run_section(self, course: Course, cursors: list[Cursor]) -> bool:
         """Runs strands side by side to their ends; whether all of them got there."""
         before, self._running = self._running, [cursor.strand.index for cursor in cursors]
         self.clocks.begin(self._running, before)
@@ -144,50 +155,110 @@ class Simulation:
             touch.buffer.stage_count
             for cursor in cursors
             for segment in cursor.strand.segments
-            if segment.iterations is not None
+            if segment.iterations is not None or course.length > 1
             for step in segment.steps
             for touch in (*step.reads, *step.writes)
         ]
         stages += [channel.stage_count for channel in self.program.channels]
         period = math.lcm(*stages)
-        snapshots: dict[int, _Snapshot] | None = None if self.every_iteration else {}
+        snapshots: dict[tuple[int, int], _Snapshot] = {}
+        of_blocks: dict[int, _Snapshot] = {}
         while any(cursor.step is not None for cursor in cursors) and not self._is_done:
-            if snapshots is not None and self._skip(cursors, period, snapshots):
-                snapshots = None
-                continue
+            if not self.every_iteration:
+                self._skip_blocks(course, cursors, period, of_blocks)
+                if self._skip(course, cursors, period, snapshots):
+                    continue
             moved = [self._follow(cursor) for cursor in cursors]
             if not any(moved):
                 self._report_deadlock(cursors)
                 return False
         return not self._is_done
 
-    def _skip(self, cursors: list[Cursor], period: int, snapshots: dict[int, _Snapshot]) -> bool:
-        """Skips iterations if the state repeats; else notes the state."""
+    def _skip(
+        self,
+        course: Course,
+        cursors: list[Cursor],
+        period: int,
+        snapshots: dict[tuple[int, int], _Snapshot],
+    ) -> bool:
+        """Skips iterations if the state repeats; else notes the state.
+
+        All strands are in their loops for one block of the list, or wait for their turn all along.
+        """
         live = [cursor for cursor in cursors if cursor.step is not None]
-        if not all(cursor.in_loop and cursor.is_warm for cursor in live):
+        looping = [cursor for cursor in live if cursor.in_loop]
+        if not looping or not all(cursor.is_warm for cursor in looping):
             return False
-        base = min(cursor.before + cursor.iteration for cursor in live)
-        room = min(cursor.repeats_up_to - cursor.iteration for cursor in live)
+        if not all(cursor.in_loop or cursor.has_only_awaited for cursor in live):
+            return False
+        position = looping[0].position
+        if any(cursor.position != position for cursor in looping):
+            return False
+        base = min(cursor.before + cursor.iteration for cursor in looping)
+        room = min(cursor.repeats_up_to - cursor.iteration for cursor in looping)
         if room < period:
             return False
-        now = self.clocks.present()
-        ordering = (
-            tuple((c.segment_index, c.step_index, c.before + c.iteration - base) for c in live),
-            self.clocks.state([cursor.strand.index for cursor in live], now),
-            self.memory.ordering_state(now),
-        )
-        snapshot = _Snapshot(base, ordering, self.memory.written.copy(), self._back)
-        earlier = snapshots.get(base - period)
+        places = [
+            (
+                c.strand.index,
+                c.segment_index,
+                c.step_index,
+                c.before + c.iteration - base if c.in_loop else c.position,
+            )
+            for c in live
+        ]
+        snapshot = self._snapshot(base, live, tuple(places))
+        earlier = snapshots.get((position, base - period))
         if earlier is None or not snapshot.repeats(earlier):
-            snapshots[base] = snapshot
+            snapshots[position, base] = snapshot
             return False
         skipped = room // period * period
         self.memory.skip(
-            {cursor.strand.index: cursor.iteration - period for cursor in live}, skipped
+            {cursor.strand.index: cursor.iteration - period for cursor in looping}, skipped
         )
-        for cursor in live:
+        course.skip_iterations(position, skipped)
+        for cursor in looping:
             cursor.skip(skipped, period)
         return True
+
+    def _skip_blocks(
+        self,
+        course: Course,
+        cursors: list[Cursor],
+        period: int,
+        snapshots: dict[int, _Snapshot],
+    ) -> None:
+        """Skips blocks of the list if the state repeats where a strand begins the next one.
+
+        No strand has come to the end of the list then, and none does in what is skipped.
+        """
+        if course.length == 1 or not all(cursor.in_phases for cursor in cursors):
+            return
+        position = min(cursor.position for cursor in cursors)
+        blocks = math.lcm(course.turns, period // math.gcd(period, course.loop_range))
+        furthest = max(cursor.position for cursor in cursors)
+        room = (course.length - 1 - furthest) // blocks * blocks
+        if not room or position in snapshots:
+            return
+        places = [
+            (c.segment_index, c.step_index, c.iteration, c.iterations, c.position - position)
+            for c in cursors
+        ]
+        snapshot = self._snapshot(course.before(position), cursors, tuple(places))
+        earlier = snapshots.get(position - blocks)
+        if earlier is None or not snapshot.repeats(earlier):
+            snapshots[position] = snapshot
+        else:
+            course.skip_blocks(room)
+
+    def _snapshot(self, base: int, live: list[Cursor], places: object) -> _Snapshot:
+        marks = self.clocks.marks(self.memory.epochs())
+        ordering = (
+            places,
+            self.clocks.state([cursor.strand.index for cursor in live], marks),
+            self.memory.ordering_state(marks),
+        )
+        return _Snapshot(base, ordering, self.memory.written.copy(), self._back)
 
     def _follow(self, cursor: Cursor) -> bool:
         """Runs a strand up to the end of an iteration or a phase; whether it did anything."""
@@ -204,7 +275,7 @@ class Simulation:
         """Runs a step of a strand; false where it must wait."""
         memory, strand = self.memory, cursor.strand.index
         match step.operation:
-            case ChannelOp() as op:
+            case ChannelOp() | TurnsOp() as op:
                 self._not_set_up.append(op)
             case BarrierOp():
                 self.clocks.barrier(strand)
@@ -236,6 +307,10 @@ class Simulation:
                 ):
                     return False
                 self._forget(strand)
+            case TurnStepOp() as op:
+                if not self.protocol.take_turn(op, self._turn(step, cursor), cursor.position):
+                    return False
+                self._forget(strand)
             case WarpgroupMmaOp() as op if not op.stage.happens_at(
                 cursor.iteration, cursor.iterations
             ):
@@ -247,8 +322,12 @@ class Simulation:
 
     def _moment(self, step: Step, cursor: Cursor, reference: StageReference) -> Moment:
         iteration = cursor.named_iteration
-        meant = cursor.before + reference.iteration_at(iteration)
+        before = cursor.course.named_before(cursor.position)
+        meant = before + reference.iteration_at(iteration)
         return Moment(step.place, cursor.strand, iteration, meant)
+
+    def _turn(self, step: Step, cursor: Cursor) -> Moment:
+        return Moment(step.place, cursor.strand, 0, cursor.named_position)
 
     def _forget(self, strand: int) -> None:
         """A strand has told, or learnt, something."""
@@ -423,11 +502,13 @@ class Simulation:
             )
 
     def _report_deadlock(self, cursors: list[Cursor]) -> None:
-        waiting = [
-            self._moment(cursor.step, cursor, cursor.step.operation.stage)
-            for cursor in cursors
-            if cursor.step is not None and isinstance(cursor.step.operation, ChannelStepOp)
-        ]
+        waiting: list[Moment] = []
+        for cursor in cursors:
+            step = cursor.step
+            if step is not None and isinstance(step.operation, ChannelStepOp):
+                waiting.append(self._moment(step, cursor, step.operation.stage))
+            elif step is not None and isinstance(step.operation, TurnStepOp):
+                waiting.append(self._turn(step, cursor))
         ended = [cursor.strand for cursor in cursors if cursor.step is None]
         self._report((HazardKind.DEADLOCK,), lambda: self.protocol.deadlock(waiting, ended))
 

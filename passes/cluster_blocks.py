@@ -103,8 +103,8 @@ class ClusterBlocksPass(ModulePass):
     Persistent blocks become as many as run at once in whole clusters.
 
     Measured on an H200 (``benchmarks/results/clusters_h200.md``), products of 4096 and 8192 take 1
-    to 3 % longer in clusters of two, so that ``--transpile`` makes none unless it is told to: fewer
-    reads of the L2 cache do not help where tensor cores and power are the limit.
+    to 3 % longer in clusters of two, so that ``--transpile`` makes none unless it is told to: what
+    two neighbouring blocks read at about the same time reaches the L2 cache once as it is.
 
     Pre-condition: ``--schedule-threadblock``, with channels; run ``--persist-blocks`` before it.
     """

@@ -66,6 +66,8 @@ def _pair(first: sched.WarpgroupMmaOp, second: sched.WarpgroupMmaOp) -> Pair | N
     if first.accumulator.type != second.accumulator.type:
         return None
     columns = shape_of(first.accumulator.type)[-1]
+    if mma_atom(first.tiled_mma.atom).swaps_operands:
+        return None  # the right matrix is then read 64 columns an instruction, merged or not
     groups_n, length = first.tiled_mma.thr_layout[1], mma_atom(first.tiled_mma.atom).shape_mnk[1]
     if groups_n != 1 or length != columns or 2 * length > MAX_COLUMNS:
         return None

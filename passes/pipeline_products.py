@@ -17,6 +17,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from mugraph.dialects import sched
+from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.sched.kernel import WARP_THREADS, WARPGROUP, roles_of
 from mugraph.dialects.sched.structure import computing_threads
 from mugraph.passes.analysis.registers import MAX_REGISTERS, register_limit, registers_needed
@@ -54,9 +55,10 @@ def _pipelined(loop: sched.ForloopOp, epilogue: sched.EpilogueOp) -> PipelinedLo
     releases = [op for op in body if isinstance(op, sched.ReleaseOp)]
     if not products or any(op.is_async for op in products):
         return None
-    behind = {value for op in products for value in op.operands}
+    sums = {value for op in products for value in op.accumulators}
+    operands = {value for op in products for value in (op.lhs, op.rhs)}
     others = [op for op in body if op not in products]
-    if any(_touches(op, behind) for op in others):
+    if any(_touches(op, sums) or _writes(op, operands) for op in others):
         return None
     # A stage is kept one iteration longer, so there must be another one.
     channels = [op.channel.owner for op in releases]
@@ -69,10 +71,28 @@ def _touches(op: Operation, values: set[SSAValue]) -> bool:
     return any(inner_value in values for inner in op.walk() for inner_value in inner.operands)
 
 
+def _reads(op: HasBufferEffects, values: set[SSAValue]) -> bool:
+    return not isinstance(op, sched.ChannelStepOp) and bool(values & set(op.buffers_read()))
+
+
+def _writes(op: Operation, values: set[SSAValue]) -> bool:
+    return any(
+        isinstance(inner, HasBufferEffects) and values & set(inner.buffers_written())
+        for inner in op.walk()
+    )
+
+
 def pipeline_products(found: PipelinedLoop) -> None:
-    """Issues the products asynchronously, and waits for those of the iteration before."""
+    """Issues the products asynchronously, and waits for those of the iteration before.
+
+    Products of few rows, with swapped operands, end long before the next tiles are there: they run
+    beside what else the iteration computes, and are waited for at its end.
+    """
     for product in found.products:
         product.asynchronous = UnitAttr()
+    if all(product.atom.swaps_operands for product in found.products):
+        wait_at_the_end(found)
+        return
     last = found.products[-1]
     steps: list[Operation] = [sched.WarpgroupWaitOp(len(found.products))]
     for release in found.releases:
@@ -86,6 +106,21 @@ def pipeline_products(found: PipelinedLoop) -> None:
         found.epilogue.body.block.add_op(wait)
     else:
         Rewriter.insert_op(wait, InsertPoint.before(first))
+
+
+def wait_at_the_end(found: PipelinedLoop) -> None:
+    """Waits for the products at the end of their iteration, and releases what they have read."""
+    body = found.loop.body.block
+    released: set[SSAValue] = set()
+    for release in found.releases:
+        release.detach()
+        release.ahead = None
+        assert isinstance(release.channel.owner, sched.ChannelOp)
+        released |= set(release.channel.owner.buffers)
+    others = [op for op in body.ops if op not in found.products]
+    loads = any(isinstance(op, HasBufferEffects) and _reads(op, released) for op in others)
+    fences = [sched.ProxyFenceOp()] if loads else []
+    body.add_ops([sched.WarpgroupWaitOp(0), *fences, *found.releases])
 
 
 def _insert_behind(op: Operation, steps: Sequence[Operation]) -> None:
@@ -138,7 +173,7 @@ def _last_use_before(op: Operation, value: SSAValue) -> Operation | None:
 class PipelineProductsPass(ModulePass):
     """Lets the products of warp groups run behind the program, one iteration of the loop.
 
-    Where nothing else in a role's loop touches their operands and accumulators, products become
+    Where nothing else in a role's loop writes their operands or touches their sums, products become
     ``async``; each iteration waits for those of the iteration before and then releases the stages
     that these read, ``sched.release ... ahead -1``.  The epilogue waits for the last ones.
 

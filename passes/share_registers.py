@@ -87,8 +87,11 @@ def find_shared_registers(kernel: sched.KernelOp, target: Target) -> SharedRegis
     if any(role.is_elected or role.warp_count % WARPGROUP for role in computing):
         return None
     needed = registers_needed(kernel)
+    # Products of few rows have few sums, and what is left of the registers the next kernel can use.
     multiplies = any(
-        isinstance(op, sched.WarpgroupMmaOp) for role in computing for op in role.walk()
+        isinstance(op, sched.WarpgroupMmaOp) and not op.atom.swaps_operands
+        for role in computing
+        for op in role.walk()
     )
     if not multiplies and needed <= kernel.registers_at_start:
         return None
@@ -120,9 +123,10 @@ def share_registers(found: SharedRegisters, target: Target) -> None:
 class ShareRegistersPass(ModulePass):
     """Lets the role that loads leave registers to those that compute (``setmaxnreg``).
 
-    Kernels whose warp groups multiply, or whose threads need more registers than an even share of
-    the register file, say how many the threads of each role have: those that load keep 40, or 32 or
-    24 where the others need the difference; those that compute have all the rest.  Only whole warp
+    Kernels whose warp groups multiply, unless with swapped operands, or whose threads need more
+    registers than an even share of the register file, say how many the threads of each role have:
+    those that load keep 40, or 32 or 24 where the others need the difference; those that compute
+    have all the rest.  Only whole warp
     groups can do so, so the role that loads is filled up with warps that do nothing.
     Pre-condition: ``--plan-stensor-memory``, which says how many blocks share the registers.
 

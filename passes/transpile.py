@@ -33,6 +33,7 @@ from mugraph.passes.resolve_layout import (
 from mugraph.passes.schedule_threadblock import ScheduleThreadblockPass
 from mugraph.passes.schedule_threadblock.channels import Pipeline, Publish
 from mugraph.passes.schedule_threadblock.plan import Objective
+from mugraph.passes.schedule_threadblock.small_products import SmallM
 from mugraph.passes.sequence import SequencePass
 from mugraph.passes.share_registers import ShareRegistersPass
 from mugraph.passes.targets import DEFAULT_TARGET
@@ -64,6 +65,7 @@ def transpile_pipeline(
     cluster: int = 1,
     turns: int = 1,
     pass_turn: str = Pass.FINISHED.value,
+    small_m: str = SmallM.AUTO.value,
 ) -> tuple[ModulePass, ...]:
     """The passes of ``--transpile`` in order, for other pipelines to take parts of."""
     steps: tuple[ModulePass, ...] = (
@@ -81,6 +83,7 @@ def transpile_pipeline(
             bytes_in_flight=bytes_in_flight,
             stages=stages,
             publish=publish,
+            small_m=small_m,
         ),
         *((PromoteRegistersPass(arch, objective),) if promote_registers else ()),
         *(
@@ -128,7 +131,8 @@ class TranspilePass(SequencePass):
     ``promote-registers=false`` leaves out ``--promote-registers``, ``use-warpgroups=false``
     ``--use-warpgroups``.
     ``cost-model`` and ``solver`` are those of ``--resolve-layout``, ``objective``, ``pipeline``,
-    ``bytes-in-flight``, ``stages`` and ``publish`` those of ``--schedule-threadblock``.
+    ``bytes-in-flight``, ``stages``, ``publish`` and ``small-m`` those of
+    ``--schedule-threadblock``.
     ``overlap-launches=false`` leaves out ``--overlap-launches``: each kernel starts when the one
     before it has ended.  ``overlap-start`` and ``overlap-exclusive`` are its ``start`` and
     ``exclusive``.  ``boxes`` is that of
@@ -164,6 +168,7 @@ class TranspilePass(SequencePass):
     cluster: int = 1
     turns: int = 1
     pass_turn: str = Pass.FINISHED.value
+    small_m: str = SmallM.AUTO.value
 
     def passes(self) -> tuple[ModulePass, ...]:
         """The steps."""
@@ -191,4 +196,5 @@ class TranspilePass(SequencePass):
             cluster=self.cluster,
             turns=self.turns,
             pass_turn=self.pass_turn,
+            small_m=self.small_m,
         )

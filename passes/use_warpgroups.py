@@ -41,17 +41,14 @@ from mugraph.passes.schedule_threadblock.rings import restage_rings
 from mugraph.passes.schedule_threadblock.warpgroups import (
     DEPTH,
     ELEMENTS,
+    GROUP_LATENCY,
     GROUP_THREADS,
+    MACS_A_CYCLE,
     ROWS,
     longest_instruction,
     warpgroup_atom,
 )
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
-
-MACS_A_CYCLE = 2048
-"""Products of 16-bit elements that the tensor cores of a multiprocessor add up in a cycle."""
-GROUP_LATENCY = 128
-"""Cycles from the issue of a group of instructions to its last sums, beside their own."""
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,9 @@ def print_warpgroup_atom(atom: MmaAtom, writer: Writer, *, halves: bool = False)
             f"the CUDA target's warp-group products are of f16 or bf16 added up in f32; it cannot "
             f"print {atom.name} yet"
         )
+    if atom.swaps_operands:
+        print_swapped_atom(atom, writer)
+        return
     rows, columns, depth = atom.shape_mnk
     in_registers = atom.a_space == "registers"
     sums = atom.values_of_c
@@ -85,6 +88,40 @@ def print_warpgroup_atom(atom: MmaAtom, writer: Writer, *, halves: bool = False)
     )
     writer.line("#else")
     writer.line(f"emulate({'d, e' if halves else 'd'}, a, b, thread);")
+    writer.line("#endif")
+    writer.close()
+    writer.close("};")
+
+
+def print_swapped_atom(atom: MmaAtom, writer: Writer) -> None:
+    """Prints the class of an instruction whose left matrix is our right one, and the other way."""
+    rows, columns, depth = atom.shape_mnk
+    sums = atom.values_of_c
+    listed = ", ".join(f"%{i}" for i in range(sums))
+    operation = (
+        f"wgmma.mma_async.sync.aligned.m{columns}n{rows}k{depth}.f32.{atom.b_type}.{atom.a_type}"
+    )
+    operand = _OPERANDS[atom.a_type]
+    writer.open(f"struct {atom.name} : atoms::OfSwappedWarpgroup<{operand}, {rows}> {{")
+    writer.line("template <class A, class B>")
+    writer.open(
+        "static __device__ __forceinline__ void mma(float* d, A const& a, B const& b, "
+        "[[maybe_unused]] int thread, [[maybe_unused]] uint32_t adds = 1) {"
+    )
+    writer.line("#if defined(__CUDA_ARCH__)")
+    writer.line(
+        f'asm volatile("{{\\n.reg .pred adds;\\nsetp.ne.u32 adds, %{sums + 4}, 0;\\n{operation} "'
+    )
+    writer.line(
+        f'    "{{{listed}}}, %{sums}, %{sums + 1}, adds, 1, 1, %{sums + 2}, %{sums + 3};\\n}}\\n"'
+    )
+    writer.line("    : " + ", ".join(f'"+f"(d[{i}])' for i in range(sums)))
+    writer.line(
+        '    : "l"(b.descriptor()), "l"(a.descriptor()), "n"(int(B::kTransposed)), '
+        '"n"(int(A::kTransposed)), "r"(adds));'
+    )
+    writer.line("#else")
+    writer.line("emulate(d, a, b, thread);")
     writer.line("#endif")
     writer.close()
     writer.close("};")

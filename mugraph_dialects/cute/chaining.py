@@ -179,6 +179,23 @@ def columns_of_values(atom: MmaAtom) -> tuple[int, tuple[int, ...]]:
     return max(found) + 1, found
 
 
+@cache
+def holds_pairs_of_columns(atom: MmaAtom) -> bool:
+    """Whether a thread's values 2 i and 2 i + 1 are neighbours in a row, the first column even."""
+    extent = atom.shape_mnk[0]
+    if atom.values_of_c % 2:
+        return False
+    for thread in range(atom.threads):
+        for value in range(0, atom.values_of_c, 2):
+            left, right = (
+                divmod(atom.c_layout(thread + atom.threads * at), extent)
+                for at in (value, value + 1)
+            )
+            if left[0] % 2 or right != (left[0] + 1, left[1]):
+                return False
+    return True
+
+
 def values_of_columns(atom: MmaAtom, tiles_m: int, tiles_n: int) -> Sequence[int]:
     """The slot of the column of each value of a thread's ``tiles_m`` x ``tiles_n`` accumulators."""
     count, slots = columns_of_values(atom)

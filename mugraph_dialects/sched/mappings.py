@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from mugraph.dialects.cute import ComposedLayout, Layout, composition
 from mugraph.dialects.cute.atoms import MmaAtom
-from mugraph.dialects.cute.chaining import columns_of_values, rows_of
+from mugraph.dialects.cute.chaining import columns_of_values, holds_pairs_of_columns, rows_of
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.swizzle import Swizzle
 from mugraph.dialects.partition import VECTOR_BYTES
@@ -428,7 +428,7 @@ class MmaFragment:
 
     def has_pairs(self, matrix: AnyLayout, part_stride: int = 0) -> bool:
         """Whether two neighbouring columns are always stored at once."""
-        if self.atom.values_of_c % 2 or part_stride % 2:
+        if not holds_pairs_of_columns(self.atom) or part_stride % 2:
             return False
         plain = base_layout(matrix)
         rows, columns = modes_of(plain[0]), modes_of(plain[1])

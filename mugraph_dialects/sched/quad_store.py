@@ -12,6 +12,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import ThenEpilogue
 from mugraph.dialects.cute.atoms import mma_atom
+from mugraph.dialects.cute.chaining import holds_pairs_of_columns
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.sched.accesses import (
@@ -56,7 +57,7 @@ def quad_store_problem(fragment: FragmentType, tile: SSAValue) -> str | None:
         return "only the fragment of a product, whole in its threads, can be written so"
     atom = mma_atom(mma.atom)
     rows, columns = fragment.get_shape()[-2:]
-    if atom.is_scalar or atom.shape_mnk[1] % BLOCK:
+    if not holds_pairs_of_columns(atom) or atom.shape_mnk[1] % BLOCK:
         return f"{atom.name} does not deal out pairs of columns to quads of lanes"
     if element_bytes_of(tile.type) != 2:
         return "vectors of 16 bytes are eight elements of 16 bits"

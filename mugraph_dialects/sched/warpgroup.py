@@ -87,6 +87,11 @@ class WarpgroupMmaOp(
     one may be a fragment instead, of which each thread holds what the instruction takes from it
     (``_RS``), as the layout algebra proves.
 
+    An instruction with swapped operands, ``SM90_16x64x16_F32F16F16_SWAPPED``, computes the
+    transposed product: the hardware's 64 rows are columns of the right matrix, and the rows of the
+    left one, 8 or more, its columns.  Here that is a matter of who holds what: the operator's
+    operands and its result are those of every other product.
+
     Two accumulators that are alike hold a product side by side along n, each one half of the
     columns of the right matrix; an instruction of twice the length adds to both at once.
 
@@ -259,6 +264,10 @@ class WarpgroupMmaOp(
             return
         if self.is_fresh:
             raise VerifyException(f"{op_label(self)}: a fresh product has one accumulator")
+        if mma_atom(self.tiled_mma.atom).swaps_operands:
+            raise VerifyException(
+                f"{op_label(self)}: an instruction with swapped operands adds to one accumulator"
+            )
         first, second = self.accumulators
         length = mma_atom(self.tiled_mma.atom).shape_mnk[1]
         if first is second or first.type != second.type or self.lhs_in_registers:

@@ -43,6 +43,8 @@ def choose_arrangement(chain: Chain, threads: int) -> TiledMmaAttr | None:
         return first if len(present) == 1 else None
     if mma_atom(first.atom).is_scalar:
         return None
+    if mma_atom(first.atom).swaps_operands:
+        return None  # lanes that share a row are no neighbours
     if is_of_warpgroups(mma_atom(first.atom)):
         # Groups are where the operands' boxes let them be.
         return first if len(present) == 1 and first.thr_layout[1] == 1 else None

@@ -6,6 +6,7 @@ from xdsl.rewriter import Rewriter
 
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import mma_atom
+from mugraph.dialects.cute.chaining import holds_pairs_of_columns
 from mugraph.dialects.sched.quad_store import quad_store_problem
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import (
@@ -36,7 +37,10 @@ def writes_whole_sectors(fragment: sched.FragmentType, found: WriteBack) -> bool
         return False
     if fragment.row_mma is not None:
         return shape_of(tile.type)[-1] == 1 and strides[-2] == 1
-    width = mma_atom(mma.atom).shape_mnk[1]
+    atom = mma_atom(mma.atom)
+    if not atom.is_scalar and not holds_pairs_of_columns(atom):
+        return False
+    width = atom.shape_mnk[1]
     is_aligned = all(stride * size % SECTOR_BYTES == 0 for stride in strides[:-1])
     whole = shape_of(tile.type)[-1] % width == 0
     return strides[-1] == 1 and is_aligned and whole and width * size % SECTOR_BYTES == 0

@@ -47,9 +47,10 @@ from mugraph.passes.schedule_threadblock.choose import (
 from mugraph.passes.schedule_threadblock.custom import check_operators, erase_unused_functions
 from mugraph.passes.schedule_threadblock.levels import Levels, find_levels, loads_of_rings
 from mugraph.passes.schedule_threadblock.plan import Objective
-from mugraph.passes.schedule_threadblock.products import choose_products, spill_notes
+from mugraph.passes.schedule_threadblock.products import Groups, choose_products, spill_notes
 from mugraph.passes.schedule_threadblock.proposal import Proposal, propose
 from mugraph.passes.schedule_threadblock.raster import ACROSS, DOWN, bytes_along, choose_raster
+from mugraph.passes.schedule_threadblock.small_products import SmallM
 from mugraph.passes.schedule_threadblock.write_back import with_direct_write_backs
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
@@ -73,20 +74,30 @@ def schedule_graph(
     *,
     along_k: bool = True,
     asked: Stages = (),
+    small_m: SmallM = SmallM.AUTO,
 ) -> sched.KernelOp:
     """The schedule of one graph, with the most stages wanted that fit the block's memory.
 
     Where ``pipeline`` allows it and bulk copies can bring all inputs, a role of its own loads.
     Where the schedule of fewest barriers does not fit, those that trade barriers for memory are
     tried before a stage is given up.  ``along_k``: whether warps may stand along k; ``asked``: the
-    stages that a user wants.
+    stages that a user wants; ``small_m``: how products of few rows are computed where channels
+    bring their tiles.
     """
     levels = find_levels(graph)
     obstacles = uses_channels(graph, levels, target, pipeline)
     if obstacles and pipeline is Pipeline.CHANNELS:
         print(f"--schedule-threadblock: note: {note(graph, obstacles)}", file=sys.stderr)
     scheduled = partial(
-        _scheduled, graph, levels, target, symbol, objective, along_k=along_k, asked=asked
+        _scheduled,
+        graph,
+        levels,
+        target,
+        symbol,
+        objective,
+        along_k=along_k,
+        asked=asked,
+        small_m=small_m,
     )
     if not obstacles:
         kernel = scheduled(channels=True)
@@ -107,22 +118,22 @@ def _scheduled(
     channels: bool,
     along_k: bool,
     asked: Stages,
+    small_m: SmallM,
 ) -> sched.KernelOp | None:
     """The schedule of one graph by one way of loading; ``None`` where a ring does not fit."""
     threads = graph.threads + (WARP_THREADS if channels else 0)
-    products = choose_products(
-        graph,
-        levels,
-        target,
-        threads,
-        warpgroups=channels and target.multiplies_in_warpgroups,
-        along_k=along_k,
-    )
+    groups = None
+    if channels and target.multiplies_in_warpgroups:
+        groups = Groups(target, _bytes_loaded_an_iteration(levels.inputs), small_m)
+    products = choose_products(graph, levels, target, threads, groups=groups, along_k=along_k)
     warp_layouts, registers = products.warp_layouts, products.registers
     for sentence in spill_notes(registers):
         print(f"--schedule-threadblock: note: {sentence}", file=sys.stderr)
 
-    by_groups = any(is_of_warpgroups(layout.atom) for layout in warp_layouts.values())
+    atoms = [layout.atom for layout in warp_layouts.values()]
+    by_groups = any(is_of_warpgroups(atom) for atom in atoms)
+    # Products of few rows end long before the next tile is there, and keep no stage from it.
+    stays_behind = any(is_of_warpgroups(atom) and not atom.swaps_operands for atom in atoms)
 
     @cache
     def drafted(stages: Stages) -> Proposal:
@@ -130,9 +141,9 @@ def _scheduled(
         draft = draft_kernel(graph, levels, choices, symbol)
         return propose(with_direct_write_backs(draft) if by_groups else draft, target)
 
-    kept = 1 if by_groups else 0
-    groups = loads_of_rings(levels) if channels else [levels.inputs]
-    rings = [Ring(_bytes_loaded_an_iteration(loads), kept) for loads in groups]
+    kept = 1 if stays_behind else 0
+    loads_of = loads_of_rings(levels) if channels else [levels.inputs]
+    rings = [Ring(_bytes_loaded_an_iteration(loads), kept) for loads in loads_of]
     single, blocks = (1,) * len(rings), math.prod(graph.grid_dim)
     if asked:
         stages = asked_stages(asked, len(rings), graph.forloop_range)
@@ -205,6 +216,7 @@ def schedule_threadblock(
     *,
     along_k: bool = True,
     stages: Stages = (),
+    small_m: SmallM = SmallM.AUTO,
 ) -> Sequence[sched.KernelOp]:
     """Replaces every custom kernel of a function by the launch of its schedule."""
     kernels: list[sched.KernelOp] = []
@@ -213,7 +225,14 @@ def schedule_threadblock(
         require_layouts(graph)
         symbol = unused_symbol(module, f"{function.sym_name.data}_custom{index}", kernels)
         kernel = schedule_graph(
-            graph, target, symbol, objective, pipeline, along_k=along_k, asked=stages
+            graph,
+            target,
+            symbol,
+            objective,
+            pipeline,
+            along_k=along_k,
+            asked=stages,
+            small_m=small_m,
         )
         kernels.append(kernel)
         launch = sched.LaunchOp(symbol, graph.inputs, [value.type for value in graph.results])
@@ -250,6 +269,11 @@ class ScheduleThreadblockPass(ModulePass):
     three to the others.  ``publish=first`` announces a stage's bytes before its copies are issued,
     ``last`` after them.
 
+    ``small-m`` says who computes products whose rows do not fill the 64 of an instruction of warp
+    groups, where channels bring their tiles: single warps (``mma``), warp groups that swap both
+    operands, so that the 64 are columns (``swap``, where it can be, else a note says why not), or
+    whichever an estimate says is faster (``auto``); ``--explain-schedule`` prints it.
+
     ``warps-along-k=false`` leaves all steps of a product along k to each warp.
 
     ``objective`` is ``barriers-first``; ``memory-first``, which takes the least peak that any
@@ -268,6 +292,7 @@ class ScheduleThreadblockPass(ModulePass):
     bytes_in_flight: int = 0
     stages: tuple[int, ...] = ()
     publish: str = Publish.LAST.value
+    small_m: str = SmallM.AUTO.value
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Schedules every function of the module; kernels stand before the function."""
@@ -276,6 +301,7 @@ class ScheduleThreadblockPass(ModulePass):
         publish = member_named(Publish, self.publish, f"--{self.name}: unknown publish")
         objective = member_named(Objective, self.objective, f"--{self.name}: unknown objective")
         pipeline = member_named(Pipeline, self.pipeline, f"--{self.name}: unknown pipeline")
+        small_m = member_named(SmallM, self.small_m, f"--{self.name}: unknown small-m")
         check_operators(op)
         for function in tuple(op.body.block.ops):
             if isinstance(function, FuncOp):
@@ -287,6 +313,7 @@ class ScheduleThreadblockPass(ModulePass):
                     pipeline,
                     along_k=self.warps_along_k,
                     stages=self.stages,
+                    small_m=small_m,
                 )
                 for kernel in kernels:
                     if publish is Publish.FIRST:

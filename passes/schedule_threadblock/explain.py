@@ -35,6 +35,7 @@ from mugraph.passes.schedule_threadblock.barriers import (
     fewest_barriers,
     level_barriers,
 )
+from mugraph.passes.schedule_threadblock.explain_products import product_lines
 from mugraph.passes.schedule_threadblock.model import Barriers, Dependence, Graph, peak_load
 from mugraph.passes.schedule_threadblock.rings import feeds_of, producer_of
 from mugraph.passes.schedule_threadblock.tasks import TaskOperations, kernel_graph
@@ -213,6 +214,7 @@ def explain(kernel: KernelOp, target: Target) -> list[str]:
         "shared memory",
         *_channel_lines(kernel),
         *_ring_lines(kernel, target),
+        *product_lines(kernel, target),
     ]
     why = reasons(schedule)
     for region in range(barriers.regions):
@@ -249,9 +251,10 @@ class ExplainSchedulePass(ModulePass):
 
     Of each kernel: how many barriers a thread passes, the fewest possible and the chains of
     dependences that need them (``=>`` crosses threads, ``->`` does not), the bytes alive in the
-    fullest region; where a warp of its own loads, how each ring's stages are used, and the bytes on
-    their way against what ``arch`` should have; then region by region the operators, and for each
-    barrier the dependences that it alone separates.  Changes nothing.  Pre-condition:
+    fullest region; where a warp of its own loads, how each ring's stages are used, the bytes on
+    their way against what ``arch`` should have, and of products of few rows what single warps cost,
+    and warp groups with swapped operands; then region by region the operators, and for each barrier
+    the dependences that it alone separates.  Changes nothing.  Pre-condition:
     ``--schedule-threadblock``.
     """
 

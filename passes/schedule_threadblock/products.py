@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -16,7 +18,13 @@ from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.dialects.tb.layouts import partitioned_operand
 from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, op_label, shape_of
 from mugraph.passes.analysis.registers import WORKING_REGISTERS, register_limit, vector_registers
-from mugraph.passes.schedule_threadblock.choose import WarpLayout, choose_atom, choose_warp_layout
+from mugraph.passes.schedule_threadblock.choose import (
+    Ring,
+    WarpLayout,
+    choose_atom,
+    choose_ring_stages,
+    choose_warp_layout,
+)
 from mugraph.passes.schedule_threadblock.levels import Levels
 from mugraph.passes.schedule_threadblock.registers import (
     Pieces,
@@ -24,7 +32,17 @@ from mugraph.passes.schedule_threadblock.registers import (
     choose_kept,
     choose_pieces,
 )
-from mugraph.passes.schedule_threadblock.warpgroups import warpgroup_layout_of
+from mugraph.passes.schedule_threadblock.small_products import (
+    SmallM,
+    SmallProduct,
+    choose_small_layout,
+    swap_obstacle,
+)
+from mugraph.passes.schedule_threadblock.warpgroups import (
+    ROWS,
+    reads_descriptors,
+    warpgroup_layout_of,
+)
 from mugraph.passes.targets import Target
 
 
@@ -52,14 +70,26 @@ def sums_once(op: tb.MatmulOp) -> bool:
     return accumulates(op) and not tb.epilogue_of(op).functions
 
 
+@dataclass(frozen=True)
+class Groups:
+    """What warp groups of a target may compute: all that they can, of few rows as ``small_m`` says.
+
+    ``tile_bytes`` are what an iteration of the graph's loop loads.
+    """
+
+    target: Target
+    tile_bytes: int
+    small_m: SmallM = SmallM.AUTO
+
+
 def choose_warp_layouts(
-    graph: CustomizedOp, *, warpgroups: bool = False, along_k: bool = True
+    graph: CustomizedOp, *, groups: Groups | None = None, along_k: bool = True
 ) -> dict[tb.MatmulOp, WarpLayout]:
     """How the block's warps share each matrix product, if all sums can stay in registers.
 
-    ``warpgroups``: warp groups compute those that they can.  Products of which one is made of the
-    other have all warps along m where that leaves none idle: rows then lie in one warp each, and
-    what stands between them can stay in registers.
+    ``groups``: what warp groups compute.  Products of which one is made of the other have all warps
+    along m where that leaves none idle: rows then lie in one warp each, and what stands
+    between them can stay in registers.
     """
     layouts: dict[tb.MatmulOp, WarpLayout] = {}
     chained = chained_products(graph)
@@ -69,10 +99,52 @@ def choose_warp_layouts(
         if op in chained and (along_m := layout_along_m(op, graph.threads)) is not None:
             layouts[op] = along_m
             continue
-        by_groups = warpgroup_layout_of(op, graph.threads) if warpgroups else None
+        by_groups = None
+        if groups is not None and not (groups.small_m.is_forced and is_small(op)):
+            by_groups = warpgroup_layout_of(op, graph.threads)
         iterations = graph.forloop_range if sums_once(op) else 1
         layouts[op] = by_groups or choose_layout_of(op, graph.threads, iterations, along_k=along_k)
+        if by_groups is None and groups is not None:
+            layouts[op] = _of_few_rows(op, layouts[op], graph, groups)
     return layouts
+
+
+def is_small(op: tb.MatmulOp) -> bool:
+    """Whether a product has no more rows than one instruction of a warp group."""
+    return shape_of(op.result.type)[-2] <= ROWS
+
+
+def _of_few_rows(
+    op: tb.MatmulOp, by_warps: WarpLayout, graph: CustomizedOp, groups: Groups
+) -> WarpLayout:
+    """The layout of a product by single warps, or by warp groups with swapped operands."""
+    *_, rows, columns = shape_of(op.result.type)
+    depth, element = shape_of(op.lhs.type)[-1], element_type_name(element_type_of(op.lhs.type))
+    obstacle = swap_obstacle(rows, columns, depth, element, graph.threads)
+    if obstacle is None and not reads_descriptors(op):
+        obstacle = "its operands do not come by bulk copies as warp groups read them"
+    if obstacle is not None:
+        if groups.small_m is SmallM.SWAP:
+            print(
+                f"--schedule-threadblock: note: warp groups cannot swap the operands of "
+                f"{op_label(op)}: {obstacle}",
+                file=sys.stderr,
+            )
+        return by_warps
+    product = SmallProduct(
+        rows,
+        columns,
+        depth,
+        element,
+        element_bytes_of(op.lhs.type),
+        graph.threads,
+        graph.forloop_range,
+        groups.tile_bytes,
+        choose_ring_stages((Ring(groups.tile_bytes),), 1, graph.forloop_range, groups.target)[0],
+        math.prod(graph.grid_dim),
+        sums_once(op),
+    )
+    return choose_small_layout(product, by_warps, groups.target, groups.small_m)
 
 
 def chained_products(graph: CustomizedOp) -> set[tb.MatmulOp]:
@@ -197,16 +269,16 @@ def choose_products(
     target: Target,
     threads: int,
     *,
-    warpgroups: bool = False,
+    groups: Groups | None = None,
     along_k: bool = True,
 ) -> ProductChoices:
     """The choices for all products of a graph, in a block of so many threads in all.
 
     Where the sums of a product cannot stay in registers, those of warps along k would have to be
-    added in each iteration, which its arrangement then takes into account.  ``warpgroups``: warp
-    groups compute the products that they can, unless one would have to be computed in pieces.
+    added in each iteration, which its arrangement then takes into account.  ``groups``: what warp
+    groups compute, unless one of their products would have to be computed in pieces.
     """
-    layouts = choose_warp_layouts(graph, warpgroups=warpgroups, along_k=along_k)
+    layouts = choose_warp_layouts(graph, groups=groups, along_k=along_k)
     registers = choose_registers(graph, levels, layouts, target, threads)
     if any(
         is_of_warpgroups(layout.atom)

@@ -1,8 +1,8 @@
 """Which products warp groups compute, and how they share them.
 
 Warp groups read both operands from shared memory as bulk copies put them there, 64 rows at a time.
-Products with fewer rows stay with the instructions of single warps: most of a warp group's would
-multiply nothing.
+Of products with other numbers of rows most of an instruction would multiply nothing: they stay with
+single warps, or warp groups compute them with swapped operands (``small_products.py``).
 """
 
 from __future__ import annotations
@@ -34,6 +34,11 @@ MAX_COLUMNS, COLUMN_STEP = 256, 8
 """The longest instruction along n, and what its length is a multiple of."""
 GROUP_THREADS = 128
 ELEMENTS = ("f16", "bf16")
+
+MACS_A_CYCLE = 2048
+"""Products of 16-bit elements that the tensor cores of a multiprocessor add up in a cycle."""
+GROUP_LATENCY = 128
+"""Cycles from the issue of a group of instructions to its last sums, beside their own."""
 
 
 def warpgroup_atom(element: str, columns: int, *, lhs_in_registers: bool = False) -> MmaAtom:
@@ -92,19 +97,27 @@ def is_read_by_warpgroups(op: tb.InputOp, layouts: Mapping[tb.MatmulOp, WarpLayo
     )
 
 
-def warpgroup_layout_of(op: tb.MatmulOp, threads: int) -> WarpLayout | None:
-    """How warp groups share a product whose operands come by bulk copies, if they can."""
-    *leading, rows, columns = shape_of(op.result.type)
+def reads_descriptors(op: tb.MatmulOp) -> bool:
+    """Whether descriptors can say how both operands of a product come by bulk copies."""
+    *leading, _, _ = shape_of(op.result.type)
     if any(extent != 1 for extent in leading) or op.is_ieee:
-        return None
+        return False
     for value, transposed in ((op.lhs, False), (op.rhs, True)):
         matrix = matrix_layout_of(value, transposed=transposed)
         if matrix is None:
-            return None
+            return False
         try:
             matrix_descriptor(matrix, element_bytes_of(value.type))
         except LayoutError:
-            return None
+            return False
+    return True
+
+
+def warpgroup_layout_of(op: tb.MatmulOp, threads: int) -> WarpLayout | None:
+    """How warp groups share a product whose operands come by bulk copies, if they can."""
+    if not reads_descriptors(op):
+        return None
+    *_, rows, columns = shape_of(op.result.type)
     element = element_type_name(element_type_of(op.lhs.type))
     return choose_warpgroup_layout(rows, columns, shape_of(op.lhs.type)[-1], element, threads)
 
@@ -113,6 +126,7 @@ __all__ = [
     "choose_warpgroup_layout",
     "is_read_by_warpgroups",
     "longest_instruction",
+    "reads_descriptors",
     "warpgroup_atom",
     "warpgroup_layout_of",
 ]

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
+from mugraph.dialects.cute.algebra import composition
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.layout import Layout, make_layout
 from mugraph.dialects.cute.notation import parse_layout
@@ -56,6 +57,8 @@ class MmaAtom(NamedTuple):
     arch: str
     a_space: str = "registers"
     b_space: str = "registers"
+    swaps_operands: bool = False
+    """Whether the hardware's left matrix is B, and what it computes the transposed product."""
 
     @property
     def threads(self) -> int:
@@ -260,16 +263,43 @@ def _wgmma() -> Iterator[MmaAtom]:
                 )
 
 
+SWAPPED = "SWAPPED"
+"""The last part of the names of instructions whose operands are swapped."""
+
+
+def _swapped() -> Iterator[MmaAtom]:
+    """wgmma with both operands swapped: the transposed product, for matrices of few rows.
+
+    The hardware computes D^T = B^T A^T, so that the 64 rows of the instruction are columns of D and
+    its columns, of which there may be as few as 8, are rows of D.  Threads then hold D as the
+    composition of a transposition with the accumulator's layout says.
+    """
+    for atom in _wgmma():
+        types = (atom.d_type, atom.a_type, atom.b_type)
+        if atom.a_space != "shared" or types[0] != "f32" or types[1] not in ("f16", "bf16"):
+            continue
+        m, n, k = atom.shape_mnk
+        transposition = Layout((m, n), (n, 1))
+        yield atom._replace(
+            name=f"SM90_{n}x{m}x{k}_{''.join(types).upper()}_{SWAPPED}",
+            shape_mnk=(n, m, k),
+            a_layout=atom.b_layout,
+            b_layout=atom.a_layout,
+            c_layout=composition(transposition, atom.c_layout),
+            swaps_operands=True,
+        )
+
+
 @cache
 def _small_table() -> Mapping[str, MmaAtom]:
-    """All but the 900 instructions of warp groups, which take a while to list."""
+    """All but the 1000 instructions of warp groups, which take a while to list."""
     atoms = [*_universal(), *_dp4a(), *_volta(), *_warp_wide()]
     return {atom.name: atom for atom in atoms}
 
 
 @cache
 def _table() -> Mapping[str, MmaAtom]:
-    return {**_small_table(), **{atom.name: atom for atom in _wgmma()}}
+    return {**_small_table(), **{atom.name: atom for atom in (*_wgmma(), *_swapped())}}
 
 
 class _Atoms(Mapping[str, MmaAtom]):
@@ -286,7 +316,7 @@ class _Atoms(Mapping[str, MmaAtom]):
 
 
 MMA_ATOMS: Mapping[str, MmaAtom] = _Atoms()
-"""Every known MMA instruction by its name, as CuTe names it."""
+"""Every known MMA instruction by its name, as CuTe names it; it has no names for swapped ones."""
 
 
 def mma_atom(name: str) -> MmaAtom:

@@ -40,6 +40,7 @@ struct OfWarp {
   static constexpr int kN = 8;
   static constexpr int kThreads = 32;
   static constexpr int kValues = 4;  // of D, a thread
+  static constexpr bool kHasPairs = true;  // d[2 i] and d[2 i + 1] are neighbours in a row
   static __host__ __device__ constexpr int row_of(int lane, int c) { return lane / 4 + 8 * (c / 2); }
   static __host__ __device__ constexpr int column_of(int lane, int c) { return 2 * (lane % 4) + c % 2; }
   // A thread holds values of kRowSlots rows of D, each shared by kRowLanes neighbouring lanes.
@@ -111,6 +112,7 @@ struct OfWarpgroup {
   static constexpr int kK = 16;
   static constexpr int kThreads = 128;
   static constexpr int kValues = kColumns / 2;
+  static constexpr bool kHasPairs = true;
   static __host__ __device__ constexpr int row_of(int thread, int c) {
     return 16 * (thread / 32) + thread % 32 / 4 + 8 * (c / 2 % 2);
   }
@@ -160,11 +162,41 @@ struct OfWarpgroup {
   }
 };
 
+// The same with swapped operands: the hardware multiplies the transposed matrices, so that its 64 rows are columns of D,
+// and rows of D, kRows of them, its columns. Thread t holds, in
+//   d[c]: D(row, column) with row = 8 (c / 4) + 2 (t % 4) + c % 2, column = 16 (t / 32) + t % 32 / 4 + 8 (c / 2 % 2)
+template <class OperandType, int kRows>
+struct OfSwappedWarpgroup {
+  using Transposed = OfWarpgroup<OperandType, kRows>;
+  using Operand = OperandType;
+  using Sum = float;
+  static constexpr int kM = kRows;
+  static constexpr int kN = Transposed::kM;
+  static constexpr int kK = Transposed::kK;
+  static constexpr int kThreads = Transposed::kThreads;
+  static constexpr int kValues = Transposed::kValues;
+  static constexpr bool kHasPairs = false;
+  static __host__ __device__ constexpr int row_of(int thread, int c) { return Transposed::column_of(thread, c); }
+  static __host__ __device__ constexpr int column_of(int thread, int c) { return Transposed::row_of(thread, c); }
+  static constexpr int kRowSlots = Transposed::kColumnSlots;  // shared by lanes that are no neighbours
+  static __host__ __device__ constexpr int slot_of(int c) { return Transposed::column_slot_of(c); }
+  static constexpr int kColumnSlots = Transposed::kRowSlots;
+  static __host__ __device__ constexpr int column_slot_of(int c) { return Transposed::slot_of(c); }
+  static __host__ __device__ constexpr int value_of_column_slot(int slot) { return 2 * slot; }
+
+  // What the instruction adds to the values of the calling thread, for emulation on the host.
+  template <class A, class B>
+  static void emulate(float* d, A const& a, B const& b, int thread) {
+    Transposed::emulate(d, b, a, thread);
+  }
+};
+
 struct OfThread {
   static constexpr int kM = 1;
   static constexpr int kN = 1;
   static constexpr int kThreads = 1;
   static constexpr int kValues = 1;
+  static constexpr bool kHasPairs = false;
   static __host__ __device__ constexpr int row_of(int, int) { return 0; }
   static __host__ __device__ constexpr int column_of(int, int) { return 0; }
   static constexpr int kRowSlots = 1;

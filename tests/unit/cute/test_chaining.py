@@ -10,6 +10,7 @@ from mugraph.dialects.cute.chaining import (
     columns_of_values,
     conversion,
     held_alike,
+    holds_pairs_of_columns,
     rows_of,
     tiled_accumulator,
     values_of_columns,
@@ -116,3 +117,19 @@ def test_alike_is_the_same_place_of_every_value(
     assert agree == held_alike(mma_atom(F16), warps, group, groups)
     with pytest.raises(LayoutError, match="no whole accumulators"):
         tiled_accumulator(group, groups, 100, 64)
+
+
+@pytest.mark.parametrize("rows", [8, 16, 40, 256])
+def test_swapped_operands_hold_the_transposed_product(rows: int) -> None:
+    """Every value's place is that of the instruction's own accumulator, row for column."""
+    swapped = mma_atom(f"SM90_{rows}x64x16_F32F16F16_SWAPPED")
+    plain = mma_atom(f"SM90_64x{rows}x16_F32F16F16_SS")
+    assert swapped.shape_mnk == (rows, 64, 16)
+    for index in range(plain.c_layout.size()):
+        column, row = divmod(plain.c_layout(index), 64)
+        assert divmod(swapped.c_layout(index), rows) == (row, column)
+    assert not holds_pairs_of_columns(swapped)
+    assert holds_pairs_of_columns(plain)
+    # Lanes that share a row are no neighbours: chains that reduce rows are not given to it.
+    with pytest.raises(LayoutError, match="neighbouring threads"):
+        rows_of(swapped)

@@ -102,7 +102,7 @@ struct MmaFragment {
     uint32_t start_;
 
    public:
-    static constexpr bool kHasPairs = Atom::kValues % 2 == 0 && Columns::kFirstStride == 1 && Columns::kFirstExtent % 2 == 0 &&
+    static constexpr bool kHasPairs = Atom::kHasPairs && Columns::kFirstStride == 1 && Columns::kFirstExtent % 2 == 0 &&
                                       Columns::kModes.strides_divisible_by(2, 1) &&
                                       Rows::kModes.strides_divisible_by(2, 0) && Parts::kOffset % 2 == 0 &&
                                       Parts::kGranule % 2 == 0 && kPartStride % 2 == 0;

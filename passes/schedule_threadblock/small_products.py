@@ -1,0 +1,198 @@
+"""Products of few rows: by the instructions of single warps, or by warp groups that swap operands.
+
+An instruction of a warp group multiplies 64 rows.  A product with fewer can still be its work: that
+of the transposed matrices, whose 64 rows are columns of the right matrix and whose columns are the
+few rows, 8 or more.  Both ways are estimated in cycles, and the estimate chooses.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+
+from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
+from mugraph.dialects.cute.atoms.mma import SWAPPED
+from mugraph.passes.retile.model import BULK_BYTES_A_CYCLE
+from mugraph.passes.schedule_threadblock.choose import (
+    SHARED_BYTES_A_CYCLE,
+    SUM_BYTES,
+    SUM_LATENCY,
+    WarpLayout,
+    product_cost,
+)
+from mugraph.passes.schedule_threadblock.warpgroups import (
+    COLUMN_STEP,
+    DEPTH,
+    ELEMENTS,
+    GROUP_LATENCY,
+    GROUP_THREADS,
+    MACS_A_CYCLE,
+    ROWS,
+    longest_instruction,
+)
+from mugraph.passes.targets import Target
+
+
+class SmallM(Enum):
+    """How products are computed whose rows do not fill instructions of warp groups."""
+
+    AUTO = "auto"
+    """In the way that the estimate says is faster."""
+    MMA = "mma"
+    """By the instructions of single warps."""
+    SWAP = "swap"
+    """By warp groups with swapped operands, where they can."""
+
+    @property
+    def is_forced(self) -> bool:
+        """Whether no estimate is asked; products of 64 rows, which need no swap, obey as well."""
+        return self is not SmallM.AUTO
+
+
+@dataclass(frozen=True)
+class SmallProduct:
+    """A product of ``rows`` x ``depth`` and ``depth`` x ``columns`` by a block, in each iteration.
+
+    ``tile_bytes`` are what an iteration of its loop loads into one of ``stages`` stages, in each of
+    ``blocks`` blocks; ``sums_once``: whether what warps along k have is added only behind the loop.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+    element: str
+    element_bytes: int
+    threads: int
+    iterations: int
+    tile_bytes: int
+    stages: int
+    blocks: int
+    sums_once: bool = True
+
+
+@dataclass(frozen=True)
+class WayCost:
+    """What a kernel spends on a product in one way: counts, and an estimate in cycles made of them.
+
+    ``read_bytes`` of shared memory and ``instructions`` of all warps are those of an iteration,
+    ``cycles`` of the loop and of what follows it until the sums can be read.
+    """
+
+    read_bytes: int
+    instructions: int
+    warps: int
+    cycles: float
+
+
+def swapped_atom(element: str, rows: int) -> MmaAtom:
+    """The instruction for so many rows with swapped operands, adding up in fp32."""
+    name = element.upper()
+    return mma_atom(f"SM90_{rows}x{ROWS}x{DEPTH}_F32{name}{name}_{SWAPPED}")
+
+
+def swap_obstacle(rows: int, columns: int, depth: int, element: str, threads: int) -> str | None:
+    """Why warp groups cannot compute a product with swapped operands; ``None`` where they can."""
+    if element not in ELEMENTS:
+        return f"they multiply {' and '.join(ELEMENTS)}, not {element}"
+    if rows % COLUMN_STEP:
+        return f"{rows} rows are no multiple of {COLUMN_STEP}"
+    if columns % ROWS:
+        return f"{columns} columns are no multiple of {ROWS}"
+    if depth % DEPTH:
+        return f"a depth of {depth} is no multiple of {DEPTH}"
+    if threads < GROUP_THREADS:
+        return f"{threads} threads are no warp group of {GROUP_THREADS}"
+    return None
+
+
+def swapped_layout(product: SmallProduct) -> WarpLayout:
+    """How warp groups share a product with swapped operands; it has no :func:`swap_obstacle`.
+
+    As many groups as there are take 64 columns each, and further ones in turn.
+    """
+    tiles, groups = product.columns // ROWS, product.threads // GROUP_THREADS
+    along_n = max(count for count in range(1, groups + 1) if tiles % count == 0)
+    length = longest_instruction(product.rows)
+    assert length is not None  # a multiple of 8
+    return WarpLayout(swapped_atom(product.element, length), 1, along_n)
+
+
+def way_cost(product: SmallProduct, layout: WarpLayout, target: Target) -> WayCost:
+    """What a product costs a kernel by single warps, or by warp groups with swapped operands.
+
+    An iteration takes the longest of three: its instructions; its tile's bytes, at the rate of
+    device memory or of one multiprocessor; and the turn of a stage, filled and in use, shared by
+    all stages.  Single warps release a stage behind the next one's arrival, as loads of threads may
+    be overtaken; warp groups at once.  Behind the last tile come its product, and the way of the
+    sums through shared memory, of which warps along k have one each.
+    """
+    parts = layout.k
+    if layout.atom.swaps_operands:
+        tiles_m, tiles_n = layout.tiles(product.rows, product.columns)
+        instructions = layout.n * tiles_m * tiles_n * layout.steps(product.depth)
+        atom_m, atom_n, atom_k = layout.atom.shape_mnk
+        read_bytes = instructions * (atom_m + atom_n) * atom_k * product.element_bytes
+        macs = instructions * atom_m * atom_n * atom_k
+        together = max(macs / MACS_A_CYCLE, read_bytes / SHARED_BYTES_A_CYCLE)
+        # Products run behind the program, so that only the last one's latency is seen.
+        each, last = together, together + GROUP_LATENCY
+        warps = layout.n * GROUP_THREADS // 32
+    else:
+        found = product_cost(
+            layout, product.rows, product.columns, product.depth, product.element_bytes, sums=0.0
+        )
+        warps = layout.m * layout.n * layout.k
+        instructions = found.sequence * warps
+        read_bytes = found.volume * product.element_bytes
+        each = last = found.cycles
+    moved = 2 * parts * product.rows * product.columns * SUM_BYTES
+    total = SUM_LATENCY + moved / SHARED_BYTES_A_CYCLE
+    if not product.sums_once:
+        each, last, total = each + total, last + total, 0.0
+    busy = min(product.blocks, target.multiprocessors)
+    at_most = target.memory_bytes_per_ns / busy / target.clock_ghz
+    arrival = product.tile_bytes / min(at_most, BULK_BYTES_A_CYCLE)
+    kept = each if layout.atom.swaps_operands else each + arrival
+    turn = target.memory_latency_ns * target.clock_ghz + arrival + kept
+    later = max(product.iterations - 1, 0)
+    cycles = later * max(each, arrival, turn / product.stages) + last + total
+    return WayCost(read_bytes, instructions, warps, cycles)
+
+
+def choose_small_layout(
+    product: SmallProduct, by_warps: WarpLayout, target: Target, small_m: SmallM = SmallM.AUTO
+) -> WarpLayout:
+    """The arrangement of a product of few rows, which has no :func:`swap_obstacle`.
+
+    What is used in each iteration, as the scores of attention, stays with single warps unless a
+    swap is asked for: nothing runs beside it then, and no quad of lanes has a row.
+    """
+    swapped = swapped_layout(product)
+    if small_m is SmallM.AUTO and not product.sums_once:
+        return by_warps
+    if small_m is SmallM.AUTO:
+        costs = [way_cost(product, layout, target).cycles for layout in (by_warps, swapped)]
+        return swapped if costs[1] < costs[0] else by_warps
+    return swapped if small_m is SmallM.SWAP else by_warps
+
+
+def describe(cost: WayCost) -> str:
+    """The counts and the estimate, in words."""
+    return (
+        f"{math.ceil(cost.cycles)} cycles ({cost.warps} warps, {cost.instructions} instructions "
+        f"and {cost.read_bytes} bytes of shared memory an iteration)"
+    )
+
+
+__all__ = [
+    "SmallM",
+    "SmallProduct",
+    "WayCost",
+    "choose_small_layout",
+    "describe",
+    "swap_obstacle",
+    "swapped_atom",
+    "swapped_layout",
+    "way_cost",
+]

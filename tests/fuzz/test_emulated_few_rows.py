@@ -1,0 +1,100 @@
+"""Products of few rows by warp groups with swapped operands: every level, and CUDA on the CPU."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from fuzz.emulated import build, check_emulated, emulating_compiler
+from fuzz.properties import (
+    Compiled,
+    make_case,
+    parse,
+    require_printed_again,
+    require_same_function,
+)
+from mugraph.codegen.cuda import print_module
+from mugraph.dialects import sched
+from mugraph.passes.analysis.hazards import find_hazards
+from mugraph.passes.transpile import transpile_pipeline
+from mugraph.runtime.toolchain import ToolchainError
+from mugraph.tools.modules import make_context
+
+SHAPES = (
+    # rows, columns of a block, depth of an iteration, threads, element type
+    (8, 128, 64, 256, "f16"),  # two groups, 64 columns each
+    (24, 64, 32, 256, "f16"),  # one group of two; rows of 64 bytes
+    (40, 128, 64, 128, "bf16"),  # one group, 64 columns after 64
+)
+
+
+def graph(rows: int, columns: int, depth: int, threads: int, element: str) -> str:
+    """rms_norm(X) · W by two blocks, in three iterations."""
+    x, w = f"{rows}x{3 * depth}x{element}", f"{3 * depth}x{2 * columns}x{element}"
+    o = f"{rows}x{2 * columns}x{element}"
+    sx, sw = f"{rows}x{depth}x{element}", f"{depth}x{columns}x{element}"
+    so, sn = f"{rows}x{columns}x{element}", f"{rows}x1x{element}"
+    return f"""
+func.func @fuzzed(%positive: tensor<{x}>, %signed: tensor<{w}>) -> tensor<{o}> {{
+  %o = kn.customized %positive, %signed grid [2, 1, 1] block [{threads}, 1, 1] forloop 3 {{
+  ^bb0(%dx: tensor<{x}>, %dw: tensor<{w}>):
+    %sx = tb.input %dx imap [-1, -1, -1] fordim 1 : tensor<{x}> -> !tb.stensor<{sx}>
+    %sw = tb.input %dw imap [1, -1, -1] fordim 0 : tensor<{w}> -> !tb.stensor<{sw}>
+    %m = tb.matmul %sx, %sw : (!tb.stensor<{sx}>, !tb.stensor<{sw}>) -> !tb.stensor<{so}>
+    %am = tb.forloop_accum none %m : !tb.stensor<{so}> -> !tb.stensor<{so}>
+    %ar = tb.forloop_accum rms %sx : !tb.stensor<{sx}> -> !tb.stensor<{sn}>
+    %d = tb.div %am, %ar : (!tb.stensor<{so}>, !tb.stensor<{sn}>) -> !tb.stensor<{so}>
+    tb.output %d omap [1, -1, -1] : !tb.stensor<{so}> -> tensor<{o}>
+  }} : (tensor<{x}>, tensor<{w}>) -> tensor<{o}>
+  func.return %o : tensor<{o}>
+}}
+"""
+
+
+@pytest.fixture(scope="module")
+def compiled() -> list[Compiled]:
+    """Each shape after every pass, checked where products change or memory is laid out."""
+    found: list[Compiled] = []
+    for shape in SHAPES:
+        module = parse(graph(*shape))
+        case = make_case(module)
+        context = make_context()
+        for step in transpile_pipeline("sm_90a", pipeline="channels", small_m="swap"):
+            step.apply(context, module)
+            if step.name in ("schedule-threadblock", "pipeline-products", "share-registers"):
+                stage = f"--{step.name}"
+                require_same_function(stage, require_printed_again(stage, str(module)), case)
+        found.append(Compiled(case, module, print_module(module)))
+    return found
+
+
+def test_the_interpreters_agree_at_every_level(compiled: list[Compiled]) -> None:
+    for one, (rows, *_) in zip(compiled, SHAPES, strict=True):
+        assert f"SM90_{rows}x64x16" in str(one.module)
+        assert "sched.warpgroup_mma async" in str(one.module)
+
+
+@pytest.fixture(scope="module")
+def needs_emulator() -> None:
+    if shutil.which("g++") is None:
+        pytest.skip("no g++ on this machine: no generated kernel was executed")
+    try:
+        emulating_compiler()
+    except ToolchainError as error:
+        pytest.skip(f"no generated kernel was executed: {error}")
+
+
+def test_the_cuda_is_right(compiled: list[Compiled], needs_emulator: None, tmp_path: Path) -> None:
+    program = build(compiled, tmp_path)
+    for number, one in enumerate(compiled):
+        check_emulated(program, number, one, tmp_path / f"run{number}")
+
+
+def test_a_stage_released_before_the_wait_is_found(compiled: list[Compiled]) -> None:
+    kernel = next(op for op in compiled[0].module.walk() if isinstance(op, sched.KernelOp)).clone()
+    assert find_hazards(kernel) == []
+    wait = next(op for op in kernel.walk() if isinstance(op, sched.WarpgroupWaitOp))
+    wait.detach()
+    assert "sched.warpgroup_mma" in str(find_hazards(kernel)[0])

@@ -1,0 +1,97 @@
+"""Products of few rows: who can swap operands, how groups share the product, and what is chosen."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mugraph.passes.schedule_threadblock.choose import choose_atom, choose_warp_layout
+from mugraph.passes.schedule_threadblock.small_products import (
+    SmallM,
+    SmallProduct,
+    choose_small_layout,
+    swap_obstacle,
+    swapped_layout,
+    way_cost,
+)
+from mugraph.passes.targets import TARGETS
+
+TARGET = TARGETS["sm_90a"]
+
+
+def product(rows: int, columns: int, depth: int, threads: int, tile_bytes: int) -> SmallProduct:
+    return SmallProduct(rows, columns, depth, "f16", 2, threads, 32, tile_bytes, 4, 132)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "depth", "element", "threads", "reason"),
+    [
+        (2, 64, 128, "f16", 128, "2 rows are no multiple of 8"),
+        (16, 32, 128, "f16", 128, "32 columns are no multiple of 64"),
+        (16, 64, 24, "bf16", 128, "a depth of 24 is no multiple of 16"),
+        (16, 64, 128, "f32", 128, "they multiply f16 and bf16, not f32"),
+        (16, 64, 128, "f16", 96, "96 threads are no warp group of 128"),
+        (16, 64, 128, "f16", 160, None),
+    ],
+)
+def test_what_stands_in_the_way(
+    rows: int, columns: int, depth: int, element: str, threads: int, reason: str | None
+) -> None:
+    assert swap_obstacle(rows, columns, depth, element, threads) == reason
+
+
+@given(
+    st.integers(1, 8),
+    st.integers(1, 6),
+    st.integers(1, 8),
+    st.integers(1, 4),
+    st.integers(0, 1 << 16),
+)
+def test_groups_share_the_columns(
+    eights: int, columns: int, steps: int, groups: int, tile_bytes: int
+) -> None:
+    """All columns are some group's, evenly; every instruction reads 64 of them and all the rows."""
+    small = product(8 * eights, 64 * columns, 16 * steps, 128 * groups, tile_bytes)
+    layout = swapped_layout(small)
+    assert layout.atom.shape_mnk == (8 * eights, 64, 16)
+    assert layout.m == 1 and layout.n <= groups and columns % layout.n == 0
+    cost = way_cost(small, layout, TARGET)
+    assert cost.instructions == columns * steps
+    assert cost.read_bytes == columns * steps * (64 + 8 * eights) * 16 * 2
+    bytes_a_cycle = TARGET.memory_bytes_per_ns / TARGET.multiprocessors / TARGET.clock_ghz
+    assert cost.cycles >= 31 * tile_bytes / bytes_a_cycle
+
+
+@given(
+    st.integers(1, 8),
+    st.integers(1, 4),
+    st.integers(1, 16),
+    st.integers(1, 4),
+    st.integers(0, 1 << 16),
+)
+def test_the_cheaper_way_is_chosen_unless_one_is_asked_for(
+    eights: int, columns: int, steps: int, groups: int, tile_bytes: int
+) -> None:
+    small = product(8 * eights, 64 * columns, 16 * steps, 128 * groups, tile_bytes)
+    by_warps = choose_warp_layout(
+        small.rows,
+        small.columns,
+        small.depth,
+        choose_atom("f16", small.threads, ieee=False),
+        small.threads,
+    )
+    ways = {SmallM.MMA: by_warps, SmallM.SWAP: swapped_layout(small)}
+    for way, layout in ways.items():
+        assert choose_small_layout(small, by_warps, TARGET, way) == layout
+    chosen = choose_small_layout(small, by_warps, TARGET)
+    least = min(way_cost(small, layout, TARGET).cycles for layout in ways.values())
+    assert math.isclose(way_cost(small, chosen, TARGET).cycles, least)
+
+
+def test_what_an_iteration_uses_stays_with_single_warps() -> None:
+    used = replace(product(16, 64, 128, 128, 0), sums_once=False)
+    by_warps = choose_warp_layout(16, 64, 128, choose_atom("f16", 128, ieee=False), 128)
+    assert choose_small_layout(used, by_warps, TARGET) == by_warps
+    assert choose_small_layout(used, by_warps, TARGET, SmallM.SWAP) == swapped_layout(used)

@@ -64,7 +64,7 @@ def transpile_pipeline(
     persist_blocks: bool = True,
     cluster: int = 1,
     turns: int = 1,
-    pass_turn: str = Pass.FINISHED.value,
+    pass_turn: str = Pass.ISSUED.value,
     small_m: str = SmallM.AUTO.value,
 ) -> tuple[ModulePass, ...]:
     """The passes of ``--transpile`` in order, for other pipelines to take parts of."""
@@ -167,7 +167,7 @@ class TranspilePass(SequencePass):
     persist_blocks: bool = True
     cluster: int = 1
     turns: int = 1
-    pass_turn: str = Pass.FINISHED.value
+    pass_turn: str = Pass.ISSUED.value
     small_m: str = SmallM.AUTO.value
 
     def passes(self) -> tuple[ModulePass, ...]:

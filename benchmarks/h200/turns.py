@@ -52,10 +52,10 @@ def mugraph(depth: int) -> str:
         for rows, columns in ((EXTENT, depth), (depth, EXTENT), (EXTENT, EXTENT))
     )
     sx, sw, sy = (f"!tb.stensor<{tile}xf16>" for tile in (f"128x{STEP}", f"{STEP}x64", "128x64"))
-    loop = depth // STEP
+    grid, loop = f"[{EXTENT // 64}, {EXTENT // 128}, 1]", depth // STEP
     return f"""\
 func.func @gated(%x: {x}, %w1: {w} {{mugraph.constant}}, %w2: {w} {{mugraph.constant}}) -> {y} {{
-  %o = kn.customized %x, %w1, %w2 grid [64, 32, 1] block [256, 1, 1] forloop {loop} {{
+  %o = kn.customized %x, %w1, %w2 grid {grid} block [256, 1, 1] forloop {loop} {{
   ^bb0(%dx: {x}, %dw1: {w}, %dw2: {w}):
     %sx = tb.input %dx imap [-1, 0, -1] fordim 1 : {x} -> {sx}
     %sw1 = tb.input %dw1 imap [1, -1, -1] fordim 0 : {w} -> {sw}

@@ -49,7 +49,6 @@ def compiled(turns: int, pass_turn: str) -> Compiled:
         bytes_in_flight=8192,
         turns=turns,
         pass_turn=pass_turn,
-        check_hazards=False,
     )
     for step in steps:
         step = PersistBlocksPass(blocks=1) if isinstance(step, PersistBlocksPass) else step

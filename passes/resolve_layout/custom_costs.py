@@ -23,14 +23,14 @@ from mugraph.dialects.tensor_types import (
 )
 from mugraph.passes.analysis.wavefronts import lane_addresses, load_wavefronts, store_wavefronts
 from mugraph.passes.resolve_layout.access_work import Work, shared_work
-from mugraph.passes.resolve_layout.exact import (
+from mugraph.passes.resolve_layout.operator_costs import (
     AccessCosts,
     SharedUse,
-    Site,
     Strides,
     Uses,
     layout_costs,
 )
+from mugraph.passes.resolve_layout.site import Site
 from mugraph.passes.te_block import (
     Reduction,
     block_program,

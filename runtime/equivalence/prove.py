@@ -9,7 +9,8 @@ from xdsl.dialects.func import FuncOp
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.runtime.equivalence.errors import NoProofError
 from mugraph.runtime.equivalence.normal_form import NormalForm
-from mugraph.runtime.equivalence.symbolic import Symbolic, SymbolicTensor, results_of
+from mugraph.runtime.equivalence.symbolic import results_of
+from mugraph.runtime.equivalence.tensors import Symbolic, SymbolicTensor
 
 
 @dataclass(frozen=True)

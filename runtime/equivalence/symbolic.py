@@ -7,8 +7,8 @@ depends on how large extents are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 from xdsl.dialects.builtin import StringAttr
@@ -23,259 +23,10 @@ from mugraph.dialects.tensor_types import op_label, shape_of
 from mugraph.passes.te_inline import inline_calls
 from mugraph.runtime.equivalence import normal_form as nf
 from mugraph.runtime.equivalence.errors import NoProofError
-from mugraph.runtime.equivalence.indices import ZERO, Affine, Scope, Variable, affine
-from mugraph.runtime.equivalence.normal_form import NormalForm
+from mugraph.runtime.equivalence.functions import apply_function, square
+from mugraph.runtime.equivalence.indices import Variable, affine
+from mugraph.runtime.equivalence.tensors import Symbolic, SymbolicTensor
 from mugraph.runtime.interpreter.constants import meant_by
-
-
-def silu(x: NormalForm) -> NormalForm:
-    """x / (1 + exp(-x))."""
-    decay = nf.add(nf.constant(1), nf.exponential(nf.scale(x, -1)))
-    return nf.multiply(x, nf.inverse(decay))
-
-
-def _sigmoid(x: NormalForm) -> NormalForm:
-    return nf.inverse(nf.add(nf.constant(1), nf.exponential(nf.scale(x, -1))))
-
-
-def _unknown(function: str) -> Callable[..., NormalForm]:
-    """A function of which only that it is one is known; its constants are part of its name."""
-
-    def apply(*arguments: NormalForm | float) -> NormalForm:
-        forms = [argument for argument in arguments if isinstance(argument, NormalForm)]
-        constants = [str(argument) for argument in arguments if isinstance(argument, float)]
-        return nf.application(" ".join([function, *constants]), forms)
-
-    return apply
-
-
-def _identity(x: NormalForm) -> NormalForm:
-    return x
-
-
-def _subtract(x: NormalForm, y: NormalForm) -> NormalForm:
-    return nf.add(x, nf.scale(y, -1))
-
-
-def _divide(x: NormalForm, y: NormalForm) -> NormalForm:
-    return nf.multiply(x, nf.inverse(y))
-
-
-def _square(x: NormalForm) -> NormalForm:
-    return nf.multiply(x, x)
-
-
-def _maximum(x: NormalForm, y: NormalForm) -> NormalForm:
-    """The larger of both, in whatever order."""
-    return nf.application("max", sorted((x, y), key=lambda form: form.key))
-
-
-def _add_scalar(x: NormalForm, constant: float) -> NormalForm:
-    return nf.add(x, nf.constant(meant_by(constant)))
-
-
-def _mul_scalar(x: NormalForm, constant: float) -> NormalForm:
-    return nf.scale(x, meant_by(constant))
-
-
-SCALAR_FUNCTIONS: dict[str, Callable[..., NormalForm]] = {
-    "identity": _identity,
-    "exp": nf.exponential,
-    "silu": silu,
-    "gelu": _unknown("gelu"),
-    "sigmoid": _sigmoid,
-    "relu": _unknown("relu"),
-    "log": _unknown("log"),
-    "clamp": _unknown("clamp"),
-    "pow": _unknown("pow"),
-    "max": _maximum,
-    "square": _square,
-    "sqrt": nf.square_root,
-    "mul_scalar": _mul_scalar,
-    "add_scalar": _add_scalar,
-    "add": nf.add,
-    "sub": _subtract,
-    "mul": nf.multiply,
-    "div": _divide,
-}
-"""The normal form of each scalar function: operands, then constants."""
-
-
-def apply_function(function: ScalarFunction, *operands: NormalForm) -> NormalForm:
-    """The function of normal forms; raises ``NoProofError`` for one that the table lacks."""
-    compute = SCALAR_FUNCTIONS.get(function.name)
-    if compute is None:
-        raise NoProofError(f"the function '{function}' has no normal form")
-    return compute(*operands, *function.constants)
-
-
-_PLACE = -1
-"""The number of the tensor whose elements are their own places."""
-_BOUND = -1
-"""The number of the first variable that stands for any place of a whole tensor."""
-
-
-@dataclass(frozen=True)
-class SymbolicTensor:
-    """A tensor as the normal form of its element at a place.
-
-    ``digits`` holds, for each dimension, the free variables whose mixed-radix number is the place
-    along it, outermost first; none where the extent is 1.
-    """
-
-    digits: tuple[tuple[Variable, ...], ...]
-    body: NormalForm
-
-
-@dataclass
-class Symbolic:
-    """Computes symbolic tensors; variables of all of them are of one scope."""
-
-    scope: Scope = field(default_factory=Scope)
-    bound: set[Variable] = field(default_factory=set[Variable])
-    """The variables that stand for any place of a tensor that an unknown function takes."""
-
-    def input(self, number: int, shape: Sequence[int]) -> SymbolicTensor:
-        """An argument of the function."""
-        indices = self.places(shape)
-        return self.tensor(indices, nf.element(number, indices))
-
-    def places(self, shape: Sequence[int]) -> list[Affine]:
-        """A new place in a tensor of these extents."""
-        return [self.scope.index(extent) for extent in shape]
-
-    def at(self, tensor: SymbolicTensor, indices: Sequence[Affine]) -> NormalForm:
-        """The element at a place.
-
-        It may split variables of the indices: apply :meth:`settled` to what was read before.
-        Raises ``NoProofError`` where the place cannot be taken apart as the tensor is.
-        """
-        values: dict[Variable, Affine] = {}
-        for index, digits in zip(indices, tensor.digits, strict=True):
-            parts = self.scope.take_apart(index, [digit.extent for digit in digits])
-            values |= zip(digits, parts, strict=True)
-        return nf.substitute(tensor.body, values)
-
-    def settled(self, form: NormalForm) -> NormalForm:
-        """The normal form with split variables written as their digits."""
-        return nf.substitute(form, self.scope.values())
-
-    def read(self, *reads: tuple[SymbolicTensor, Sequence[Affine]]) -> list[NormalForm]:
-        """Elements of several tensors, in the same variables."""
-        forms = [self.at(tensor, indices) for tensor, indices in reads]
-        return [self.settled(form) for form in forms]
-
-    def sum(self, form: NormalForm, indices: Sequence[Affine]) -> NormalForm:
-        """The sum over the ranges of indices that :meth:`places` made."""
-        variables = [v for index in indices for v in self.scope.digits_of_index(index)]
-        return nf.sum_over(self.settled(form), variables)
-
-    def tensor(self, indices: Sequence[Affine], body: NormalForm) -> SymbolicTensor:
-        """The tensor whose element at a place that :meth:`places` made is ``body``."""
-        digits = [self.scope.digits_of_index(index) for index in indices]
-        return self.merged(digits, self.settled(body))
-
-    def merged(self, digits: Sequence[Sequence[Variable]], body: NormalForm) -> SymbolicTensor:
-        """The same tensor with fewer digits, where neighbours always occur side by side."""
-        merged: list[tuple[Variable, ...]] = []
-        for places in digits:
-            left = list(places)
-            place = 0
-            while place + 1 < len(left):
-                outer, inner = left[place : place + 2]
-                if any(
-                    index.coefficient(outer) != inner.extent * index.coefficient(inner)
-                    for index in nf.indices_of(body)
-                ):
-                    place += 1
-                    continue
-                both = self.scope.variable(outer.extent * inner.extent)
-                body = nf.substitute(body, {outer: ZERO, inner: affine(both)})
-                left[place : place + 2] = [both]
-                place = max(place - 1, 0)
-            merged.append(tuple(left))
-        return SymbolicTensor(tuple(merged), body)
-
-    def elementwise(
-        self, shape: Sequence[int], function: ScalarFunction, *operands: SymbolicTensor
-    ) -> SymbolicTensor:
-        """A scalar function of each element, with extents of 1 broadcast."""
-        places = self.places(shape)
-        forms = self.read(*((operand, _broadcast(operand, places)) for operand in operands))
-        return self.tensor(places, apply_function(function, *forms))
-
-    def matmul(
-        self, shape: Sequence[int], depth: int, lhs: SymbolicTensor, rhs: SymbolicTensor
-    ) -> SymbolicTensor:
-        """The matrix product over the last two dimensions."""
-        *batch, row, column = places = self.places(shape)
-        inner = self.scope.index(depth)
-        left, right = self.read((lhs, [*batch, row, inner]), (rhs, [*batch, inner, column]))
-        return self.tensor(places, self.sum(nf.multiply(left, right), [inner]))
-
-    def reduction(
-        self, shape: Sequence[int], dim: int, groups: tb.Groups, operand: SymbolicTensor
-    ) -> SymbolicTensor:
-        """Sums of groups along one dimension; ``shape`` is the result's."""
-        places = self.places(shape)
-        inner = self.scope.index(groups.count)
-        read = list(places)
-        read[dim] = places[dim].scaled(groups.start_step) + inner.scaled(groups.step)
-        (form,) = self.read((operand, read))
-        return self.tensor(places, self.sum(form, [inner]))
-
-    def part(
-        self, shape: Sequence[int], start: Sequence[int], operand: SymbolicTensor
-    ) -> SymbolicTensor:
-        """The box of these extents that starts at ``start``."""
-        places = self.places(shape)
-        read = [place + Affine((), at) for place, at in zip(places, start, strict=True)]
-        (form,) = self.read((operand, read))
-        return self.tensor(places, form)
-
-    def permuted(
-        self, shape: Sequence[int], dims: Sequence[int | None], operand: SymbolicTensor
-    ) -> SymbolicTensor:
-        """The operand with its dimensions in another order; ``None`` for one of extent 1."""
-        places = self.places(shape)
-        read = [ZERO] * len(operand.digits)
-        for place, dim in zip(places, dims, strict=True):
-            if dim is not None:
-                read[dim] = place
-        (form,) = self.read((operand, read))
-        return self.tensor(places, form)
-
-    def unknown(
-        self,
-        shape: Sequence[int],
-        function: str,
-        values: Sequence[SSAValue],
-        operands: Sequence[SymbolicTensor],
-    ) -> SymbolicTensor:
-        """A tensor of which each element is a function of its place and of whole tensors.
-
-        Equal functions of equal tensors are equal, and nothing else is known of them.  A tensor
-        stands there as its element at a place of which nobody else has the variables.
-        """
-        places = self.places(shape)
-        arguments = [nf.element(_PLACE, [place]) for place in places]
-        for value, operand in zip(values, operands, strict=True):
-            extents = shape_of(value.type)
-            anywhere = [Variable(0, _BOUND - dim, extent) for dim, extent in enumerate(extents)]
-            self.bound |= set(anywhere)
-            indices = [affine(one) if one.extent > 1 else ZERO for one in anywhere]
-            arguments.append(self.at(operand, indices))
-        return self.tensor(places, nf.application(function, arguments))
-
-    def map(
-        self, function: Callable[[NormalForm], NormalForm], operand: SymbolicTensor
-    ) -> SymbolicTensor:
-        """A function of each element."""
-        return self.merged(operand.digits, function(self.settled(operand.body)))
-
-
-def _broadcast(operand: SymbolicTensor, places: Sequence[Affine]) -> list[Affine]:
-    return [place if digits else ZERO for place, digits in zip(places, operand.digits, strict=True)]
 
 
 @dataclass
@@ -409,7 +160,7 @@ class ThreadblockExecution:
             case tb.AccumulatorKind.MAX:
                 raise NoProofError(f"{op_label(op)} is a maximum over iterations")
             case tb.AccumulatorKind.RMS:
-                squares = self.accumulated(self.symbolic.map(_square, operand))
+                squares = self.accumulated(self.symbolic.map(square, operand))
                 return self._root_mean(self._sum_last(op, squares), count)
 
     def rms_norm(
@@ -417,7 +168,7 @@ class ThreadblockExecution:
     ) -> SymbolicTensor:
         """x / sqrt(mean of x² over the last dimension + epsilon), times the weight."""
         shape = shape_of(op.input.type)
-        squares = self._sum_last(op, self.symbolic.map(_square, operand))
+        squares = self._sum_last(op, self.symbolic.map(square, operand))
         norm = self._root_mean(squares, shape[-1], op.epsilon_value)
         normal = self.symbolic.elementwise(shape, ScalarFunction("div"), operand, norm)
         if weight is None:
@@ -448,7 +199,7 @@ def kernel_rms_norm(
     """x / sqrt(mean of x² + epsilon), times a weight, over the last dimensions."""
     shape = shape_of(op.input.type)
     kept = len(shape) - len(op.normalized)
-    total = symbolic.map(_square, operand)
+    total = symbolic.map(square, operand)
     for dim in range(kept, len(shape)):
         summed = (*shape[:kept], *[1] * (dim + 1 - kept), *shape[dim + 1 :])
         total = symbolic.reduction(summed, dim, tb.Groups(shape[dim], 1, 0), total)

@@ -1,0 +1,93 @@
+"""What is known of the scalar functions: their normal forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mugraph.dialects.elementwise import ScalarFunction
+from mugraph.runtime.equivalence import normal_form as nf
+from mugraph.runtime.equivalence.errors import NoProofError
+from mugraph.runtime.equivalence.normal_form import NormalForm
+from mugraph.runtime.interpreter.constants import meant_by
+
+
+def silu(x: NormalForm) -> NormalForm:
+    """x / (1 + exp(-x))."""
+    decay = nf.add(nf.constant(1), nf.exponential(nf.scale(x, -1)))
+    return nf.multiply(x, nf.inverse(decay))
+
+
+def _sigmoid(x: NormalForm) -> NormalForm:
+    return nf.inverse(nf.add(nf.constant(1), nf.exponential(nf.scale(x, -1))))
+
+
+def _unknown(function: str) -> Callable[..., NormalForm]:
+    """A function of which only that it is one is known; its constants are part of its name."""
+
+    def apply(*arguments: NormalForm | float) -> NormalForm:
+        forms = [argument for argument in arguments if isinstance(argument, NormalForm)]
+        constants = [str(argument) for argument in arguments if isinstance(argument, float)]
+        return nf.application(" ".join([function, *constants]), forms)
+
+    return apply
+
+
+def _identity(x: NormalForm) -> NormalForm:
+    return x
+
+
+def _subtract(x: NormalForm, y: NormalForm) -> NormalForm:
+    return nf.add(x, nf.scale(y, -1))
+
+
+def _divide(x: NormalForm, y: NormalForm) -> NormalForm:
+    return nf.multiply(x, nf.inverse(y))
+
+
+def square(x: NormalForm) -> NormalForm:
+    """x²."""
+    return nf.multiply(x, x)
+
+
+def _maximum(x: NormalForm, y: NormalForm) -> NormalForm:
+    """The larger of both, in whatever order."""
+    return nf.application("max", sorted((x, y), key=lambda form: form.key))
+
+
+def _add_scalar(x: NormalForm, constant: float) -> NormalForm:
+    return nf.add(x, nf.constant(meant_by(constant)))
+
+
+def _mul_scalar(x: NormalForm, constant: float) -> NormalForm:
+    return nf.scale(x, meant_by(constant))
+
+
+SCALAR_FUNCTIONS: dict[str, Callable[..., NormalForm]] = {
+    "identity": _identity,
+    "exp": nf.exponential,
+    "silu": silu,
+    "gelu": _unknown("gelu"),
+    "sigmoid": _sigmoid,
+    "relu": _unknown("relu"),
+    "log": _unknown("log"),
+    "clamp": _unknown("clamp"),
+    "pow": _unknown("pow"),
+    "max": _maximum,
+    "square": square,
+    "sqrt": nf.square_root,
+    "mul_scalar": _mul_scalar,
+    "add_scalar": _add_scalar,
+    "add": nf.add,
+    "sub": _subtract,
+    "mul": nf.multiply,
+    "div": _divide,
+}
+"""The normal form of each scalar function: operands, then constants."""
+
+
+def apply_function(function: ScalarFunction, *operands: NormalForm) -> NormalForm:
+    """The function of normal forms; raises ``NoProofError`` for one that the table lacks."""
+    compute = SCALAR_FUNCTIONS.get(function.name)
+    if compute is None:
+        raise NoProofError(f"the function '{function}' has no normal form")
+    return compute(*operands, *function.constants)

@@ -1,0 +1,184 @@
+"""Tensors as the normal form of an element at any place, and what is computed of whole tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import SSAValue
+
+from mugraph.dialects import tb
+from mugraph.dialects.elementwise import ScalarFunction
+from mugraph.dialects.tensor_types import shape_of
+from mugraph.runtime.equivalence import normal_form as nf
+from mugraph.runtime.equivalence.functions import apply_function
+from mugraph.runtime.equivalence.indices import ZERO, Affine, Scope, Variable, affine
+from mugraph.runtime.equivalence.normal_form import NormalForm
+
+_PLACE = -1
+"""The number of the tensor whose elements are their own places."""
+_BOUND = -1
+"""The number of the first variable that stands for any place of a whole tensor."""
+
+
+@dataclass(frozen=True)
+class SymbolicTensor:
+    """A tensor as the normal form of its element at a place.
+
+    ``digits`` holds, for each dimension, the free variables whose mixed-radix number is the place
+    along it, outermost first; none where the extent is 1.
+    """
+
+    digits: tuple[tuple[Variable, ...], ...]
+    body: NormalForm
+
+
+@dataclass
+class Symbolic:
+    """Computes symbolic tensors; variables of all of them are of one scope."""
+
+    scope: Scope = field(default_factory=Scope)
+    bound: set[Variable] = field(default_factory=set[Variable])
+    """The variables that stand for any place of a tensor that an unknown function takes."""
+
+    def input(self, number: int, shape: Sequence[int]) -> SymbolicTensor:
+        """An argument of the function."""
+        indices = self.places(shape)
+        return self.tensor(indices, nf.element(number, indices))
+
+    def places(self, shape: Sequence[int]) -> list[Affine]:
+        """A new place in a tensor of these extents."""
+        return [self.scope.index(extent) for extent in shape]
+
+    def at(self, tensor: SymbolicTensor, indices: Sequence[Affine]) -> NormalForm:
+        """The element at a place.
+
+        It may split variables of the indices: apply :meth:`settled` to what was read before.
+        Raises ``NoProofError`` where the place cannot be taken apart as the tensor is.
+        """
+        values: dict[Variable, Affine] = {}
+        for index, digits in zip(indices, tensor.digits, strict=True):
+            parts = self.scope.take_apart(index, [digit.extent for digit in digits])
+            values |= zip(digits, parts, strict=True)
+        return nf.substitute(tensor.body, values)
+
+    def settled(self, form: NormalForm) -> NormalForm:
+        """The normal form with split variables written as their digits."""
+        return nf.substitute(form, self.scope.values())
+
+    def read(self, *reads: tuple[SymbolicTensor, Sequence[Affine]]) -> list[NormalForm]:
+        """Elements of several tensors, in the same variables."""
+        forms = [self.at(tensor, indices) for tensor, indices in reads]
+        return [self.settled(form) for form in forms]
+
+    def sum(self, form: NormalForm, indices: Sequence[Affine]) -> NormalForm:
+        """The sum over the ranges of indices that :meth:`places` made."""
+        variables = [v for index in indices for v in self.scope.digits_of_index(index)]
+        return nf.sum_over(self.settled(form), variables)
+
+    def tensor(self, indices: Sequence[Affine], body: NormalForm) -> SymbolicTensor:
+        """The tensor whose element at a place that :meth:`places` made is ``body``."""
+        digits = [self.scope.digits_of_index(index) for index in indices]
+        return self.merged(digits, self.settled(body))
+
+    def merged(self, digits: Sequence[Sequence[Variable]], body: NormalForm) -> SymbolicTensor:
+        """The same tensor with fewer digits, where neighbours always occur side by side."""
+        merged: list[tuple[Variable, ...]] = []
+        for places in digits:
+            left = list(places)
+            place = 0
+            while place + 1 < len(left):
+                outer, inner = left[place : place + 2]
+                if any(
+                    index.coefficient(outer) != inner.extent * index.coefficient(inner)
+                    for index in nf.indices_of(body)
+                ):
+                    place += 1
+                    continue
+                both = self.scope.variable(outer.extent * inner.extent)
+                body = nf.substitute(body, {outer: ZERO, inner: affine(both)})
+                left[place : place + 2] = [both]
+                place = max(place - 1, 0)
+            merged.append(tuple(left))
+        return SymbolicTensor(tuple(merged), body)
+
+    def elementwise(
+        self, shape: Sequence[int], function: ScalarFunction, *operands: SymbolicTensor
+    ) -> SymbolicTensor:
+        """A scalar function of each element, with extents of 1 broadcast."""
+        places = self.places(shape)
+        forms = self.read(*((operand, _broadcast(operand, places)) for operand in operands))
+        return self.tensor(places, apply_function(function, *forms))
+
+    def matmul(
+        self, shape: Sequence[int], depth: int, lhs: SymbolicTensor, rhs: SymbolicTensor
+    ) -> SymbolicTensor:
+        """The matrix product over the last two dimensions."""
+        *batch, row, column = places = self.places(shape)
+        inner = self.scope.index(depth)
+        left, right = self.read((lhs, [*batch, row, inner]), (rhs, [*batch, inner, column]))
+        return self.tensor(places, self.sum(nf.multiply(left, right), [inner]))
+
+    def reduction(
+        self, shape: Sequence[int], dim: int, groups: tb.Groups, operand: SymbolicTensor
+    ) -> SymbolicTensor:
+        """Sums of groups along one dimension; ``shape`` is the result's."""
+        places = self.places(shape)
+        inner = self.scope.index(groups.count)
+        read = list(places)
+        read[dim] = places[dim].scaled(groups.start_step) + inner.scaled(groups.step)
+        (form,) = self.read((operand, read))
+        return self.tensor(places, self.sum(form, [inner]))
+
+    def part(
+        self, shape: Sequence[int], start: Sequence[int], operand: SymbolicTensor
+    ) -> SymbolicTensor:
+        """The box of these extents that starts at ``start``."""
+        places = self.places(shape)
+        read = [place + Affine((), at) for place, at in zip(places, start, strict=True)]
+        (form,) = self.read((operand, read))
+        return self.tensor(places, form)
+
+    def permuted(
+        self, shape: Sequence[int], dims: Sequence[int | None], operand: SymbolicTensor
+    ) -> SymbolicTensor:
+        """The operand with its dimensions in another order; ``None`` for one of extent 1."""
+        places = self.places(shape)
+        read = [ZERO] * len(operand.digits)
+        for place, dim in zip(places, dims, strict=True):
+            if dim is not None:
+                read[dim] = place
+        (form,) = self.read((operand, read))
+        return self.tensor(places, form)
+
+    def unknown(
+        self,
+        shape: Sequence[int],
+        function: str,
+        values: Sequence[SSAValue],
+        operands: Sequence[SymbolicTensor],
+    ) -> SymbolicTensor:
+        """A tensor of which each element is a function of its place and of whole tensors.
+
+        Equal functions of equal tensors are equal, and nothing else is known of them.  A tensor
+        stands there as its element at a place of which nobody else has the variables.
+        """
+        places = self.places(shape)
+        arguments = [nf.element(_PLACE, [place]) for place in places]
+        for value, operand in zip(values, operands, strict=True):
+            extents = shape_of(value.type)
+            anywhere = [Variable(0, _BOUND - dim, extent) for dim, extent in enumerate(extents)]
+            self.bound |= set(anywhere)
+            indices = [affine(one) if one.extent > 1 else ZERO for one in anywhere]
+            arguments.append(self.at(operand, indices))
+        return self.tensor(places, nf.application(function, arguments))
+
+    def map(
+        self, function: Callable[[NormalForm], NormalForm], operand: SymbolicTensor
+    ) -> SymbolicTensor:
+        """A function of each element."""
+        return self.merged(operand.digits, function(self.settled(operand.body)))
+
+
+def _broadcast(operand: SymbolicTensor, places: Sequence[Affine]) -> list[Affine]:
+    return [place if digits else ZERO for place, digits in zip(places, operand.digits, strict=True)]

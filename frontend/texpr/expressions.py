@@ -1,0 +1,199 @@
+"""Places and expressions of a function, as operators of the ``te`` dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NoReturn
+
+from xdsl.dialects.builtin import AffineMapAttr, FileLineColLoc, IntAttr, StringAttr
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.lexer import Span
+
+from mugraph.dialects.te import ELEMENT_TYPES, CallOp, IndexValueOp, SectionOp, ViewOp
+from mugraph.texpr import scalars
+from mugraph.texpr.scope import (
+    Binding,
+    BufferBinding,
+    IndexBinding,
+    SizeBinding,
+    ValueBinding,
+    constant_of,
+    fail,
+    index_of,
+    is_index,
+    lookup,
+)
+from mugraph.texpr.syntax import (
+    Apply,
+    Binary,
+    Element,
+    Expression,
+    Name,
+    Node,
+    Number,
+    Section,
+    Unary,
+)
+
+_ARITY = {"max": 2, "min": 2, "pow": 2, "select": 3, "fma": 3}
+
+FUNCTIONS = ", ".join([*scalars.UNARY, "abs", *_ARITY, *ELEMENT_TYPES])
+"""Those of numbers, as messages list them."""
+
+
+def is_builtin(name: str) -> bool:
+    """Whether it is a function of numbers."""
+    return name in _ARITY or name in ELEMENT_TYPES or name in scalars.UNARY or name == "abs"
+
+
+def location_of(span: Span[str]) -> FileLineColLoc:
+    """Where a part of the text is."""
+    place = span.get_location()
+    return FileLineColLoc(StringAttr(place.file), IntAttr(place.line), IntAttr(place.col))
+
+
+class ExpressionBuilder:
+    """Adds expressions, and what they read, to a block."""
+
+    def __init__(self, block: Block, bindings: dict[str, Binding]) -> None:
+        self._block = block
+        self._bindings = bindings
+        self._span: Span[str] | None = None
+
+    def _add(self, operation: Operation) -> SSAValue:
+        if self._span is not None:
+            operation.location = location_of(self._span)
+        self._block.add_op(operation)
+        return operation.results[0]
+
+    def _append(self, operation: Operation, node: Node) -> None:
+        operation.location = location_of(node.span)
+        self._block.add_op(operation)
+        if isinstance(operation, CallOp):
+            return  # checked by ``Specialise``; there is no module yet to find the function in
+        try:
+            operation.verify(verify_nested_ops=False)
+        except VerifyException as error:
+            fail(node, str(error).removeprefix("Operation does not verify: "))
+
+    def _buffer(self, node: Node, name: str) -> BufferBinding:
+        binding = lookup(node, name, self._bindings)
+        if not isinstance(binding, BufferBinding):
+            fail(node, f"'{name}' is no buffer")
+        return binding
+
+    def _place(self, place: Name | Element) -> tuple[BufferBinding, list[SSAValue], AffineMapAttr]:
+        if isinstance(place, Name):
+            binding = self._buffer(place, place.name)
+            if not binding.scalar:
+                fail(place, f"'{place.name}' has several elements: write {place.name}[...]")
+            return binding, [], AffineMapAttr(AffineMap(0, 0, (AffineExpr.constant(0),)))
+        binding = self._buffer(place, place.buffer)
+        variables: list[SSAValue] = []
+        expressions = tuple(index_of(index, self._bindings, variables) for index in place.indices)
+        rank = len(binding.type.get_shape())
+        if len(expressions) not in (1, rank):
+            fail(
+                place,
+                f"'{place.buffer}' has {rank} dimensions, and {len(expressions)} indices here",
+            )
+        return binding, variables, AffineMapAttr(AffineMap(len(variables), 0, expressions))
+
+    def _failing(self, node: Node) -> Callable[[str], NoReturn]:
+        return lambda message: fail(node, message)
+
+    def _converted(self, value: scalars.Scalar, type_: Attribute, node: Node) -> SSAValue:
+        return scalars.convert(value, type_, self._add, self._failing(node))
+
+    def _value(self, expression: Expression) -> scalars.Scalar:
+        outer, self._span = self._span, expression.span
+        try:
+            if is_index(expression, self._bindings):
+                return self._index_value(expression)
+            return self._scalar(expression)
+        finally:
+            self._span = outer
+
+    def _index_value(self, expression: Expression) -> SSAValue:
+        variables: list[SSAValue] = []
+        index = index_of(expression, self._bindings, variables)
+        map_ = AffineMapAttr(AffineMap(len(variables), 0, (index,)))
+        return self._add(IndexValueOp(variables, map_))
+
+    def _scalar(self, expression: Expression) -> scalars.Scalar:
+        failing = self._failing(expression)
+        match expression:
+            case Number(value=value):
+                return value
+            case Name():
+                return self._named(expression)
+            case Unary(operand=operand):
+                return scalars.negate(self._value(operand), self._add, failing)
+            case Binary(operator=operator):
+                left, right = self._value(expression.left), self._value(expression.right)
+                if operator in scalars.COMPARISONS:
+                    return scalars.compare(operator, left, right, self._add, failing)
+                return scalars.binary(operator, left, right, self._add, failing)
+            case Element():
+                buffer, variables, map_ = self._place(expression)
+                view = ViewOp(buffer.value, variables, map_)
+                self._append(view, expression)
+                return view.result
+            case Section():
+                fail(expression, "a section is no number; it is an argument of a function")
+            case Apply():
+                return self._apply(expression)
+
+    def _named(self, name: Name) -> scalars.Scalar:
+        if name.name == "inf":
+            return float("inf")
+        match lookup(name, name.name, self._bindings):
+            case SizeBinding(value=value):
+                return value
+            case ValueBinding(value=value):
+                return value
+            case BufferBinding():
+                buffer, variables, map_ = self._place(name)
+                view = ViewOp(buffer.value, variables, map_)
+                self._append(view, name)
+                return view.result
+            case IndexBinding():
+                return self._index_value(name)
+
+    def _apply(self, call: Apply) -> scalars.Scalar:
+        failing = self._failing(call)
+        name, count = call.function, len(call.arguments)
+        if not is_builtin(name):
+            fail(
+                call,
+                f"{name} is no function of numbers ({FUNCTIONS}); the result of a 'fn' is a "
+                f"buffer, to be stored first: new c = {name}(...)",
+            )
+        expected = _ARITY.get(name, 1)
+        if count != expected:
+            fail(call, f"{name} takes {expected} argument{'s'[: expected > 1]}, not {count}")
+        values = [self._value(argument) for argument in call.arguments]
+        if name in ELEMENT_TYPES:
+            return scalars.cast_to(values[0], ELEMENT_TYPES[name], self._add, failing)
+        if name in scalars.BINARY_FUNCTIONS:
+            return scalars.binary(name, values[0], values[1], self._add, failing)
+        if name == "select":
+            return scalars.select(values[0], values[1], values[2], self._add, failing)
+        if name == "fma":
+            return scalars.fused_multiply_add(values, self._add, failing)
+        return scalars.unary_function(name, values[0], self._add, failing)
+
+    def _section(self, section: Section) -> SSAValue:
+        binding = self._buffer(section, section.buffer)
+        variables: list[SSAValue] = []
+        starts = [index_of(start, self._bindings, variables) for start in section.starts]
+        extents = [constant_of(one, self._bindings, "an extent") for one in section.extents]
+        rank = len(binding.type.get_shape())
+        if len(starts) != rank:
+            fail(section, f"'{section.buffer}' has {rank} dimensions, its section {len(starts)}")
+        map_ = AffineMapAttr(AffineMap(len(variables), 0, tuple(starts)))
+        operation = SectionOp(binding.value, variables, map_, extents)
+        self._append(operation, section)
+        return operation.result

@@ -101,7 +101,7 @@ def registers_of(new: NewOp, holder: ThreadsOp) -> Registers | None:
 
     Found by enumeration of all threads and all iterations of the loops that the indices have.
     Each thread's elements are numbered in row-major order, and the numbers of each use must be
-    affine in the variables of its loops.
+    affine in the variables of its loops.  Raises ``PassFailedException`` for an access out of bounds.
     """
     uses = _uses(new.result)
     thread = holder.variable
@@ -122,7 +122,13 @@ def registers_of(new: NewOp, holder: ThreadsOp) -> Registers | None:
         box = np.zeros(1, np.int64)
         for extent, stride in zip(use.box, strides, strict=True):
             box = (box[:, None] + np.arange(extent) * stride).reshape(-1)
-        touched.append((points[thread], start[:, None] + box, variables))
+        numbers = start[:, None] + box
+        if numbers.min() < 0 or numbers.max() >= elements:
+            raise PassFailedException(
+                f"--te-promote: {value_label(new.result)} is accessed beyond its {elements} "
+                "elements; --te-check says where"
+            )
+        touched.append((points[thread], numbers, variables))
     owner = np.full(elements, -1, np.int64)
     for threads, numbers, _ in touched:
         owner[numbers.reshape(-1)] = np.repeat(threads, numbers.shape[1])

@@ -301,3 +301,8 @@ class EpilogueAttr(Data[Epilogue]):
         """Prints the part in angle brackets."""
         with printer.in_angle_brackets():
             printer.print_string(str(self.data))
+
+
+def epilogue_attribute(epilogue: Epilogue | None) -> EpilogueAttr | None:
+    """An epilogue as a property; ``None`` where it does nothing."""
+    return EpilogueAttr(epilogue) if epilogue else None

@@ -101,7 +101,8 @@ def registers_of(new: NewOp, holder: ThreadsOp) -> Registers | None:
 
     Found by enumeration of all threads and all iterations of the loops that the indices have.
     Each thread's elements are numbered in row-major order, and the numbers of each use must be
-    affine in the variables of its loops.  Raises ``PassFailedException`` for an access out of bounds.
+    affine in the variables of its loops.  Raises ``PassFailedException`` for an access out of
+    bounds.
     """
     uses = _uses(new.result)
     thread = holder.variable

@@ -8,7 +8,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
+from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.sched.structure import verify_partition
 from mugraph.dialects.sched.types import FragmentType, LinearPartitionAttr, SharedType, SliceAttr
@@ -17,11 +17,6 @@ from mugraph.dialects.tensor_types import op_label, shape_of
 
 Destination = SharedType | FragmentType
 Source = SharedType | FragmentType
-
-
-def epilogue_attribute(epilogue: Epilogue) -> EpilogueAttr | None:
-    """An epilogue as a property; ``None`` where it does nothing."""
-    return EpilogueAttr(epilogue) if epilogue else None
 
 
 def partition_attribute(partition: LinearPartition | Attribute) -> Attribute:
@@ -34,6 +29,14 @@ def partition_attribute(partition: LinearPartition | Attribute) -> Attribute:
 def accumulated(op: IRDLOperation, destination: SSAValue) -> Sequence[SSAValue]:
     """The destination where the epilogue adds to it, and so reads it."""
     return [destination] if epilogue_of(op).accumulates else []
+
+
+def verify_arity(op: IRDLOperation, function: ScalarFunction, sources: Sequence[SSAValue]) -> None:
+    """Raises ``VerifyException`` unless there is a source for each number that a function takes."""
+    if len(sources) != function.arity:
+        raise VerifyException(
+            f"{op_label(op)}: {function} takes {function.arity} operands, got {len(sources)}"
+        )
 
 
 def verify_distribution(op: IRDLOperation, partition: Attribute, destination: SSAValue) -> None:

@@ -17,7 +17,13 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import Fp32Number, NamedFunction, ThenEpilogue
-from mugraph.dialects.elementwise import Epilogue, EpilogueAttr, ScalarFunction, ScalarFunctionAttr
+from mugraph.dialects.elementwise import (
+    Epilogue,
+    EpilogueAttr,
+    ScalarFunction,
+    ScalarFunctionAttr,
+    epilogue_attribute,
+)
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
@@ -26,8 +32,8 @@ from mugraph.dialects.sched.distribution import (
     Destination,
     Source,
     accumulated,
-    epilogue_attribute,
     partition_attribute,
+    verify_arity,
     verify_distribution,
 )
 from mugraph.dialects.sched.types import DealtBy, Distribution, LinearPartitionAttr, SharedType
@@ -121,12 +127,7 @@ class ElementwiseOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBuff
 
     def verify_(self) -> None:
         """Checks arity, extents and the partition."""
-        function = self.function.data
-        if len(self.sources) != function.arity:
-            raise VerifyException(
-                f"{op_label(self)}: {function} takes {function.arity} operands, got "
-                f"{len(self.sources)}"
-            )
+        verify_arity(self, self.function.data, self.sources)
         try:
             expected = broadcast_shape([shape_of(source.type) for source in self.sources])
         except ShapeError as error:

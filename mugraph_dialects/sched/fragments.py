@@ -27,12 +27,19 @@ from mugraph.dialects.assembly import NamedFunction, ThenEpilogue
 from mugraph.dialects.cute.atoms import loads_as_stored, mma_atom
 from mugraph.dialects.cute.chaining import accumulator_is_operand, held_alike, rows_of
 from mugraph.dialects.element_types import element_type_name
-from mugraph.dialects.elementwise import Epilogue, EpilogueAttr, ScalarFunction, ScalarFunctionAttr
+from mugraph.dialects.elementwise import (
+    Epilogue,
+    EpilogueAttr,
+    ScalarFunction,
+    ScalarFunctionAttr,
+    epilogue_attribute,
+)
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
 from mugraph.dialects.sched.compute_accesses import columns_accesses, mma_accesses
+from mugraph.dialects.sched.distribution import accumulated, verify_arity
 from mugraph.dialects.sched.mappings import matrix_layout
-from mugraph.dialects.sched.reduction import Combiner, CombinerAttr
+from mugraph.dialects.sched.reduction import Combiner, CombiningOp, combiner_attribute
 from mugraph.dialects.sched.types import FragmentType, SharedType
 from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tb.product import matrix_access
@@ -118,14 +125,13 @@ class MapOp(IRDLOperation, HasBufferEffects):
             operands=[sources, destination],
             properties={
                 "function": ScalarFunctionAttr(function),
-                "epilogue": EpilogueAttr(epilogue) if epilogue else None,
+                "epilogue": epilogue_attribute(epilogue),
             },
         )
 
     def buffers_read(self) -> Sequence[SSAValue]:
         """The sources; the destination too where the epilogue accumulates."""
-        added = [self.destination] if epilogue_of(self).accumulates else []
-        return [*self.sources, *added]
+        return [*self.sources, *accumulated(self, self.destination)]
 
     def buffers_written(self) -> Sequence[SSAValue]:
         """The destination."""
@@ -133,12 +139,7 @@ class MapOp(IRDLOperation, HasBufferEffects):
 
     def verify_(self) -> None:
         """Checks arity, arrangement and extents."""
-        function = self.function.data
-        if len(self.sources) != function.arity:
-            raise VerifyException(
-                f"{op_label(self)}: {function} takes {function.arity} operands, got "
-                f"{len(self.sources)}"
-            )
+        verify_arity(self, self.function.data, self.sources)
         _verify_arrangement(self, [*self.sources, self.destination])
         destination = _fragment(self.destination)
         shape = destination.get_shape()
@@ -157,7 +158,7 @@ class MapOp(IRDLOperation, HasBufferEffects):
 
 
 @irdl_op_definition
-class ReduceRowsOp(IRDLOperation, HasBufferEffects):
+class ReduceRowsOp(CombiningOp, HasBufferEffects):
     """Sums the values of each row of a product's fragment, or takes their largest.
 
     Each thread combines what it holds of a row, pairs of neighbours in order.  Where there is one
@@ -174,7 +175,6 @@ class ReduceRowsOp(IRDLOperation, HasBufferEffects):
     source = operand_def(FragmentType)
     destination = operand_def(FragmentType)
     difference = opt_operand_def(FragmentType)
-    combiner = opt_prop_def(CombinerAttr)
     epilogue = opt_prop_def(EpilogueAttr)
 
     assembly_format = (
@@ -195,15 +195,10 @@ class ReduceRowsOp(IRDLOperation, HasBufferEffects):
         super().__init__(
             operands=[source, destination, difference],
             properties={
-                "combiner": None if combiner is Combiner.SUM else CombinerAttr(combiner),
-                "epilogue": EpilogueAttr(epilogue) if epilogue else None,
+                "combiner": combiner_attribute(combiner),
+                "epilogue": epilogue_attribute(epilogue),
             },
         )
-
-    @property
-    def combination(self) -> Combiner:
-        """How one number is made of two; a sum unless the operator says otherwise."""
-        return Combiner.SUM if self.combiner is None else self.combiner.data
 
     @property
     def is_partial(self) -> bool:
@@ -212,8 +207,7 @@ class ReduceRowsOp(IRDLOperation, HasBufferEffects):
 
     def buffers_read(self) -> Sequence[SSAValue]:
         """The source; the destination too where the epilogue accumulates."""
-        added = [self.destination] if epilogue_of(self).accumulates else []
-        return [self.source, *added]
+        return [self.source, *accumulated(self, self.destination)]
 
     def buffers_written(self) -> Sequence[SSAValue]:
         """The destination, and that of the difference."""
@@ -240,18 +234,7 @@ class ReduceRowsOp(IRDLOperation, HasBufferEffects):
             raise VerifyException(
                 f"{op_label(self)}: nothing is left to combine of {dims(source.get_shape())}"
             )
-        for difference in differences:
-            if self.combination is not Combiner.MAX or not epilogue_of(self).accumulates:
-                raise VerifyException(
-                    f"{op_label(self)}: a difference is that of a running maximum; expected "
-                    "'combine max' and 'then [accum]'"
-                )
-            if _fragment(difference).get_shape() != destination.get_shape():
-                raise VerifyException(
-                    f"{op_label(self)}: the difference has "
-                    f"{dims(shape_of(difference.type))}, expected "
-                    f"{dims(destination.get_shape())} as the destination"
-                )
+        self.verify_difference(self.difference, self.destination)
 
 
 @irdl_op_definition
@@ -356,7 +339,7 @@ class LoadColumnsOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBuff
     ) -> None:
         super().__init__(
             operands=[source, destination],
-            properties={"epilogue": EpilogueAttr(epilogue) if epilogue else None},
+            properties={"epilogue": epilogue_attribute(epilogue)},
         )
 
     def matrix(self) -> AnyLayout:

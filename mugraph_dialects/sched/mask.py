@@ -12,13 +12,13 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import ThenEpilogue
 from mugraph.dialects.cute import Layout
-from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
+from mugraph.dialects.elementwise import Epilogue, EpilogueAttr, epilogue_attribute
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.ragged import RaggedAttr, RaggedDim, ragged_error
 from mugraph.dialects.sched.accesses import HasThreadAccesses, Predicate, ThreadAccess
 from mugraph.dialects.sched.compute_accesses import elementwise_accesses
-from mugraph.dialects.sched.distribution import verify_distribution
+from mugraph.dialects.sched.distribution import accumulated, verify_distribution
 from mugraph.dialects.sched.kernel import enclosing_threads
 from mugraph.dialects.sched.mappings import vector_coordinates
 from mugraph.dialects.sched.structure import enclosing_kernel
@@ -65,7 +65,7 @@ class MaskOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
             properties={
                 "value": FloatAttr(value, f32),
                 "outside": ArrayAttr([RaggedAttr(entry) for entry in outside]),
-                "epilogue": EpilogueAttr(epilogue) if epilogue else None,
+                "epilogue": epilogue_attribute(epilogue),
                 "partition": LinearPartitionAttr(partition),
             },
         )
@@ -82,8 +82,7 @@ class MaskOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
 
     def buffers_read(self) -> Sequence[SSAValue]:
         """The source; the destination too where the epilogue accumulates."""
-        accumulates = epilogue_of(self).accumulates
-        return [self.source, *([self.destination] if accumulates else [])]
+        return [self.source, *accumulated(self, self.destination)]
 
     def buffers_written(self) -> Sequence[SSAValue]:
         """The destination."""

@@ -13,7 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.assembly import ThenEpilogue
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.chaining import holds_pairs_of_columns
-from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
+from mugraph.dialects.elementwise import Epilogue, EpilogueAttr, epilogue_attribute
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.sched.accesses import (
     AccessKind,
@@ -128,7 +128,7 @@ class QuadStoreOp(IRDLOperation, HasThreadAccesses, HasBufferEffects):
     def __init__(
         self, source: SSAValue, destination: SSAValue, epilogue: Epilogue | None = None
     ) -> None:
-        given = EpilogueAttr(epilogue) if epilogue else None
+        given = epilogue_attribute(epilogue)
         super().__init__(operands=[source, destination], properties={"epilogue": given})
 
     def buffers_read(self) -> Sequence[SSAValue]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IntegerAttr, i64
@@ -20,7 +21,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
 from mugraph.dialects.assembly import ThenEpilogue
-from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
+from mugraph.dialects.elementwise import Epilogue, EpilogueAttr, epilogue_attribute
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.rows import LinearRows
@@ -30,7 +31,6 @@ from mugraph.dialects.sched.distribution import (
     Destination,
     Source,
     accumulated,
-    epilogue_attribute,
     partition_attribute,
 )
 from mugraph.dialects.sched.structure import verify_partition
@@ -75,8 +75,39 @@ class CombinerAttr(EnumAttribute[Combiner], SpacedOpaqueSyntaxAttribute):
     name = "sched.combiner"
 
 
+def combiner_attribute(combiner: Combiner) -> CombinerAttr | None:
+    """A combiner as a property; ``None`` for a sum."""
+    return None if combiner is Combiner.SUM else CombinerAttr(combiner)
+
+
+class CombiningOp(IRDLOperation, ABC):
+    """A reduction by sums or by maxima."""
+
+    combiner = opt_prop_def(CombinerAttr)
+
+    @property
+    def combination(self) -> Combiner:
+        """How one number is made of two; a sum unless the operator says otherwise."""
+        return Combiner.SUM if self.combiner is None else self.combiner.data
+
+    def verify_difference(self, difference: SSAValue | None, destination: SSAValue) -> None:
+        """Raises ``VerifyException`` for a difference that is not that of a running maximum."""
+        if difference is None:
+            return
+        if self.combination is not Combiner.MAX or not epilogue_of(self).accumulates:
+            raise VerifyException(
+                f"{op_label(self)}: a difference is that of a running maximum; expected "
+                "'combine max' and 'then [accum]'"
+            )
+        if shape_of(difference.type) != shape_of(destination.type):
+            raise VerifyException(
+                f"{op_label(self)}: the difference has {dims(shape_of(difference.type))}, expected "
+                f"{dims(shape_of(destination.type))} as the destination"
+            )
+
+
 @irdl_op_definition
-class ReduceOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
+class ReduceOp(CombiningOp, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
     """Sums groups of elements along one dimension; ``lanes`` neighbouring threads share a sum.
 
     ``by`` deals the results out to the groups of lanes.
@@ -97,7 +128,6 @@ class ReduceOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
     source = operand_def(Source)
     destination = operand_def(Destination)
     difference = opt_operand_def(Destination)
-    combiner = opt_prop_def(CombinerAttr)
     dim = prop_def(IntegerAttr.constr(type=i64))
     grouping = prop_def(GroupingAttr)
     lanes = prop_def(IntegerAttr.constr(type=i64))
@@ -127,7 +157,7 @@ class ReduceOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
         super().__init__(
             operands=[source, destination, difference],
             properties={
-                "combiner": None if combiner is Combiner.SUM else CombinerAttr(combiner),
+                "combiner": combiner_attribute(combiner),
                 "dim": IntegerAttr(dim, i64),
                 "grouping": GroupingAttr(grouping),
                 "lanes": IntegerAttr(lanes, i64),
@@ -145,11 +175,6 @@ class ReduceOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
     def lane_count(self) -> int:
         """How many neighbouring threads share one sum."""
         return self.lanes.value.data
-
-    @property
-    def combination(self) -> Combiner:
-        """How one number is made of two; a sum unless the operator says otherwise."""
-        return Combiner.SUM if self.combiner is None else self.combiner.data
 
     def groups(self) -> Groups:
         """Which elements each result sums."""
@@ -169,18 +194,7 @@ class ReduceOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
 
     def verify_(self) -> None:
         """Checks extents and lanes."""
-        if self.difference is not None:
-            if self.combination is not Combiner.MAX or not epilogue_of(self).accumulates:
-                raise VerifyException(
-                    f"{op_label(self)}: a difference is that of a running maximum; expected "
-                    "'combine max' and 'then [accum]'"
-                )
-            if shape_of(self.difference.type) != shape_of(self.destination.type):
-                raise VerifyException(
-                    f"{op_label(self)}: the difference has "
-                    f"{dims(shape_of(self.difference.type))}, expected "
-                    f"{dims(shape_of(self.destination.type))} as the destination"
-                )
+        self.verify_difference(self.difference, self.destination)
         source, result = shape_of(self.source.type), shape_of(self.destination.type)
         dim = self.reduced_dim
         same = len(source) == len(result) and all(

@@ -10,11 +10,11 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, opt_prop_d
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import ThenEpilogue
-from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
+from mugraph.dialects.elementwise import Epilogue, EpilogueAttr, epilogue_attribute
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
 from mugraph.dialects.sched.compute_accesses import store_accesses
-from mugraph.dialects.sched.distribution import accumulated, epilogue_attribute
+from mugraph.dialects.sched.distribution import accumulated
 from mugraph.dialects.sched.matrix_part import (
     part_of_matrix,
     start_attribute,

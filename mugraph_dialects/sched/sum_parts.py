@@ -9,7 +9,7 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, opt_prop_d
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import ThenEpilogue
-from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
+from mugraph.dialects.elementwise import Epilogue, EpilogueAttr, epilogue_attribute
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.sched.accesses import (
@@ -22,6 +22,7 @@ from mugraph.dialects.sched.accesses import (
     stage_reference,
 )
 from mugraph.dialects.sched.compute_accesses import destination_accesses
+from mugraph.dialects.sched.distribution import accumulated
 from mugraph.dialects.sched.kernel import enclosing_threads
 from mugraph.dialects.sched.mappings import (
     MappingError,
@@ -75,7 +76,7 @@ class SumPartsOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferE
         super().__init__(
             operands=[source, destination],
             properties={
-                "epilogue": EpilogueAttr(epilogue) if epilogue else None,
+                "epilogue": epilogue_attribute(epilogue),
                 "partition": LinearPartitionAttr(partition),
             },
         )
@@ -101,8 +102,7 @@ class SumPartsOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferE
 
     def buffers_read(self) -> Sequence[SSAValue]:
         """The parts; the destination too where the epilogue accumulates."""
-        accumulates = epilogue_of(self).accumulates
-        return [self.source, *([self.destination] if accumulates else [])]
+        return [self.source, *accumulated(self, self.destination)]
 
     def buffers_written(self) -> Sequence[SSAValue]:
         """The destination."""

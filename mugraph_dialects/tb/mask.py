@@ -11,7 +11,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import ThenEpilogue
 from mugraph.dialects.element_types import is_integer
-from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
+from mugraph.dialects.elementwise import Epilogue, epilogue_attribute
 from mugraph.dialects.interfaces import IndexKind, TileIndex
 from mugraph.dialects.ragged import Padding, RaggedAttr, RaggedDim, ragged_error
 from mugraph.dialects.tb.elementwise import ElementwiseOp
@@ -56,7 +56,7 @@ class MaskOp(ElementwiseOp):
             properties={
                 "value": FloatAttr(value, f32),
                 "outside": ArrayAttr([RaggedAttr(entry) for entry in outside]),
-                "epilogue": EpilogueAttr(epilogue) if epilogue else None,
+                "epilogue": epilogue_attribute(epilogue),
             },
         )
 

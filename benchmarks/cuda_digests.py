@@ -1,6 +1,6 @@
 """Prints, as JSON, a digest of what every MLIR file of a folder is as CUDA.
 
-    PYTHONHASHSEED=7 python benchmarks/cuda_digests.py FOLDER [ARCH]
+    PYTHONHASHSEED=7 python -m benchmarks.cuda_digests FOLDER [ARCH]
 
 ``planning.py --hash-seeds`` runs it with different hash seeds and compares.
 """

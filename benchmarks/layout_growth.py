@@ -1,6 +1,6 @@
 """How the time of ``--resolve-layout`` grows with the number of operators.
 
-    python benchmarks/layout_growth.py [--sizes 10 30 100 300 1000] [--reach 8] [--shapes 4]
+    python -m benchmarks.layout_growth [--sizes 10 30 100 300 1000] [--reach 8] [--shapes 4]
 
 Builds random threadblock graphs: each operator (a product, a sum, a function, a reduction) takes
 its operands from the ``--reach`` values before it; ``0`` means from all of them.  Tiles have one of

@@ -1,6 +1,6 @@
 """Compares the cost models of ``--resolve-layout`` by what the finished kernels do.
 
-    python benchmarks/layout_models.py FOLDER [--arch sm_90a] [--output NAME.md]
+    python -m benchmarks.layout_models FOLDER [--arch sm_90a] [--output NAME.md]
 
 Every µGraph of Mirage's JSON files in ``FOLDER``, and every example of this project, is taken
 through ``--transpile`` once with each cost model; then the accesses of the kernels are counted

@@ -13,14 +13,11 @@ from mugraph.dialects.sched import AllocOp, KernelOp
 from mugraph.dialects.sched.kernel import LINE_BYTES, whole_lines
 from mugraph.passes.plan_stensor_memory import memory_requests
 from mugraph.passes.plan_stensor_memory.allocate import best_of_seed_fits
-from mugraph.passes.schedule_threadblock import (
-    choose_register_accumulators,
-    choose_warp_layouts,
-)
 from mugraph.passes.schedule_threadblock.barriers import level_schedule
 from mugraph.passes.schedule_threadblock.build import arrange, draft_kernel
 from mugraph.passes.schedule_threadblock.builder import Choices
 from mugraph.passes.schedule_threadblock.levels import find_levels
+from mugraph.passes.schedule_threadblock.products import choose_products
 from mugraph.passes.schedule_threadblock.proposal import propose
 from mugraph.passes.targets import target_named
 
@@ -30,11 +27,13 @@ def level_schedule_peak(graph: CustomizedOp, kernel: KernelOp, arch: str) -> int
 
     ``kernel`` is the finished kernel, whose number of stages is taken.
     """
-    levels, warp_layouts = find_levels(graph), choose_warp_layouts(graph)
-    registers = choose_register_accumulators(graph, levels, warp_layouts)
+    levels, target = find_levels(graph), target_named(arch)
+    products = choose_products(graph, levels, target, graph.threads)
+    registers = products.registers
     stages = max((op.stage_count for op in kernel.walk() if isinstance(op, AllocOp)), default=1)
-    draft = draft_kernel(graph, levels, Choices(stages, warp_layouts, registers), "levels")
-    proposal = propose(draft, target_named(arch))
+    choices = Choices((stages,), products.warp_layouts, registers.accumulators, registers.pieces)
+    draft = draft_kernel(graph, levels, choices, "levels")
+    proposal = propose(draft, target)
     barriers, regions = level_schedule(proposal.graph)
     requests = memory_requests(arrange(draft, barriers, regions))
     sized = [

@@ -1,6 +1,6 @@
 """Predicted wavefronts and sectors of some kernels against what Nsight Compute counts.
 
-    PYTHONPATH=src python benchmarks/ncu_wavefronts.py [--output RESULT.md] [--only NAME ...]
+    python -m benchmarks.ncu_wavefronts [--output RESULT.md] [--only NAME ...]
 
 Needs a GPU, nvcc and ``ncu``.  The kernels of ``wavefront_cases.py`` are compiled and run once
 without the profiler, then once more under it; counters that this GPU or this version of ``ncu``
@@ -29,13 +29,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from wavefront_cases import Case, all_cases
 from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.dialects.func import Func
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import DiagnosticException
 
+from benchmarks.wavefront_cases import Case, all_cases
 from mugraph.dialects.sched import ElementwiseOp, FragmentType, KernelOp, ThreadAccess
 from mugraph.dialects.sched.accesses import AccessKind
 from mugraph.dialects.sched.mappings import IDLE

@@ -1,6 +1,6 @@
 """Compiles, checks and times saved µGraphs on a GPU.
 
-    python benchmarks/saved_mugraphs.py FOLDER --graphs 3 --output benchmarks/results/NAME
+    python -m benchmarks.saved_mugraphs FOLDER --graphs 3 --output benchmarks/results/NAME
 
 ``FOLDER`` holds Mirage's JSON files, named as in ``spec/mirage-inventory.md`` A.9.  Of each file
 the first ``--graphs`` graphs (or all of them) are imported, transpiled, compiled with nvcc, run

@@ -8,12 +8,9 @@ from pathlib import Path
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-sys.path.insert(0, str(BENCHMARKS))
+from benchmarks import ncu_wavefronts, wavefront_cases
 
-import ncu_wavefronts  # noqa: E402
-import wavefront_cases  # noqa: E402
-
+ROOT = Path(__file__).parents[2]
 CASES = {case.name: case for case in wavefront_cases.all_cases()}
 
 
@@ -113,13 +110,14 @@ def test_repeated_loads_go_only_before_a_write() -> None:
 
 
 def test_predict_needs_no_gpu() -> None:
-    script = BENCHMARKS / "ncu_wavefronts.py"
-    command = [sys.executable, str(script), "--predict", "--only", "scalar_padded"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    command = [sys.executable, "-m", "benchmarks.ncu_wavefronts", "--predict"]
+    command += ["--only", "scalar_padded"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert "| **scalar_padded** | the same, rows padded by one word | | | |" in done.stdout
     assert "| | lds wavefronts | 128 | - |  |" in done.stdout
-    wrong = subprocess.run([*command[:-1], "none"], capture_output=True, text=True, timeout=120)
+    command[-1] = "none"
+    wrong = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=ROOT)
     assert wrong.returncode == 2 and "no such case; there are: " in wrong.stdout
 
 

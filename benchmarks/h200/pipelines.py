@@ -48,6 +48,11 @@ PIPELINE_OPTION = ("schedule-threadblock", "pipeline")
 
 WAYS = ("channels", "async-copies")
 
+FEW_ROWS = ("schedule-threadblock", "small_m")
+"""Who computes products of few rows: what is chosen is set against both."""
+
+FEW_ROWS_BY = ("mma", "swap")
+
 OPTIONS_OFF = (("schedule-threadblock", "warps_along_k"),)
 """Options that are on and can be switched off."""
 
@@ -140,6 +145,13 @@ def _switched(pipeline: str, full: tuple[ModulePass, ...]) -> list[Variant]:
         Variant(f"{other.replace('_', '-')}=false", pipeline, None, (step, other, False))
         for step, other in OPTIONS_OFF
         if any(getattr(one, other) for one in full if one.name == step)
+    ]
+    few, small = FEW_ROWS
+    asked = {getattr(step, small) for step in full if step.name == few}
+    off += [
+        Variant(f"small-m={way}", pipeline, None, (few, small, way))
+        for way in FEW_ROWS_BY
+        if asked and way not in asked
     ]
     return off + [
         Variant(f"{option}={way}", pipeline, None, (name, option, way))

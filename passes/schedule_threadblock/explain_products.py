@@ -42,7 +42,7 @@ from mugraph.passes.schedule_threadblock.small_products import (
 from mugraph.passes.schedule_threadblock.warpgroups import ROWS
 from mugraph.passes.targets import Target
 
-SINGLE_WARPS, SWAPPED_OPERANDS = "mma.sync", "wgmma with swapped operands"
+BY_WARPS, BY_GROUPS = "mma.sync", "wgmma with swapped operands"
 
 
 def product_lines(kernel: KernelOp, target: Target) -> Iterator[str]:
@@ -59,12 +59,12 @@ def _line(op: MmaOp | WarpgroupMmaOp, kernel: KernelOp, target: Target) -> str:
     size = f"{product.rows}x{product.columns} of depth {product.depth}"
     by_warps = _layout_by_warps(op, product)
     head = f"  product {value_label(op.accumulator)}, {size}: "
-    costs = [f"{SINGLE_WARPS} {describe(way_cost(product, by_warps, target))}"]
+    costs = [f"{BY_WARPS} {describe(way_cost(product, by_warps, target))}"]
     obstacle = _obstacle(op, product)
     if obstacle is not None:
-        return f"{head}{costs[0]}; no {SWAPPED_OPERANDS}, as {obstacle}"
+        return f"{head}{costs[0]}; no {BY_GROUPS}, as {obstacle}"
     swapped = way_cost(product, swapped_layout(product), target)
-    costs.append(f"{SWAPPED_OPERANDS} {describe(swapped)}")
+    costs.append(f"{BY_GROUPS} {describe(swapped)}")
     if isinstance(op, MmaOp) and not product.sums_once:
         costs.append("single warps keep what is used in each iteration")
     # What was chosen comes first.

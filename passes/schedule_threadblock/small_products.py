@@ -13,7 +13,6 @@ from enum import Enum
 
 from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
 from mugraph.dialects.cute.atoms.mma import SWAPPED
-from mugraph.passes.retile.model import BULK_BYTES_A_CYCLE
 from mugraph.passes.schedule_threadblock.choose import (
     SHARED_BYTES_A_CYCLE,
     SUM_BYTES,
@@ -33,12 +32,26 @@ from mugraph.passes.schedule_threadblock.warpgroups import (
 )
 from mugraph.passes.targets import Target
 
+BULK_BYTES_A_CYCLE = 40.0
+"""What bulk copies bring to one multiprocessor at most."""
+TURN_NS = 400.0
+"""From the release of a stage to the arrival of the first bytes that take its place."""
+SINGLE_WARPS = 0.7
+"""The part of :func:`product_cost` that single warps take beside everything else."""
+TOGETHER = 6.0
+"""How little things that happen side by side are in each other's way: the power they are added in.
+
+These four, and ``GROUP_LATENCY``, are fitted to ``benchmarks/results/h200_small_m.md``.
+"""
+WORTH_A_SWAP = 0.99
+"""Swapped operands must take so little of the cycles of single warps: else both are equal."""
+
 
 class SmallM(Enum):
     """How products are computed whose rows do not fill instructions of warp groups."""
 
     AUTO = "auto"
-    """In the way that the estimate says is faster."""
+    """In the way that the estimate says is faster; by single warps where both are equal."""
     MMA = "mma"
     """By the instructions of single warps."""
     SWAP = "swap"
@@ -118,14 +131,19 @@ def swapped_layout(product: SmallProduct) -> WarpLayout:
     return WarpLayout(swapped_atom(product.element, length), 1, along_n)
 
 
+def together_of(*cycles: float) -> float:
+    """What several things take that happen side by side: a little more than the longest of them."""
+    return sum(one**TOGETHER for one in cycles) ** (1 / TOGETHER)
+
+
 def way_cost(product: SmallProduct, layout: WarpLayout, target: Target) -> WayCost:
     """What a product costs a kernel by single warps, or by warp groups with swapped operands.
 
-    An iteration takes the longest of three: its instructions; its tile's bytes, at the rate of
-    device memory or of one multiprocessor; and the turn of a stage, filled and in use, shared by
-    all stages.  Single warps release a stage behind the next one's arrival, as loads of threads may
-    be overtaken; warp groups at once.  Behind the last tile come its product, and the way of the
-    sums through shared memory, of which warps along k have one each.
+    An iteration takes a little more than the longest of three: its instructions; its tile's bytes,
+    at the rate of device memory or of one multiprocessor; and the turn of a stage, filled and in
+    use, shared by all stages.  Single warps release a stage behind the next one's arrival, as loads
+    of threads may be overtaken; warp groups at once.  Behind the last tile come its product, and
+    the way of the sums through shared memory, of which warps along k have one each.
     """
     parts = layout.k
     if layout.atom.swaps_operands:
@@ -134,9 +152,8 @@ def way_cost(product: SmallProduct, layout: WarpLayout, target: Target) -> WayCo
         atom_m, atom_n, atom_k = layout.atom.shape_mnk
         read_bytes = instructions * (atom_m + atom_n) * atom_k * product.element_bytes
         macs = instructions * atom_m * atom_n * atom_k
-        together = max(macs / MACS_A_CYCLE, read_bytes / SHARED_BYTES_A_CYCLE)
-        # Products run behind the program, so that only the last one's latency is seen.
-        each, last = together, together + GROUP_LATENCY
+        busiest = max(macs / MACS_A_CYCLE, read_bytes / SHARED_BYTES_A_CYCLE)
+        product_cycles = busiest + GROUP_LATENCY
         warps = layout.n * GROUP_THREADS // 32
     else:
         found = product_cost(
@@ -145,18 +162,17 @@ def way_cost(product: SmallProduct, layout: WarpLayout, target: Target) -> WayCo
         warps = layout.m * layout.n * layout.k
         instructions = found.sequence * warps
         read_bytes = found.volume * product.element_bytes
-        each = last = found.cycles
+        product_cycles = SINGLE_WARPS * found.cycles
     moved = 2 * parts * product.rows * product.columns * SUM_BYTES
     total = SUM_LATENCY + moved / SHARED_BYTES_A_CYCLE
-    if not product.sums_once:
-        each, last, total = each + total, last + total, 0.0
+    each, behind = (product_cycles, total) if product.sums_once else (product_cycles + total, 0.0)
     busy = min(product.blocks, target.multiprocessors)
-    at_most = target.memory_bytes_per_ns / busy / target.clock_ghz
-    arrival = product.tile_bytes / min(at_most, BULK_BYTES_A_CYCLE)
+    from_memory = target.memory_bytes_per_ns / busy / target.clock_ghz
+    arrival = product.tile_bytes / min(from_memory, BULK_BYTES_A_CYCLE)
     kept = each if layout.atom.swaps_operands else each + arrival
-    turn = target.memory_latency_ns * target.clock_ghz + arrival + kept
+    turn = TURN_NS * target.clock_ghz + arrival + kept
     later = max(product.iterations - 1, 0)
-    cycles = later * max(each, arrival, turn / product.stages) + last + total
+    cycles = later * together_of(each, arrival, turn / product.stages) + each + behind
     return WayCost(read_bytes, instructions, warps, cycles)
 
 
@@ -173,7 +189,7 @@ def choose_small_layout(
         return by_warps
     if small_m is SmallM.AUTO:
         costs = [way_cost(product, layout, target).cycles for layout in (by_warps, swapped)]
-        return swapped if costs[1] < costs[0] else by_warps
+        return swapped if costs[1] < WORTH_A_SWAP * costs[0] else by_warps
     return swapped if small_m is SmallM.SWAP else by_warps
 
 

@@ -83,7 +83,7 @@ def random_mutant(module: ModuleOp, random: Random, changes: int) -> Mutant:
     return Mutant("several", "; ".join(descriptions), name, copy)
 
 
-_SYNCHRONISATION = (sched.BarrierOp, sched.BulkCopyOp, sched.ChannelStepOp)
+_SYNCHRONISATION = (sched.BarrierOp, sched.BulkCopyOp, sched.ChannelStepOp, sched.TurnStepOp)
 
 
 def _kernel_of(op: Operation) -> sched.KernelOp | None:
@@ -110,7 +110,9 @@ def _changes_of(op: Operation) -> Iterator[Change]:
         yield "wait weakened", what, _set_property("pending", pending)
     elif isinstance(op, sched.ChannelStepOp | sched.BulkCopyOp):
         name = op.name.partition(".")[2]
-        yield from _removal(name, op)
+        # A result that nobody writes is no hazard, but another function.
+        if not isinstance(op, sched.BulkCopyOp) or op.is_load:
+            yield from _removal(name, op)
         yield from _moves(name, op)
         yield f"{name} doubled", _place(op), _double
         yield from _other_iterations(name, op)
@@ -122,8 +124,15 @@ def _changes_of(op: Operation) -> Iterator[Change]:
         yield from _moves("warpgroup_wait", op)
         pending = op.pending_products + 1
         yield "warpgroup_wait weakened", _place(op), _set_property("pending", pending)
+    elif isinstance(op, sched.TurnStepOp):
+        name = op.name.partition(".")[2]
+        yield from _removal(name, op)
+        yield from _moves(name, op)
+        yield f"{name} in another phase", _place(op), _move_past_the_loop
     elif isinstance(op, sched.ChannelOp):
-        yield from _channel_offsets(op)
+        yield from _channel_offsets(op, "channel offset")
+    elif isinstance(op, sched.TurnsOp):
+        yield from _channel_offsets(op, "turns offset")
     elif isinstance(op, sched.CommitOp):
         yield from _removal("commit", op)
     elif isinstance(op, sched.AllocOp):
@@ -186,7 +195,17 @@ def _other_iterations(what: str, op: sched.ChannelStepOp | sched.BulkCopyOp) -> 
             yield f"{what} of another iteration", change, _set_property(name, other)
 
 
-def _channel_offsets(op: sched.ChannelOp) -> Iterator[Change]:
+def _move_past_the_loop(op: Operation) -> None:
+    """From the end of the prologue to that of the epilogue, or the other way round."""
+    role = sched.enclosing_role(op)
+    assert role is not None
+    phases = [each for each in role.phases if each is not op.parent_op()]
+    target = next(each for each in phases if not isinstance(each, sched.ForloopOp))
+    op.detach()
+    target.regions[0].block.add_op(op)
+
+
+def _channel_offsets(op: sched.ChannelOp | sched.TurnsOp, kind: str) -> Iterator[Change]:
     """The mbarriers in each buffer, and in the words next to theirs."""
     kernel = _kernel_of(op)
     assert kernel is not None and op.byte_offset is not None and kernel.smem_bytes is not None
@@ -194,13 +213,13 @@ def _channel_offsets(op: sched.ChannelOp) -> Iterator[Change]:
     for other in kernel.body.walk():
         if isinstance(other, sched.AllocOp) and other.byte_offset is not None:
             offsets |= {other.byte_offset, other.byte_offset + other.total_bytes() // 2}
-        elif isinstance(other, sched.ChannelOp) and other.byte_offset is not None:
+        elif isinstance(other, sched.ChannelOp | sched.TurnsOp) and other.byte_offset is not None:
             offsets.add(other.byte_offset)
     size = op.barrier_bytes()
     for offset in sorted(offsets):
         if offset != op.byte_offset and 0 <= offset <= kernel.smem_bytes - size:
             what = f"{value_label(op.result)} at {offset}, not {op.byte_offset}"
-            yield "channel offset", what, _set_property("offset", offset)
+            yield kind, what, _set_property("offset", offset)
 
 
 def _neighbour(op: Operation, distance: int) -> Operation | None:

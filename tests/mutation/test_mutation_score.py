@@ -27,9 +27,12 @@ from score import (
     scheduled,
     score_of,
 )
+from xdsl.dialects.builtin import ModuleOp
 
-from mugraph.dialects.sched import WarpgroupWaitOp, roles_of
+from mugraph.dialects.sched import WarpgroupWaitOp, roles_in_turn, roles_of
+from mugraph.passes.alternate_consumers import AlternateConsumersPass
 from mugraph.passes.analysis.hazards import HazardKind, find_hazards
+from mugraph.passes.persist_blocks import PersistBlocksPass
 from mugraph.passes.transpile import TranspilePass, transpile_pipeline
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.interpreter.address_level import Landing
@@ -136,6 +139,59 @@ def test_products_of_warp_groups() -> None:
         and mutant.verifies
         and not is_reported(mutant)
         and judge.harmful(mutant)
+    ]
+    assert missed == []
+
+
+TURNS = """
+func.func @gemm(%a: tensor<64x256xf16>, %b: tensor<256x192xf16>) -> tensor<64x192xf16> {
+  %o = kn.customized %a, %b grid [3, 1, 1] block [128, 1, 1] forloop 4 {
+  ^bb0(%da: tensor<64x256xf16>, %db: tensor<256x192xf16>):
+    %sa = tb.input %da imap [-1, -1, -1] fordim 1 : tensor<64x256xf16> -> !tb.stensor<64x64xf16>
+    %sb = tb.input %db imap [1, -1, -1] fordim 0 : tensor<256x192xf16> -> !tb.stensor<64x64xf16>
+    %m = tb.matmul %sa, %sb
+      : (!tb.stensor<64x64xf16>, !tb.stensor<64x64xf16>) -> !tb.stensor<64x64xf16>
+    %sum = tb.forloop_accum none %m : !tb.stensor<64x64xf16> -> !tb.stensor<64x64xf16>
+    tb.output %sum omap [1, -1, -1] : !tb.stensor<64x64xf16> -> tensor<64x192xf16>
+  } : (tensor<64x256xf16>, tensor<256x192xf16>) -> tensor<64x192xf16>
+  func.return %o : tensor<64x192xf16>
+}
+"""
+"""Three blocks of the grid for two roles, and three stages for four iterations."""
+
+
+def alternating() -> ModuleOp:
+    """One block of the launch takes the grid, two roles in turn."""
+    module, context = parse(TURNS), make_context()
+    steps = transpile_pipeline(
+        "sm_90a", pipeline="channels", bytes_in_flight=8192, check_hazards=False
+    )
+    for step in steps:
+        if isinstance(step, PersistBlocksPass):
+            step = PersistBlocksPass(blocks=1)
+        if step.name == "plan-stensor-memory":
+            AlternateConsumersPass("sm_90a").apply(context, module)
+        step.apply(context, module)
+    return module
+
+
+def test_roles_that_take_turns() -> None:
+    module = alternating()
+    (kernel,) = kernels_of(module)
+    assert len(roles_in_turn(kernel)) == 2 and find_hazards(kernel) == []
+    # Sums of products of these are exact, in whatever order.
+    random, extents = np.random.default_rng(3), ((64, 256), (256, 192))
+    inputs = [random.integers(-4, 5, extent).astype(np.float16) / 4 for extent in extents]
+    judge = Judge(module, inputs)
+    chosen = [mutant for mutant in mutants_of(module) if "turn" in mutant.kind and mutant.verifies]
+    assert len({mutant.kind for mutant in chosen}) == 7
+    unreported = [mutant for mutant in chosen if not is_reported(mutant)]
+    assert 0 < len(unreported) < len(chosen)
+    orders: tuple[str | int, ...] = ("forward", "reversed", 1)
+    missed = [
+        mutant.description
+        for mutant in unreported
+        if any(judge.difference(mutant, order, Landing.LATEST) for order in orders)
     ]
     assert missed == []
 

@@ -42,8 +42,8 @@ def check_bounds(program: Program) -> Iterator[Finding]:
 def _check_buffers(program: Program) -> Iterator[Finding]:
     smem = program.kernel.smem_bytes
     words = {
-        channel: (channel.byte_offset or 0, (channel.byte_offset or 0) + channel.barrier_bytes())
-        for channel in program.channels
+        keeper: (keeper.byte_offset or 0, (keeper.byte_offset or 0) + keeper.barrier_bytes())
+        for keeper in (*program.channels, *program.turns)
     }
     used = {touch.buffer for touch in program.touches}
     for buffer in program.buffers:

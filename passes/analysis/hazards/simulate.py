@@ -331,12 +331,18 @@ class Simulation:
 
     def _forget(self, strand: int) -> None:
         """A strand has told, or learnt, something."""
+        if self.synchronisation_only:
+            return
         self.memory.tell(strand)
         self.memory.forget(self.clocks.known_to_all(self._running))
 
     def _run_accesses(self, step: Step, cursor: Cursor) -> None:
         memory = self.memory
         strand = cursor.strand
+        if self.synchronisation_only:
+            if isinstance(step.operation, BulkCopyOp):
+                self._events(step, step.writes, cursor)
+            return
         if step.dependent and not self.clocks.of[strand.index][self.clocks.grid]:
             for access in step.dependent:
                 if access.stage.happens_at(cursor.iteration, cursor.iterations):
@@ -355,8 +361,6 @@ class Simulation:
         memory.fragments.update(dict.fromkeys(step.fragments_written, strand.index))
         reads = self._events(step, step.reads, cursor)
         writes = self._events(step, step.writes, cursor)
-        if self.synchronisation_only:
-            return
         for event in reads:
             self._check_order(event)
             self._check_value(event)

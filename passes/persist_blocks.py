@@ -34,7 +34,10 @@ PhaseType = TypeVar("PhaseType", bound=Operation)
 
 @dataclass(frozen=True)
 class PersistentKernel:
-    """A kernel whose roles can go on, the phases of its roles, and how many blocks run at once."""
+    """A kernel whose roles can go on, the phases of its roles, and how many blocks run at once.
+
+    Where a ring has as many stages as the loop iterations, all its fills stand before the loop.
+    """
 
     kernel: sched.KernelOp
     fills: sched.PrologueOp
@@ -58,7 +61,7 @@ def find_persistent(
     computing, loading = roles
     loop = _only(computing, sched.ForloopOp)
     ends, fills = _only(computing, sched.EpilogueOp), _only(loading, sched.PrologueOp)
-    if loop is None or ends is None or fills is None or _only(loading, sched.ForloopOp) is None:
+    if loop is None or ends is None or fills is None:
         return None
     products = [op for op in loop.walk() if isinstance(op, sched.WarpgroupMmaOp)]
     if not products or not all(op.is_async and not op.lhs_in_registers for op in products):

@@ -20,7 +20,7 @@ from benchmarks.h200.records import Record, Records
 from benchmarks.h200.report import number
 from benchmarks.h200.workloads import Workload
 
-DEPTHS = (512, 1024, 2048, 4096)
+DEPTHS = (256, 512, 1024, 2048, 4096)
 EXTENT = 4096
 STEP = 64
 """How much of K an iteration of the loop takes."""

@@ -38,9 +38,11 @@ func.func @fuzzed(%signed: tensor<64x320xf16>, %signed_1: tensor<320x160xf16>, \
 """silu(X·W) + X·V in blocks of 64 x 32: five, so that the turns do not come out even."""
 
 
-def compiled(turns: int, pass_turn: str) -> Compiled:
-    """The graph by one launched block, in three stages, which do not divide the iterations."""
-    module = parse(GATED)
+def compiled(turns: int, pass_turn: str, iterations: int) -> Compiled:
+    """The graph by one launched block, in three stages, of five iterations or of three."""
+    depth = 64 * iterations
+    graph = GATED.replace("320", str(depth)).replace("forloop 5", f"forloop {iterations}")
+    module = parse(graph)
     case = make_case(module)
     context = make_context()
     steps = transpile_pipeline(
@@ -57,8 +59,12 @@ def compiled(turns: int, pass_turn: str) -> Compiled:
 
 
 @pytest.mark.usefixtures("needs_emulator")
-@pytest.mark.parametrize(("turns", "pass_turn"), [(2, "finished"), (3, "issued")])
-def test_roles_in_turn_compute_every_block(turns: int, pass_turn: str, tmp_path: Path) -> None:
-    one = compiled(turns, pass_turn)
-    assert f"place += {turns}, before += {5 * turns}, ++round" in one.cuda
+@pytest.mark.parametrize(
+    ("turns", "pass_turn", "iterations"), [(2, "finished", 5), (3, "issued", 5), (2, "issued", 3)]
+)
+def test_roles_in_turn_compute_every_block(
+    turns: int, pass_turn: str, iterations: int, tmp_path: Path
+) -> None:
+    one = compiled(turns, pass_turn, iterations)
+    assert f"place += {turns}, before += {iterations * turns}, ++round" in one.cuda
     check_emulated(build([one], tmp_path), 0, one, tmp_path / "run")

@@ -160,9 +160,10 @@ class AlternateConsumersPass(ModulePass):
     has ended.  With ``turns=1`` nothing changes.  A note says why a kernel stays as it is.
 
     It pays where the epilogue takes long beside the loop.  On an H200, silu(X W1) * (X W2) with X
-    of 4096 x K took 0.89 of the time of one role of two warp groups for K = 512, 0.95 for 1024,
-    0.99 for 2048 and 1.04 for 4096: one warp group has smaller tiles, so that more is loaded for
-    each result (``benchmarks/results/h200_turns.md``).  ``--transpile`` does it only if asked to.
+    of 4096 x K took 0.85 of the time of one role of two warp groups for K = 256, 0.91 for 512, 0.94
+    for 1024, 0.98 for 2048 and 1.02 for 4096: one warp group has smaller tiles, so that more is
+    loaded for each result (``benchmarks/results/h200_turns.md``).  So ``--transpile`` does it only
+    if asked to; ``--explain-schedule`` says where it should pay.
 
     Pre-condition: ``--bulk-stores``; run ``--plan-stensor-memory`` behind it.
     """

@@ -27,8 +27,10 @@ from mugraph.dialects.sched import (
     WaitOp,
     WarpgroupMmaOp,
     computing_block,
+    roles_in_turn,
 )
 from mugraph.dialects.tensor_types import op_label, value_label
+from mugraph.passes.analysis.epilogues import epilogue_time
 from mugraph.passes.schedule_threadblock.barriers import (
     FewestBarriers,
     Witness,
@@ -197,6 +199,24 @@ def _ring_lines(kernel: KernelOp, target: Target) -> Iterator[str]:
         )
 
 
+def _epilogue_lines(kernel: KernelOp) -> Iterator[str]:
+    """Whether the epilogue of a persistent kernel is so long that roles should take turns."""
+    time = None if kernel.persistent_blocks is None else epilogue_time(kernel)
+    if time is None:
+        return
+    head = (
+        f"  the products of a block of the grid take about {time.loop:.0f} cycles, what is behind "
+        f"the loop {time.epilogue:.0f}: "
+    )
+    turns = len(roles_in_turn(kernel))
+    if turns:
+        yield f"{head}{turns} roles take turns, so that others multiply meanwhile"
+    elif time.is_long:
+        yield f"{head}roles that take turns should be faster (retile{{block=128}}, turns=2)"
+    else:
+        yield f"{head}too little for roles that take turns"
+
+
 def explain(kernel: KernelOp, target: Target) -> list[str]:
     """The lines of the explanation of one kernel, made for a target."""
     schedule = read_schedule(kernel)
@@ -215,6 +235,7 @@ def explain(kernel: KernelOp, target: Target) -> list[str]:
         *_channel_lines(kernel),
         *_ring_lines(kernel, target),
         *product_lines(kernel, target),
+        *_epilogue_lines(kernel),
     ]
     why = reasons(schedule)
     for region in range(barriers.regions):

@@ -1,0 +1,31 @@
+"""How long epilogues are taken to be, against what was measured."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.h200 import turns
+from benchmarks.h200.pipelines import flat_passes
+from mugraph.dialects import sched
+from mugraph.passes.analysis.epilogues import epilogue_time
+from mugraph.passes.check_hazards import CheckHazardsPass
+from mugraph.tools.modules import make_context, read_module
+
+FASTER_IN_TURN = {256: True, 512: True, 1024: True, 2048: True, 4096: False}
+"""By depth, on an H200: ``benchmarks/results/h200_turns.md``."""
+
+
+@pytest.mark.parametrize("depth", turns.DEPTHS)
+def test_turns_are_said_to_pay_where_they_did(depth: int) -> None:
+    with turns.gated_products() as workloads:
+        workload = workloads[turns.DEPTHS.index(depth)]
+        context = make_context()
+        module = read_module(str(workload.path), context)
+        for step in flat_passes(workload.pipeline, "sm_90a"):
+            if not isinstance(step, CheckHazardsPass):
+                step.apply(context, module)
+    kernel = next(op for op in module.walk() if isinstance(op, sched.KernelOp))
+    time = epilogue_time(kernel)
+    assert time is not None
+    assert time.loop == depth / turns.STEP * 1024
+    assert time.is_long == FASTER_IN_TURN[depth]

@@ -325,15 +325,18 @@ class Memory:
                     return event
         return None
 
-    def skip(self, since: dict[int, int], iterations: int) -> None:
+    def skip(self, before: int, since: dict[int, int], iterations: int) -> None:
         """Names events of loops as those so many iterations later.
 
-        Those of each strand from an iteration ``since`` on.
+        Those of each strand from an iteration ``since`` on, of the block of the grid with
+        ``before`` iterations before it.
         """
 
         def later(event: Event) -> Event:
             first = since.get(event.strand)
             if event.touch.place.phase != LOOP or first is None or event.iteration < first:
+                return event
+            if event.meant < before:
                 return event
             return replace(event, iteration=event.iteration + iterations)
 

@@ -234,15 +234,20 @@ class Program:
         """How many iterations back, from the present one or the loop's end, operators may mean."""
         steps = [step for segment in self.segments for step in segment.steps]
         iterations = max((segment.iterations or 1 for segment in self.segments), default=1)
+        moving = {touch.buffer_index for touch in self.touches if touch.moves}
         fixed = [
-            touch.access.stage.iteration
+            (touch.access.stage.iteration, touch.buffer_index in moving)
             for segment in self.segments
             if segment.iterations is None
             for step in segment.steps
             for touch in step.reads
         ]
-        # Tile 0 is told apart from others all along.
-        return max(*(step.behind for step in steps), *(iterations - at for at in fixed if at), 0, 0)
+        # Tile 0 of the first block of the grid is told apart from others all along.
+        several = self.lengths[0] > 1
+        back = [
+            iterations - at for at, moves in fixed if at or (at is not None and moves and several)
+        ]
+        return max(*(step.behind for step in steps), *back, 0, 0)
 
     def barriers(self) -> Iterator[Place]:
         """Every barrier, in order."""

@@ -213,9 +213,8 @@ class Simulation:
             snapshots[position, base] = snapshot
             return False
         skipped = room // period * period
-        self.memory.skip(
-            {cursor.strand.index: cursor.iteration - period for cursor in looping}, skipped
-        )
+        since = {cursor.strand.index: cursor.iteration - period for cursor in looping}
+        self.memory.skip(course.before(position), since, skipped)
         course.skip_iterations(position, skipped)
         for cursor in looping:
             cursor.skip(skipped, period)

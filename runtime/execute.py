@@ -250,12 +250,7 @@ class CudaModule:
                 memory.poisoned(spec.physical_bytes, spec.offset) for spec in signature.outputs
             ]
             workspace = memory.poisoned(signature.workspace_bytes)
-            self._launcher.call(
-                "execute",
-                *(_pointers(sources), len(sources)),
-                *(_pointers(targets), len(targets)),
-                workspace,
-            )
+            self._execute(sources, targets, workspace)
             outputs: list[Array] = []
             for index, (spec, target) in enumerate(zip(signature.outputs, targets, strict=True)):
                 raw = memory.read(target, spec.physical_bytes, f"output {index}")
@@ -265,6 +260,15 @@ class CudaModule:
             for index, (source, array) in enumerate(zip(sources, arrays, strict=True)):
                 memory.expect_unchanged(source, array, f"input {index}")
         return outputs
+
+    def _execute(self, sources: Sequence[int], targets: Sequence[int], workspace: int) -> None:
+        """Calls the kernels on these addresses, and waits for them."""
+        self._launcher.call(
+            "execute",
+            *(_pointers(sources), len(sources)),
+            *(_pointers(targets), len(targets)),
+            workspace,
+        )
 
     def launch(self, inputs: Sequence[Array]) -> None:
         """Run once on outputs and a workspace that nothing wrote before, and read nothing back.
@@ -280,12 +284,7 @@ class CudaModule:
                 memory.unwritten(spec.physical_bytes, spec.offset) for spec in signature.outputs
             ]
             workspace = memory.unwritten(signature.workspace_bytes)
-            self._launcher.call(
-                "execute",
-                *(_pointers(sources), len(sources)),
-                *(_pointers(targets), len(targets)),
-                workspace,
-            )
+            self._execute(sources, targets, workspace)
 
     def time(self, inputs: Sequence[Array], sample_count: int = 41) -> Timing:
         """Time one call with its tensors out of the L2 cache.

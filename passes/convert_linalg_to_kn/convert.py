@@ -239,39 +239,25 @@ def _(op: linalg.MatmulOp, tensors: Tensors) -> Conversion:
     return _matmul(op.inputs[0], op.inputs[1], op.outputs[0], op.res[0], [])
 
 
-def _named(op: _Named, function: str, tensors: Tensors) -> Conversion:
+_FUNCTIONS: dict[type[Operation], str] = {
+    linalg.AddOp: "add",
+    linalg.SubOp: "sub",
+    linalg.MulOp: "mul",
+    linalg.ExpOp: "exp",
+    linalg.LogOp: "log",
+    linalg.SqrtOp: "sqrt",
+}
+"""What the named element-wise operators compute."""
+
+
+def _named(op: _Named, tensors: Tensors) -> Conversion:
     arguments = [Argument(index) for index in range(len(op.inputs))]
-    return _elementwise(call(function, *arguments), op.inputs, op.res[0], [], tensors)
+    function = call(_FUNCTIONS[type(op)], *arguments)
+    return _elementwise(function, op.inputs, op.res[0], [], tensors)
 
 
-@convert.register
-def _(op: linalg.AddOp, tensors: Tensors) -> Conversion:
-    return _named(op, "add", tensors)
-
-
-@convert.register
-def _(op: linalg.SubOp, tensors: Tensors) -> Conversion:
-    return _named(op, "sub", tensors)
-
-
-@convert.register
-def _(op: linalg.MulOp, tensors: Tensors) -> Conversion:
-    return _named(op, "mul", tensors)
-
-
-@convert.register
-def _(op: linalg.ExpOp, tensors: Tensors) -> Conversion:
-    return _named(op, "exp", tensors)
-
-
-@convert.register
-def _(op: linalg.LogOp, tensors: Tensors) -> Conversion:
-    return _named(op, "log", tensors)
-
-
-@convert.register
-def _(op: linalg.SqrtOp, tensors: Tensors) -> Conversion:
-    return _named(op, "sqrt", tensors)
+for _kind in _FUNCTIONS:
+    convert.register(_kind, _named)
 
 
 @convert.register

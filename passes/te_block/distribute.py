@@ -29,15 +29,10 @@ from mugraph.dialects.te import (
     RedOp,
     ViewOp,
 )
-from mugraph.dialects.te.mapped import ApplyOp
 from mugraph.dialects.tensor_types import value_label
+from mugraph.passes.analysis.texpr.numbers import is_number
 from mugraph.passes.te_map.bands import Band, band_at, has_par
 from mugraph.passes.te_map.reductions import combine
-
-
-def is_number(op: Operation) -> bool:
-    """Whether an operator only computes numbers of numbers."""
-    return not op.regions and (isinstance(op, ApplyOp) or op.dialect_name() in ("arith", "math"))
 
 
 @dataclass(frozen=True)
@@ -432,4 +427,4 @@ def _combining(
     return nest
 
 
-__all__ = ["Reduction", "distribute", "is_number", "take_out_reductions"]
+__all__ = ["Reduction", "distribute", "take_out_reductions"]

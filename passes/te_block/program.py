@@ -21,10 +21,10 @@ from mugraph.dialects.te import (
     is_result,
 )
 from mugraph.dialects.te.points import evaluate
+from mugraph.passes.analysis.texpr.numbers import is_number, sink_numbers
 from mugraph.passes.te_block.distribute import (
     Reduction,
     distribute,
-    is_number,
     take_out_reductions,
 )
 from mugraph.passes.te_inline import fold_sections, inline_calls
@@ -66,7 +66,7 @@ def block_program(function: FuncOp, label: str, threads: int) -> Program:
     block = copy.body.block
     _write_out(block, label)
     _gather_serial(block, label)
-    _sink_numbers(block)
+    sink_numbers(block)
     items: list[ParOp | Reduction] = []
     for loop in [op for op in block.ops if isinstance(op, ParOp)]:
         for part in distribute(loop, threads):
@@ -165,13 +165,3 @@ def _wrap(group: Sequence[Operation], label: str) -> None:
                     f"{label}: '{op.name}' stands outside parallel loops, and what it gives is "
                     "used inside them; read the element where it is used"
                 )
-
-
-def _sink_numbers(block: Block) -> None:
-    """Computes numbers of the function in each statement that uses them."""
-    for op in reversed([one for one in block.ops if is_number(one)]):
-        for use in [use for result in op.results for use in list(result.uses)]:
-            copy = op.clone()
-            Rewriter.insert_op(copy, InsertPoint.before(use.operation))
-            use.operation.operands[use.index] = copy.results[0]
-        Rewriter.erase_op(op)

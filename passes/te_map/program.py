@@ -30,6 +30,7 @@ from mugraph.dialects.te import (
 )
 from mugraph.dialects.te.mapped import OF_EACH_THREAD
 from mugraph.passes.analysis.texpr.evaluate import variables_of
+from mugraph.passes.analysis.texpr.numbers import is_number
 from mugraph.passes.te_map.bands import (
     Band,
     band_at,
@@ -56,7 +57,6 @@ from mugraph.passes.te_map.steps import (
     apply,
     band_step,
     digits_of,
-    is_number,
     serialise,
     stated,
     under,

@@ -23,6 +23,7 @@ from mugraph.dialects.te import (
     ThreadsOp,
 )
 from mugraph.dialects.tensor_types import op_label
+from mugraph.passes.analysis.texpr.numbers import is_number, sink_numbers
 from mugraph.passes.targets import Target
 from mugraph.passes.te_inline import fold_sections, inline_calls
 from mugraph.passes.te_map.bands import (
@@ -40,7 +41,6 @@ from mugraph.passes.te_map.steps import (
     apply,
     band_step,
     digits_of,
-    is_number,
     move,
     stated,
 )
@@ -85,7 +85,7 @@ class _Mapper:
                 continue
             else:
                 serial.append(op)
-        _sink_numbers(block)
+        sink_numbers(block)
 
     def symbol(self) -> str:
         """A name for the next kernel."""
@@ -233,13 +233,3 @@ def refuse_blocks_in(op: Operation, where: str) -> None:
                 f"{inner.scope}, but {where}: loops over blocks are the outermost ones, one "
                 "directly in the other"
             )
-
-
-def _sink_numbers(block: Block) -> None:
-    """Computes numbers of the function in each kernel that uses them."""
-    for op in reversed([one for one in block.ops if is_number(one)]):
-        for use in [use for result in op.results for use in list(result.uses)]:
-            copy = op.clone()
-            Rewriter.insert_op(copy, InsertPoint.before(use.operation))
-            use.operation.operands[use.index] = copy.results[0]
-        Rewriter.erase_op(op)

@@ -7,24 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import AffineMapAttr, IndexType
-from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.rewriter import Rewriter
 
 from mugraph.dialects.te import (
     WARP,
-    AccessOp,
-    AnchorOp,
     ApplyOp,
-    AsmOp,
-    AtomicOp,
-    BindOp,
     IfOp,
     IterationOp,
-    NewOp,
     ParOp,
-    SectionOp,
     SeqOp,
     StepOp,
 )
@@ -202,10 +194,3 @@ def serialise(loop: ParOp) -> None:
     loop.variable.replace_all_uses_with(body.args[0])
     move(loop.body.block, body)
     Rewriter.replace_op(loop, SeqOp(loop.iterations, body), [])
-
-
-def is_number(op: Operation) -> bool:
-    """Whether an operator only computes numbers of numbers."""
-    return not op.regions and not isinstance(
-        op, (AccessOp, AnchorOp, AsmOp, AtomicOp, BindOp, NewOp, ReturnOp, SectionOp)
-    )

@@ -19,6 +19,7 @@ from fuzz.ranges import Range, argument_ranges, find_ranges, input_range
 from mugraph.codegen.cuda import print_module
 from mugraph.dialects.functions import mugraphs_of
 from mugraph.dialects.tensor_types import element_type_of, shape_of
+from mugraph.passes.schedule_threadblock.small_products import SmallM
 from mugraph.passes.targets import TARGETS
 from mugraph.passes.transpile import transpile_pipeline
 from mugraph.runtime.interpreter import run_function
@@ -155,11 +156,13 @@ class Compiled:
     cuda: str
 
 
-def compile_checked(text: str, errors: float | None = None) -> Compiled:
+def compile_checked(
+    text: str, errors: float | None = None, *, small_m: str = SmallM.AUTO.value
+) -> Compiled:
     """Takes a µGraph through every pass and checks each; raises ``PropertyError``.
 
     The target is one of all, by the text.  ``errors`` is how far rounding may carry results where
-    that is not to be derived from the operators.
+    that is not to be derived from the operators; ``small_m`` is the pipeline's option.
     """
     arch = sorted(TARGETS)[zlib.crc32(text.encode()) % len(TARGETS)]
     stage = "input"
@@ -169,7 +172,7 @@ def compile_checked(text: str, errors: float | None = None) -> Compiled:
         require_same_function(stage, module, case)
         context = make_context()
         printed = str(module)
-        for step in transpile_pipeline(arch):
+        for step in transpile_pipeline(arch, small_m=small_m):
             stage = f"--{step.name}"
             step.apply(context, module)
             module.verify()

@@ -8,38 +8,12 @@ from pathlib import Path
 import pytest
 
 from fuzz.emulated import build, check_emulated
+from fuzz.products import product
 from fuzz.properties import Compiled, PropertyError, make_case, parse, require_same_function
 from mugraph.codegen.cuda import print_module
 from mugraph.passes.persist_blocks import PersistBlocksPass
 from mugraph.passes.transpile import TranspilePass, transpile_pipeline
 from mugraph.tools.modules import make_context
-
-
-def product(rows: int, depth: int, columns: int, *, blocks: int, loop: int) -> str:
-    """x w: ``blocks`` blocks of ``columns`` columns each, ``loop`` tiles of ``depth``."""
-    x, w, y = (
-        f"tensor<{rows}x{depth * loop}xf16>",
-        f"tensor<{depth * loop}x{columns * blocks}xf16>",
-        f"tensor<{rows}x{columns * blocks}xf16>",
-    )
-    tx, tw, ty = (
-        f"!tb.stensor<{rows}x{depth}xf16>",
-        f"!tb.stensor<{depth}x{columns}xf16>",
-        f"!tb.stensor<{rows}x{columns}xf16>",
-    )
-    return f"""
-func.func @fuzzed(%signed: {x}, %signed_1: {w}) -> {y} {{
-  %o = kn.customized %signed, %signed_1 grid [{blocks}, 1, 1] block [128, 1, 1] forloop {loop} {{
-  ^bb0(%dx: {x}, %dw: {w}):
-    %sx = tb.input %dx imap [-1, -1, -1] fordim 1 : {x} -> {tx}
-    %sw = tb.input %dw imap [1, -1, -1] fordim 0 : {w} -> {tw}
-    %m = tb.matmul %sx, %sw : ({tx}, {tw}) -> {ty}
-    %am = tb.forloop_accum none %m : {ty} -> {ty}
-    tb.output %am omap [1, -1, -1] : {ty} -> {y}
-  }} : ({x}, {w}) -> {y}
-  func.return %o : {y}
-}}
-"""
 
 
 @pytest.fixture(scope="module")

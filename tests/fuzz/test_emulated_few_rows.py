@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
-from fuzz.emulated import build, check_emulated, emulating_compiler
+from fuzz.emulated import build, check_emulated
 from fuzz.properties import (
     Compiled,
     make_case,
@@ -19,7 +18,6 @@ from mugraph.codegen.cuda import print_module
 from mugraph.dialects import sched
 from mugraph.passes.analysis.hazards import find_hazards
 from mugraph.passes.transpile import transpile_pipeline
-from mugraph.runtime.toolchain import ToolchainError
 from mugraph.tools.modules import make_context
 
 SHAPES = (
@@ -76,17 +74,8 @@ def test_the_interpreters_agree_at_every_level(compiled: list[Compiled]) -> None
         assert "sched.warpgroup_mma async" in str(one.module)
 
 
-@pytest.fixture(scope="module")
-def needs_emulator() -> None:
-    if shutil.which("g++") is None:
-        pytest.skip("no g++ on this machine: no generated kernel was executed")
-    try:
-        emulating_compiler()
-    except ToolchainError as error:
-        pytest.skip(f"no generated kernel was executed: {error}")
-
-
-def test_the_cuda_is_right(compiled: list[Compiled], needs_emulator: None, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("needs_emulator")
+def test_the_cuda_is_right(compiled: list[Compiled], tmp_path: Path) -> None:
     program = build(compiled, tmp_path)
     for number, one in enumerate(compiled):
         check_emulated(program, number, one, tmp_path / f"run{number}")

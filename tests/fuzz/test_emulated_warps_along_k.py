@@ -7,39 +7,9 @@ from pathlib import Path
 import pytest
 
 from fuzz.emulated import check_together
+from fuzz.products import product
 from fuzz.properties import Compiled, compile_checked
 from mugraph.dialects import sched
-
-
-def accumulated(
-    element: str,
-    depth: int,
-    *,
-    tiles: int = 7,
-    threads: int = 256,
-    rows: int = 16,
-    columns: int = 64,
-) -> str:
-    """x w over some tiles of ``depth``, in two blocks."""
-    x = f"tensor<{rows}x{tiles * depth}x{element}>"
-    w = f"tensor<{tiles * depth}x{2 * columns}x{element}>"
-    total = "i32" if element == "i8" else element
-    y, tile = f"tensor<{rows}x{2 * columns}x{total}>", f"!tb.stensor<{rows}x{columns}x{total}>"
-    return f"""
-func.func @fuzzed(%signed: {x}, %signed_1: {w}) -> {y} {{
-  %y = kn.customized %signed, %signed_1 grid [2, 1, 1] block [{threads}, 1, 1] forloop {tiles} {{
-  ^bb0(%dx: {x}, %dw: {w}):
-    %sx = tb.input %dx imap [-1, -1, -1] fordim 1 : {x} -> !tb.stensor<{rows}x{depth}x{element}>
-    %sw = tb.input %dw imap [1, -1, -1] fordim 0 : {w} -> !tb.stensor<{depth}x{columns}x{element}>
-    %m = tb.matmul %sx, %sw : (!tb.stensor<{rows}x{depth}x{element}>, \
-!tb.stensor<{depth}x{columns}x{element}>) -> {tile}
-    %am = tb.forloop_accum none %m : {tile} -> {tile}
-    tb.output %am omap [1, -1, -1] : {tile} -> {y}
-  }} : ({x}, {w}) -> {y}
-  func.return %y : {y}
-}}
-"""
-
 
 TWO_PRODUCTS = """
 func.func @fuzzed(%signed: tensor<8x256xf16>, %signed_1: tensor<256x64xf16>, \
@@ -81,13 +51,13 @@ func.func @fuzzed(%signed: tensor<1x32x1024xf16>, %signed_1: tensor<1x1024x32xf1
 """
 
 GRAPHS = {
-    "f16, one step a warp": accumulated("f16", 128),
-    "f16, two steps a warp": accumulated("f16", 128, threads=128, tiles=16),
-    "f16, warps with fewer steps and a partial one": accumulated("f16", 104),
-    "f16, rows and columns that fill no tile": accumulated("f16", 96, rows=5, columns=20),
-    "bf16": accumulated("bf16", 64, tiles=16, rows=24),
-    "f32": accumulated("f32", 64),
-    "i8": accumulated("i8", 256),
+    "f16, one step a warp": product(16, 128, 64, loop=7, threads=256),
+    "f16, two steps a warp": product(16, 128, 64, loop=16),
+    "f16, warps with fewer steps and a partial one": product(16, 104, 64, loop=7, threads=256),
+    "f16, rows and columns that fill no tile": product(5, 96, 20, loop=7, threads=256),
+    "bf16": product(24, 64, 64, loop=16, threads=256, element="bf16"),
+    "f32": product(16, 64, 64, loop=7, threads=256, element="f32"),
+    "i8": product(16, 256, 64, loop=7, threads=256, element="i8"),
     "two products that share a loop": TWO_PRODUCTS,
     "deep and not accumulated": DEEP_AND_NOT_ACCUMULATED,
 }
@@ -95,7 +65,7 @@ GRAPHS = {
 
 @pytest.fixture(scope="module")
 def compiled() -> list[Compiled]:
-    return [compile_checked(text) for text in GRAPHS.values()]
+    return [compile_checked(text, small_m="mma") for text in GRAPHS.values()]
 
 
 def warps_along_k(one: Compiled) -> int:

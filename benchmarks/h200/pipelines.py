@@ -37,6 +37,7 @@ OPTIONAL_PASSES = (
     "share-registers",
     "persist-blocks",
     "bulk-stores",
+    "alternate-consumers",
     "overlap-launches",
     "plan-swizzle",
     "fuse-threadblock",

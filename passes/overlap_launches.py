@@ -227,16 +227,16 @@ class OverlapLaunchesPass(ModulePass):
     Programmatic dependent launch: ``sched.grid_wait`` stands before the first access to device
     memory but for loads of constant tensors (``mugraph.constant`` of a function's argument), and
     those that the prologue does are moved in front of it: weights are on their way while the kernel
-    before ends.  So are all arguments of a function for its second kernel and those that follow,
-    where the one before lets the next start only when it has waited itself.  ``start`` says when
-    the next kernel may begin, at ``sched.grid_launch``: ``late``, when all loads of the loop are on their way (what begins earlier takes bandwidth and
-    multiprocessors from them); ``early``, first of all, which suits kernels of little work; or
-    ``end``, when blocks end.  With ``exclusive=true`` the blocks of a kernel whose loop loads get
-    so much shared memory that none of the next kernel fits beside as many of theirs as share a
-    multiprocessor (``sched.exclusive``): the next kernel's blocks are dealt to multiprocessors as
-    evenly as if they started alone.  Pre-defined kernels wait first of all.  Nothing changes for
-    targets without the instructions.  Pre-condition: ``--schedule-threadblock``; before
-    ``--plan-stensor-memory``.
+    before ends. So are all arguments of a function for its second kernel and those that follow,
+    where the one before lets the next start only when it has waited itself. ``start`` says when the
+    next kernel may begin, at ``sched.grid_launch``: ``late``, when all loads of the loop are on
+    their way (what begins earlier takes bandwidth and multiprocessors from them); ``early``, first
+    of all, which suits kernels of little work; or ``end``, when blocks end. With ``exclusive=true``
+    the blocks of a kernel whose loop loads get so much shared memory that none of the next kernel
+    fits beside as many of theirs as share a multiprocessor (``sched.exclusive``): the next kernel's
+    blocks are dealt to multiprocessors as evenly as if they started alone. Pre-defined kernels wait
+    first of all. Nothing changes for targets without the instructions. Pre-condition:
+    ``--schedule-threadblock``; before ``--plan-stensor-memory``.
     """
 
     name = "overlap-launches"

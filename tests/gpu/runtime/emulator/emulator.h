@@ -6,8 +6,8 @@
 // order is reversed at every other launch. In a kernel that overlaps with the one before it, device memory that is not
 // marked as constant faults until the block's first grid_wait(), which every block must reach; arguments do not where
 // the kernel before had waited when it let this one start. What is emulated faithfully: who holds what in ldmatrix and
-// mma, cp.async copies that land no sooner than they are waited for, mbarriers and bulk copies (bulk_copy.h), shared memory that
-// starts as NaN, and faults for accesses past
+// mma, cp.async copies that land no sooner than they are waited for, mbarriers and bulk copies (bulk_copy.h), shared
+// memory that starts as NaN, and faults for accesses past
 // the end of a cudaMalloc and for ldmatrix lines outside shared memory or not aligned. Device code declares its
 // dynamic shared memory as `extern __shared__ ... unsigned char shared_memory[]`.
 #pragma once

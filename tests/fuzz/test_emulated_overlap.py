@@ -80,40 +80,21 @@ def test_a_kernel_that_does_not_wait_is_caught(
     assert isinstance(failure, PropertyError)
 
 
-TWO = """
-func.func @fuzzed(%signed: tensor<16x256xf16>, %signed_1: tensor<256x64xf16>) -> tensor<16x64xf16> {
-  %s = kn.customized %signed grid [16, 1, 1] block [32, 1, 1] forloop 1 {
-  ^bb0(%da: tensor<16x256xf16>):
-    %sa = tb.input %da imap [0, -1, -1] : tensor<16x256xf16> -> !tb.stensor<1x256xf16>
-    %r = tb.relu %sa : !tb.stensor<1x256xf16> -> !tb.stensor<1x256xf16>
-    tb.output %r omap [0, -1, -1] : !tb.stensor<1x256xf16> -> tensor<16x256xf16>
-  } : (tensor<16x256xf16>) -> tensor<16x256xf16>
-  %y = kn.customized %s, %signed_1 grid [2, 1, 1] block [64, 1, 1] forloop 4 {
-  ^bb0(%dx: tensor<16x256xf16>, %dw: tensor<256x64xf16>):
-    %sx = tb.input %dx imap [-1, -1, -1] fordim 1 : tensor<16x256xf16> -> !tb.stensor<16x64xf16>
-    %sw = tb.input %dw imap [1, -1, -1] fordim 0 : tensor<256x64xf16> -> !tb.stensor<64x32xf16>
-    %m = tb.matmul %sx, %sw : (!tb.stensor<16x64xf16>, !tb.stensor<64x32xf16>) -> \
-!tb.stensor<16x32xf16>
-    %am = tb.forloop_accum none %m : !tb.stensor<16x32xf16> -> !tb.stensor<16x32xf16>
-    tb.output %am omap [1, -1, -1] : !tb.stensor<16x32xf16> -> tensor<16x64xf16>
-  } : (tensor<16x256xf16>, tensor<256x64xf16>) -> tensor<16x64xf16>
-  func.return %y : tensor<16x64xf16>
-}
-"""
-"""What the second kernel reads is an argument, or comes from the first."""
+TWO = Path(__file__).parents[1] / "filecheck" / "passes" / "overlap-arguments.mlir"
+"""The queries and keys of its second kernel are arguments, the values come from the first."""
 
 
 def test_arguments_are_loaded_before_the_wait_for_a_kernel_that_has_waited(
     needs_emulator: None, tmp_path: Path
 ) -> None:
-    texts = (TWO + "\n" * blanks for blanks in range(64))
+    texts = (TWO.read_text() + "\n" * blanks for blanks in range(64))
     two = next(
         compiled
         for compiled in map(compile_checked, texts)
         if "grid_wait" in compiled.cuda and "grid_launch" in compiled.cuda
     )
     first, second = (op for op in two.module.walk() if isinstance(op, sched.KernelOp))
-    assert (first.constant_inputs, second.constant_inputs) == (frozenset(), {1})
+    assert (first.constant_inputs, second.constant_inputs) == (frozenset(), {0, 1})
     wait = "tb::grid_wait();"
     hasty = replace(two, cuda=two.cuda.replace(wait, f"tb::grid_launch(); {wait}", 1))
     failures = check_together([two, hasty], tmp_path)

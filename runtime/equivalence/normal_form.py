@@ -274,10 +274,22 @@ def application(function: str, arguments: Sequence[NormalForm]) -> NormalForm:
 
 
 def square_root(form: NormalForm) -> NormalForm:
-    """The square root; of a negative number it is undefined."""
+    """The square root; of a negative number it is undefined.
+
+    A number that all terms share is taken out, as :func:`inverse` does, so that both raise the same
+    sum to some power.
+    """
     if not form.terms:
         return form
-    return NormalForm((Term(Fraction(1), (), ((Power(form), Fraction(1, 2)),)),))
+    shared = form.terms[0].coefficient
+    if shared < 0:
+        return NormalForm((Term(Fraction(1), (), ((Power(form), Fraction(1, 2)),)),))
+    rest = scale(form, 1 / shared)
+    number = Fraction(math.isqrt(shared.numerator), math.isqrt(shared.denominator))
+    bases = [] if rest == constant(1) else [rest]
+    if number * number != shared:
+        number, bases = Fraction(1), [constant(shared), *bases]
+    return _collect(_terms(number, (), [(Power(base), Fraction(1, 2)) for base in bases]))
 
 
 def inverse(form: NormalForm) -> NormalForm:
@@ -325,6 +337,12 @@ def substitute_nothing(form: NormalForm) -> NormalForm:
     )
 
 
+def _number(form: NormalForm) -> Fraction | None:
+    """The number that a normal form is, if it is one."""
+    (term,) = form.terms if len(form.terms) == 1 else (None,)
+    return None if term is None or term.bound or term.factors else term.coefficient
+
+
 def _power(factor: Factor, term: Term) -> Fraction:
     return next((power for other, power in term.factors if other == factor), Fraction(0))
 
@@ -370,6 +388,11 @@ def _terms(
             powers[factor] = powers.get(factor, Fraction(0)) + power
     if exponent.terms:
         powers[Exponential(exponent)] = Fraction(1)
+    for factor, power in tuple(powers.items()):
+        # Of a power of a number the whole part is a number.
+        if isinstance(factor, Power) and (number := _number(factor.base)) is not None:
+            powers[factor] = power % 1
+            coefficient *= number ** int(power // 1)
     kept = {factor: power for factor, power in powers.items() if power}
     for factor, power in kept.items():
         if isinstance(factor, Power) and power.denominator == 1 and power > 0:

@@ -50,6 +50,10 @@ class Attention:
     """Whether queries and values are divided by the norms of their rows first."""
     norm_values: bool = True
     """Whether the values, too, are."""
+    blocks: int = 1
+    """Blocks of so many queries each."""
+    factors: bool = False
+    """Whether a kernel before finds out the factors of the values' rows."""
     stages: tuple[int, ...] = ()
     """What the rings of keys and of values are asked to have."""
     denominator: bool = False
@@ -60,18 +64,20 @@ class Attention:
         m, s, d, e = self.queries, self.keys, self.width, self.element
         whole = s * self.loop
         q, v, row = f"1x{m}x{d}x{e}", f"1x{whole}x{d}x{e}", f"1x{m}x1x{e}"
+        all_q, all_rows = f"1x{m * self.blocks}x{d}x{e}", f"1x{m * self.blocks}x1x{e}"
+        own = "[1, -1, -1]" if self.blocks > 1 else "[-1, -1, -1]"
         k = f"1x{d}x{whole}x{e}{self.layout_of_keys}"
         last = f"""
             %r = tb.div %o, %l : (!tb.stensor<{q}>, !tb.stensor<{row}>) -> !tb.stensor<{q}>
-            tb.output %r omap [-1, -1, -1] : !tb.stensor<{q}> -> tensor<{q}>"""
-        results = f"tensor<{q}>"
+            tb.output %r omap {own} : !tb.stensor<{q}> -> tensor<{all_q}>"""
+        results = f"tensor<{all_q}>"
         if self.denominator:
             last = f"""
-            tb.output %o omap [-1, -1, -1] : !tb.stensor<{q}> -> tensor<{q}>
-            tb.output %l omap [-1, -1, -1] : !tb.stensor<{row}> -> tensor<{row}>"""
-            results = f"(tensor<{q}>, tensor<{row}>)"
+            tb.output %o omap {own} : !tb.stensor<{q}> -> tensor<{all_q}>
+            tb.output %l omap {own} : !tb.stensor<{row}> -> tensor<{all_rows}>"""
+            results = f"(tensor<{all_q}>, tensor<{all_rows}>)"
         names = "%y0, %y1" if self.denominator else "%y0"
-        types = f"tensor<{q}>, tensor<{row}>" if self.denominator else f"tensor<{q}>"
+        types = f"tensor<{all_q}>, tensor<{all_rows}>" if self.denominator else f"tensor<{all_q}>"
         norms = ""
         if self.norm:
             kinds = [("q", f"!tb.stensor<{q}>")]
@@ -83,12 +89,12 @@ class Attention:
         tiles = f"!tb.stensor<{q}>, !tb.stensor<1x{d}x{s}x{e}>"
         keys, weights = f"!tb.stensor<1x{d}x{s}x{e}>", f"!tb.stensor<1x{m}x{s}x{e}>"
         values, out = f"!tb.stensor<1x{s}x{d}x{e}>", f"!tb.stensor<{q}>"
-        launch = f"grid [1, 1, 1] block [{self.threads}, 1, 1] forloop {self.loop}"
+        launch = f"grid [{self.blocks}, 1, 1] block [{self.threads}, 1, 1] forloop {self.loop}"
         return f"""
-        func.func @attention(%q: tensor<{q}>, %k: tensor<{k}>, %v: tensor<{v}>) -> {results} {{
+        func.func @attention(%q: tensor<{all_q}>, %k: tensor<{k}>, %v: tensor<{v}>) -> {results} {{
           {names} = kn.customized %q, %k, %v {launch} {{
-          ^bb0(%dq: tensor<{q}>, %dk: tensor<{k}>, %dv: tensor<{v}>):
-            %sq = tb.input %dq imap [-1, -1, -1] : tensor<{q}> -> !tb.stensor<{q}>
+          ^bb0(%dq: tensor<{all_q}>, %dk: tensor<{k}>, %dv: tensor<{v}>):
+            %sq = tb.input %dq imap {own} : tensor<{all_q}> -> !tb.stensor<{q}>
             %sk = tb.input %dk imap [-1, -1, -1] fordim 2 : tensor<{k}> -> {keys}
             %sv = tb.input %dv imap [-1, -1, -1] fordim 1 : tensor<{v}> -> {values}
             {norms}
@@ -98,7 +104,7 @@ class Attention:
             %pv = tb.matmul %p, %{right} : ({weights}, {values}) -> {out}
             %o = tb.forloop_accum none %pv : !tb.stensor<{q}> -> !tb.stensor<{q}>
             %l = tb.forloop_accum sum %p : {weights} -> !tb.stensor<{row}>{last}
-          }} : (tensor<{q}>, tensor<{k}>, tensor<{v}>) -> {results}
+          }} : (tensor<{all_q}>, tensor<{k}>, tensor<{v}>) -> {results}
           func.return {names} : {types}
         }}"""
 
@@ -130,6 +136,10 @@ ATTENTIONS = {
     "warp-groups-norms": Attention(**GROUPS, online=True, norm=True),
     "warp-groups-norm-of-queries": Attention(
         **GROUPS, online=True, norm=True, norm_values=False, loop=4
+    ),
+    "factors-of-rows": Attention(online=True, norm=True, blocks=2, factors=True),
+    "warp-groups-factors-of-rows": Attention(
+        **GROUPS, online=True, norm=True, blocks=2, factors=True, loop=4
     ),
     "warp-groups-fewer-stages-of-keys": Attention(**GROUPS, online=True, loop=5, stages=(2, 3)),
     "warp-groups-one-stage-of-keys": Attention(**GROUPS, online=True, loop=4, stages=(1, 2)),
@@ -180,6 +190,8 @@ def compiled_in_registers(attention: Attention) -> Compiled:
     module = parse(attention.text())
     if attention.split > 1:
         RetilePass(split=attention.split).apply(make_context(), module)
+    if attention.factors:
+        RetilePass(outline=True, factors=True).apply(make_context(), module)
     for step in transpile_pipeline(online_softmax=attention.online, stages=attention.stages):
         step.apply(make_context(), module)
         module.verify()

@@ -293,6 +293,17 @@ def test_what_blocks_compute_alike_is_computed_once_before() -> None:
     assert str(after).count("sched.kernel @") == 3
 
 
+def test_factors_of_rows_are_computed_once_before() -> None:
+    """One number a row of the values, by which each block multiplies what it loads."""
+    module = norms_before_attention()
+    after = retiled(module, outline=True, factors=True, split=2)
+    first, main, _ = str(after).split("kn.customized")[1:]
+    assert "tb.rms_norm" not in first and first.count("tb.div") == 1
+    assert main.count("tb.rms_norm") == 1 and "tb.mul %sv, %nv" in main
+    verdict = Checker(Subject.of(module)).check(Subject.of(after))
+    assert verdict.answer is Answer.PROVED, str(verdict)
+
+
 @pytest.mark.parametrize("module", [attention(), norms_before_attention(tile=8)])
 def test_norms_of_parts_of_rows_are_not_outlined(module: ModuleOp) -> None:
     with pytest.raises(RetileError, match="nothing to outline"):

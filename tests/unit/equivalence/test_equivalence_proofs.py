@@ -58,6 +58,14 @@ def test_one_part_makes_both_meanings_equal() -> None:
         ),
         (elementwise("p exp a", "q exp b", "x mul p q"), elementwise("s add a b", "x exp s")),
         (elementwise("s sqrt a", "x mul s s"), elementwise("x mul_scalar a 1.0")),
+        # Roots of numbers that are squares, and of others.
+        *(
+            (
+                elementwise("t add a b", f"m {scale}", "s sqrt m", "f div s m", "x mul a f"),
+                elementwise("t add a b", f"m {scale}", "s sqrt m", "x div a s"),
+            )
+            for scale in ("mul_scalar t 0.25", "mul_scalar t 0.5", "add_scalar t 0.5")
+        ),
         (elementwise("p div a b", "x div p b"), elementwise("s square b", "x div a s")),
         (
             elementwise("p mul_scalar a 3.0", "q mul_scalar b 3.0", "s add p q", "x div a s"),
@@ -99,6 +107,10 @@ def test_algebra_is_proved(one: str, other: str) -> None:
         (elementwise("x relu a"), elementwise("x gelu a")),
         (elementwise("p exp a", "x pow p b"), elementwise("p exp b", "x pow p b")),
         (elementwise("x mul_scalar a 0.5"), elementwise("x mul_scalar a 0.50000006")),
+        (
+            elementwise("t add a b", "m mul_scalar t 0.5", "x sqrt m"),
+            elementwise("t add a b", "s sqrt t", "x mul_scalar s 0.5"),
+        ),
         # |a| is not a.
         (elementwise("s square a", "x sqrt s"), elementwise("x mul_scalar a 1.0")),
         (elementwise("e exp a", "x exp e"), elementwise("e exp b", "x exp e")),

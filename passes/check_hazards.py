@@ -129,7 +129,7 @@ class PrintHazardsPass(ModulePass):
             else:
                 lines = [f"{op_label(kernel)} has no hazards"]
                 progress = progress_of(program)
-                lines += [f"  {used}" for used in (() if progress is None else progress.channels)]
+                lines += [] if progress is None else [f"  {line}" for line in progress.lines()]
                 lines += [
                     f"  remark: {place.describe()} is not needed: without it there are no hazards "
                     "either"

@@ -262,6 +262,7 @@ def test_the_certificate_is_of_the_longest_list() -> None:
     progress = progress_of(program)
     assert progress is not None
     assert progress.blocks == 3
+    assert progress.lines()[-1].startswith("in a block that takes 3 blocks of the grid")
     assert [ring.published for ring in progress.channels] == [3 * 5]
     # A publish, consume, acquire and release for each tile; three turns are waited for and passed.
     assert progress.steps == 4 * 3 * 5 + 2 * 3

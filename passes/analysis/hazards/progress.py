@@ -65,6 +65,13 @@ class Progress:
     blocks: int = 1
     """How many blocks of the grid the block takes, one after the other: the most that one does."""
 
+    def lines(self) -> list[str]:
+        """What was seen of each channel, and for how many blocks of the grid."""
+        lines = [str(channel) for channel in self.channels]
+        if self.blocks > 1:
+            lines.append(f"in a block that takes {self.blocks} blocks of the grid, the most of all")
+        return lines
+
     @property
     def certificate(self) -> DictionaryAttr:
         """``{channels, iterations, roles, steps}``, and ``blocks`` where there are several."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from xdsl.dialects.builtin import i8, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from mugraph.build.errors import BuildError, build_errors
+from mugraph.build.errors import BuildError, build_errors, require_element_type
 from mugraph.build.tensors import DTensor, STensor
 from mugraph.dialects.shapes import broadcast_shape, matmul_shape
 
@@ -106,6 +106,7 @@ class GraphOperators(ABC, Generic[T]):
         """Each element in another element type, rounded to nearest even."""
         value = self._value(x)
         with build_errors():
+            require_element_type("cast", dtype)
             op = self.OPERATORS["cast"](value, self._type_of(x.shape, dtype))
         return self._add(op, name)
 

@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from operator import index
+from typing import SupportsIndex
 
+from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.element_types import is_known_element_type
 from mugraph.runtime.errors import UserError
 
 
 class BuildError(UserError, ValueError):
     """An operator that cannot be added to a µGraph; raised by the call that asked for it."""
+
+
+def require_integers(what: str, numbers: Sequence[SupportsIndex]) -> tuple[int, ...]:
+    """The numbers as integers; raises :class:`BuildError` where one is none."""
+    try:
+        return tuple(index(number) for number in numbers)
+    except TypeError:
+        raise BuildError(f"{what}: {numbers!r}; expected integers") from None
+
+
+def require_element_type(what: str, dtype: Attribute) -> None:
+    """Raises :class:`BuildError` unless tensors may have elements of the type."""
+    if not is_known_element_type(dtype):
+        raise BuildError(
+            f"{what}: {dtype!r} is no element type of mugraph.build, such as mugraph.build.float16"
+        )
 
 
 @contextmanager

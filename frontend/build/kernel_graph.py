@@ -11,7 +11,12 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import Rewriter
 
 from mugraph.build.elementwise import GraphOperators
-from mugraph.build.errors import BuildError, build_errors
+from mugraph.build.errors import (
+    BuildError,
+    build_errors,
+    require_element_type,
+    require_integers,
+)
 from mugraph.build.tensors import DTensor
 from mugraph.build.threadblock_graph import ThreadblockGraph, add_function
 from mugraph.dialects import kn, tb
@@ -204,6 +209,8 @@ def _layout(what: str, shape: Sequence[int], strides: Sequence[int]) -> Layout[i
 def _tensor_type(
     dims: Sequence[int], strides: Sequence[int] | None, dtype: Attribute
 ) -> TensorType[Attribute]:
+    dims = require_integers("new_input", dims)
+    require_element_type("new_input", dtype)
     if not dims or any(extent < 1 for extent in dims):
         raise BuildError(f"new_input: extents {list(dims)}; expected at least one, each at least 1")
     if strides is None:

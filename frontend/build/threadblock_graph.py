@@ -13,7 +13,7 @@ from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import ParseError
 
 from mugraph.build.elementwise import GraphOperators
-from mugraph.build.errors import BuildError, build_errors
+from mugraph.build.errors import BuildError, build_errors, require_integers
 from mugraph.build.tensors import DTensor, STensor
 from mugraph.dialects import kn, tb
 from mugraph.dialects.maps import tile_shape
@@ -109,6 +109,9 @@ class ThreadblockGraph(GraphOperators[STensor]):
         self.reduction_dimx = reduction_dimx
         self._block = Block()
         with build_errors():
+            grid_dim = require_integers("grid_dim", grid_dim)
+            block_dim = require_integers("block_dim", block_dim)
+            (forloop_range,) = require_integers("forloop_range", [forloop_range])
             # The operators of the body read grid and loop from the operator around them.
             self._around = kn.CustomizedOp([], [], grid_dim, block_dim, forloop_range, self._block)
             self._around.verify_extents()

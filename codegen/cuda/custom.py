@@ -9,7 +9,7 @@ from xdsl.ir.affine import AffineExpr
 
 from mugraph.codegen.cuda.cpp import stored_type
 from mugraph.codegen.cuda.operations import KernelPrinter, print_operation
-from mugraph.codegen.cuda.texpr.kernel import TexprPrinter
+from mugraph.codegen.cuda.texpr.program import TexprPrinter
 from mugraph.dialects import sched
 from mugraph.dialects.cute import ComposedLayout
 from mugraph.dialects.sched.custom_accesses import number_coordinates

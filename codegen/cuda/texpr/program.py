@@ -1,0 +1,438 @@
+"""What the threads of a block do, with the loops of the source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import singledispatchmethod
+from typing import cast
+
+from xdsl.dialects.builtin import IntegerAttr, f32, i32
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import AffineExpr
+
+from mugraph.codegen.cuda.cpp import CodegenError, Writer
+from mugraph.codegen.cuda.names import Names
+from mugraph.codegen.cuda.texpr.indices import index_text, range_of, split_multiples
+from mugraph.codegen.cuda.texpr.scalars import is_scalar, scalar_text, scalar_type
+from mugraph.dialects.cute import ComposedLayout
+from mugraph.dialects.te import (
+    AccessOp,
+    AllReduceOp,
+    AnchorOp,
+    ApplyOp,
+    AsmOp,
+    AtomicOp,
+    BarrierOp,
+    BindOp,
+    BufferType,
+    Combination,
+    CommitOp,
+    CopyAsyncOp,
+    Direction,
+    IfOp,
+    IndexValueOp,
+    IterationOp,
+    LoadOp,
+    NewOp,
+    RedOp,
+    Scope,
+    SectionOp,
+    SeqOp,
+    Space,
+    StepOp,
+    StoreOp,
+    ThreadsOp,
+    VectorOp,
+    ViewOp,
+    WaitOp,
+)
+from mugraph.dialects.te.iterations import is_only_stated
+from mugraph.dialects.te.mapped import UNROLL
+from mugraph.dialects.tensor_types import element_bytes_of, layout_of, row_major_strides
+from mugraph.passes.te_promote import OFFSET
+
+_COMBINATIONS = {Combination.ADD: "Add", Combination.MAX: "Max", Combination.MIN: "Min"}
+
+
+class TexprPrinter:
+    """Prints what the ``threads`` threads of a block do."""
+
+    def __init__(self, writer: Writer, names: Names, threads: int) -> None:
+        self.writer = writer
+        self.names = names
+        self.threads = threads
+        self.inlined: dict[SSAValue, str] = {}
+
+    def variable(self, name: str, value: SSAValue, index: str) -> None:
+        """A number of the grid or the block."""
+        if not value.first_use or is_only_stated(value):
+            return
+        self.names.reserve(name)
+        self.inlined[value] = name
+        self.writer.line(f"int const {name} = static_cast<int>({index});")
+
+    def block(self, block: Block) -> None:
+        """Prints the operators of a block in order."""
+        for op in block.ops:
+            self.print(op)
+
+    def text(self, value: SSAValue) -> str:
+        """A number or a buffer, as an expression."""
+        return self.inlined.get(value) or self.names.of(value)
+
+    def index(self, expression: AffineExpr, operands: Sequence[SSAValue]) -> str:
+        """An index expression."""
+        return index_text(expression, operands, self.text)
+
+    def define(self, value: SSAValue, expression: str, name: str | None = None) -> None:
+        """Declares a number."""
+        if name is not None and value.name_hint is None:
+            value.name_hint = name
+        self.writer.line(f"{scalar_type(value.type)} const {self.names.of(value)} = {expression};")
+
+    @singledispatchmethod
+    def print(self, op: Operation) -> None:
+        """Prints one operator."""
+        if not is_scalar(op):
+            raise CodegenError(
+                f"the CUDA target cannot print '{op.name}'; print a module that --te-lower made"
+            )
+        expression = scalar_text(op, [self.text(operand) for operand in op.operands])
+        result = op.results[0]
+        uses = list(result.uses)
+        alone = len(uses) == 1 and uses[0].operation.parent_block() is op.parent_block()
+        if op.name == "arith.constant" or alone:
+            self.inlined[result] = expression
+        elif uses:
+            self.define(result, _without_brackets(expression))
+
+    # Structure.
+
+    @print.register
+    def _(self, op: ThreadsOp) -> None:
+        self.variable("thread", op.variable, "threadIdx.x")
+        self.block(op.body.block)
+
+    @print.register
+    def _(self, op: StepOp) -> None:
+        self.writer.line(f"// {op.title.data}")
+        self.writer.open("{")
+        self.block(op.body.block)
+        self.writer.close()
+
+    @print.register
+    def _(self, op: SeqOp) -> None:
+        if _only_states(op.body.block):
+            return
+        name = self.names.of(op.variable)
+        if UNROLL in op.attributes:
+            self.writer.line("#pragma unroll")
+        self.writer.open(f"for (int {name} = 0; {name} < {op.iterations}; ++{name}) {{")
+        self.block(op.body.block)
+        self.writer.close()
+
+    @print.register
+    def _(self, op: IfOp) -> None:
+        tests = [self.condition(one, equal, op.indices) for one, equal in op.conditions()]
+        self.writer.open(f"if ({' && '.join(tests)}) {{")
+        self.block(op.body.block)
+        self.writer.close()
+
+    def condition(self, expression: AffineExpr, equal: bool, indices: Sequence[SSAValue]) -> str:
+        """``expression == 0`` or ``expression >= 0``, its constant on the other side."""
+        constant = AffineExpr.constant(0)
+        kind = getattr(expression, "kind", None)
+        rhs = getattr(expression, "rhs", None)
+        if kind is not None and kind.name == "Add" and hasattr(rhs, "value"):
+            constant, expression = cast(AffineExpr, rhs), cast(AffineExpr, expression.lhs)  # type: ignore[attr-defined]
+        value = int(getattr(constant, "value", 0))
+        negated = expression * -1
+        lhs = getattr(expression, "lhs", None)
+        factor = getattr(getattr(expression, "rhs", None), "value", None)
+        if factor == -1 and lhs is not None and getattr(expression, "kind").name == "Mul":  # noqa: B009
+            return f"{self.index(lhs, indices)} {'==' if equal else '<='} {value}"
+        del negated
+        return f"{self.index(expression, indices)} {'==' if equal else '>='} {-value}"
+
+    @print.register
+    def _(self, op: IterationOp) -> None:
+        pass  # what --te-check-mapping proves
+
+    @print.register
+    def _(self, op: ApplyOp) -> None:
+        if is_only_stated(op.result):
+            return
+        text = self.index(op.expression, list(op.indices))
+        self.writer.line(f"int const {self.names.of(op.result)} = {text};")
+
+    @print.register
+    def _(self, op: BarrierOp) -> None:
+        self.writer.line("__syncthreads();" if op.threads is Scope.BLOCK else "__syncwarp();")
+
+    # Buffers.
+
+    @print.register
+    def _(self, op: NewOp) -> None:
+        type_ = op.result.type
+        name, element = self.names.of(op.result), scalar_type(type_.element_type)
+        match type_.memory_space:
+            case Space.REGISTER:
+                self.writer.line(f"alignas(16) {element} {name}[{type_.elements}];")
+            case Space.SHARED:
+                offset = op.attributes.get(OFFSET)
+                if not isinstance(offset, IntegerAttr):
+                    raise CodegenError(f"buffer {name} has no place; run --te-promote")
+                place = f"smem + {offset.value.data}"
+                self.writer.line(
+                    f"{element}* const {name} = reinterpret_cast<{element}*>({place});"
+                )
+            case _:
+                raise CodegenError(f"buffer {name} has no memory; run --te-promote")
+
+    def element(
+        self, buffer: SSAValue, expressions: Sequence[AffineExpr], operands: Sequence[SSAValue]
+    ) -> str:
+        """An element of a buffer."""
+        type_ = _type(buffer)
+        shape = type_.get_shape()
+        layout = layout_of(type_)
+        strides = type_.strides()
+        if len(expressions) == 1:
+            if layout is not None and tuple(strides) != tuple(row_major_strides(shape)):
+                raise CodegenError(
+                    f"{self.text(buffer)} is not row-major and accessed by one index; use one for "
+                    "each dimension"
+                )
+            strides = (1,)
+        number = AffineExpr.constant(0)
+        for expression, stride in zip(expressions, strides, strict=True):
+            if expression == AffineExpr.constant(0):
+                continue
+            term = expression if stride == 1 else expression * stride
+            number = term if number == AffineExpr.constant(0) else number + term
+        text = self.index(number, operands)
+        if isinstance(layout, ComposedLayout):
+            one = layout.swizzle
+            if range_of(number, operands)[1] >= 2**31:
+                raise CodegenError("a swizzled buffer has at most 2^31 elements")
+            # What the swizzle neither reads nor changes stays outside: the same for many accesses.
+            period = 1 << (one.bits + one.base + one.shift)
+            rest, multiple, named = split_multiples(number, operands, period)
+            text = f"mugraph::te::swizzle<{one.bits}, {one.base}, {one.shift}>"
+            text += f"({self.index(rest, named)})"
+            if multiple != AffineExpr.constant(0):
+                text = f"{self.index(multiple, named)} + {text}"
+        return f"{self.text(buffer)}[{text}]"
+
+    def place(self, op: AccessOp) -> str:
+        """The element that an operator accesses."""
+        return self.element(op.buffer, op.index_map.results, list(op.indices))
+
+    @print.register
+    def _(self, op: ViewOp) -> None:
+        if op.result.first_use:
+            self.define(op.result, self.place(op), f"{op.buffer.name_hint or 'v'}_at")
+
+    @print.register
+    def _(self, op: BindOp) -> None:
+        self.writer.line(f"{self.place(op)} = {_without_brackets(self.text(op.value))};")
+
+    @print.register
+    def _(self, op: RedOp) -> None:
+        place, value = self.place(op), self.text(op.value)
+        if op.buffer_type.memory_space is Space.REGISTER:
+            combine = f"mugraph::te::combined<mugraph::te::{_COMBINATIONS[op.combines]}>"
+            self.writer.line(f"{place} = {combine}({place}, {value});")
+        else:
+            self.writer.line(f"mugraph::te::atomic_{op.combines}(&{place}, {value});")
+
+    @print.register
+    def _(self, op: AtomicOp) -> None:
+        place, value = self.place(op), self.text(op.value)
+        call = f"mugraph::te::atomic_{op.combines}(&{place}, {value})"
+        if op.result.first_use:
+            self.define(op.result, call, "before")
+        else:
+            self.writer.line(f"{call};")
+
+    @print.register
+    def _(self, op: LoadOp) -> None:
+        self.copy(op, self.text(op.registers), f"&{self.place(op)}")
+
+    @print.register
+    def _(self, op: StoreOp) -> None:
+        self.copy(op, f"&{self.place(op)}", self.text(op.registers))
+
+    def copy(self, op: VectorOp, target: str, source: str) -> None:
+        """Neighbouring elements at once."""
+        self.writer.line(f"mugraph::te::copy<{op.width}>({target}, {source});")
+
+    @print.register
+    def _(self, op: CopyAsyncOp) -> None:
+        source = self.element(op.source, op.source_map.data.results, list(op.source_indices))
+        target = self.element(op.target, op.target_map.data.results, list(op.target_indices))
+        self.writer.line(f"mugraph::te::copy_async<{op.elements}>(&{target}, &{source});")
+
+    @print.register
+    def _(self, op: CommitOp) -> None:
+        self.writer.line("mugraph::te::commit_copies();")
+
+    @print.register
+    def _(self, op: WaitOp) -> None:
+        self.writer.line(f"mugraph::te::wait_for_copies<{op.groups}>();")
+
+    @print.register
+    def _(self, op: SectionOp) -> None:
+        pass  # an operand of instructions
+
+    @print.register
+    def _(self, op: AllReduceOp) -> None:
+        operation = f"mugraph::te::{_COMBINATIONS[op.combines]}"
+        if op.threads is Scope.WARP:
+            call = f"mugraph::te::all_reduce_warp<{operation}>({self.text(op.value)})"
+            self.define(op.result, call, "total")
+            return
+        threads = self.threads
+        repeats = "true" if _is_repeated(op) else "false"
+        scratch = (
+            self.text(op.scratch)
+            if op.scratch is not None
+            else (f"static_cast<{scalar_type(op.value.type)}*>(nullptr)")
+        )
+        self.define(
+            op.result,
+            f"mugraph::te::all_reduce<{operation}, {threads}, {repeats}>"
+            f"({self.text(op.value)}, {scratch})",
+            "total",
+        )
+
+    @print.register
+    def _(self, op: AnchorOp) -> None:
+        self.writer.line(f"mugraph::te::anchor({self.text(op.value)});")
+
+    @print.register
+    def _(self, op: IndexValueOp) -> None:
+        self.define(op.result, self.index(op.expression, list(op.indices)), "number")
+
+    # Inline PTX.
+
+    @print.register
+    def _(self, op: AsmOp) -> None:
+        outputs: list[str] = []
+        inputs: list[str] = []
+        spellings: dict[int, list[tuple[bool, int]]] = {}
+        for position, (direction, argument) in enumerate(
+            zip(op.operand_directions, op.arguments, strict=True)
+        ):
+            for constraint, text, is_register in self.registers(argument):
+                is_output = is_register and direction is not Direction.IN
+                listed = outputs if is_output else inputs
+                sign = {Direction.OUT: "=", Direction.INOUT: "+", Direction.IN: ""}[direction]
+                listed.append(f'"{sign if is_output else ""}{constraint}"({text})')
+                spellings.setdefault(position, []).append((is_output, len(listed) - 1))
+
+        def operand(match: re.Match[str]) -> str:
+            if match.group(0) == "%%":
+                return "%%"
+            if not match.group(1):
+                return "%%"
+            parts = [
+                f"%{number if is_output else len(outputs) + number}"
+                for is_output, number in spellings[int(match.group(1))]
+            ]
+            return parts[0] if len(parts) == 1 else f"{{{', '.join(parts)}}}"
+
+        template = re.sub(r"%(\d*)", operand, op.template)
+        template = template.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        touches = any(_in_memory(argument) for argument in op.arguments)
+        clobbers = ' : "memory"' if touches else ""
+        self.writer.line(
+            f'asm volatile("{template}" : {", ".join(outputs)} : {", ".join(inputs)}{clobbers});'
+        )
+
+    def registers(self, argument: SSAValue) -> list[tuple[str, str, bool]]:
+        """Constraint and expression of each register of an operand; whether it can be written."""
+        type_ = argument.type
+        if not isinstance(type_, BufferType):
+            constraint = {f32: "f", i32: "r"}.get(type_, "h")  # type: ignore[arg-type]
+            text = self.text(argument)
+            return [(constraint, f"mugraph::bits_of({text})" if constraint == "h" else text, False)]
+        section = argument.owner
+        if isinstance(section, SectionOp):
+            buffer, starts = section.buffer, section.index_map.results
+            indices = list(section.indices)
+        else:
+            buffer, indices = argument, list[SSAValue]()
+            starts = (AffineExpr.constant(0),) * len(type_.get_shape())
+        if type_.memory_space is not Space.REGISTER:
+            address = f"&{self.element(buffer, starts, indices)}"
+            if type_.memory_space is Space.SHARED:
+                return [("r", f"mugraph::te::shared_address({address})", False)]
+            return [("l", address, False)]
+        size = element_bytes_of(type_)
+        per = 4 // size
+        if type_.elements % per:
+            raise CodegenError(
+                f"{self.text(buffer)}: instructions take registers of two 16-bit elements, and "
+                f"{type_.elements} are no whole number of them"
+            )
+        constraint = "f" if type_.element_type == f32 else "r"
+        found: list[tuple[str, str, bool]] = []
+        for first in range(0, type_.elements, per):
+            moved = _offset(starts, type_.get_shape(), first)
+            text = self.element(buffer, moved, indices)
+            if size == 2:
+                text = f"reinterpret_cast<uint32_t&>({text})"
+            found.append((constraint, text, True))
+        return found
+
+
+def _offset(starts: Sequence[AffineExpr], shape: Sequence[int], number: int) -> list[AffineExpr]:
+    """The index of an element of a box by its row-major number."""
+    moved: list[AffineExpr] = []
+    for start, stride, extent in zip(starts, row_major_strides(shape), shape, strict=True):
+        step = number // stride % extent
+        moved.append(start + step if step else start)
+    return moved
+
+
+def _in_memory(argument: SSAValue) -> bool:
+    return isinstance(argument.type, BufferType) and (
+        argument.type.memory_space is not Space.REGISTER
+    )
+
+
+def _only_states(block: Block) -> bool:
+    """Whether operators only say which iteration runs, which is no code."""
+    return all(
+        isinstance(op, IterationOp)
+        or (isinstance(op, ApplyOp) and is_only_stated(op.result))
+        or (isinstance(op, SeqOp) and _only_states(op.body.block))
+        for op in block.ops
+    )
+
+
+def _is_repeated(op: Operation) -> bool:
+    parent = op.parent_op()
+    while parent is not None:
+        if isinstance(parent, SeqOp):
+            return True
+        parent = parent.parent_op()
+    return False
+
+
+def _type(buffer: SSAValue) -> BufferType:
+    return cast(BufferType, buffer.type)
+
+
+def _without_brackets(text: str) -> str:
+    """An expression without the brackets around the whole of it."""
+    if not text.startswith("("):
+        return text
+    depth = 0
+    for position, letter in enumerate(text):
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if not depth:
+            return text[1:-1] if position == len(text) - 1 else text
+    return text

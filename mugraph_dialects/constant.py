@@ -43,14 +43,6 @@ def is_constant(value: SSAValue) -> bool:
     return isinstance(owner, SharesMemory) and is_constant(owner.memory_of(value))
 
 
-def is_argument(value: SSAValue) -> bool:
-    """Whether a DTensor at kernel level is a function's argument, or lies in the memory of one."""
-    owner = value.owner
-    if isinstance(owner, Block):
-        return isinstance(owner.parent_op(), FuncOp)
-    return isinstance(owner, SharesMemory) and is_argument(owner.memory_of(value))
-
-
 def mark_constant(function: FuncOp, indices: set[int]) -> None:
     """Says that the arguments at these positions are constant."""
     count = len(function.body.block.args)
@@ -63,4 +55,4 @@ def mark_constant(function: FuncOp, indices: set[int]) -> None:
     )
 
 
-__all__ = ["CONSTANT", "is_argument", "is_constant", "is_constant_argument", "mark_constant"]
+__all__ = ["CONSTANT", "is_constant", "is_constant_argument", "mark_constant"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -27,24 +27,13 @@ _PASSABLE = (sched.CopyOp, sched.BulkCopyOp, sched.CommitOp, sched.PublishOp, sc
 """What a load may be moved across: nothing of it waits, for other threads or for copies."""
 
 
-def settled_inputs(module: ModuleOp, kernel: KernelOp, done: Container[KernelOp]) -> list[int]:
-    """Analysis: the inputs that nothing writes that may still run when a kernel starts.
-
-    Those are constant wherever it is launched, or arguments of a function in which a kernel goes
-    before that waits for all others; of the kernels ``done`` it is known how they wait.
-    """
+def constant_inputs(module: ModuleOp, kernel: KernelOp) -> list[int]:
+    """Analysis: the inputs of a kernel that are constant wherever it is launched."""
     launches = [op for op in module.walk() if isinstance(op, LaunchOp) and op.resolve() is kernel]
-
-    def is_settled(launch: LaunchOp, argument: SSAValue) -> bool:
-        if is_constant(argument):
-            return True
-        before = launch.launch_before()
-        return before is not None and before.resolve() in done and launch.finds_settled(argument)
-
     return [
         index
         for index in range(kernel.input_count)
-        if launches and all(is_settled(launch, launch.arguments[index]) for launch in launches)
+        if launches and all(is_constant(launch.arguments[index]) for launch in launches)
     ]
 
 
@@ -90,24 +79,20 @@ def loads_to_hoist(ops: Sequence[Operation], constant: Sequence[int]) -> list[Op
     """Choice: the loads of constant tensors behind the first operator that waits.
 
     Of a phase without loops, in order, as far as no operator in between waits for other threads
-    or copies, and none but another load touches the same buffer.  With them goes the announcement
-    of a stage that they fill alone.
+    or copies, and none but another load touches the same buffer.
     """
     first = next(index for index, op in enumerate(ops) if must_wait(op, constant))
     hoisted: list[Operation] = []
     passed: set[SSAValue] = set()
-    filled_later: set[SSAValue] = set()
     for op in ops[first:]:
         if not isinstance(op, _PASSABLE):
             break
         loads = isinstance(op, (sched.CopyOp, sched.BulkCopyOp)) and not must_wait(op, constant)
         fills = loads and not isinstance(op.operands[1].type, GlobalType)
-        announces = isinstance(op, sched.PublishOp) and op.channel not in filled_later
-        if announces or (fills and op.operands[1] not in passed):
+        if fills and op.operands[1] not in passed:
             hoisted.append(op)
             continue
         passed |= _buffers(op) - _channels(op)
-        filled_later |= _channels(op)
     return hoisted
 
 
@@ -206,14 +191,12 @@ def overlap_launches(
     module: ModuleOp, start: Start = Start.LATE, *, exclusive: bool = False
 ) -> None:
     """Makes all kernels of a module overlap with those around them in their streams."""
-    done: set[KernelOp] = set()
     for op in module.body.block.ops:
         if isinstance(op, KernelOp):
             waits = any(isinstance(inner, sched.GridWaitOp) for inner in op.walk())
             if not waits:
-                inputs = settled_inputs(module, op, done)
+                inputs = constant_inputs(module, op)
                 overlap_kernel(op, inputs, start, exclusive=exclusive)
-            done.add(op)
         elif isinstance(op, FuncOp):
             for step in op.walk():
                 if isinstance(step, CanOverlap):
@@ -227,16 +210,15 @@ class OverlapLaunchesPass(ModulePass):
     Programmatic dependent launch: ``sched.grid_wait`` stands before the first access to device
     memory but for loads of constant tensors (``mugraph.constant`` of a function's argument), and
     those that the prologue does are moved in front of it: weights are on their way while the kernel
-    before ends. So are all arguments of a function for its second kernel and those that follow,
-    where the one before lets the next start only when it has waited itself. ``start`` says when the
-    next kernel may begin, at ``sched.grid_launch``: ``late``, when all loads of the loop are on
-    their way (what begins earlier takes bandwidth and multiprocessors from them); ``early``, first
-    of all, which suits kernels of little work; or ``end``, when blocks end. With ``exclusive=true``
-    the blocks of a kernel whose loop loads get so much shared memory that none of the next kernel
-    fits beside as many of theirs as share a multiprocessor (``sched.exclusive``): the next kernel's
-    blocks are dealt to multiprocessors as evenly as if they started alone. Pre-defined kernels wait
-    first of all. Nothing changes for targets without the instructions. Pre-condition:
-    ``--schedule-threadblock``; before ``--plan-stensor-memory``.
+    before ends.  ``start`` says when the next kernel may begin, at ``sched.grid_launch``: ``late``,
+    when all loads of the loop are on their way (what begins earlier takes bandwidth and
+    multiprocessors from them); ``early``, first of all, which suits kernels of little work; or
+    ``end``, when blocks end.  With ``exclusive=true`` the blocks of a kernel whose loop loads get
+    so much shared memory that none of the next kernel fits beside as many of theirs as share a
+    multiprocessor (``sched.exclusive``): the next kernel's blocks are dealt to multiprocessors as
+    evenly as if they started alone.  Pre-defined kernels wait first of all.  Nothing changes for
+    targets without the instructions.  Pre-condition: ``--schedule-threadblock``; before
+    ``--plan-stensor-memory``.
     """
 
     name = "overlap-launches"

@@ -74,7 +74,10 @@ PIPELINES: dict[str, str] = {
     "lora": f"retile{{grid=128}},{_COPIES}",
     "gqa_bs8": f"{_AUTO},{_PARTS_OF_GROUPS}",
     "gqa_bs1": f"{_AUTO},{_SOFTMAX}",
-    "qknorm_gqa_bs8": f"retile{{outline=true forloop=32 split=4}},{_PARTS_OF_GROUPS}",
+    # The kernel of the norms is short, and the next one's blocks fit beside its own.
+    "qknorm_gqa_bs8": (
+        "retile{outline=true forloop=32 split=4},transpile{online-softmax=true overlap-start=early}"
+    ),
     "qknorm_gqa_bs1": f"retile{{outline=true forloop=32 split=16}},{_SOFTMAX}",
     "mqa_bs8": f"{_AUTO},{_PARTS_OF_GROUPS}",
     "mqa_bs1": f"{_AUTO},{_SOFTMAX}",

@@ -35,12 +35,11 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.constant import CONSTANT, is_argument, is_constant
-from mugraph.dialects.interfaces import SharesMemory
+from mugraph.dialects.constant import CONSTANT, is_constant
 from mugraph.dialects.kn.workspace import WorkspaceOp
 from mugraph.dialects.launch_extents import HasLaunchExtents, extents_of, verify_three
 from mugraph.dialects.partition import LinearPartition
-from mugraph.dialects.sched.grid import GridLaunchOp, GridWaitOp
+from mugraph.dialects.sched.grid import GridWaitOp
 from mugraph.dialects.sched.types import (
     GlobalType,
 )
@@ -225,17 +224,6 @@ class KernelOp(HasLaunchExtents):
                 f"{op_label(self)}: persistent {blocks} says how roles go on, and there are none"
             )
 
-    def waits_before_it_launches(self) -> bool:
-        """Whether all kernels before this one are complete when it lets the next one start."""
-        waiting: set[RoleOp | None] = set()
-        for op in self.body.walk():
-            role = enclosing_role(op)
-            if isinstance(op, GridWaitOp):
-                waiting.add(role)
-            if isinstance(op, GridLaunchOp) and not waiting & {None, role}:
-                return False
-        return True
-
     def verify_extents(self) -> None:
         """Checks grid, block and cluster; operators of the body call it before they use them."""
         self.verify_launch_extents()
@@ -293,32 +281,12 @@ class LaunchOp(WorkspaceOp):
                 )
         for index in kernel.constant_inputs:
             argument = self.arguments[index]
-            if not (is_constant(argument) or self.finds_settled(argument)):
+            if not is_constant(argument):
                 raise VerifyException(
                     f"{op_label(self)}: {value_label(argument)} may change, but {op_label(kernel)} "
                     f"loads its input {index} as one that is constant; mark the function's "
                     f"argument with {CONSTANT}"
                 )
-
-    def finds_settled(self, argument: SSAValue) -> bool:
-        """Whether nothing that may still run when this kernel starts writes to an argument.
-
-        So it is with arguments of the function, which its kernels only read, where the launch
-        before is one of them whose kernel lets this one start only when all before it are complete.
-        """
-        before = self.launch_before()
-        return (
-            is_argument(argument)
-            and before is not None
-            and before.resolve().waits_before_it_launches()
-        )
-
-    def launch_before(self) -> LaunchOp | None:
-        """The launch right before this one; ``None`` where what comes before is no launch."""
-        before = self.prev_op
-        while isinstance(before, SharesMemory):
-            before = before.prev_op
-        return before if isinstance(before, LaunchOp) else None
 
     def resolve(self) -> KernelOp:
         """The kernel launched; raises ``VerifyException`` where the module has none."""

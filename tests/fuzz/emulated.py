@@ -81,12 +81,10 @@ static int run(Execute execute, std::vector<Placed> inputs, std::vector<Placed> 
     file.read(static_cast<char*>(memory), static_cast<std::streamsize>(inputs[i].bytes));
     if (!file) return 4;
     if (inputs[i].is_constant) emulator::mark_constant(memory);
-    emulator::mark_argument(memory);
     sources.push_back(memory);
   }
   for (unsigned order = 0; order < 2; ++order) {
     emulator::launches = order;
-    emulator::are_settled = false;  // what ran before may write anything
     std::vector<void*> targets;
     for (Placed output : outputs) targets.push_back(poisoned(output.bytes, output.alignment));
     try {

@@ -78,25 +78,3 @@ def test_a_kernel_that_does_not_wait_is_caught(
     hasty = replace(overlapping, cuda=overlapping.cuda.replace(line, instead))
     (failure,) = check_together([hasty], tmp_path)
     assert isinstance(failure, PropertyError)
-
-
-TWO = Path(__file__).parents[1] / "filecheck" / "passes" / "overlap-arguments.mlir"
-"""The queries and keys of its second kernel are arguments, the values come from the first."""
-
-
-def test_arguments_are_loaded_before_the_wait_for_a_kernel_that_has_waited(
-    needs_emulator: None, tmp_path: Path
-) -> None:
-    texts = (TWO.read_text() + "\n" * blanks for blanks in range(64))
-    two = next(
-        compiled
-        for compiled in map(compile_checked, texts)
-        if "grid_wait" in compiled.cuda and "grid_launch" in compiled.cuda
-    )
-    first, second = (op for op in two.module.walk() if isinstance(op, sched.KernelOp))
-    assert (first.constant_inputs, second.constant_inputs) == (frozenset(), {0, 1})
-    wait = "tb::grid_wait();"
-    hasty = replace(two, cuda=two.cuda.replace(wait, f"tb::grid_launch(); {wait}", 1))
-    failures = check_together([two, hasty], tmp_path)
-    assert failures[0] is None
-    assert isinstance(failures[1], PropertyError)

@@ -4,10 +4,9 @@
 // headers on the include path; kernels are started with cudaLaunchKernel (mugraph::launch does so). Every GPU thread
 // is a fiber; fibers change at barriers and at warp-wide instructions only, so data races are not found, but their
 // order is reversed at every other launch. In a kernel that overlaps with the one before it, device memory that is not
-// marked as constant faults until the block's first grid_wait(), which every block must reach; arguments do not where
-// the kernel before had waited when it let this one start. What is emulated faithfully: who holds what in ldmatrix and
-// mma, cp.async copies that land no sooner than they are waited for, mbarriers and bulk copies (bulk_copy.h), shared
-// memory that starts as NaN, and faults for accesses past
+// marked as constant faults until the block's first grid_wait(), which every block must reach. What is emulated faithfully: who holds what in ldmatrix and mma, cp.async
+// copies that land no sooner than they are waited for, mbarriers and bulk copies (bulk_copy.h), shared memory that
+// starts as NaN, and faults for accesses past
 // the end of a cudaMalloc and for ldmatrix lines outside shared memory or not aligned. Device code declares its
 // dynamic shared memory as `extern __shared__ ... unsigned char shared_memory[]`.
 #pragma once
@@ -41,7 +40,6 @@
 // Static shared memory: blocks run one after the other, and all threads of one are fibers of this thread.
 #define MUGRAPH_STATIC_SHARED static
 #define MUGRAPH_GRID_WAIT emulator::grid_wait
-#define MUGRAPH_GRID_LAUNCH emulator::grid_launch
 #define MUGRAPH_LAUNCH_WITH_ATTRIBUTES emulator::launch_overlapping
 
 inline uint3 threadIdx;
@@ -118,45 +116,30 @@ struct Allocation {
   char* start;
   std::size_t bytes;
   bool is_constant = false;
-  bool is_argument = false;  // of a function whose kernels only read it
 };
 
 inline std::vector<Allocation> allocations;
 inline bool waits_for_grids = false;  // the kernel that runs was launched to overlap
 inline bool has_waited = true;
 
-inline bool launched_early = false;  // a block of the kernel that runs let the next one start before it waited
-inline bool are_settled = false;     // all kernels before the one in front of the next are complete when that one starts
-
 inline void protect(int protection) {
   for (Allocation const& allocation : allocations) {
-    const bool is_settled = allocation.is_constant || (allocation.is_argument && are_settled);
-    if (!is_settled) mprotect(allocation.start, allocation.bytes, protection);
+    if (!allocation.is_constant) mprotect(allocation.start, allocation.bytes, protection);
   }
-}
-
-inline Allocation& allocation_of(void const* pointer) {
-  char const* const at = static_cast<char const*>(pointer);
-  for (Allocation& allocation : allocations) {
-    if (at >= allocation.start && at < allocation.start + allocation.bytes) return allocation;
-  }
-  fail("no allocation holds this address");
 }
 
 // The allocation that a pointer points into holds nothing that other kernels write.
-inline void mark_constant(void const* pointer) { allocation_of(pointer).is_constant = true; }
-
-// The kernels of the function that is called next write to other allocations.
-inline void mark_argument(void const* pointer) { allocation_of(pointer).is_argument = true; }
+inline void mark_constant(void const* pointer) {
+  for (Allocation& allocation : allocations) {
+    char const* const at = static_cast<char const*>(pointer);
+    if (at >= allocation.start && at < allocation.start + allocation.bytes) allocation.is_constant = true;
+  }
+}
 
 inline void grid_wait() {
   if (has_waited) return;
   has_waited = true;
   protect(PROT_READ | PROT_WRITE);
-}
-
-inline void grid_launch() {
-  if (!has_waited) launched_early = true;
 }
 
 inline Block* block = nullptr;
@@ -379,8 +362,6 @@ cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 grid, dim3 size
       }
     }
   }
-  emulator::are_settled = !emulator::launched_early;
-  emulator::launched_early = false;
   ++emulator::launches;
   return cudaSuccess;
 }

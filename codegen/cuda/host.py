@@ -80,6 +80,18 @@ def workspace_bytes(function: FuncOp) -> int:
     return attribute.value.data
 
 
+def open_execute(writer: Writer, workspace: int) -> None:
+    """Prints ``_init``, and opens ``_execute_mugraph`` of a function with such a workspace."""
+    writer.open("[[maybe_unused]] static void _init() {")
+    writer.close()
+    writer.line()
+    writer.line(f"// buf: {workspace} bytes of device memory for intermediates.")
+    writer.open(
+        "[[maybe_unused]] static void _execute_mugraph(std::vector<void const *> input_tensors, "
+        "std::vector<void*> output_tensors, void* buf, cudaStream_t stream) {"
+    )
+
+
 def find_places(function: FuncOp) -> dict[SSAValue, str]:
     """Where each DTensor lives: an input, an output or an offset of the workspace."""
     places: dict[SSAValue, str] = {
@@ -331,14 +343,7 @@ def print_execute(
     """
     needed = workspace_bytes(function)
     printer = HostPrinter(writer, names, kernel_names, find_places(function))
-    writer.open("[[maybe_unused]] static void _init() {")
-    writer.close()
-    writer.line()
-    writer.line(f"// buf: {needed} bytes of device memory for intermediates.")
-    writer.open(
-        "[[maybe_unused]] static void _execute_mugraph(std::vector<void const *> input_tensors, "
-        "std::vector<void*> output_tensors, void* buf, cudaStream_t stream) {"
-    )
+    open_execute(writer, needed)
     print_alignment_checks(function, printer)
     for op in function.body.block.ops:
         if isinstance(op, ReturnOp):

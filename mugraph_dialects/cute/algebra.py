@@ -122,6 +122,19 @@ def coalesce(layout: L, profile: IntTuple = 0) -> L:
     return cast("L", coalesce_flat(plain.flat_shape, plain.flat_stride))
 
 
+def coalesced_modes(layout: Layout[int]) -> tuple[tuple[int, int], ...]:
+    """Extents and strides in order: extents of 1 vanish, modes that continue each other merge."""
+    modes: list[tuple[int, int]] = []
+    for extent, stride in zip(layout.flat_shape, layout.flat_stride, strict=True):
+        if extent == 1:
+            continue
+        if modes and stride == modes[-1][0] * modes[-1][1]:
+            modes[-1] = (modes[-1][0] * extent, modes[-1][1])
+        else:
+            modes.append((extent, stride))
+    return tuple(modes)
+
+
 def filter_zeros(layout: L) -> L:
     """The layout with the extent of every mode of stride 0 set to 1: same nesting, same image."""
     if isinstance(layout, ComposedLayout):

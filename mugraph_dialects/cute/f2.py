@@ -49,7 +49,13 @@ def bit_images(layout: Layout[Any]) -> tuple[int, ...] | None:
 
 def _reduced(vectors: tuple[int, ...]) -> list[tuple[int, int]]:
     """An echelon basis of the vectors: (vector, which of the given ones it is the xor of)."""
+    return _eliminated(vectors)[0]
+
+
+def _eliminated(vectors: tuple[int, ...]) -> tuple[list[tuple[int, int]], list[int]]:
+    """An echelon basis as of :func:`_reduced`, and which of the vectors have 0 as their xor."""
     basis: list[tuple[int, int]] = []
+    vanishing: list[int] = []
     for position, vector in enumerate(vectors):
         origin = 1 << position
         for pivot, pivot_origin in basis:
@@ -59,7 +65,9 @@ def _reduced(vectors: tuple[int, ...]) -> list[tuple[int, int]]:
         if vector:
             basis.append((vector, origin))
             basis.sort(reverse=True)
-    return basis
+        else:
+            vanishing.append(origin)
+    return basis, vanishing
 
 
 class LinearMap:
@@ -149,20 +157,7 @@ class LinearMap:
 
     def kernel(self) -> tuple[int, ...]:
         """A basis of the inputs that map to 0."""
-        basis: list[tuple[int, int]] = []
-        kernel: list[int] = []
-        for position, column in enumerate(self.columns):
-            vector, origin = column, 1 << position
-            for pivot, pivot_origin in basis:
-                if vector ^ pivot < vector:
-                    vector ^= pivot
-                    origin ^= pivot_origin
-            if vector:
-                basis.append((vector, origin))
-                basis.sort(reverse=True)
-            else:
-                kernel.append(origin)
-        return tuple(kernel)
+        return tuple(_eliminated(self.columns)[1])
 
     def is_injective(self) -> bool:
         """Whether only 0 maps to 0."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mugraph.dialects.cute.algebra import coalesced_modes
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.layout import Layout
 from mugraph.dialects.cute.swizzle import ComposedLayout
@@ -35,26 +36,13 @@ class MatrixDescriptor:
         return PATTERN_ROWS * self.row_bytes
 
 
-def _modes(layout: Layout[int]) -> list[tuple[int, int]]:
-    """Extents and strides, coalesced; those of extent 1 left out."""
-    modes: list[tuple[int, int]] = []
-    for extent, stride in zip(layout.flat_shape, layout.flat_stride, strict=True):
-        if extent == 1:
-            continue
-        if modes and stride == modes[-1][0] * modes[-1][1]:
-            modes[-1] = (modes[-1][0] * extent, modes[-1][1])
-        else:
-            modes.append((extent, stride))
-    return modes
-
-
 def matrix_descriptor(layout: Layout[int] | ComposedLayout, element_bytes: int) -> MatrixDescriptor:
     """The descriptor of a matrix with this layout, (lines along m or n, k), in elements.
 
     Raises ``LayoutError`` with a sentence where there is none.
     """
     plain = layout.layout if isinstance(layout, ComposedLayout) else layout
-    lines, depth = _modes(plain[0]), _modes(plain[1])
+    lines, depth = coalesced_modes(plain[0]), coalesced_modes(plain[1])
     transposed = bool(lines) and lines[0][1] == 1
     along, rows = (lines, depth) if transposed else (depth, lines)
     if not along or along[0][1] != 1:

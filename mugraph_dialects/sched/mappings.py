@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mugraph.dialects.cute import ComposedLayout, Layout, composition
+from mugraph.dialects.cute.algebra import coalesced_modes
 from mugraph.dialects.cute.atoms import MmaAtom
 from mugraph.dialects.cute.chaining import columns_of_values, holds_pairs_of_columns, rows_of
 from mugraph.dialects.cute.errors import LayoutError
@@ -66,17 +67,8 @@ class Stream:
 
 
 def modes_of(layout: AnyLayout) -> tuple[tuple[int, int], ...]:
-    """Extents and strides in order, coalesced: extents of 1 vanish, continued modes merge."""
-    modes: list[tuple[int, int]] = []
-    plain = base_layout(layout)
-    for extent, stride in zip(plain.flat_shape, plain.flat_stride, strict=True):
-        if extent == 1:
-            continue
-        if modes and stride == modes[-1][0] * modes[-1][1]:
-            modes[-1] = (modes[-1][0] * extent, modes[-1][1])
-        else:
-            modes.append((extent, stride))
-    return tuple(modes)
+    """Extents and strides in order, coalesced, without a swizzle."""
+    return coalesced_modes(base_layout(layout))
 
 
 def granule_of(layout: AnyLayout) -> int:

@@ -7,7 +7,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import SSAValue
 
 from mugraph.codegen.cuda.cpp import CodegenError, Writer
-from mugraph.codegen.cuda.host import workspace_bytes
+from mugraph.codegen.cuda.host import open_execute, workspace_bytes
 from mugraph.codegen.cuda.names import Names, sanitize
 from mugraph.codegen.cuda.texpr.kernel import TexprKernelPrinter, kernel_buffers
 from mugraph.codegen.cuda.texpr.scalars import scalar_type
@@ -48,14 +48,7 @@ def _print_execute(
             f"{op_label(loop)} of {op_label(function)} is in no kernel; run --te-lower first"
         )
     needed = workspace_bytes(function)
-    writer.open("[[maybe_unused]] static void _init() {")
-    writer.close()
-    writer.line()
-    writer.line(f"// buf: {needed} bytes of device memory for intermediates.")
-    writer.open(
-        "[[maybe_unused]] static void _execute_mugraph(std::vector<void const *> input_tensors, "
-        "std::vector<void*> output_tensors, void* buf, cudaStream_t stream) {"
-    )
+    open_execute(writer, needed)
     pointers: dict[SSAValue, str] = {}
     arguments = function.body.block.args
     inputs = {position: index for index, position in enumerate(input_parameters(function))}

@@ -20,7 +20,8 @@ from xdsl.utils.exceptions import PassFailedException
 from mugraph.dialects import sched
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.launch_extents import MAX_THREADS
-from mugraph.dialects.sched.kernel import WARP_THREADS, WARPGROUP, roles_of
+from mugraph.dialects.sched.kernel import WARP_THREADS, WARPGROUP
+from mugraph.dialects.sched.role import roles_of
 from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.analysis.lifetimes import channel_buffers
 from mugraph.passes.bulk_stores import resident_blocks

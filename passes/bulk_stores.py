@@ -23,7 +23,8 @@ from mugraph.dialects.alignment import DEFAULT_ALIGNMENT, alignment_of
 from mugraph.dialects.bulk import CHUNK_BYTES, BulkCopyError, bulk_tile, tensor_dims, tile_layouts
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.interfaces import HasBufferEffects
-from mugraph.dialects.sched.kernel import enclosing_kernel, enclosing_threads, roles_of
+from mugraph.dialects.sched.kernel import enclosing_kernel
+from mugraph.dialects.sched.role import enclosing_threads, roles_of
 from mugraph.dialects.sched.structure import computing_block
 from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tensor_types import (

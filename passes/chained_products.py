@@ -16,7 +16,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from mugraph.dialects import sched
 from mugraph.dialects.interfaces import HasBufferEffects
-from mugraph.dialects.sched.kernel import WARPGROUP, roles_of
+from mugraph.dialects.sched.kernel import WARPGROUP
+from mugraph.dialects.sched.role import roles_of
 
 
 @dataclass(frozen=True)

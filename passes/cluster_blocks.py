@@ -15,7 +15,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from mugraph.dialects import sched
-from mugraph.dialects.sched.kernel import roles_of
+from mugraph.dialects.sched.role import roles_of
 from mugraph.passes.schedule_threadblock.raster import ACROSS, DOWN
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 

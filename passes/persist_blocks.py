@@ -18,7 +18,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from mugraph.dialects import sched
-from mugraph.dialects.sched.kernel import roles_of
+from mugraph.dialects.sched.role import roles_of
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.passes.analysis.lifetimes import channel_buffers
 from mugraph.passes.bulk_stores import (

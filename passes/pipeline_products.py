@@ -18,7 +18,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from mugraph.dialects import sched
 from mugraph.dialects.interfaces import HasBufferEffects
-from mugraph.dialects.sched.kernel import WARP_THREADS, WARPGROUP, roles_of
+from mugraph.dialects.sched.kernel import WARP_THREADS, WARPGROUP
+from mugraph.dialects.sched.role import roles_of
 from mugraph.dialects.sched.structure import computing_threads
 from mugraph.passes.analysis.registers import MAX_REGISTERS, register_limit, registers_needed
 from mugraph.passes.chained_products import delay_product, find_chained_loops

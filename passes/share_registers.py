@@ -14,13 +14,8 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, i64
 from xdsl.passes import ModulePass
 
 from mugraph.dialects import sched
-from mugraph.dialects.sched.kernel import (
-    MAX_REGISTERS,
-    REGISTER_STEP,
-    WARP_THREADS,
-    WARPGROUP,
-    roles_of,
-)
+from mugraph.dialects.sched.kernel import MAX_REGISTERS, REGISTER_STEP, WARP_THREADS, WARPGROUP
+from mugraph.dialects.sched.role import roles_of
 from mugraph.passes.analysis.registers import registers_needed
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 

@@ -46,17 +46,17 @@ from mugraph.dialects.sched.compute import (
 from mugraph.dialects.sched.custom import CustomOp
 from mugraph.dialects.sched.fragments import LoadColumnsOp, LoadOp, MapOp, ReduceRowsOp
 from mugraph.dialects.sched.grid import GridLaunchOp, GridWaitOp
-from mugraph.dialects.sched.kernel import (
+from mugraph.dialects.sched.mask import MaskOp
+from mugraph.dialects.sched.move import MoveOp
+from mugraph.dialects.sched.quad_store import QuadStoreOp
+from mugraph.dialects.sched.reduce_warps import ReduceWarpsOp
+from mugraph.dialects.sched.role import (
     RoleOp,
     enclosing_role,
     enclosing_threads,
     roles_in_turn,
     roles_of,
 )
-from mugraph.dialects.sched.mask import MaskOp
-from mugraph.dialects.sched.move import MoveOp
-from mugraph.dialects.sched.quad_store import QuadStoreOp
-from mugraph.dialects.sched.reduce_warps import ReduceWarpsOp
 from mugraph.dialects.sched.structure import (
     AllocOp,
     EpilogueOp,

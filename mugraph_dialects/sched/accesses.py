@@ -19,7 +19,6 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.ragged import RaggedDim
-from mugraph.dialects.sched.kernel import enclosing_threads
 from mugraph.dialects.sched.mappings import (
     IDLE,
     Access,
@@ -31,6 +30,7 @@ from mugraph.dialects.sched.mappings import (
     vector_coordinates,
     vector_stream,
 )
+from mugraph.dialects.sched.role import enclosing_threads
 from mugraph.dialects.sched.structure import AllocOp, TileOp, enclosing_loop
 from mugraph.dialects.sched.types import GlobalType
 from mugraph.dialects.tensor_types import (

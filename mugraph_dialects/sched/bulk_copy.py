@@ -49,15 +49,10 @@ from mugraph.dialects.sched.channel import (
     channel_of,
     iteration_properties,
 )
-from mugraph.dialects.sched.kernel import (
-    RoleOp,
-    enclosing_kernel,
-    enclosing_role,
-    enclosing_threads,
-    roles_of,
-)
+from mugraph.dialects.sched.kernel import enclosing_kernel
 from mugraph.dialects.sched.mappings import part_of_mode, side_by_side, vector_stream
 from mugraph.dialects.sched.matrix_part import start_attribute, start_of, verify_part
+from mugraph.dialects.sched.role import RoleOp, enclosing_role, enclosing_threads, roles_of
 from mugraph.dialects.sched.structure import AllocOp, TileOp
 from mugraph.dialects.sched.types import GlobalType, SharedType, crosses_device_memory
 from mugraph.dialects.tensor_types import (

@@ -20,8 +20,9 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.sched.accesses import StageReference, stage_reference
-from mugraph.dialects.sched.kernel import RoleOp, enclosing_kernel, enclosing_role
+from mugraph.dialects.sched.kernel import enclosing_kernel
 from mugraph.dialects.sched.mbarriers import BARRIER_BYTES, KeepsMbarriers
+from mugraph.dialects.sched.role import RoleOp, enclosing_role
 from mugraph.dialects.sched.structure import (
     AllocOp,
     enclosing_loop,

@@ -21,7 +21,6 @@ from mugraph.dialects.sched.accesses import (
     plain_access,
     stage_reference,
 )
-from mugraph.dialects.sched.kernel import enclosing_threads
 from mugraph.dialects.sched.mappings import (
     MappingError,
     MmaFragment,
@@ -44,6 +43,7 @@ from mugraph.dialects.sched.operand_mappings import (
     ldmatrix_streams,
     scalar_stream,
 )
+from mugraph.dialects.sched.role import enclosing_threads
 from mugraph.dialects.sched.row_mappings import (
     fragment_rows_stream,
     rows_source_stream,

@@ -26,7 +26,7 @@ from mugraph.dialects.sched.custom_accesses import (
     own_reads,
     thread_accesses_of,
 )
-from mugraph.dialects.sched.kernel import enclosing_threads
+from mugraph.dialects.sched.role import enclosing_threads
 from mugraph.dialects.sched.types import SharedType
 from mugraph.dialects.te.accesses import AtomicOp, NewOp, RedOp
 from mugraph.dialects.te.calls import AsmOp, CallOp

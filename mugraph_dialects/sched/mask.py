@@ -19,8 +19,8 @@ from mugraph.dialects.ragged import RaggedAttr, RaggedDim, ragged_error
 from mugraph.dialects.sched.accesses import HasThreadAccesses, Predicate, ThreadAccess
 from mugraph.dialects.sched.compute_accesses import elementwise_accesses
 from mugraph.dialects.sched.distribution import accumulated, verify_distribution
-from mugraph.dialects.sched.kernel import enclosing_threads
 from mugraph.dialects.sched.mappings import vector_coordinates
+from mugraph.dialects.sched.role import enclosing_threads
 from mugraph.dialects.sched.structure import enclosing_kernel
 from mugraph.dialects.sched.types import FragmentType, LinearPartitionAttr, SharedType
 from mugraph.dialects.tb.operators import epilogue_of

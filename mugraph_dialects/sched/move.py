@@ -20,13 +20,13 @@ from mugraph.dialects.sched.accesses import (
     plain_access,
     stage_reference,
 )
-from mugraph.dialects.sched.kernel import enclosing_threads
 from mugraph.dialects.sched.mappings import (
     MappingError,
     iteration_layout,
     vector_stream,
     with_offset,
 )
+from mugraph.dialects.sched.role import enclosing_threads
 from mugraph.dialects.sched.structure import verify_partition
 from mugraph.dialects.sched.types import LinearPartitionAttr, SharedType
 from mugraph.dialects.tensor_types import (

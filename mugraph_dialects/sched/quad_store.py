@@ -22,7 +22,6 @@ from mugraph.dialects.sched.accesses import (
     plain_access,
     stage_reference,
 )
-from mugraph.dialects.sched.kernel import enclosing_threads
 from mugraph.dialects.sched.mappings import (
     IDLE,
     IntArray,
@@ -31,6 +30,7 @@ from mugraph.dialects.sched.mappings import (
     for_block,
     linear_offsets,
 )
+from mugraph.dialects.sched.role import enclosing_threads
 from mugraph.dialects.sched.types import FragmentType, GlobalType
 from mugraph.dialects.sched.warpgroup import matrix_of
 from mugraph.dialects.tb.operators import epilogue_of

@@ -30,14 +30,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.maps import PartitionError, block_strides, tile_bounds, tile_shape
 from mugraph.dialects.ragged import Bounds
-from mugraph.dialects.sched.kernel import (
-    KernelOp,
-    LaunchOp,
-    enclosing_kernel,
-    roles_of,
-    verify_partition,
-    whole_lines,
-)
+from mugraph.dialects.sched.kernel import KernelOp, LaunchOp, enclosing_kernel, whole_lines
+from mugraph.dialects.sched.role import roles_of, verify_partition
 from mugraph.dialects.sched.types import (
     FragmentType,
     GlobalType,

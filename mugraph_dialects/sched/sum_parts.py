@@ -23,13 +23,13 @@ from mugraph.dialects.sched.accesses import (
 )
 from mugraph.dialects.sched.compute_accesses import destination_accesses
 from mugraph.dialects.sched.distribution import accumulated
-from mugraph.dialects.sched.kernel import enclosing_threads
 from mugraph.dialects.sched.mappings import (
     MappingError,
     iteration_layout,
     vector_stream,
     with_offset,
 )
+from mugraph.dialects.sched.role import enclosing_threads
 from mugraph.dialects.sched.structure import verify_partition
 from mugraph.dialects.sched.types import FragmentType, LinearPartitionAttr, SharedType
 from mugraph.dialects.tb.operators import epilogue_of

@@ -18,13 +18,9 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.sched.channel import ChannelOp
-from mugraph.dialects.sched.kernel import (
-    RoleOp,
-    enclosing_kernel,
-    enclosing_role,
-    roles_in_turn,
-)
+from mugraph.dialects.sched.kernel import enclosing_kernel
 from mugraph.dialects.sched.mbarriers import KeepsMbarriers
+from mugraph.dialects.sched.role import RoleOp, enclosing_role, roles_in_turn
 from mugraph.dialects.sched.structure import AllocOp, enclosing_loop
 from mugraph.dialects.tensor_types import op_label, value_label
 

@@ -44,8 +44,9 @@ from mugraph.dialects.sched.accesses import (
     ThreadAccess,
 )
 from mugraph.dialects.sched.channel import RunsAtIteration, iteration_properties
-from mugraph.dialects.sched.kernel import enclosing_kernel, enclosing_role, enclosing_threads
+from mugraph.dialects.sched.kernel import enclosing_kernel
 from mugraph.dialects.sched.mappings import matrix_layout
+from mugraph.dialects.sched.role import enclosing_role, enclosing_threads
 from mugraph.dialects.sched.structure import AllocOp, enclosing_loop, loop_iterations
 from mugraph.dialects.sched.types import FragmentType, SharedType
 from mugraph.dialects.sched.warpgroup_mappings import warpgroup_operand_stream

@@ -17,7 +17,8 @@ from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import sched, tb
 from mugraph.dialects.kn import CustomizedOp
-from mugraph.dialects.sched.kernel import WARP_THREADS, roles_of
+from mugraph.dialects.sched.kernel import WARP_THREADS
+from mugraph.dialects.sched.role import roles_of
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.dialects.tensor_types import (
     element_bytes_of,

@@ -19,7 +19,7 @@ from mugraph.dialects.sched import (
     enclosing_loop,
     roles_of,
 )
-from mugraph.dialects.sched.kernel import enclosing_threads
+from mugraph.dialects.sched.role import enclosing_threads
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.tensor_types import (
     element_bytes_of,

@@ -10,7 +10,7 @@ from xdsl.ir import Operation
 
 from mugraph.dialects import sched
 from mugraph.dialects.sched.channel import channel_of
-from mugraph.dialects.sched.kernel import positions_of
+from mugraph.dialects.sched.role import positions_of
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.tensor_types import op_label, value_label
 from mugraph.runtime.interpreter.errors import ExecutionError

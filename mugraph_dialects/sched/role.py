@@ -1,0 +1,265 @@
+"""The roles of a kernel's warps, and who runs what."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, UnitAttr, i64
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    traits_def,
+)
+from xdsl.traits import NoTerminator
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.partition import LinearPartition
+from mugraph.dialects.sched.kernel import (
+    MAX_REGISTERS,
+    MIN_REGISTERS,
+    REGISTER_STEP,
+    WARP_THREADS,
+    WARPGROUP,
+    KernelOp,
+    enclosing_kernel,
+)
+from mugraph.dialects.tensor_types import op_label, shape_of
+
+MAX_ROLES = 15
+"""Roles of a block: each has one of the 16 named barriers, of which the whole block has one."""
+
+
+@irdl_op_definition
+class RoleOp(IRDLOperation):
+    """What some warps of the block do, while those of other roles do something else.
+
+    ``sched.role "consumers" warps 8 { ... }`` stands in the kernel's body and holds fragments and
+    the phases of its own: prologue, for-loop, epilogue.  Roles take warps in the order in which
+    they stand, from warp 0 on, and run side by side.  Inside of one threads are counted from its
+    first warp on, partitions deal to its threads, and ``sched.barrier`` waits for its threads only.
+
+    ``elected``: one thread, lane 0 of the role's first warp, runs the body; its other threads have
+    nothing to do.  ``registers`` is the number that a thread of the role has from the role's start
+    on (``setmaxnreg``), its idle threads too; before, and without it, all threads of the block have
+    an even share.  A role that says it takes whole warpgroups, four warps from a multiple of four
+    on, and the roles of a block together have no more than it started with.
+
+    ``turn r``, in a kernel whose blocks take several blocks of the grid (``persistent``): of T
+    roles with the turns 0 to T - 1 and equally many warps each runs its phases for every T-th of
+    these blocks, from the ``r``-th on.  So one of them can multiply while another one writes its
+    result.  ``sched.turns`` says in which order they read rings.
+    """
+
+    name = "sched.role"
+
+    role = prop_def(StringAttr)
+    warps = prop_def(IntegerAttr.constr(type=i64))
+    turn = opt_prop_def(IntegerAttr.constr(type=i64))
+    registers = opt_prop_def(IntegerAttr.constr(type=i64))
+    elected = opt_prop_def(UnitAttr)
+    body = region_def("single_block")
+    traits = traits_def(NoTerminator())
+
+    assembly_format = (
+        "$role `warps` $warps (`turn` $turn^)? (`registers` $registers^)? "
+        "(`elected` $elected^)? $body attr-dict"
+    )
+
+    def __init__(
+        self,
+        role: str,
+        warps: int,
+        body: Region | Block,
+        registers: int | None = None,
+        *,
+        elected: bool = False,
+    ) -> None:
+        super().__init__(
+            properties={
+                "role": StringAttr(role),
+                "warps": IntegerAttr(warps, i64),
+                "registers": None if registers is None else IntegerAttr(registers, i64),
+                "elected": UnitAttr() if elected else None,
+            },
+            regions=[Region(body) if isinstance(body, Block) else body],
+        )
+
+    @property
+    def label(self) -> str:
+        """The role and its name, for messages about several roles."""
+        return f'{op_label(self)} "{self.role.data}"'
+
+    @property
+    def phases(self) -> list[Operation]:
+        """The prologue, the for-loop and the epilogue, those that there are."""
+        return [op for op in self.body.block.ops if op.regions]
+
+    @property
+    def warp_count(self) -> int:
+        """How many warps the role has."""
+        return self.warps.value.data
+
+    @property
+    def turn_number(self) -> int | None:
+        """Which of the blocks in turn the role takes; ``None`` where it takes every one."""
+        return None if self.turn is None else self.turn.value.data
+
+    @property
+    def is_elected(self) -> bool:
+        """Whether one thread runs the body."""
+        return self.elected is not None
+
+    @property
+    def threads(self) -> int:
+        """How many threads run the body."""
+        return 1 if self.is_elected else self.warp_count * WARP_THREADS
+
+    @property
+    def first_thread(self) -> int:
+        """The role's thread 0, as a thread of the block."""
+        first = 0
+        for role in roles_of(enclosing_kernel(self)):
+            if role is self:
+                break
+            first += role.warp_count * WARP_THREADS
+        return first
+
+    def registers_or(self, otherwise: int) -> int:
+        """What each of the role's threads has, ``otherwise`` where the role does not say."""
+        return otherwise if self.registers is None else self.registers.value.data
+
+    @property
+    def barrier_number(self) -> int:
+        """The named barrier of the role's threads; the whole block has number 0."""
+        return 1 + roles_of(enclosing_kernel(self)).index(self)
+
+    def verify_(self) -> None:
+        """Checks where the role stands, its warps and its registers."""
+        kernel = enclosing_kernel(self)
+        if self.parent_op() is not kernel:
+            raise VerifyException(
+                f"{op_label(self)} must stand in the body of the kernel; it holds phases, not the "
+                "other way round"
+            )
+        if self.warp_count < 1:
+            raise VerifyException(
+                f"{op_label(self)}: a role takes at least 1 warp, not {self.warp_count}"
+            )
+        siblings = roles_of(kernel)
+        wanted = sum(op.warp_count for op in siblings)
+        if wanted * WARP_THREADS > kernel.threads:
+            raise VerifyException(
+                f"{op_label(self)}: the roles of the kernel take {wanted} warps, its block has "
+                f"{kernel.threads // WARP_THREADS}"
+            )
+        if len(siblings) > MAX_ROLES:
+            raise VerifyException(
+                f"{op_label(self)}: a block has at most {MAX_ROLES} roles, not {len(siblings)}"
+            )
+        self._verify_turn(kernel)
+        self._verify_registers()
+
+    def _verify_turn(self, kernel: KernelOp) -> None:
+        if self.turn_number is None:
+            return
+        if kernel.persistent_blocks is None:
+            raise VerifyException(
+                f"{self.label}: turn {self.turn_number} has a meaning only in a kernel whose "
+                "blocks take several blocks of the grid ('persistent')"
+            )
+        if self.is_elected:
+            raise VerifyException(
+                f"{self.label}: an elected role loads for every block of the grid; it has no turn"
+            )
+        roles = roles_in_turn(kernel)
+        turns = sorted(role.turn_number or 0 for role in roles)
+        if len(roles) < 2 or turns != list(range(len(roles))):
+            raise VerifyException(
+                f"{self.label}: the roles of the kernel have the turns {turns}; there are at "
+                "least two, from 0 on, one role for each"
+            )
+        warps = [role.warp_count for role in roles]
+        if len(set(warps)) > 1:
+            raise VerifyException(
+                f"{self.label}: roles that take turns have equally many warps, not {warps}"
+            )
+
+    def _verify_registers(self) -> None:
+        if self.registers is None:
+            return
+        registers = self.registers_or(0)
+        if not MIN_REGISTERS <= registers <= MAX_REGISTERS or registers % REGISTER_STEP:
+            raise VerifyException(
+                f"{op_label(self)}: registers {registers} must be a multiple of {REGISTER_STEP} "
+                f"from {MIN_REGISTERS} to {MAX_REGISTERS}"
+            )
+        first = self.first_thread // WARP_THREADS
+        if first % WARPGROUP or self.warp_count % WARPGROUP:
+            raise VerifyException(
+                f"{op_label(self)}: only whole warpgroups change their registers, {WARPGROUP} "
+                f"warps from a multiple of {WARPGROUP} on; the role has {self.warp_count} from "
+                f"warp {first} on"
+            )
+        kernel = enclosing_kernel(self)
+        start = kernel.registers_at_start
+        taken = sum(
+            role.warp_count * WARP_THREADS * role.registers_or(start) for role in roles_of(kernel)
+        )
+        if taken > kernel.threads * start:
+            raise VerifyException(
+                f"{op_label(self)}: the roles of the kernel take {taken} registers; its block of "
+                f"{kernel.threads} threads starts with {start} each, {kernel.threads * start}"
+            )
+
+
+def roles_of(kernel: KernelOp) -> list[RoleOp]:
+    """The roles of a kernel, in order; none where all warps of the block do the same."""
+    return [op for op in kernel.body.block.ops if isinstance(op, RoleOp)]
+
+
+def roles_in_turn(kernel: KernelOp) -> list[RoleOp]:
+    """The roles that take blocks of the grid in turn, those of turn 0 first; often none."""
+    roles = [role for role in roles_of(kernel) if role.turn_number is not None]
+    return sorted(roles, key=lambda role: role.turn_number or 0)
+
+
+def positions_of(role: RoleOp, length: int) -> range:
+    """Which blocks of a list of ``length`` blocks of the grid a role runs its phases for."""
+    if role.turn_number is None:
+        return range(length)
+    return range(role.turn_number, length, len(roles_in_turn(enclosing_kernel(role))))
+
+
+def enclosing_role(op: Operation) -> RoleOp | None:
+    """The role around an operator, if it stands in one."""
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, RoleOp):
+        parent = parent.parent_op()
+    return parent
+
+
+def enclosing_threads(op: Operation) -> int:
+    """How many threads run an operator: those of its role, or of the block."""
+    role = enclosing_role(op)
+    return enclosing_kernel(op).threads if role is None else role.threads
+
+
+def verify_partition(op: Operation, partition: LinearPartition, value: SSAValue) -> None:
+    """Raises ``VerifyException`` unless a partition orders all dimensions of ``value``.
+
+    It may not deal to more threads than the block, or the role around the operator, has.
+    """
+    rank = len(shape_of(value.type))
+    if len(partition.order) != rank:
+        raise VerifyException(
+            f"{op_label(op)}: its partition orders {len(partition.order)} dimensions, the tensor "
+            f"has {rank}"
+        )
+    threads = enclosing_threads(op)
+    if partition.threads > threads:
+        who = "the block" if enclosing_role(op) is None else "its role"
+        raise VerifyException(
+            f"{op_label(op)} is dealt to {partition.threads} threads, {who} has {threads}"
+        )

@@ -9,7 +9,7 @@ from benchmarks.h200.checking import RIGHT
 from benchmarks.h200.counters import Kernel, reason
 from benchmarks.h200.pipelines import OURS, TRY
 from benchmarks.h200.records import READ, SAME_AS, Record, Records, System
-from benchmarks.h200.repetition import spread
+from benchmarks.h200.repetition import apart
 from benchmarks.h200.report import best_peer, goal_of, in_order, number
 from mugraph.runtime.errors import UserError
 
@@ -84,7 +84,7 @@ def times_table(records: Records) -> str:
         cells = [
             record.workload,
             f"**{number(ours)}**" if ours is not None else "no time",
-            f"{spread(runs):.1%}" if runs else "",
+            apart(runs) if runs else "",
             number(record.floor),
             number(record.time_of(READ)),
             "" if peer is None else f"{number(peer[1])} {peer[0]}",

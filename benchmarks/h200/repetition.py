@@ -16,23 +16,26 @@ from mugraph.runtime.errors import UserError
 def combined(runs: Sequence[Records]) -> Records:
     """One record of each workload: the median of the runs' times, which stand in ``runs``.
 
-    What is not right in one of them has no time; a peer that only some of them measured has theirs.
-    ``UserError`` where the runs are of different
-    commits, or of one start of a machine, or measured different workloads.
+    What is not right in one of them has no time.  A workload, or a peer, that only some of the runs
+    measured has their times; the tables say where that is one.  ``UserError`` where runs are of
+    different commits, or of one start of a machine, or have no workload in common.
     """
     if len(runs) < 2:
         raise UserError("a repetition is two runs or more; give the results of each.")
-    names = list(runs[0])
-    for other in runs[1:]:
-        if set(other) != set(names):
-            apart = ", ".join(sorted(set(other) ^ set(names)))
-            raise UserError(f"not every run measured the same workloads: {apart}.")
-    return {name: _record([run[name] for run in runs]) for name in names}
+    if not set.intersection(*(set(run) for run in runs)):
+        raise UserError("no workload was measured by all of the runs: nothing is repeated.")
+    names = dict.fromkeys(name for run in runs for name in run)
+    return {name: _record([run[name] for run in runs if name in run]) for name in names}
 
 
 def spread(times: Sequence[float]) -> float:
     """How much longer the longest is than the shortest, as a share of it."""
     return max(times) / min(times) - 1
+
+
+def apart(times: Sequence[float]) -> str:
+    """The spread of the runs' times, as the tables say it."""
+    return f"{spread(times):.1%}" if len(times) > 1 else "one run"
 
 
 def _record(records: Sequence[Record]) -> Record:

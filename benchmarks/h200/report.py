@@ -14,7 +14,7 @@ from benchmarks.h200.peers import (
 )
 from benchmarks.h200.pipelines import OURS
 from benchmarks.h200.records import READ, Record, Records
-from benchmarks.h200.repetition import spread
+from benchmarks.h200.repetition import apart
 from benchmarks.h200.workloads import WORKLOADS
 
 METHOD = """\
@@ -157,7 +157,7 @@ def repetition_lines(rows: list[Record]) -> list[str]:
         "",
         "## Repeated",
         "",
-        "Times above are the medians of runs on several machine starts.",
+        "Times above are medians of runs on several machine starts, where more than one is given.",
     ]
     lines += ["", _row(REPETITION_COLUMNS), "|---" * 4 + "|---:|---|---:|---|"]
     for record, runs in repeated:
@@ -166,14 +166,15 @@ def repetition_lines(rows: list[Record]) -> list[str]:
         others = peer_runs if len(peer_runs) == len(runs) else peer_runs[:1] * len(runs)
         ratios = [ours / other for ours, other in zip(runs, others, strict=False)]
         reached = [goal is not None and time <= goal for time in runs]
-        counts = {True: "reached in each", False: "missed in each"}
-        goal_cell = counts.get(reached[0], "") if len(set(reached)) == 1 else "reached in one"
+        where = " in each" if len(runs) > 1 else ""
+        counts = {True: f"reached{where}", False: f"missed{where}"}
+        goal_cell = counts[reached[0]] if len(set(reached)) == 1 else "reached in one"
         lines.append(
             _row(
                 [
                     record.workload,
                     ", ".join(map(number, runs)),
-                    f"{spread(runs):.1%}",
+                    apart(runs),
                     "" if peer is None else peer.name,
                     ", ".join(map(number, peer_runs)),
                     ", ".join(f"{ratio:.2f}" for ratio in ratios),

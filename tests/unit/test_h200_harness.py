@@ -352,6 +352,14 @@ def test_a_peer_of_one_run_keeps_its_time() -> None:
     assert "| max-autotune | 15.00 | 0.93, 0.98 |" in markdown(both, "Title")
 
 
+def test_a_workload_of_one_run_says_so() -> None:
+    first = second_run(14.0, "first")
+    first["gated_mlp"] = first["rmsnorm_bs8"]
+    both = combined([first, second_run(14.7)])
+    assert both["gated_mlp"].systems[OURS].runs == (14.0,)
+    assert "| rmsnorm_bs8 | 14.00 | one run | torch.compile | 16.00 | 0.88 |" in markdown(both, "")
+
+
 def test_no_repetition() -> None:
     first = second_run(14.0, "first")
     with pytest.raises(UserError, match="one start of a machine"):
@@ -360,9 +368,7 @@ def test_no_repetition() -> None:
     other["rmsnorm_bs8"].facts["commit"] = "def"
     with pytest.raises(UserError, match="measured at abc and def"):
         combined([first, other])
-    other = second_run(14.0)
-    other.pop("lora")
-    with pytest.raises(UserError, match="same workloads: lora"):
-        combined([first, other])
+    with pytest.raises(UserError, match="nothing is repeated"):
+        combined([first, {"gated_mlp": second_run(14.0)["rmsnorm_bs8"]}])
     with pytest.raises(UserError, match="two runs or more"):
         combined([first])

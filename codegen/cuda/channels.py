@@ -147,7 +147,7 @@ def _(op: sched.RoleOp, printer: KernelPrinter) -> None:
     if first and not op.is_elected:
         writer.line(f"int const thread = {printer.block_thread} - {first};")
     inner = replace(printer, role=op)
-    if kernel.persistent_blocks is None:
+    if kernel.persistent_blocks is None or not op.phases:
         for step in steps:
             print_operation(step, inner)
     else:

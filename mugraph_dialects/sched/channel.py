@@ -188,6 +188,13 @@ class RunsAtIteration(IRDLOperation):
 
     def verify_iteration(self, stages: int) -> None:
         """Checks where ``ahead`` and ``iteration`` stand, of a ring of so many stages."""
+        kernel, role = enclosing_kernel(self), enclosing_role(self)
+        if kernel.persistent_blocks is not None and self.parent_op() is role:
+            # Of which block of the grid it would be the iteration, nothing says.
+            raise VerifyException(
+                f"{op_label(self)} stands outside of phases, and would run once; in a persistent "
+                "kernel iterations are those of a block of the grid, so put it into a phase"
+            )
         if self.ahead is not None and enclosing_loop(self) is None:
             raise VerifyException(f"{op_label(self)}: 'ahead' has a meaning only in the loop")
         if not self.furthest_behind(stages) <= self.ahead_of <= stages:
@@ -197,7 +204,7 @@ class RunsAtIteration(IRDLOperation):
             )
         if self.iteration is not None and enclosing_loop(self) is not None:
             raise VerifyException(f"{op_label(self)}: 'iteration' has no meaning in the loop")
-        iterations = loop_iterations(enclosing_kernel(self))
+        iterations = loop_iterations(kernel)
         if self.fixed_iteration is not None and not 0 <= self.fixed_iteration < iterations:
             raise VerifyException(
                 f"{op_label(self)}: iteration {self.fixed_iteration} does not exist, the loop has "

@@ -28,10 +28,11 @@ from xdsl.traits import IsolatedFromAbove, NoTerminator, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.constant import CONSTANT, is_constant
+from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.kn.workspace import WorkspaceOp
 from mugraph.dialects.launch_extents import HasLaunchExtents, extents_of, verify_three
 from mugraph.dialects.sched.grid import GridWaitOp
-from mugraph.dialects.sched.types import GlobalType
+from mugraph.dialects.sched.types import GlobalType, SharedType
 from mugraph.dialects.tensor_types import (
     element_type_of,
     layout_of,
@@ -69,8 +70,9 @@ class KernelOp(HasLaunchExtents):
     ``persistent 132``: so many blocks are launched, and each runs the phases of its roles for one
     block of the grid after another, every 132nd.  Roles go on to the next without waiting for each
     other, and channels go on counting: iteration ``k`` of the ``n``-th one is iteration ``k + n *
-    range`` of a ring.  What stands in a role outside of phases runs once.  All buffers are those of
-    channels or written in an epilogue that has waited for who used them before.
+    range`` of a ring.  What stands outside of phases runs once, and uses neither rings, buffers nor
+    tensors; phases stand in roles.  All buffers are those of channels or written in an epilogue
+    that has waited for who used them before.
     """
 
     name = "sched.kernel"
@@ -207,16 +209,42 @@ class KernelOp(HasLaunchExtents):
                 f"{math.prod(self.grid_dim)} blocks of the grid"
             )
         # By name, as roles know kernels.
-        if not any(op.name == "sched.role" for op in self.body.block.ops):
+        roles = [op for op in self.body.block.ops if op.name == "sched.role"]
+        if not roles:
             raise VerifyException(
                 f"{op_label(self)}: persistent {blocks} says how roles go on, and there are none"
             )
+        for op in self.body.block.ops:
+            if op.regions and op not in roles:
+                raise VerifyException(
+                    f"{op_label(op)} stands outside of roles; blocks of a persistent kernel take "
+                    "several blocks of the grid, and the phases of roles run for each"
+                )
+        for block in (self.body.block, *(role.regions[0].block for role in roles)):
+            for op in block.ops:
+                _verify_runs_once(op)
 
     def verify_extents(self) -> None:
         """Checks grid, block and cluster; operators of the body call it before they use them."""
         self.verify_launch_extents()
         if self.cluster is not None:
             verify_three(self, "cluster", extents_of(self.cluster))
+
+
+def _verify_runs_once(op: Operation) -> None:
+    """Raises ``VerifyException`` for an operator outside of phases that uses buffers or tensors.
+
+    In a persistent kernel it would be of no block of the grid, so that it has no tile and no stage.
+    """
+    if not isinstance(op, HasBufferEffects):
+        return
+    for value in (*op.buffers_read(), *op.buffers_written()):
+        if isinstance(value.type, SharedType | GlobalType):
+            raise VerifyException(
+                f"{op_label(op)} stands outside of phases, and would run once; in a persistent "
+                f"kernel {value_label(value)} is used for each block of the grid, so put it into a "
+                "phase"
+            )
 
 
 @irdl_op_definition

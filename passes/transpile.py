@@ -95,8 +95,12 @@ def transpile_pipeline(
         PipelineProductsPass(arch),
         *((PersistBlocksPass(arch),) if persist_blocks else ()),
         BulkStoresPass(arch, stores),
-        *((AlternateConsumersPass(arch, turns, pass_turn),) if turns != 1 else ()),
-        *((ClusterBlocksPass(arch, cluster),) if cluster > 1 else ()),
+        *(
+            (AlternateConsumersPass(arch, turns, pass_turn),)
+            if turns != 1 or pass_turn != Pass.ISSUED.value
+            else ()
+        ),
+        *((ClusterBlocksPass(arch, cluster),) if cluster != 1 else ()),
         *(
             (OverlapLaunchesPass(arch, overlap_start, overlap_exclusive),)
             if overlap_launches

@@ -60,10 +60,23 @@ def table(records: Records) -> str:
     for record in in_order(records):
         cells = [number(record.ours), *(bought(record, variant) for variant in variants)]
         lines.append(f"| {record.workload} | " + " | ".join(cells) + " |")
-    if idle:
-        listed = ", ".join(f"`{variant}`" for variant in idle)
-        lines += ["", f"The same files for all workloads: {listed}."]
+    lines += _same_files(records, idle)
     return "\n".join([*lines, "", _measured(records)])
+
+
+def _same_files(records: Records, idle: Sequence[str]) -> list[str]:
+    """What changed no file, and for which workloads it was tried."""
+    tried: dict[tuple[str, ...], list[str]] = {}
+    for variant in idle:
+        names = tuple(record.workload for record in in_order(records) if variant in record.systems)
+        tried.setdefault(names, []).append(f"`{variant}`")
+    lines: list[str] = []
+    for names, variants in tried.items():
+        where = ", ".join(names) + " (tried for these alone)"
+        if len(names) == len(records):
+            where = "all workloads"
+        lines += ["", f"The same files for {where}: {', '.join(variants)}."]
+    return lines
 
 
 def _changes_nothing(records: Records, variant: str) -> bool:

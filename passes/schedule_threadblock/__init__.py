@@ -247,6 +247,18 @@ def schedule_threadblock(
     return kernels
 
 
+def _ring_count(kernel: sched.KernelOp) -> int:
+    """How many numbers of stages a kernel has; all that its threads copy have one in common."""
+    rings = {
+        op.channel
+        for op in kernel.body.walk()
+        if isinstance(op, sched.BulkCopyOp)
+        and isinstance(op.tile.owner, sched.TileOp)
+        and op.tile.owner.loop_dim >= 0
+    }
+    return len(rings - {None}) or 1
+
+
 @dataclass(frozen=True)
 class ScheduleThreadblockPass(ModulePass):
     """Turns threadblock graphs into linear schedules: ``kn.customized`` into ``sched.kernel``.
@@ -267,8 +279,8 @@ class ScheduleThreadblockPass(ModulePass):
     ``bytes-in-flight`` replaces the target's number of bytes that channels keep on their way to a
     multiprocessor, from which their stages follow.  ``stages=3`` gives all that moves with a loop
     so many stages, as far as they fit, and ``stages=2,3`` two to the first ring of each kernel and
-    three to the others.  ``publish=first`` announces a stage's bytes before its copies are issued,
-    ``last`` after them.
+    three to the others; a note says where there are more numbers than rings.  ``publish=first``
+    announces a stage's bytes before its copies are issued, ``last`` after them.
 
     ``small-m`` says who computes products whose rows do not fill the 64 of an instruction of warp
     groups, where channels bring their tiles: single warps (``mma``), warp groups that swap both
@@ -304,6 +316,7 @@ class ScheduleThreadblockPass(ModulePass):
         pipeline = member_named(Pipeline, self.pipeline, f"--{self.name}: unknown pipeline")
         small_m = member_named(SmallM, self.small_m, f"--{self.name}: unknown small-m")
         check_operators(op)
+        rings: list[int] = []
         for function in tuple(op.body.block.ops):
             if isinstance(function, FuncOp):
                 kernels = schedule_threadblock(
@@ -317,7 +330,15 @@ class ScheduleThreadblockPass(ModulePass):
                     small_m=small_m,
                 )
                 for kernel in kernels:
+                    rings.append(_ring_count(kernel))
                     if publish is Publish.FIRST:
                         publish_first(kernel)
                     op.body.block.insert_op_before(kernel, function)
+        most = max(rings, default=0)
+        if 0 < most < len(self.stages):
+            print(
+                f"--{self.name}: note: of stages={','.join(map(str, self.stages))} only the first "
+                f"{most} can be used, as many as rings",
+                file=sys.stderr,
+            )
         erase_unused_functions(op)

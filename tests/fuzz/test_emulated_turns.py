@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fuzz.emulated import build, check_emulated
+from fuzz.products import product
 from fuzz.properties import Compiled, make_case, parse
 from mugraph.codegen.cuda import print_module
 from mugraph.passes.persist_blocks import PersistBlocksPass
@@ -68,3 +69,21 @@ def test_roles_in_turn_compute_every_block(
     one = compiled(turns, pass_turn, iterations)
     assert f"place += {turns}, before += {iterations * turns}, ++round" in one.cuda
     check_emulated(build([one], tmp_path), 0, one, tmp_path / "run")
+
+
+@pytest.mark.usefixtures("needs_emulator")
+def test_roles_of_the_blocks_of_a_cluster_take_turns(tmp_path: Path) -> None:
+    module = parse(product(64, 128, 64, blocks=6, loop=5))
+    case = make_case(module)
+    context = make_context()
+    steps = transpile_pipeline(
+        "sm_90a", pipeline="channels", bytes_in_flight=65536, turns=2, cluster=2
+    )
+    for step in steps:
+        step = PersistBlocksPass(blocks=2) if isinstance(step, PersistBlocksPass) else step
+        step.apply(context, module)
+    one = Compiled(case, module, print_module(module))
+    # One cluster of two blocks, each with three blocks of the grid.
+    assert "place += 4, before += 10, ++round" in one.cuda
+    assert "mugraph::bulk_multicast<2>(" in one.cuda
+    check_emulated(build([one], tmp_path, cluster=2), 0, one, tmp_path / "run")

@@ -176,7 +176,11 @@ def test_what_each_pass_bought() -> None:
     assert bought(record, "without retile") == "28.00 (+100%)"
     assert bought(record, "without plan-swizzle") == "wrong"
     assert bought(record, "without nothing") == ""
-    record.add(System("without bulk-stores", f"same as {OURS}", pipeline="transpile"))
+    same = System("without bulk-stores", f"same as {OURS}", pipeline="transpile")
+    record.add(same)
+    tried_where = "rmsnorm_bs8 (tried for these alone): `without bulk-stores`."
+    assert f"The same files for {tried_where}" in table(records)
+    records["lora"].add(same)
     assert "The same files for all workloads: `without bulk-stores`." in table(records)
     page = "before\n{}\nold\n{}\nafter\n".format(*ABLATION)
     written = with_table(page, ABLATION, table(records))

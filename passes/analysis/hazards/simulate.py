@@ -22,12 +22,11 @@ end.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from mugraph.dialects.sched import (
     BarrierOp,
@@ -47,8 +46,8 @@ from mugraph.dialects.sched import (
     WarpgroupMmaOp,
     WarpgroupWaitOp,
 )
-from mugraph.dialects.tensor_types import value_label
 from mugraph.passes.analysis.hazards import messages
+from mugraph.passes.analysis.hazards.checks import Checks
 from mugraph.passes.analysis.hazards.clocks import Clocks
 from mugraph.passes.analysis.hazards.cursor import Course, Cursor
 from mugraph.passes.analysis.hazards.findings import Finding, HazardKind
@@ -70,20 +69,6 @@ class _Snapshot:
             relative_codes(self.written, self.iteration, self.back),
             relative_codes(other.written, other.iteration, self.back),
         )
-
-
-def _is_in_place(write: Event, read: Event) -> bool:
-    """Whether each thread writes exactly what it read with the same instruction.
-
-    Only then is one operator safe that reads and writes the same bytes through two buffers: it may
-    read several vectors before it writes the first.
-    """
-    return (
-        write.start == read.start
-        and write.touch.access.access_bytes == read.touch.access.access_bytes
-        and write.touch.access.element_bytes == read.touch.access.element_bytes
-        and np.array_equal(write.touch.access.offsets, read.touch.access.offsets)
-    )
 
 
 class Simulation:
@@ -118,11 +103,10 @@ class Simulation:
         self.clocks = Clocks(len(strands), program.channels, program.turns)
         self._has_bulk = any(touch.is_bulk for touch in program.touches)
         self._back = program.looks_back()
-        self._block_strands = {strand.index for strand in strands if strand.role is None}
-        self.protocol = Protocol(self.clocks, self._report)
+        self.checks = Checks(program, self.memory, self.clocks)
+        self.protocol = Protocol(self.clocks, self.checks.report)
         self._not_set_up: list[ChannelOp | TurnsOp] = []
         self._running: list[int] = []
-        self._findings: dict[tuple[object, ...], Finding] = {}
 
     def run(self) -> list[Finding]:
         """All hazards, one a kind and pair of operators."""
@@ -134,13 +118,13 @@ class Simulation:
             turns = [strand for strand in section if strand.role and strand.role.turn is not None]
             course = Course(self.length, self.program.loop_range, len(turns) or 1)
             if not self._run_section(course, [Cursor(strand, course) for strand in section]):
-                return self._findings
-        self._check_unfinished()
-        return self._findings
+                return self.checks.findings
+        self.checks.check_unfinished()
+        return self.checks.findings
 
     @property
     def _is_done(self) -> bool:
-        return self.first_only and bool(self._findings)
+        return self.first_only and bool(self.checks.findings)
 
     def _run_section(self, course: Course, cursors: list[Cursor]) -> bool:
         """Runs strands side by side to their ends; whether all of them got there."""
@@ -148,7 +132,7 @@ class Simulation:
         self.clocks.begin(self._running, before)
         if any(cursor.strand.role is not None for cursor in cursors):
             for channel in self._not_set_up:
-                self._report(
+                self.checks.report(
                     (HazardKind.PROTOCOL, channel), lambda op=channel: messages.not_set_up(op)
                 )
         stages = [
@@ -342,27 +326,16 @@ class Simulation:
             if isinstance(step.operation, BulkCopyOp):
                 self._events(step, step.writes, cursor)
             return
-        if step.dependent and not self.clocks.of[strand.index][self.clocks.grid]:
-            for access in step.dependent:
-                if access.stage.happens_at(cursor.iteration, cursor.iterations):
-                    self._report(
-                        (HazardKind.DEPENDENT_LAUNCH, step.place, access.operand),
-                        lambda access=access: messages.before_the_grid(
-                            step.place, cursor.named_iteration, access
-                        ),
-                    )
-        for fragment in step.fragments_read:
-            # What the whole block wrote is there in each of its roles.
-            if memory.fragments.get(fragment) not in {strand.index} | self._block_strands:
-                self._report_fragment(step, fragment, cursor)
+        self.checks.check_launch(step, cursor)
+        self.checks.check_fragments(step, cursor)
         product = step.operation if isinstance(step.operation, WarpgroupMmaOp) else None
-        self._check_products(step, cursor)
+        self.checks.check_products(step, cursor)
         memory.fragments.update(dict.fromkeys(step.fragments_written, strand.index))
         reads = self._events(step, step.reads, cursor)
         writes = self._events(step, step.writes, cursor)
         for event in reads:
-            self._check_order(event)
-            self._check_value(event)
+            self.checks.check_order(event)
+            self.checks.check_value(event)
         if product is not None and product.is_async:
             held = (product.lhs,) if product.lhs_in_registers else ()
             memory.multiply(strand.index, reads, product.accumulators, held)
@@ -370,45 +343,13 @@ class Simulation:
         for event in reads:
             in_flight = event.touch.is_bulk
             put(memory.stores_of(strand.index) if in_flight else memory.reads, event)
-        for event in writes:
-            self._check_order(event)
-            for read in reads:
-                if read.touch.buffer is not event.touch.buffer and not _is_in_place(event, read):
-                    self._check_pair(event, read, any_threads=True)
+        self.checks.check_step(reads, writes)
         for event in writes:
             memory.write(event)
             if event.touch.is_async:
                 put(memory.copies_of(strand.index).open_group, event)
             else:
                 put(memory.writes, event)
-
-    def _check_products(self, step: Step, cursor: Cursor) -> None:
-        """Against the products that go on behind the program.
-
-        Products in a row may add to one accumulator; nothing else may use it, nor write what they
-        read.
-        """
-        unfinished = self.memory.unfinished.get(cursor.strand.index, ())
-        added = frozenset[object]().union(*(product.accumulators for product in unfinished))
-        read = frozenset[object]().union(*(product.operands for product in unfinished))
-        product = step.operation if isinstance(step.operation, WarpgroupMmaOp) else None
-        for fragment in (*step.fragments_read, *step.fragments_written):
-            is_sum = product is not None and fragment in product.accumulators
-            if fragment in added and not is_sum:
-                self._report(
-                    (HazardKind.IN_FLIGHT, step.place, fragment),
-                    lambda value=fragment: messages.unfinished_product(
-                        step.place, cursor.named_iteration, value
-                    ),
-                )
-        for fragment in step.fragments_written:
-            if fragment in read:
-                self._report(
-                    (HazardKind.IN_FLIGHT, step.place, fragment),
-                    lambda value=fragment: messages.unfinished_operand(
-                        step.place, cursor.named_iteration, value
-                    ),
-                )
 
     def _events(self, step: Step, touches: tuple[Touch, ...], cursor: Cursor) -> list[Event]:
         return [
@@ -439,71 +380,6 @@ class Simulation:
             self.clocks.settled[strand] + 1 if settles else 0,
         )
 
-    def _check_order(self, event: Event) -> None:
-        """Against all that the strand does not know to be over, and against copies in flight."""
-        memory = self.memory
-        clock = self.clocks.of[event.strand]
-        for other in reversed(memory.writes.values()):
-            if clock[other.component] < other.epoch:
-                if other.touch.is_bulk:
-                    self._check_in_flight(event, other)
-                else:
-                    self._check_pair(event, other)
-        if event.touch.is_write:
-            for other in reversed(memory.reads.values()):
-                if clock[other.component] < other.epoch:
-                    self._check_pair(event, other)
-                elif event.touch.is_bulk and clock[other.settling] < other.settled:
-                    self._check_settled(event, other)
-            for other in memory.still_read():
-                self._check_in_flight(event, other)
-        for other in memory.in_flight():
-            self._check_in_flight(event, other)
-        if not event.touch.is_generic:
-            granule = memory.first_unfenced(event)
-            writer = None if granule is None else memory.last_writer(granule)
-            if granule is not None and writer is not None:
-                self._report(
-                    (HazardKind.MISSING_FENCE, event.touch.place, writer.touch.place),
-                    lambda: messages.missing_fence(self._scene(event), writer, granule),
-                )
-
-    def _check_settled(self, event: Event, read: Event) -> None:
-        granule = self.memory.conflict(event, read, any_threads=True)
-        if granule is not None:
-            self._report(
-                (HazardKind.MISSING_FENCE, event.touch.place, read.touch.place),
-                lambda: messages.unsettled(self._scene(event), read, granule),
-            )
-
-    def _check_in_flight(self, event: Event, copy: Event) -> None:
-        granule = self.memory.conflict(event, copy, any_threads=True)
-        if granule is not None:
-            self._report(
-                (HazardKind.IN_FLIGHT, event.touch.place, copy.touch.place),
-                lambda: messages.in_flight(
-                    self._scene(event), copy, granule, is_closed=self._is_closed(copy)
-                ),
-            )
-
-    def _is_closed(self, copy: Event) -> bool:
-        return copy.key not in self.memory.copies_of(copy.strand).open_group
-
-    def _check_unfinished(self) -> None:
-        """No copy may land once the kernel has ended."""
-        known = [max(reached) for reached in zip(*self.clocks.of, strict=True)]
-        for event in self.memory.writes.values():
-            if event.touch.is_bulk and known[event.component] < event.epoch:
-                self._report(
-                    (HazardKind.IN_FLIGHT, event.touch.place),
-                    lambda event=event: messages.unfinished(self._scene(event)),
-                )
-        for event in self.memory.still_read():
-            self._report(
-                (HazardKind.IN_FLIGHT, event.touch.place),
-                lambda event=event: messages.unfinished(self._scene(event)),
-            )
-
     def _report_deadlock(self, cursors: list[Cursor]) -> None:
         waiting: list[Moment] = []
         for cursor in cursors:
@@ -513,56 +389,4 @@ class Simulation:
             elif step is not None and isinstance(step.operation, TurnStepOp):
                 waiting.append(self._turn(step, cursor))
         ended = [cursor.strand for cursor in cursors if cursor.step is None]
-        self._report((HazardKind.DEADLOCK,), lambda: self.protocol.deadlock(waiting, ended))
-
-    def _check_pair(self, event: Event, other: Event, *, any_threads: bool = False) -> None:
-        granule = self.memory.conflict(event, other, any_threads=any_threads)
-        if granule is not None:
-            kind = messages.race_kind(event, other)
-            self._report(
-                (kind, event.touch.place, other.touch.place),
-                lambda: messages.race(self._scene(event), other, granule),
-            )
-
-    def _check_value(self, event: Event) -> None:
-        granule = self.memory.unexpected(event)
-        if granule is None:
-            return
-        memory = self.memory
-        writer = memory.last_writer(granule)
-        buffer = event.touch.buffer
-        own = memory.last_writer(granule, lambda write: write.touch.buffer is buffer)
-        scene = self._scene(event)
-        if writer is None or own is None:
-            self._report(
-                (HazardKind.NEVER_WRITTEN, event.touch.place, buffer),
-                lambda: messages.never_written(scene, granule),
-            )
-        elif writer.touch.buffer is not buffer:
-            self._report(
-                (HazardKind.OVERWRITTEN, event.touch.place, writer.touch.place),
-                lambda: messages.overwritten(scene, writer, own, granule),
-            )
-        else:
-            self._report(
-                (HazardKind.WRONG_TILE, event.touch.place, writer.touch.place),
-                lambda: messages.wrong_tile(scene, writer, granule),
-            )
-
-    def _scene(self, event: Event) -> messages.Scene:
-        return messages.Scene(self.program, event)
-
-    def _report(self, key: tuple[object, ...], make: Callable[[], Finding]) -> None:
-        if key not in self._findings:
-            self._findings[key] = make()
-
-    def _report_fragment(self, step: Step, fragment: SSAValue, cursor: Cursor) -> None:
-        def make() -> Finding:
-            return Finding(
-                HazardKind.NEVER_WRITTEN,
-                (step.operation,),
-                f"{step.place.describe(cursor.named_iteration)} reads the fragment "
-                f"{value_label(fragment)}, to which nothing has been written; fill it first",
-            )
-
-        self._report((HazardKind.NEVER_WRITTEN, step.place, fragment), make)
+        self.checks.report((HazardKind.DEADLOCK,), lambda: self.protocol.deadlock(waiting, ended))

@@ -2,49 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 import pytest
+from persistent_programs import (
+    GEMM,
+    Array,
+    gemm_inputs,
+    goes_wrong,
+    kernel_of,
+    runs,
+    scheduled,
+    without,
+)
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
-from xdsl.parser import Parser
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from mugraph.dialects import sched
-from mugraph.passes.alternate_consumers import AlternateConsumersPass
 from mugraph.passes.analysis.hazards import find_hazards, progress_of, read_program
 from mugraph.passes.analysis.hazards.findings import HazardKind
 from mugraph.passes.analysis.hazards.simulate import Simulation
-from mugraph.passes.persist_blocks import PersistBlocksPass
-from mugraph.passes.transpile import transpile_pipeline
-from mugraph.runtime.interpreter import ExecutionError, execute_by_address, run_function
-from mugraph.runtime.interpreter.address_level import Landing
-from mugraph.tools.modules import make_context
-
-Array = npt.NDArray[Any]
-
-GEMM = """
-func.func @gemm(%a: tensor<128x320xf16>, %b: tensor<320x256xf16>) -> tensor<128x256xf16> {
-  %o = kn.customized %a, %b grid [4, 2, 1] block [128, 1, 1] forloop 5 {
-  ^bb0(%da: tensor<128x320xf16>, %db: tensor<320x256xf16>):
-    %sa = tb.input %da imap [-1, 0, -1] fordim 1 : tensor<128x320xf16> -> !tb.stensor<64x64xf16>
-    %sb = tb.input %db imap [1, -1, -1] fordim 0 : tensor<320x256xf16> -> !tb.stensor<64x64xf16>
-    %m = tb.matmul %sa, %sb : (!tb.stensor<64x64xf16>, !tb.stensor<64x64xf16>) -> \
-!tb.stensor<64x64xf16>
-    %total = tb.forloop_accum none %m : !tb.stensor<64x64xf16> -> !tb.stensor<64x64xf16>
-    tb.output %total omap [1, 0, -1] : !tb.stensor<64x64xf16> -> tensor<128x256xf16>
-  } : (tensor<128x320xf16>, tensor<320x256xf16>) -> tensor<128x256xf16>
-  func.return %o : tensor<128x256xf16>
-}
-"""
-"""Eight blocks of the grid, and rings of three stages, which do not divide the five iterations."""
-
-ORDERS: list[str | int] = ["together", "forward", "reversed", 0, 1]
-RUNS = [(order, landing) for order in ORDERS for landing in Landing]
-
+from mugraph.runtime.interpreter import ExecutionError, run_function
 
 LONG = (
     (
@@ -58,55 +38,21 @@ LONG = (
 """Lists long enough to repeat."""
 
 
-def scheduled(
-    blocks: int, turns: int = 2, pass_turn: str = "finished", text: str = GEMM
-) -> ModuleOp:
-    """So many blocks of the launch, with so many roles in turn."""
-    context = make_context()
-    module = Parser(context, text).parse_module()
-    options = {"pipeline": "channels", "bytes_in_flight": 8192, "check_hazards": False}
-    for step in transpile_pipeline("sm_90a", **options):
-        if isinstance(step, PersistBlocksPass):
-            step = PersistBlocksPass(blocks=blocks)
-        if step.name == "plan-stensor-memory":
-            AlternateConsumersPass("sm_90a", turns, pass_turn).apply(context, module)
-        step.apply(context, module)
-    module.verify()
-    kernel = kernel_of(module)
-    assert kernel.persistent_blocks == blocks
-    assert len(sched.roles_in_turn(kernel)) == (turns if turns > 1 else 0)
-    return module
-
-
-def kernel_of(module: ModuleOp) -> sched.KernelOp:
-    return next(op for op in module.walk() if isinstance(op, sched.KernelOp))
-
-
 @pytest.fixture(scope="module")
 def alternating() -> ModuleOp:
     """One block of the launch for the whole grid, two roles with four blocks each."""
-    return scheduled(1)
+    return scheduled(1, 2)
 
 
 @pytest.fixture(scope="module")
 def inputs() -> list[Array]:
-    """Sums of their products are exact, in whatever order."""
-    random = np.random.default_rng(5)
-    extents = (128, 320), (320, 256)
-    return [random.integers(-4, 5, extent).astype(np.float16) / 4 for extent in extents]
+    return gemm_inputs()
 
 
 @pytest.fixture(scope="module")
 def right(inputs: list[Array]) -> Array:
     a, b = (array.astype(np.float64) for array in inputs)
     return (a @ b).astype(np.float16)
-
-
-def without(module: ModuleOp, chosen: Callable[[Operation], bool]) -> ModuleOp:
-    """The module, the first operator that is chosen left out."""
-    changed = module.clone()
-    Rewriter.erase_op(next(op for op in changed.walk() if chosen(op)))
-    return changed
 
 
 def in_turn(kind: type[Operation], turn: int) -> Callable[[Operation], bool]:
@@ -117,16 +63,6 @@ def in_turn(kind: type[Operation], turn: int) -> Callable[[Operation], bool]:
         return isinstance(op, kind) and role is not None and role.turn_number == turn
 
     return chosen
-
-
-def runs(module: ModuleOp, inputs: list[Array]) -> Iterator[Array | str]:
-    """What comes in each order of warps and landing: a result, or the error."""
-    for order, landing in RUNS:
-        try:
-            run = execute_by_address(module, None, inputs, order=order, landing=landing)
-            yield run.outputs[0]
-        except ExecutionError as error:
-            yield str(error)
 
 
 @pytest.mark.parametrize(
@@ -195,10 +131,7 @@ def test_a_step_left_out_is_reported_and_harmful(
     chosen, kind = LEFT_OUT[step]
     wrong = without(alternating, chosen)
     assert kind in {finding.kind for finding in find_hazards(kernel_of(wrong))}
-    assert any(
-        isinstance(result, str) or not np.array_equal(result, right)
-        for result in runs(wrong, inputs)
-    )
+    assert goes_wrong(wrong, inputs, right)
 
 
 def test_who_waits_for_whose_turn(alternating: ModuleOp) -> None:
@@ -256,7 +189,7 @@ def test_blocks_that_repeat_are_skipped(turns: int) -> None:
 
 
 def test_the_certificate_is_of_the_longest_list() -> None:
-    kernel = kernel_of(scheduled(3))
+    kernel = kernel_of(scheduled(3, 2))
     program = read_program(kernel)
     assert program.lengths == (3, 2)
     progress = progress_of(program)

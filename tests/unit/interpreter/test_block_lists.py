@@ -3,62 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
-from interpreter_programs import parse
+from persistent_programs import (
+    RUNS,
+    Array,
+    gemm_inputs,
+    goes_wrong,
+    kernel_of,
+    scheduled,
+    without,
+)
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.ir import Operation
-from xdsl.rewriter import Rewriter
 
 from mugraph.dialects import sched
-from mugraph.passes.persist_blocks import PersistBlocksPass
-from mugraph.passes.transpile import transpile_pipeline
 from mugraph.runtime.interpreter import ExecutionError, execute_by_address, run_function
-from mugraph.runtime.interpreter.address_level import Landing
 from mugraph.runtime.interpreter.block_lists import block_lists
-from mugraph.tools.modules import make_context
-
-Array = npt.NDArray[Any]
-
-GEMM = """
-func.func @gemm(%a: tensor<128x320xf16>, %b: tensor<320x256xf16>) -> tensor<128x256xf16> {
-  %o = kn.customized %a, %b grid [4, 2, 1] block [128, 1, 1] forloop 5 {
-  ^bb0(%da: tensor<128x320xf16>, %db: tensor<320x256xf16>):
-    %sa = tb.input %da imap [-1, 0, -1] fordim 1 : tensor<128x320xf16> -> !tb.stensor<64x64xf16>
-    %sb = tb.input %db imap [1, -1, -1] fordim 0 : tensor<320x256xf16> -> !tb.stensor<64x64xf16>
-    %m = tb.matmul %sa, %sb : (!tb.stensor<64x64xf16>, !tb.stensor<64x64xf16>) -> \
-!tb.stensor<64x64xf16>
-    %total = tb.forloop_accum none %m : !tb.stensor<64x64xf16> -> !tb.stensor<64x64xf16>
-    tb.output %total omap [1, 0, -1] : !tb.stensor<64x64xf16> -> tensor<128x256xf16>
-  } : (tensor<128x320xf16>, tensor<320x256xf16>) -> tensor<128x256xf16>
-  func.return %o : tensor<128x256xf16>
-}
-"""
-"""Eight blocks of the grid, and rings of three stages, which do not divide the five iterations."""
-
-ORDERS: list[str | int] = ["together", "forward", "reversed", 0]
-RUNS = [(order, landing) for order in ORDERS for landing in Landing]
-
-
-def scheduled(blocks: int | None) -> ModuleOp:
-    """Persistent with so many blocks of the launch, or not."""
-    module, context = parse(GEMM), make_context()
-    for step in transpile_pipeline("sm_90a", pipeline="channels", bytes_in_flight=8192):
-        if isinstance(step, PersistBlocksPass):
-            if blocks is None:
-                continue
-            step = PersistBlocksPass(blocks=blocks)
-        step.apply(context, module)
-    module.verify()
-    assert kernel_of(module).persistent_blocks == blocks
-    return module
-
-
-def kernel_of(module: ModuleOp) -> sched.KernelOp:
-    return next(op for op in module.walk() if isinstance(op, sched.KernelOp))
 
 
 @pytest.fixture(scope="module")
@@ -69,35 +31,13 @@ def persistent() -> ModuleOp:
 
 @pytest.fixture(scope="module")
 def inputs() -> list[Array]:
-    """Sums of their products are exact, in whatever order."""
-    random = np.random.default_rng(5)
-    extents = (128, 320), (320, 256)
-    return [random.integers(-4, 5, extent).astype(np.float16) / 4 for extent in extents]
+    return gemm_inputs()
 
 
 @pytest.fixture(scope="module")
 def right(inputs: list[Array]) -> Array:
     """What the kernel gives whose blocks take one block of the grid each."""
     return execute_by_address(scheduled(None), None, inputs).outputs[0]
-
-
-def without(module: ModuleOp, chosen: Callable[[Operation], bool]) -> ModuleOp:
-    """The module, the first operator that is chosen left out."""
-    changed = module.clone()
-    Rewriter.erase_op(next(op for op in changed.walk() if chosen(op)))
-    return changed
-
-
-def goes_wrong(module: ModuleOp, inputs: list[Array], right: Array) -> bool:
-    """Whether in some order of warps and landing another result comes than should, or none."""
-    for order, landing in RUNS:
-        try:
-            run = execute_by_address(module, None, inputs, order=order, landing=landing)
-        except ExecutionError:
-            return True
-        if not np.array_equal(run.outputs[0], right):
-            return True
-    return False
 
 
 @pytest.mark.parametrize("raster", [1, 2])

@@ -1,0 +1,110 @@
+"""A product in blocks that take several blocks of the grid, and how the tests of these run it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from hazard_kernels import kernel_of
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.parser import Parser
+from xdsl.rewriter import Rewriter
+
+from mugraph.dialects import sched
+from mugraph.passes.alternate_consumers import AlternateConsumersPass
+from mugraph.passes.persist_blocks import PersistBlocksPass
+from mugraph.passes.transpile import transpile_pipeline
+from mugraph.runtime.interpreter import ExecutionError, execute_by_address
+from mugraph.runtime.interpreter.address_level import Landing
+from mugraph.tools.modules import make_context
+
+Array = npt.NDArray[Any]
+
+GEMM = """
+func.func @gemm(%a: tensor<128x320xf16>, %b: tensor<320x256xf16>) -> tensor<128x256xf16> {
+  %o = kn.customized %a, %b grid [4, 2, 1] block [128, 1, 1] forloop 5 {
+  ^bb0(%da: tensor<128x320xf16>, %db: tensor<320x256xf16>):
+    %sa = tb.input %da imap [-1, 0, -1] fordim 1 : tensor<128x320xf16> -> !tb.stensor<64x64xf16>
+    %sb = tb.input %db imap [1, -1, -1] fordim 0 : tensor<320x256xf16> -> !tb.stensor<64x64xf16>
+    %m = tb.matmul %sa, %sb : (!tb.stensor<64x64xf16>, !tb.stensor<64x64xf16>) -> \
+!tb.stensor<64x64xf16>
+    %total = tb.forloop_accum none %m : !tb.stensor<64x64xf16> -> !tb.stensor<64x64xf16>
+    tb.output %total omap [1, 0, -1] : !tb.stensor<64x64xf16> -> tensor<128x256xf16>
+  } : (tensor<128x320xf16>, tensor<320x256xf16>) -> tensor<128x256xf16>
+  func.return %o : tensor<128x256xf16>
+}
+"""
+"""Eight blocks of the grid, and rings of three stages, which do not divide the five iterations."""
+
+ORDERS: list[str | int] = ["together", "forward", "reversed", 0, 1]
+RUNS = [(order, landing) for order in ORDERS for landing in Landing]
+"""The orders of warps, and when copies land."""
+
+
+def scheduled(
+    blocks: int | None, turns: int = 1, pass_turn: str = "finished", text: str = GEMM
+) -> ModuleOp:
+    """Persistent with so many blocks of the launch, or not; with so many roles in turn."""
+    context = make_context()
+    module = Parser(context, text).parse_module()
+    for step in transpile_pipeline("sm_90a", pipeline="channels", bytes_in_flight=8192):
+        if isinstance(step, PersistBlocksPass):
+            if blocks is None:
+                continue
+            step = PersistBlocksPass(blocks=blocks)
+        if step.name == "plan-stensor-memory" and turns > 1:
+            AlternateConsumersPass("sm_90a", turns, pass_turn).apply(context, module)
+        step.apply(context, module)
+    module.verify()
+    kernel = kernel_of(module)
+    assert kernel.persistent_blocks == blocks
+    assert len(sched.roles_in_turn(kernel)) == (turns if turns > 1 else 0)
+    return module
+
+
+def gemm_inputs() -> list[Array]:
+    """Sums of their products are exact, in whatever order."""
+    random = np.random.default_rng(5)
+    extents = (128, 320), (320, 256)
+    return [random.integers(-4, 5, extent).astype(np.float16) / 4 for extent in extents]
+
+
+def without(module: ModuleOp, chosen: Callable[[Operation], bool]) -> ModuleOp:
+    """The module, the first operator that is chosen left out."""
+    changed = module.clone()
+    Rewriter.erase_op(next(op for op in changed.walk() if chosen(op)))
+    return changed
+
+
+def runs(module: ModuleOp, inputs: list[Array]) -> Iterator[Array | str]:
+    """What comes in each order of warps and landing: a result, or the error."""
+    for order, landing in RUNS:
+        try:
+            run = execute_by_address(module, None, inputs, order=order, landing=landing)
+            yield run.outputs[0]
+        except ExecutionError as error:
+            yield str(error)
+
+
+def goes_wrong(module: ModuleOp, inputs: list[Array], right: Array) -> bool:
+    """Whether in some order of warps and landing another result comes than should, or none."""
+    return any(
+        isinstance(result, str) or not np.array_equal(result, right)
+        for result in runs(module, inputs)
+    )
+
+
+__all__ = [
+    "GEMM",
+    "RUNS",
+    "Array",
+    "gemm_inputs",
+    "goes_wrong",
+    "kernel_of",
+    "runs",
+    "scheduled",
+    "without",
+]

@@ -18,6 +18,12 @@ def require_positive(numbers: Sequence[int], option: str) -> None:
             raise PassFailedException(f"{option} of {number} cannot be; write 1 or more")
 
 
+def require_natural(number: int, option: str) -> None:
+    """Raises ``PassFailedException`` at a number below 0, of an option for which 0 is no number."""
+    if number < 0:
+        raise PassFailedException(f"{option} of {number} cannot be; write 1 or more, or leave it")
+
+
 def member_named(kind: type[Choice], name: str, unknown: str) -> Choice:
     """The choice of that name.
 

@@ -27,6 +27,7 @@ from mugraph.passes.bulk_stores import (
     resident_blocks,
     store_in_bulk,
 )
+from mugraph.passes.options import require_natural
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 PhaseType = TypeVar("PhaseType", bound=Operation)
@@ -155,6 +156,7 @@ class PersistBlocksPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Treats every kernel of the module whose memory is not planned yet."""
         target = target_named(self.arch)
+        require_natural(self.blocks, f"--{self.name}: blocks")
         launches = [launch for launch in op.walk() if isinstance(launch, sched.LaunchOp)]
         for kernel in op.body.block.ops:
             if not isinstance(kernel, sched.KernelOp) or kernel.smem_bytes is not None:

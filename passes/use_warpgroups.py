@@ -34,7 +34,7 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     with_layout,
 )
-from mugraph.passes.options import require_positive
+from mugraph.passes.options import require_natural, require_positive
 from mugraph.passes.plan_swizzle import possible_layouts
 from mugraph.passes.schedule_threadblock.choose import Stages, WarpLayout, product_cost
 from mugraph.passes.schedule_threadblock.rings import restage_rings
@@ -310,6 +310,7 @@ class UseWarpgroupsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Changes every kernel of the module where the target has such products."""
         require_positive(self.stages, f"--{self.name}: stages")
+        require_natural(self.bytes_in_flight, f"--{self.name}: bytes-in-flight")
         target = target_named(self.arch).keeping(self.bytes_in_flight)
         if not target.multiplies_in_warpgroups:
             return

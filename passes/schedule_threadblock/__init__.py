@@ -27,7 +27,7 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     value_label,
 )
-from mugraph.passes.options import member_named, require_positive
+from mugraph.passes.options import member_named, require_natural, require_positive
 from mugraph.passes.schedule_threadblock.build import draft_kernel
 from mugraph.passes.schedule_threadblock.builder import Choices
 from mugraph.passes.schedule_threadblock.channels import (
@@ -48,7 +48,12 @@ from mugraph.passes.schedule_threadblock.choose import (
 from mugraph.passes.schedule_threadblock.custom import check_operators, erase_unused_functions
 from mugraph.passes.schedule_threadblock.levels import Levels, find_levels, loads_of_rings
 from mugraph.passes.schedule_threadblock.plan import Objective
-from mugraph.passes.schedule_threadblock.products import Groups, choose_products, spill_notes
+from mugraph.passes.schedule_threadblock.products import (
+    Groups,
+    choose_products,
+    note_without_groups,
+    spill_notes,
+)
 from mugraph.passes.schedule_threadblock.proposal import Proposal, propose
 from mugraph.passes.schedule_threadblock.raster import ACROSS, DOWN, bytes_along, choose_raster
 from mugraph.passes.schedule_threadblock.small_products import SmallM
@@ -126,6 +131,8 @@ def _scheduled(
     groups = None
     if channels and target.multiplies_in_warpgroups:
         groups = Groups(target, _bytes_loaded_an_iteration(levels.inputs), small_m)
+    elif small_m is SmallM.SWAP and (sentence := note_without_groups(graph, target)) is not None:
+        print(f"--schedule-threadblock: note: {sentence}", file=sys.stderr)
     products = choose_products(graph, levels, target, threads, groups=groups, along_k=along_k)
     warp_layouts, registers = products.warp_layouts, products.registers
     for sentence in spill_notes(registers):
@@ -311,6 +318,7 @@ class ScheduleThreadblockPass(ModulePass):
         """Schedules every function of the module; kernels stand before the function."""
         target = target_named(self.arch).keeping(self.bytes_in_flight)
         require_positive(self.stages, f"--{self.name}: stages")
+        require_natural(self.bytes_in_flight, f"--{self.name}: bytes-in-flight")
         publish = member_named(Publish, self.publish, f"--{self.name}: unknown publish")
         objective = member_named(Objective, self.objective, f"--{self.name}: unknown objective")
         pipeline = member_named(Pipeline, self.pipeline, f"--{self.name}: unknown pipeline")

@@ -114,6 +114,20 @@ def is_small(op: tb.MatmulOp) -> bool:
     return shape_of(op.result.type)[-2] <= ROWS
 
 
+def note_without_groups(graph: CustomizedOp, target: Target) -> str | None:
+    """Why ``small-m=swap`` does nothing where no warp groups multiply what channels bring.
+
+    ``None`` where no product of the graph has few rows.
+    """
+    small = [op for op in graph.body.block.ops if isinstance(op, tb.MatmulOp) and is_small(op)]
+    if not small:
+        return None
+    reason = "no role loads the tiles by bulk copies (pipeline=channels)"
+    if not target.multiplies_in_warpgroups:
+        reason = f"no warp groups multiply on {target.name}"
+    return f"small-m=swap swaps no operands in {op_label(graph)}: {reason}"
+
+
 def _of_few_rows(
     op: tb.MatmulOp, by_warps: WarpLayout, graph: CustomizedOp, groups: Groups
 ) -> WarpLayout:

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import sched
+from mugraph.passes.persist_blocks import PersistBlocksPass
 from mugraph.passes.transpile import transpile_pipeline
 from mugraph.tools.modules import make_context, read_module
 
@@ -73,6 +74,7 @@ def test_a_target_without_clusters_has_a_note(capsys: pytest.CaptureFixture[str]
         ({"cluster": 16}, "--cluster-blocks: size 16: sm_90a has clusters of up to 8 blocks"),
         ({"turns": 0}, "--alternate-consumers: turns 0 must be at least 1"),
         ({"pass_turn": "last"}, "--alternate-consumers: unknown pass-turn 'last'"),
+        ({"bytes_in_flight": -5}, "--schedule-threadblock: bytes-in-flight of -5 cannot be"),
         ({"stages": (2, 0)}, "--schedule-threadblock: stages of 0 cannot be"),
     ],
 )
@@ -92,3 +94,24 @@ def test_as_many_numbers_of_stages_as_rings_have_none(capsys: pytest.CaptureFixt
     assert "stages=" not in capsys.readouterr().err
     transpiled(ATTENTION, stages=(2, 3, 4))
     assert "of stages=2,3,4 only the first 2 can be used" in capsys.readouterr().err
+
+
+def test_a_launch_has_no_negative_number_of_blocks() -> None:
+    with pytest.raises(PassFailedException, match="--persist-blocks: blocks of -1 cannot be"):
+        PersistBlocksPass(blocks=-1).apply(make_context(), ModuleOp([]))
+
+
+@pytest.mark.parametrize(
+    ("arch", "pipeline", "reason"),
+    [
+        ("sm_90a", "async-copies", "no role loads the tiles by bulk copies (pipeline=channels)"),
+        ("sm_80", "auto", "no warp groups multiply on sm_80"),
+    ],
+)
+def test_a_note_says_why_operands_are_not_swapped(
+    arch: str, pipeline: str, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    transpiled("few-rows.mlir", arch, pipeline, small_m="swap")
+    assert capsys.readouterr().err.count(f": {reason}\n") == 2
+    transpiled("few-rows.mlir", arch, pipeline)
+    assert "small-m" not in capsys.readouterr().err

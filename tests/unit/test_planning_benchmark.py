@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
+
 from benchmarks.planning import EXAMPLES, measure
 from benchmarks.planning_report import report
+from benchmarks.schedule_times import choice_row, random_tasks
 from mugraph.dialects.sched.kernel import LINE_BYTES
+from mugraph.passes.schedule_threadblock.model import Phase
 from mugraph.tools.modules import make_context, read_module
 
 
@@ -17,3 +23,10 @@ def test_an_example_is_planned_and_compared() -> None:
     # The seeds' schedule has no channels, whose mbarriers take a line.
     assert 0 < result.no_more_peak <= result.level_peak + LINE_BYTES
     assert "| lora | 1 | 1 / 0 / 0 |" in report([result], [], [], [])
+
+
+@pytest.mark.parametrize("loop", [False, True])
+def test_random_tasks_have_a_schedule(loop: bool) -> None:
+    graph = random_tasks(10, 0, loop=loop)
+    assert sum(task.phase is Phase.LOOP for task in graph.tasks) == (7 if loop else 0)
+    assert re.match(r"\| 10 \| (loop|straight) \|.*\| 2 of 2 \| 0% \|", choice_row(10, loop, 2))

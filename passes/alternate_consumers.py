@@ -18,10 +18,10 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import sched
-from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.launch_extents import MAX_THREADS
 from mugraph.dialects.sched.kernel import WARP_THREADS, WARPGROUP
 from mugraph.dialects.sched.role import roles_of
+from mugraph.dialects.sched.turns import shared_buffers_of
 from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.analysis.lifetimes import channel_buffers
 from mugraph.passes.bulk_stores import resident_blocks
@@ -67,21 +67,8 @@ def find_alternating(kernel: sched.KernelOp) -> Alternating | str:
     if len(loops) != 1 or len(ends) != 1:
         return "its role that computes has no loop with an epilogue behind it"
     rings = channel_buffers(kernel)
-    own = [buffer for buffer in _buffers_of(role) if buffer not in rings]
+    own = [buffer for buffer in shared_buffers_of(role) if buffer not in rings]
     return Alternating(kernel, role, loops[0], ends[0], tuple(own))
-
-
-def _buffers_of(role: sched.RoleOp) -> list[sched.AllocOp]:
-    """The shared buffers that the operators of a role touch, in order."""
-    touched = [
-        value
-        for op in role.body.walk()
-        if isinstance(op, HasBufferEffects)
-        for value in (*op.buffers_read(), *op.buffers_written())
-    ]
-    return [
-        value.owner for value in dict.fromkeys(touched) if isinstance(value.owner, sched.AllocOp)
-    ]
 
 
 def alternate(found: Alternating, turns: int, pass_turn: Pass) -> None:

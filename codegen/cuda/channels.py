@@ -21,6 +21,7 @@ from mugraph.dialects import sched
 from mugraph.dialects.bulk import BulkTile
 from mugraph.dialects.maps import block_coordinate_factors
 from mugraph.dialects.sched.channel import RunsAtIteration
+from mugraph.dialects.sched.mbarriers import KeepsMbarriers
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
@@ -102,17 +103,21 @@ def print_host_maps(
     return arguments
 
 
-@print_operation.register
-def _(op: sched.ChannelOp, printer: KernelPrinter) -> None:
+def _place_of(op: KeepsMbarriers) -> str:
+    """Where an operator's mbarriers are; raises ``CodegenError`` where that is not planned."""
     if op.byte_offset is None:
         raise CodegenError(
             f"{op_label(op)} has no place in shared memory; run --plan-stensor-memory first"
         )
-    name = printer.names.of(op.result)
+    return f"smem + {op.byte_offset}"
+
+
+@print_operation.register
+def _(op: sched.ChannelOp, printer: KernelPrinter) -> None:
+    name, place = printer.names.of(op.result), _place_of(op)
     of_cluster = f", {printer.kernel.cluster_blocks}" if op.is_of_cluster() else ""
     printer.writer.line(
-        f"tb::Channel<{op.stage_count}{of_cluster}> const {name}(smem + {op.byte_offset});  "
-        f"{printer.describe(op)}"
+        f"tb::Channel<{op.stage_count}{of_cluster}> const {name}({place});  {printer.describe(op)}"
     )
     printer.writer.line(f"if (thread == 0) {name}.init({op.releasing_warps()});")
 
@@ -244,14 +249,8 @@ def _(op: sched.ReleaseOp, printer: KernelPrinter) -> None:
 
 @print_operation.register
 def _(op: sched.TurnsOp, printer: KernelPrinter) -> None:
-    if op.byte_offset is None:
-        raise CodegenError(
-            f"{op_label(op)} has no place in shared memory; run --plan-stensor-memory first"
-        )
-    name = printer.names.of(op.result)
-    printer.writer.line(
-        f"tb::Turns<{op.barrier_count()}> const {name}(smem + {op.byte_offset});  // {op.name}"
-    )
+    name, place = printer.names.of(op.result), _place_of(op)
+    printer.writer.line(f"tb::Turns<{op.barrier_count()}> const {name}({place});  // {op.name}")
     printer.writer.line(f"if (thread == 0) {name}.init({op.passing_warps()});")
 
 

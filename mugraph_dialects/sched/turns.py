@@ -89,28 +89,28 @@ class TurnsOp(KeepsMbarriers):
             if isinstance(op, ChannelOp)
             for value in op.buffers
         }
-        used = {role: _buffers_of(role) for role in roles}
+        used = {role: shared_buffers_of(role) for role in roles}
         for one, other in combinations(roles, 2):
-            shared = [value for value in used[one] if value in used[other]]
-            for value in shared:
-                if value not in of_rings:
+            for buffer in used[one]:
+                if buffer in used[other] and buffer.result not in of_rings:
                     raise VerifyException(
                         f"{one.label} and {other.label} take turns, and both use "
-                        f"{value_label(value)}, which is no buffer of a channel; each needs one of "
-                        "its own"
+                        f"{value_label(buffer.result)}, which is no buffer of a channel; each "
+                        "needs one of its own"
                     )
         self.verify_offset()
 
 
-def _buffers_of(role: RoleOp) -> dict[SSAValue, None]:
-    """The shared buffers that the operators of a role read or write, in order."""
-    return {
-        value: None
+def shared_buffers_of(role: RoleOp) -> list[AllocOp]:
+    """The shared buffers that the operators of a role read or write, in order, each once."""
+    buffers = {
+        value.owner: None
         for op in role.body.walk()
         if isinstance(op, HasBufferEffects)
         for value in (*op.buffers_read(), *op.buffers_written())
         if isinstance(value.owner, AllocOp)
     }
+    return list(buffers)
 
 
 def turns_of(op: Operation, value: SSAValue) -> TurnsOp:
@@ -177,4 +177,12 @@ class PassTurnOp(TurnStepOp):
     name = "sched.pass_turn"
 
 
-__all__ = ["AwaitTurnOp", "PassTurnOp", "TurnStepOp", "TurnsOp", "TurnsType", "turns_of"]
+__all__ = [
+    "AwaitTurnOp",
+    "PassTurnOp",
+    "TurnStepOp",
+    "TurnsOp",
+    "TurnsType",
+    "shared_buffers_of",
+    "turns_of",
+]

@@ -39,7 +39,7 @@ from mugraph.passes.schedule_threadblock.barriers import (
 )
 from mugraph.passes.schedule_threadblock.explain_products import product_lines
 from mugraph.passes.schedule_threadblock.model import Barriers, Dependence, Graph, peak_load
-from mugraph.passes.schedule_threadblock.rings import feeds_of, producer_of
+from mugraph.passes.schedule_threadblock.rings import feeds_of
 from mugraph.passes.schedule_threadblock.tasks import TaskOperations, kernel_graph
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
@@ -180,8 +180,7 @@ def _is_kept(channel: ChannelOp) -> bool:
 
 def _ring_lines(kernel: KernelOp, target: Target) -> Iterator[str]:
     """How the stages of each ring are used, and the bytes that are on their way together."""
-    producer = producer_of(kernel)
-    rings = [] if producer is None else [feed for feed in feeds_of(producer) if feed.moves]
+    rings = [feed for feed in feeds_of(kernel) if feed.moves]
     on_their_way = 0
     for ring in rings:
         kept = int(_is_kept(ring.channel))

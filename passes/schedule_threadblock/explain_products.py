@@ -11,7 +11,6 @@ from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.sched import (
     BulkCopyOp,
-    ChannelOp,
     FragmentType,
     KernelOp,
     MmaOp,
@@ -32,6 +31,7 @@ from mugraph.passes.schedule_threadblock.choose import (
     choose_atom,
     choose_warp_layout,
 )
+from mugraph.passes.schedule_threadblock.rings import feeds_of
 from mugraph.passes.schedule_threadblock.small_products import (
     SmallProduct,
     describe,
@@ -74,9 +74,7 @@ def _line(op: MmaOp | WarpgroupMmaOp, kernel: KernelOp, target: Target) -> str:
 
 def _product_of(op: MmaOp | WarpgroupMmaOp, kernel: KernelOp) -> SmallProduct:
     *_, rows, columns = shape_of(op.accumulator.type)
-    rings = [
-        channel for channel in kernel.walk() if isinstance(channel, ChannelOp) and _moves(channel)
-    ]
+    rings = [feed.channel for feed in feeds_of(kernel) if feed.moves]
     loop = enclosing_loop(op)
     owner = op.accumulator.owner
     return SmallProduct(
@@ -92,10 +90,6 @@ def _product_of(op: MmaOp | WarpgroupMmaOp, kernel: KernelOp) -> SmallProduct:
         math.prod(kernel.grid_dim),
         loop is None or not isinstance(owner, Operation) or enclosing_loop(owner) is None,
     )
-
-
-def _moves(channel: ChannelOp) -> bool:
-    return channel.stage_count > 1
 
 
 def _layout_by_warps(op: MmaOp | WarpgroupMmaOp, product: SmallProduct) -> WarpLayout:

@@ -47,8 +47,14 @@ def producer_of(kernel: sched.KernelOp) -> sched.RoleOp | None:
     return next((role for role in sched.roles_of(kernel) if role.is_elected), None)
 
 
-def feeds_of(producer: sched.RoleOp) -> Iterator[Feed]:
-    """The channels that a producer feeds, with their loads, in the order in which it fills them."""
+def feeds_of(kernel: sched.KernelOp) -> Iterator[Feed]:
+    """The channels that a kernel's producer feeds, with their loads, in the order of its fills.
+
+    None where there is no producer.
+    """
+    producer = producer_of(kernel)
+    if producer is None:
+        return
     loads: dict[sched.ChannelOp, dict[BulkLoad, None]] = {}
     rings: dict[sched.ChannelOp, int] = {}
     for op in producer.body.walk():
@@ -135,11 +141,10 @@ def restage_rings(kernel: sched.KernelOp, target: Target, asked: Stages = ()) ->
 
     ``asked`` is what a user wants.
     """
-    producer = producer_of(kernel)
-    feeds = [] if producer is None else list(feeds_of(producer))
-    if producer is None or not any(feed.moves for feed in feeds):
-        return False
+    producer, feeds = producer_of(kernel), list(feeds_of(kernel))
     rings = [feed for feed in feeds if feed.moves]
+    if producer is None or not rings:
+        return False
     stages = choose_stages(kernel, feeds, target, asked)
     if tuple(feed.stages for feed in rings) == stages:
         return False

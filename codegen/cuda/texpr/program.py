@@ -9,7 +9,12 @@ from typing import cast
 
 from xdsl.dialects.builtin import IntegerAttr, f32, i32
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.ir.affine import AffineExpr
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineExpr,
+)
 
 from mugraph.codegen.cuda.cpp import CodegenError, Writer
 from mugraph.codegen.cuda.names import Names
@@ -141,19 +146,17 @@ class TexprPrinter:
 
     def condition(self, expression: AffineExpr, equal: bool, indices: Sequence[SSAValue]) -> str:
         """``expression == 0`` or ``expression >= 0``, its constant on the other side."""
-        constant = AffineExpr.constant(0)
-        kind = getattr(expression, "kind", None)
-        rhs = getattr(expression, "rhs", None)
-        if kind is not None and kind.name == "Add" and hasattr(rhs, "value"):
-            constant, expression = cast(AffineExpr, rhs), cast(AffineExpr, expression.lhs)  # type: ignore[attr-defined]
-        value = int(getattr(constant, "value", 0))
-        negated = expression * -1
-        lhs = getattr(expression, "lhs", None)
-        factor = getattr(getattr(expression, "rhs", None), "value", None)
-        if factor == -1 and lhs is not None and getattr(expression, "kind").name == "Mul":  # noqa: B009
-            return f"{self.index(lhs, indices)} {'==' if equal else '<='} {value}"
-        del negated
-        return f"{self.index(expression, indices)} {'==' if equal else '>='} {-value}"
+        value = 0
+        match expression:
+            case AffineBinaryOpExpr(AffineBinaryOpKind.Add, rest, AffineConstantExpr(constant)):
+                expression, value = rest, constant
+            case _:
+                pass
+        match expression:
+            case AffineBinaryOpExpr(AffineBinaryOpKind.Mul, negated, AffineConstantExpr(-1)):
+                return f"{self.index(negated, indices)} {'==' if equal else '<='} {value}"
+            case _:
+                return f"{self.index(expression, indices)} {'==' if equal else '>='} {-value}"
 
     @print.register
     def _(self, op: IterationOp) -> None:

@@ -14,11 +14,12 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import sched
 from mugraph.dialects.launch_extents import MAX_THREADS
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.kernel import WARP_THREADS, WARPGROUP
 from mugraph.dialects.sched.role import roles_of
 from mugraph.dialects.sched.turns import shared_buffers_of

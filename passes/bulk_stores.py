@@ -16,13 +16,14 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import sched
 from mugraph.dialects.alignment import DEFAULT_ALIGNMENT, alignment_of
 from mugraph.dialects.bulk import CHUNK_BYTES, BulkCopyError, bulk_tile, tensor_dims, tile_layouts
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.kernel import enclosing_kernel
 from mugraph.dialects.sched.role import enclosing_threads, roles_of
 from mugraph.dialects.sched.structure import computing_block
@@ -231,7 +232,7 @@ def with_bulk_store(
             steps += [write, sched.ProxyFenceOp(), sched.BarrierOp(), copy]
     else:
         steps = [*_publish(op), sched.BulkCopyOp(op.source, result.tile)]
-    block.insert_ops_before(steps, op)
+    Rewriter.insert_op(steps, InsertPoint.before(op))
     Rewriter.erase_op(op)
     phase = block.parent_op()
     around = phase.parent if goes_on and phase is not None else block

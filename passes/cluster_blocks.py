@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, UnitAttr, i64
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import sched
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.role import roles_of
 from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.schedule_threadblock.raster import ACROSS, DOWN

@@ -15,12 +15,12 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, f32, i32
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
 
 from mugraph.dialects import tb
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.elementwise import EpilogueAttr
 from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tb.ragged import bounds_of_graph
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 

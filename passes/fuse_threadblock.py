@@ -12,12 +12,12 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
 
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
 from mugraph.dialects.interfaces import FusesWithProducer, HasEpilogue
 from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import element_bytes_of, element_type_of
 

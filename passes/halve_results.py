@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.dialects.cute.errors import LayoutError
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.types import FragmentType
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 

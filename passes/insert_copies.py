@@ -11,13 +11,14 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import kn
 from mugraph.dialects.alignment import alignment_of
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.interfaces import SharesMemory
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
     element_type_of,

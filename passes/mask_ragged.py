@@ -15,12 +15,13 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import tb
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
 from mugraph.dialects.interfaces import HasEpilogue, HasRaggedTiles
 from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.locations import Rewriter, inherit_location
 from mugraph.dialects.ragged import Bounds, Padding, RaggedDim, ragged_dims
 from mugraph.dialects.tb.ragged import check_bounds, function_padding, moving_dims
 
@@ -103,6 +104,7 @@ def mask_before_accumulation(op: Operation, tiles: RaggedTiles) -> tb.MaskOp | N
         return None
     mask = tb.MaskOp(result, 0.0, outside, Epilogue(accumulates=True), result.type)
     mask.result.name_hint = result.name_hint
+    inherit_location(mask, op)
     Rewriter.insert_op(mask, InsertPoint.after(op))
     result.replace_uses_with_if(mask.result, lambda use: use.operation is not mask)
     if not epilogue.functions:

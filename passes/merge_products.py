@@ -13,7 +13,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import sched
@@ -22,6 +22,7 @@ from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.matrix_descriptor import matrix_descriptor
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.mappings import matrix_layout
 from mugraph.dialects.sched.warpgroup import MAX_COLUMNS
 from mugraph.dialects.tensor_types import (

@@ -22,10 +22,11 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, f32
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import tb
 from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tensor_types import shape_of
 
 Degree = Fraction

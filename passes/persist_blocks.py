@@ -15,9 +15,10 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import sched
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.role import roles_of
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.passes.analysis.lifetimes import channel_buffers

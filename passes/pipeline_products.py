@@ -14,10 +14,11 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i64
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import sched
 from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.kernel import WARP_THREADS, WARPGROUP
 from mugraph.dialects.sched.role import roles_of
 from mugraph.dialects.sched.structure import computing_threads

@@ -12,6 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.locations import location_of, note_place
 from mugraph.dialects.te import AccessKind, ParOp, SectionOp
 from mugraph.dialects.tensor_types import value_label
 from mugraph.passes.analysis.texpr.bounds import OutOfBounds, find_out_of_bounds
@@ -26,8 +27,9 @@ class TexprError(UserError):
 
     def __init__(self, message: str, op: Operation) -> None:
         self.message = message
-        self.location = op.location if isinstance(op.location, FileLineColLoc) else None
-        super().__init__(message if self.location is None else f"{place_of(op)}: {message}")
+        self.location = location_of(op)
+        super().__init__(message)
+        note_place(self, op)
 
 
 _DOES = {
@@ -111,14 +113,6 @@ def _at(op: Operation, text: str) -> str:
     if not isinstance(location, FileLineColLoc):
         return ""
     return text.format(line=location.line.data, column=location.column.data)
-
-
-def place_of(op: Operation) -> str:
-    """``file:line:column`` of an operator that came from a text."""
-    location = op.location
-    if not isinstance(location, FileLineColLoc):
-        return ""
-    return f"{location.filename.data}:{location.line.data}:{location.column.data}"
 
 
 def _name(value: SSAValue) -> str:

@@ -10,9 +10,10 @@ from xdsl.dialects.builtin import AffineMapAttr, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.te import AccessOp, BufferType, CallOp, SectionOp
 from mugraph.dialects.te.sections import section_type
 from mugraph.dialects.tensor_types import row_major_strides

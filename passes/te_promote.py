@@ -15,10 +15,11 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.kn.workspace import WORKSPACE_BYTES
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.te import (
     WARP,
     AccessOp,

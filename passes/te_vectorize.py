@@ -10,9 +10,10 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects.cute import ComposedLayout
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.te import (
     AccessOp,
     AnchorOp,

@@ -15,7 +15,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
@@ -25,6 +25,7 @@ from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.matrix_descriptor import matrix_descriptor
 from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.kernel import WARP_THREADS
 from mugraph.dialects.sched.warpgroup import matrix_of
 from mugraph.dialects.tensor_types import (

@@ -31,6 +31,9 @@ LOG_NAME = "nvcc.log"
 FAST_MATH = ("-use_fast_math",)
 """What is passed to nvcc where a user asks for fast arithmetic; nothing else passes it."""
 
+LINE_INFO = ("-lineinfo",)
+"""What makes nvcc note the lines that the generated text says its instructions come from."""
+
 _SHOWN_LINES = 20
 """Lines of nvcc's output that an error quotes."""
 

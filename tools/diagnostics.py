@@ -19,6 +19,7 @@ from xdsl.utils.exceptions import (
     ParseError,
 )
 
+from mugraph.dialects.locations import place_in
 from mugraph.runtime.errors import UserError
 
 TRACEBACK_VARIABLE = "MUGRAPH_TRACEBACK"
@@ -68,7 +69,13 @@ def run_tool(tool: str, main: Callable[[], int]) -> int:
 
 
 def describe_error(error: BaseException) -> str:
-    """The message for ``error``, with ``file:line:column`` or the operation where it is known."""
+    """The message for ``error``, with ``file:line:column`` and the operation where known."""
+    place = place_in(error)
+    message = _message_of(error)
+    return message if place is None else f"{place}: {message}"
+
+
+def _message_of(error: BaseException) -> str:
     match error:
         case UserError():
             return f"error: {error}"

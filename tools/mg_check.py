@@ -14,9 +14,9 @@ from typing import Any, cast
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.rewriter import Rewriter
 
 import mugraph
+from mugraph.dialects.locations import Rewriter
 from mugraph.tools.diagnostics import ArgumentParser, ToolError, run_tool
 from mugraph.tools.modules import make_context, read_module, read_text
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import mugraph
+from mugraph.dialects.locations import reported_within
 from mugraph.tools.diagnostics import ArgumentParser, ToolError, run_tool
 from mugraph.tools.modules import (
     add_size_argument,
@@ -71,8 +72,9 @@ def _main(arguments: Sequence[str]) -> int:
         refuse_sizes(options.size)
         name = "stdin" if options.input == "-" else options.input
         module = parse_text(context, text, name)
+    with reported_within(module):
         module.verify()
-    sources = generate_sources(module, context, architectures, options.name)
+        sources = generate_sources(module, context, architectures, options.name)
     if options.sources_only:
         written = write_sources(sources, options.output)
     else:

@@ -16,7 +16,6 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Sequence
-from io import BytesIO
 from typing import IO, ClassVar, NoReturn, cast, get_type_hints
 
 from xdsl.dialects.builtin import ModuleOp
@@ -27,12 +26,13 @@ from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 import mugraph
+from mugraph.dialects.locations import reported_within
 from mugraph.tools.diagnostics import ToolError, atomic_output, run_tool
 from mugraph.tools.modules import (
     add_size_argument,
     multiverse,
+    parse_text,
     read_te,
-    refuse_open_strings,
     refuse_sizes,
 )
 from mugraph.tools.universe import PASSES
@@ -244,12 +244,15 @@ class MgOptMain(xDSLOptMain):
     def register_all_frontends(self) -> None:
         """MLIR text, and `.te` text with the sizes of the command line."""
         super().register_all_frontends()
-        parse = self.available_frontends["mlir"]
 
         def parse_mlir(stream: IO[bytes]) -> ModuleOp:
-            text = stream.read()
-            refuse_open_strings(text.decode(), self.get_input_name())
-            return parse(BytesIO(text))
+            return parse_text(
+                self.ctx,
+                stream.read().decode(),
+                self.get_input_name(),
+                allow_implicit_module=not self.args.no_implicit_module,
+                lines_before=self._lines_before,
+            )
 
         self.available_frontends["mlir"] = parse_mlir
 
@@ -307,9 +310,13 @@ class MgOptMain(xDSLOptMain):
 
     def apply_passes(self, prog: ModuleOp) -> None:
         """Apply the passes in order; with ``--verify-semantics`` run the module after each."""
-        if not self.args.verify_semantics:
-            super().apply_passes(prog)
-            return
+        with reported_within(prog):
+            if self.args.verify_semantics:
+                self._apply_and_run(prog)
+            else:
+                super().apply_passes(prog)
+
+    def _apply_and_run(self, prog: ModuleOp) -> None:
 
         from mugraph.passes.sequence import flattened
         from mugraph.runtime.equivalence.stages import SemanticsWatch
@@ -332,6 +339,11 @@ class MgOptMain(xDSLOptMain):
         if watch is not None:
             for line in watch.summary():
                 print(f"mg-opt: note: {line}", file=sys.stderr)
+
+    def output_resulting_program(self, prog: ModuleOp) -> str:
+        """The module as the target prints it."""
+        with reported_within(prog):
+            return super().output_resulting_program(prog)
 
     def get_input_stream(self) -> tuple[IO[bytes], str]:
         """The input file, or stdin when there is none or it is ``-``."""
@@ -360,6 +372,7 @@ class MgOptMain(xDSLOptMain):
         """Parse one chunk of the input; bytes that are no text raise ``ToolError``."""
         if file_extension != "te":
             refuse_sizes(self.args.size)
+        self._lines_before = start_offset
         try:
             return super().parse_chunk(chunk, file_extension, start_offset)
         except UnicodeDecodeError as error:
@@ -370,6 +383,7 @@ class MgOptMain(xDSLOptMain):
         return self._output or sys.stdout
 
     _output: IO[str] | None = None
+    _lines_before = 0
 
     def run(self) -> None:
         """Read, run the passes, print; the output file appears when all of it succeeded."""

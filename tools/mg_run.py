@@ -17,6 +17,7 @@ from xdsl.dialects.func import FuncOp
 
 import mugraph
 from mugraph.dialects.functions import argument_types, result_types
+from mugraph.dialects.locations import reported_within
 from mugraph.dialects.tensor_types import dims, element_type_of, shape_of
 from mugraph.runtime.compare import compare, tolerance_of
 from mugraph.runtime.cuda import generate_cuda, only_function
@@ -338,6 +339,11 @@ def _main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     context = make_context()
     module = read_module(options.input_file, context, options.size)
+    with reported_within(module):
+        return _run(module, context, options)
+
+
+def _run(module: ModuleOp, context: Context, options: argparse.Namespace) -> int:
     function = only_function(module)
     result_count = len(result_types(function))
     if options.outputs is not None and len(options.outputs) != result_count:

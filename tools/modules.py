@@ -6,16 +6,20 @@ import argparse
 import os
 import re
 import sys
+from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cache
+from typing import NoReturn
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, UnknownLoc
+from xdsl.ir import Operation
 from xdsl.parser import Parser
 from xdsl.universe import Universe
 from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Input, Span
 
+from mugraph.dialects.locations import file_location, reported_within
 from mugraph.tools.diagnostics import ToolError
 
 
@@ -84,14 +88,82 @@ def read_module(path: str, context: Context, sizes: Sequence[str] = ()) -> Modul
         return read_te(read_text(path), name, sizes)
     refuse_sizes(sizes)
     module = parse_text(context, read_text(path), name)
-    module.verify()
+    with reported_within(module):
+        module.verify()
     return module
 
 
-def parse_text(context: Context, text: str, name: str) -> ModuleOp:
-    """The module that IR text describes, not verified; raises ``ParseError``."""
+def parse_text(
+    context: Context,
+    text: str,
+    name: str,
+    *,
+    allow_implicit_module: bool = True,
+    lines_before: int = 0,
+) -> ModuleOp:
+    """The module that IR text describes, not verified; raises ``ParseError``.
+
+    The location of each operation is its place in ``name``, of which the text is what follows
+    ``lines_before`` lines, unless the text gives it another with ``loc(...)``.
+    """
     refuse_open_strings(text, name)
-    return Parser(context, text, name).parse_module()
+    return _LocatingParser(context, text, name, lines_before).parse_module(allow_implicit_module)
+
+
+class _LocatingParser(Parser):
+    """xDSL's parser, with locations of operations, and errors in the line that is not complete."""
+
+    def __init__(self, context: Context, text: str, name: str, lines_before: int) -> None:
+        super().__init__(context, text, name)
+        self._lines_before = lines_before
+        self._line_starts = [0, *(match.end() for match in re.finditer("\n", text))]
+        self._operation_end = 0
+        """Where the token stands that follows the last operation parsed."""
+
+    def parse_operation(self) -> Operation:
+        """An operation; its location is where it starts, unless the text says another."""
+        start = self.pos
+        op = super().parse_operation()
+        if isinstance(op.location, UnknownLoc):
+            line = bisect_right(self._line_starts, start)
+            column = start - self._line_starts[line - 1] + 1
+            name = self.lexer.input.name
+            op.location = file_location(name, line + self._lines_before, column)
+        self._operation_end = self.pos
+        return op
+
+    def raise_error(
+        self,
+        msg: str,
+        at_position: Span[str] | int | None = None,
+        end_position: int | None = None,
+    ) -> NoReturn:
+        """Raises ``ParseError``; where a line ends too early, at its end and not in the next."""
+        place = at_position.start if isinstance(at_position, Span) else at_position
+        if place in (None, self.pos) and self.pos != self._operation_end:
+            end = self._end_of_unfinished_line()
+            if end is not None:
+                at_position, end_position = Span(end, end, self.lexer.input), None
+        if isinstance(at_position, int) and end_position is not None:
+            at_position, end_position = Span(at_position, end_position, self.lexer.input), None
+        super().raise_error(msg, at_position)
+
+    def _end_of_unfinished_line(self) -> int | None:
+        """Where the text before the next token ends, if that token is the first of its line."""
+        text = self.lexer.input.content
+        line = bisect_right(self._line_starts, self.pos) - 1
+        if text[self._line_starts[line] : self.pos].strip():
+            return None
+        while line > 0:
+            line -= 1
+            start, end = self._line_starts[line : line + 2]
+            for match in _STRINGS.finditer(text, start, end):
+                if match[0].startswith("//"):
+                    end = match.start()
+            before = text[start:end].rstrip()
+            if before:
+                return start + len(before)
+        return None
 
 
 _STRINGS = re.compile(r'//[^\n]*|"(?:[^"\\\n\v\f]|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*"|(?P<open>")')

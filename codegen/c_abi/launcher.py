@@ -44,12 +44,14 @@ def execute_symbol(interface: CInterface, arch: Architecture) -> str:
     return f"{interface.name}_{arch.name}"
 
 
-def print_variant(module: ModuleOp, interface: CInterface, arch: Architecture) -> str:
+def print_variant(
+    module: ModuleOp, interface: CInterface, arch: Architecture, *, line_info: bool = False
+) -> str:
     """The CUDA of a module scheduled for one architecture, and the function that launches it."""
     inputs, outputs = len(interface.inputs), len(interface.outputs)
     return "\n".join(
         [
-            print_module(module),
+            print_module(module, line_info=line_info),
             f"void {execute_symbol(interface, arch)}({_EXECUTE}) {{",
             f"  const std::vector<void const*> all_inputs(inputs, inputs + {inputs});",
             f"  const std::vector<void*> all_outputs(outputs, outputs + {outputs});",
@@ -73,11 +75,16 @@ def _arguments(kind: str, tensors: Sequence[CTensor]) -> str:
     )
 
 
-def print_single_file(module: ModuleOp, interface: CInterface, arch: Architecture) -> str:
-    """Kernels, launcher and interface of one architecture in one file that includes no header."""
+def print_single_file(
+    module: ModuleOp, interface: CInterface, arch: Architecture, *, line_info: bool = False
+) -> str:
+    """Kernels, launcher and interface of one architecture in one file that includes no header.
+
+    ``line_info`` is that of :func:`mugraph.codegen.cuda.print_module`.
+    """
     return "\n".join(
         [
-            print_variant(module, interface, arch),
+            print_variant(module, interface, arch, line_info=line_info),
             print_header(interface),
             _print_functions(interface, [arch]),
         ]

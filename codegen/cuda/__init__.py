@@ -81,13 +81,16 @@ def has_custom_operators(function: FuncOp) -> bool:
     return any(isinstance(op, CustomOp) for launch in launches for op in launch.resolve().walk())
 
 
-def print_module(module: ModuleOp, function: str | None = None) -> str:
-    """The CUDA C++ text of a scheduled and planned module; ends with a newline."""
+def print_module(module: ModuleOp, function: str | None = None, *, line_info: bool = False) -> str:
+    """The CUDA C++ text of a scheduled and planned module; ends with a newline.
+
+    With ``line_info``, ``#line`` says of each line of a kernel where its operator comes from.
+    """
     func = find_function(module, function)
+    writer = Writer(line_info=line_info)
     if is_texpr(func):
-        return print_texpr(func)
+        return print_texpr(func, writer)
     require_kernels(func)
-    writer = Writer()
     writer.lines(
         [
             "#define NUM_GPUS 1",
@@ -110,19 +113,25 @@ def print_module(module: ModuleOp, function: str | None = None) -> str:
         symbol = kernel.sym_name.data
         if symbol not in kernel_names:
             kernel_names[symbol] = names.fresh(symbol)
-            print_kernel(kernel, kernel_names[symbol], writer, swizzles_addresses=swizzles)
+            with writer.of_operation(kernel):
+                print_kernel(kernel, kernel_names[symbol], writer, swizzles_addresses=swizzles)
     print_execute(func, kernel_names, names, writer)
     return writer.text()
 
 
 @dataclass(frozen=True)
 class CudaTarget(Target):
-    """CUDA C++ against the headers of ``mugraph.runtime``; ``function`` picks one of several."""
+    """CUDA C++ against the headers of ``mugraph.runtime``; ``function`` picks one of several.
+
+    ``line-info=true`` says of each line of a kernel, by ``#line``, which line of the input its
+    operator comes from: compile with ``nvcc -lineinfo``, and profilers show that line.
+    """
 
     name = "cuda"
 
     function: str | None = None
+    line_info: bool = False
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
         """Prints the module."""
-        output.write(print_module(module, self.function))
+        output.write(print_module(module, self.function, line_info=self.line_info))

@@ -154,13 +154,13 @@ def _(op: sched.RoleOp, printer: KernelPrinter) -> None:
     inner = replace(printer, role=op)
     if kernel.persistent_blocks is None or not op.phases:
         for step in steps:
-            print_operation(step, inner)
+            inner.print(step)
     else:
         _print_in_turns(op, steps, inner)
     if is_inside:
         writer.close()
     for step in by_all:
-        print_operation(step, inner)
+        inner.print(step)
     writer.close()
 
 
@@ -170,7 +170,7 @@ def _print_in_turns(role: sched.RoleOp, steps: Sequence[Operation], printer: Ker
     phases = role.phases
     first, last = steps.index(phases[0]), steps.index(phases[-1]) + 1
     for step in steps[:first]:
-        print_operation(step, printer)
+        printer.print(step)
     writer.line()
     writer.line(f"// persistent {kernel.persistent_blocks}")
     writer.line("#pragma unroll 1")
@@ -183,12 +183,12 @@ def _print_in_turns(role: sched.RoleOp, steps: Sequence[Operation], printer: Ker
     inner = replace(printer, before="before", round="round" if in_turn else None)
     for tile in (op for op in kernel.body.block.ops if isinstance(op, sched.TileOp)):
         if any(sched.enclosing_role(use.operation) is role for use in tile.result.uses):
-            print_operation(tile, inner)
+            inner.print(tile)
     for step in steps[first:last]:
-        print_operation(step, inner)
+        inner.print(step)
     writer.close()
     for step in steps[last:]:
-        print_operation(step, printer)
+        printer.print(step)
 
 
 def _loop_over_blocks(role: sched.RoleOp, kernel: sched.KernelOp) -> str:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 
 from xdsl.dialects.builtin import bf16, f8E4M3FN, f8E5M2, f16, f32, i8, i32
-from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from mugraph.dialects.cute import ComposedLayout
 from mugraph.dialects.elementwise import Epilogue, ScalarFunction
+from mugraph.dialects.locations import location_of
 from mugraph.dialects.sched import mappings
 from mugraph.dialects.tensor_types import (
     AnyLayout,
@@ -28,6 +30,9 @@ Nested = int | tuple["Nested", ...]
 class CodegenError(DiagnosticException):
     """The IR cannot be printed as CUDA; the message says what to do."""
 
+
+GENERATED_NAME = "kernel.cu"
+"""What ``#line`` calls the generated text itself."""
 
 _ELEMENT_TYPES: dict[Attribute, str] = {
     f16: "half_t",
@@ -108,16 +113,47 @@ def epilogue_type(epilogue: Epilogue) -> str:
     return f"ops::Chain<{', '.join(function_type(step) for step in epilogue.functions)}>"
 
 
-class Writer:
-    """Lines of C++ with indentation."""
+def _line_directive(line: int, file: str) -> str:
+    escaped = file.replace("\\", "\\\\").replace('"', '\\"')
+    return f'#line {line} "{escaped}"'
 
-    def __init__(self) -> None:
+
+class Writer:
+    """Lines of C++ with indentation.
+
+    With ``line_info`` a ``#line`` before each line of an operator says where that comes from, so
+    that nvcc's ``-lineinfo`` leads there; other lines belong to the text itself.
+    """
+
+    def __init__(self, *, line_info: bool = False) -> None:
         self._lines: list[str] = []
         self._depth = 0
+        self._line_info = line_info
+        self._operation: Operation | None = None
+        self._said = False
+
+    @contextmanager
+    def of_operation(self, op: Operation) -> Generator[None]:
+        """The lines written in the block belong to an operator."""
+        around, self._operation = self._operation, op
+        try:
+            yield
+        finally:
+            self._operation = around
 
     def line(self, text: str = "") -> None:
         """Writes one line at the current depth."""
+        if self._line_info and text:
+            self._say_line()
         self._lines.append(f"{'  ' * self._depth}{text}" if text else "")
+
+    def _say_line(self) -> None:
+        location = location_of(self._operation)
+        if location is not None:
+            self._lines.append(_line_directive(location.line.data, location.filename.data))
+        elif self._said:
+            self._lines.append(_line_directive(len(self._lines) + 2, GENERATED_NAME))
+        self._said = location is not None
 
     def lines(self, texts: Iterable[str]) -> None:
         """Writes several lines."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mugraph.codegen.cuda.channels import map_names
 from mugraph.codegen.cuda.cpp import CodegenError, Writer, stored_type
 from mugraph.codegen.cuda.names import Names
-from mugraph.codegen.cuda.operations import KernelPrinter, print_operation
+from mugraph.codegen.cuda.operations import KernelPrinter
 from mugraph.dialects import sched
 from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.tensor_types import op_label
@@ -46,7 +46,7 @@ def print_kernel(
     for op in kernel.body.block.ops:
         # The tiles of a block that takes several blocks of the grid move.
         if kernel.persistent_blocks is None or not isinstance(op, sched.TileOp):
-            print_operation(op, printer)
+            printer.print(op)
     writer.close()
     writer.line()
 

@@ -41,7 +41,7 @@ def print_phase(op: sched.PhaseOp, printer: KernelPrinter) -> None:
     printer.writer.line()
     printer.writer.line(f"// {op.name}")
     for inner in op.body.block.ops:
-        print_operation(inner, printer)
+        printer.print(inner)
 
 
 @print_operation.register
@@ -74,5 +74,5 @@ def _print_iteration(op: sched.ForloopOp, printer: KernelPrinter, opening: str) 
     writer = printer.writer
     writer.open(opening)
     for step in op.body.block.ops:
-        print_operation(step, printer)
+        printer.print(step)
     writer.close()

@@ -43,6 +43,11 @@ class KernelPrinter:
     round: str | None = None
     """How many blocks of the grid a role that takes turns had before, as an expression."""
 
+    def print(self, op: Operation) -> None:
+        """Prints one operator."""
+        with self.writer.of_operation(op):
+            print_operation(op, self)
+
     @property
     def threads(self) -> int:
         """Threads that run the operators: of the role, or of the block."""

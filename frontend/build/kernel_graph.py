@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType, f16
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.rewriter import Rewriter
 
+from mugraph.build.append import append_operation, calling_line
 from mugraph.build.elementwise import GraphOperators
 from mugraph.build.errors import (
     BuildError,
@@ -23,6 +23,7 @@ from mugraph.dialects import kn, tb
 from mugraph.dialects.constant import mark_constant
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.attributes import LayoutAttr
+from mugraph.dialects.locations import Rewriter, reported_within
 from mugraph.dialects.tensor_types import verify_layout_fits, verify_no_broadcast, with_layout
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class KernelGraph(GraphOperators[DTensor]):
         self._constant: set[int] = set()
         self._functions: dict[str, FuncOp] = {}
         self._kernel: Kernel | None = None
+        self._location = calling_line()
 
     def new_input(
         self,
@@ -151,18 +153,20 @@ class KernelGraph(GraphOperators[DTensor]):
             [argument.type for argument in region.block.args], [value.type for value in outputs]
         )
         function = FuncOp(self.name, types, region)
+        if self._location is not None:
+            function.location = self._location
         if self._constant:
             mark_constant(function, self._constant)
         module = ModuleOp([*(one.clone() for one in self._functions.values()), function])
-        with build_errors():
+        with build_errors(), reported_within(module):
             module.verify()
         return module
 
-    def compile(self, arch: str = "native") -> Kernel:
+    def compile(self, arch: str = "native", **options: Any) -> Kernel:
         """The graph as it is now as a kernel to call; see :func:`mugraph.compile`."""
         from mugraph.jit import compile
 
-        self._kernel = compile(self.module(), arch)
+        self._kernel = compile(self.module(), arch, **options)
         return self._kernel
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
@@ -185,13 +189,7 @@ class KernelGraph(GraphOperators[DTensor]):
         return DTensor(value, self)
 
     def _append(self, op: Operation) -> None:
-        self._block.add_op(op)
-        try:
-            with build_errors():
-                op.verify()
-        except BuildError:
-            Rewriter.erase_op(op)
-            raise
+        append_operation(self._block, op)
 
 
 def _layout(what: str, shape: Sequence[int], strides: Sequence[int]) -> Layout[int]:

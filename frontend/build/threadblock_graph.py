@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import ParseError
 
+from mugraph.build.append import append_operation
 from mugraph.build.elementwise import GraphOperators
 from mugraph.build.errors import BuildError, build_errors, require_integers
 from mugraph.build.tensors import DTensor, STensor
@@ -337,11 +337,4 @@ class ThreadblockGraph(GraphOperators[STensor]):
     def _append(self, op: Operation) -> None:
         if self._finished:
             raise BuildError("this threadblock graph is in a kernel already; build another")
-        self._block.add_op(op)
-        try:
-            with build_errors():
-                op.verify()
-                self._around.verify_phases()
-        except BuildError:
-            Rewriter.erase_op(op)
-            raise
+        append_operation(self._block, op, self._around.verify_phases)

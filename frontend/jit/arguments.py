@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
@@ -77,6 +78,8 @@ def view_of(role: str, index: int, tensor: CTensor, array: Any, stream: int | No
     """
     if isinstance(array, np.ndarray):
         return _from_numpy(cast(Array, array))
+    if is_torch_tensor(array) and array.device.type in ("cpu", "cuda"):
+        return _from_torch(array)
     interface = getattr(array, "__cuda_array_interface__", None)
     if interface is not None:
         return _from_cuda_array_interface(array, interface)
@@ -102,15 +105,63 @@ ELEMENT_TYPES = {
 }
 """What NumPy (with ml_dtypes) and torch call each element type."""
 
+_NAMES = {name: element_type for element_type, name in ELEMENT_TYPES.items()}
+
+
+def is_torch_tensor(array: Any) -> bool:
+    """Whether it is a tensor of torch, which is not imported for the question."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(array, torch.Tensor)
+
+
+def _from_torch(array: Any) -> ArrayView:
+    """A tensor by torch's own account of it: DLPack has no 8-bit floating-point types there."""
+    name = str(array.dtype).removeprefix("torch.")
+    return ArrayView(
+        array.data_ptr(),
+        tuple(array.shape),
+        tuple(array.stride()),
+        _NAMES.get(name, name),
+        array.get_device(),
+        array,
+    )
+
+
+def numpy_of(view: ArrayView) -> Array:
+    """An array in host memory, of one of our element types, as NumPy sees it, without a copy."""
+    dtype = np.dtype(ELEMENT_TYPES[view.element_type])
+    reach = sum((extent - 1) * step for extent, step in zip(view.shape, view.strides, strict=True))
+    size = (reach + 1) * dtype.itemsize if 0 not in view.shape else 0
+    buffer: Any = (ctypes.c_char * size).from_address(view.pointer)
+    steps = [step * dtype.itemsize for step in view.strides]
+    return np.ndarray(view.shape, dtype, buffer, strides=steps)
+
+
+def with_strides(array: Array, tensor: CTensor) -> Array:
+    """The array, copied where its elements do not lie as the tensor's do."""
+    steps = tuple(step * array.itemsize for step in tensor.strides)
+    if strides_fit(array.shape, array.strides, steps):
+        return array
+    laid_out = np.ndarray(array.shape, array.dtype, np.empty(tensor.span, np.uint8), 0, steps)
+    laid_out[...] = array
+    return laid_out
+
+
+def torch_of(array: Array, element_type: str) -> Any:
+    """A NumPy array of one of our element types as a tensor of torch, without a copy."""
+    torch = sys.modules["torch"]
+    # torch.from_numpy knows none of the types of ml_dtypes.
+    integers = torch.from_numpy(array.view(f"i{array.itemsize}"))
+    return integers.view(getattr(torch, ELEMENT_TYPES[element_type]))
+
 
 def _from_numpy(array: Array) -> ArrayView:
     """An array in host memory; read-only ones too."""
-    names = {name: element_type for element_type, name in ELEMENT_TYPES.items()}
     return ArrayView(
         array.ctypes.data,
         array.shape,
         tuple(step // array.itemsize for step in array.strides),
-        names.get(array.dtype.name, array.dtype.name),
+        _NAMES.get(array.dtype.name, array.dtype.name),
         CPU,
         array,
     )

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import sys
-from typing import Any, cast
+from typing import Any
 
-import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from mugraph.codegen.c_abi import CInterface
-from mugraph.jit.arguments import CPU, ArgumentError, check_view, view_of
+from mugraph.jit.arguments import (
+    CPU,
+    ArgumentError,
+    check_view,
+    is_torch_tensor,
+    numpy_of,
+    torch_of,
+    view_of,
+    with_strides,
+)
 from mugraph.jit.kernel import Kernel, as_sequence
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.interpreter import run_function
-
-
-def _as_numpy(array: Any) -> Any:
-    return cast(Any, array if isinstance(array, np.ndarray) else np.from_dlpack(array))
 
 
 class CpuKernel(Kernel):
@@ -49,13 +52,15 @@ class CpuKernel(Kernel):
                     "the CPU"
                 )
             check_view("input", index, tensor, view)
-            arrays.append(_as_numpy(array))
+            arrays.append(numpy_of(view))
         results = run_function(self._module, self._function, arrays)
         if out is not None:
             return self._store(results, out)
-        torch = sys.modules.get("torch")
-        if torch is not None and inputs and isinstance(inputs[0], torch.Tensor):
-            results = [torch.from_numpy(result) for result in results]
+        outputs = self.interface.outputs
+        results = [with_strides(*pair) for pair in zip(results, outputs, strict=True)]
+        if inputs and is_torch_tensor(inputs[0]):
+            types = (tensor.element_type for tensor in outputs)
+            results = [torch_of(*pair) for pair in zip(results, types, strict=True)]
         return results[0] if len(results) == 1 else tuple(results)
 
     def _store(self, results: list[Any], out: Any) -> Any:
@@ -66,6 +71,7 @@ class CpuKernel(Kernel):
             )
         for index, (result, target) in enumerate(zip(results, targets, strict=True)):
             tensor = self.interface.outputs[index]
-            check_view("output", index, tensor, view_of("output", index, tensor, target, None))
-            _as_numpy(target)[...] = result
+            view = view_of("output", index, tensor, target, None)
+            check_view("output", index, tensor, view)
+            numpy_of(view)[...] = result
         return out

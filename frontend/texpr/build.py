@@ -18,9 +18,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Region
-from xdsl.rewriter import Rewriter
 from xdsl.utils.lexer import Span
 
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.te import ELEMENT_TYPES, RESULT, BufferType, Space, accesses_in
 from mugraph.passes.analysis.texpr.bounds import largest_indices
 from mugraph.runtime.errors import UserError

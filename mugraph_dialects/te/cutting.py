@@ -14,8 +14,8 @@ from xdsl.dialects.builtin import FunctionType, IntegerAttr, StringAttr, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
-from xdsl.rewriter import Rewriter
 
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.te.accesses import AccessKind, AccessOp, NewOp
 from mugraph.dialects.te.calls import AsmOp, CallOp
 from mugraph.dialects.te.loops import IfOp, LoopOp, ParOp

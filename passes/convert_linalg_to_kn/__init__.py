@@ -12,9 +12,9 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.convert_linalg_to_kn.bodies import UnconvertibleError
 from mugraph.passes.convert_linalg_to_kn.convert import convert, require_static_floats

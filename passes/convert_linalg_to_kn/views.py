@@ -7,11 +7,11 @@ from typing import cast
 
 from xdsl.dialects.builtin import NoneAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.rewriter import Rewriter
 
 from mugraph.dialects import kn
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.attributes import LayoutAttr
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tensor_types import (
     resolved_layout_of,
     row_major_strides,

@@ -11,7 +11,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.interfaces import (
@@ -19,6 +18,7 @@ from mugraph.dialects.interfaces import (
     RestrictsSharedLayouts,
     SharedAccess,
 )
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched import (
     AccessError,
     AllocOp,

@@ -10,11 +10,11 @@ import math
 
 from xdsl.dialects.builtin import bf16, f16, f32
 from xdsl.ir import SSAValue
-from xdsl.rewriter import Rewriter
 
 from mugraph.dialects import sched
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.elementwise import EpilogueAttr, ScalarFunction, ScalarFunctionAttr
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import (
     base_layout,

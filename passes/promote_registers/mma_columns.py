@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import BoolAttr, f32
 from xdsl.ir import Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr, ScalarFunction
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.promote_registers.mma_analysis import Uses, operators_of

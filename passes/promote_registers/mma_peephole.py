@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import sched
 from mugraph.dialects.elementwise import (
@@ -21,6 +21,7 @@ from mugraph.dialects.elementwise import (
     round_to_fp32,
 )
 from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.fragments import lanes_of_a_row
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import shape_of

@@ -7,11 +7,12 @@ from functools import singledispatchmethod
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import sched
 from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.dialects.elementwise import Epilogue, ScalarFunction
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.passes.promote_registers.mma_analysis import Chain, Uses, operators_of
@@ -59,9 +60,7 @@ class ChainWriter:
                 continue
             self.written = []
             self.write(op)
-            block = op.parent_block()
-            assert block is not None
-            block.insert_ops_before(self.written, op)
+            Rewriter.insert_op(self.written, InsertPoint.before(op))
             Rewriter.erase_op(op)
         self.store_before_readers()
         for value in self.chain.removed:

@@ -11,6 +11,7 @@ from functools import singledispatch
 
 from xdsl.dialects.builtin import f32, i32
 from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import sched
 from mugraph.dialects.cute import Layout
@@ -18,6 +19,7 @@ from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.elementwise import Epilogue, ScalarFunction
 from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.rows import LinearRows
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.tb import epilogue_of
@@ -86,11 +88,8 @@ def computing_type(type_: Attribute) -> Attribute:
 
 def replace_by(op: Operation, *others: Operation) -> None:
     """Puts other operators in the place of one."""
-    block = op.parent
-    assert block is not None
-    block.insert_ops_before(list(others), op)
-    op.detach()
-    op.erase()
+    Rewriter.insert_op(others, InsertPoint.before(op))
+    Rewriter.erase_op(op)
 
 
 @singledispatch

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from xdsl.rewriter import Rewriter
-
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.chaining import holds_pairs_of_columns
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.quad_store import quad_store_problem
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import (

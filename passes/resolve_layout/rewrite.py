@@ -14,11 +14,12 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 from xdsl.traits import SymbolTable
 
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.layout_problem import LayoutProblem
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tb import OutputOp
 from mugraph.dialects.tensor_types import layout_of, shape_of, with_layout
 from mugraph.passes.resolve_layout.problem import strides_for, tensors_of

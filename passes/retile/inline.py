@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import kn, tb
 from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
 from mugraph.passes.retile.errors import RetileError
 from mugraph.passes.retile.writer import KernelWriter, tensor_of

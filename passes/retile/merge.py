@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from functools import singledispatch
 
 from xdsl.ir import Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import tb
 from mugraph.dialects.kn import CustomizedOp, Phase, phases_of
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.maps import mapped_axes
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
 from mugraph.passes.online_softmax_of_parts import consumer_of, loads_of

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import TensorType, f32
 from xdsl.ir import Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import tb
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind
 from mugraph.dialects.kn import CustomizedOp, accumulates
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
 from mugraph.passes.retile.errors import RetileError

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i64
 from xdsl.ir import SSAValue
-from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import tb
 from mugraph.dialects.interfaces import AdaptsToTiles
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.tensor_types import element_type_of, layout_of, shape_of, value_label
 from mugraph.passes.retile.dimensions import TileSpace

@@ -7,10 +7,10 @@ maximum cancels.  So a kernel is repartitioned without it.
 from __future__ import annotations
 
 from xdsl.ir import SSAValue
-from xdsl.rewriter import Rewriter
 
 from mugraph.dialects import tb
 from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.online_softmax import find_online_softmax
 from mugraph.passes.retile.errors import RetileError

@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import DenseArrayBase, TensorType, f32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import tb
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.kn import CustomizedOp, Phase, accumulates, phases_of
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
 from mugraph.passes.retile.accumulators import divide

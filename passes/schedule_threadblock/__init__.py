@@ -12,11 +12,11 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import sched, tb
 from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.kernel import WARP_THREADS
 from mugraph.dialects.sched.role import roles_of
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups

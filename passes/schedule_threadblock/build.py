@@ -19,6 +19,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from mugraph.dialects import sched, tb
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.kn import CustomizedOp, Phase
+from mugraph.dialects.locations import inherit_location
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.ragged import ragged_dims
 from mugraph.dialects.sched.kernel import WARP_THREADS
@@ -91,11 +92,13 @@ def make_load(builder: KernelBuilder, op: tb.InputOp, argument: SSAValue, stages
     """The view, the buffer and the copy of one input."""
     copy = op.resolved_copy()
     moves = op.loop_dim >= 0
-    buffer = builder.allocate(op.result, stages if moves else 1)
+    with builder.made_for(op):
+        buffer = builder.allocate(op.result, stages if moves else 1)
+        tile = builder.tile(argument, copy)
     partition = builder.copy_partition(copy, copy.element_bytes)
     is_async = partition.vector * copy.element_bytes in ASYNC_BYTES
     within = [entry.dim for entry in ragged_dims(op.bounds())]
-    return Load(builder.tile(argument, copy), buffer, partition, is_async, moves, within)
+    return Load(tile, buffer, partition, is_async, moves, within)
 
 
 def draft_kernel(graph: CustomizedOp, levels: Levels, choices: Choices, symbol: str) -> Draft:
@@ -141,6 +144,10 @@ def draft_kernel(graph: CustomizedOp, levels: Levels, choices: Choices, symbol: 
     kernel = sched.KernelOp(
         symbol, len(graph.inputs), graph.grid_dim, threads, body, graph.forloop_range
     )
+    for tile in builder.top:
+        if isinstance(tile, sched.TileOp):
+            inherit_location([use.operation for use in tile.result.uses], tile)
+    kernel.location = graph.location
     return Draft(kernel, (prologue, *looped, *late))
 
 
@@ -150,8 +157,10 @@ def make_bulk_load(
     """The view, the buffer and the bulk copy of one input, with the ring that it goes through."""
     stages = 1 if ring is None else builder.choices.stages[ring]
     boxes = is_read_by_warpgroups(op, builder.choices.warp_layouts)
-    buffer = builder.allocate(op.result, stages, layout=layouts_of_load(op, boxes=boxes)[0])
-    return BulkLoad(builder.tile(argument, op.resolved_copy()), buffer, ring)
+    with builder.made_for(op):
+        buffer = builder.allocate(op.result, stages, layout=layouts_of_load(op, boxes=boxes)[0])
+        tile = builder.tile(argument, op.resolved_copy())
+    return BulkLoad(tile, buffer, ring)
 
 
 def with_producer(
@@ -212,9 +221,11 @@ def operator_tasks(
     tasks: list[TaskOperations] = []
     for op in operators:
         builder.here, builder.earlier = [], []
-        schedule_operator(op, builder)
+        with builder.made_for(op):
+            schedule_operator(op, builder)
         for operations in (*builder.earlier, builder.here):
             if operations:
+                inherit_location(operations, op)
                 tasks.append(TaskOperations(op_label(op), phase, operations))
     return tasks
 

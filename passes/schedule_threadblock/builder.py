@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import f32, i32
@@ -15,6 +16,7 @@ from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.elementwise import Epilogue
 from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.locations import inherit_location
 from mugraph.dialects.partition import (
     VECTOR_BYTES,
     LinearPartition,
@@ -78,6 +80,15 @@ class KernelBuilder:
     def threads(self) -> int:
         """Threads in a block."""
         return self.graph.threads
+
+    @contextmanager
+    def made_for(self, op: Operation) -> Generator[None]:
+        """What is added to the kernel in the block gets the location of an operator."""
+        lists = (self.top, self.prologue, self.write_back)
+        starts = [len(ops) for ops in lists]
+        yield
+        for ops, start in zip(lists, starts, strict=True):
+            inherit_location(ops[start:], op)
 
     def begin_another_task(self) -> None:
         """What follows of an operator need not stay together with what it wrote so far."""

@@ -9,12 +9,12 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, SSAValue
-from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import sched, tb
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.elementwise import Epilogue
+from mugraph.dialects.locations import Rewriter, place_in
 from mugraph.dialects.partition import LinearPartition, choose_lanes, result_order
 from mugraph.dialects.sched import Combiner, Grouping
 from mugraph.dialects.tb.layouts import partitioned_operand
@@ -118,7 +118,8 @@ def check_operators(module: ModuleOp) -> None:
         try:
             check_function(function)
         except TexprError as error:
-            raise PassFailedException(f"{op.label}: {error}") from error
+            where = "" if (place := place_in(error)) is None else f"{place}: "
+            raise PassFailedException(f"{op.label}: {where}{error}") from error
 
 
 def erase_unused_functions(module: ModuleOp) -> None:

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Operation
-from xdsl.rewriter import Rewriter
 
 from mugraph.dialects import sched
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.channel import BARRIER_BYTES
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.passes.chained_products import find_chained_loops

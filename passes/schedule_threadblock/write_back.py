@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from xdsl.rewriter import Rewriter
-
 from mugraph.dialects import sched
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.quad_store import quad_store_problem
 from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tensor_types import element_type_of

@@ -15,9 +15,10 @@ from xdsl.dialects.arith import ExtFOp, NegfOp, TruncFOp
 from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr, bf16, f16, f32, i32, i64
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.custom_accesses import number_coordinates
 from mugraph.dialects.te import (
     AccessOp,

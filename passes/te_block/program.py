@@ -9,9 +9,10 @@ from xdsl.dialects.builtin import AffineMapAttr, IndexType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.te import (
     ApplyOp,
     IfOp,

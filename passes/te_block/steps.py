@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from xdsl.dialects.arith import TruncFOp
 from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Attribute, Block, SSAValue
-from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.attributes import LayoutAttr
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.te import (
     AccessOp,
     BufferType,

@@ -8,9 +8,9 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.te import MOST_THREADS, is_texpr
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
 from mugraph.passes.te_check_mapping import prove_mappings

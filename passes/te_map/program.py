@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import AffineMapAttr, UnitAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.cute.attributes import LayoutAttr
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.te import (
     WARP,
     AccessOp,

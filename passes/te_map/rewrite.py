@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import IndexType, IntegerAttr, i64
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.te import (
     MOST_THREADS,
     WARP,

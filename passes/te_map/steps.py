@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import AffineMapAttr, IndexType
 from xdsl.ir import Block, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
-from xdsl.rewriter import Rewriter
 
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.te import (
     WARP,
     ApplyOp,

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import AffineMapAttr
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.te import AccessOp, BufferType, SectionOp
 from mugraph.dialects.te.sections import section_type
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import AffineMapAttr, IndexType
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.te import (
     AccessOp,
     ApplyOp,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from xdsl.dialects.builtin import AffineMapAttr
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects.cute import ComposedLayout, Layout
 from mugraph.dialects.cute.attributes import LayoutAttr
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.te import AccessOp, BufferType, NewOp, SectionOp, SeqOp, Space
 from mugraph.dialects.tensor_types import layout_of
 

@@ -13,8 +13,9 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.te import BarrierOp, KernelOp, is_texpr
 from mugraph.passes.analysis.texpr.sums import remark_of, unordered_sums
 from mugraph.passes.te_sync.choice import choose_barriers

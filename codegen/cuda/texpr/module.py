@@ -25,16 +25,16 @@ from mugraph.dialects.tensor_types import element_bytes_of, op_label
 from mugraph.passes.te_promote import OFFSET
 
 
-def print_texpr(function: FuncOp) -> str:
+def print_texpr(function: FuncOp, writer: Writer) -> str:
     """The CUDA C++ text of a function that ``--te-lower`` has lowered; ends with a newline."""
-    writer = Writer()
     writer.lines(["#define NUM_GPUS 1", "#define USE_NVSHMEM 0", '#include "te.h"', ""])
     names = Names()
     kernels = [op for op in function.body.block.ops if isinstance(op, KernelOp)]
     symbols: dict[KernelOp, str] = {}
     for kernel in kernels:
         symbols[kernel] = names.fresh(f"{kernel.symbol.data}_kernel")
-        TexprKernelPrinter(writer, kernel).print_kernel(symbols[kernel])
+        with writer.of_operation(kernel):
+            TexprKernelPrinter(writer, kernel).print_kernel(symbols[kernel])
     _print_execute(function, symbols, names, writer)
     return writer.text()
 

@@ -80,7 +80,8 @@ class TexprPrinter:
     def block(self, block: Block) -> None:
         """Prints the operators of a block in order."""
         for op in block.ops:
-            self.print(op)
+            with self.writer.of_operation(op):
+                self.print(op)
 
     def text(self, value: SSAValue) -> str:
         """A number or a buffer, as an expression."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from xdsl.ir import Block, Operation
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.te.values import IndexExpressionOp
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from xdsl.dialects.builtin import FileLineColLoc, i32
+from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
+from mugraph.dialects.locations import place_of
 from mugraph.dialects.te import (
     AccessKind,
     Combination,
@@ -72,12 +73,10 @@ def _names(access: Access, prefix: str) -> Mapping[SSAValue, str]:
 def remark_of(access: Access) -> str:
     """What to tell a user about such an addition."""
     name = access.buffer.name_hint or "a buffer"
-    at = access.op.location
-    place = ""
-    if isinstance(at, FileLineColLoc):
-        place = f"{at.filename.data}:{at.line.data}:{at.column.data}: "
+    place = place_of(access.op)
+    where = "" if place is None else f"{place}: "
     return (
-        f"{place}remark: several threads add to an element of {name} in any order, by "
+        f"{where}remark: several threads add to an element of {name} in any order, by "
         f"'{access.op.name}': sums of {access.type.element_type} may differ in the last bits from "
         "run to run"
     )

@@ -31,6 +31,6 @@
 
 // RUN: sed 's/consumed = 4/consumed = 5/; s/producer = 1/loader = 1/' %t.right.mlir > %t.mlir
 // RUN: not mg-opt --check-hazards %t.mlir 2>&1 | filecheck %s --check-prefix FORGED
-// FORGED: mg-opt: error: --check-hazards: 'sched.kernel' @channel_sum has a 'sched.progress_certificate' that is not its own; without it a new one is made:
+// FORGED: mg-opt: {{.*}}:{{[0-9]+}}:{{[0-9]+}}: error: --check-hazards: 'sched.kernel' @channel_sum has a 'sched.progress_certificate' that is not its own; without it a new one is made:
 // FORGED-NEXT: 'channels' is [{stages = 2 : i64, published = 4 : i64, consumed = 5 : i64
 // FORGED-NEXT: 'roles' is {consumers = 2 : i64, loader = 1 : i64}, and a run of the kernel has {consumers = 2 : i64, producer = 1 : i64}

@@ -2,7 +2,7 @@
 // RUN: not mg-opt --plan-stensor-memory %S/Inputs/eight-stages.mlir 2>&1 | filecheck %s --check-prefix STAGES
 // RUN: not mg-opt --transpile %s 2>&1 | filecheck %s
 
-// STAGES: mg-opt: error: --plan-stensor-memory: 'sched.kernel' @stages needs 262144 bytes of shared memory, a block of sm_90a has 232448:
+// STAGES: mg-opt: {{.*}}eight-stages.mlir:1:1: error: --plan-stensor-memory: 'sched.kernel' @stages needs 262144 bytes of shared memory, a block of sm_90a has 232448:
 // STAGES-NEXT:   %a: 128x128 x 8 stages, 262144 bytes, live in regions 0 to 1
 // STAGES-NEXT: With at most 7 stages a buffer it would need 229376 bytes and fit: schedule it again for this target.
 

@@ -4,7 +4,7 @@
 // RUN: not mg-opt --transpile %s -o %t.mlir 2>&1 | filecheck %s
 // RUN: not ls %t.mlir
 // RUN: not mg-opt --transpile="arch=sm_80" %s 2>&1 | filecheck %s --check-prefix SM80
-// CHECK:      mg-opt: error: --plan-stensor-memory: 'sched.kernel' @big_custom0 needs 327680 bytes of shared memory, a block of sm_90a has 232448:
+// CHECK:      mg-opt: {{.*}}overflow.mlir:14:3: error: --plan-stensor-memory: 'sched.kernel' @big_custom0 needs 327680 bytes of shared memory, a block of sm_90a has 232448:
 // CHECK-NEXT:   %s{{[wx]: (128x512|512x128)}} x 1 stages, 131072 bytes, live in regions 0 to 1
 // CHECK-NEXT:   %s{{[wx]: (128x512|512x128)}} x 1 stages, 131072 bytes, live in regions 0 to 1
 // CHECK-NEXT:   %m: 128x128 x 1 stages, 65536 bytes, live in regions 0 to

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.dialects.builtin import FileLineColLoc
 from xdsl.ir import Operation, SSAValue
 
+from mugraph.dialects.locations import place_of
 from mugraph.dialects.te import AccessKind, LoopOp, StepOp
 from mugraph.dialects.tensor_types import row_major_strides, value_label
 from mugraph.passes.analysis.texpr.domains import Access
@@ -118,9 +118,9 @@ def describe(access: Access, number: int) -> str:
     while step is not None and not isinstance(step, StepOp):
         step = step.parent_op()
     place = f" of '{step.title.data}'" if step is not None else ""
-    if isinstance(op.location, FileLineColLoc):
-        at = op.location
-        place += f" ({at.filename.data}:{at.line.data}:{at.column.data})"
+    at = place_of(op)
+    if at is not None:
+        place += f" ({at})"
     index: list[int] = []
     for extent in reversed(access.type.get_shape()):
         index.insert(0, number % extent)

@@ -17,7 +17,7 @@
 
 // RUN: printf 'func.func @f(%%%%x: f16) {\n  func.return %%%%x : f16\n}' > %t.invalid.mlir
 // RUN: not mg-opt %t.invalid.mlir 2>&1 >/dev/null | filecheck %s --check-prefix VERIFY
-// VERIFY:      mg-opt: error: Expected arguments to have the same types as the function output types
+// VERIFY:      mg-opt: {{.*}}.invalid.mlir:2:3: error: Expected arguments to have the same types as the function output types
 // VERIFY-NEXT:   in: "func.return"(%x) : (f16) -> ()
 // VERIFY-NOT: {{.}}
 

@@ -11,7 +11,7 @@
 
 // What the interpreter cannot run cannot be verified.
 // RUN: echo 'func.func @f() -> i32 { %%c = arith.constant 1 : i32  func.return %%c : i32 }' | not mg-opt --verify-semantics --cse 2>&1 | filecheck %s --check-prefix UNKNOWN
-// UNKNOWN: mg-opt: error: --verify-semantics needs functions that the interpreter can execute, and 'func.func' @f is none: 'arith.constant' %c cannot be executed by the interpreter yet
+// UNKNOWN: mg-opt: stdin:{{[0-9]+}}:{{[0-9]+}}: error: --verify-semantics needs functions that the interpreter can execute, and 'func.func' @f is none: 'arith.constant' %c cannot be executed by the interpreter yet
 
 func.func @silu(%x: tensor<16x64xf16>) -> tensor<16x64xf16> {
   %y = kn.customized %x grid [4, 1, 1] block [128, 1, 1] forloop 2 {

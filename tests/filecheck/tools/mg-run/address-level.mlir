@@ -14,7 +14,7 @@
 // RUN: mg-run %t.overlapping --check | filecheck %s
 
 // RUN: not mg-run %s --level=address 2>&1 | filecheck %s --check-prefix UNSCHEDULED
-// UNSCHEDULED: mg-run: error: 'kn.customized' %o has no addresses before it is scheduled; run --transpile first
+// UNSCHEDULED: mg-run: {{.*}}address-level.mlir:28:3: error: 'kn.customized' %o has no addresses before it is scheduled; run --transpile first
 // RUN: not mg-run %t --blocks 2 2>&1 | filecheck %s --check-prefix LEVEL
 // LEVEL: mg-run: error: --blocks, --order and --landing need --level=address.
 // RUN: not mg-run %t --level=address --backend=cuda 2>&1 | filecheck %s --check-prefix BACKEND

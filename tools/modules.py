@@ -12,7 +12,7 @@ from functools import cache
 from typing import NoReturn
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, UnknownLoc
+from xdsl.dialects.builtin import LocationAttr, ModuleOp, UnknownLoc
 from xdsl.ir import Operation
 from xdsl.parser import Parser
 from xdsl.universe import Universe
@@ -119,18 +119,27 @@ class _LocatingParser(Parser):
         self._line_starts = [0, *(match.end() for match in re.finditer("\n", text))]
         self._operation_end = 0
         """Where the token stands that follows the last operation parsed."""
+        self._location_end = -1
+        """Where the token stands that follows the last location parsed."""
 
     def parse_operation(self) -> Operation:
         """An operation; its location is where it starts, unless the text says another."""
         start = self.pos
         op = super().parse_operation()
-        if isinstance(op.location, UnknownLoc):
+        if isinstance(op.location, UnknownLoc) and self._location_end != self.pos:
             line = bisect_right(self._line_starts, start)
             column = start - self._line_starts[line - 1] + 1
             name = self.lexer.input.name
             op.location = file_location(name, line + self._lines_before, column)
         self._operation_end = self.pos
         return op
+
+    def parse_optional_location(self) -> LocationAttr | None:
+        """A location, if there is one."""
+        location = super().parse_optional_location()
+        if location is not None:
+            self._location_end = self.pos
+        return location
 
     def raise_error(
         self,

@@ -146,7 +146,8 @@ def _prepare_module(
             OnlineSoftmaxPass().apply(context, module)
         original = module.clone()
         # The layouts of arguments and results are those of the kernel that a GPU would run.
-        PassPipeline(() if is_te else planned_then_scheduled()[0]).apply(context, module)
+        steps = (TeLowerPass(),) if is_te else planned_then_scheduled()[0]
+        PassPipeline(steps).apply(context, module)
         interface = interface_of(only_function(module))
         return lambda: CpuKernel(original, interface)
     target_named(name)
@@ -168,10 +169,12 @@ def _transpile_pass(options: Mapping[str, Any]) -> TranspilePass:
                 f"{', '.join(known)}."
             )
     given = {name: _as_list(value) for name, value in options.items()}
-    try:
-        return TranspilePass.from_spec(ArgSpec(TranspilePass.name, given))
-    except ValueError as error:
-        raise UserError(f"mugraph.compile: {error}") from error
+    for name, value in given.items():
+        try:
+            TranspilePass.from_spec(ArgSpec(TranspilePass.name, {name: value}))
+        except ValueError as error:
+            raise UserError(f"mugraph.compile: the option {name!r}: {error}.") from error
+    return TranspilePass.from_spec(ArgSpec(TranspilePass.name, given))
 
 
 def _as_list(value: Any) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from xdsl.utils.exceptions import DiagnosticException
 
 import mugraph
 import mugraph.build as mi
@@ -18,6 +20,8 @@ from mugraph.runtime.cache import CacheWarning, cache_entry
 from mugraph.runtime.compile import compile_library
 from mugraph.runtime.errors import UserError
 from mugraph.runtime.toolchain import ToolchainError, find_toolchain
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def scaled_sum() -> mi.KernelGraph:
@@ -53,6 +57,52 @@ def test_a_module_and_text_and_a_file_compile_too(tmp_path: Path) -> None:
     results = [mugraph.compile(given, arch="cpu")(x, y) for given in (graph, module, before, path)]
     assert all(np.array_equal(result, results[0]) for result in results)
     assert str(module) == before
+
+
+def test_a_path_may_be_text() -> None:
+    by_text = mugraph.compile(str(EXAMPLES / "lora.mlir"), arch="cpu")
+    assert repr(by_text) == repr(mugraph.compile(EXAMPLES / "lora.mlir", arch="cpu"))
+    with pytest.raises(UserError, match=r"nowhere\.mlir cannot be read: No such file"):
+        mugraph.compile("nowhere.mlir", arch="cpu")
+
+
+def test_a_tensor_expression_compiles_with_its_sizes() -> None:
+    path = EXAMPLES / "texpr/vector_add.te"
+    for given in (path, str(path)):
+        kernel = mugraph.compile(given, arch="cpu", sizes={"N": 64})
+        a, b = (np.arange(64, dtype=np.float32) * factor for factor in (1, 2))
+        assert np.array_equal(kernel(a, b), a + b)
+    with pytest.raises(UserError, match=r"sizes are those of a \.te file"):
+        mugraph.compile(scaled_sum(), arch="cpu", sizes={"N": 64})
+
+
+def test_a_function_in_linalg_becomes_a_mugraph() -> None:
+    kernel = mugraph.compile(EXAMPLES / "front_ends/onnx_mlp.mlir", arch="cpu")
+    random = np.random.default_rng(0)
+    x, w1, b1, w2, b2 = (
+        random.standard_normal(tensor.shape).astype(np.float32)
+        for tensor in kernel.interface.inputs
+    )
+    hidden = x @ w1.T + b1
+    hidden *= (1 + np.vectorize(math.erf)(hidden / math.sqrt(2))) / 2
+    expected = np.maximum(hidden @ w2.T + b2, 0)
+    np.testing.assert_allclose(kernel(x, w1, b1, w2, b2), expected, rtol=2e-2, atol=2e-2)
+    text = """func.func @f(%x: tensor<4xi32>) -> tensor<4xi32> {
+      %y = arith.addi %x, %x : tensor<4xi32>
+      func.return %y : tensor<4xi32>
+    }"""
+    with pytest.raises(DiagnosticException, match=r"@f has no operators of 'kn' or 'sched'"):
+        mugraph.compile(text, arch="cpu")
+
+
+def test_options_are_those_of_transpile() -> None:
+    options = {"online_softmax": True, "stages": 2}
+    kernel = mugraph.compile(EXAMPLES / "rmsnorm_linear.mlir", arch="cpu", **options)
+    assert kernel.name == "rmsnorm_linear"
+    with pytest.raises(UserError, match=r"no option 'online'; those of --transpile are .*stages"):
+        mugraph.compile(scaled_sum(), arch="cpu", online=True)
+    with pytest.raises(UserError, match="stages"):
+        mugraph.compile(scaled_sum(), arch="cpu", stages="two")
 
 
 def test_a_graph_is_called_as_mirage_users_do() -> None:

@@ -1,0 +1,185 @@
+"""Where operations come from: read, kept through passes, printed in errors and in CUDA."""
+
+from __future__ import annotations
+
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
+from xdsl.passes import PassPipeline
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import DiagnosticException, ParseError
+
+import mugraph
+import mugraph.build as mi
+from mugraph.codegen.cuda import print_module
+from mugraph.dialects.locations import place_in, reported_within
+from mugraph.passes.decompose_threadblock import DecomposeThreadblockPass
+from mugraph.passes.transpile import TranspilePass
+from mugraph.tools.diagnostics import describe_error
+from mugraph.tools.modules import make_context, parse_text
+
+EXAMPLE = Path(__file__).parents[2] / "examples/rmsnorm_linear.mlir"
+FUNCTION = """\
+func.func @f(%x: tensor<16x64xf16>) -> tensor<16x64xf16> {
+  %o = kn.customized %x grid [1, 1, 1] block [128, 1, 1] forloop 1 {
+  ^bb0(%d: tensor<16x64xf16>):
+    %t = tb.input %d imap [-1, -1, -1] fordim 0 : tensor<16x64xf16> -> !tb.stensor<16x64xf16>
+    %e = tb.exp %t : !tb.stensor<16x64xf16> -> !tb.stensor<16x64xf16>
+    tb.output %e omap [-1, -1, -1] fordim 0 : !tb.stensor<16x64xf16> -> tensor<16x64xf16>
+  } : (tensor<16x64xf16>) -> tensor<16x64xf16>
+  func.return %o : tensor<16x64xf16>
+}
+"""
+
+
+def read(text: str) -> ModuleOp:
+    return parse_text(make_context(), text, "f.mlir")
+
+
+def line_of(text: str, part: str) -> int:
+    """The first line, from 1, that has a part."""
+    return next(number for number, line in enumerate(text.splitlines(), 1) if part in line)
+
+
+def with_locations(module: ModuleOp) -> str:
+    stream = StringIO()
+    Printer(stream, print_debuginfo=True).print_op(module)
+    return stream.getvalue()
+
+
+def test_operations_are_where_their_text_starts() -> None:
+    places = {
+        op.name: (op.location.line.data, op.location.column.data)
+        for op in read(FUNCTION).walk()
+        if isinstance(op.location, FileLineColLoc)
+    }
+    assert places == {
+        "func.func": (1, 1),
+        "kn.customized": (2, 3),
+        "tb.input": (4, 5),
+        "tb.exp": (5, 5),
+        "tb.output": (6, 5),
+        "func.return": (8, 3),
+    }
+
+
+def test_a_location_in_the_text_stays_and_none_is_printed_unasked() -> None:
+    text = FUNCTION.replace(
+        "-> !tb.stensor<16x64xf16>\n    tb.output",
+        '-> !tb.stensor<16x64xf16> loc("model.py":7:9)\n    tb.output',
+    )
+    module = read(text)
+    printed = with_locations(module)
+    assert 'loc("model.py":7:9)' in printed and 'loc("f.mlir":6:5)' in printed
+    assert with_locations(read(printed)) == printed
+    assert "loc(" not in str(module)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "place"),
+    [
+        ("tb.exp %t : !tb.stensor<16x64xf16> ->", "tb.exp %t : !tb.stensor<16x64xf16> //", 5),
+        ("tb.exp %t : ", "tb.expp\n\n  // a comment\n", 5),
+        ("  func.return %o :", "  func.return %o\n", 8),
+        # What stands in a wrong line is said there.
+        ("    tb.output", "    )\n    tb.output", 6),
+        ("tb.exp %t", "tb.exp t", 5),
+    ],
+)
+def test_an_error_is_in_the_line_that_is_not_complete(before: str, after: str, place: int) -> None:
+    text = FUNCTION.replace(before, after)
+    assert text != FUNCTION
+    with pytest.raises(ParseError) as raised:
+        read(text)
+    assert describe_error(raised.value).startswith(f"f.mlir:{place}:")
+
+
+def test_a_verifier_s_error_has_the_place_of_the_operation() -> None:
+    text = FUNCTION.replace("tb.output %e", "tb.output %t")
+    wrong = "tb.exp %t : !tb.stensor<16x64xf16> -> !tb.stensor<16x32xf16>"
+    module = read(text.replace(wrong.replace("32", "64"), wrong))
+    with pytest.raises(DiagnosticException) as raised, reported_within(module):
+        module.verify()
+    assert describe_error(raised.value).startswith("f.mlir:5:5: error: 'tb.exp' %e: the result has")
+
+
+def test_a_name_that_several_operations_have_gives_no_place() -> None:
+    twice = FUNCTION + FUNCTION.replace("@f", "@g")
+    for text, place in ((FUNCTION, "f.mlir:5:5"), (twice, None)):
+        with pytest.raises(DiagnosticException) as raised, reported_within(read(text)):
+            raise DiagnosticException("'tb.exp' %e is wrong, and so is 'tb.input' %t")
+        assert place_in(raised.value) == place
+
+
+def test_what_is_made_of_an_operation_has_its_line() -> None:
+    text = EXAMPLE.read_text(encoding="utf-8")
+    context = make_context()
+    module = parse_text(context, text, "f.mlir")
+    DecomposeThreadblockPass().apply(context, module)
+    lines = {
+        op.name: op.location.line.data
+        for op in module.walk()
+        if isinstance(op.location, FileLineColLoc)
+    }
+    rms = line_of(text, "forloop_accum rms")
+    assert (lines["tb.square"], lines["tb.reduction"], lines["tb.sqrt"]) == (rms, rms, rms)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_operators_of_a_schedule_have_the_lines_of_the_graph(arch: str) -> None:
+    text = EXAMPLE.read_text(encoding="utf-8")
+    context = make_context()
+    module = parse_text(context, text, "f.mlir")
+    TranspilePass(arch=arch).apply(context, module)
+    expected = {
+        "tb.input %dx": {"sx"},
+        "tb.input %dw": {"sw"},
+        "tb.matmul": {"am"},
+        "forloop_accum rms": {"ar"},
+        "tb.div": {"d"},
+    }
+    buffers = [op for op in module.walk() if op.name in ("sched.alloc", "sched.fragment")]
+    named = {op.results[0].name_hint: op for op in buffers if op.name == "sched.alloc"}
+    for part, names in expected.items():
+        for name in names & named.keys():
+            location = named[name].location
+            assert isinstance(location, FileLineColLoc)
+            # A product and the sum of it over the loop are one operator of the schedule.
+            assert location.line.data == line_of(text, part), name
+    computing = ("sched.elementwise", "sched.mma", "sched.warpgroup_mma", "sched.map")
+    for op in module.walk():
+        if op.name in computing:
+            assert isinstance(op.location, FileLineColLoc), op
+
+
+def test_the_lines_of_a_python_program() -> None:
+    graph = mi.new_kernel_graph("large")
+    x = graph.new_input((16, 65536), name="x")
+    block = mi.new_threadblock_graph((1, 1, 1), (128, 1, 1))
+    tile = block.new_input(x, (-1, -1, -1), 0)
+    block.new_output(block.exp(tile), (-1, -1, -1), 0)
+    graph.mark_output(*graph.customized([x], block))
+    here = Path(__file__).read_text(encoding="utf-8")
+    line = line_of(here, "graph.mark_output(*graph.customized([x], block))")
+    with pytest.raises(DiagnosticException, match="of shared memory") as raised:
+        mugraph.compile(graph, "sm_80")
+    assert place_in(raised.value) == f"{__file__}:{line}:24"
+    assert f"{__file__}:{line}:24: error: " in describe_error(raised.value)
+
+
+def test_cuda_says_on_request_where_its_lines_come_from() -> None:
+    context = make_context()
+    module = parse_text(context, EXAMPLE.read_text(encoding="utf-8"), 'a "name".mlir')
+    PassPipeline((TranspilePass(arch="sm_80"),)).apply(context, module)
+    plain, annotated = print_module(module), print_module(module, line_info=True)
+    lines = annotated.splitlines()
+    assert "#line" not in plain
+    assert plain.splitlines() == [line for line in lines if not line.startswith("#line ")]
+    div = line_of(EXAMPLE.read_text(encoding="utf-8"), "tb.div")
+    at = next(i for i, line in enumerate(lines) if "ops::Div" in line or "ops::Mul," in line)
+    assert lines[at - 1] == f'#line {div} "a \\"name\\".mlir"'
+    # What follows the kernel belongs to the generated text, at its own line.
+    after = next(i for i, line in enumerate(lines) if line.endswith('"kernel.cu"'))
+    assert lines[after] == f'#line {after + 2} "kernel.cu"'

@@ -27,7 +27,22 @@ from xdsl.dialects.builtin import i8 as int8
 from xdsl.dialects.builtin import i32 as int32
 
 from mugraph.build.errors import BuildError
+from mugraph.build.functions import (
+    cast,
+    clamp,
+    exp,
+    gelu,
+    log,
+    max,
+    pow,
+    relu,
+    sigmoid,
+    silu,
+    sqrt,
+    square,
+)
 from mugraph.build.kernel_graph import KernelGraph, new_kernel_graph
+from mugraph.build.pointwise import pointwise
 from mugraph.build.tensors import DTensor, STensor
 from mugraph.build.threadblock_graph import ThreadblockGraph, new_threadblock_graph
 
@@ -40,12 +55,25 @@ __all__ = [
     "STensor",
     "ThreadblockGraph",
     "bfloat16",
+    "cast",
+    "clamp",
+    "exp",
     "float8_e4m3fn",
     "float8_e5m2",
     "float16",
     "float32",
+    "gelu",
     "int8",
     "int32",
+    "log",
+    "max",
     "new_kernel_graph",
     "new_threadblock_graph",
+    "pointwise",
+    "pow",
+    "relu",
+    "sigmoid",
+    "silu",
+    "sqrt",
+    "square",
 ]

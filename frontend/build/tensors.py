@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
+from typing import Any, Self
 
 from xdsl.ir import Attribute, SSAValue
 
@@ -11,10 +13,15 @@ from mugraph.dialects.tensor_types import dims, element_type_of, layout_of, shap
 
 @dataclass(frozen=True)
 class Handle:
-    """A value of a graph, with what its type says of it."""
+    """A value of a graph, with what its type says of it.
+
+    ``x + y``, ``x - y``, ``x * y``, ``x / y`` and ``x @ y`` are the graph's ``add``, ``sub``,
+    ``mul``, ``div`` and ``matmul``; a number beside ``+``, ``-`` and ``*``, or by which is divided,
+    is an fp32 constant.
+    """
 
     value: SSAValue
-    graph: object
+    graph: Any
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -25,6 +32,37 @@ class Handle:
     def dtype(self) -> Attribute:
         """The element type."""
         return element_type_of(self.value.type)
+
+    def __add__(self, other: Self | float) -> Self:
+        return self._with("add_scalar", other, "add")
+
+    def __sub__(self, other: Self | float) -> Self:
+        return self._with("add_scalar", -other if isinstance(other, Real) else other, "sub")
+
+    def __mul__(self, other: Self | float) -> Self:
+        return self._with("mul_scalar", other, "mul")
+
+    def __truediv__(self, other: Self | float) -> Self:
+        return self._with("mul_scalar", 1 / other if isinstance(other, Real) else other, "div")
+
+    def __matmul__(self, other: Self) -> Self:
+        return self._with(None, other, "matmul")
+
+    def __rsub__(self, other: float) -> Self:
+        return -self + other
+
+    def __neg__(self) -> Self:
+        return self * -1.0
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def _with(self, of_number: str | None, other: Any, of_tensors: str) -> Any:
+        """One of two operators of the graph, as the second operand is a number or a tensor."""
+        if isinstance(other, Handle):
+            return getattr(self.graph, of_tensors)(self, other)
+        if of_number is None or not isinstance(other, Real):
+            return NotImplemented
+        return getattr(self.graph, of_number)(self, float(other))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({dims(self.shape)}x{self.dtype})"

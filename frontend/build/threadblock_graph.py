@@ -120,6 +120,11 @@ class ThreadblockGraph(GraphOperators[STensor]):
         self.functions: dict[str, FuncOp] = {}
         """The tensor expressions that custom operators call, by name."""
 
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        """The operators so far, in order."""
+        return tuple(self._block.ops)
+
     def new_input(
         self,
         dtensor: DTensor,

@@ -227,6 +227,58 @@ def test_every_element_type(dtype: Attribute) -> None:
     np.testing.assert_array_equal(run(graph, values)[0], values[:, :5] + values[:, 5:])
 
 
+def test_operators_and_functions_are_the_graph_s() -> None:
+    graphs: list[str] = []
+    for short in (True, False):
+        graph = mi.new_kernel_graph()
+        x, w = graph.new_input((8, 8), name="x"), graph.new_input((8, 8), name="w")
+        if short:
+            y = mi.max(mi.silu(x) @ w + 1, 2 * x) / w - (1 - mi.clamp(w, 0, 6)) * (x / 4)
+        else:
+            product = graph.add_scalar(graph.matmul(graph.silu(x), w), 1)
+            quotient = graph.div(graph.max(product, graph.mul_scalar(x, 2)), w)
+            rest = graph.add_scalar(graph.mul_scalar(graph.clamp(w, 0, 6), -1), 1)
+            y = graph.sub(quotient, graph.mul(rest, graph.mul_scalar(x, 0.25)))
+        graph.mark_output(y)
+        graphs.append(str(graph))
+    assert graphs[0] == graphs[1]
+    with pytest.raises(TypeError):
+        _ = y + "1"
+    with pytest.raises(mi.BuildError, match="exp: 3 is no tensor of a graph"):
+        mi.exp(3)
+
+
+@pytest.mark.parametrize(
+    "shape", [(4096,), (3, 5), (100, 3000), (7, 2, 2049), (65, 1, 3, 33), (2, 1, 1, 5, 4096)]
+)
+def test_a_pointwise_kernel_of_any_shape(shape: tuple[int, ...]) -> None:
+    graph = mi.new_kernel_graph()
+    x = graph.new_input(shape, name="x")
+    bias = graph.new_input((*(1,) * (len(shape) - 1), shape[-1]), name="bias")
+    result = mi.pointwise(lambda x, bias: mi.silu(x) * x + bias, x, bias, name="result")
+    assert result.shape == shape and result.value.name_hint == "result"
+    graph.mark_output(result)
+    random = np.random.default_rng(0)
+    a, b = (random.standard_normal(one.shape).astype(np.float16) for one in (x, bias))
+    wide = a.astype(float)
+    expected = wide * wide / (1 + np.exp(-wide)) + b
+    (result,) = run(graph, a, b)
+    np.testing.assert_allclose(result, expected, rtol=5e-3, atol=5e-3)
+
+
+def test_what_is_not_pointwise_is_said() -> None:
+    graph = mi.new_kernel_graph()
+    x, y = graph.new_input((64, 64)), graph.new_input((64, 32))
+    with pytest.raises(mi.BuildError, match=r"'tb\.rms_norm'.* combines elements of a tile"):
+        mi.pointwise(lambda t: t.graph.rms_norm(t), x)
+    with pytest.raises(mi.BuildError, match="64x64 and 64x32 differ in dimension 1"):
+        mi.pointwise(lambda a, b: a + b, x, y)
+    with pytest.raises(mi.BuildError, match="cut along 4 dimensions"):
+        mi.pointwise(mi.exp, graph.new_input((2, 2, 2, 4096)))
+    with pytest.raises(mi.BuildError, match="at least one tensor"):
+        mi.pointwise(mi.exp)
+
+
 def test_a_failed_call_leaves_the_graph_as_it_was() -> None:
     graph = rmsnorm_linear()
     before = str(graph)

@@ -19,7 +19,6 @@ from xdsl.utils.exceptions import (
     ParseError,
 )
 
-from mugraph.dialects.locations import place_in
 from mugraph.runtime.errors import UserError
 
 TRACEBACK_VARIABLE = "MUGRAPH_TRACEBACK"
@@ -70,6 +69,8 @@ def run_tool(tool: str, main: Callable[[], int]) -> int:
 
 def describe_error(error: BaseException) -> str:
     """The message for ``error``, with ``file:line:column`` and the operation where known."""
+    from mugraph.dialects.locations import place_in
+
     place = place_in(error)
     message = _message_of(error)
     return message if place is None else f"{place}: {message}"

@@ -26,7 +26,6 @@ from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 import mugraph
-from mugraph.dialects.locations import reported_within
 from mugraph.tools.diagnostics import ToolError, atomic_output, run_tool
 from mugraph.tools.modules import (
     add_size_argument,
@@ -310,6 +309,8 @@ class MgOptMain(xDSLOptMain):
 
     def apply_passes(self, prog: ModuleOp) -> None:
         """Apply the passes in order; with ``--verify-semantics`` run the module after each."""
+        from mugraph.dialects.locations import reported_within
+
         with reported_within(prog):
             if self.args.verify_semantics:
                 self._apply_and_run(prog)
@@ -342,6 +343,8 @@ class MgOptMain(xDSLOptMain):
 
     def output_resulting_program(self, prog: ModuleOp) -> str:
         """The module as the target prints it."""
+        from mugraph.dialects.locations import reported_within
+
         with reported_within(prog):
             return super().output_resulting_program(prog)
 

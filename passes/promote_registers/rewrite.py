@@ -19,7 +19,7 @@ from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.elementwise import Epilogue, ScalarFunction
 from mugraph.dialects.interfaces import HasBufferEffects
-from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.locations import Rewriter, inherit_location
 from mugraph.dialects.rows import LinearRows
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.tb import epilogue_of
@@ -74,6 +74,8 @@ class Promotion:
             self.distribution(self.domains[value]),
         )
         self.fragments[value] = self.fragment(type_, value.name_hint)
+        if isinstance(value.owner, Operation):
+            inherit_location(self.made[-1], value.owner)
 
 
 def slice_of(rows: LinearRows) -> sched.SliceAttr:

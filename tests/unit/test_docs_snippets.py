@@ -1,28 +1,85 @@
-"""The Python of the documents runs."""
+"""The Python of the documents runs, and so do the commands of the walkthrough."""
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
+
+import mugraph
+import mugraph.build as mi
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def first_snippet(path: Path) -> str:
-    found = re.search(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.S)
-    assert found is not None
-    return found.group(1)
+def snippets(page: str, *languages: str) -> list[tuple[str, str]]:
+    """The blocks of a page in these languages, with the language of each."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    found = re.findall(r"^```(\w+)\n(.*?)^```$", text, re.S | re.M)
+    return [(language, code) for language, code in found if language in languages]
+
+
+def names_of(page: str) -> dict[str, object]:
+    """What the Python of a page defines, all of it in order."""
+    names: dict[str, object] = {}
+    for _, code in snippets(page, "python"):
+        exec(compile(code, page, "exec"), names)
+    return names
 
 
 def test_the_page_on_python() -> None:
     names: dict[str, object] = {}
     # On the interpreter also where there is a GPU, whose arrays the snippet does not make.
-    code = first_snippet(ROOT / "docs" / "python.md").replace(
+    code = snippets("python.md", "python")[0][1].replace(
         "mugraph.compile(graph)", 'mugraph.compile(graph, arch="cpu")'
     )
     exec(code, names)
     result = names["result"]
     assert isinstance(result, np.ndarray) and result.shape == (16, 6144)
     assert np.isfinite(result).all()
+
+
+def test_the_walkthrough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = os.path.dirname(sys.executable)
+    monkeypatch.setenv("PATH", os.pathsep.join((folder, os.environ["PATH"])))
+    names: dict[str, object] = {}
+    for language, code in snippets("walkthrough.md", "python", "sh"):
+        if language == "python":
+            exec(compile(code, "walkthrough.py", "exec"), names)
+            continue
+        for line in code.splitlines():
+            subprocess.run(shlex.split(line), check=True, capture_output=True)
+    assert "rope_norm_custom0" in (tmp_path / "rope_norm.cu").read_text(encoding="utf-8")
+    assert re.search(r"walkthrough\.py:\d+:\d+$", str(names["message"]))
+
+
+def test_the_pages_for_those_who_come_from_elsewhere() -> None:
+    assert isinstance(names_of("from-mirage.md")["graph"], mi.KernelGraph)
+    random = np.random.default_rng(0)
+    names = names_of("from-triton.md")
+    for name, reference in (
+        ("graph", lambda x, w: silu(x @ w)),
+        ("swiglu", lambda gate, up: silu(gate) * up),
+    ):
+        graph = names[name]
+        assert isinstance(graph, mi.KernelGraph)
+        kernel = mugraph.compile(graph, arch="cpu")
+        one, other = (
+            (random.standard_normal(tensor.shape) / 4).astype(np.float16)
+            for tensor in kernel.interface.inputs
+        )
+        expected = reference(one.astype(float), other.astype(float))
+        np.testing.assert_allclose(kernel(one, other), expected, atol=5e-3)
+    graph = names_of("from-cutlass.md")["graph"]
+    assert isinstance(graph, mi.KernelGraph) and "!tb.stensor<128x64xf16>" in str(graph)
+
+
+def silu(x: np.ndarray) -> np.ndarray:
+    return x / (1 + np.exp(-x))

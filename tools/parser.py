@@ -1,0 +1,98 @@
+"""xDSL's parser, with places: of operations in a text, and of what is wrong with it."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from typing import NoReturn
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import LocationAttr, UnknownLoc
+from xdsl.ir import Operation
+from xdsl.parser import Parser
+from xdsl.utils.exceptions import ParseError
+from xdsl.utils.lexer import Input, Span
+
+from mugraph.dialects.locations import file_location
+
+_STRINGS = re.compile(r'//[^\n]*|"(?:[^"\\\n\v\f]|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*"|(?P<open>")')
+"""Comments, strings as MLIR has them, and what begins as a string and is none."""
+
+
+class LocatingParser(Parser):
+    """xDSL's parser, with locations of operations, and errors in the line that is not complete."""
+
+    def __init__(self, context: Context, text: str, name: str, lines_before: int) -> None:
+        super().__init__(context, text, name)
+        self._lines_before = lines_before
+        self._line_starts = [0, *(match.end() for match in re.finditer("\n", text))]
+        self._operation_end = 0
+        """Where the token stands that follows the last operation parsed."""
+        self._location_end = -1
+        """Where the token stands that follows the last location parsed."""
+
+    def parse_operation(self) -> Operation:
+        """An operation; its location is where it starts, unless the text says another."""
+        start = self.pos
+        op = super().parse_operation()
+        if isinstance(op.location, UnknownLoc) and self._location_end != self.pos:
+            line = bisect_right(self._line_starts, start)
+            column = start - self._line_starts[line - 1] + 1
+            name = self.lexer.input.name
+            op.location = file_location(name, line + self._lines_before, column)
+        self._operation_end = self.pos
+        return op
+
+    def parse_optional_location(self) -> LocationAttr | None:
+        """A location, if there is one."""
+        location = super().parse_optional_location()
+        if location is not None:
+            self._location_end = self.pos
+        return location
+
+    def raise_error(
+        self,
+        msg: str,
+        at_position: Span[str] | int | None = None,
+        end_position: int | None = None,
+    ) -> NoReturn:
+        """Raises ``ParseError``; where a line ends too early, at its end and not in the next."""
+        place = at_position.start if isinstance(at_position, Span) else at_position
+        if place in (None, self.pos) and self.pos != self._operation_end:
+            end = self._end_of_unfinished_line()
+            if end is not None:
+                at_position, end_position = Span(end, end, self.lexer.input), None
+        if isinstance(at_position, int) and end_position is not None:
+            at_position, end_position = Span(at_position, end_position, self.lexer.input), None
+        super().raise_error(msg, at_position)
+
+    def _end_of_unfinished_line(self) -> int | None:
+        """Where the text before the next token ends, if that token is the first of its line."""
+        text = self.lexer.input.content
+        line = bisect_right(self._line_starts, self.pos) - 1
+        if text[self._line_starts[line] : self.pos].strip():
+            return None
+        while line > 0:
+            line -= 1
+            start, end = self._line_starts[line : line + 2]
+            for match in _STRINGS.finditer(text, start, end):
+                if match[0].startswith("//"):
+                    end = match.start()
+            before = text[start:end].rstrip()
+            if before:
+                return start + len(before)
+        return None
+
+
+def refuse_open_strings(text: str, name: str) -> None:
+    """Raises ``ParseError`` at the first string that does not end on its line, or is none.
+
+    xDSL's lexer would take time exponential in the length of the line.
+    """
+    for match in _STRINGS.finditer(text):
+        if match["open"] is not None:
+            raise ParseError(
+                Span(match.start(), match.end(), Input(text, name)),
+                "this string does not end on its line, or has an escape that is none of \\n, \\t, "
+                '\\", \\\\ and two hexadecimal digits',
+            )

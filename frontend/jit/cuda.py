@@ -52,8 +52,10 @@ class CudaKernel(Kernel):
     def __call__(self, *inputs: Any, out: Any = None) -> Any:
         """Runs it; see :meth:`Kernel.__call__`."""
         call = self._torch
-        if call is None and "torch" in sys.modules:
-            call = self._torch = _TorchCall(self, sys.modules["torch"])
+        torch = sys.modules.get("torch")
+        # A build of torch for the CPU alone has no streams to ask for.
+        if call is None and torch is not None and torch.backends.cuda.is_built():
+            call = self._torch = _TorchCall(self, torch)
         if call is not None:
             result = call(inputs, out)
             if result is not NotImplemented:

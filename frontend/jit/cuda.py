@@ -84,21 +84,22 @@ class CudaKernel(Kernel):
         _expect_count(self.name, "inputs", len(interface.inputs), len(inputs))
         cupy = sys.modules.get("cupy")
         stream = 0 if cupy is None else int(cupy.cuda.get_current_stream().ptr)
-        if out is None:
-            outputs = [_allocate(tensor) for tensor in interface.outputs]
-        else:
-            outputs = list(as_sequence(out, self._output_count))
-            _expect_count(self.name, "outputs in out", self._output_count, len(outputs))
         views: list[ArrayView] = []
-        for role, tensors, arrays in (
-            ("input", interface.inputs, inputs),
-            ("output", interface.outputs, outputs),
-        ):
+
+        def add_views(role: str, tensors: Sequence[CTensor], arrays: Sequence[Any]) -> None:
             for index, (tensor, array) in enumerate(zip(tensors, arrays, strict=True)):
                 view = view_of(role, index, tensor, array, stream)
                 check_view(role, index, tensor, view)
                 _expect_gpu(role, index, tensor, view.device, views)
                 views.append(view)
+
+        add_views("input", interface.inputs, inputs)
+        if out is None:
+            outputs = [_allocate(tensor) for tensor in interface.outputs]
+        else:
+            outputs = list(as_sequence(out, self._output_count))
+            _expect_count(self.name, "outputs in out", self._output_count, len(outputs))
+        add_views("output", interface.outputs, outputs)
         workspace = (
             _allocate_bytes(interface.workspace_bytes) if interface.workspace_bytes else None
         )

@@ -17,7 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from mugraph.dialects.alignment import ALIGNMENT, DEFAULT_ALIGNMENT
 from mugraph.dialects.cute import ComposedLayout, Layout, Swizzle
+from mugraph.dialects.ragged import Bounds
 from mugraph.dialects.tensor_types import AnyLayout, base_layout
 
 CHUNK_BYTES = 16
@@ -39,7 +41,36 @@ SWIZZLE_SPANS = (128, 64, 32)
 
 
 class BulkCopyError(ValueError):
-    """A bulk copy cannot move this; the message says why."""
+    """A bulk copy cannot move this; the message says why.
+
+    ``mend`` says what would let it, ``dimension`` along which dimension of the tensor; both may be
+    empty.
+    """
+
+    def __init__(self, message: str, mend: str = "", dimension: int | None = None) -> None:
+        super().__init__(message)
+        self.mend = mend
+        self.dimension = dimension
+
+
+def require_whole_tiles(bounds: Bounds, iterations: int, alignment: int) -> None:
+    """Raises :class:`BulkCopyError` unless all elements of all tiles exist, and start at 16 bytes.
+
+    ``iterations`` is the for-loop's range, ``alignment`` that of the tensor's first element.
+    """
+    for dim, bound in enumerate(bounds):
+        if bound is not None:
+            tiles = math.prod(bound.blocks) * (iterations if bound.moves else 1)
+            raise BulkCopyError(
+                f"its tiles are ragged along dimension {dim}",
+                f"pad its dimension {dim} to {tiles * bound.tile}",
+                dim,
+            )
+    if alignment < DEFAULT_ALIGNMENT:
+        raise BulkCopyError(
+            f"it is aligned to {alignment} bytes, and bulk copies need {DEFAULT_ALIGNMENT}",
+            f"let it start at a multiple of {DEFAULT_ALIGNMENT} bytes, without {ALIGNMENT}",
+        )
 
 
 @dataclass(frozen=True)
@@ -83,9 +114,16 @@ def tensor_dims(shape: Sequence[int], strides: Sequence[int], element_bytes: int
     for dim in order[1:]:
         size = strides[dim] * element_bytes
         if size % CHUNK_BYTES or not 0 < size < MAX_STRIDE_BYTES:
+            padded = -(-size // CHUNK_BYTES) * CHUNK_BYTES // element_bytes
+            inner = order[0]
+            is_dense_row = strides[dim] == shape[inner]
             raise BulkCopyError(
                 f"the tensor's stride along dimension {dim} is {size} bytes, not a multiple of "
-                f"{CHUNK_BYTES}"
+                f"{CHUNK_BYTES}",
+                f"pad its dimension {inner} to {padded}"
+                if is_dense_row
+                else f"make its stride along dimension {dim} a multiple of {CHUNK_BYTES} bytes",
+                inner if is_dense_row else dim,
             )
     return TensorDims(
         tuple(order),
@@ -173,7 +211,21 @@ def tile_layouts(
         == 0
     ]
     if not found:
-        raise BulkCopyError("its rows are no multiple of 16 bytes, or longer than a box")
+        inner = dims.order[0]
+        row_bytes = tile[inner] * element_bytes
+        if row_bytes % CHUNK_BYTES:
+            raise BulkCopyError(
+                f"its tiles' rows of {row_bytes} bytes are no multiple of {CHUNK_BYTES}",
+                f"cut tiles of a multiple of {CHUNK_BYTES // element_bytes} elements along its "
+                f"dimension {inner}",
+                inner,
+            )
+        raise BulkCopyError(
+            f"its tiles' rows of {row_bytes} bytes are longer than a box, or take more than "
+            f"{MAX_BOXES} boxes",
+            f"cut smaller tiles along its dimension {inner}",
+            inner,
+        )
     return found
 
 
@@ -268,6 +320,7 @@ __all__ = [
     "bulk_layouts",
     "bulk_tile",
     "pattern_bytes",
+    "require_whole_tiles",
     "tensor_dims",
     "tile_layouts",
 ]

@@ -43,28 +43,26 @@ SWIZZLE_SPANS = (128, 64, 32)
 class BulkCopyError(ValueError):
     """A bulk copy cannot move this; the message says why.
 
-    ``mend`` says what would let it, ``dimension`` along which dimension of the tensor; both may be
-    empty.
+    ``dimension``: along which dimension of the tensor; ``pads``: whether padding it would help.
+    ``mend`` says what else would; it may be empty.
     """
 
-    def __init__(self, message: str, mend: str = "", dimension: int | None = None) -> None:
+    def __init__(
+        self, message: str, mend: str = "", dimension: int | None = None, *, pads: bool = False
+    ) -> None:
         super().__init__(message)
-        self.mend = mend
-        self.dimension = dimension
+        self.mend, self.dimension, self.pads = mend, dimension, pads
 
 
-def require_whole_tiles(bounds: Bounds, iterations: int, alignment: int) -> None:
+def require_whole_tiles(bounds: Bounds, alignment: int) -> None:
     """Raises :class:`BulkCopyError` unless all elements of all tiles exist, and start at 16 bytes.
 
-    ``iterations`` is the for-loop's range, ``alignment`` that of the tensor's first element.
+    ``alignment`` is that of the tensor's first element.
     """
     for dim, bound in enumerate(bounds):
         if bound is not None:
-            tiles = math.prod(bound.blocks) * (iterations if bound.moves else 1)
             raise BulkCopyError(
-                f"its tiles are ragged along dimension {dim}",
-                f"pad its dimension {dim} to {tiles * bound.tile}",
-                dim,
+                f"its tiles are ragged along dimension {dim}", dimension=dim, pads=True
             )
     if alignment < DEFAULT_ALIGNMENT:
         raise BulkCopyError(
@@ -114,16 +112,13 @@ def tensor_dims(shape: Sequence[int], strides: Sequence[int], element_bytes: int
     for dim in order[1:]:
         size = strides[dim] * element_bytes
         if size % CHUNK_BYTES or not 0 < size < MAX_STRIDE_BYTES:
-            padded = -(-size // CHUNK_BYTES) * CHUNK_BYTES // element_bytes
-            inner = order[0]
-            is_dense_row = strides[dim] == shape[inner]
+            pads = strides[dim] == shape[order[0]]
             raise BulkCopyError(
                 f"the tensor's stride along dimension {dim} is {size} bytes, not a multiple of "
                 f"{CHUNK_BYTES}",
-                f"pad its dimension {inner} to {padded}"
-                if is_dense_row
-                else f"make its stride along dimension {dim} a multiple of {CHUNK_BYTES} bytes",
-                inner if is_dense_row else dim,
+                f"make it a multiple of {CHUNK_BYTES} bytes",
+                order[0] if pads else dim,
+                pads=pads,
             )
     return TensorDims(
         tuple(order),

@@ -32,7 +32,7 @@ from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.sched.kernel import enclosing_kernel
 from mugraph.dialects.sched.role import enclosing_threads, roles_of
-from mugraph.dialects.sched.structure import computing_block, loop_iterations
+from mugraph.dialects.sched.structure import computing_block
 from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tensor_types import (
     AnyLayout,
@@ -134,9 +134,9 @@ def layouts_of_result(
     """
     tile = op.destination.owner
     assert isinstance(tile, sched.TileOp)
-    kernel, tensor = enclosing_kernel(op), tile.source
-    aligned = alignments[kernel.body.block.args.index(tensor)]
-    require_whole_tiles(tile.bounds(), loop_iterations(kernel), aligned)
+    tensor = tile.source
+    aligned = alignments[enclosing_kernel(op).body.block.args.index(tensor)]
+    require_whole_tiles(tile.bounds(), aligned)
     if isinstance(op, sched.CopyOp) and not _is_plain(op):
         raise BulkCopyError("it is not copied as it is out of a buffer of shared memory")
     extents = shape_of(tile.result.type)

@@ -18,6 +18,7 @@ from mugraph.codegen.c_abi import Architecture, interface_of, print_single_file
 from mugraph.jit.cpu import CpuKernel
 from mugraph.jit.cuda import CudaKernel
 from mugraph.jit.kernel import Kernel
+from mugraph.passes.remarks import RemarksPass
 from mugraph.passes.targets import TARGETS, target_named
 from mugraph.passes.transpile import planned_then_scheduled, transpile_pipeline
 from mugraph.runtime.compile import compile_library
@@ -31,14 +32,17 @@ Graph = KernelGraph | ModuleOp | str | Path
 """What can be compiled: a graph of ``mugraph.build``, a module, MLIR text, or a file of it."""
 
 
-def compile(graph: Graph, arch: str = "native") -> Kernel:
+def compile(graph: Graph, arch: str = "native", *, remarks: bool = False) -> Kernel:
     """A kernel for ``arch``: an architecture such as ``sm_90a``, ``native`` or ``cpu``.
 
     ``native`` is this machine's GPU, or the interpreter where there is none.  The graph is not
-    changed.  Raises ``UserError`` and xDSL's exceptions, as the passes do, with a sentence that
+    changed.  ``remarks`` prints, to standard error, what each kernel lost against the best form of
+    its target, as ``--remarks`` does; for the interpreter of a kernel for the default target.
+
+    Raises ``UserError`` and xDSL's exceptions, as the passes do, with a sentence that
     names the operator; ``CompileError`` where nvcc refuses what was generated.
     """
-    return _prepare(graph, arch)()
+    return _prepare(graph, arch, remarks=remarks)()
 
 
 def compile_all(
@@ -69,13 +73,15 @@ def compile_all(
         return list(pool.map(finish, prepared))
 
 
-def _prepare(graph: Graph, arch: str) -> Callable[[], Kernel]:
+def _prepare(graph: Graph, arch: str, *, remarks: bool = False) -> Callable[[], Kernel]:
     """Runs the passes and the printer; the result runs nvcc and loads."""
     context = make_context()
     module = _module_of(graph, context)
     name = _architecture(arch)
     if name is None:
         original = module.clone()
+        if remarks:
+            PassPipeline((*transpile_pipeline(), RemarksPass())).apply(context, module.clone())
         # The layouts of arguments and results are those of the kernel that a GPU would run.
         PassPipeline(planned_then_scheduled()[0]).apply(context, module)
         interface = interface_of(only_function(module))
@@ -83,6 +89,8 @@ def _prepare(graph: Graph, arch: str) -> Callable[[], Kernel]:
     target_named(name)
     PassPipeline(transpile_pipeline(name)).apply(context, module)
     module.verify()
+    if remarks:
+        RemarksPass(name).apply(context, module)
     interface = interface_of(only_function(module))
     source = print_single_file(module, interface, Architecture(name))
     return lambda: CudaKernel(compile_library(source, name), interface, name)

@@ -16,7 +16,7 @@ class Kind(StrEnum):
     REGISTERS = "registers"
     """A value passes through shared memory."""
     FUSION = "fusion"
-    """A tensor passes through device memory between two kernels."""
+    """Two operators, or two kernels, could be one."""
     BANKS = "bank-conflicts"
     """Accesses to shared memory wait for each other."""
     BLOCKS = "few-blocks"

@@ -14,12 +14,14 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
+from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.analysis.remarks import Kind, Obstacle, Remark
 from mugraph.passes.remarks.accesses import access_remarks
 from mugraph.passes.remarks.kernels import block_remarks, fusion_remarks
 from mugraph.passes.remarks.loads import load_remarks, stage_remarks
 from mugraph.passes.remarks.products import epilogue_remarks, product_remarks
-from mugraph.passes.remarks.registers import register_remarks
+from mugraph.passes.remarks.registers import register_remarks, step_remarks
 from mugraph.passes.remarks.scheduled import scheduled_kernels
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
@@ -29,6 +31,7 @@ _OF_A_KERNEL = (
     product_remarks,
     epilogue_remarks,
     register_remarks,
+    step_remarks,
     access_remarks,
     block_remarks,
 )
@@ -38,7 +41,8 @@ def remarks_of(module: ModuleOp, target: Target) -> list[Remark]:
     """The remarks on every scheduled kernel of a module, kernel by kernel."""
     kernels = scheduled_kernels(module, target)
     found = [remark for kernel in kernels for find in _OF_A_KERNEL for remark in find(kernel)]
-    return [*found, *fusion_remarks(module, kernels)]
+    # The pieces of one product have one remark.
+    return list(dict.fromkeys([*found, *fusion_remarks(module, kernels)]))
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class RemarksPass(ModulePass):
     that are no bulk copies), ``stages`` (shared memory has no room for as many as should be),
     ``wgmma`` (products by single warps), ``serial-epilogue``, ``registers`` (values that pass
     through shared memory), ``bank-conflicts``, ``vectors`` (accesses to device memory of less than
-    16 bytes), ``few-blocks`` and ``fusion`` (tensors between two kernels that could be one).
+    16 bytes), ``few-blocks`` and ``fusion`` (operators, and kernels, that could be one).
     Nothing is printed for a kernel that lost nothing.  Changes nothing.
 
     ``arch`` is the one that the schedule was made for.  Pre-condition: ``--schedule-threadblock``;
@@ -68,10 +72,11 @@ class RemarksPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Prints the remarks on every kernel of the module."""
         target = target_named(self.arch)
-        if not scheduled_kernels(op, target):
-            raise PassFailedException(
-                f"--{self.name}: the module has no 'sched.kernel'; run --transpile first"
-            )
+        for graph in op.walk():
+            if isinstance(graph, CustomizedOp):
+                raise PassFailedException(
+                    f"--{self.name}: {op_label(graph)} has no schedule yet; run --transpile first"
+                )
         for remark in remarks_of(op, target):
             print(remark, file=sys.stderr)
 

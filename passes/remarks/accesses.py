@@ -132,7 +132,9 @@ def _vector_obstacle(scheduled: Scheduled, value: SSAValue) -> Obstacle | None:
         elements = VECTOR_BYTES // size
         return Obstacle(
             f"its tiles have rows of {row} bytes, no multiple of {VECTOR_BYTES}",
-            f"cut tiles of a multiple of {elements} elements along its dimension {inner}",
+            f"pad its dimension {inner} to {-(-tile[inner] // elements) * elements}"
+            if tile[inner] == shape[inner]
+            else f"cut tiles of a multiple of {elements} elements along its dimension {inner}",
             inner,
         )
     for dim, (extent, stride) in enumerate(zip(tile, strides, strict=True)):

@@ -8,7 +8,13 @@ from collections.abc import Iterator
 from xdsl.ir import SSAValue
 
 from mugraph.dialects import sched
-from mugraph.dialects.bulk import BulkCopyError, require_whole_tiles, tile_layouts
+from mugraph.dialects.bulk import (
+    CHUNK_BYTES,
+    BulkCopyError,
+    require_whole_tiles,
+    tile_layouts,
+)
+from mugraph.dialects.maps import split_of
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
@@ -58,9 +64,7 @@ def _tile_obstacle(scheduled: Scheduled, tile: sched.TileOp, buffer: SSAValue) -
     # What cuts a buffer in parts finds them by one stride a dimension.
     may_be_nested = all(not isinstance(use.operation, sched.MoveOp) for use in buffer.uses)
     try:
-        require_whole_tiles(
-            tile.bounds(), loop_iterations(scheduled.kernel), scheduled.alignment(tensor)
-        )
+        require_whole_tiles(tile.bounds(), scheduled.alignment(tensor))
         tile_layouts(
             shape_of(tensor.type),
             strides_of(resolved_layout_of(tensor)),
@@ -69,8 +73,22 @@ def _tile_obstacle(scheduled: Scheduled, tile: sched.TileOp, buffer: SSAValue) -
             boxes=may_be_nested,
         )
     except BulkCopyError as error:
-        return Obstacle(str(error), error.mend, error.dimension)
+        mend = error.mend
+        if error.pads and error.dimension is not None:
+            mend = f"pad its dimension {error.dimension} to {_padded(tile, error.dimension)}"
+        return Obstacle(str(error), mend, error.dimension)
     return None
+
+
+def _padded(tile: sched.TileOp, dim: int) -> int:
+    """The least extent of a tensor along a dimension that gives whole tiles, of rows of chunks."""
+    kernel, shape = sched.enclosing_kernel(tile), shape_of(tile.source.type)
+    iterations = loop_iterations(kernel)
+    split = split_of(shape, tile.map_, tile.loop_dim, kernel.grid_dim, iterations, dim)
+    step = math.prod(split.blocks) * split.iterations
+    if strides_of(resolved_layout_of(tile.source))[dim] == 1:
+        step *= CHUNK_BYTES // element_bytes_of(tile.source.type)
+    return -(-shape[dim] // step) * step
 
 
 def _kernel_obstacle(scheduled: Scheduled, tiles: list[sched.TileOp]) -> Obstacle:
@@ -120,8 +138,8 @@ def stage_remarks(scheduled: Scheduled) -> Iterator[Remark]:
         return
     yield scheduled.remark(
         Kind.STAGES,
-        f"its loop has {stages} stage{'s' if stages > 1 else ''}, which keep {ahead * resident} "
-        f"bytes on their way to a multiprocessor and not {math.ceil(wanted)}",
+        f"its loop keeps {ahead * resident} bytes on their way to a multiprocessor, in {stages} "
+        f"stage{'s' if stages > 1 else ''}, and not {math.ceil(wanted)}",
         Obstacle(
             f"one more of {one_more} bytes does not fit beside {kernel.smem_bytes} of the {room} "
             "bytes that a block can have",

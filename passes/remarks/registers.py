@@ -16,7 +16,13 @@ from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.sched.accesses import AccessKind
 from mugraph.dialects.sched.kernel import WARP_THREADS
 from mugraph.dialects.sched.mappings import IDLE, IntArray
-from mugraph.dialects.tensor_types import op_label, shape_of, value_label
+from mugraph.dialects.tensor_types import (
+    element_bytes_of,
+    element_type_of,
+    op_label,
+    shape_of,
+    value_label,
+)
 from mugraph.passes.analysis.registers import register_limit, registers_needed
 from mugraph.passes.analysis.remarks import Kind, Obstacle, Remark
 from mugraph.passes.promote_registers import promote_registers
@@ -61,6 +67,26 @@ def register_remarks(scheduled: Scheduled) -> Iterator[Remark]:
         lost = f"{value_label(value)} passes through shared memory {often}"
         why = min(known, key=lambda exchange: exchange.reach).why
         yield scheduled.remark(Kind.REGISTERS, lost, why, value_label(value))
+
+
+def step_remarks(scheduled: Scheduled) -> Iterator[Remark]:
+    """Unary operators of their own that could be steps of the operator whose result they read."""
+    for value, found in passages(scheduled.kernel).items():
+        writer, reader = found[0].writer, found[0].reader
+        is_unary = isinstance(reader, sched.ElementwiseOp) and len(reader.sources) == 1
+        if len(found) > 1 or not is_unary or isinstance(writer, sched.MaskOp):
+            continue
+        if sched.enclosing_loop(writer) is not sched.enclosing_loop(reader):
+            continue  # what follows a sum over the iterations follows the loop
+        why = Obstacle("--fuse-threadblock did not run", "run it before --schedule-threadblock")
+        if element_bytes_of(value.type) == 1:
+            type_ = element_type_of(value.type)
+            why = Obstacle(f"{value_label(value)} is rounded to {type_}, which the µGraph asks for")
+        lost = (
+            f"{value_label(value)} is read by a '{reader.name}' of its own, and not by a step of "
+            f"the '{writer.name}' that writes it"
+        )
+        yield scheduled.remark(Kind.FUSION, lost, why, value_label(value))
 
 
 def passages(kernel: sched.KernelOp) -> dict[SSAValue, list[Passage]]:
@@ -139,7 +165,7 @@ def _whole_rows(writer: Operation) -> str:
         return ""
     atom = mma_atom(mma.atom)
     rows = math.prod(mma.thr_layout) * atom.shape_mnk[0]
-    if atom.is_scalar or atom.swaps_operands:
+    if atom.is_scalar or atom.swaps_operands or shape_of(held)[-2] >= rows:
         return ""
     return f"cut tiles of {rows} rows, so that each warp has whole ones"
 
@@ -160,4 +186,4 @@ def _held_nowhere(scheduled: Scheduled, buffer: SSAValue) -> Obstacle:
     return Obstacle("an operator that goes with those on it is dealt out in another way")
 
 
-__all__ = ["Passage", "passages", "register_remarks"]
+__all__ = ["Passage", "passages", "register_remarks", "step_remarks"]

@@ -18,7 +18,6 @@ from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.launch_extents import MAX_THREADS
 from mugraph.dialects.sched.kernel import WARP_THREADS
 from mugraph.dialects.sched.structure import computing_block
-from mugraph.dialects.tb.memory import enclosing_graph
 from mugraph.dialects.tensor_types import (
     AnyLayout,
     base_layout,
@@ -56,7 +55,7 @@ def layouts_of_load(op: tb.InputOp, *, boxes: bool = False) -> list[AnyLayout]:
     bring it.
     """
     copy = op.resolved_copy()
-    require_whole_tiles(op.bounds(), enclosing_graph(op)[2], copy.alignment)
+    require_whole_tiles(op.bounds(), copy.alignment)
     # What cuts a tile in parts finds them by one stride a dimension.
     may_be_nested = all(not isinstance(use.operation, tb.MovingOp) for use in op.result.uses)
     found = tile_layouts(

@@ -58,7 +58,7 @@ def group_obstacle(depth: int, element: str, threads: int) -> Obstacle | None:
     """Why warp groups among so many threads compute no product of such a depth, if they do not."""
     if element not in ELEMENTS:
         return Obstacle(
-            f"they multiply {' and '.join(ELEMENTS)}, not {element}",
+            f"warp groups multiply {' and '.join(ELEMENTS)}, not {element}",
             f"multiply {' or '.join(ELEMENTS)} where that is exact enough",
         )
     if depth % DEPTH:

@@ -17,7 +17,7 @@ from mugraph.dialects.tensor_types import (
     strides_of,
     value_label,
 )
-from mugraph.passes.analysis.memory_access import AccessCost, memory_access_costs
+from mugraph.passes.analysis.memory_access import AccessCost, access_cost, thread_accesses
 from mugraph.passes.analysis.remarks import Kind, Obstacle, Remark
 from mugraph.passes.analysis.wavefronts import WAVEFRONT_BYTES
 from mugraph.passes.plan_swizzle import choose_layouts
@@ -33,11 +33,12 @@ def access_remarks(scheduled: Scheduled) -> Iterator[Remark]:
     Nothing where accesses of an operator are not modelled.
     """
     try:
-        costs = memory_access_costs(scheduled.kernel)
+        accesses = list(thread_accesses(scheduled.kernel))
     except sched.AccessError:
         return
-    yield from _conflicts(scheduled, [cost for cost in costs if not cost.access.in_device_memory])
-    yield from _narrow(scheduled, [cost for cost in costs if cost.access.in_device_memory])
+    in_shared = [access for access in accesses if not access.in_device_memory]
+    yield from _conflicts(scheduled, [access_cost(one, scheduled.kernel) for one in in_shared])
+    yield from _narrow(scheduled, [access for access in accesses if access.in_device_memory])
 
 
 def _conflicts(scheduled: Scheduled, costs: Sequence[AccessCost]) -> Iterator[Remark]:
@@ -96,20 +97,18 @@ def _conflict_obstacle(value: SSAValue, choices: dict[SSAValue, Choice]) -> Obst
     )
 
 
-def _narrow(scheduled: Scheduled, costs: Sequence[AccessCost]) -> Iterator[Remark]:
-    worst: dict[SSAValue, AccessCost] = {}
-    for cost in costs:
-        access = cost.access
+def _narrow(scheduled: Scheduled, accesses: Sequence[ThreadAccess]) -> Iterator[Remark]:
+    worst: dict[SSAValue, ThreadAccess] = {}
+    for access in accesses:
         # Where each thread has one instruction, wider ones would only leave threads idle.
-        if access.proxy is Proxy.BULK_COPY or access.instructions == 1:
+        is_wide = access.access_bytes >= VECTOR_BYTES or access.proxy is Proxy.BULK_COPY
+        if is_wide or access.instructions == 1:
             continue
         known = worst.get(access.value)
-        if access.access_bytes < VECTOR_BYTES and (
-            known is None or access.access_bytes < known.access.access_bytes
-        ):
-            worst[access.value] = cost
-    for value, cost in worst.items():
-        access, label = cost.access, scheduled.label(scheduled.tensor(value))
+        if known is None or access.access_bytes < known.access_bytes:
+            worst[access.value] = access
+    for value, access in worst.items():
+        label = scheduled.label(scheduled.tensor(value))
         lost = (
             f"'{access.operation.name}' {_VERBS[access.kind]} {label} {access.access_bytes} "
             f"bytes at a time and not {VECTOR_BYTES}"

@@ -105,8 +105,7 @@ def product_obstacle(op: sched.MmaOp, scheduled: Scheduled) -> Obstacle | None:
                 return None
             return Obstacle("--use-warpgroups did not run", "run it")
     return Obstacle(
-        f"its accumulator is {op.accumulator.type}, or another product of its role cannot be one "
-        "of warp groups"
+        "its warps do not all stand along m, or another product of its role is none of warp groups"
     )
 
 

@@ -17,7 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from mugraph.dialects.alignment import ALIGNMENT, DEFAULT_ALIGNMENT
 from mugraph.dialects.cute import ComposedLayout, Layout, Swizzle
+from mugraph.dialects.ragged import Bounds
 from mugraph.dialects.tensor_types import AnyLayout, base_layout
 
 CHUNK_BYTES = 16
@@ -39,7 +41,34 @@ SWIZZLE_SPANS = (128, 64, 32)
 
 
 class BulkCopyError(ValueError):
-    """A bulk copy cannot move this; the message says why."""
+    """A bulk copy cannot move this; the message says why.
+
+    ``dimension``: along which dimension of the tensor; ``pads``: whether padding it would help.
+    ``mend`` says what else would; it may be empty.
+    """
+
+    def __init__(
+        self, message: str, mend: str = "", dimension: int | None = None, *, pads: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.mend, self.dimension, self.pads = mend, dimension, pads
+
+
+def require_whole_tiles(bounds: Bounds, alignment: int) -> None:
+    """Raises :class:`BulkCopyError` unless all elements of all tiles exist, and start at 16 bytes.
+
+    ``alignment`` is that of the tensor's first element.
+    """
+    for dim, bound in enumerate(bounds):
+        if bound is not None:
+            raise BulkCopyError(
+                f"its tiles are ragged along dimension {dim}", dimension=dim, pads=True
+            )
+    if alignment < DEFAULT_ALIGNMENT:
+        raise BulkCopyError(
+            f"it is aligned to {alignment} bytes, and bulk copies need {DEFAULT_ALIGNMENT}",
+            f"let it start at a multiple of {DEFAULT_ALIGNMENT} bytes, without {ALIGNMENT}",
+        )
 
 
 @dataclass(frozen=True)
@@ -83,9 +112,13 @@ def tensor_dims(shape: Sequence[int], strides: Sequence[int], element_bytes: int
     for dim in order[1:]:
         size = strides[dim] * element_bytes
         if size % CHUNK_BYTES or not 0 < size < MAX_STRIDE_BYTES:
+            pads = strides[dim] == shape[order[0]]
             raise BulkCopyError(
                 f"the tensor's stride along dimension {dim} is {size} bytes, not a multiple of "
-                f"{CHUNK_BYTES}"
+                f"{CHUNK_BYTES}",
+                f"make it a multiple of {CHUNK_BYTES} bytes",
+                order[0] if pads else dim,
+                pads=pads,
             )
     return TensorDims(
         tuple(order),
@@ -173,7 +206,21 @@ def tile_layouts(
         == 0
     ]
     if not found:
-        raise BulkCopyError("its rows are no multiple of 16 bytes, or longer than a box")
+        inner = dims.order[0]
+        row_bytes = tile[inner] * element_bytes
+        if row_bytes % CHUNK_BYTES:
+            raise BulkCopyError(
+                f"its tiles' rows of {row_bytes} bytes are no multiple of {CHUNK_BYTES}",
+                f"cut tiles of a multiple of {CHUNK_BYTES // element_bytes} elements along its "
+                f"dimension {inner}",
+                inner,
+            )
+        raise BulkCopyError(
+            f"its tiles' rows of {row_bytes} bytes are longer than a box, or take more than "
+            f"{MAX_BOXES} boxes",
+            f"cut smaller tiles along its dimension {inner}",
+            inner,
+        )
     return found
 
 
@@ -268,6 +315,7 @@ __all__ = [
     "bulk_layouts",
     "bulk_tile",
     "pattern_bytes",
+    "require_whole_tiles",
     "tensor_dims",
     "tile_layouts",
 ]

@@ -20,7 +20,14 @@ from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import sched
 from mugraph.dialects.alignment import DEFAULT_ALIGNMENT, alignment_of
-from mugraph.dialects.bulk import CHUNK_BYTES, BulkCopyError, bulk_tile, tensor_dims, tile_layouts
+from mugraph.dialects.bulk import (
+    CHUNK_BYTES,
+    BulkCopyError,
+    bulk_tile,
+    require_whole_tiles,
+    tensor_dims,
+    tile_layouts,
+)
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.locations import Rewriter
@@ -128,16 +135,11 @@ def layouts_of_result(
     """
     tile = op.destination.owner
     assert isinstance(tile, sched.TileOp)
-    if any(bound is not None for bound in tile.bounds()):
-        raise BulkCopyError("its tiles are ragged")
-    if isinstance(op, sched.CopyOp) and not _is_plain(op):
-        raise BulkCopyError("it is not copied as it is out of a buffer of shared memory")
     tensor = tile.source
     aligned = alignments[enclosing_kernel(op).body.block.args.index(tensor)]
-    if aligned < DEFAULT_ALIGNMENT:
-        raise BulkCopyError(
-            f"it is aligned to {aligned} bytes, and bulk copies need {DEFAULT_ALIGNMENT}"
-        )
+    require_whole_tiles(tile.bounds(), aligned)
+    if isinstance(op, sched.CopyOp) and not _is_plain(op):
+        raise BulkCopyError("it is not copied as it is out of a buffer of shared memory")
     extents = shape_of(tile.result.type)
     if isinstance(op, sched.CopyOp):
         size, strides = element_bytes_of(tensor.type), strides_of(resolved_layout_of(tensor))

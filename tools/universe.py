@@ -51,6 +51,7 @@ PASSES = {
     "share-registers": "mugraph.passes.share_registers:ShareRegistersPass",
     "check-hazards": "mugraph.passes.check_hazards:CheckHazardsPass",
     "print-hazards": "mugraph.passes.check_hazards:PrintHazardsPass",
+    "remarks": "mugraph.passes.remarks:RemarksPass",
     "report-memory-access": "mugraph.passes.report_memory_access:ReportMemoryAccessPass",
     "te-check": "mugraph.passes.te_check:TeCheckPass",
     "te-inline": "mugraph.passes.te_inline:TeInlinePass",

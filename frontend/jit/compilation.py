@@ -27,6 +27,7 @@ from mugraph.jit.cuda import CudaKernel
 from mugraph.jit.kernel import Kernel
 from mugraph.passes.convert_linalg_to_kn import ConvertLinalgToKnPass
 from mugraph.passes.online_softmax import OnlineSoftmaxPass
+from mugraph.passes.remarks import RemarksPass
 from mugraph.passes.targets import TARGETS, target_named
 from mugraph.passes.te_lower import TeLowerPass
 from mugraph.passes.transpile import TranspilePass, planned_then_scheduled
@@ -53,6 +54,7 @@ def compile(
     *,
     sizes: Mapping[str, int] | None = None,
     lineinfo: bool = False,
+    remarks: bool = False,
     **options: Any,
 ) -> Kernel:
     """A kernel for ``arch``: an architecture such as ``sm_90a``, ``native`` or ``cpu``.
@@ -61,12 +63,14 @@ def compile(
     changed.  Functions in ``linalg`` become µGraphs first.  ``sizes`` are the named sizes of a
     `.te` file.  ``options`` are those of ``--transpile``: ``online_softmax=True``, for instance.
     ``lineinfo`` compiles with nvcc's ``-lineinfo``, so that profilers show the lines of the file
-    or of the Python program that built the graph.
+    or of the Python program that built the graph.  ``remarks`` prints, to standard error, what each
+    kernel lost against the best form of its target, as ``--remarks`` does; for the interpreter of a
+    kernel for the default target.
 
     Raises ``UserError`` and xDSL's exceptions, as the passes do, with a sentence that names the
     operator and a note with its line; ``CompileError`` where nvcc refuses what was generated.
     """
-    return _prepare(graph, arch, sizes or {}, options, lineinfo=lineinfo)()
+    return _prepare(graph, arch, sizes or {}, options, lineinfo=lineinfo, remarks=remarks)()
 
 
 def compile_all(
@@ -110,6 +114,7 @@ def _prepare(
     options: Mapping[str, Any],
     *,
     lineinfo: bool = False,
+    remarks: bool = False,
 ) -> Callable[[], Kernel]:
     """Runs the passes and the printer; the result runs nvcc and loads."""
     context = make_context()
@@ -117,7 +122,9 @@ def _prepare(
     transpile = _transpile_pass(options)
     with reported_within(module):
         try:
-            return _prepare_module(module, context, arch, transpile, lineinfo=lineinfo)
+            return _prepare_module(
+                module, context, arch, transpile, lineinfo=lineinfo, remarks=remarks
+            )
         except DiagnosticException as error:
             # The note that xDSL adds is the whole module, which the caller has.
             error.__notes__ = [
@@ -133,6 +140,7 @@ def _prepare_module(
     transpile: TranspilePass,
     *,
     lineinfo: bool,
+    remarks: bool,
 ) -> Callable[[], Kernel]:
     module.verify()
     function = only_function(module)
@@ -145,6 +153,8 @@ def _prepare_module(
         if transpile.online_softmax:
             OnlineSoftmaxPass().apply(context, module)
         original = module.clone()
+        if remarks and not is_te:
+            PassPipeline((transpile, RemarksPass())).apply(context, module.clone())
         # The layouts of arguments and results are those of the kernel that a GPU would run.
         steps = (TeLowerPass(),) if is_te else planned_then_scheduled()[0]
         PassPipeline(steps).apply(context, module)
@@ -153,6 +163,8 @@ def _prepare_module(
     target_named(name)
     (TeLowerPass(arch=name) if is_te else replace(transpile, arch=name)).apply(context, module)
     module.verify()
+    if remarks and not is_te:
+        RemarksPass(name).apply(context, module)
     interface = interface_of(only_function(module))
     source = print_single_file(module, interface, Architecture(name), line_info=lineinfo)
     flags = LINE_INFO if lineinfo else ()

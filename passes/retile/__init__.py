@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,9 +14,10 @@ from xdsl.passes import ModulePass
 from mugraph.dialects.functions import mugraphs_of
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.maps import AXES
+from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.online_softmax import online_softmax
 from mugraph.passes.online_softmax_of_parts import online_softmax_of_parts
-from mugraph.passes.retile.auto import choose_least_time, in_one_iteration
+from mugraph.passes.retile.auto import choose_least_time, in_one_iteration, why_kept
 from mugraph.passes.retile.dimensions import find_dimensions
 from mugraph.passes.retile.errors import RetileError
 from mugraph.passes.retile.inline import inline_products, product_of
@@ -50,6 +52,9 @@ def retile(graph: CustomizedOp, request: Request, target: Target | None = None) 
         choice = choose_least_time(space, target)
         if choice is not None:
             partition, splits = choice.partition, choice.split
+        else:
+            sentence = f"{op_label(graph)} stays as it is: {why_kept(space, target)}"
+            print(f"--retile: note: {sentence}", file=sys.stderr)
     require_same_function(space, partition)
     apply_partition(space, partition)
     if splits > 1:
@@ -199,6 +204,7 @@ class RetilePass(ModulePass):
 
     ``auto`` chooses grid, loop, block and split of least estimated time on the target ``arch``, by
     a model of its memory, multiprocessors and instructions; what is asked for besides is ignored.
+    A note names each kernel that stays as it is, and says why.
 
     ``inline`` first computes tiles of a ``kn.matmul`` in the custom kernels that load them, where
     nothing else uses the product.

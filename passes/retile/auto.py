@@ -286,6 +286,19 @@ def choose_least_time(space: TileSpace, target: Target, *, split: bool = True) -
     return fastest
 
 
+def why_kept(space: TileSpace, target: Target) -> str:
+    """A clause for a user: why :func:`choose_least_time` has no other partition."""
+    present = estimate(shape_under(space, partition_of(space)), target)
+    if present is None:
+        return f"no partition of it has tiles that fit a block of {target.name}"
+    if not parallel_dimensions(space):
+        return "no dimension that all its results have and no operator sums over is left to cut"
+    return (
+        f"it is estimated to take {present / 1000:.3g} µs on {target.name}, and no other partition "
+        f"that its operators allow less than {WORTHWHILE:.0%} of that"
+    )
+
+
 def _effort(choice: Choice) -> tuple[float, ...]:
     """What to have little of where times are alike: kernels, blocks, axes, unusual extents."""
     blocks = math.prod(choice.partition.grid) * choice.split
@@ -328,4 +341,5 @@ __all__ = [
     "divisors",
     "in_one_iteration",
     "parallel_dimensions",
+    "why_kept",
 ]

@@ -13,10 +13,9 @@ from enum import Enum
 from xdsl.ir import Block, Operation, SSAValue
 
 from mugraph.dialects import sched, tb
-from mugraph.dialects.alignment import DEFAULT_ALIGNMENT
-from mugraph.dialects.bulk import BulkCopyError, tile_layouts
+from mugraph.dialects.bulk import BulkCopyError, require_whole_tiles, tile_layouts
 from mugraph.dialects.kn import CustomizedOp
-from mugraph.dialects.ragged import ragged_dims
+from mugraph.dialects.launch_extents import MAX_THREADS
 from mugraph.dialects.sched.kernel import WARP_THREADS
 from mugraph.dialects.sched.structure import computing_block
 from mugraph.dialects.tensor_types import (
@@ -25,6 +24,7 @@ from mugraph.dialects.tensor_types import (
     op_label,
     value_label,
 )
+from mugraph.passes.analysis.remarks import Obstacle
 from mugraph.passes.schedule_threadblock.choose import Stages
 from mugraph.passes.schedule_threadblock.levels import Levels
 from mugraph.passes.targets import Target
@@ -55,13 +55,7 @@ def layouts_of_load(op: tb.InputOp, *, boxes: bool = False) -> list[AnyLayout]:
     bring it.
     """
     copy = op.resolved_copy()
-    if ragged_dims(op.bounds()):
-        raise BulkCopyError("some of its tiles are ragged")
-    if copy.alignment < DEFAULT_ALIGNMENT:
-        raise BulkCopyError(
-            f"its tensor starts at a multiple of {copy.alignment} bytes only, not of "
-            f"{DEFAULT_ALIGNMENT}"
-        )
+    require_whole_tiles(op.bounds(), copy.alignment)
     # What cuts a tile in parts finds them by one stride a dimension.
     may_be_nested = all(not isinstance(use.operation, tb.MovingOp) for use in op.result.uses)
     found = tile_layouts(
@@ -70,15 +64,35 @@ def layouts_of_load(op: tb.InputOp, *, boxes: bool = False) -> list[AnyLayout]:
     return found if boxes else sorted(found, key=lambda layout: base_layout(layout).depth > 1)
 
 
+def block_obstacles(threads: int, target: Target) -> Iterator[Obstacle]:
+    """Why a block of so many threads, without a producer, has no channels; nothing where it may."""
+    if target.bulk_bytes_in_flight is None:
+        yield Obstacle(f"{target.name} has no bulk copies", "choose a later architecture")
+    if threads % WARP_THREADS:
+        whole = -(-threads // WARP_THREADS) * WARP_THREADS
+        yield Obstacle(
+            f"its block of {threads} threads is not made of whole warps",
+            f"give it whole warps (retile{{block={whole}}})",
+        )
+    if threads + WARP_THREADS > MAX_THREADS:
+        yield Obstacle(
+            f"its block of {threads} threads leaves no room for a producer",
+            f"leave a warp to it (retile{{block={MAX_THREADS // 2}}})",
+        )
+
+
+def loop_obstacles(*, moves: bool, iterations: int) -> Iterator[Obstacle]:
+    """Why channels gain nothing in a loop; ``moves``: whether it loads a tile an iteration."""
+    mend = "cut what it loads by a for-loop (retile{forloop=...})"
+    if not moves:
+        yield Obstacle("nothing is loaded in its loop", mend)
+    if iterations == 1:
+        yield Obstacle("its loop has one iteration", mend)
+
+
 def obstacles(graph: CustomizedOp, levels: Levels, target: Target) -> list[str]:
     """Why the loads of a graph cannot go through channels: a sentence each; none where they can."""
-    found: list[str] = []
-    if target.bulk_bytes_in_flight is None:
-        found.append(f"{target.name} has no bulk copies")
-    if graph.threads % WARP_THREADS:
-        found.append(f"its block of {graph.threads} threads is not made of whole warps")
-    if graph.threads + WARP_THREADS > 1024:
-        found.append(f"its block of {graph.threads} threads leaves no room for a producer")
+    found = [obstacle.reason for obstacle in block_obstacles(graph.threads, target)]
     if not levels.inputs:
         found.append("it loads nothing")
     for op in levels.inputs:
@@ -96,10 +110,10 @@ def uses_channels(
     if pipeline is Pipeline.ASYNC_COPIES:
         return ["copies by all threads were asked for"]
     found = obstacles(graph, levels, target)
-    if pipeline is Pipeline.AUTO and not any(op.loop_dim >= 0 for op in levels.inputs):
-        found.append("nothing is loaded in its loop")
-    if pipeline is Pipeline.AUTO and graph.forloop_range == 1:
-        found.append("its loop has one iteration")
+    if pipeline is Pipeline.AUTO:
+        moves = any(op.loop_dim >= 0 for op in levels.inputs)
+        missing = loop_obstacles(moves=moves, iterations=graph.forloop_range)
+        found += [obstacle.reason for obstacle in missing]
     return found
 
 

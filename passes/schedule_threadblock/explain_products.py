@@ -55,9 +55,9 @@ def product_lines(kernel: KernelOp, target: Target) -> Iterator[str]:
 
 
 def _line(op: MmaOp | WarpgroupMmaOp, kernel: KernelOp, target: Target) -> str:
-    product = _product_of(op, kernel)
+    product = product_of(op, kernel)
     size = f"{product.rows}x{product.columns} of depth {product.depth}"
-    by_warps = _layout_by_warps(op, product)
+    by_warps = layout_by_warps(op, product)
     head = f"  product {value_label(op.accumulator)}, {size}: "
     costs = [f"{BY_WARPS} {describe(way_cost(product, by_warps, target))}"]
     obstacle = _obstacle(op, product)
@@ -72,7 +72,8 @@ def _line(op: MmaOp | WarpgroupMmaOp, kernel: KernelOp, target: Target) -> str:
     return head + "; ".join(ordered)
 
 
-def _product_of(op: MmaOp | WarpgroupMmaOp, kernel: KernelOp) -> SmallProduct:
+def product_of(op: MmaOp | WarpgroupMmaOp, kernel: KernelOp) -> SmallProduct:
+    """What an estimate needs of a product of a scheduled kernel."""
     *_, rows, columns = shape_of(op.accumulator.type)
     rings = [feed.channel for feed in feeds_of(kernel) if feed.moves]
     loop = enclosing_loop(op)
@@ -92,7 +93,7 @@ def _product_of(op: MmaOp | WarpgroupMmaOp, kernel: KernelOp) -> SmallProduct:
     )
 
 
-def _layout_by_warps(op: MmaOp | WarpgroupMmaOp, product: SmallProduct) -> WarpLayout:
+def layout_by_warps(op: MmaOp | WarpgroupMmaOp, product: SmallProduct) -> WarpLayout:
     """The arrangement of single warps: that of the product, or what it would have been."""
     held = op.accumulator.type
     mma = held.tiled_mma if isinstance(held, FragmentType) else None
@@ -117,7 +118,7 @@ def _obstacle(op: MmaOp | WarpgroupMmaOp, product: SmallProduct) -> str | None:
         product.rows, product.columns, product.depth, product.element, product.threads
     )
     if found is not None:
-        return found
+        return found.reason
     for value in (op.lhs, op.rhs):
         writers = [use.operation for use in value.uses]
         if isinstance(value.type, FragmentType) or not any(
@@ -127,4 +128,4 @@ def _obstacle(op: MmaOp | WarpgroupMmaOp, product: SmallProduct) -> str | None:
     return None
 
 
-__all__ = ["product_lines"]
+__all__ = ["layout_by_warps", "product_lines", "product_of"]

@@ -18,6 +18,7 @@ from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.dialects.tb.layouts import partitioned_operand
 from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, op_label, shape_of
 from mugraph.passes.analysis.registers import WORKING_REGISTERS, register_limit, vector_registers
+from mugraph.passes.analysis.remarks import Obstacle
 from mugraph.passes.schedule_threadblock.choose import (
     Ring,
     WarpLayout,
@@ -136,12 +137,12 @@ def _of_few_rows(
     depth, element = shape_of(op.lhs.type)[-1], element_type_name(element_type_of(op.lhs.type))
     obstacle = swap_obstacle(rows, columns, depth, element, graph.threads)
     if obstacle is None and not reads_descriptors(op):
-        obstacle = "its operands do not come by bulk copies as warp groups read them"
+        obstacle = Obstacle("its operands do not come by bulk copies as warp groups read them")
     if obstacle is not None:
         if groups.small_m is SmallM.SWAP:
             print(
                 f"--schedule-threadblock: note: warp groups cannot swap the operands of "
-                f"{op_label(op)}: {obstacle}",
+                f"{op_label(op)}: {obstacle.reason}",
                 file=sys.stderr,
             )
         return by_warps

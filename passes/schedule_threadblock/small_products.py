@@ -13,6 +13,7 @@ from enum import Enum
 
 from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
 from mugraph.dialects.cute.atoms.mma import SWAPPED
+from mugraph.passes.analysis.remarks import Obstacle
 from mugraph.passes.schedule_threadblock.choose import (
     SHARED_BYTES_A_CYCLE,
     SUM_BYTES,
@@ -23,11 +24,11 @@ from mugraph.passes.schedule_threadblock.choose import (
 from mugraph.passes.schedule_threadblock.warpgroups import (
     COLUMN_STEP,
     DEPTH,
-    ELEMENTS,
     GROUP_LATENCY,
     GROUP_THREADS,
     MACS_A_CYCLE,
     ROWS,
+    group_obstacle,
     longest_instruction,
 )
 from mugraph.passes.targets import Target
@@ -104,18 +105,25 @@ def swapped_atom(element: str, rows: int) -> MmaAtom:
     return mma_atom(f"SM90_{rows}x{ROWS}x{DEPTH}_F32{name}{name}_{SWAPPED}")
 
 
-def swap_obstacle(rows: int, columns: int, depth: int, element: str, threads: int) -> str | None:
+def swap_obstacle(
+    rows: int, columns: int, depth: int, element: str, threads: int
+) -> Obstacle | None:
     """Why warp groups cannot compute a product with swapped operands; ``None`` where they can."""
-    if element not in ELEMENTS:
-        return f"they multiply {' and '.join(ELEMENTS)}, not {element}"
+    obstacle = group_obstacle(depth, element, threads)
+    if obstacle is not None:
+        return obstacle
     if rows % COLUMN_STEP:
-        return f"{rows} rows are no multiple of {COLUMN_STEP}"
+        return Obstacle(
+            f"{rows} rows are no multiple of {COLUMN_STEP}",
+            f"cut tiles of a multiple of {COLUMN_STEP} rows",
+            0,
+        )
     if columns % ROWS:
-        return f"{columns} columns are no multiple of {ROWS}"
-    if depth % DEPTH:
-        return f"a depth of {depth} is no multiple of {DEPTH}"
-    if threads < GROUP_THREADS:
-        return f"{threads} threads are no warp group of {GROUP_THREADS}"
+        return Obstacle(
+            f"{columns} columns are no multiple of {ROWS}",
+            f"cut tiles of a multiple of {ROWS} columns",
+            1,
+        )
     return None
 
 

@@ -25,6 +25,7 @@ from mugraph.dialects.tensor_types import (
     element_type_of,
     shape_of,
 )
+from mugraph.passes.analysis.remarks import Obstacle
 from mugraph.passes.schedule_threadblock.channels import layouts_of_load
 from mugraph.passes.schedule_threadblock.choose import WarpLayout
 
@@ -53,6 +54,26 @@ def longest_instruction(columns: int) -> int | None:
     return max((length for length in lengths if columns % length == 0), default=None)
 
 
+def group_obstacle(depth: int, element: str, threads: int) -> Obstacle | None:
+    """Why warp groups among so many threads compute no product of such a depth, if they do not."""
+    if element not in ELEMENTS:
+        return Obstacle(
+            f"warp groups multiply {' and '.join(ELEMENTS)}, not {element}",
+            f"multiply {' or '.join(ELEMENTS)} where that is exact enough",
+        )
+    if depth % DEPTH:
+        return Obstacle(
+            f"a depth of {depth} is no multiple of {DEPTH}",
+            f"cut tiles of a multiple of {DEPTH} along k",
+        )
+    if threads < GROUP_THREADS:
+        return Obstacle(
+            f"{threads} threads are no warp group of {GROUP_THREADS}",
+            f"give the block a warp group (retile{{block={GROUP_THREADS}}})",
+        )
+    return None
+
+
 def choose_warpgroup_layout(
     rows: int, columns: int, depth: int, element: str, threads: int
 ) -> WarpLayout | None:
@@ -61,9 +82,9 @@ def choose_warpgroup_layout(
     All groups take part.  The longest instructions along n first: each reads 64 rows of A and all
     its columns of B from shared memory.
     """
-    groups = threads // GROUP_THREADS
-    if element not in ELEMENTS or threads % GROUP_THREADS or not groups or depth % DEPTH:
+    if group_obstacle(depth, element, threads) is not None or threads % GROUP_THREADS:
         return None
+    groups = threads // GROUP_THREADS
     found: list[tuple[int, WarpLayout]] = []
     for along_m in range(1, groups + 1):
         along_n, rest = divmod(groups, along_m)
@@ -124,6 +145,7 @@ def warpgroup_layout_of(op: tb.MatmulOp, threads: int) -> WarpLayout | None:
 
 __all__ = [
     "choose_warpgroup_layout",
+    "group_obstacle",
     "is_read_by_warpgroups",
     "longest_instruction",
     "reads_descriptors",

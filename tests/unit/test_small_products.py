@@ -37,7 +37,7 @@ def product(rows: int, columns: int, depth: int, threads: int, tile_bytes: int) 
         (2, 64, 128, "f16", 128, "2 rows are no multiple of 8"),
         (16, 32, 128, "f16", 128, "32 columns are no multiple of 64"),
         (16, 64, 24, "bf16", 128, "a depth of 24 is no multiple of 16"),
-        (16, 64, 128, "f32", 128, "they multiply f16 and bf16, not f32"),
+        (16, 64, 128, "f32", 128, "warp groups multiply f16 and bf16, not f32"),
         (16, 64, 128, "f16", 96, "96 threads are no warp group of 128"),
         (16, 64, 128, "f16", 160, None),
     ],
@@ -45,7 +45,8 @@ def product(rows: int, columns: int, depth: int, threads: int, tile_bytes: int) 
 def test_what_stands_in_the_way(
     rows: int, columns: int, depth: int, element: str, threads: int, reason: str | None
 ) -> None:
-    assert swap_obstacle(rows, columns, depth, element, threads) == reason
+    obstacle = swap_obstacle(rows, columns, depth, element, threads)
+    assert (obstacle and obstacle.reason) == reason
 
 
 @given(

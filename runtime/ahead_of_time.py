@@ -45,7 +45,12 @@ from mugraph.passes.transpile import planned_then_scheduled
 from mugraph.runtime.compile import CompileError, calls_cublas
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.errors import UserError
-from mugraph.runtime.toolchain import Toolchain, ToolchainError, find_toolchain
+from mugraph.runtime.toolchain import (
+    Toolchain,
+    ToolchainError,
+    architecture_flags,
+    find_toolchain,
+)
 
 MANIFEST = "manifest.json"
 
@@ -287,10 +292,9 @@ def _compile_all(
         (folder / keep).mkdir(parents=True)
         # The launcher holds no kernel; any architecture will do for it.
         for_arch = arch or sources.architectures[0]
-        code = for_arch.name.removeprefix("sm_")
         command = [
             *(str(toolchain.nvcc), "-std=c++17", "-O3", "--expt-relaxed-constexpr", "-c"),
-            *("-gencode", f"arch=compute_{code},code={for_arch.name}"),
+            *architecture_flags(for_arch.name),
             *("-Xcompiler", "-fPIC,-fvisibility=hidden,-frandom-seed=mugraph"),
             # Intermediate files whose names do not change from run to run.
             *("--keep", "--keep-dir", keep),

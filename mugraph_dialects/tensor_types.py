@@ -21,6 +21,9 @@ from mugraph.dialects.cute.attributes import LayoutAttr
 
 AnyLayout = Layout | ComposedLayout
 
+MAX_ELEMENTS = 2**60
+"""So many elements of 8 bytes have addresses of 63 bits."""
+
 
 @runtime_checkable
 class LaidOutType(Protocol):
@@ -40,6 +43,8 @@ def shape_of(type_: Attribute) -> tuple[int, ...]:
     shape = cast(LaidOutType, type_).get_shape()
     if any(extent < 0 for extent in shape):
         raise VerifyException(f"{type_} has a dynamic extent; µGraphs need static ones")
+    if math.prod(shape) > MAX_ELEMENTS:
+        raise VerifyException(f"{type_} has more than 2^60 elements; use smaller extents")
     return shape
 
 
@@ -167,8 +172,14 @@ def innermost_of(value: SSAValue) -> int | None:
 
 
 def physical_elements(layout: AnyLayout) -> int:
-    """How many elements a buffer of this layout spans, swizzle included."""
-    return layout.cosize()
+    """How many elements a buffer of this layout spans, swizzle included.
+
+    Raises ``VerifyException`` where they have no addresses.
+    """
+    span = layout.cosize()
+    if span > MAX_ELEMENTS:
+        raise VerifyException(f"layout {layout} spans more than 2^60 elements; use smaller strides")
+    return span
 
 
 def verify_layout_fits(label: str, shape: Sequence[int], layout: AnyLayout) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
@@ -18,6 +19,7 @@ from mugraph.passes.analysis.hazards import (
     PROGRESS_CERTIFICATE,
     Finding,
     differences,
+    find_workspace_hazards,
     hazards_of_program,
     progress_of,
     read_program,
@@ -45,15 +47,26 @@ def texpr_kernels(module: ModuleOp) -> Iterator[te.KernelOp]:
     return (op for op in module.walk() if isinstance(op, te.KernelOp))
 
 
-def describe_findings(kernel: KernelOp | te.KernelOp, findings: list[Finding]) -> list[str]:
-    """A line that names the kernel, then one for each finding."""
+def describe_findings(
+    checked: KernelOp | te.KernelOp | FuncOp, findings: list[Finding]
+) -> list[str]:
+    """A line that names what was checked, then one for each finding; none without findings."""
+    if not findings:
+        return []
     count = f"{len(findings)} hazard{'s' if len(findings) > 1 else ''}"
-    return [f"{_label(kernel)} has {count}:", *(f"  {finding}" for finding in findings)]
+    return [f"{_label(checked)} has {count}:", *(f"  {finding}" for finding in findings)]
 
 
-def _label(kernel: KernelOp | te.KernelOp) -> str:
-    is_texpr = isinstance(kernel, te.KernelOp)
-    return f"kernel '{kernel.symbol.data}'" if is_texpr else op_label(kernel)
+def _label(checked: KernelOp | te.KernelOp | FuncOp) -> str:
+    is_texpr = isinstance(checked, te.KernelOp)
+    return f"kernel '{checked.symbol.data}'" if is_texpr else op_label(checked)
+
+
+def describe_workspaces(module: ModuleOp) -> Iterator[str]:
+    """What overlaps in the workspaces of a module's functions."""
+    for op in module.walk():
+        if isinstance(op, FuncOp):
+            yield from describe_findings(op, list(find_workspace_hazards(op)))
 
 
 def certify(kernel: KernelOp, program: Program) -> list[str]:
@@ -81,7 +94,8 @@ class CheckHazardsPass(ModulePass):
     Reports accesses of different threads that no barrier orders, accesses to bytes that an
     asynchronous copy may still be writing, values that another buffer or another iteration's tile
     has overwritten, reads of memory never written, accesses out of bounds or misaligned, steps of
-    channels out of turn, and roles that wait for each other.  Each finding names the operators, and
+    channels out of turn, roles that wait for each other, and tensors of the workspace that share
+    bytes while both are needed.  Each finding names the operators, and
     a byte and two threads, or what each role waits for.  Of mapped tensor expressions it lists what
     every thread touches between barriers, and names the element, two threads and two lines.
     A kernel with channels gets a certificate that none of its roles gets stuck,
@@ -100,9 +114,8 @@ class CheckHazardsPass(ModulePass):
             findings = hazards_of_program(program)
             lines += describe_findings(kernel, findings) if findings else certify(kernel, program)
         for texpr_kernel in texpr_kernels(op):
-            findings = find_texpr_hazards(texpr_kernel)
-            if findings:
-                lines += describe_findings(texpr_kernel, findings)
+            lines += describe_findings(texpr_kernel, find_texpr_hazards(texpr_kernel))
+        lines += describe_workspaces(op)
         if lines:
             raise PassFailedException("\n".join([f"--{self.name}: {lines[0]}", *lines[1:]]))
 
@@ -143,6 +156,8 @@ class PrintHazardsPass(ModulePass):
             print("\n".join(lines), file=sys.stderr)
         for texpr_kernel in texpr_kernels(op):
             print("\n".join(_texpr_lines(texpr_kernel)), file=sys.stderr)
+        for line in describe_workspaces(op):
+            print(line, file=sys.stderr)
 
 
 def _texpr_lines(kernel: te.KernelOp) -> list[str]:

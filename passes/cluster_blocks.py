@@ -19,7 +19,6 @@ from mugraph.dialects import sched
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.role import roles_of
 from mugraph.dialects.tensor_types import op_label
-from mugraph.passes.schedule_threadblock.raster import ACROSS, DOWN
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 
@@ -35,16 +34,9 @@ class Cluster:
 
 
 def axis_of_rows(kernel: sched.KernelOp, blocks: int) -> int | None:
-    """Along which axis so many blocks lie that start one after the other; ``None`` where they turn.
-
-    A group of the raster goes down its columns first.
-    """
-    columns, rows, _ = kernel.grid_dim
-    if columns % blocks:
-        return None
-    if kernel.raster_rows == 1:
-        return ACROSS
-    return DOWN if rows % blocks == 0 and kernel.raster_rows % blocks == 0 else None
+    """The one axis along which so many blocks differ that start one after the other, if one."""
+    axes = kernel.axes_in_runs(blocks)
+    return axes[0] if len(axes) == 1 and kernel.grid_dim[0] % blocks == 0 else None
 
 
 def persistent_in_clusters(kernel: sched.KernelOp, blocks: int, target: Target) -> int | None:

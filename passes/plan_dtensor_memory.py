@@ -6,26 +6,18 @@ section 6.1, whose plans have no reuse.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
-from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
-from xdsl.utils.exceptions import PassFailedException
+from xdsl.utils.exceptions import PassFailedException, VerifyException
 
 from mugraph.dialects.functions import is_foreign
-from mugraph.dialects.interfaces import HasWorkspace, SharesMemory
-from mugraph.dialects.kn.workspace import NOT_IN_WORKSPACE, WORKSPACE_BYTES
-from mugraph.dialects.tensor_types import (
-    element_bytes_of,
-    layout_of,
-    physical_elements,
-    value_label,
-)
-from mugraph.passes.analysis.lifetimes import Lifetime
+from mugraph.dialects.interfaces import HasWorkspace
+from mugraph.dialects.kn.workspace import NOT_IN_WORKSPACE, WORKSPACE_BYTES, tensor_bytes
+from mugraph.passes.analysis.lifetimes import Lifetime, tensor_lifetimes, workspace_values
 from mugraph.passes.plan_stensor_memory.allocate import Request
 from mugraph.passes.plan_stensor_memory.certificate import (
     WORKSPACE_CERTIFICATE,
@@ -37,57 +29,6 @@ ALIGNMENT = 128
 """Every tensor of the workspace starts at a multiple of this many bytes."""
 
 
-def workspace_values(function: FuncOp) -> list[SSAValue]:
-    """The results of kernels that are not results of the function, in order."""
-    returned = {
-        operand for op in function.walk() if isinstance(op, ReturnOp) for operand in op.operands
-    }
-    return [
-        result
-        for op in function.walk()
-        if isinstance(op, HasWorkspace)
-        for result in op.results
-        if result not in returned
-    ]
-
-
-def tensor_bytes(value: SSAValue) -> int:
-    """The bytes that a DTensor spans, its padding included."""
-    layout = layout_of(value.type)
-    if layout is None:
-        raise PassFailedException(
-            f"--plan-dtensor-memory: {value_label(value)} has no layout yet; run --resolve-layout "
-            "first"
-        )
-    return physical_elements(layout) * element_bytes_of(value.type)
-
-
-def lifetimes_of(function: FuncOp, values: Sequence[SSAValue]) -> list[Lifetime]:
-    """From the operator that computes a tensor to the last one that reads it, both included.
-
-    Kernels of a function run one after the other, so that the tensors of one are free for what the
-    next one writes.
-    """
-    position = {op: index for index, op in enumerate(function.walk())}
-    lifetimes: list[Lifetime] = []
-    for value in values:
-        born = position[value.owner] if isinstance(value.owner, Operation) else 0
-        readers = (position[use.operation] for seen in views_of(value) for use in seen.uses)
-        lifetimes.append(Lifetime(born, max([born, *readers])))
-    return lifetimes
-
-
-def views_of(value: SSAValue) -> list[SSAValue]:
-    """The values that lie in the memory of a DTensor, itself first."""
-    found = [value]
-    for seen in found:
-        for use in seen.uses:
-            op = use.operation
-            if isinstance(op, SharesMemory):
-                found += [result for result in op.results if op.memory_of(result) is seen]
-    return found
-
-
 def plan_dtensor_memory(
     function: FuncOp, *, reuse: bool = True, step_limit: int = STEP_LIMIT
 ) -> None:
@@ -96,8 +37,11 @@ def plan_dtensor_memory(
     Without ``reuse`` every tensor has bytes of its own, as if all lived to the end.
     """
     values = workspace_values(function)
-    sizes = [tensor_bytes(value) for value in values]
-    lifetimes = lifetimes_of(function, values) if reuse else [Lifetime(0, 0)] * len(values)
+    try:
+        sizes = [tensor_bytes(value) for value in values]
+    except VerifyException as error:
+        raise PassFailedException(f"--plan-dtensor-memory: {error}") from error
+    lifetimes = tensor_lifetimes(function, values) if reuse else [Lifetime(0, 0)] * len(values)
     requests = [Request(size, life) for size, life in zip(sizes, lifetimes, strict=True)]
     found = pack(requests, ALIGNMENT, step_limit)
     offset_of = dict(zip(values, found.plan.offsets, strict=True))

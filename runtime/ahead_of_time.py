@@ -6,6 +6,7 @@ with relative paths and fixed names for its intermediate files, archives carry n
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -15,9 +16,10 @@ import subprocess
 import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from uuid import uuid4
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr, SymbolRefAttr
@@ -42,7 +44,13 @@ from mugraph.passes.te_lower import TeLowerPass
 from mugraph.passes.transpile import planned_then_scheduled
 from mugraph.runtime.compile import CompileError, calls_cublas
 from mugraph.runtime.cuda import only_function
-from mugraph.runtime.toolchain import Toolchain, ToolchainError, cache_directory, find_toolchain
+from mugraph.runtime.errors import UserError
+from mugraph.runtime.toolchain import (
+    Toolchain,
+    ToolchainError,
+    architecture_flags,
+    find_toolchain,
+)
 
 MANIFEST = "manifest.json"
 
@@ -139,10 +147,27 @@ def _rename_kernels(module: ModuleOp, arch: Architecture) -> None:
 
 
 def write_sources(sources: Sources, output: Path) -> list[Path]:
-    """Writes the texts alone into a folder; returns what was written, sorted."""
-    with tempfile.TemporaryDirectory(prefix="mugraph-") as temporary:
+    """Writes the texts alone into a folder; returns what was written, sorted.
+
+    Raises ``UserError`` where they cannot be written, and leaves the folder as it was.
+    """
+    with _writing(output), tempfile.TemporaryDirectory(prefix="mugraph-") as temporary:
         _write_texts(sources, Path(temporary))
         return _publish(Path(temporary), output)
+
+
+@contextmanager
+def _writing(output: Path) -> Generator[None]:
+    """Names the user's folder where something on the way to it cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        where = Path(error.filename or output)
+        # A temporary name says nothing to a user, but its folder is the one without room.
+        beside = "" if where.is_relative_to(output) else f" in {where.parent}"
+        raise UserError(
+            f"cannot write {output}: {error.strerror}{beside}; nothing there has changed"
+        ) from error
 
 
 def _write_texts(sources: Sources, folder: Path) -> None:
@@ -163,7 +188,8 @@ def build(
     """Compiles and writes everything into a folder; returns what was written, sorted.
 
     Files appear only when all of it has succeeded.  Raises ``ToolchainError`` where something to
-    compile with is missing and ``CompileError`` where nvcc fails.
+    compile with is missing, ``CompileError`` where nvcc fails and ``UserError`` where a file cannot
+    be written.
     """
     toolchain = toolchain or find_toolchain()
     if sources.uses_cublas and toolchain.cublas is None:
@@ -171,7 +197,8 @@ def build(
             "this µGraph has a kernel-level matmul, which calls cuBLAS, and cuBLAS's headers and "
             "library are not on this machine: install them with `pip install 'mugraph[cuda]'`."
         )
-    with _build_folder(_digest(sources, input_text, toolchain, flags)) as folder:
+    digest = _digest(sources, input_text, toolchain, flags)
+    with _writing(output), _build_folder(digest) as folder:
         _write_texts(sources, folder)
         objects = _compile_all(sources, folder, toolchain, flags, jobs)
         _link(sources, folder, objects, toolchain)
@@ -196,33 +223,55 @@ def _build_folder(digest: str) -> Generator[Path]:
     """An empty folder to compile in, whose path is a function of what is compiled.
 
     nvcc puts a hash of the source's absolute path into the names of hidden symbols, so the bytes
-    repeat only where the path does.  Where the folder cannot be had (another user is compiling the
-    same), it is a temporary one: the code is the same, those names are not.
+    repeat only where the path does.  Who compiles the same waits; who compiles something else does
+    not.  Where the folder cannot be had (it is another user's), it is a temporary one: the code is
+    the same, those names are not.
     """
     parent = Path("/tmp") if os.access("/tmp", os.W_OK) else Path(tempfile.gettempdir())
     folder = parent / f"mugraph-{digest}"
-    lock_path = cache_directory() / "ahead-of-time.lock"
-    lock_path.parent.mkdir(parents=True, exist_ok=True)
-    with lock_path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with ExitStack() as stack:
         try:
+            stack.enter_context(_locked(folder.with_suffix(".lock")))
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(mode=0o700)
+            stack.callback(shutil.rmtree, folder, ignore_errors=True)
         except OSError:
-            with tempfile.TemporaryDirectory(prefix="mugraph-") as temporary:
-                yield Path(temporary)
-            return
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mugraph-")))
+        yield folder
+
+
+@contextmanager
+def _locked(path: Path) -> Generator[None]:
+    """Holds the lock of that name, which stands beside what it guards and is gone afterwards."""
+    while True:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX)
         try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            # Who held it before may have removed it meanwhile.
+            if os.path.samestat(os.fstat(lock), path.stat()):
+                break
+        except FileNotFoundError:
+            pass
+        os.close(lock)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(lock)
 
 
 def _run(command: Sequence[str], folder: Path, what: str) -> None:
     environment = {**os.environ, "SOURCE_DATE_EPOCH": "0"}
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment)
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment)
+    except FileNotFoundError as error:
+        raise ToolchainError(f"{what} needs {command[0]}, which is not installed.") from error
     if done.returncode != 0:
-        lines = (done.stdout + done.stderr).strip().splitlines()
+        said = done.stdout + done.stderr
+        full = os.strerror(errno.ENOSPC)
+        if full in said:
+            raise OSError(errno.ENOSPC, full, str(folder))
+        lines = said.strip().splitlines()
         raise CompileError(f"{what} fails:\n" + "\n".join(lines[:_SHOWN_LINES]))
 
 
@@ -243,10 +292,9 @@ def _compile_all(
         (folder / keep).mkdir(parents=True)
         # The launcher holds no kernel; any architecture will do for it.
         for_arch = arch or sources.architectures[0]
-        code = for_arch.name.removeprefix("sm_")
         command = [
             *(str(toolchain.nvcc), "-std=c++17", "-O3", "--expt-relaxed-constexpr", "-c"),
-            *("-gencode", f"arch=compute_{code},code={for_arch.name}"),
+            *architecture_flags(for_arch.name),
             *("-Xcompiler", "-fPIC,-fvisibility=hidden,-frandom-seed=mugraph"),
             # Intermediate files whose names do not change from run to run.
             *("--keep", "--keep-dir", keep),
@@ -304,14 +352,33 @@ def _manifest(
 
 
 def _publish(folder: Path, output: Path) -> list[Path]:
-    """Moves every file to its place in ``output``, the manifest last."""
+    """Moves every file to its place in ``output``, the manifest last: all of them, or none."""
     paths = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
     paths.sort(key=lambda path: path.name == MANIFEST)
-    for path in paths:
-        target = output / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        # In the same folder first: a reader sees the old file or the new one.
-        partial = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-        shutil.copyfile(folder / path, partial)
-        partial.replace(target)
+    partial: dict[Path, Path] = {}
+    made: list[Path] = []
+    try:
+        for path in paths:
+            target = output / path
+            _make_folder(target.parent, made)
+            # In the same folder first: a reader sees the old file or the new one.
+            partial[path] = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
+            shutil.copyfile(folder / path, partial[path])
+    except BaseException:
+        with suppress(OSError):
+            for copy in partial.values():
+                copy.unlink(missing_ok=True)
+            for parent in reversed(made):
+                parent.rmdir()
+        raise
+    for path, copy in partial.items():
+        copy.replace(output / path)
     return sorted(output / path for path in paths)
+
+
+def _make_folder(folder: Path, made: list[Path]) -> None:
+    """Makes a folder and those around it; notes which were not there, the outer ones first."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(exist_ok=True)
+        made.append(each)

@@ -5,22 +5,30 @@ a temporary folder beside it and renamed, so it is there whole or not at all, al
 was killed.  It holds the SHA-256 of its result, which every process compares before it first uses
 it; an entry that does not agree is made again.  Where the cache cannot be written (a read-only or
 full disk) the entry is made in a folder of this process, and a warning says so.
+
+When an entry was made and the cache is larger than ``MUGRAPH_CACHE_SIZE``, the entries that were
+used least recently are removed, but for those that a living process has asked for: it holds a lock
+on a byte of one file, a byte for each entry.
 """
 
 from __future__ import annotations
 
 import atexit
 import errno
+import fcntl
 import hashlib
 import os
+import re
 import shutil
 import tempfile
+import threading
 import time
 import warnings
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 from mugraph.runtime.errors import UserError
 from mugraph.runtime.toolchain import cache_directory
@@ -35,6 +43,10 @@ _UNWRITABLE = {
     # A file stands where the folder would be.
     *(errno.ENOTDIR, errno.EEXIST),
 }
+
+SIZE_VARIABLE = "MUGRAPH_CACHE_SIZE"
+"""The environment variable for the size of the cache: bytes, or with K, M, G or T behind them."""
+DEFAULT_SIZE = 4 * 2**30
 
 _checked: set[Path] = set()
 
@@ -52,6 +64,79 @@ class Entry:
     is_new: bool
 
 
+class _InUse:
+    """The entries that processes use: locked bytes of a file beside the folder of entries.
+
+    Locks of this kind belong to the process, and end with it.  ``guard`` is held where entries are
+    taken or removed, as they do not keep threads apart.
+    """
+
+    def __init__(self) -> None:
+        self.guard = threading.Lock()
+        self._files: dict[Path, int] = {}
+        self._held: set[Path] = set()
+
+    def hold(self, entry: Path) -> None:
+        """Keeps an entry from being removed as long as this process lives, if it can be written."""
+        if entry not in self._held:
+            with suppress(OSError):
+                fcntl.lockf(self._file(entry.parent), fcntl.LOCK_SH, 1, self._place(entry))
+                self._held.add(entry)
+
+    @contextmanager
+    def unused(self, entry: Path) -> Generator[bool]:
+        """Whether nobody uses an entry, nor begins to while the block runs."""
+        if entry in self._held:
+            yield False
+            return
+        try:
+            file, place = self._file(entry.parent), self._place(entry)
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+        except OSError:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            fcntl.lockf(file, fcntl.LOCK_UN, 1, place)
+
+    def _file(self, folder: Path) -> int:
+        # Closing any descriptor of the file would end all locks of the process on it.
+        if folder not in self._files:
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+            self._files[folder] = os.open(f"{folder}.in-use", flags, 0o600)
+        return self._files[folder]
+
+    @staticmethod
+    def _place(entry: Path) -> int:
+        return int.from_bytes(hashlib.sha256(entry.name.encode()).digest()[:7])
+
+
+_in_use = _InUse()
+
+
+def _begin_child() -> None:
+    """A forked process has no locks of its parent's."""
+    global _in_use
+    _in_use = _InUse()
+
+
+os.register_at_fork(after_in_child=_begin_child)
+
+
+def cache_size() -> int:
+    """How large the cache may be in bytes; ``UserError`` where the variable says no size."""
+    given = os.environ.get(SIZE_VARIABLE)
+    if given is None:
+        return DEFAULT_SIZE
+    match = re.fullmatch(r"(\d+)([KMGT]?)", given.strip().upper())
+    if match is None:
+        raise UserError(
+            f"{SIZE_VARIABLE} is {given!r}; expected a number of bytes, or one such as 500M or 4G."
+        )
+    return int(match[1]) << 10 * " KMGT".index(match[2] or " ")
+
+
 @contextmanager
 def cache_entry(key: str, result_name: str) -> Generator[Entry]:
     """The entry of a key; where ``is_new``, the block puts the result into ``folder``.
@@ -60,7 +145,8 @@ def cache_entry(key: str, result_name: str) -> Generator[Entry]:
     """
     kernels = cache_directory() / "kernels"
     final = kernels / key
-    if _is_sound(final, result_name):
+    limit = cache_size()
+    if _take(final, result_name):
         yield Entry(final, final / result_name, is_new=False)
         return
     temporary = _unfinished_folder(kernels)
@@ -77,8 +163,10 @@ def cache_entry(key: str, result_name: str) -> Generator[Entry]:
                 "XDG_CACHE_HOME to another folder."
             ) from error
         (folder / DIGEST_NAME).write_text(_digest(folder / result_name), encoding="utf-8")
+        _in_use.hold(final)
         if temporary.parent == kernels and _publish(folder, final, result_name):
             _checked.add(entry.result)
+            _remove_least_recent(kernels, limit)
         else:
             entry.result = folder / result_name
             # The caller loads the file now and this process may do so again.
@@ -100,6 +188,43 @@ def keep_failure(source: Path) -> Path:
             continue
         return kept
     return source
+
+
+def _take(entry: Path, result_name: str) -> bool:
+    """Whether the entry is there; nobody removes it then while this process lives."""
+    with _in_use.guard:
+        _in_use.hold(entry)
+        if not _is_sound(entry, result_name):
+            return False
+        with suppress(OSError):
+            os.utime(entry)
+        return True
+
+
+def _remove_least_recent(kernels: Path, limit: int) -> None:
+    """Removes entries, and sources that did not compile, until the cache is within its size."""
+    found = [_used(path) for path in kernels.iterdir() if not path.name.startswith(".")]
+    size = sum(each for _, each, _ in found)
+    for _, taken, path in sorted(found):
+        if size <= limit:
+            break
+        with _in_use.guard, _in_use.unused(path) as is_unused:
+            if is_unused:
+                gone = kernels / f"{_UNFINISHED}{uuid4().hex}"
+                with suppress(OSError):
+                    path.rename(gone)
+                    size -= taken
+                shutil.rmtree(gone, ignore_errors=True)
+                gone.unlink(missing_ok=True)
+
+
+def _used(path: Path) -> tuple[float, int, Path]:
+    """When an entry was used last, and its bytes; of one that is gone meanwhile none."""
+    try:
+        files = list(path.iterdir()) if path.is_dir() else [path]
+        return path.stat().st_mtime, sum(file.stat().st_size for file in files), path
+    except OSError:
+        return 0.0, 0, path
 
 
 def _is_sound(entry: Path, result_name: str) -> bool:

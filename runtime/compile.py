@@ -18,6 +18,7 @@ from mugraph.runtime.errors import UserError
 from mugraph.runtime.toolchain import (
     Toolchain,
     ToolchainError,
+    architecture_flags,
     find_toolchain,
     runtime_include_paths,
 )
@@ -140,15 +141,13 @@ def _cublas_link_arguments(toolchain: Toolchain) -> list[str]:
 def _compile(
     source: str, arch: str, arguments: Sequence[str], result_name: str, toolchain: Toolchain
 ) -> Path:
-    match = re.fullmatch(r"sm_(\d+[af]?)", arch)
-    if match is None:
+    if re.fullmatch(r"sm_\d+[af]?", arch) is None:
         raise CompileError(f"{arch!r} is no architecture; expected one such as sm_80 or sm_90a.")
     command = [
         "-std=c++17",
         "-O3",
         "--expt-relaxed-constexpr",
-        "-gencode",
-        f"arch=compute_{match.group(1)},code={arch}",
+        *architecture_flags(arch),
         *(f"-I{path}" for path in toolchain.include_paths),
         *arguments,
     ]

@@ -95,6 +95,8 @@ def _message_of(error: BaseException) -> str:
             return f"error: the input is not UTF-8 text: {error}"
         case OSError() if error.filename is not None:
             return f"error: {os.fspath(error.filename)}: {error.strerror}"
+        case MemoryError():
+            return f"error: there is not enough memory: {str(error) or 'use smaller extents'}"
         case RecursionError():
             return "error: the input is nested too deeply."
         case _:

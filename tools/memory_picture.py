@@ -18,6 +18,7 @@ from xdsl.ir import Attribute, Operation
 
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.interfaces import HasWorkspace
+from mugraph.dialects.kn.workspace import tensor_bytes
 from mugraph.dialects.sched import (
     BarrierOp,
     EpilogueOp,
@@ -27,8 +28,12 @@ from mugraph.dialects.sched import (
 )
 from mugraph.dialects.sched.mbarriers import KeepsMbarriers
 from mugraph.dialects.tensor_types import dims, element_type_of, shape_of, value_label
-from mugraph.passes.analysis.lifetimes import Lifetime, buffer_lifetimes
-from mugraph.passes.plan_dtensor_memory import lifetimes_of, tensor_bytes, workspace_values
+from mugraph.passes.analysis.lifetimes import (
+    Lifetime,
+    buffer_lifetimes,
+    tensor_lifetimes,
+    workspace_values,
+)
 from mugraph.passes.plan_stensor_memory.certificate import (
     SHARED_MEMORY_CERTIFICATE,
     WORKSPACE_CERTIFICATE,
@@ -164,7 +169,7 @@ def workspace_chart(function: FuncOp) -> MemoryChart | None:
     values = workspace_values(function)
     if not values:
         return None
-    places = dict(zip(values, lifetimes_of(function, values), strict=True))
+    places = dict(zip(values, tensor_lifetimes(function, values), strict=True))
     moments = sorted({at for life in places.values() for at in (life.first, life.last)})
     column = {at: index for index, at in enumerate(moments)}
     ops = list(function.walk())

@@ -149,10 +149,7 @@ def _(op: sched.LaunchOp, printer: HostPrinter) -> None:
     kernel = op.resolve()
     name = printer.kernel_names[kernel.sym_name.data]
     pointers = printer.declare_all((*op.arguments, *op.outputs))
-    extents = (
-        kernel.grid_dim if kernel.persistent_blocks is None else (kernel.persistent_blocks, 1, 1)
-    )
-    grid = ", ".join(str(extent) for extent in extents)
+    grid = ", ".join(str(extent) for extent in kernel.launched_grid)
     block = ", ".join(str(extent) for extent in kernel.block_dim)
     tensors = (*op.arguments, *op.outputs)
     pointers += print_host_maps(kernel, tensors, printer.writer, printer.names)

@@ -7,7 +7,6 @@ from mugraph.codegen.cuda.cpp import CodegenError, Writer, stored_type
 from mugraph.codegen.cuda.names import Names
 from mugraph.codegen.cuda.operations import KernelPrinter
 from mugraph.dialects import sched
-from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.tensor_types import op_label
 
 
@@ -31,7 +30,7 @@ def print_kernel(
     if kernel.resident_blocks is not None:
         bounds += f", {kernel.resident_blocks}"
     if kernel.cluster is not None:
-        bounds = f"{bounds}) __cluster_dims__({', '.join(map(str, extents_of(kernel.cluster)))}"
+        bounds = f"{bounds}) __cluster_dims__({', '.join(map(str, kernel.cluster_dim))}"
     writer.open(f"__global__ void __launch_bounds__({bounds}) {name}({', '.join(parameters)}) {{")
     printer = KernelPrinter(writer, names, kernel, maps={**maps})
     # Where bulk copies swizzle they do so by address; all kernels of a file declare it alike.

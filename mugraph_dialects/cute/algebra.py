@@ -424,8 +424,9 @@ def move_swizzle_left(layout: Layout[int], swizzle: Swizzle) -> Swizzle:
             continue
         if changed >= len(images):
             raise LayoutError(explanation + f"it leaves the domain of {layout.size()} coordinates.")
-        source |= images[read]
-        target |= images[changed]
+        if images[changed]:
+            source |= images[read]
+            target |= images[changed]
     try:
         moved = make_swizzle(source, target)
     except LayoutError as error:

@@ -111,7 +111,7 @@ def make_swizzle(source_mask: int, target_mask: int) -> Swizzle:
 
     def run_start(mask: int) -> int | None:
         low = (mask & -mask).bit_length() - 1
-        return low if mask == ((1 << bits) - 1) << low else None
+        return low if mask and mask == ((1 << bits) - 1) << low else None
 
     source, target = run_start(source_mask), run_start(target_mask)
     if target_mask.bit_count() != bits or source is None or target is None:

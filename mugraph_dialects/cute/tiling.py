@@ -234,17 +234,25 @@ def _product_by_mode(block: Layout[Any], tiler: Any, block_first: bool) -> Layou
             "logical_product, or swizzle the result."
         )
     modes = max(block.rank, tiler.rank)
-    padded = _padded(block, modes)
-    product = _product_one(padded, _padded(tiler, modes))
-    if not isinstance(padded.shape, tuple):
-        first, second = (product[0], product[1]) if block_first else (product[1], product[0])
-        return make_layout(first, second)
-    pairs = zip(product[0], product[1], strict=True)
-    return make_layout(*(make_layout(b, t) if block_first else make_layout(t, b) for b, t in pairs))
+    parts = _padded(block, modes), _padded(tiler, modes)
+    product = _product_one(*parts)
+    (first, first_part), (second, second_part) = [
+        (product[at], parts[at]) for at in ((0, 1) if block_first else (1, 0))
+    ]
+    # As in CuTe a part that is no tuple is one mode, whatever the other is.
+    if not isinstance(first_part.shape, tuple):
+        return make_layout(make_layout(first, second))
+    if not isinstance(second_part.shape, tuple):
+        return make_layout(make_layout(first[0], second))
+    return zip_layouts(first, second)
 
 
 def blocked_product(block: L, tiler: Layout[int]) -> L:
-    """Every element of ``tiler`` becomes a block: ``((BlockM,TilerM),(BlockN,TilerN),...)``."""
+    """Every element of ``tiler`` becomes a block: ``((BlockM,TilerM),(BlockN,TilerN),...)``.
+
+    As many modes as the operand with the most has: ``blocked_product(2:1, 6:1)`` is
+    ``((2,6)):((1,2))``.
+    """
     if isinstance(block, ComposedLayout):
         return _inside(block, blocked_product(block.layout, tiler))
     return cast("L", _product_by_mode(cast("Layout[Any]", block), tiler, block_first=True))
@@ -283,9 +291,9 @@ def tile_to_shape(block: L, shape: IntTuple, order: IntTuple | None = None) -> L
                 f"shape's {large}."
             )
     copies = tuple(ceil_div(large, s) for s, large in zip(block_extents, extents, strict=True))
-    if not isinstance(shape, tuple):
-        return cast("L", blocked_product(padded, Layout(copies[0])))
-    strides = compact_order(copies, tuple(range(modes)) if order is None else order)
+    if order is None:
+        order = tuple(range(modes))
+    strides = compact_order(copies, order if isinstance(order, tuple) else (order,))
     return cast("L", blocked_product(padded, Layout(copies, strides)))
 
 

@@ -70,8 +70,18 @@ class ReductionOp(ReductionOperator, KernelOp, CanOverlap):
         return (*shape[:dim], result[dim], *shape[dim + 1 :])
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
-        """Operand and result share their innermost dimension, unless it is summed over."""
-        prefer_same_innermost(problem, self, self.input, self.result, [self.reduced_dim])
+        """Operand and result share their innermost dimension, unless it is summed over.
+
+        To sum over the innermost dimension costs (``KN_REDUCTION_INNERMOST_EQ_REDUC_DIM`` of seed
+        002).
+        """
+        dim = self.reduced_dim
+        prefer_same_innermost(problem, self, self.input, self.result, [dim])
+        problem.charge(
+            problem.costs.kernel_reduction_innermost,
+            problem.innermost(self.input, dim),
+            reason=f"{op_label(self)} sums over the innermost dimension of its operand",
+        )
 
 
 @irdl_op_definition

@@ -6,18 +6,60 @@ from abc import ABC
 from collections.abc import Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import DenseArrayBase, i64
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i64
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import IRDLOperation, opt_prop_def
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.interfaces import HasWorkspace
-from mugraph.dialects.tensor_types import op_label, value_label
+from mugraph.dialects.interfaces import HasWorkspace, SharesMemory
+from mugraph.dialects.tensor_types import (
+    element_bytes_of,
+    layout_of,
+    op_label,
+    physical_elements,
+    resolved_layout_of,
+    value_label,
+)
 
 NOT_IN_WORKSPACE = -1
 """The offset of a result that lives in an output of the function."""
 WORKSPACE_BYTES = "kn.workspace_bytes"
 """The attribute of a function that holds the size of its workspace in bytes."""
+ADDRESS_ALIGNMENT = 16
+"""Bytes at whose multiples kernels take their tensors."""
+
+
+def tensor_bytes(value: SSAValue) -> int:
+    """The bytes that a DTensor spans, its padding included.
+
+    Raises ``VerifyException`` where it has no layout yet.
+    """
+    return physical_elements(resolved_layout_of(value)) * element_bytes_of(value.type)
+
+
+def places_of(op: HasWorkspace) -> dict[SSAValue, range]:
+    """The bytes of the workspace that each result takes which has a layout and lies there."""
+    offsets = op.workspace_offsets() or ()
+    return {
+        result: range(offset, offset + tensor_bytes(result))
+        for result, offset in zip(op.results, offsets, strict=False)
+        if offset != NOT_IN_WORKSPACE and layout_of(result.type) is not None
+    }
+
+
+def memory_root(value: SSAValue) -> SSAValue:
+    """The tensor in whose memory a value lies: itself, unless it is a view."""
+    while isinstance(value.owner, SharesMemory):
+        value = value.owner.memory_of(value)
+    return value
+
+
+def workspace_size(op: Operation) -> int | None:
+    """The bytes of the workspace of the function around an operator, once planned."""
+    function = op.parent_op()
+    attribute = function.attributes.get(WORKSPACE_BYTES) if isinstance(function, FuncOp) else None
+    return attribute.value.data if isinstance(attribute, IntegerAttr) else None
 
 
 class WorkspaceOp(IRDLOperation, HasWorkspace, ABC):
@@ -36,7 +78,7 @@ class WorkspaceOp(IRDLOperation, HasWorkspace, ABC):
         self.workspace = DenseArrayBase.from_list(i64, list(offsets))
 
     def verify_(self) -> None:
-        """Checks that operands are computed before, and that there is one offset a result."""
+        """Checks that operands are computed before, and where results live."""
         for operand in self.operands:
             owner = operand.owner
             if not isinstance(owner, Operation) or owner.parent is not self.parent:
@@ -51,4 +93,26 @@ class WorkspaceOp(IRDLOperation, HasWorkspace, ABC):
             raise VerifyException(
                 f"{op_label(self)}: workspace has {len(offsets)} offsets for "
                 f"{len(self.results)} results"
+            )
+        for result, offset in zip(self.results, offsets or (), strict=False):
+            self._verify_offset(result, offset)
+
+    def _verify_offset(self, result: SSAValue, offset: int) -> None:
+        if offset == NOT_IN_WORKSPACE:
+            return
+        if offset < 0 or offset % ADDRESS_ALIGNMENT:
+            raise VerifyException(
+                f"{op_label(self)}: workspace offset {offset} of {value_label(result)} must be a "
+                f"multiple of {ADDRESS_ALIGNMENT} bytes, or {NOT_IN_WORKSPACE} for an output"
+            )
+        if any(isinstance(use.operation, ReturnOp) for use in result.uses):
+            raise VerifyException(
+                f"{op_label(self)}: {value_label(result)} is returned and lives in an output of "
+                f"the function; its workspace offset must be {NOT_IN_WORKSPACE}, not {offset}"
+            )
+        place, size = places_of(self).get(result), workspace_size(self)
+        if place is not None and size is not None and place.stop > size:
+            raise VerifyException(
+                f"{op_label(self)}: {value_label(result)} ends at byte {place.stop} of the "
+                f"workspace, of which the function has {size}"
             )

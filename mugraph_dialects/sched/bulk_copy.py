@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from dataclasses import replace
@@ -49,7 +50,7 @@ from mugraph.dialects.sched.channel import (
     channel_of,
     iteration_properties,
 )
-from mugraph.dialects.sched.kernel import enclosing_kernel
+from mugraph.dialects.sched.kernel import KernelOp, enclosing_kernel
 from mugraph.dialects.sched.mappings import part_of_mode, side_by_side, vector_stream
 from mugraph.dialects.sched.matrix_part import start_attribute, start_of, verify_part
 from mugraph.dialects.sched.role import RoleOp, enclosing_role, enclosing_threads, roles_of
@@ -259,6 +260,7 @@ class BulkCopyOp(
                 f"{op_label(self)}: multicast divides the boxes of a tile that is loaded among the "
                 f"blocks of a cluster; there are {boxes} boxes and {blocks} blocks"
             )
+        self._verify_common_tile(kernel)
         tops = [op for op in kernel.body.block.ops if not isinstance(op, RoleOp)]
         ends = [role.body.block.last_op for role in roles_of(kernel)]
         if not any(isinstance(op, ClusterBarrierOp) for op in tops) or not all(
@@ -268,6 +270,23 @@ class BulkCopyOp(
                 f"{op_label(self)}: a 'sched.cluster_barrier' must stand before the roles of the "
                 "kernel and at the end of each"
             )
+
+    def _verify_common_tile(self, kernel: KernelOp) -> None:
+        blocks, total = kernel.cluster_blocks, math.prod(kernel.grid_dim)
+        if total % blocks:
+            raise VerifyException(
+                f"{op_label(self)}: multicast brings one tile to the {blocks} blocks of a cluster, "
+                f"which do not divide the {total} blocks of the grid; some would have no tile left"
+            )
+        owner = self.tile.owner
+        strides = owner.block_strides() if isinstance(owner, TileOp) else (0, 0, 0)
+        for axis in kernel.axes_in_clusters():
+            if strides[axis]:
+                raise VerifyException(
+                    f"{op_label(self)}: multicast brings one tile to all blocks of a cluster; they "
+                    f"differ along {'xyz'[axis]} of the grid, and so do their tiles of "
+                    f"{value_label(self.tensor)}"
+                )
 
     def _verify_stages(self) -> None:
         pattern = pattern_bytes(self.bulk_tile().span)

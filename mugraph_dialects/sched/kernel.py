@@ -61,8 +61,9 @@ class KernelOp(HasLaunchExtents):
     block in bytes and ``resident`` how many blocks share a multiprocessor, which bounds the
     registers of a thread; both are absent until ``--plan-stensor-memory``.  ``forloop`` is the
     for-loop's range in the µGraph, which the schedule's loop must have too.  ``cluster`` (sm_90a
-    on) groups blocks.  ``constant`` are the inputs that are loaded before a ``sched.grid_wait``,
-    as nothing that may run beside the kernel writes to them.
+    on) groups the blocks that are launched, whose extents it divides.  ``constant`` are the inputs
+    that are loaded before a ``sched.grid_wait``, as nothing that may run beside the kernel writes
+    to them.
 
     ``raster 8``: blocks start in groups of 8 rows of the grid (along y), down the columns of a
     group, so that those that run together share more of what they load in the L2 cache.
@@ -143,9 +144,40 @@ class KernelOp(HasLaunchExtents):
         return None if self.persistent is None else self.persistent.value.data
 
     @property
+    def launched_grid(self) -> tuple[int, ...]:
+        """The blocks that are launched, along x, y and z."""
+        blocks = self.persistent_blocks
+        return self.grid_dim if blocks is None else (blocks, 1, 1)
+
+    @property
+    def cluster_dim(self) -> tuple[int, ...]:
+        """The blocks of a cluster along x, y and z of what is launched."""
+        return (1, 1, 1) if self.cluster is None else extents_of(self.cluster)
+
+    @property
     def cluster_blocks(self) -> int:
-        """How many blocks a cluster has: those that start one after the other."""
-        return 1 if self.cluster is None else math.prod(extents_of(self.cluster))
+        """How many blocks a cluster has."""
+        return math.prod(self.cluster_dim)
+
+    def axes_in_clusters(self) -> list[int]:
+        """The axes of the grid along which blocks of one cluster differ."""
+        if self.raster_rows == 1 and self.persistent_blocks is None:
+            return [axis for axis, blocks in enumerate(self.cluster_dim) if blocks > 1]
+        return self.axes_in_runs(self.cluster_blocks)
+
+    def axes_in_runs(self, blocks: int) -> list[int]:
+        """The axes along which blocks of the grid differ that start one after the other.
+
+        Of every run of so many, from a multiple of ``blocks`` on.
+        """
+        columns, rows, planes = self.grid_dim
+        grouped = self.raster_rows
+        differ = (
+            columns > 1 and grouped % blocks > 0,
+            rows > 1 and blocks > 1 and (grouped > 1 or columns % blocks > 0),
+            planes > 1 and columns * rows % blocks > 0,
+        )
+        return [axis for axis, differs in enumerate(differ) if differs]
 
     def waits_for_grids(self) -> bool:
         """Whether its threads wait for the kernels before it, so that its launch need not."""
@@ -228,7 +260,21 @@ class KernelOp(HasLaunchExtents):
         """Checks grid, block and cluster; operators of the body call it before they use them."""
         self.verify_launch_extents()
         if self.cluster is not None:
-            verify_three(self, "cluster", extents_of(self.cluster))
+            verify_three(self, "cluster", self.cluster_dim)
+            self._verify_clusters()
+
+    def _verify_clusters(self) -> None:
+        for axis, extent, blocks in zip("xyz", self.launched_grid, self.cluster_dim, strict=True):
+            if extent % blocks:
+                raise VerifyException(
+                    f"{op_label(self)}: {extent} blocks are launched along {axis}, which clusters "
+                    f"of {blocks} do not divide; launch a multiple of {blocks}"
+                )
+        if self.raster_rows > 1 and self.cluster_blocks > self.cluster_dim[0]:
+            raise VerifyException(
+                f"{op_label(self)}: with raster {self.raster_rows} blocks start along x, one after "
+                f"the other; cluster {list(self.cluster_dim)} must lie along x, too"
+            )
 
 
 def _verify_runs_once(op: Operation) -> None:

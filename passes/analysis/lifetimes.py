@@ -1,19 +1,20 @@
-"""When the buffers of a scheduled kernel are alive.
+"""When the buffers of a scheduled kernel, and the DTensors of a function, are alive.
 
-Time is counted in *regions*: what lies between two barriers, in the order of the text.  Threads
-pass through a region at their own pace, so two buffers that are both used in one region, even one
-after the other, must not share bytes; bytes are free again after the next barrier that all readers
-pass.  Source: figure "tensor-lifecycle" of seed 000, with the safe model of freed bytes.
+In a kernel time is counted in *regions*: what lies between two barriers, in the order of the text.
+Threads pass through a region at their own pace, so two buffers that are both used in one region,
+even one after the other, must not share bytes; bytes are free again after the next barrier that all
+readers pass.  Source: figure "tensor-lifecycle" of seed 000, with the safe model of freed bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
-from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.interfaces import HasBufferEffects, HasWorkspace, SharesMemory
 from mugraph.dialects.sched import (
     AllocOp,
     BarrierOp,
@@ -133,3 +134,43 @@ def _lifetime(uses: list[_Access], whole_loop: Lifetime | None) -> Lifetime:
     if within_iteration and first > whole_loop.first:
         return Lifetime(first, last)
     return Lifetime(min(first, whole_loop.first), max(last, whole_loop.last))
+
+
+def workspace_values(function: FuncOp) -> list[SSAValue]:
+    """The results of kernels that are not results of the function, in order."""
+    returned = {
+        operand for op in function.walk() if isinstance(op, ReturnOp) for operand in op.operands
+    }
+    return [
+        result
+        for op in function.walk()
+        if isinstance(op, HasWorkspace)
+        for result in op.results
+        if result not in returned
+    ]
+
+
+def tensor_lifetimes(function: FuncOp, values: Sequence[SSAValue]) -> list[Lifetime]:
+    """From the operator that computes a tensor to the last one that reads it, both included.
+
+    Kernels of a function run one after the other, so that the tensors of one are free for what the
+    next one writes.
+    """
+    position = {op: index for index, op in enumerate(function.walk())}
+    lifetimes: list[Lifetime] = []
+    for value in values:
+        born = position[value.owner] if isinstance(value.owner, Operation) else 0
+        readers = (position[use.operation] for seen in views_of(value) for use in seen.uses)
+        lifetimes.append(Lifetime(born, max([born, *readers])))
+    return lifetimes
+
+
+def views_of(value: SSAValue) -> list[SSAValue]:
+    """The values that lie in the memory of a DTensor, itself first."""
+    found = [value]
+    for seen in found:
+        for use in seen.uses:
+            op = use.operation
+            if isinstance(op, SharesMemory):
+                found += [result for result in op.results if op.memory_of(result) is seen]
+    return found

@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
@@ -35,10 +36,10 @@ from mugraph.passes.schedule_threadblock.barriers import (
     FewestBarriers,
     Witness,
     fewest_barriers,
-    level_barriers,
 )
 from mugraph.passes.schedule_threadblock.explain_products import product_lines
 from mugraph.passes.schedule_threadblock.model import Barriers, Dependence, Graph, peak_load
+from mugraph.passes.schedule_threadblock.proposal import LEVEL_BARRIERS, SCHEDULE_CERTIFICATE
 from mugraph.passes.schedule_threadblock.rings import feeds_of
 from mugraph.passes.schedule_threadblock.tasks import TaskOperations, kernel_graph
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
@@ -216,17 +217,26 @@ def _epilogue_lines(kernel: KernelOp) -> Iterator[str]:
         yield f"{head}too little for roles that take turns"
 
 
+def _one_a_level(kernel: KernelOp) -> str:
+    """What the seeds' rule takes, of the threadblock graph: only its scheduler knows its levels."""
+    certificate = kernel.attributes.get(SCHEDULE_CERTIFICATE)
+    if not isinstance(certificate, DictionaryAttr):
+        return ""
+    return (
+        f", one a level would be {cast(IntegerAttr, certificate.data[LEVEL_BARRIERS]).value.data}"
+    )
+
+
 def explain(kernel: KernelOp, target: Target) -> list[str]:
     """The lines of the explanation of one kernel, made for a target."""
     schedule = read_schedule(kernel)
     graph, barriers = schedule.graph, schedule.barriers
     fewest = fewest_barriers(graph)
     executed = barriers.executed(graph.iterations)
-    level = level_barriers(graph).executed(graph.iterations)
     lines = [
         f"{op_label(kernel)}: a thread passes {executed} barriers: {barriers.before} before the "
         f"loop, {barriers.loop} in each of {graph.iterations} iterations, {barriers.after} after "
-        f"it; the fewest possible are {fewest.executed}, one a level would be {level}"
+        f"it; the fewest possible are {fewest.executed}{_one_a_level(kernel)}"
         + (f"; the prologue passes {schedule.settled} more" if schedule.settled else ""),
         *_bound_lines(fewest, graph),
         f"  the fullest region holds {peak_load(graph, barriers, schedule.regions)} bytes of "

@@ -38,6 +38,8 @@ from mugraph.passes.targets import Target
 
 SCHEDULE_CERTIFICATE = "sched.schedule_certificate"
 """The attribute of a kernel with the certificate of its schedule."""
+LEVEL_BARRIERS = "level_barriers"
+"""What it says of the barriers of one a level."""
 
 
 T = TypeVar("T")
@@ -194,7 +196,7 @@ def certificate_attribute(graph: Graph, schedule: Schedule) -> DictionaryAttr:
     numbers = {
         "barriers": schedule.executed,
         "barrier_bound": schedule.barrier_bound,
-        "level_barriers": level_barriers(graph).executed(graph.iterations),
+        LEVEL_BARRIERS: level_barriers(graph).executed(graph.iterations),
         "peak": schedule.peak,
         "peak_bound": schedule.peak_bound,
     }

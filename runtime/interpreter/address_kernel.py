@@ -37,7 +37,7 @@ from mugraph.runtime.interpreter.address_roles import (
     units_of,
 )
 from mugraph.runtime.interpreter.arithmetic import Array
-from mugraph.runtime.interpreter.block_lists import block_lists, within
+from mugraph.runtime.interpreter.block_lists import block_lists, require_clusters, within
 from mugraph.runtime.interpreter.dispatch import make_interpreter
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.memory import DeviceTensor, DeviceTile, SharedMemory
@@ -165,6 +165,7 @@ def run_kernel_by_address(
         raise ExecutionError(
             f"{op_label(kernel)} has no shared-memory plan; run --plan-stensor-memory first"
         )
+    require_clusters(kernel)
     parameters = kernel.body.block.args
     given, taken = parameters[: kernel.input_count], parameters[kernel.input_count :]
     tensors = [DeviceTensor.of(value, array) for value, array in zip(given, inputs, strict=True)]

@@ -15,8 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mugraph.dialects import sched
+from mugraph.dialects.tensor_types import op_label
 from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array
 from mugraph.runtime.interpreter.blocks import GRID_AXES, Frame
+from mugraph.runtime.interpreter.errors import ExecutionError
 
 IntArray = npt.NDArray[np.int64]
 
@@ -53,6 +55,46 @@ def block_lists(kernel: sched.KernelOp, sample: int | None = None) -> list[IntAr
         blocks_at(kernel, chosen[lengths == length] + launched * np.arange(length)[:, None])
         for length in sorted(set(lengths.tolist()), reverse=True)
     ]
+
+
+def require_clusters(kernel: sched.KernelOp) -> None:
+    """Raises ``ExecutionError`` where blocks of a cluster cannot bring tiles for each other.
+
+    Each block brings the whole tile to itself in the interpreter, which is right only where all
+    blocks of every cluster have the same one.
+    """
+    if kernel.cluster is None:
+        return
+    pairs = list(zip(kernel.launched_grid, kernel.cluster_dim, strict=True))
+    if any(extent % blocks for extent, blocks in pairs):
+        raise ExecutionError(
+            f"{op_label(kernel)} launches {list(kernel.launched_grid)} blocks, which are no whole "
+            f"clusters of {list(kernel.cluster_dim)}"
+        )
+    copies = [op for op in kernel.walk() if isinstance(op, sched.BulkCopyOp) and op.multicast]
+    split = [part for extent, blocks in reversed(pairs) for part in (extent // blocks, blocks)]
+    numbers = np.arange(math.prod(split)).reshape(split).transpose(0, 2, 4, 1, 3, 5)
+    clusters = numbers.reshape(-1, kernel.cluster_blocks)
+    count = math.prod(kernel.grid_dim)
+    for first in range(0, count if copies else 0, clusters.size):
+        places = first + clusters
+        exist = (places < count).any(axis=-1)
+        if (places[exist] >= count).any():
+            raise ExecutionError(
+                f"{op_label(kernel)}: some blocks of a cluster have no block of the grid left when "
+                "others need their tiles"
+            )
+        blocks = blocks_at(kernel, places[exist])
+        for copy in copies:
+            owner = copy.tile.owner
+            starts = blocks @ np.array(
+                owner.block_strides() if isinstance(owner, sched.TileOp) else (0, 0, 0)
+            )
+            if (starts != starts[:, :1]).any():
+                raise ExecutionError(
+                    f"{op_label(copy)} brings one tile to all blocks of a cluster, and these need "
+                    "several"
+                )
 
 
 @dataclass
@@ -110,4 +152,4 @@ def within(lists: IntArray, together: int) -> Iterator[IntArray]:
         yield lists[:, first : first + together]
 
 
-__all__ = ["ListFrame", "block_lists", "blocks_at", "within"]
+__all__ = ["ListFrame", "block_lists", "blocks_at", "require_clusters", "within"]

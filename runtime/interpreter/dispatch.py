@@ -47,9 +47,16 @@ class RefuseUnknown(Interpreter.Listener):
             raise ExecutionError(f"{op_label(op)} cannot be executed by the interpreter yet")
 
 
-def make_interpreter(module: ModuleOp, *functions: InterpreterFunctions) -> Interpreter:
-    """An interpreter of the operators that ``functions`` implement, and no others."""
-    interpreter = Interpreter(module, listeners=(RefuseUnknown(functions),))
+def make_interpreter(
+    module: ModuleOp,
+    *functions: InterpreterFunctions,
+    listeners: Sequence[Interpreter.Listener] = (),
+) -> Interpreter:
+    """An interpreter of the operators that ``functions`` implement, and no others.
+
+    ``listeners`` see every operator before it runs.
+    """
+    interpreter = Interpreter(module, listeners=(RefuseUnknown(functions), *listeners))
     for implementations in functions:
         interpreter.register_implementations(implementations)
     return interpreter

@@ -37,6 +37,7 @@ from mugraph.runtime.interpreter.dispatch import make_interpreter
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.kernel import KernelFunctions
 from mugraph.runtime.interpreter.texpr import run_texpr
+from mugraph.runtime.interpreter.workspace import Workspace
 
 
 @dataclass(frozen=True)
@@ -168,11 +169,12 @@ def evaluate_function(
 
     The inputs have the arguments' extents.  Kernels run at the level of logical values, unless
     there is a ``launcher``.  Raises ``ExecutionError`` where the function has an operator or an
-    element type that the interpreter does not know.
+    element type that the interpreter does not know, or overwrites what it still needs of its
+    workspace.
     """
     functions = (FuncFunctions(), KernelFunctions(arithmetic, launcher))
     with np.errstate(all="ignore"):
-        interpreter = make_interpreter(module, *functions)
+        interpreter = make_interpreter(module, *functions, listeners=(Workspace(),))
         return list(interpreter.call_op(function, tuple(inputs)))
 
 

@@ -17,7 +17,12 @@ from mugraph.dialects.maps import Bound
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.tensor_types import op_label, shape_of
 from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array
-from mugraph.runtime.interpreter.block_lists import ListFrame, block_lists, within
+from mugraph.runtime.interpreter.block_lists import (
+    ListFrame,
+    block_lists,
+    require_clusters,
+    within,
+)
 from mugraph.runtime.interpreter.blocks import (
     GRID_AXES,
     MEMORY_BYTES,
@@ -80,6 +85,7 @@ def run_kernel(
         kernel = launch.resolve()
     except VerifyException as error:
         raise ExecutionError(str(error)) from error
+    require_clusters(kernel)
     results = tuple(arithmetic.empty(output.type) for output in launch.outputs)
     if kernel.persistent_blocks is not None:
         # Tiles that several lists share are copied for each.

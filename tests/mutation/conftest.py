@@ -1,6 +1,7 @@
-"""The schedule written by hand for the tests of the interpreter serves here, too."""
+"""The schedules of the tests of the interpreter serve here, too."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "interpreter"))
+UNIT = Path(__file__).parents[1] / "unit"
+sys.path[:0] = [str(UNIT / "interpreter"), str(UNIT)]

@@ -119,8 +119,10 @@ class Judge:
             return run_kernel_by_address(launch, self._given[kernel], level, module, plans)
 
     def _difference(
-        self, module: ModuleOp, kernel: str, order: str | int, landing: Landing, plans: Plans
+        self, module: ModuleOp, kernel: str | None, order: str | int, landing: Landing, plans: Plans
     ) -> str | None:
+        if kernel is None:
+            return self._function_difference(module)
         try:
             run = self._run(module, kernel, order, landing, plans)
         except ExecutionError as error:
@@ -136,6 +138,15 @@ class Judge:
                     f"result {index} of @{kernel} is {one[at]} at {list(at)}, not {other[at]}; "
                     f"{int(different.sum())} elements differ"
                 )
+        return None
+
+    def _function_difference(self, module: ModuleOp) -> str | None:
+        """How the function goes wrong, its kernels at the level of logical values."""
+        arithmetic = Arithmetic(Precision.STORAGE)
+        try:
+            evaluate_function(module, only_function(module), self.inputs, arithmetic)
+        except ExecutionError as error:
+            return str(error)
         return None
 
     def difference(self, mutant: Mutant, order: str | int, landing: Landing) -> str | None:

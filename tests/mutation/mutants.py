@@ -7,18 +7,21 @@ Which are is asked of the interpreter (:mod:`harm`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, i64
 from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import sched
 from mugraph.dialects.cute import ComposedLayout, Swizzle
 from mugraph.dialects.cute.attributes import LayoutAttr
+from mugraph.dialects.interfaces import HasWorkspace
+from mugraph.dialects.kn.workspace import places_of, workspace_size
 from mugraph.dialects.tensor_types import AnyLayout, op_label, resolved_layout_of, value_label
 
 Op = TypeVar("Op", bound=Operation)
@@ -36,8 +39,8 @@ class Mutant:
 
     kind: str
     description: str
-    kernel: str
-    """The name of the kernel that was changed."""
+    kernel: str | None
+    """The name of the kernel that was changed; ``None`` for the workspace of the function."""
     module: ModuleOp
 
     @property
@@ -53,15 +56,14 @@ class Mutant:
 def mutants_of(module: ModuleOp) -> Iterator[Mutant]:
     """Every mutant of every kernel of a scheduled and planned module, which is left as it is."""
     for position, op in enumerate(module.walk()):
-        if not isinstance(_kernel_of(op), sched.KernelOp):
+        kernel = op if isinstance(op, sched.KernelOp) else _kernel_of(op)
+        if kernel is None and not isinstance(op, HasWorkspace):
             continue
         for kind, description, edit in _changes_of(op):
             copy = module.clone()
-            target = _operator_at(copy, position)
-            kernel = _kernel_of(target)
-            assert kernel is not None
-            edit(target)
-            yield Mutant(kind, description, kernel.sym_name.data, copy)
+            edit(_operator_at(copy, position))
+            name = None if kernel is None else kernel.sym_name.data
+            yield Mutant(kind, description, name, copy)
 
 
 def random_mutant(module: ModuleOp, random: Random, changes: int) -> Mutant:
@@ -141,6 +143,12 @@ def _changes_of(op: Operation) -> Iterator[Change]:
     elif isinstance(op, sched.ForloopOp):
         for bound in (op.iterations - 1, op.iterations + 1):
             yield "loop bound", f"{bound} iterations", _set_property("range", bound)
+    elif isinstance(op, sched.FillOp) and isinstance(op.destination.type, sched.FragmentType):
+        yield from _fills_of_persistent_kernels(op)
+    elif isinstance(op, sched.KernelOp):
+        yield from _clusters(op)
+    elif isinstance(op, HasWorkspace):
+        yield from _workspace_offsets(op)
     elif isinstance(op, sched.CopyOp) and op.ahead is not None:
         for ahead in (op.ahead_of - 1, op.ahead_of + 1):
             what = f"copy to {value_label(op.destination)} ahead {ahead}"
@@ -220,6 +228,59 @@ def _channel_offsets(op: sched.ChannelOp | sched.TurnsOp, kind: str) -> Iterator
         if offset != op.byte_offset and 0 <= offset <= kernel.smem_bytes - size:
             what = f"{value_label(op.result)} at {offset}, not {op.byte_offset}"
             yield kind, what, _set_property("offset", offset)
+
+
+def _fills_of_persistent_kernels(op: sched.FillOp) -> Iterator[Change]:
+    """Once for all blocks of the grid that a block takes."""
+    kernel = _kernel_of(op)
+    if kernel is not None and kernel.persistent_blocks is not None:
+        yield "fill before the phases", _place(op), _move_before_the_phase
+
+
+def _move_before_the_phase(op: Operation) -> None:
+    phase = op.parent_op()
+    assert phase is not None
+    op.detach()
+    Rewriter.insert_op(op, InsertPoint.before(phase))
+
+
+def _clusters(kernel: sched.KernelOp) -> Iterator[Change]:
+    """Clusters along another axis, and launches of one block more or less."""
+    if kernel.cluster is None:
+        return
+    dims = kernel.cluster_dim
+    for turned in {(dims[1], dims[0], dims[2]), (dims[2], dims[1], dims[0])} - {dims}:
+        yield "cluster", f"cluster {turned}, not {dims}", _set_array("cluster", turned)
+    for blocks in (kernel.persistent_blocks or 0) + 1, (kernel.persistent_blocks or 0) - 1:
+        if kernel.persistent_blocks is not None:
+            yield "persistent", f"persistent {blocks}", _set_property("persistent", blocks)
+
+
+def _set_array(name: str, values: Sequence[int]) -> Edit:
+    def edit(op: Operation) -> None:
+        op.properties[name] = DenseArrayBase.from_list(i64, list(values))
+
+    return edit
+
+
+def _workspace_offsets(op: HasWorkspace) -> Iterator[Change]:
+    """Each result in the place of another one, in half of it, and past the workspace."""
+    block = op.parent_block()
+    assert block is not None
+    places = [
+        place
+        for other in block.ops
+        if isinstance(other, HasWorkspace)
+        for place in places_of(other).values()
+    ]
+    offsets = {place.start for place in places} | {place.start + 128 for place in places}
+    offsets |= {workspace_size(op) or 0}
+    for number, result in enumerate(op.results):
+        planned = list(op.workspace_offsets() or ())
+        for offset in sorted(offsets - set(planned)) if result in places_of(op) else ():
+            changed = [*planned[:number], offset, *planned[number + 1 :]]
+            what = f"{value_label(result)} at {offset}, not {planned[number]}"
+            yield "workspace", what, _set_array("workspace", changed)
 
 
 def _neighbour(op: Operation, distance: int) -> Operation | None:

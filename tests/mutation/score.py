@@ -30,7 +30,7 @@ from mutants import Mutant, mutants_of
 from xdsl.dialects.builtin import ModuleOp
 
 from mugraph.dialects.sched import KernelOp
-from mugraph.passes.analysis.hazards import find_hazards
+from mugraph.passes.analysis.hazards import find_hazards, find_workspace_hazards
 from mugraph.passes.targets import DEFAULT_TARGET
 from mugraph.passes.transpile import TranspilePass
 from mugraph.runtime.cuda import only_function
@@ -81,7 +81,9 @@ def kernels_of(module: ModuleOp) -> Iterator[KernelOp]:
 
 
 def is_reported(mutant: Mutant) -> bool:
-    """Whether the hazard checker has something to say of the kernel that was changed."""
+    """Whether the hazard checker has something to say of what was changed."""
+    if mutant.kernel is None:
+        return any(find_workspace_hazards(only_function(mutant.module)))
     return any(
         find_hazards(kernel)
         for kernel in kernels_of(mutant.module)

@@ -15,6 +15,7 @@ import pytest
 from harm import Judge
 from interpreter_programs import parse
 from mutants import mutants_of, random_mutant
+from persistent_programs import ROWS
 from score import (
     INPUT_SCALE,
     INPUT_SEED,
@@ -31,7 +32,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from mugraph.dialects.sched import WarpgroupWaitOp, roles_in_turn, roles_of
 from mugraph.passes.alternate_consumers import AlternateConsumersPass
-from mugraph.passes.analysis.hazards import HazardKind, find_hazards
+from mugraph.passes.analysis.hazards import HazardKind, find_hazards, find_workspace_hazards
 from mugraph.passes.persist_blocks import PersistBlocksPass
 from mugraph.passes.transpile import TranspilePass, transpile_pipeline
 from mugraph.runtime.cuda import only_function
@@ -196,6 +197,38 @@ def test_roles_that_take_turns() -> None:
     assert missed == []
 
 
+@pytest.mark.parametrize("persistent", [0, 4])
+def test_clusters_and_what_persistent_kernels_do_once(persistent: int) -> None:
+    module, context = parse(ROWS), make_context()
+    for step in transpile_pipeline("sm_90a", pipeline="channels", cluster=2):
+        if isinstance(step, PersistBlocksPass):
+            step = PersistBlocksPass(blocks=persistent)
+        step.apply(context, module)
+    (kernel,) = kernels_of(module)
+    assert kernel.persistent_blocks == (persistent or None) and find_hazards(kernel) == []
+    inputs = random_inputs(only_function(module), [INPUT_SCALE], seed=INPUT_SEED)
+    judge = Judge(module, inputs, blocks=8)
+    kinds = {"cluster", "persistent", "fill before the phases"}
+    chosen = [mutant for mutant in mutants_of(module) if mutant.kind in kinds]
+    assert {mutant.kind for mutant in chosen} == (kinds if persistent else {"cluster"})
+    for mutant in chosen:
+        assert not mutant.verifies or is_reported(mutant), mutant.description
+        assert judge.harmful(mutant), mutant.description
+
+
+def test_every_overlap_in_the_workspace_is_reported() -> None:
+    path = ROOT / "examples" / "attention_split_kv.mlir"
+    module, inputs = scheduled(read_module(str(path), make_context()))
+    assert list(find_workspace_hazards(only_function(module))) == []
+    judge = Judge(module, inputs)
+    chosen = [mutant for mutant in mutants_of(module) if mutant.kind == "workspace"]
+    assert any(mutant.verifies for mutant in chosen)
+    assert not all(mutant.verifies for mutant in chosen)
+    for mutant in chosen:
+        reported = not mutant.verifies or is_reported(mutant)
+        assert reported == judge.harmful(mutant), mutant.description
+
+
 def test_chains_of_warp_groups() -> None:
     """Two products in flight, of which one reads its left operand from registers."""
     context = make_context()
@@ -233,6 +266,7 @@ KINDS = {
     "wait moved",
     "wait removed",
     "wait weakened",
+    "workspace",
 }
 """The kinds of mutants that the verifier lets through and that do harm."""
 

@@ -39,18 +39,39 @@ func.func @gemm(%a: tensor<128x320xf16>, %b: tensor<320x256xf16>) -> tensor<128x
 """
 """Eight blocks of the grid, and rings of three stages, which do not divide the five iterations."""
 
+ROWS = """
+func.func @rows(%a: tensor<128x256xf16>, %b: tensor<256x256xf16>) -> tensor<128x256xf16> {
+  %o = kn.customized %a, %b grid [4, 2, 1] block [128, 1, 1] forloop 2 {
+  ^bb0(%da: tensor<128x256xf16>, %db: tensor<256x256xf16>):
+    %sa = tb.input %da imap [-1, 0, -1] fordim 1 : tensor<128x256xf16> -> !tb.stensor<64x128xf16>
+    %sb = tb.input %db imap [1, -1, -1] fordim 0 : tensor<256x256xf16> -> !tb.stensor<128x64xf16>
+    %m = tb.matmul %sa, %sb
+      : (!tb.stensor<64x128xf16>, !tb.stensor<128x64xf16>) -> !tb.stensor<64x64xf16>
+    %sum = tb.forloop_accum none %m : !tb.stensor<64x64xf16> -> !tb.stensor<64x64xf16>
+    tb.output %sum omap [1, 0, -1] : !tb.stensor<64x64xf16> -> tensor<128x256xf16>
+  } : (tensor<128x256xf16>, tensor<256x256xf16>) -> tensor<128x256xf16>
+  func.return %o : tensor<128x256xf16>
+}
+"""
+"""Two rows of four blocks; those of a row have the tiles of A in common, of two boxes each."""
+
 ORDERS: list[str | int] = ["together", "forward", "reversed", 0, 1]
 RUNS = [(order, landing) for order in ORDERS for landing in Landing]
 """The orders of warps, and when copies land."""
 
 
 def scheduled(
-    blocks: int | None, turns: int = 1, pass_turn: str = "finished", text: str = GEMM
+    blocks: int | None,
+    turns: int = 1,
+    pass_turn: str = "finished",
+    text: str = GEMM,
+    cluster: int = 1,
 ) -> ModuleOp:
     """Persistent with so many blocks of the launch, or not; with so many roles in turn."""
     context = make_context()
     module = Parser(context, text).parse_module()
-    for step in transpile_pipeline("sm_90a", pipeline="channels", bytes_in_flight=8192):
+    steps = transpile_pipeline("sm_90a", pipeline="channels", bytes_in_flight=8192, cluster=cluster)
+    for step in steps:
         if isinstance(step, PersistBlocksPass):
             if blocks is None:
                 continue
@@ -99,6 +120,7 @@ def goes_wrong(module: ModuleOp, inputs: list[Array], right: Array) -> bool:
 
 __all__ = [
     "GEMM",
+    "ROWS",
     "RUNS",
     "Array",
     "gemm_inputs",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +15,12 @@ from xdsl.utils.exceptions import DiagnosticException
 
 import mugraph
 import mugraph.build as mi
-from mugraph.jit import ArgumentError, CpuKernel
+from mugraph.jit import ArgumentError, CpuKernel, CudaKernel
 from mugraph.runtime import cache
 from mugraph.runtime.cache import CacheWarning, cache_entry
 from mugraph.runtime.compile import compile_library
 from mugraph.runtime.errors import UserError
+from mugraph.runtime.execute import DeviceError
 from mugraph.runtime.toolchain import ToolchainError, find_toolchain
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -174,6 +177,56 @@ def test_several_graphs_compile_in_order(capsys: pytest.CaptureFixture[str]) -> 
     assert "[2/2]" in capsys.readouterr().err
 
 
+def test_threads_call_one_kernel_for_the_cpu() -> None:
+    kernel = mugraph.compile(scaled_sum(), arch="cpu")
+    given = [(np.full((4, 8), i, np.float16), np.ones((4, 8), np.float16)) for i in range(24)]
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(lambda arguments: kernel(*arguments), given))
+    for number, result in enumerate(results):
+        assert (result == (number + 1) / 2).all()
+
+
+LAUNCHER = r"""
+#include <stdio.h>
+#include <unistd.h>
+static _Thread_local char error[64];
+int scaled_sum_run(void const* x, void const* y, void* o, void* buf, size_t size, void* stream) {
+  long const number = *(long const*)x;
+  snprintf(error, sizeof error, "error of %ld", number);
+  usleep(2000);
+  *(long*)o = number + *(long const*)y + (long)stream;
+  return number % 3 == 2 ? 6 : 0;
+}
+char const* scaled_sum_error(void) { return error; }
+"""
+"""Adds its two numbers to the stream's; every third call is an error, of its thread."""
+
+
+def test_threads_launch_one_kernel_on_streams_of_their_own(tmp_path: Path) -> None:
+    if shutil.which("gcc") is None:
+        pytest.skip("gcc is not on this machine")
+    (tmp_path / "launcher.c").write_text(LAUNCHER)
+    library = tmp_path / "launcher.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", tmp_path / "launcher.c", "-o", library], check=True)
+    interface = mugraph.compile(scaled_sum(), arch="cpu").interface
+    kernel = CudaKernel(library, interface, "sm_90a")
+
+    def call(number: int) -> str:
+        arrays = [np.array([value], np.int64) for value in (number, 10, 0)]
+        try:
+            kernel.launch([array.ctypes.data for array in arrays], 0, stream=100 * number)
+        except DeviceError as error:
+            return str(error)
+        return str(arrays[-1][0])
+
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(call, range(64)))
+    assert results == [
+        f"scaled_sum: error of {number}" if number % 3 == 2 else str(101 * number + 10)
+        for number in range(64)
+    ]
+
+
 def test_what_is_no_graph_is_said() -> None:
     with pytest.raises(UserError, match="cannot compile a int"):
         mugraph.compile(3)  # type: ignore[arg-type]
@@ -262,6 +315,89 @@ def test_a_compiler_killed_half_way_leaves_no_entry(folder: Path) -> None:
     assert subprocess.run([sys.executable, "-c", script]).returncode < 0
     assert not (folder / "a").exists()
     assert make("a")[0]
+
+
+def in_another_process(key: str) -> subprocess.Popen[str]:
+    """A process that makes, or takes, an entry of 1000 bytes, says so, and waits for its input."""
+    script = (
+        "import sys; from mugraph.runtime.cache import cache_entry\n"
+        f"with cache_entry({key!r}, 'file') as entry:\n"
+        "    if entry.is_new: (entry.folder / 'file').write_text('x' * 1000)\n"
+        "print(entry.is_new, flush=True); sys.stdin.readline()\n"
+        "assert entry.result.read_text() == 'x' * 1000\n"
+    )
+    running = subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert running.stdout is not None
+    assert running.stdout.readline().strip() in ("True", "False")
+    return running
+
+
+def end(running: subprocess.Popen[str]) -> None:
+    running.communicate("\n")
+    assert running.returncode == 0
+
+
+def use(key: str, at: float, folder: Path) -> None:
+    """In a process that has ended, at a time."""
+    end(in_another_process(key))
+    os.utime(folder / key, (at, at))
+
+
+def test_the_least_recently_used_entries_go(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for at, key in enumerate("abc"):
+        use(key, at, folder)
+    # Of an entry that is used again the time is new.
+    assert make("a")[0] is False
+    (folder / "failed-1.cu").write_text("x" * 1000)
+    os.utime(folder / "failed-1.cu", (0, 0))
+    monkeypatch.setenv("MUGRAPH_CACHE_SIZE", "2300")
+    assert make("d")[0]
+    assert sorted(path.name for path in folder.iterdir()) == ["a", "c", "d"]
+
+
+def test_what_a_process_uses_stays(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = in_another_process("a")
+    os.utime(folder / "a", (0, 0))
+    use("b", 1, folder)
+    make("c")
+    monkeypatch.setenv("MUGRAPH_CACHE_SIZE", "0")
+    make("d")
+    # Those of this process and of one that runs are larger than the cache may be.
+    assert sorted(path.name for path in folder.iterdir()) == ["a", "c", "d"]
+    end(running)
+    make("e")
+    assert sorted(path.name for path in folder.iterdir()) == ["c", "d", "e"]
+    assert make("a")[0]
+
+
+def test_processes_and_threads_that_fill_a_small_cache(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MUGRAPH_CACHE_SIZE", "3K")
+    script = (
+        "import random; from concurrent.futures import ThreadPoolExecutor\n"
+        "from mugraph.runtime.cache import cache_entry\n"
+        "def one(seed):\n"
+        "    key = str(random.Random(seed).randrange(12))\n"
+        "    with cache_entry(key, 'file') as entry:\n"
+        "        if entry.is_new: (entry.folder / 'file').write_text(key * 1000)\n"
+        "    assert entry.result.read_text() == key * 1000\n"
+        "for round in range(4):\n"
+        "    with ThreadPoolExecutor(4) as pool: list(pool.map(one, range(round, round + 8)))\n"
+    )
+    running = [subprocess.Popen([sys.executable, "-c", script]) for _ in range(3)]
+    assert [process.wait() for process in running] == [0] * 3
+    make("last")
+    assert len(list(folder.iterdir())) <= 3
+
+
+@pytest.mark.parametrize("size", ["much", "-1", "4GB", ""])
+def test_a_size_that_is_none(folder: Path, monkeypatch: pytest.MonkeyPatch, size: str) -> None:
+    monkeypatch.setenv("MUGRAPH_CACHE_SIZE", size)
+    with pytest.raises(UserError, match="expected a number of bytes, or one such as 500M or 4G"):
+        make("a")
 
 
 def test_a_kernel_for_a_gpu_compiles_without_one(folder: Path) -> None:

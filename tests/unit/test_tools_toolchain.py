@@ -267,6 +267,14 @@ def test_errors_show_what_nvcc_said_and_leave_no_entry(machine: Path, tools: Too
     assert str(kept) in lines[0] and kept.read_text() == "// error"
 
 
+def test_the_readme_compiles_for_the_architecture_alone():
+    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
+    commands = [line for line in readme.splitlines() if "nvcc -" in line]
+    flags = " ".join(toolchain.architecture_flags("sm_90a"))
+    assert flags == "-gencode arch=compute_90a,code=sm_90a"
+    assert commands and all(flags in command for command in commands)
+
+
 def test_architectures_are_nvccs(tools: Toolchain):
     with pytest.raises(CompileError) as error:
         compile_cubin("", "hopper", toolchain=tools)

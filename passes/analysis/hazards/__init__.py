@@ -25,6 +25,7 @@ from mugraph.passes.analysis.hazards.progress import (
     progress_of,
 )
 from mugraph.passes.analysis.hazards.simulate import Simulation
+from mugraph.passes.analysis.hazards.workspace import find_workspace_hazards
 
 
 def find_hazards(kernel: KernelOp) -> list[Finding]:
@@ -81,6 +82,7 @@ __all__ = [
     "Progress",
     "differences",
     "find_hazards",
+    "find_workspace_hazards",
     "hazards_of_program",
     "progress_of",
     "read_program",

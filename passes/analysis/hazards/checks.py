@@ -208,11 +208,16 @@ class Checks:
 
     def _report_fragment(self, step: Step, fragment: SSAValue, cursor: Cursor) -> None:
         def make() -> Finding:
+            block, where = "", "first"
+            if cursor.named_position:
+                block = f" for block {cursor.named_position} of its list"
+                where = "in a phase, which runs for each block"
             return Finding(
                 HazardKind.NEVER_WRITTEN,
                 (step.operation,),
                 f"{step.place.describe(cursor.named_iteration)} reads the fragment "
-                f"{value_label(fragment)}, to which nothing has been written; fill it first",
+                f"{value_label(fragment)}, to which nothing has been written{block}; fill it "
+                f"{where}",
             )
 
         self.report((HazardKind.NEVER_WRITTEN, step.place, fragment), make)

@@ -186,6 +186,11 @@ class Memory:
 
         self.reads, self.writes = kept(self.reads), kept(self.writes)
 
+    def begin_block(self, fragments: Iterable[object]) -> None:
+        """A strand begins its next block of the grid: these hold values of the one before."""
+        for fragment in fragments:
+            self.fragments.pop(fragment, None)
+
     def copies_of(self, strand: int) -> CopyGroups:
         """The asynchronous copies of a strand."""
         return self.copies.setdefault(strand, CopyGroups())

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
@@ -188,6 +189,13 @@ class Strand:
         """Which of its segments run again for each of its blocks of the grid."""
         phases = [index for index, segment in enumerate(self.segments) if segment.is_phase]
         return range(phases[0], phases[-1] + 1) if phases else range(0)
+
+    @cached_property
+    def written_in_phases(self) -> frozenset[SSAValue]:
+        """The fragments that it writes for each of its blocks of the grid."""
+        phases = self.segments[self.phases.start : self.phases.stop]
+        steps = (step for segment in phases for step in segment.steps)
+        return frozenset(value for step in steps for value in step.fragments_written)
 
     @property
     def label(self) -> str:

@@ -250,7 +250,11 @@ class Simulation:
             if step.operation is not self.without and not self._run_step(step, cursor):
                 return moved
             moved = True
-            if cursor.advance() or self._is_done:
+            position = cursor.position
+            over = cursor.advance()
+            if cursor.position != position:
+                self.memory.begin_block(cursor.strand.written_in_phases)
+            if over or self._is_done:
                 break
         return moved
 

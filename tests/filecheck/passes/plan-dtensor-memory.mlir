@@ -1,7 +1,7 @@
 // RUN: mg-opt --split-input-file --resolve-layout --plan-dtensor-memory %s | filecheck %s
 // RUN: mg-opt --split-input-file --resolve-layout --plan-dtensor-memory="reuse=false" %s | filecheck %s --check-prefix OWN
 // RUN: not mg-opt --plan-dtensor-memory %s --split-input-file 2>&1 | filecheck %s --check-prefix NO-LAYOUT
-// NO-LAYOUT: mg-opt: error: --plan-dtensor-memory: %a has no layout yet; run --resolve-layout first
+// NO-LAYOUT: mg-opt: error: --plan-dtensor-memory: %a has no layout yet; run --resolve-layout before this step
 
 // One behind the other at multiples of 128 bytes, padding included: %a spans 6 rows of 16, %b too.
 // What the function returns lives in its outputs, also where another kernel reads it.

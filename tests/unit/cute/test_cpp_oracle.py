@@ -128,12 +128,19 @@ def _divide_by_mode(form: str) -> Callable[[random.Random], Case]:
     return make
 
 
+def _injective(rng: random.Random) -> str:
+    return rng.choice(("compact", "padded"))
+
+
 def _product(form: str) -> Callable[[random.Random], Case]:
     def make(rng: random.Random) -> Case:
-        # CuTe's blocked and raked product do not compile for a block of rank 1.
-        rank = rng.randint(2, 3) if form in ("blocked", "raked") else None
-        block = random_layout(rng, rng.choice(("compact", "padded")), (1, 2, 2, 3, 4), rank)
-        tiler = random_layout(rng, rng.choice(("compact", "padded", "broadcast")), (1, 2, 2, 3, 4))
+        # CuTe's blocked and raked product do not compile where one part of rank 1 is a tuple and
+        # the other is not.
+        by_mode = form in ("blocked", "raked")
+        rank = rng.choice((0, 2, 3)) if by_mode else None
+        small, of_tiler = (1, 2, 2, 3, 4), 0 if form == "raked" and rank == 0 else None
+        block = random_layout(rng, "compact" if rank == 0 else _injective(rng), small, rank)
+        tiler = random_layout(rng, rng.choice((_injective(rng), "broadcast")), small, of_tiler)
         return f"{form}_product({cpp(block)},{cpp(tiler)})", getattr(cute, f"{form}_product")(
             block, tiler
         )

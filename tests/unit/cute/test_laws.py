@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from strategies import layouts, shapes, swizzled_layouts, tilers
+from strategies import POWERS, layouts, shapes, swizzled_layouts, swizzles, tilers
 
 from mugraph.dialects.cute import (
     ComposedLayout,
@@ -46,7 +46,7 @@ from mugraph.dialects.cute import (
     zipped_divide,
     zipped_product,
 )
-from mugraph.dialects.cute.int_tuple import flatten, product_each, size
+from mugraph.dialects.cute.int_tuple import flatten, product_each, size, unflatten
 from mugraph.dialects.cute.tensor import make_counting_tensor
 
 
@@ -350,10 +350,12 @@ def test_logical_product_equals_its_definition(block: Layout[int], tiler: Layout
     assert same_function(flat_product(block, tiler), result)
 
 
-@given(
-    layouts(("compact", "padded"), most=32, tuples_only=True),
-    layouts(("compact", "padded"), most=16, tuples_only=True),
-)
+def at(layout: Layout[int], coordinate: tuple[Any, ...]) -> Any:
+    """A coordinate of the layout from one that may have further modes."""
+    return coordinate[: layout.rank] if isinstance(layout.shape, tuple) else coordinate[0]
+
+
+@given(layouts(("compact", "padded"), most=32), layouts(("compact", "padded"), most=16))
 def test_blocked_and_raked_products_place_copies(block: Layout[int], tiler: Layout[int]) -> None:
     blocked = admissible(blocked_product, block, tiler)
     raked = raked_product(block, tiler)
@@ -365,18 +367,21 @@ def test_blocked_and_raked_products_place_copies(block: Layout[int], tiler: Layo
     for copy in coordinates(outer):
         for place in coordinates(inner):
             assert isinstance(copy, tuple) and isinstance(place, tuple)
-            expected = product(place[: block.rank], copy[: tiler.rank])
+            expected = product(at(block, place), at(tiler, copy))
             in_blocks = [p + n * c for p, n, c in zip(place, inner, copy, strict=True)]  # type: ignore[operator]
             in_rakes = [c + n * p for p, n, c in zip(place, outer, copy, strict=True)]  # type: ignore[operator]
             assert blocked(*in_blocks) == raked(*in_rakes) == expected
 
 
-@given(layouts(("compact",), most=32, tuples_only=True), st.data())
+@given(layouts(("compact",), most=32), st.data())
 def test_tile_to_shape_repeats_the_block(block: Layout[int], data: Any) -> None:
-    copies = tuple(data.draw(st.integers(1, 3)) for _mode in block)
+    extents = product_each(block.shape)
+    copies = tuple(data.draw(st.integers(1, 3)) for _extent in extents)
     order = tuple(data.draw(st.permutations(range(block.rank))))
-    shape = tuple(n * c for n, c in zip(product_each(block.shape), copies, strict=True))
+    shape = tuple(n * c for n, c in zip(extents, copies, strict=True))
     result = tile_to_shape(block, shape, order)
+    if not isinstance(block.shape, tuple):
+        assert tile_to_shape(block, shape[0]) == tile_to_shape(block, shape[0], 0) == result
     assert compatible(shape, result.shape) and is_bijective(result)
     tiles = zipped_divide(result, product_each(block.shape))
     base = [tiles(i, 0) for i in range(block.size())]
@@ -430,6 +435,19 @@ def test_swizzled_inverses(layout: ComposedLayout) -> None:
     assert [layout(right(i)) for i in count] == list(count)
     left = left_inverse(layout)
     assert [left(layout(i)) for i in count] == list(count)
+
+
+@given(layouts(("compact", "padded"), POWERS, 64), st.integers(0, 5), swizzles())
+def test_swizzled_layouts_with_gaps_have_inverses_or_a_reason(
+    layout: Layout[int], gap: int, swizzle: Swizzle
+) -> None:
+    strides = tuple(step << gap for step in layout.flat_stride)
+    spread = Layout(layout.shape, unflatten(strides, layout.shape))
+    swizzled = ComposedLayout(swizzle, 0, spread)
+    left = admissible(left_inverse, swizzled)
+    assert [left(swizzled(i)) for i in range(layout.size())] == list(range(layout.size()))
+    right = admissible(right_inverse, swizzled)
+    assert [swizzled(right(i)) for i in range(right.size())] == list(range(right.size()))
 
 
 @given(layouts(("compact",), st.sampled_from((2, 4, 8))), swizzled_layouts(most=64))

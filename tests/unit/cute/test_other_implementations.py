@@ -1,8 +1,8 @@
 """Agreement with NVIDIA's pycute and PyPI's tensor-layouts on 10,000 random inputs an operation.
 
 Both are test dependencies only.  Two answers agree if they are the same function of a 1-D
-coordinate.  Where they do not, the disagreement must be one of those explained in this file, and
-this library's answer must satisfy the operation's definition.
+coordinate, of the same rank.  Where they do not, the disagreement must be one of those explained in
+this file, and this library's answer must satisfy the operation's definition.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given, reject
+from hypothesis import strategies as st
 from sampling import POWERS, permuted_strides, random_layout, random_swizzled
+from strategies import layouts
 
 from mugraph.dialects import cute
 from mugraph.dialects.cute import ComposedLayout, Layout, LayoutError, coalesce, recast
@@ -61,8 +64,9 @@ def _multiplied(rng: random.Random) -> tuple[Any, ...]:
     return (block, random_layout(rng, None, SMALL))
 
 
-def _rank_2_products(rng: random.Random) -> tuple[Any, ...]:
-    return (random_layout(rng, "compact", SMALL, 2), random_layout(rng, None, SMALL, 2))
+def _products_by_mode(rng: random.Random) -> tuple[Any, ...]:
+    block = random_layout(rng, "compact", SMALL, rng.randint(0, 3))
+    return block, random_layout(rng, None, SMALL, rng.randint(0, 3))
 
 
 def _cast(rng: random.Random) -> tuple[Any, ...]:
@@ -94,12 +98,20 @@ OPERATIONS: dict[str, tuple[Make, str | None, str | None]] = {
     "zipped_product": (_multiplied, "zipped_product", "zipped_product"),
     "tiled_product": (_multiplied, "tiled_product", "tiled_product"),
     "flat_product": (_multiplied, None, "flat_product"),
-    "blocked_product": (_rank_2_products, None, "blocked_product"),
-    "raked_product": (_rank_2_products, None, "raked_product"),
+    "blocked_product": (_products_by_mode, None, "blocked_product"),
+    "raked_product": (_products_by_mode, None, "raked_product"),
     "upcast": (_cast, None, "upcast"),
     "downcast": (_cast, None, "downcast"),
     "max_common_vector": (_vectors, None, "max_common_vector"),
 }
+
+
+OTHER_RANKS = {
+    # It drops modes of extent 1, and unpacks a tile or rest that is a tuple of one mode.
+    ("tensor-layouts", name)
+    for name in ("nullspace", "tiled_divide", "flat_divide")
+}
+"""The operations whose results have other ranks than CuTe's in a library."""
 
 
 def _operation(name: str) -> Any:
@@ -204,9 +216,11 @@ def _check(library: str, name: str, theirs_of: Callable[..., Any], make: Make) -
             theirs: Any = theirs_of(*arguments)
         except (AssertionError, ValueError, TypeError, ZeroDivisionError) as error:
             theirs = error
-        if not isinstance(theirs, Exception) and _same(mine, theirs):
-            continue
         shown = f"{name}({', '.join(str(a) for a in arguments)}) = {mine}, {library}: {theirs!r}"
+        if not isinstance(theirs, Exception) and _same(mine, theirs):
+            is_layout = isinstance(mine, Layout) and (library, name) not in OTHER_RANKS
+            assert not is_layout or mine.rank == theirs.rank, shown
+            continue
         assert _explanation(library, name, arguments, theirs) is not None, shown
         assert _equals_definition(name, arguments, mine), shown
         explained += 1
@@ -243,6 +257,45 @@ def test_tensor_layouts(name: str) -> None:
     assert theirs is not None
     function = getattr(library, theirs)
     _check("tensor-layouts", name, lambda *given: _from(function(*map(convert, given))), make)
+
+
+def _zipped(pycute: Any, first: Any, second: Any) -> Any:
+    """CuTe's ``zip``: pairs of modes, one pair of two modes that are no tuples."""
+    pairs = (
+        [(first[mode], second[mode]) for mode in range(len(first.shape))]
+        if isinstance(first.shape, tuple)
+        else [(first, second)]
+    )
+    return pycute.make_layout(*[pycute.make_layout(*pair) for pair in pairs])
+
+
+@given(
+    layouts(("compact", "padded"), most=32),
+    layouts(("compact", "padded", "broadcast"), most=16),
+    st.booleans(),
+)
+def test_products_by_mode_of_pycute(block: Layout[int], tiler: Layout[int], blocked: bool) -> None:
+    """pycute has none: they are made of its logical product as CuTe makes them."""
+    pycute = pytest.importorskip("pycute", reason="pycute is not installed")
+    rank = max(block.rank, tiler.rank)
+    operands: list[Any] = []
+    for layout in (block, tiler):
+        modes = list(layout) if isinstance(layout.shape, tuple) else [layout]
+        if rank > 1 or isinstance(block.shape, tuple) or isinstance(tiler.shape, tuple):
+            layout = cute.make_layout(*modes, *[Layout(1, 0)] * (rank - len(modes)))
+        operands.append(pycute.Layout(layout.shape, layout.stride))
+    try:
+        product = pycute.logical_product(*operands)
+    except AssertionError:
+        reject()
+    parts = (product[0], product[1]) if blocked else (product[1], product[0])
+    theirs = _from(_zipped(pycute, *parts))
+    try:
+        mine = (cute.blocked_product if blocked else cute.raked_product)(block, tiler)
+    except LayoutError:
+        reject()
+    assert mine.rank == theirs.rank == rank
+    assert mine.indices() == theirs.indices()
 
 
 def test_swizzles_of_both() -> None:

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 from persistent_programs import (
+    ROWS,
     RUNS,
     Array,
     gemm_inputs,
     goes_wrong,
     kernel_of,
+    runs,
     scheduled,
     without,
 )
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, i64
 from xdsl.ir import Operation
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import sched
+from mugraph.passes.analysis.hazards import find_hazards
 from mugraph.runtime.interpreter import ExecutionError, execute_by_address, run_function
-from mugraph.runtime.interpreter.block_lists import block_lists
+from mugraph.runtime.interpreter.block_lists import block_lists, blocks_at
 
 
 @pytest.fixture(scope="module")
@@ -112,3 +119,84 @@ def test_who_waits_in_which_block_of_the_list(
         run_function(without(persistent, is_last_release), None, inputs, level=level)
     assert "of block 1 of its list for stage" in str(error.value)
     assert "to be released by the readers of iteration 4" in str(error.value)
+
+
+@pytest.mark.parametrize("before", ["the role", "the phases"])
+def test_an_accumulator_cleared_once_keeps_the_sums_of_the_block_before(
+    persistent: ModuleOp, inputs: list[Array], right: Array, before: str
+) -> None:
+    module = persistent.clone()
+    fill = next(op for op in module.walk() if isinstance(op, sched.FillOp))
+    prologue, role = fill.parent_op(), sched.enclosing_role(fill)
+    assert prologue is not None and role is not None
+    fill.detach()
+    Rewriter.insert_op(fill, InsertPoint.before(prologue))
+    if before == "the role":
+        fragment = fill.destination.owner
+        assert isinstance(fragment, sched.FragmentOp)
+        for op in (fragment, fill):
+            op.detach()
+            Rewriter.insert_op(op, InsertPoint.before(role))
+    module.verify()
+    (finding,) = find_hazards(kernel_of(module))
+    assert "%total, to which nothing has been written for block 1 of its list" in str(finding)
+    for result in (*runs(module, inputs), run_function(module, None, inputs)[0]):
+        assert not isinstance(result, str) and not np.array_equal(result, right)
+
+
+def test_a_fragment_that_is_only_read_may_be_filled_once(persistent: ModuleOp) -> None:
+    module = persistent.clone()
+    store = next(op for op in module.walk() if isinstance(op, sched.StoreOp))
+    role = sched.enclosing_role(store)
+    assert role is not None and role.body.block.first_op is not None
+    zeros = sched.FragmentOp(store.source.type)
+    once = sched.FillOp(zeros.result, 0.0)
+    Rewriter.insert_op([zeros, once], InsertPoint.before(role.body.block.first_op))
+    again = store.clone()
+    again.operands[0] = zeros.result
+    Rewriter.insert_op(again, InsertPoint.before(store))
+    module.verify()
+    assert find_hazards(kernel_of(module)) == []
+
+
+GRIDS = list(itertools.product([1, 2, 3, 4, 6], [1, 2, 4, 6], [1, 2]))
+
+
+@pytest.mark.parametrize("blocks", [2, 3, 4])
+def test_axes_along_which_blocks_in_a_row_differ(persistent: ModuleOp, blocks: int) -> None:
+    kernel = kernel_of(persistent.clone())
+    for grid, raster in itertools.product(GRIDS, [1, 2, 3]):
+        count = math.prod(grid)
+        if count % blocks or grid[1] % raster:
+            continue
+        kernel.grid = DenseArrayBase.from_list(i64, list(grid))
+        kernel.raster = IntegerAttr(raster, i64)
+        rows = blocks_at(kernel, np.arange(count).reshape(-1, blocks))
+        differ = (rows != rows[:, :1]).any(axis=(0, 1))
+        assert kernel.axes_in_runs(blocks) == np.flatnonzero(differ).tolist(), (grid, raster)
+
+
+@pytest.mark.parametrize("level", ["logical", "address"])
+@pytest.mark.parametrize(
+    ("cluster", "persistent_blocks", "message"),
+    [
+        ([1, 2, 1], None, "brings one tile to all blocks of a cluster, and these need several"),
+        ([2, 1, 1], 3, r"launches \[3, 1, 1\] blocks, which are no whole clusters of \[2, 1, 1\]"),
+    ],
+)
+def test_clusters_that_cannot_be(
+    cluster: list[int], persistent_blocks: int | None, message: str, level: str
+) -> None:
+    extents = (128, 256), (256, 256)
+    inputs = [np.ones(extent, np.float16) for extent in extents]
+    module = scheduled(None, text=ROWS, cluster=2)
+    kernel = kernel_of(module)
+    assert kernel.cluster_dim == (2, 1, 1)
+    assert (run_function(module, None, inputs, level=level)[0] == 256).all()
+    kernel.cluster = DenseArrayBase.from_list(i64, cluster)
+    if persistent_blocks is not None:
+        kernel.persistent = IntegerAttr(persistent_blocks, i64)
+    with pytest.raises(VerifyException):
+        module.verify()
+    with pytest.raises(ExecutionError, match=message):
+        run_function(module, None, inputs, level=level)

@@ -9,6 +9,26 @@ func.func @result(%x: tensor<4x4xf16>) {
 
 // -----
 
+// CHECK: tensor<9223372036854775808x8xf16> has more than 2^60 elements; use smaller extents
+func.func @extent_of_64_bits(%x: tensor<9223372036854775808x8xf16>) {
+  %y = kn.exp %x : tensor<9223372036854775808x8xf16> -> tensor<9223372036854775808x8xf16>
+  func.return
+}
+
+// -----
+
+// CHECK: !tb.stensor<100000000000000000000x8xf16> has more than 2^60 elements; use smaller extents
+func.func @extent_of_a_tile(%x: tensor<4x8xf16>) {
+  %o = kn.customized %x grid [1, 1, 1] block [32, 1, 1] forloop 1 {
+  ^bb0(%d: tensor<4x8xf16>):
+    %s = tb.input %d imap [-1, -1, -1] : tensor<4x8xf16> -> !tb.stensor<4x8xf16>
+    %e = tb.exp %s : !tb.stensor<4x8xf16> -> !tb.stensor<100000000000000000000x8xf16>
+  } : (tensor<4x8xf16>) -> tensor<4x8xf16>
+  func.return
+}
+
+// -----
+
 // CHECK: 'kn.add' %z: operands 4x4 and 4x3 differ in dimension 1: extents must be equal or 1
 func.func @broadcast(%x: tensor<4x4xf16>, %y: tensor<4x3xf16>) {
   %z = kn.add %x, %y : (tensor<4x4xf16>, tensor<4x3xf16>) -> tensor<4x4xf16>

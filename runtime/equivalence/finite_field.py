@@ -66,9 +66,10 @@ class FieldReference:
 
     def inputs(self, seed: int) -> list[FieldArray]:
         """The inputs of a seed."""
-        fields = self.fields(seed)
+        arithmetic = FieldArithmetic(fields=self.fields(seed))
         generator = np.random.default_rng(seed)
-        return [fields.random(shape, generator) for shape in self.subject.input_shapes]
+        types = self.subject.function.function_type.inputs.data
+        return [arithmetic.input(type_, generator) for type_ in types]
 
     def evaluate(self, subject: Subject, seed: int) -> list[FieldArray]:
         """The results of a function on the inputs of a seed."""

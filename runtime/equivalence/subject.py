@@ -13,7 +13,7 @@ from xdsl.dialects.func import FuncOp
 
 from mugraph.dialects.tensor_types import dims, element_type_of, shape_of
 from mugraph.runtime.equivalence.errors import CheckError
-from mugraph.runtime.interpreter.arithmetic import Arithmetic, storage_dtype
+from mugraph.runtime.interpreter.arithmetic import Arithmetic, is_quantizing, storage_dtype
 from mugraph.runtime.interpreter.run import evaluate_function, find_function
 
 Array = npt.NDArray[Any]
@@ -53,7 +53,11 @@ class Subject:
 
 
 def expect_same_signature(one: Subject, other: Subject) -> None:
-    """Raises ``CheckError`` unless both functions take and return tensors of the same extents."""
+    """Raises ``CheckError`` unless both functions take and return tensors of the same extents.
+
+    Arguments that are integers or f8 in one of them must be so in the other: over other numbers it
+    is another function.
+    """
     for what, ours, theirs in (
         ("takes", one.input_shapes, other.input_shapes),
         ("returns", one.output_shapes, other.output_shapes),
@@ -63,6 +67,16 @@ def expect_same_signature(one: Subject, other: Subject) -> None:
                 f"@{one.function.sym_name.data} {what} {_listed(ours)}, but "
                 f"@{other.function.sym_name.data}, which it is compared with, {what} "
                 f"{_listed(theirs)}; functions of different signatures cannot be compared."
+            )
+
+    types = [function.function_type.inputs.data for function in (one.function, other.function)]
+    for number, pair in enumerate(zip(*types, strict=True)):
+        ours, theirs = (element_type_of(type_) for type_ in pair)
+        if ours != theirs and any(is_quantizing(storage_dtype(type_)) for type_ in (ours, theirs)):
+            raise CheckError(
+                f"argument {number} of @{one.function.sym_name.data} has elements of {ours}, but "
+                f"of @{other.function.sym_name.data}, which it is compared with, {theirs}; "
+                "functions of different numbers cannot be compared."
             )
 
 

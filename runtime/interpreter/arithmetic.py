@@ -2,9 +2,10 @@
 
 Two precisions.  ``storage`` computes as the generated kernels do: every operator computes in fp32
 and rounds its result once to the result's element type; integers are computed with exactly, as
-int64.  ``float64`` computes everything in
-float64 and rounds nothing: it is the reference.  Both start from the same inputs, rounded to the
-element types of the function's arguments.
+int64.  ``float64`` is the
+reference: what a µGraph means over the real numbers.  It computes in float64 and rounds only where
+rounding is a part of that meaning, to integers and to 8 bits (:func:`is_quantizing`).  Both start
+from the same inputs, rounded to the element types of the function's arguments.
 
 Other kinds of number are a subclass of :class:`Arithmetic` with arrays of their own:
 :mod:`mugraph.runtime.interpreter.bounds` and :mod:`mugraph.runtime.interpreter.fields`.
@@ -59,6 +60,14 @@ def float_info(dtype: np.dtype[Any]) -> Any:
     """What ``numpy.finfo`` says of numpy's types, for all floating-point types."""
     known: Any = ml_dtypes.finfo
     return known(dtype)
+
+
+def is_quantizing(dtype: np.dtype[Any]) -> bool:
+    """Whether rounding to a type is a part of what a µGraph computes: to integers and to f8.
+
+    Rounding to other types is an error that a compiler may make or leave out.
+    """
+    return is_whole(dtype) or dtype in SATURATING
 
 
 def convert(values: Array, dtype: np.dtype[Any]) -> Array:
@@ -139,16 +148,19 @@ class Arithmetic:
 
     def load(self, array: Array) -> Array:
         """The same numbers, ready to compute with; perhaps the same array."""
-        if is_whole(array.dtype) and self.precision is Precision.STORAGE:
+        if is_whole(array.dtype):
             return array.astype(np.int64, copy=False)
         return array.astype(self.compute_dtype, copy=False)
 
     def round(self, value: Array, element_type: Attribute) -> Array:
-        """``value`` rounded to nearest even in the element type, still ready to compute with."""
+        """``value`` rounded to nearest even in the element type, still ready to compute with.
+
+        With precision "float64" only where the type is quantizing.
+        """
         dtype = storage_dtype(element_type)
-        if self.precision is Precision.FLOAT64 or dtype == value.dtype:
-            return value
-        return self.load(convert(value, dtype))
+        if self.precision is Precision.FLOAT64 and not is_quantizing(dtype):
+            dtype = self.compute_dtype
+        return value if dtype == value.dtype else self.load(convert(value, dtype))
 
     def multiplicand(self, value: Array) -> Array:
         """An f32 operand of a matrix product in TF32: rounded to that."""
@@ -157,11 +169,12 @@ class Arithmetic:
     def device_dtype(self, type_: Attribute) -> np.dtype[Any]:
         """The numpy type of a tensor in device memory."""
         dtype = storage_dtype(element_type_of(type_))
-        return dtype if self.precision is Precision.STORAGE else np.dtype(np.float64)
+        is_kept = self.precision is Precision.STORAGE or is_whole(dtype)
+        return dtype if is_kept else np.dtype(np.float64)
 
     def store(self, value: Array, type_: Attribute) -> Array:
         """``value`` as a tensor in device memory of the given type."""
-        return convert(value, self.device_dtype(type_))
+        return convert(self.round(value, element_type_of(type_)), self.device_dtype(type_))
 
     def empty(self, type_: Attribute) -> Array:
         """A tensor in device memory, to be written."""

@@ -21,8 +21,9 @@ sum of n     sum of e_k, and n u / (1 - n u) times the sum of |a_k| + e_k
 ===========  =====================================================================
 
 and then every result r of one rounding gets u (|r| + e), or half the least number that the type
-holds where that is more.  Source: N. Higham, Accuracy and Stability of Numerical Algorithms, 2nd
-ed., sections 2.2, 3.1 and 3.3.
+holds where that is more.  Rounding to integers and f8 is a function of its own, which carries both
+ends of the interval to numbers of the type.  Source: N. Higham, Accuracy and Stability of Numerical
+Algorithms, 2nd ed., sections 2.2, 3.1 and 3.3.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from mugraph.runtime.interpreter.arithmetic import (
     Precision,
     convert,
     float_info,
+    is_quantizing,
     is_whole,
     round_to_tf32,
     storage_dtype,
@@ -104,11 +106,29 @@ def _rounded(bound: Array, value: Array, dtype: np.dtype[Any], unit: float) -> A
     return rounded
 
 
-def _rounded_to_whole(bound: Array, value: Array, dtype: np.dtype[Any]) -> Array:
-    """The bound after rounding to an integer type; none for what it may not hold."""
-    limits = np.iinfo(dtype)
-    reach = np.abs(value) + bound
-    return np.where(reach <= min(-int(limits.min), int(limits.max)), bound + 0.5, np.inf)
+def _quantized(values: Array, dtype: np.dtype[Any]) -> Array:
+    """Float64 numbers rounded to integers or f8; NaN stays, and so does what no i32 holds.
+
+    Sums of i32 wrap around where other numbers saturate: neither is a function of real numbers.
+    """
+    rounded = convert(values, dtype).astype(np.float64)
+    undefined = np.isnan(values)
+    if is_whole(dtype) and dtype.itemsize > 1:
+        limits = np.iinfo(dtype)
+        undefined |= (values < limits.min) | (values > limits.max)
+    return np.where(undefined, np.nan, rounded)
+
+
+def _moved(value: Array, bound: Array, rounded: Array, dtype: np.dtype[Any]) -> Array:
+    """The bound after quantizing: as far as its ends are carried, since rounding is monotonic.
+
+    It is 0 where all numbers within the bound round alike.
+    """
+    bound = bound * OWN_ROUNDING
+    low = np.where(bound > 0, np.nextafter(value - bound, -np.inf), value)
+    high = np.where(bound > 0, np.nextafter(value + bound, np.inf), value)
+    moved = np.maximum(_quantized(high, dtype) - rounded, rounded - _quantized(low, dtype))
+    return np.where(np.isfinite(bound) & np.isfinite(value), moved, np.inf)
 
 
 class BoundedArray(ComponentArray):
@@ -164,15 +184,20 @@ class BoundedArray(ComponentArray):
         return self.of([self.value, *bounds])
 
     def rounded_to(self, dtype: np.dtype[Any]) -> Self:
-        """The same numbers; models that store round them to a storage type."""
+        """The same numbers; models that store round them to a storage type.
+
+        Quantizing is a part of the function: it rounds the numbers, whatever the model.
+        """
+        if is_quantizing(dtype):
+            rounded = _quantized(self.value, dtype)
+            moved = [_moved(self.value, one, rounded, dtype) for one in self.components[1:]]
+            return self.of([rounded, *moved])
         bounds: list[Array] = []
         for bound, model in zip(self.components[1:], self.models, strict=True):
             if not model.stores or dtype == np.dtype(model.compute):
                 bounds.append(bound)
             elif not bound.any() and (convert(self.value, dtype) == self.value).all():
                 bounds.append(bound)  # inputs on their way: already numbers of the type
-            elif is_whole(dtype):
-                bounds.append(_rounded_to_whole(bound, self.value, dtype))
             else:
                 bounds.append(_rounded(bound, self.value, dtype, unit_roundoff(dtype)))
         return self.of([self.value, *bounds])

@@ -10,13 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from xdsl.ir import Attribute
 
-from mugraph.dialects.tensor_types import shape_of
-from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array, Precision
+from mugraph.dialects.tensor_types import element_type_of, shape_of
+from mugraph.runtime.interpreter.arithmetic import (
+    Arithmetic,
+    Array,
+    Precision,
+    is_quantizing,
+    storage_dtype,
+)
 from mugraph.runtime.interpreter.components import ComponentArray
 
 
@@ -175,7 +181,7 @@ class DegreeArray(ComponentArray):
 
 @dataclass(frozen=True)
 class DegreeArithmetic(Arithmetic):
-    """Computes degrees; element types mean nothing, and arrays take no memory."""
+    """Computes degrees; arrays take no memory."""
 
     precision: Precision = Precision.FLOAT64
 
@@ -193,12 +199,15 @@ class DegreeArithmetic(Arithmetic):
         return array
 
     def round(self, value: Any, element_type: Attribute) -> Any:
-        """The same degrees."""
-        return value
+        """The same degrees, with an unknown function among the variables where rounding is one."""
+        array = cast(DegreeArray, value)
+        if not is_quantizing(storage_dtype(element_type)):
+            return array
+        return DegreeArray(array.shape, Record(replace(array.degrees, roots=True)))
 
     def store(self, value: Any, type_: Attribute) -> Any:
-        """The same degrees."""
-        return value
+        """The same degrees, with an unknown function among the variables where rounding is one."""
+        return self.round(value, element_type_of(type_))
 
     def empty(self, type_: Attribute) -> Any:
         """A tensor in device memory, to be written."""

@@ -23,7 +23,7 @@ from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
 from mugraph.passes.te_inline import inline_calls
 from mugraph.runtime.equivalence import normal_form as nf
 from mugraph.runtime.equivalence.errors import NoProofError
-from mugraph.runtime.equivalence.functions import apply_function, square
+from mugraph.runtime.equivalence.functions import apply_function, root, square
 from mugraph.runtime.equivalence.indices import Variable, affine
 from mugraph.runtime.equivalence.tensors import Symbolic, SymbolicTensor
 from mugraph.runtime.interpreter.constants import meant_by
@@ -190,7 +190,7 @@ class ThreadblockExecution:
     def _root_mean(self, total: SymbolicTensor, count: int, epsilon: float = 0.0) -> SymbolicTensor:
         added = nf.constant(meant_by(epsilon))
         return self.symbolic.map(
-            lambda form: nf.square_root(nf.add(nf.scale(form, Fraction(1, count)), added)), total
+            lambda form: root(nf.add(nf.scale(form, Fraction(1, count)), added)), total
         )
 
 
@@ -209,7 +209,7 @@ def kernel_rms_norm(
         total = symbolic.reduction(summed, dim, tb.Groups(shape[dim], 1, 0), total)
     epsilon = nf.constant(meant_by(op.epsilon_value))
     norm = symbolic.map(
-        lambda form: nf.square_root(nf.add(nf.scale(form, Fraction(1, op.group_size)), epsilon)),
+        lambda form: root(nf.add(nf.scale(form, Fraction(1, op.group_size)), epsilon)),
         total,
     )
     result = symbolic.elementwise(shape, ScalarFunction("div"), operand, norm)

@@ -92,7 +92,7 @@ class Symbolic:
                 outer, inner = left[place : place + 2]
                 if any(
                     index.coefficient(outer) != inner.extent * index.coefficient(inner)
-                    for index in nf.indices_of(body)
+                    for index in body.indices
                 ):
                     place += 1
                     continue

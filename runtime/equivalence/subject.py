@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -107,16 +107,41 @@ class Difference:
         )
 
 
-@dataclass(frozen=True)
+@dataclass
 class Test:
     """What a number of random evaluations found."""
 
-    evaluations: int
-    compared: int
+    evaluations: int = 0
+    """How many there were of the seeds that were asked for."""
+    probes: int = 0
+    """How many there were with inputs of all sizes."""
+    compared: int = 0
     """Elements that had values which can be compared, over all evaluations."""
-    total: int
+    total: int = 0
+    defined: list[Array] = field(default_factory=list[Array])
+    """For each result, which elements have been compared at all."""
     difference: Difference | None = None
-    notes: tuple[str, ...] = ()
+    unseen: list[str] = field(default_factory=list[str])
+    """Sides of thresholds that no compared element has been made on."""
+    cut_short: str = ""
+    """Why there were no more evaluations."""
+
+    def count(self, usable: Sequence[Array]) -> None:
+        """Counts which elements of each result an evaluation has compared."""
+        self.compared += sum(int(np.count_nonzero(one)) for one in usable)
+        self.total += sum(one.size for one in usable)
+        before = self.defined or [np.zeros_like(one) for one in usable]
+        self.defined = [one | other for one, other in zip(before, usable, strict=True)]
+
+    @property
+    def is_defined_somewhere(self) -> bool:
+        """Whether some element of each result has been compared."""
+        return bool(self.defined) and all(one.any() or not one.size for one in self.defined)
+
+    @property
+    def never_compared(self) -> int:
+        """How many elements were undefined in all evaluations."""
+        return sum(int(np.count_nonzero(~one)) for one in self.defined)
 
 
 def first_place(wrong: npt.NDArray[np.bool_]) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ Other kinds of number are a subclass of :class:`Arithmetic` with arrays of their
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -94,6 +94,24 @@ def convert(values: Array, dtype: np.dtype[Any]) -> Array:
     return values.astype(dtype)
 
 
+def quantize(values: Array, dtype: np.dtype[Any]) -> Array:
+    """Float64 numbers rounded to integers or f8; NaN where they are NaN, or no i32.
+
+    Sums of i32 wrap around where other numbers saturate: neither is a function of real numbers.
+    """
+    rounded = convert(values, dtype).astype(np.float64)
+    undefined = np.isnan(values)
+    if is_whole(dtype) and dtype.itemsize > 1:
+        limits = np.iinfo(dtype)
+        undefined |= (values < limits.min) | (values > limits.max)
+    return np.where(undefined, np.nan, rounded)
+
+
+def _rounds(values: Array, dtype: np.dtype[Any]) -> bool:
+    """Whether some of the numbers are none of the type."""
+    return not np.array_equal(convert(values, dtype).astype(np.float64), values, equal_nan=True)
+
+
 TF32_DROPPED = 13
 """How many bits of an fp32 mantissa TF32 leaves out."""
 
@@ -134,6 +152,8 @@ class Arithmetic:
     """
 
     precision: Precision
+    rounded: set[np.dtype[Any]] | None = field(default=None, compare=False, kw_only=True)
+    """Where types are noted that numbers of others are rounded to; ``None`` to note nothing."""
 
     @property
     def compute_dtype(self) -> np.dtype[Any]:
@@ -158,6 +178,8 @@ class Arithmetic:
         With precision "float64" only where the type is quantizing.
         """
         dtype = storage_dtype(element_type)
+        if self.rounded is not None and dtype not in self.rounded and _rounds(value, dtype):
+            self.rounded.add(dtype)
         if self.precision is Precision.FLOAT64 and not is_quantizing(dtype):
             dtype = self.compute_dtype
         return value if dtype == value.dtype else self.load(convert(value, dtype))

@@ -44,7 +44,7 @@ from mugraph.runtime.interpreter.arithmetic import (
     convert,
     float_info,
     is_quantizing,
-    is_whole,
+    quantize,
     round_to_tf32,
     storage_dtype,
 )
@@ -106,19 +106,6 @@ def _rounded(bound: Array, value: Array, dtype: np.dtype[Any], unit: float) -> A
     return rounded
 
 
-def _quantized(values: Array, dtype: np.dtype[Any]) -> Array:
-    """Float64 numbers rounded to integers or f8; NaN stays, and so does what no i32 holds.
-
-    Sums of i32 wrap around where other numbers saturate: neither is a function of real numbers.
-    """
-    rounded = convert(values, dtype).astype(np.float64)
-    undefined = np.isnan(values)
-    if is_whole(dtype) and dtype.itemsize > 1:
-        limits = np.iinfo(dtype)
-        undefined |= (values < limits.min) | (values > limits.max)
-    return np.where(undefined, np.nan, rounded)
-
-
 def _moved(value: Array, bound: Array, rounded: Array, dtype: np.dtype[Any]) -> Array:
     """The bound after quantizing: as far as its ends are carried, since rounding is monotonic.
 
@@ -127,7 +114,7 @@ def _moved(value: Array, bound: Array, rounded: Array, dtype: np.dtype[Any]) -> 
     bound = bound * OWN_ROUNDING
     low = np.where(bound > 0, np.nextafter(value - bound, -np.inf), value)
     high = np.where(bound > 0, np.nextafter(value + bound, np.inf), value)
-    moved = np.maximum(_quantized(high, dtype) - rounded, rounded - _quantized(low, dtype))
+    moved = np.maximum(quantize(high, dtype) - rounded, rounded - quantize(low, dtype))
     return np.where(np.isfinite(bound) & np.isfinite(value), moved, np.inf)
 
 
@@ -189,7 +176,7 @@ class BoundedArray(ComponentArray):
         Quantizing is a part of the function: it rounds the numbers, whatever the model.
         """
         if is_quantizing(dtype):
-            rounded = _quantized(self.value, dtype)
+            rounded = quantize(self.value, dtype)
             moved = [_moved(self.value, one, rounded, dtype) for one in self.components[1:]]
             return self.of([rounded, *moved])
         bounds: list[Array] = []

@@ -34,6 +34,8 @@ class Degrees:
     denominator: int = 0
     exponentials: bool = False
     roots: bool = False
+    thresholds: bool = False
+    """Whether it is another function on the other side of some number."""
 
     def _over(self, other: Degrees, numerator: int, denominator: int) -> Degrees:
         return Degrees(
@@ -41,6 +43,7 @@ class Degrees:
             denominator,
             self.exponentials or other.exponentials,
             self.roots or other.roots,
+            self.thresholds or other.thresholds,
         )
 
     def times(self, other: Degrees) -> Degrees:
@@ -144,7 +147,7 @@ class DegreeArray(ComponentArray):
 
     def clamp(self, low: float, high: float) -> Self:
         """A variable of its own."""
-        return self.sqrt()
+        return self._made(self.shape, replace(self.sqrt().degrees, thresholds=True))
 
     def power(self, other: Self) -> Self:
         """A variable of its own."""
@@ -155,7 +158,8 @@ class DegreeArray(ComponentArray):
     def maximum(self, other: Self) -> Self:
         """One of the two."""
         shape = np.broadcast_shapes(self.shape, other.shape)
-        return self._made(shape, replace(self.degrees.or_those_of(other.degrees), roots=True))
+        both = self.degrees.or_those_of(other.degrees)
+        return self._made(shape, replace(both, roots=True, thresholds=True))
 
     def exp(self) -> Self:
         """A variable of its own."""
@@ -203,7 +207,8 @@ class DegreeArithmetic(Arithmetic):
         array = cast(DegreeArray, value)
         if not is_quantizing(storage_dtype(element_type)):
             return array
-        return DegreeArray(array.shape, Record(replace(array.degrees, roots=True)))
+        degrees = replace(array.degrees, roots=True, thresholds=True)
+        return DegreeArray(array.shape, Record(degrees))
 
     def store(self, value: Any, type_: Attribute) -> Any:
         """The same degrees, with an unknown function among the variables where rounding is one."""

@@ -25,17 +25,18 @@ class Budget:
     def __init__(self, seconds: float = math.inf) -> None:
         self.seconds = seconds
         self._end = time.thread_time() + seconds
-        self._steps_left = seconds * STEPS_A_SECOND
-        self._steps_to_look = 0
+        self.steps = 0
+        """How many have been taken."""
+        self._most_steps = seconds * STEPS_A_SECOND
+        self._next_look = 0
 
     def step(self, count: int = 1) -> None:
         """Takes steps; raises ``BudgetError`` where they, or the time, are spent."""
-        self._steps_left -= count
-        self._steps_to_look -= count
-        if self._steps_left < 0:
+        self.steps += count
+        if self.steps > self._most_steps:
             self._refuse()
-        if self._steps_to_look < 0:
-            self._steps_to_look = _STEPS_BETWEEN_LOOKS
+        if self.steps >= self._next_look:
+            self._next_look = self.steps + _STEPS_BETWEEN_LOOKS
             self.look()
 
     def look(self) -> None:

@@ -133,7 +133,7 @@ class Checker:
         test = self._evaluate(subject, verdict)
         if test.difference is not None:
             self._differs(verdict, test.difference)
-        elif test.unseen:
+        elif test.unseen and not test.never_compared:
             verdict.reasons.append(
                 f"evaluations in float64 do not decide: no inputs led to {_listed(test.unseen)}"
             )

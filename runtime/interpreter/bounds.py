@@ -67,6 +67,10 @@ by a relative 2^-53 an operation; this covers 2^33 operations on the way to one 
 """
 
 
+_UNDERFLOW = 16 * float(np.finfo(np.float64).smallest_subnormal)
+"""What float64 may lose at one operation where numbers are that small, in values and in bounds."""
+
+
 @dataclass(frozen=True)
 class RoundingModel:
     """How a run rounds: every operation to ``compute``, and stored values if it ``stores``."""
@@ -98,7 +102,7 @@ def _rounded(bound: Array, value: Array, dtype: np.dtype[Any], unit: float) -> A
     # In place, since these arrays may be hundreds of megabytes.
     rounded = np.asarray(reach * unit)
     # Below the least normal number the error is absolute; 0 stays 0.
-    least = float(information.smallest_subnormal) / 2
+    least = max(float(information.smallest_subnormal) / 2, _UNDERFLOW)
     np.maximum(rounded, least, out=rounded, where=reach > 0)
     rounded += bound
     # What may overflow has no bound, and neither has NaN.

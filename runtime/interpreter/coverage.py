@@ -1,9 +1,10 @@
 """Which sides of its thresholds a function has been seen on.
 
 A clamp, a maximum and rounding to 8 bits compute one thing on one side of a threshold and another
-beyond it; a test whose numbers stay on one side says nothing of the other.  Every number carries,
-beside its float64 value, the sides that it has been made on: a bit each.  So the elements of a
-result say what their comparison has tested.
+beyond it; a test whose numbers stay on one side says nothing of the other.  Likewise a sum says
+nothing of an operand that float64 absorbs.  Every number carries, beside its float64 value, the
+sides that it has been made on: a bit each.  So the elements of a result say what their comparison
+has tested.
 """
 
 from __future__ import annotations
@@ -29,6 +30,12 @@ from mugraph.runtime.interpreter.arithmetic import (
 )
 from mugraph.runtime.interpreter.components import ComponentArray
 
+COUNTS = 2.0**-40
+"""What part of the other operand one must be to count in a sum, where nothing is quantized."""
+
+GELU_BEND = 6.0
+"""Beyond this gelu(x) is x, or 0, but for a relative 1e-9 of x."""
+
 BITS = 62
 """How many sides one evaluation can tell apart."""
 
@@ -48,6 +55,11 @@ class Sides:
     """The first of those that this evaluation tells apart."""
     operator: Operation | None = None
     """The operator that is running."""
+    least_part: float = COUNTS
+    """What part of the other operand one must be to count in a sum.
+
+    Where sums may be quantized, that hides small parts of them: then it is all of it.
+    """
 
     def enter(self, operator: Operation) -> None:
         """Says that an operator begins to run."""
@@ -58,6 +70,12 @@ class Sides:
         number = self.numbers.setdefault((self.operator, side), len(self.numbers))
         place = number - self.first
         return 1 << place if 0 <= place < BITS else 0
+
+    def begin(self) -> None:
+        """Forgets what has been seen."""
+        self.numbers.clear()
+        self.seen.clear()
+        self.first = 0
 
     def note(self, made_on: int) -> None:
         """Takes down the bits of compared elements."""
@@ -115,12 +133,21 @@ class CoverageArray(ComponentArray):
         return self.of([value, made_on])
 
     def add(self, other: Self) -> Self:
-        """The sum."""
-        return self._with(other, self.value + other.value)
+        """The sum; that an operand counts is a side."""
+        return self._with(other, self.value + other.value)._where_operands_count(self, other)
 
     def subtract(self, other: Self) -> Self:
-        """The difference."""
-        return self._with(other, self.value - other.value)
+        """The difference; that an operand counts is a side."""
+        return self._with(other, self.value - other.value)._where_operands_count(self, other)
+
+    def _where_operands_count(self, first: Self, second: Self) -> Self:
+        sides: dict[str, Array] = {}
+        for name, one, other in (("first", first, second), ("second", second, first)):
+            # Sums start at 0, and other zeros change nothing either.
+            if one.value.any():
+                counts = np.abs(one.value) > self.sides.least_part * np.abs(other.value)
+                sides[f"a {name} operand that counts"] = counts
+        return self._on_sides(self.value, sides)
 
     def multiply(self, other: Self) -> Self:
         """The product."""
@@ -155,8 +182,8 @@ class CoverageArray(ComponentArray):
         return self._same(np.log(self.value))
 
     def gelu(self) -> Self:
-        """x (1 + erf(x / sqrt(2))) / 2."""
-        return self._same(functions.gelu(self.value))
+        """x (1 + erf(x / sqrt(2))) / 2; where it bends is a threshold."""
+        return self._bounded(functions.gelu(self.value), -GELU_BEND, GELU_BEND)
 
     def clamp(self, low: float, high: float) -> Self:
         """The nearest number from ``low`` to ``high``; below, between and above are sides."""
@@ -198,6 +225,7 @@ class CoverageArray(ComponentArray):
         value = quantize(self.value, dtype)
         if np.array_equal(value, self.value, equal_nan=True):
             return self
+        self.sides.least_part = 1.0
         if dtype in SATURATING:
             largest = float(float_info(dtype).max)
             return self._bounded(value, -largest, largest)

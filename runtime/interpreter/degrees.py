@@ -34,8 +34,6 @@ class Degrees:
     denominator: int = 0
     exponentials: bool = False
     roots: bool = False
-    thresholds: bool = False
-    """Whether it is another function on the other side of some number."""
 
     def _over(self, other: Degrees, numerator: int, denominator: int) -> Degrees:
         return Degrees(
@@ -43,7 +41,6 @@ class Degrees:
             denominator,
             self.exponentials or other.exponentials,
             self.roots or other.roots,
-            self.thresholds or other.thresholds,
         )
 
     def times(self, other: Degrees) -> Degrees:
@@ -147,7 +144,7 @@ class DegreeArray(ComponentArray):
 
     def clamp(self, low: float, high: float) -> Self:
         """A variable of its own."""
-        return self._made(self.shape, replace(self.sqrt().degrees, thresholds=True))
+        return self.sqrt()
 
     def power(self, other: Self) -> Self:
         """A variable of its own."""
@@ -159,7 +156,7 @@ class DegreeArray(ComponentArray):
         """One of the two."""
         shape = np.broadcast_shapes(self.shape, other.shape)
         both = self.degrees.or_those_of(other.degrees)
-        return self._made(shape, replace(both, roots=True, thresholds=True))
+        return self._made(shape, replace(both, roots=True))
 
     def exp(self) -> Self:
         """A variable of its own."""
@@ -207,7 +204,7 @@ class DegreeArithmetic(Arithmetic):
         array = cast(DegreeArray, value)
         if not is_quantizing(storage_dtype(element_type)):
             return array
-        degrees = replace(array.degrees, roots=True, thresholds=True)
+        degrees = replace(array.degrees, roots=True)
         return DegreeArray(array.shape, Record(degrees))
 
     def store(self, value: Any, type_: Attribute) -> Any:

@@ -3,8 +3,8 @@
 A clamp, a maximum and rounding to 8 bits compute one thing on one side of a threshold and another
 beyond it; a test whose numbers stay on one side says nothing of the other.  Likewise a sum says
 nothing of an operand that float64 absorbs.  Every number carries, beside its float64 value, the
-sides that it has been made on: a bit each.  So the elements of a result say what their comparison
-has tested.
+sides that it has been made on and shows: a bit each.  So the elements of a result say what their
+comparison has tested.
 """
 
 from __future__ import annotations
@@ -120,46 +120,61 @@ class CoverageArray(ComponentArray):
         self.sides.constants.add(float(number))
         return self.of([np.array(number, np.float64), np.array(0, np.int64)])
 
+    def _flow(self, value: Array, *operands: tuple[Self, Array | bool]) -> Self:
+        """A result, and those of its operands that it shows: each with where it does."""
+        made_on: Array = np.zeros(value.shape, np.int64)
+        for operand, shows in operands:
+            made_on = _joined(made_on, np.where(shows, operand.made_on, 0))
+        return self.of([value, made_on])
+
     def _same(self, value: Array) -> Self:
-        return self.of([value, self.made_on])
+        """A function of these numbers; a 0 that is made of others by underflow shows nothing."""
+        return self._flow(value, (self, (value != 0) | (self.value == 0)))
 
-    def _with(self, other: Self, value: Array) -> Self:
-        return self.of([value, _joined(self.made_on, other.made_on)])
-
-    def _on_sides(self, value: Array, sides: dict[str, Array]) -> Self:
+    def _on_sides(self, sides: dict[str, Array]) -> Self:
         made_on = self.made_on
         for side, where in sides.items():
             made_on = _joined(made_on, np.where(where, self.sides.bit(side), 0))
-        return self.of([value, made_on])
+        return self.of([self.value, made_on])
 
     def add(self, other: Self) -> Self:
         """The sum; that an operand counts is a side."""
-        return self._with(other, self.value + other.value)._where_operands_count(self, other)
+        return self._summed(self.value + other.value, other)
 
     def subtract(self, other: Self) -> Self:
         """The difference; that an operand counts is a side."""
-        return self._with(other, self.value - other.value)._where_operands_count(self, other)
+        return self._summed(self.value - other.value, other)
 
-    def _where_operands_count(self, first: Self, second: Self) -> Self:
+    def _summed(self, value: Array, other: Self) -> Self:
         sides: dict[str, Array] = {}
-        for name, one, other in (("first", first, second), ("second", second, first)):
+        shows: list[Array] = []
+        for name, one, two in (("first", self, other), ("second", other, self)):
+            size, rest = np.abs(one.value), np.abs(two.value)
+            shows.append((size > COUNTS * rest) | (size == 0))
             # Sums start at 0, and other zeros change nothing either.
             if one.value.any():
-                counts = np.abs(one.value) > self.sides.least_part * np.abs(other.value)
-                sides[f"a {name} operand that counts"] = counts
-        return self._on_sides(self.value, sides)
+                sides[f"a {name} operand that counts"] = size > self.sides.least_part * rest
+        return self._flow(value, (self, shows[0]), (other, shows[1]))._on_sides(sides)
 
     def multiply(self, other: Self) -> Self:
         """The product."""
-        return self._with(other, self.value * other.value)
+        value = self.value * other.value
+        is_kept = (value != 0) | (self.value == 0) | (other.value == 0)
+        return self._flow(
+            value, (self, is_kept & (other.value != 0)), (other, is_kept & (self.value != 0))
+        )
 
     def divide(self, other: Self) -> Self:
         """The quotient."""
-        return self._with(other, self.value / other.value)
+        value = self.value / other.value
+        return self._flow(value, (self, (value != 0) | (self.value == 0)), (other, self.value != 0))
 
     def power(self, other: Self) -> Self:
         """The number to the power of another."""
-        return self._with(other, np.power(self.value, other.value))
+        value = np.power(self.value, other.value)
+        return self._flow(
+            value, (self, (value != 0) & (other.value != 0)), (other, self.value != 1)
+        )
 
     def negative(self) -> Self:
         """The number with the other sign."""
@@ -183,13 +198,20 @@ class CoverageArray(ComponentArray):
 
     def gelu(self) -> Self:
         """x (1 + erf(x / sqrt(2))) / 2; where it bends is a threshold."""
-        return self._bounded(functions.gelu(self.value), -GELU_BEND, GELU_BEND)
+        result = self._same(functions.gelu(self.value))
+        return result._on_sides(self._sides_of(-GELU_BEND, GELU_BEND))
 
     def clamp(self, low: float, high: float) -> Self:
         """The nearest number from ``low`` to ``high``; below, between and above are sides."""
         return self._bounded(functions.clamp(self.value, low, high), low, high)
 
     def _bounded(self, value: Array, low: float, high: float) -> Self:
+        """Numbers between two others, which show nothing of what lies beyond."""
+        inside = (self.value >= low) & (self.value <= high)
+        result = self._flow(value, (self._same(value), inside))
+        return result._on_sides(self._sides_of(low, high))
+
+    def _sides_of(self, low: float, high: float) -> dict[str, Array]:
         self.sides.constants |= {bound for bound in (low, high) if np.isfinite(bound)}
         sides: dict[str, Array] = {}
         if np.isfinite(low):
@@ -198,7 +220,7 @@ class CoverageArray(ComponentArray):
             sides[f"from {low:g} to {high:g}"] = (self.value > low) & (self.value < high)
         if np.isfinite(high):
             sides[f"above {high:g}"] = self.value > high
-        return self._on_sides(value, sides)
+        return sides
 
     def maximum(self, other: Self) -> Self:
         """The larger number; either of both is a side.
@@ -206,14 +228,13 @@ class CoverageArray(ComponentArray):
         It is none where a running maximum starts.
         """
         value = np.maximum(self.value, other.value)
-        result = self._with(other, value)
+        is_first, is_second = self.value > other.value, self.value < other.value
+        result = self._flow(value, (self, ~is_second), (other, ~is_first))
         if not (np.isfinite(self.value) & np.isfinite(other.value)).any():
             return result
-        sides = {
-            "a larger first operand": self.value > other.value,
-            "a larger second operand": self.value < other.value,
-        }
-        return result._on_sides(value, sides)
+        return result._on_sides(
+            {"a larger first operand": is_first, "a larger second operand": is_second}
+        )
 
     def max(self, axis: int) -> Self:
         """The largest number along an axis: no element is another one's threshold."""

@@ -67,6 +67,23 @@ def test_operands_that_are_absorbed_do_not_count(arithmetic: CoverageArithmetic)
     assert unseen(tiny + x * 0.0) == ["a second operand that counts"]
 
 
+def test_what_is_hidden_has_not_been_seen(arithmetic: CoverageArithmetic) -> None:
+    """By a clamp, an underflow, a factor of 0, a larger operand of a maximum or of a sum."""
+    y = relu(arithmetic.exact(np.array([-1.0, 3.0])))
+    hidden: list[CoverageArray] = [
+        clamp(y, 5.0, 6.0),
+        np.exp(y * -1000.0 - 1000.0),
+        y * 0.0,
+        np.maximum(y, arithmetic.exact(np.array([9.0, 9.0]))),
+        y + 1e30,
+    ]
+    for result in hidden[:4]:
+        assert {"below 0", "from 0 to inf"} <= set(unseen(result))
+    # A 0 would be another number below 0.
+    assert "from 0 to inf" in unseen(hidden[4])
+    assert "below 0" not in unseen(hidden[4])
+
+
 def test_where_something_is_quantized_small_operands_do_not_count(
     arithmetic: CoverageArithmetic,
 ) -> None:

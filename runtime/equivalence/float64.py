@@ -11,6 +11,7 @@ been made on both sides of every threshold (see ``mugraph.runtime.interpreter.co
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -33,6 +34,12 @@ PROBE_SCALES = (2.0**3, 2.0**6, 2.0**9, 2.0**12)
 
 MOST_PROBES = 40
 """How many evaluations look for the sides of thresholds."""
+
+FEWEST_PROBES, ENOUGH_ELEMENTS = 8, 2**16
+"""How many there are, or elements to compare, even where all sides have been seen.
+
+What is not seen so is where a function bends otherwise, as the root of a square does.
+"""
 
 SMALLEST, LARGEST = 2.0**-10, 2.0**15
 """Between which inputs of all sizes are."""
@@ -155,19 +162,26 @@ class Float64Reference:
         test = Test()
         # Finite fields tell apart what has no thresholds and nothing else that is unknown to them.
         functions = (subject, self.subject)
-        has_roots = any(degrees.roots for one in functions for degrees in degrees_of(one))
-        sides = [(one, Sides()) for one in functions] if has_roots else []
+        degrees = itertools.chain.from_iterable(map(degrees_of, functions))
+        is_unknown = any(one.roots or one.nested for one in degrees)
+        sides = [(one, Sides()) for one in functions] if is_unknown else []
         try:
             for seed in seeds:
                 self._compare(subject, self.choose(seed), sides, test)
                 test.evaluations += 1
                 if test.difference is not None:
                     return test
-            constants = {number for _, one in sides for number in one.constants}
+            constants = {
+                signed
+                for _, one in sides
+                for number in one.constants
+                for signed in (number, -number)
+            }
             for inputs in _probes(max(seeds), sorted(constants)):
                 self._compare(subject, inputs, sides, test)
                 test.probes += 1
-                is_done = not any(one.unseen() for _, one in sides)
+                is_many = test.probes >= FEWEST_PROBES or test.total >= ENOUGH_ELEMENTS
+                is_done = not sides or (is_many and not any(one.unseen() for _, one in sides))
                 if test.difference is not None or is_done or test.probes == MOST_PROBES:
                     break
         except BudgetError as error:

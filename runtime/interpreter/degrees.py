@@ -34,6 +34,8 @@ class Degrees:
     denominator: int = 0
     exponentials: bool = False
     roots: bool = False
+    nested: bool = False
+    """Whether there are exponentials of exponentials, which finite fields do not define."""
 
     def _over(self, other: Degrees, numerator: int, denominator: int) -> Degrees:
         return Degrees(
@@ -41,6 +43,7 @@ class Degrees:
             denominator,
             self.exponentials or other.exponentials,
             self.roots or other.roots,
+            self.nested or other.nested,
         )
 
     def times(self, other: Degrees) -> Degrees:
@@ -160,9 +163,10 @@ class DegreeArray(ComponentArray):
 
     def exp(self) -> Self:
         """A variable of its own."""
-        return self._made(
-            self.shape, replace(self.degrees, numerator=1, denominator=0, exponentials=True)
-        )
+        old = self.degrees
+        nested = old.nested or old.exponentials
+        new = replace(old, numerator=1, denominator=0, exponentials=True, nested=nested)
+        return self._made(self.shape, new)
 
     def sum(self, axis: int, keepdims: bool = False) -> Self:
         """The sum along an axis."""

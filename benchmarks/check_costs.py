@@ -67,7 +67,7 @@ def check(path: Path, index: str, evidence: str, folder: Path) -> Cost:
     output = folder / "check.txt"
     reference = REFERENCES / f"{REFERENCE_OF[path.stem]}.mlir"
     arguments = ["--of-file", str(path), "--index", index, "--against", str(reference)]
-    arguments += ["--evidence", evidence, "--seeds", "1", "--time"]
+    arguments += ["--evidence", evidence, "--seeds", "1", "--budget", "600", "--time"]
     cost = run("mugraph.tools.mg_check", arguments, output)
     times = re.findall(r": processor time: \S+ ([\d.]+) s$", output.read_text("utf-8"), re.M)
     return Cost(tuple(float(time) for time in times), cost.mebibytes)

@@ -62,6 +62,17 @@ def is_integer(type_: Attribute) -> bool:
     return isinstance(type_, IntegerType)
 
 
+def rounds_for_good(result: Attribute, operands: Sequence[Attribute]) -> bool:
+    """Whether an operator on these types rounds its result as a part of what a µGraph means.
+
+    So it is with 8 bits, which a quantized µGraph is about, and with integers that are made of
+    fractions.  Sums of integers are not rounded.
+    """
+    if is_integer(result):
+        return result == i8 or not all(is_integer(type_) for type_ in operands)
+    return result in (f8E4M3FN, f8E5M2)
+
+
 def is_known_element_type(type_: Attribute) -> bool:
     """Whether tensors may have elements of the type."""
     return type_ in ELEMENT_TYPES

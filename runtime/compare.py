@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute
 
-from mugraph.dialects.tensor_types import LaidOutType, element_type_of
-from mugraph.runtime.interpreter.arithmetic import float_info, is_whole, storage_dtype
+from mugraph.runtime.interpreter.arithmetic import float_info, is_quantizing
+from mugraph.runtime.interpreter.run import bound_rounding, run_function
 
 Array = npt.NDArray[Any]
 
@@ -20,25 +19,48 @@ TOLERANCE = 2e-3
 """The largest relative error that counts as equal, for fp16 results of fp32 accumulation."""
 
 
-WHOLE_TOLERANCE = 2.0**-5
-"""The same where numbers are rounded to integers."""
+@dataclass(frozen=True)
+class Reference:
+    """What a µGraph should give on some inputs, and how far off each result may be."""
+
+    outputs: list[Array]
+    """In float64, rounded only where that is a part of the µGraph: to integers and f8."""
+    tolerances: list[float]
+    """Relative errors in the Frobenius norm."""
+    known: list[npt.NDArray[np.bool_]]
+    """For which elements a budget can be derived."""
 
 
-def tolerance_of(module: ModuleOp) -> float:
-    """The largest relative error that counts as equal for the results of a µGraph.
+def make_reference(module: ModuleOp, function: str, inputs: Sequence[Array]) -> Reference:
+    """Evaluates a µGraph in float64.
 
-    Two units in the last place of the coarsest type that an operator rounds its result to, and at
-    least :data:`TOLERANCE`.
+    Two units in the last place of the coarsest type that an operator rounds to count as equal, and
+    :data:`TOLERANCE` at least.  Where numbers are rounded to integers or f8, so is the reference;
+    a rounding error before that may carry a number to the next one of the type, so that tolerances
+    are derived from the operators by running error analysis.
     """
-    tolerance = TOLERANCE
-    for op in module.walk():
-        for result in op.results:
-            type_: Attribute = result.type
-            if isinstance(type_, LaidOutType):
-                dtype = storage_dtype(element_type_of(type_))
-                unit = WHOLE_TOLERANCE if is_whole(dtype) else 2 * float(float_info(dtype).eps)
-                tolerance = max(tolerance, unit)
-    return tolerance
+    rounded = set[np.dtype[Any]]()
+    outputs = run_function(module, function, inputs, "float64", rounded=rounded)
+    units = [2 * float(float_info(dtype).eps) for dtype in rounded if not is_quantizing(dtype)]
+    tolerance = max([TOLERANCE, *units])
+    if not any(is_quantizing(dtype) for dtype in rounded):
+        known = [np.ones(output.shape, np.bool_) for output in outputs]
+        return Reference(outputs, [tolerance] * len(outputs), known)
+    bounds = bound_rounding(module, function, inputs)
+    known = [
+        np.isfinite(bound) | ~np.isfinite(output.astype(np.float64))
+        for bound, output in zip(bounds, outputs, strict=True)
+    ]
+    derived = [
+        relative_distance(bound[where], output[where].astype(np.float64))
+        for bound, output, where in zip(bounds, outputs, known, strict=True)
+    ]
+    return Reference(outputs, [max(tolerance, one) for one in derived], known)
+
+
+def relative_distance(distance: Array, expected: Array) -> float:
+    """The Frobenius norm of a distance over that of what was expected; over 1 if that is 0."""
+    return float(np.linalg.norm(distance)) / (float(np.linalg.norm(expected)) or 1.0)
 
 
 @dataclass(frozen=True)
@@ -84,8 +106,5 @@ def _compare(output: Array, reference: Array, written: npt.NDArray[np.bool_]) ->
     reference_missing = int(np.count_nonzero(~np.isfinite(expected)))
     error = np.inf
     if not missing and not reference_missing:
-        norm = float(np.linalg.norm(expected))
-        distance = float(np.linalg.norm(wide - expected))
-        # Against a reference of zeros the error is absolute.
-        error = distance / norm if norm > 0 else distance
+        error = relative_distance(wide - expected, expected)
     return Comparison(error, missing, reference_missing)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import resource
 import sys
@@ -146,6 +147,16 @@ def _positive(text: str) -> int:
     return int(text)
 
 
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not seconds > 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds, such as 60")
+    return seconds
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = ArgumentParser(
         prog="mg-check",
@@ -175,6 +186,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--thorough", action="store_true", help="test also what has been proved")
     parser.add_argument(
         "--seeds", type=_positive, default=3, help="random evaluations of each kind (default 3)"
+    )
+    parser.add_argument(
+        "--budget",
+        type=_seconds,
+        metavar="S",
+        help="seconds of processor time for each kind of evidence; what is not done by then is "
+        "undecided (default 10)",
     )
     parser.add_argument(
         "--primes",
@@ -216,6 +234,7 @@ def _main(arguments: Sequence[str]) -> int:
         [Evidence(name) for name in options.evidence],
         options.thorough,
         **({} if options.primes is None else {"primes": [options.primes]}),
+        **({} if options.budget is None else {"budget": options.budget}),
     )
     answers = Counter[Answer]()
     for name, module in modules:

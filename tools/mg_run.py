@@ -19,8 +19,9 @@ import mugraph
 from mugraph.dialects.functions import argument_types, result_types
 from mugraph.dialects.locations import reported_within
 from mugraph.dialects.tensor_types import dims, element_type_of, shape_of
-from mugraph.runtime.compare import compare, tolerance_of
+from mugraph.runtime.compare import Comparison, Reference, compare, make_reference
 from mugraph.runtime.cuda import generate_cuda, only_function
+from mugraph.runtime.equivalence.float64 import SCALES
 from mugraph.runtime.execute import CudaModule, DeviceError
 from mugraph.runtime.interpreter import Execution, execute_by_address, run_function
 from mugraph.runtime.interpreter.address_kernel import TOGETHER
@@ -47,10 +48,12 @@ REPEATS = 3
 """How often the GPU runs; the results must be the same to the bit."""
 
 
-def random_inputs(function: FuncOp, scales: Sequence[float], seed: int) -> list[Array]:
+def random_inputs(
+    function: FuncOp, scales: Sequence[float], seed: int, *, positive: bool = False
+) -> list[Array]:
     """Normal random numbers for each argument, times its scale, in the argument's element type.
 
-    Integers are 16 times as large, and rounded.
+    Integers are 16 times as large, and rounded.  ``positive`` takes absolute values.
     One scale is for all arguments, otherwise there must be one each (``ToolError``).
     """
     types = argument_types(function)
@@ -65,7 +68,8 @@ def random_inputs(function: FuncOp, scales: Sequence[float], seed: int) -> list[
     for type_, scale in zip(types, per_input, strict=True):
         dtype = storage_dtype(element_type_of(type_))
         size = scale * WHOLE_SCALE if is_whole(dtype) else scale
-        arrays.append(convert(generator.standard_normal(shape_of(type_), np.float32) * size, dtype))
+        numbers = generator.standard_normal(shape_of(type_), np.float32) * size
+        arrays.append(convert(np.abs(numbers) if positive else numbers, dtype))
     return arrays
 
 
@@ -181,34 +185,71 @@ def _run_repeatedly(module: CudaModule, inputs: Sequence[Array]) -> tuple[list[A
     return first, ""
 
 
+def _is_finite(
+    arrays: Sequence[Array], written: Sequence[npt.NDArray[np.bool_]] | None = None
+) -> bool:
+    """Whether all numbers are finite, of those that were written."""
+    known = [...] * len(arrays) if written is None else written
+    return all(
+        bool(np.isfinite(array[where].astype(np.float64)).all())
+        for array, where in zip(arrays, known, strict=True)
+    )
+
+
+def overflows(module: ModuleOp, function: str, inputs: Sequence[Array]) -> bool:
+    """Whether a µGraph has results that are not finite, in float64 or as it rounds."""
+    precisions = ("float64", "storage")
+    return not all(
+        _is_finite(run_function(module, function, inputs, precision)) for precision in precisions
+    )
+
+
+def largest_inputs(module: ModuleOp, function: FuncOp, seed: int) -> tuple[str, list[Array]] | None:
+    """The largest random inputs for which a µGraph's results are finite, and what they are.
+
+    ``None`` where no inputs are found, of all scales of ``SCALES``, positive ones at last.
+    """
+    for positive in (False, True):
+        for scale in SCALES:
+            inputs = random_inputs(function, [scale], seed, positive=positive)
+            if not overflows(module, function.sym_name.data, inputs):
+                return f"{'positive, ' if positive else ''}--scale {scale:g}", inputs
+    return None
+
+
 def _check(
     outputs: Sequence[Array],
-    reference: Sequence[Array],
-    tolerance: float,
-    written: Sequence[npt.NDArray[np.bool_]] | None = None,
+    reference: Reference,
+    tolerance: float | None,
+    written: Sequence[npt.NDArray[np.bool_]] | None,
 ) -> bool:
     """Print how far each output is from the reference; whether all are within the tolerance."""
     succeeded = True
-    for index, comparison in enumerate(compare(outputs, reference, written)):
+    known = reference.known
+    if written is not None:
+        known = [one & other for one, other in zip(known, written, strict=True)]
+    for index, comparison in enumerate(compare(outputs, reference.outputs, known)):
         label = f"output {index}, {dims(outputs[index].shape)} {outputs[index].dtype}"
-        if comparison.reference_missing:
-            verdict = (
-                f"FAILED: {comparison.reference_missing} elements of the float64 reference are not "
-                "finite; use smaller inputs (--scale)"
-            )
-        elif comparison.missing:
-            verdict = (
-                f"FAILED: {comparison.missing} elements are not finite (overflown, or never "
-                "written)"
-            )
-        else:
-            holds = comparison.holds(tolerance)
-            verdict = f"relative error {comparison.relative_error:.2e} against float64, " + (
-                f"within {tolerance:g}" if holds else f"FAILED: over {tolerance:g}"
-            )
-        succeeded = succeeded and comparison.holds(tolerance)
-        print(f"check: {label}: {verdict}")
+        allowed = reference.tolerances[index] if tolerance is None else tolerance
+        unbounded = int(np.count_nonzero(~reference.known[index]))
+        holds = comparison.holds(allowed) and unbounded < max(outputs[index].size, 1)
+        print(f"check: {label}: {_verdict(comparison, allowed, unbounded, holds=holds)}")
+        succeeded = succeeded and holds
     return succeeded
+
+
+def _verdict(comparison: Comparison, allowed: float, unbounded: int, *, holds: bool) -> str:
+    if comparison.reference_missing:
+        return (
+            f"FAILED: {comparison.reference_missing} elements of the float64 reference are not "
+            "finite; use smaller inputs (--scale)"
+        )
+    if comparison.missing:
+        return f"FAILED: {comparison.missing} elements are not finite (overflown, or never written)"
+    left_out = f" ({unbounded} elements have no budget and are left out)" if unbounded else ""
+    return f"relative error {comparison.relative_error:.2e} against float64, " + (
+        f"within {allowed:g}{left_out}" if holds else f"FAILED: over {allowed:g}{left_out}"
+    )
 
 
 def _run_by_address(
@@ -306,9 +347,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--scale",
         type=_scales,
-        default=[1.0],
         metavar="S[,S...]",
-        help="standard deviation of random inputs, for all or one an input (default 1)",
+        help="standard deviation of random inputs, for all or one an input (default 1; with "
+        "--check less where the µGraph overflows)",
     )
     parser.add_argument(
         "--check",
@@ -319,8 +360,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--tolerance",
         type=_tolerance,
-        help="largest relative error, in the Frobenius norm (default: by the coarsest element type "
-        "that is rounded to, 2e-3 for f16)",
+        help="largest relative error, in the Frobenius norm (default: by the coarsest "
+        "floating-point type that is rounded to, 2e-3 for f16; to integers and f8 float64 is "
+        "rounded as well, and what that makes of rounding errors is derived)",
     )
     parser.add_argument("--time", action="store_true", help="print how long one call takes")
     parser.add_argument(
@@ -354,7 +396,7 @@ def _run(module: ModuleOp, context: Context, options: argparse.Namespace) -> int
     if options.inputs is not None:
         inputs = read_inputs(function, options.inputs)
     else:
-        inputs = random_inputs(function, options.scale, options.seed)
+        inputs = random_inputs(function, options.scale or [1.0], options.seed)
 
     by_address = options.level == "address"
     is_default = (options.blocks, options.order, options.landing) == (None, TOGETHER, "latest")
@@ -367,38 +409,57 @@ def _run(module: ModuleOp, context: Context, options: argparse.Namespace) -> int
     if by_address and options.backend == "cuda":
         raise ToolError("--level=address is of the interpreter; leave out --backend=cuda.")
 
+    name = function.sym_name.data
     succeeded = True
     written: Sequence[npt.NDArray[np.bool_]] | None = None
+    loaded: CudaModule | None = None
+    arch = ""
     if options.backend == "cuda":
         # The passes change the module, and the check is against what the user wrote.
         loaded, arch = _load_on_gpu(
             module.clone(), context, options.arch, fast_math=options.fast_math
         )
-        outputs, difference = _run_repeatedly(loaded, inputs)
-        if options.check:
-            succeeded = not difference
-            print(f"check: {REPEATS} runs: {difference or 'the same bits'}")
-        if options.time:
-            timing = loaded.time(inputs)
-            print(
-                f"time: {timing.median:.2f} µs a call on {arch} (median of {len(timing.samples)} "
-                f"samples from {min(timing.samples):.2f} to {max(timing.samples):.2f}; tensors not "
-                "in the L2 cache)"
-            )
-    else:
-        start = time.perf_counter()
+
+    def run(inputs: Sequence[Array]) -> list[Array]:
+        nonlocal succeeded, written
+        if loaded is not None:
+            outputs, difference = _run_repeatedly(loaded, inputs)
+            if options.check:
+                succeeded = succeeded and not difference
+                print(f"check: {REPEATS} runs: {difference or 'the same bits'}")
+            return outputs
         if by_address:
-            execution = _run_by_address(module, function.sym_name.data, inputs, options)
-            outputs, written = execution.outputs, execution.written
-        else:
-            outputs = run_function(module, function.sym_name.data, inputs)
-        if options.time:
-            print(f"time: {time.perf_counter() - start:.3f} s in the interpreter")
+            execution = _run_by_address(module, name, inputs, options)
+            written = execution.written
+            return execution.outputs
+        return run_function(module, name, inputs)
+
+    start = time.perf_counter()
+    outputs = run(inputs)
+    if options.time and loaded is not None:
+        timing = loaded.time(inputs)
+        print(
+            f"time: {timing.median:.2f} µs a call on {arch} (median of {len(timing.samples)} "
+            f"samples from {min(timing.samples):.2f} to {max(timing.samples):.2f}; tensors not "
+            "in the L2 cache)"
+        )
+    elif options.time:
+        print(f"time: {time.perf_counter() - start:.3f} s in the interpreter")
 
     if options.check:
-        reference = run_function(module, function.sym_name.data, inputs, precision="float64")
-        tolerance = tolerance_of(module) if options.tolerance is None else options.tolerance
-        succeeded = _check(outputs, reference, tolerance, written) and succeeded
+        if not _is_finite(outputs, written) and overflows(module, name, inputs):
+            found = largest_inputs(module, function, options.seed)
+            is_random = options.inputs is None and options.scale is None
+            size = "at all sizes" if found is None else f"but not with {found[0]}"
+            print(
+                f"check: the µGraph itself overflows, or is undefined, with these inputs, {size}"
+                + (", which is checked" if found is not None and is_random else "")
+            )
+            if found is not None and is_random:
+                inputs = found[1]
+                outputs = run(inputs)
+        reference = make_reference(module, name, inputs)
+        succeeded = _check(outputs, reference, options.tolerance, written) and succeeded
     if options.outputs is not None:
         write_outputs(options.outputs, outputs)
     elif not (options.check or options.time):

@@ -7,10 +7,13 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from mugraph.runtime.equivalence.budget import DEFAULT_SECONDS, Budget
+from mugraph.runtime.equivalence.errors import BudgetError
 from mugraph.runtime.equivalence.finite_field import PRIMES, FieldReference
 from mugraph.runtime.equivalence.float64 import Float64Reference
 from mugraph.runtime.equivalence.prove import prove
 from mugraph.runtime.equivalence.subject import Difference, Subject, Test, expect_same_signature
+from mugraph.runtime.interpreter.dispatch import watched_by
 
 
 class Evidence(StrEnum):
@@ -37,6 +40,8 @@ class Verdict:
     answer: Answer
     reasons: list[str] = field(default_factory=list[str])
     difference: Difference | None = None
+    test: Test | None = None
+    """The evaluations in float64, if there were any."""
     seconds: dict[Evidence, float] = field(default_factory=dict[Evidence, float])
     """Of processor time, all threads together."""
 
@@ -49,7 +54,8 @@ class Checker:
     """Compares functions with a reference.
 
     Evidence is looked for in the order of :class:`Evidence`.  A proof ends the search unless
-    ``thorough``; a certain difference always does.
+    ``thorough``; a certain difference always does.  Each kind of evidence has a ``budget`` in
+    seconds of processor time; what is not done by then is not decided.
     """
 
     reference: Subject
@@ -57,6 +63,7 @@ class Checker:
     evidence: Collection[Evidence] = tuple(Evidence)
     thorough: bool = False
     primes: Sequence[tuple[int, int]] = PRIMES
+    budget: float = DEFAULT_SECONDS
 
     def __post_init__(self) -> None:
         self._float64 = Float64Reference(self.reference)
@@ -70,7 +77,7 @@ class Checker:
         """
         expect_same_signature(subject, self.reference)
         verdict = Verdict(Answer.UNDECIDED)
-        steps: dict[Evidence, Callable[[Subject, Verdict], None]] = {
+        steps: dict[Evidence, Callable[[Subject, Verdict, Budget], None]] = {
             Evidence.PROOF: self._prove,
             Evidence.FLOAT64: self._test_float64,
             Evidence.FINITE_FIELD: self._test_fields,
@@ -79,7 +86,12 @@ class Checker:
             if evidence not in self.evidence:
                 continue
             start = time.process_time()
-            step(subject, verdict)
+            budget = Budget(self.budget)
+            try:
+                with watched_by(lambda operator, budget=budget: budget.look()):
+                    step(subject, verdict, budget)
+            except BudgetError as error:
+                verdict.reasons.append(f"{evidence} does not decide: {error}")
             verdict.seconds[evidence] = time.process_time() - start
             if verdict.answer is Answer.DIFFERENT:
                 break
@@ -87,24 +99,53 @@ class Checker:
                 break
         return verdict
 
-    def _prove(self, subject: Subject, verdict: Verdict) -> None:
-        proof = prove(subject.function, self.reference.function)
-        if proof.holds:
-            verdict.answer = Answer.PROVED
-            verdict.reasons.append("the normal forms of all results coincide")
-        else:
+    def _prove(self, subject: Subject, verdict: Verdict, budget: Budget) -> None:
+        proof = prove(subject.function, self.reference.function, budget)
+        if not proof.holds:
             verdict.reasons.append(f"no proof, since {proof.reason}")
+            return
+        where = ""
+        if proof.partial:
+            # Where nothing is defined, equal normal forms say nothing.
+            test = self._evaluate(subject, verdict)
+            if test.difference is not None:
+                self._differs(verdict, test.difference)
+                return
+            undefined = _listed(proof.partial)
+            if not test.is_defined_somewhere:
+                verdict.reasons.append(
+                    f"no proof, since no inputs were found for which both are defined: {undefined}"
+                )
+                return
+            where = (
+                f" wherever both are defined ({undefined}), as {test.compared} of {test.total} "
+                "elements were in random evaluations"
+            )
+        verdict.answer = Answer.PROVED
+        verdict.reasons.append(f"the normal forms of all results coincide{where}")
 
-    def _test_float64(self, subject: Subject, verdict: Verdict) -> None:
-        test = self._float64.test(subject, self.seeds)
+    def _evaluate(self, subject: Subject, verdict: Verdict) -> Test:
+        if verdict.test is None:
+            verdict.test = self._float64.test(subject, self.seeds)
+        return verdict.test
+
+    def _test_float64(self, subject: Subject, verdict: Verdict, budget: Budget) -> None:
+        test = self._evaluate(subject, verdict)
         if test.difference is not None:
             self._differs(verdict, test.difference)
-            return
-        self._passed(
-            verdict, test, "in float64", "no difference beyond the derived bounds of its rounding"
-        )
+        elif test.unseen and not test.never_compared:
+            verdict.reasons.append(
+                f"evaluations in float64 do not decide: no inputs led to {_listed(test.unseen)}"
+            )
+        else:
+            self._passed(
+                verdict,
+                test,
+                "in float64",
+                "no difference beyond the derived bounds of its rounding",
+            )
 
-    def _test_fields(self, subject: Subject, verdict: Verdict) -> None:
+    def _test_fields(self, subject: Subject, verdict: Verdict, budget: Budget) -> None:
         test = self._fields.test(subject, self.seeds)
         if test.difference is not None:
             if self._fields.uses_roots(subject):
@@ -121,6 +162,12 @@ class Checker:
                 "of exponentials"
             )
             return
+        # Unknown functions are defined everywhere, which roots are not.
+        if self._fields.uses_roots(subject) and self._evaluate(subject, verdict).never_compared:
+            verdict.reasons.append(
+                "finite fields do not decide: no inputs were found for which both are defined"
+            )
+            return
         probability = self._fields.error_probability(subject, self.seeds)
         bound = (
             f"error probability at most {probability:.1e}"
@@ -130,14 +177,19 @@ class Checker:
         self._passed(verdict, test, "over finite fields", f"no difference ({bound})")
 
     def _passed(self, verdict: Verdict, test: Test, where: str, result: str) -> None:
-        if not test.compared:
-            verdict.reasons.append(f"evaluations {where} do not decide: no element is finite")
+        if test.never_compared:
+            which = (
+                f"{test.never_compared} elements are never" if test.compared else "no element is"
+            )
+            verdict.reasons.append(f"evaluations {where} do not decide: {which} finite")
             return
         left_out = test.total - test.compared
         verdict.reasons.append(
-            f"{test.evaluations} random evaluation{'s' if test.evaluations > 1 else ''} {where}, "
-            + (f"{left_out} of {test.total} elements left out as undefined, " if left_out else "")
-            + result
+            f"{test.evaluations} random evaluation{'s' if test.evaluations > 1 else ''} {where}"
+            + (f" and {test.probes} with inputs of other sizes" if test.probes else "")
+            + (f", {left_out} of {test.total} elements left out as undefined" if left_out else "")
+            + (f", {test.cut_short}" if test.cut_short else "")
+            + f", {result}"
         )
         if verdict.answer is Answer.UNDECIDED:
             verdict.answer = Answer.TESTED
@@ -150,3 +202,12 @@ class Checker:
         verdict.answer = Answer.DIFFERENT
         verdict.difference = difference
         verdict.reasons.append(str(difference))
+
+
+_MOST_LISTED = 3
+
+
+def _listed(texts: Sequence[str]) -> str:
+    """The first few of them."""
+    more = len(texts) - _MOST_LISTED
+    return ", ".join(texts[:_MOST_LISTED]) + (f" and {more} more" if more > 0 else "")

@@ -23,7 +23,7 @@ from functools import cached_property
 
 import numpy as np
 
-from mugraph.runtime.equivalence.subject import Difference, Subject, Test, first_place
+from mugraph.runtime.equivalence.subject import Array, Difference, Subject, Test, first_place
 from mugraph.runtime.interpreter.degrees import DegreeArithmetic, DegreeArray, Degrees
 from mugraph.runtime.interpreter.fields import FieldArithmetic, FieldArray, FieldPair
 
@@ -66,9 +66,10 @@ class FieldReference:
 
     def inputs(self, seed: int) -> list[FieldArray]:
         """The inputs of a seed."""
-        fields = self.fields(seed)
+        arithmetic = FieldArithmetic(fields=self.fields(seed))
         generator = np.random.default_rng(seed)
-        return [fields.random(shape, generator) for shape in self.subject.input_shapes]
+        types = self.subject.function.function_type.inputs.data
+        return [arithmetic.input(type_, generator) for type_ in types]
 
     def evaluate(self, subject: Subject, seed: int) -> list[FieldArray]:
         """The results of a function on the inputs of a seed."""
@@ -90,35 +91,44 @@ class FieldReference:
 
     def test(self, subject: Subject, seeds: Sequence[int]) -> Test:
         """Compares a function with the reference modulo p."""
-        compared = total = 0
-        for evaluations, seed in enumerate(seeds, 1):
+        test = Test()
+        for seed in seeds:
             if seed not in self._results:
                 self._results[seed] = self.evaluate(self.subject, seed)
-            results = self.evaluate(subject, seed)
-            for number, (one, other) in enumerate(zip(results, self._results[seed], strict=True)):
-                ours, theirs = one.components[0], other.components[0]
-                defined = ~(np.isnan(ours) | np.isnan(theirs))
-                compared += int(np.count_nonzero(defined))
-                total += defined.size
-                wrong = defined & (ours != theirs)
+            pairs = [
+                (one.components[0], other.components[0])
+                for one, other in zip(
+                    self.evaluate(subject, seed), self._results[seed], strict=True
+                )
+            ]
+            defined = [~(np.isnan(ours) | np.isnan(theirs)) for ours, theirs in pairs]
+            test.evaluations += 1
+            test.count(defined)
+            for number, (ours, theirs) in enumerate(pairs):
+                wrong = defined[number] & (ours != theirs)
                 if wrong.any():
-                    place = first_place(wrong)
-                    fields = self.fields(seed)
-                    kept = {
-                        f"input{n}_mod_{prime}": part.astype(np.int64)
-                        for n, array in enumerate(self.inputs(seed))
-                        for part, prime in zip(array.components, (fields.p, fields.q), strict=True)
-                    }
-                    difference = Difference(
-                        f"finite fields, seed {seed} (p = {fields.p}, q = {fields.q})",
-                        number,
-                        place,
-                        f"{ours[place]:.0f}",
-                        f"{theirs[place]:.0f} modulo p",
-                        kept,
-                    )
-                    return Test(evaluations, compared, total, difference)
-        return Test(len(seeds), compared, total)
+                    test.difference = self._difference(seed, number, wrong, ours, theirs)
+                    return test
+        return test
+
+    def _difference(
+        self, seed: int, number: int, wrong: Array, ours: Array, theirs: Array
+    ) -> Difference:
+        place = first_place(wrong)
+        fields = self.fields(seed)
+        kept = {
+            f"input{n}_mod_{prime}": part.astype(np.int64)
+            for n, array in enumerate(self.inputs(seed))
+            for part, prime in zip(array.components, (fields.p, fields.q), strict=True)
+        }
+        return Difference(
+            f"finite fields, seed {seed} (p = {fields.p}, q = {fields.q})",
+            number,
+            place,
+            f"{ours[place]:.0f}",
+            f"{theirs[place]:.0f} modulo p",
+            kept,
+        )
 
     def uses_roots(self, subject: Subject) -> bool:
         """Whether either function has a root or the like, so that a difference decides nothing."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.runtime.equivalence import normal_form as nf
+from mugraph.runtime.equivalence.definedness import expect_nonzero, expect_positive
 from mugraph.runtime.equivalence.errors import NoProofError
 from mugraph.runtime.equivalence.normal_form import NormalForm
 from mugraph.runtime.interpreter.constants import meant_by
@@ -19,6 +20,22 @@ def silu(x: NormalForm) -> NormalForm:
 
 def _sigmoid(x: NormalForm) -> NormalForm:
     return nf.inverse(nf.add(nf.constant(1), nf.exponential(nf.scale(x, -1))))
+
+
+def root(x: NormalForm) -> NormalForm:
+    """The square root."""
+    expect_positive(x, "root")
+    return nf.square_root(x)
+
+
+def _log(x: NormalForm) -> NormalForm:
+    expect_positive(x, "logarithm")
+    return nf.application("log", [x])
+
+
+def _power(x: NormalForm, y: NormalForm) -> NormalForm:
+    expect_positive(x, "power")
+    return nf.application("pow", [x, y])
 
 
 def _unknown(function: str) -> Callable[..., NormalForm]:
@@ -41,6 +58,7 @@ def _subtract(x: NormalForm, y: NormalForm) -> NormalForm:
 
 
 def _divide(x: NormalForm, y: NormalForm) -> NormalForm:
+    expect_nonzero(y)
     return nf.multiply(x, nf.inverse(y))
 
 
@@ -69,12 +87,12 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., NormalForm]] = {
     "gelu": _unknown("gelu"),
     "sigmoid": _sigmoid,
     "relu": _unknown("relu"),
-    "log": _unknown("log"),
+    "log": _log,
     "clamp": _unknown("clamp"),
-    "pow": _unknown("pow"),
+    "pow": _power,
     "max": _maximum,
     "square": square,
-    "sqrt": nf.square_root,
+    "sqrt": root,
     "mul_scalar": _mul_scalar,
     "add_scalar": _add_scalar,
     "add": nf.add,

@@ -4,7 +4,7 @@ A dimension that a grid, a loop and a tile split together is indexed by a mixed-
 ``block * 64 + element`` runs through the dimension once while ``block`` and ``element`` run through
 their ranges.  Two things are done with such numbers.  An index is *taken apart* into digits of
 given radices, which may need one of its variables to be taken apart as well; and two digits that
-occur nowhere but next to each other are *merged* into one variable (see ``normal_form``).
+occur nowhere but next to each other are *merged* into one variable.
 """
 
 from __future__ import annotations
@@ -86,6 +86,49 @@ ZERO = Affine()
 def affine(variable: Variable, coefficient: int = 1) -> Affine:
     """``coefficient * variable``."""
     return Affine.of([(variable, coefficient)])
+
+
+_fresh = itertools.count()
+
+
+def fresh_variable(extent: int) -> Variable:
+    """A variable that nothing else has: heights below 0 are used for nothing else."""
+    return Variable(-1, next(_fresh), extent)
+
+
+def merge_digits(
+    variables: Sequence[Variable], indices: Iterable[Affine]
+) -> tuple[list[Variable], dict[Variable, Affine]]:
+    """Merges variables that are digits of one number wherever they occur.
+
+    ``outer`` and ``inner`` merge where in every index the coefficient of ``outer`` is that of
+    ``inner`` times the extent of ``inner``: they occur only as ``outer * extent + inner``, which
+    takes each value of its range once.  Returns the variables left, and what to replace.
+    """
+    left = list(variables)
+    values: dict[Variable, Affine] = {}
+    current = set(indices)
+    while True:
+        pair = next(
+            (
+                (outer, inner)
+                for outer, inner in itertools.permutations(left, 2)
+                if all(
+                    index.coefficient(outer) == inner.extent * index.coefficient(inner)
+                    for index in current
+                )
+            ),
+            None,
+        )
+        if pair is None:
+            return left, values
+        outer, inner = pair
+        merged = fresh_variable(outer.extent * inner.extent)
+        # The merged number is the inner digit where the outer one is taken to be 0.
+        step = {outer: ZERO, inner: affine(merged)}
+        left = [v for v in left if v not in pair] + [merged]
+        current = {index.substituted(step) for index in current}
+        values = {v: value.substituted(step) for v, value in values.items()} | step
 
 
 def digit_strides(extents: Sequence[int]) -> list[int]:

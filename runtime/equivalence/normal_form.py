@@ -22,13 +22,20 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+from mugraph.runtime.equivalence.derivation import current
 from mugraph.runtime.equivalence.errors import NoProofError
-from mugraph.runtime.equivalence.indices import ZERO, Affine, Variable, affine
+from mugraph.runtime.equivalence.indices import (
+    Affine,
+    Variable,
+    affine,
+    fresh_variable,
+    merge_digits,
+)
 
 MOST_ORDERS = 720
 """How many orders of the bound variables of one term are tried for the least one."""
@@ -62,7 +69,7 @@ class Exponential:
     @cached_property
     def key(self) -> Key:
         """What orders factors."""
-        return ("exp", *self.exponent.key)
+        return ("exp", self.exponent.key)
 
 
 @dataclass(frozen=True)
@@ -74,7 +81,7 @@ class Power:
     @cached_property
     def key(self) -> Key:
         """What orders factors."""
-        return ("power", *self.base.key)
+        return ("power", self.base.key)
 
 
 @dataclass(frozen=True)
@@ -125,9 +132,16 @@ class NormalForm:
     terms: tuple[Term, ...] = ()
 
     @cached_property
-    def key(self) -> Key:
-        """What orders normal forms, and tells them apart."""
-        return tuple((term.shape_key, term.coefficient) for term in self.terms)
+    def key(self) -> int:
+        """What orders normal forms, and tells them apart, in one derivation."""
+        terms = tuple((term.shape_key, term.coefficient) for term in self.terms)
+        return current().number_of(terms)
+
+    @cached_property
+    def indices(self) -> frozenset[Affine]:
+        """Every index in it, however deep."""
+        factors = (factor for term in self.terms for factor, _ in term.factors)
+        return frozenset(itertools.chain.from_iterable(map(_affines, factors)))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, NormalForm) and self.key == other.key
@@ -153,62 +167,70 @@ def _height(factor: Factor) -> int:
     return max((term.height for term in terms), default=0)
 
 
-def _affines(factor: Factor) -> Iterator[Affine]:
+def _affines(factor: Factor) -> Iterable[Affine]:
     """Every index in a factor, however deep."""
-    for nested in _nested(factor):
-        yield from indices_of(nested)
     if isinstance(factor, Element):
-        yield from factor.indices
-
-
-def indices_of(form: NormalForm) -> Iterator[Affine]:
-    """Every index in a normal form, however deep."""
-    for term in form.terms:
-        for factor, _ in term.factors:
-            yield from _affines(factor)
+        return factor.indices
+    return itertools.chain.from_iterable(nested.indices for nested in _nested(factor))
 
 
 def free_variables(form: NormalForm) -> set[Variable]:
     """The variables that no sum binds."""
-    return {v for index in indices_of(form) for v, _ in index.terms if v.height == 0}
+    return {v for index in form.indices for v, _ in index.terms if v.height == 0}
 
 
-def _substituted_factor(factor: Factor, values: Values) -> Factor:
-    match factor:
-        case Element(tensor, indices):
-            return Element(tensor, tuple(index.substituted(values) for index in indices))
-        case Exponential(exponent):
-            return Exponential(substitute(exponent, values))
-        case Power(base):
-            return Power(substitute(base, values))
-        case Application(function, arguments):
-            return Application(function, tuple(substitute(form, values) for form in arguments))
+@dataclass
+class Substitution:
+    """Replaces variables, all at once, in each normal form once."""
+
+    values: Values
+    done: dict[NormalForm, NormalForm] = field(default_factory=dict["NormalForm", "NormalForm"])
+
+    def of(self, form: NormalForm) -> NormalForm:
+        """The normal form with the variables replaced."""
+        if not any(v in self.values for index in form.indices for v, _ in index.terms):
+            return form
+        if form not in self.done:
+            self.done[form] = _collect(
+                itertools.chain.from_iterable(
+                    _terms(term.coefficient, term.bound, self.of_factors(term.factors))
+                    for term in form.terms
+                )
+            )
+        return self.done[form]
+
+    def of_factors(self, factors: Factors) -> Factors:
+        """The factors of a term with the variables replaced."""
+        return tuple((self._of_factor(factor), power) for factor, power in factors)
+
+    def _of_factor(self, factor: Factor) -> Factor:
+        current().budget.step()
+        match factor:
+            case Element(tensor, indices):
+                return Element(tensor, tuple(index.substituted(self.values) for index in indices))
+            case Exponential(exponent):
+                return Exponential(self.of(exponent))
+            case Power(base):
+                return Power(self.of(base))
+            case Application(function, arguments):
+                return Application(function, tuple(map(self.of, arguments)))
 
 
 def substitute(form: NormalForm, values: Values) -> NormalForm:
     """The normal form with free variables replaced, all at once."""
-    if not values:
-        return form
-    return _collect(
-        itertools.chain.from_iterable(
-            _terms(
-                term.coefficient,
-                term.bound,
-                [(_substituted_factor(factor, values), power) for factor, power in term.factors],
-            )
-            for term in form.terms
-        )
-    )
+    return Substitution(values).of(form)
 
 
 def _collect(terms: Iterable[Term]) -> NormalForm:
     """The sum of terms, with equal ones added up."""
     sums: dict[Key, tuple[Term, Fraction]] = {}
+    budget = current().budget
     for term in terms:
+        budget.step()
         _, total = sums.get(term.shape_key, (term, Fraction(0)))
         sums[term.shape_key] = (term, total + term.coefficient)
-    if len(sums) > MOST_TERMS:
-        raise NoProofError(f"an element is a sum of more than {MOST_TERMS} different terms")
+        if len(sums) > MOST_TERMS:
+            raise NoProofError(f"an element is a sum of more than {MOST_TERMS} different terms")
     return NormalForm(
         tuple(
             Term(total, term.bound, term.factors)
@@ -352,18 +374,13 @@ def _depends_on_none(factor: Factor, term: Term) -> bool:
     return not any(index.coefficient(v) for index in _affines(factor) for v in term.bound)
 
 
-_fresh = itertools.count()
-
-
 def _renamed_apart(term: Term) -> tuple[tuple[Variable, ...], list[tuple[Factor, Fraction]]]:
     """The term's bound variables and factors with names that no other term has."""
     if not term.bound:
         return (), list(term.factors)
-    # Heights below 0 are used for nothing else.
-    names = {v: Variable(-1, next(_fresh), v.extent) for v in term.bound}
+    names = {v: fresh_variable(v.extent) for v in term.bound}
     values = {v: affine(name) for v, name in names.items()}
-    factors = [(_substituted_factor(factor, values), power) for factor, power in term.factors]
-    return tuple(names.values()), factors
+    return tuple(names.values()), list(Substitution(values).of_factors(term.factors))
 
 
 def _product(one: Term, other: Term) -> list[Term]:
@@ -379,6 +396,7 @@ def _terms(
     factors: Sequence[tuple[Factor, Fraction]],
 ) -> list[Term]:
     """The terms that ``coefficient * sum over bound of the product of factors`` is."""
+    current().budget.step(1 + len(factors))
     powers: dict[Factor, Fraction] = {}
     exponent = NormalForm()
     for factor, power in factors:
@@ -424,49 +442,15 @@ def _canonical(coefficient: Fraction, bound: Sequence[Variable], factors: Factor
     indices = {index for factor, _ in factors for index in _affines(factor)}
     used = [v for v in bound if any(index.coefficient(v) for index in indices)]
     coefficient *= math.prod(v.extent for v in bound if v not in used)
+    current().budget.step(len(used) ** 2 * len(indices))
     used, values = merge_digits(used, indices)
     if values:
-        factors = tuple((_substituted_factor(factor, values), power) for factor, power in factors)
+        factors = Substitution(values).of_factors(factors)
     height = 1 + max((_height(factor) for factor, _ in factors), default=0)
     candidates = [
         Term(coefficient, *_named(order, factors, height)) for order in _orders(used, factors)
     ]
     return min(candidates, key=lambda term: term.shape_key)
-
-
-def merge_digits(
-    variables: Sequence[Variable], indices: Iterable[Affine]
-) -> tuple[list[Variable], dict[Variable, Affine]]:
-    """Merges variables that are digits of one number wherever they occur.
-
-    ``outer`` and ``inner`` merge where in every index the coefficient of ``outer`` is that of
-    ``inner`` times the extent of ``inner``: they occur only as ``outer * extent + inner``, which
-    takes each value of its range once.  Returns the variables left, and what to replace.
-    """
-    left = list(variables)
-    values: dict[Variable, Affine] = {}
-    current = set(indices)
-    while True:
-        pair = next(
-            (
-                (outer, inner)
-                for outer, inner in itertools.permutations(left, 2)
-                if all(
-                    index.coefficient(outer) == inner.extent * index.coefficient(inner)
-                    for index in current
-                )
-            ),
-            None,
-        )
-        if pair is None:
-            return left, values
-        outer, inner = pair
-        merged = Variable(-1, next(_fresh), outer.extent * inner.extent)
-        # The merged number is the inner digit where the outer one is taken to be 0.
-        step = {outer: ZERO, inner: affine(merged)}
-        left = [v for v in left if v not in pair] + [merged]
-        current = {index.substituted(step) for index in current}
-        values = {v: value.substituted(step) for v, value in values.items()} | step
 
 
 def _named(
@@ -476,8 +460,7 @@ def _named(
     if not names:
         return (), _sorted(factors)
     values = {v: affine(name) for v, name in zip(order, names, strict=True)}
-    renamed = tuple((_substituted_factor(factor, values), power) for factor, power in factors)
-    return tuple(names), _sorted(renamed)
+    return tuple(names), _sorted(Substitution(values).of_factors(factors))
 
 
 def _sorted(factors: Factors) -> Factors:
@@ -505,6 +488,5 @@ def _occurrences(variable: Variable, variables: Sequence[Variable], factors: Fac
     values = {
         other: affine(Variable(-2, int(other == variable), other.extent)) for other in variables
     }
-    return tuple(
-        sorted((_substituted_factor(factor, values).key, power) for factor, power in factors)
-    )
+    renamed = Substitution(values).of_factors(factors)
+    return tuple(sorted((factor.key, power) for factor, power in renamed))

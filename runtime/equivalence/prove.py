@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from xdsl.dialects.func import FuncOp
 
 from mugraph.dialects.tensor_types import shape_of
+from mugraph.runtime.equivalence.budget import Budget
+from mugraph.runtime.equivalence.derivation import Derivation, derivation
 from mugraph.runtime.equivalence.errors import NoProofError
 from mugraph.runtime.equivalence.normal_form import NormalForm
 from mugraph.runtime.equivalence.symbolic import results_of
@@ -19,14 +21,21 @@ class Proof:
 
     holds: bool
     reason: str = ""
+    partial: tuple[str, ...] = ()
+    """What may be undefined everywhere, such as ``the root of -1``."""
 
 
-def prove(one: FuncOp, other: FuncOp) -> Proof:
+def prove(one: FuncOp, other: FuncOp, budget: Budget | None = None) -> Proof:
     """Tries to prove that two functions of one signature are the same.
 
     They are, wherever both are defined, if the elements of all results have equal normal forms.
-    Where that is not so, nothing has been shown.
+    Where that is not so, or the budget is spent, nothing has been shown.
     """
+    with derivation(budget or Budget()) as made:
+        return _prove(one, other, made)
+
+
+def _prove(one: FuncOp, other: FuncOp, made: Derivation) -> Proof:
     symbolic = Symbolic()
     try:
         pairs = list(zip(results_of(one, symbolic), results_of(other, symbolic), strict=True))
@@ -37,7 +46,9 @@ def prove(one: FuncOp, other: FuncOp) -> Proof:
                 return Proof(False, f"the normal forms of result {number} differ")
     except NoProofError as error:
         return Proof(False, str(error))
-    return Proof(True)
+    except RecursionError:
+        return Proof(False, "functions are nested too deeply")
+    return Proof(True, partial=tuple(made.partial))
 
 
 def normal_forms(

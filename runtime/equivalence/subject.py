@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from xdsl.dialects.func import FuncOp
 
 from mugraph.dialects.tensor_types import dims, element_type_of, shape_of
 from mugraph.runtime.equivalence.errors import CheckError
-from mugraph.runtime.interpreter.arithmetic import Arithmetic, storage_dtype
+from mugraph.runtime.interpreter.arithmetic import Arithmetic, is_quantizing, storage_dtype
 from mugraph.runtime.interpreter.run import evaluate_function, find_function
 
 Array = npt.NDArray[Any]
@@ -53,7 +53,11 @@ class Subject:
 
 
 def expect_same_signature(one: Subject, other: Subject) -> None:
-    """Raises ``CheckError`` unless both functions take and return tensors of the same extents."""
+    """Raises ``CheckError`` unless both functions take and return tensors of the same extents.
+
+    Arguments that are integers or f8 in one of them must be so in the other: over other numbers it
+    is another function.
+    """
     for what, ours, theirs in (
         ("takes", one.input_shapes, other.input_shapes),
         ("returns", one.output_shapes, other.output_shapes),
@@ -63,6 +67,16 @@ def expect_same_signature(one: Subject, other: Subject) -> None:
                 f"@{one.function.sym_name.data} {what} {_listed(ours)}, but "
                 f"@{other.function.sym_name.data}, which it is compared with, {what} "
                 f"{_listed(theirs)}; functions of different signatures cannot be compared."
+            )
+
+    types = [function.function_type.inputs.data for function in (one.function, other.function)]
+    for number, pair in enumerate(zip(*types, strict=True)):
+        ours, theirs = (element_type_of(type_) for type_ in pair)
+        if ours != theirs and any(is_quantizing(storage_dtype(type_)) for type_ in (ours, theirs)):
+            raise CheckError(
+                f"argument {number} of @{one.function.sym_name.data} has elements of {ours}, but "
+                f"of @{other.function.sym_name.data}, which it is compared with, {theirs}; "
+                "functions of different numbers cannot be compared."
             )
 
 
@@ -93,16 +107,41 @@ class Difference:
         )
 
 
-@dataclass(frozen=True)
+@dataclass
 class Test:
     """What a number of random evaluations found."""
 
-    evaluations: int
-    compared: int
+    evaluations: int = 0
+    """How many there were of the seeds that were asked for."""
+    probes: int = 0
+    """How many there were with inputs of all sizes."""
+    compared: int = 0
     """Elements that had values which can be compared, over all evaluations."""
-    total: int
+    total: int = 0
+    defined: list[Array] = field(default_factory=list[Array])
+    """For each result, which elements have been compared at all."""
     difference: Difference | None = None
-    notes: tuple[str, ...] = ()
+    unseen: list[str] = field(default_factory=list[str])
+    """Sides of thresholds that no compared element has been made on."""
+    cut_short: str = ""
+    """Why there were no more evaluations."""
+
+    def count(self, usable: Sequence[Array]) -> None:
+        """Counts which elements of each result an evaluation has compared."""
+        self.compared += sum(int(np.count_nonzero(one)) for one in usable)
+        self.total += sum(one.size for one in usable)
+        before = self.defined or [np.zeros_like(one) for one in usable]
+        self.defined = [one | other for one, other in zip(before, usable, strict=True)]
+
+    @property
+    def is_defined_somewhere(self) -> bool:
+        """Whether some element of each result has been compared."""
+        return bool(self.defined) and all(one.any() or not one.size for one in self.defined)
+
+    @property
+    def never_compared(self) -> int:
+        """How many elements were undefined in all evaluations."""
+        return sum(int(np.count_nonzero(~one)) for one in self.defined)
 
 
 def first_place(wrong: npt.NDArray[np.bool_]) -> tuple[int, ...]:

@@ -19,11 +19,11 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects import kn, tb
 from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.dialects.maps import block_coordinate_factors, mapped_axes
-from mugraph.dialects.tensor_types import op_label, shape_of
+from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
 from mugraph.passes.te_inline import inline_calls
 from mugraph.runtime.equivalence import normal_form as nf
 from mugraph.runtime.equivalence.errors import NoProofError
-from mugraph.runtime.equivalence.functions import apply_function, square
+from mugraph.runtime.equivalence.functions import apply_function, root, square
 from mugraph.runtime.equivalence.indices import Variable, affine
 from mugraph.runtime.equivalence.tensors import Symbolic, SymbolicTensor
 from mugraph.runtime.interpreter.constants import meant_by
@@ -65,6 +65,8 @@ class ThreadblockExecution:
                 )
             if epilogue.accumulates:
                 value = self.accumulated(value)
+            if not isinstance(op, tb.InputOp):
+                value = self.symbolic.rounded(op.results[0].type, op.operands, value)
             self.values[op.results[0]] = value
         return self.outputs
 
@@ -123,6 +125,8 @@ class ThreadblockExecution:
         scope = self.symbolic.scope
         _require_whole_tiles(op)
         tile = self.values[op.stensor]
+        if element_type_of(op.stensor.type) != element_type_of(op.dtensor_type):
+            tile = self.symbolic.rounded(op.dtensor_type, [op.stensor], tile)
         digits: list[list[Variable]] = []
         for dim, places in enumerate(tile.digits):
             axes = mapped_axes(op.map_, self.graph.grid_dim, dim)
@@ -186,7 +190,7 @@ class ThreadblockExecution:
     def _root_mean(self, total: SymbolicTensor, count: int, epsilon: float = 0.0) -> SymbolicTensor:
         added = nf.constant(meant_by(epsilon))
         return self.symbolic.map(
-            lambda form: nf.square_root(nf.add(nf.scale(form, Fraction(1, count)), added)), total
+            lambda form: root(nf.add(nf.scale(form, Fraction(1, count)), added)), total
         )
 
 
@@ -205,7 +209,7 @@ def kernel_rms_norm(
         total = symbolic.reduction(summed, dim, tb.Groups(shape[dim], 1, 0), total)
     epsilon = nf.constant(meant_by(op.epsilon_value))
     norm = symbolic.map(
-        lambda form: nf.square_root(nf.add(nf.scale(form, Fraction(1, op.group_size)), epsilon)),
+        lambda form: root(nf.add(nf.scale(form, Fraction(1, op.group_size)), epsilon)),
         total,
     )
     result = symbolic.elementwise(shape, ScalarFunction("div"), operand, norm)
@@ -270,5 +274,7 @@ def results_of(function: FuncOp, symbolic: Symbolic) -> list[SymbolicTensor]:
                 ]
             case _:
                 raise NoProofError(f"{op_label(op)} has no normal form")
+        if not isinstance(op, kn.CustomizedOp | kn.CopyOp | kn.ViewOp | kn.PartsOp):
+            results = [symbolic.rounded(op.results[0].type, op.operands, *results)]
         values |= zip(op.results, results, strict=True)
     raise NoProofError("the function has no func.return")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from mugraph.dialects import tb
+from mugraph.dialects.element_types import rounds_for_good
 from mugraph.dialects.elementwise import ScalarFunction
-from mugraph.dialects.tensor_types import shape_of
+from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.runtime.equivalence import normal_form as nf
 from mugraph.runtime.equivalence.functions import apply_function
 from mugraph.runtime.equivalence.indices import ZERO, Affine, Scope, Variable, affine
@@ -91,7 +92,7 @@ class Symbolic:
                 outer, inner = left[place : place + 2]
                 if any(
                     index.coefficient(outer) != inner.extent * index.coefficient(inner)
-                    for index in nf.indices_of(body)
+                    for index in body.indices
                 ):
                     place += 1
                     continue
@@ -109,6 +110,15 @@ class Symbolic:
         places = self.places(shape)
         forms = self.read(*((operand, _broadcast(operand, places)) for operand in operands))
         return self.tensor(places, apply_function(function, *forms))
+
+    def rounded(
+        self, result: Attribute, operands: Sequence[SSAValue], value: SymbolicTensor
+    ) -> SymbolicTensor:
+        """What an operator stores in the type of its result: a function, if it rounds for good."""
+        type_ = element_type_of(result)
+        if not rounds_for_good(type_, [element_type_of(operand.type) for operand in operands]):
+            return value
+        return self.map(lambda form: nf.application(f"to {type_}", [form]), value)
 
     def matmul(
         self, shape: Sequence[int], depth: int, lhs: SymbolicTensor, rhs: SymbolicTensor

@@ -2,9 +2,10 @@
 
 Two precisions.  ``storage`` computes as the generated kernels do: every operator computes in fp32
 and rounds its result once to the result's element type; integers are computed with exactly, as
-int64.  ``float64`` computes everything in
-float64 and rounds nothing: it is the reference.  Both start from the same inputs, rounded to the
-element types of the function's arguments.
+int64.  ``float64`` is the
+reference: what a µGraph means over the real numbers.  It computes in float64 and rounds only where
+rounding is a part of that meaning, to integers and to 8 bits (:func:`is_quantizing`).  Both start
+from the same inputs, rounded to the element types of the function's arguments.
 
 Other kinds of number are a subclass of :class:`Arithmetic` with arrays of their own:
 :mod:`mugraph.runtime.interpreter.bounds` and :mod:`mugraph.runtime.interpreter.fields`.
@@ -13,7 +14,7 @@ Other kinds of number are a subclass of :class:`Arithmetic` with arrays of their
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -61,6 +62,14 @@ def float_info(dtype: np.dtype[Any]) -> Any:
     return known(dtype)
 
 
+def is_quantizing(dtype: np.dtype[Any]) -> bool:
+    """Whether rounding to a type is a part of what a µGraph computes: to integers and to f8.
+
+    Rounding to other types is an error that a compiler may make or leave out.
+    """
+    return is_whole(dtype) or dtype in SATURATING
+
+
 def convert(values: Array, dtype: np.dtype[Any]) -> Array:
     """Numbers in another type, as ``tb.cast`` and the CUDA headers convert them.
 
@@ -83,6 +92,24 @@ def convert(values: Array, dtype: np.dtype[Any]) -> Array:
         wide = values if values.dtype == np.float64 else values.astype(np.float32)
         return np.clip(wide, -largest, largest).astype(dtype)
     return values.astype(dtype)
+
+
+def quantize(values: Array, dtype: np.dtype[Any]) -> Array:
+    """Float64 numbers rounded to integers or f8; NaN where they are NaN, or no i32.
+
+    Sums of i32 wrap around where other numbers saturate: neither is a function of real numbers.
+    """
+    rounded = convert(values, dtype).astype(np.float64)
+    undefined = np.isnan(values)
+    if is_whole(dtype) and dtype.itemsize > 1:
+        limits = np.iinfo(dtype)
+        undefined |= (values < limits.min) | (values > limits.max)
+    return np.where(undefined, np.nan, rounded)
+
+
+def _rounds(values: Array, dtype: np.dtype[Any]) -> bool:
+    """Whether some of the numbers are none of the type."""
+    return not np.array_equal(convert(values, dtype).astype(np.float64), values, equal_nan=True)
 
 
 TF32_DROPPED = 13
@@ -125,6 +152,8 @@ class Arithmetic:
     """
 
     precision: Precision
+    rounded: set[np.dtype[Any]] | None = field(default=None, compare=False, kw_only=True)
+    """Where types are noted that numbers of others are rounded to; ``None`` to note nothing."""
 
     @property
     def compute_dtype(self) -> np.dtype[Any]:
@@ -139,16 +168,21 @@ class Arithmetic:
 
     def load(self, array: Array) -> Array:
         """The same numbers, ready to compute with; perhaps the same array."""
-        if is_whole(array.dtype) and self.precision is Precision.STORAGE:
+        if is_whole(array.dtype):
             return array.astype(np.int64, copy=False)
         return array.astype(self.compute_dtype, copy=False)
 
     def round(self, value: Array, element_type: Attribute) -> Array:
-        """``value`` rounded to nearest even in the element type, still ready to compute with."""
+        """``value`` rounded to nearest even in the element type, still ready to compute with.
+
+        With precision "float64" only where the type is quantizing.
+        """
         dtype = storage_dtype(element_type)
-        if self.precision is Precision.FLOAT64 or dtype == value.dtype:
-            return value
-        return self.load(convert(value, dtype))
+        if self.rounded is not None and dtype not in self.rounded and _rounds(value, dtype):
+            self.rounded.add(dtype)
+        if self.precision is Precision.FLOAT64 and not is_quantizing(dtype):
+            dtype = self.compute_dtype
+        return value if dtype == value.dtype else self.load(convert(value, dtype))
 
     def multiplicand(self, value: Array) -> Array:
         """An f32 operand of a matrix product in TF32: rounded to that."""
@@ -157,11 +191,12 @@ class Arithmetic:
     def device_dtype(self, type_: Attribute) -> np.dtype[Any]:
         """The numpy type of a tensor in device memory."""
         dtype = storage_dtype(element_type_of(type_))
-        return dtype if self.precision is Precision.STORAGE else np.dtype(np.float64)
+        is_kept = self.precision is Precision.STORAGE or is_whole(dtype)
+        return dtype if is_kept else np.dtype(np.float64)
 
     def store(self, value: Array, type_: Attribute) -> Array:
         """``value`` as a tensor in device memory of the given type."""
-        return convert(value, self.device_dtype(type_))
+        return convert(self.round(value, element_type_of(type_)), self.device_dtype(type_))
 
     def empty(self, type_: Attribute) -> Array:
         """A tensor in device memory, to be written."""

@@ -21,8 +21,9 @@ sum of n     sum of e_k, and n u / (1 - n u) times the sum of |a_k| + e_k
 ===========  =====================================================================
 
 and then every result r of one rounding gets u (|r| + e), or half the least number that the type
-holds where that is more.  Source: N. Higham, Accuracy and Stability of Numerical Algorithms, 2nd
-ed., sections 2.2, 3.1 and 3.3.
+holds where that is more.  Rounding to integers and f8 is a function of its own, which carries both
+ends of the interval to numbers of the type.  Source: N. Higham, Accuracy and Stability of Numerical
+Algorithms, 2nd ed., sections 2.2, 3.1 and 3.3.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ from mugraph.runtime.interpreter.arithmetic import (
     Precision,
     convert,
     float_info,
-    is_whole,
+    is_quantizing,
+    quantize,
     round_to_tf32,
     storage_dtype,
 )
@@ -63,6 +65,10 @@ OWN_ROUNDING = 1 + 2.0**-20
 They are sums and products of numbers that are not negative, so that computing them in float64 errs
 by a relative 2^-53 an operation; this covers 2^33 operations on the way to one element.
 """
+
+
+_UNDERFLOW = 16 * float(np.finfo(np.float64).smallest_subnormal)
+"""What float64 may lose at one operation where numbers are that small, in values and in bounds."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +102,7 @@ def _rounded(bound: Array, value: Array, dtype: np.dtype[Any], unit: float) -> A
     # In place, since these arrays may be hundreds of megabytes.
     rounded = np.asarray(reach * unit)
     # Below the least normal number the error is absolute; 0 stays 0.
-    least = float(information.smallest_subnormal) / 2
+    least = max(float(information.smallest_subnormal) / 2, _UNDERFLOW)
     np.maximum(rounded, least, out=rounded, where=reach > 0)
     rounded += bound
     # What may overflow has no bound, and neither has NaN.
@@ -104,11 +110,16 @@ def _rounded(bound: Array, value: Array, dtype: np.dtype[Any], unit: float) -> A
     return rounded
 
 
-def _rounded_to_whole(bound: Array, value: Array, dtype: np.dtype[Any]) -> Array:
-    """The bound after rounding to an integer type; none for what it may not hold."""
-    limits = np.iinfo(dtype)
-    reach = np.abs(value) + bound
-    return np.where(reach <= min(-int(limits.min), int(limits.max)), bound + 0.5, np.inf)
+def _moved(value: Array, bound: Array, rounded: Array, dtype: np.dtype[Any]) -> Array:
+    """The bound after quantizing: as far as its ends are carried, since rounding is monotonic.
+
+    It is 0 where all numbers within the bound round alike.
+    """
+    bound = bound * OWN_ROUNDING
+    low = np.where(bound > 0, np.nextafter(value - bound, -np.inf), value)
+    high = np.where(bound > 0, np.nextafter(value + bound, np.inf), value)
+    moved = np.maximum(quantize(high, dtype) - rounded, rounded - quantize(low, dtype))
+    return np.where(np.isfinite(bound) & np.isfinite(value), moved, np.inf)
 
 
 class BoundedArray(ComponentArray):
@@ -164,15 +175,20 @@ class BoundedArray(ComponentArray):
         return self.of([self.value, *bounds])
 
     def rounded_to(self, dtype: np.dtype[Any]) -> Self:
-        """The same numbers; models that store round them to a storage type."""
+        """The same numbers; models that store round them to a storage type.
+
+        Quantizing is a part of the function: it rounds the numbers, whatever the model.
+        """
+        if is_quantizing(dtype):
+            rounded = quantize(self.value, dtype)
+            moved = [_moved(self.value, one, rounded, dtype) for one in self.components[1:]]
+            return self.of([rounded, *moved])
         bounds: list[Array] = []
         for bound, model in zip(self.components[1:], self.models, strict=True):
             if not model.stores or dtype == np.dtype(model.compute):
                 bounds.append(bound)
             elif not bound.any() and (convert(self.value, dtype) == self.value).all():
                 bounds.append(bound)  # inputs on their way: already numbers of the type
-            elif is_whole(dtype):
-                bounds.append(_rounded_to_whole(bound, self.value, dtype))
             else:
                 bounds.append(_rounded(bound, self.value, dtype, unit_roundoff(dtype)))
         return self.of([self.value, *bounds])

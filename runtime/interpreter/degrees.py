@@ -10,13 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from xdsl.ir import Attribute
 
-from mugraph.dialects.tensor_types import shape_of
-from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array, Precision
+from mugraph.dialects.tensor_types import element_type_of, shape_of
+from mugraph.runtime.interpreter.arithmetic import (
+    Arithmetic,
+    Array,
+    Precision,
+    is_quantizing,
+    storage_dtype,
+)
 from mugraph.runtime.interpreter.components import ComponentArray
 
 
@@ -28,6 +34,8 @@ class Degrees:
     denominator: int = 0
     exponentials: bool = False
     roots: bool = False
+    nested: bool = False
+    """Whether there are exponentials of exponentials, which finite fields do not define."""
 
     def _over(self, other: Degrees, numerator: int, denominator: int) -> Degrees:
         return Degrees(
@@ -35,6 +43,7 @@ class Degrees:
             denominator,
             self.exponentials or other.exponentials,
             self.roots or other.roots,
+            self.nested or other.nested,
         )
 
     def times(self, other: Degrees) -> Degrees:
@@ -149,13 +158,15 @@ class DegreeArray(ComponentArray):
     def maximum(self, other: Self) -> Self:
         """One of the two."""
         shape = np.broadcast_shapes(self.shape, other.shape)
-        return self._made(shape, replace(self.degrees.or_those_of(other.degrees), roots=True))
+        both = self.degrees.or_those_of(other.degrees)
+        return self._made(shape, replace(both, roots=True))
 
     def exp(self) -> Self:
         """A variable of its own."""
-        return self._made(
-            self.shape, replace(self.degrees, numerator=1, denominator=0, exponentials=True)
-        )
+        old = self.degrees
+        nested = old.nested or old.exponentials
+        new = replace(old, numerator=1, denominator=0, exponentials=True, nested=nested)
+        return self._made(self.shape, new)
 
     def sum(self, axis: int, keepdims: bool = False) -> Self:
         """The sum along an axis."""
@@ -175,7 +186,7 @@ class DegreeArray(ComponentArray):
 
 @dataclass(frozen=True)
 class DegreeArithmetic(Arithmetic):
-    """Computes degrees; element types mean nothing, and arrays take no memory."""
+    """Computes degrees; arrays take no memory."""
 
     precision: Precision = Precision.FLOAT64
 
@@ -193,12 +204,16 @@ class DegreeArithmetic(Arithmetic):
         return array
 
     def round(self, value: Any, element_type: Attribute) -> Any:
-        """The same degrees."""
-        return value
+        """The same degrees, with an unknown function among the variables where rounding is one."""
+        array = cast(DegreeArray, value)
+        if not is_quantizing(storage_dtype(element_type)):
+            return array
+        degrees = replace(array.degrees, roots=True)
+        return DegreeArray(array.shape, Record(degrees))
 
     def store(self, value: Any, type_: Attribute) -> Any:
-        """The same degrees."""
-        return value
+        """The same degrees, with an unknown function among the variables where rounding is one."""
+        return self.round(value, element_type_of(type_))
 
     def empty(self, type_: Attribute) -> Any:
         """A tensor in device memory, to be written."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TypeVar
 
 from xdsl.dialects.builtin import ModuleOp
@@ -31,6 +33,21 @@ def implements(
     return add
 
 
+Watcher = Callable[[Operation], None]
+
+_WATCHERS: ContextVar[tuple[Watcher, ...]] = ContextVar("watchers", default=())
+
+
+@contextmanager
+def watched_by(watcher: Watcher) -> Generator[None]:
+    """Tells ``watcher`` of every operator before it runs, in all interpreters; it may raise."""
+    token = _WATCHERS.set((*_WATCHERS.get(), watcher))
+    try:
+        yield
+    finally:
+        _WATCHERS.reset(token)
+
+
 class RefuseUnknown(Interpreter.Listener):
     """Raises ``ExecutionError`` at an operator that has no implementation."""
 
@@ -42,9 +59,11 @@ class RefuseUnknown(Interpreter.Listener):
         }
 
     def will_interpret_op(self, op: Operation, args: PythonValues) -> None:
-        """Checks the operator that is about to run."""
+        """Checks the operator that is about to run, and tells those who watch."""
         if type(op) not in self._known:
             raise ExecutionError(f"{op_label(op)} cannot be executed by the interpreter yet")
+        for watcher in _WATCHERS.get():
+            watcher(op)
 
 
 def make_interpreter(

@@ -3,7 +3,8 @@
 A number is a pair of residues, modulo primes p and q with q dividing p - 1.  Sums, products and
 quotients are taken in both fields.  exp takes the residue modulo q to a power of a q-th root of
 unity modulo p, so that exp(a + b) = exp(a) exp(b); its result has no residue modulo q.  A root is
-an unknown function of its argument: a table of random residues, the same for equal arguments.
+an unknown function of its argument: a table of random residues, the same for equal arguments.  So
+is rounding to integers and f8, of what is not known to be a number of the type already.
 
 Residues are whole numbers held in float64: sums of products below 2^53 are exact, and matrix
 products run as fast as those of float64.  NaN is an undefined residue: a quotient by 0, and what
@@ -15,20 +16,38 @@ Source: M. Wu et al., Mirage: A Multi-Level Superoptimizer for Tensor Programs (
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
+from xdsl.dialects.builtin import i8, i32
 from xdsl.ir import Attribute
 
-from mugraph.dialects.tensor_types import shape_of
-from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array, Precision
+from mugraph.dialects.tensor_types import element_type_of, shape_of
+from mugraph.runtime.interpreter.arithmetic import (
+    STORAGE_DTYPES,
+    Arithmetic,
+    Array,
+    Precision,
+    is_quantizing,
+)
 from mugraph.runtime.interpreter.components import ComponentArray
 from mugraph.runtime.interpreter.constants import meant_by
 from mugraph.runtime.interpreter.errors import ExecutionError
+
+_QUANTIZING = frozenset(type_ for type_, dtype in STORAGE_DTYPES.items() if is_quantizing(dtype))
+_SUMS = frozenset({i32})
+"""Types of which sums and products of their numbers are numbers, too."""
+
+
+def _quantized_numbers(element_type: Attribute) -> frozenset[Attribute]:
+    """The quantizing types that have all numbers of a quantizing type; none of another one."""
+    known = {i8, i32} if element_type == i8 else {element_type}
+    return _QUANTIZING & known
+
 
 EXACT = 2**53
 """Whole numbers up to this are numbers of float64."""
@@ -124,12 +143,20 @@ def _look_up(table: Array, residues: Array) -> Array:
     return np.where(undefined, np.nan, table[places])
 
 
+@dataclass
+class Known:
+    """Quantizing element types of which all numbers of an array, and of views of it, are known."""
+
+    types: frozenset[Attribute] = frozenset()
+
+
 class FieldArray(ComponentArray):
     """Residues modulo p and modulo q."""
 
-    def __init__(self, components: Sequence[Array], fields: FieldPair):
+    def __init__(self, components: Sequence[Array], fields: FieldPair, known: Known | None = None):
         super().__init__(components)
         self.fields = fields
+        self.known = known or Known()
 
     @property
     def primes(self) -> tuple[int, int]:
@@ -139,6 +166,26 @@ class FieldArray(ComponentArray):
     def of(self, components: Sequence[Array]) -> Self:
         """Other residues of the same fields."""
         return type(self)(components, self.fields)
+
+    def known_as(self, types: frozenset[Attribute]) -> Self:
+        """The same residues, of which it is known that they are numbers of these types."""
+        return type(self)(self.components, self.fields, Known(types))
+
+    def rounded_to(self, element_type: Attribute) -> Self:
+        """An unknown function, of what is not of the type yet, if it is a quantizing one."""
+        known = _quantized_numbers(element_type)
+        if not known or element_type in self.known.types:
+            return self
+        return self._unknown(f"to {element_type}").known_as(known)
+
+    def _each(self, function: Callable[[Array], Array]) -> Self:
+        view = super()._each(function)
+        view.known = self.known
+        return view
+
+    def __setitem__(self, index: Any, value: Self) -> None:
+        super().__setitem__(index, value)
+        self.known.types &= value.known.types
 
     def lift(self, number: float) -> Self:
         """The fraction that a constant stands for; one over a multiple of p is undefined."""
@@ -161,7 +208,8 @@ class FieldArray(ComponentArray):
 
     def add(self, other: Self) -> Self:
         """The sum."""
-        return self._reduced([one + two for one, two in self._pairs(other)])
+        total = self._reduced([one + two for one, two in self._pairs(other)])
+        return total.known_as(self.known.types & other.known.types & _SUMS)
 
     def subtract(self, other: Self) -> Self:
         """The difference."""
@@ -221,12 +269,13 @@ class FieldArray(ComponentArray):
         (first, second), (third, fourth) = self.components, other.components
         takes_other = (third > first) | ((third == first) & (fourth > second))
         undefined = np.isnan(first) | np.isnan(third)
-        return self.of(
+        largest = self.of(
             [
                 np.where(undefined, np.nan, np.where(takes_other, third, first)),
                 np.where(undefined, np.nan, np.where(takes_other, fourth, second)),
             ]
         )
+        return largest.known_as(self.known.types & other.known.types)
 
     def _unknown(self, name: str) -> Self:
         """An unknown function, the same for equal arguments."""
@@ -240,16 +289,18 @@ class FieldArray(ComponentArray):
 
     def sum(self, axis: int, keepdims: bool = False) -> Self:
         """The sum along an axis."""
-        return self._reduced([part.sum(axis=axis, keepdims=keepdims) for part in self.components])
+        total = self._reduced([part.sum(axis=axis, keepdims=keepdims) for part in self.components])
+        return total.known_as(self.known.types & _SUMS)
 
     def matmul(self, other: Self) -> Self:
         """The matrix product, in pieces whose sums of products are exact."""
-        return self.of(
+        total = self.of(
             [
                 _exact_matmul(one, two, prime)
                 for (one, two), prime in zip(self._pairs(other), self.primes, strict=True)
             ]
         )
+        return total.known_as(self.known.types & other.known.types & _SUMS)
 
 
 def _exact_matmul(left: Array, right: Array, prime: int) -> Array:
@@ -265,7 +316,7 @@ def _exact_matmul(left: Array, right: Array, prime: int) -> Array:
 
 @dataclass(frozen=True)
 class FieldArithmetic(Arithmetic):
-    """Computes in a pair of finite fields; element types mean nothing."""
+    """Computes in a pair of finite fields; element types mean nothing, but for quantizing ones."""
 
     precision: Precision = Precision.FLOAT64
     fields: FieldPair = field(kw_only=True)
@@ -280,16 +331,22 @@ class FieldArithmetic(Arithmetic):
         return array
 
     def round(self, value: Any, element_type: Attribute) -> Any:
-        """The same numbers."""
-        return value
+        """The same numbers, or an unknown function of them where rounding is one."""
+        return cast(FieldArray, value).rounded_to(element_type)
 
     def store(self, value: Any, type_: Attribute) -> Any:
-        """The same numbers."""
-        return value
+        """The same numbers, or an unknown function of them where rounding is one."""
+        return self.round(value, element_type_of(type_))
 
     def empty(self, type_: Attribute) -> Any:
         """A tensor in device memory, to be written."""
-        return FieldArray([np.full(shape_of(type_), np.nan) for _ in range(2)], self.fields)
+        nothing = FieldArray([np.full(shape_of(type_), np.nan) for _ in range(2)], self.fields)
+        return nothing.known_as(_quantized_numbers(element_type_of(type_)))
+
+    def input(self, type_: Attribute, generator: np.random.Generator) -> FieldArray:
+        """A tensor of random residues."""
+        numbers = self.fields.random(shape_of(type_), generator)
+        return numbers.known_as(_quantized_numbers(element_type_of(type_)))
 
     def full(self, shape: Sequence[int], value: float) -> Any:
         """One constant everywhere."""
@@ -299,4 +356,5 @@ class FieldArithmetic(Arithmetic):
         if not np.isfinite(value):
             raise ExecutionError(f"the constant {value} is no number of a finite field")
         constant = FieldArray([], self.fields).lift(value)
-        return constant.of([np.full(tuple(shape), part) for part in constant.components])
+        whole = constant.of([np.full(tuple(shape), part) for part in constant.components])
+        return whole if value else whole.known_as(_QUANTIZING)

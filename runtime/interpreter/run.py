@@ -33,6 +33,7 @@ from mugraph.runtime.interpreter.arithmetic import (
     is_whole,
     storage_dtype,
 )
+from mugraph.runtime.interpreter.bounds import STORAGE, BoundedArithmetic, BoundedArray
 from mugraph.runtime.interpreter.dispatch import make_interpreter
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.kernel import KernelFunctions
@@ -62,6 +63,7 @@ def run_function(
     blocks: int | None = None,
     order: str | int = TOGETHER,
     landing: str = Landing.LATEST,
+    rounded: set[np.dtype[Any]] | None = None,
 ) -> list[Array]:
     """The results of ``function`` on ``inputs``, at any stage of compilation.
 
@@ -72,7 +74,9 @@ def run_function(
 
     With ``precision`` "storage" every operator computes in fp32 and rounds its result once to the
     result's element type, and results have their storage type.  With "float64" everything is
-    float64 and nothing is rounded.  See ``docs/interpreter.md``.
+    float64 but integers, and nothing is rounded but to integers and f8.  See
+    ``docs/interpreter.md``.  ``rounded`` takes down the types that other numbers are rounded to, or
+    would be with precision "storage".
 
     With ``level`` "address" scheduled kernels run on bytes, and ``blocks``, ``order`` and
     ``landing`` are as in :func:`execute_by_address`.
@@ -99,12 +103,25 @@ def run_function(
         raise ExecutionError(
             "blocks, order and landing are options of the level of addresses; pass level='address'"
         )
-    arithmetic = Arithmetic(_precision(precision))
+    arithmetic = Arithmetic(_precision(precision), rounded=rounded)
     callee = find_function(module, function)
     if is_texpr(callee):
         return list(run_texpr(callee, inputs, precision=arithmetic.precision).outputs.values())
     arguments = _convert_inputs(callee, inputs)
     return _stored(callee, evaluate_function(module, callee, arguments, arithmetic), arithmetic)
+
+
+def bound_rounding(module: ModuleOp, function: str | None, inputs: Sequence[Array]) -> list[Array]:
+    """How far each result's elements may be from those of precision "float64"; perhaps infinitely.
+
+    That is what a run with precision "storage" may round.  Raises ``ExecutionError`` as
+    :func:`run_function` does.
+    """
+    callee = find_function(module, function)
+    arithmetic = BoundedArithmetic(models=(STORAGE,))
+    arguments = [arithmetic.exact(array) for array in _convert_inputs(callee, inputs)]
+    results: list[BoundedArray] = evaluate_function(module, callee, arguments, arithmetic)
+    return [result.bound(STORAGE) for result in results]
 
 
 def execute_by_address(

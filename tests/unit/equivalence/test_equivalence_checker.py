@@ -12,7 +12,9 @@ from equivalence_programs import (
 )
 
 from mugraph.runtime.equivalence import Answer, Checker, CheckError, Evidence
+from mugraph.runtime.equivalence.budget import Budget
 from mugraph.runtime.equivalence.finite_field import FieldReference, degrees_of
+from mugraph.runtime.equivalence.prove import prove
 from mugraph.runtime.interpreter import run_function
 from mugraph.runtime.interpreter.degrees import Degrees
 
@@ -142,3 +144,63 @@ def test_small_fields_err() -> None:
     assert verdict.answer is Answer.TESTED
     assert "degrees too high to bound the error probability" in str(verdict)
     assert Checker(other, evidence=[Evidence.FINITE_FIELD]).check(one).answer is Answer.DIFFERENT
+
+
+def _chain(length: int) -> str:
+    steps: list[str] = []
+    for number in range(length):
+        before = f"x{number - 1}" if number else "a"
+        steps += [f"e{number} exp {before}", f"x{number} add e{number} {before}"]
+    return elementwise(*steps)
+
+
+def test_each_kind_of_evidence_has_a_budget() -> None:
+    reference = subject(_chain(60))
+    verdict = Checker(reference, budget=0.02).check(subject(_chain(60)))
+    assert verdict.answer is Answer.UNDECIDED
+    for kind in ("no proof, since", "float64 does not decide:", "finite-field does not decide:"):
+        assert f"{kind} the budget of 0.02 s is spent" in str(verdict)
+    assert sum(verdict.seconds.values()) < 5
+
+
+def test_a_budget_is_counted_in_steps() -> None:
+    """The same steps on every machine, and the same answer."""
+    one = subject(_chain(6)).function
+    budgets = [Budget(), Budget()]
+    assert all(prove(one, one, budget).holds for budget in budgets)
+    taken = [budget.steps for budget in budgets]
+    assert taken[0] == taken[1] > 0
+
+
+def test_a_quotient_of_powers_of_a_long_sum_is_given_up_at_once() -> None:
+    """Before all products of its terms have been made."""
+    names = "abcdefghijklmnopqrst"
+    steps = [f"s{n} add {f's{n - 1}' if n > 1 else 'a'} {names[n]}" for n in range(1, len(names))]
+    text = elementwise(
+        *steps, f"v square s{len(steps)}", "w square v", "x div w w", inputs=len(names)
+    )
+    budget = Budget()
+    proof = prove(subject(text).function, subject(text).function, budget)
+    assert "more than 256 different terms" in proof.reason
+    assert budget.steps < 50_000
+
+
+def test_functions_that_share_steps_are_not_written_out() -> None:
+    """silu takes its operand twice: 26 of them would be 2^26 terms."""
+    steps = [f"x{n} silu {f'x{n - 1}' if n else 'a'}" for n in range(26)]
+    one = subject(elementwise(*steps)).function
+    assert prove(one, one, Budget(10)).holds
+
+
+def test_very_deep_functions_are_given_up() -> None:
+    steps = [f"x{n} exp {f'x{n - 1}' if n else 'a'}" for n in range(300)]
+    one = subject(elementwise(*steps)).function
+    assert prove(one, one, Budget(10)).reason
+
+
+def test_functions_of_other_numbers_are_not_compared() -> None:
+    types = ("f16", "i8")
+    text = "func.func @f(%a: tensor<2xT>) -> tensor<2xT> {{ func.return %a : tensor<2xT> }}"
+    one, other = (subject(text.format().replace("T>", f"{type_}>")) for type_ in types)
+    with pytest.raises(CheckError, match="argument 0 of @f has elements of f16, but of @f"):
+        Checker(other).check(one)

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from interpreter_programs import Array, normal, on_tiles, parse, tile
-from xdsl.dialects.builtin import f16
+from xdsl.dialects.builtin import f8E4M3FN, f8E5M2, f16, i8, i32
+from xdsl.ir import Attribute
 
 from mugraph.runtime.interpreter import run_function
+from mugraph.runtime.interpreter.arithmetic import convert, storage_dtype
 from mugraph.runtime.interpreter.bounds import (
     FLOAT64,
     STORAGE,
@@ -114,6 +116,38 @@ def test_storing_adds_half_a_unit_in_the_last_place() -> None:
     error = abs(float(np.float16(1 / 3)) - 1 / 3)
     assert error <= stored.bound(STORAGE)[0] <= 2.0**-11 / 3 * 1.001 + 2.0**-24
     assert stored.bound(FLOAT64)[0] < 1e-16
+
+
+@given(st.floats(-200, 200), st.floats(0, 2), st.floats(-1, 1))
+@pytest.mark.parametrize("type_", [i8, i32, f8E4M3FN, f8E5M2])
+def test_quantizing_rounds_the_numbers_and_carries_both_ends_of_their_errors(
+    type_: Attribute, value: float, error: float, share: float
+) -> None:
+    dtype = storage_dtype(type_)
+    rounded = ARITHMETIC.round(bounded(np.array(value), error), type_)
+    assert rounded.value == convert(np.array(value), dtype)
+    near = convert(np.array(value + share * error), dtype).astype(np.float64)
+    assert abs(near - rounded.value) <= rounded.bound(STORAGE)
+
+
+def test_numbers_that_all_round_alike_have_no_error() -> None:
+    values = bounded(np.array([0.2, 0.6, 7.4, 1000.0]), 0.05)
+    assert not ARITHMETIC.round(values, i8).bound(STORAGE).any()
+    near_a_tie = ARITHMETIC.round(bounded(np.array([0.48, 3.5]), 0.05), i8)
+    assert near_a_tie.bound(STORAGE).tolist() == pytest.approx([1.0, 1.0])
+
+
+def test_what_is_no_number_and_what_no_i32_holds_is_undefined() -> None:
+    for value, type_ in ((np.nan, i8), (np.nan, f8E4M3FN), (np.nan, i32), (2.0**31, i32)):
+        assert ARITHMETIC.round(bounded(np.array(value), 0), type_).bound(STORAGE) == np.inf
+
+
+def test_numbers_that_float64_hardly_holds_have_large_bounds() -> None:
+    """The exponential of -735 is subnormal, so that its logarithm is nothing like -735."""
+    x = np.array(-735.0)
+    with np.errstate(all="ignore"):
+        result = np.log(np.exp(ARITHMETIC.exact(x)))
+    assert abs(result.value - x) <= result.bound(FLOAT64)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from interpreter_programs import on_tiles, parse, tile
+from xdsl.dialects.builtin import TensorType, f8E4M3FN, f8E5M2, f16, i8, i32
 
 from mugraph.runtime.interpreter.constants import meant_by
 from mugraph.runtime.interpreter.fields import FieldArithmetic, FieldArray, FieldPair
@@ -119,3 +120,37 @@ def test_a_constant_means_the_simplest_fraction(numerator: int, denominator: int
 def test_infinities_mean_nothing() -> None:
     with pytest.raises(ValueError, match="no number"):
         meant_by(float("inf"))
+
+
+def test_quantizing_is_an_unknown_function_of_what_is_not_of_the_type() -> None:
+    arithmetic = FieldArithmetic(fields=LARGE)
+    x = draw(LARGE, 3, 4)
+    for type_ in (i8, i32, f8E4M3FN, f8E5M2):
+        rounded = arithmetic.round(x, type_)
+        assert residues(rounded) != residues(x)
+        assert residues(arithmetic.round(x, type_)) == residues(rounded)
+        # Also of a part of it, moved: it is of the type already.
+        moved = rounded.reshape(4, 3).transpose(1, 0)[1:]
+        assert residues(arithmetic.round(moved, type_)) == residues(moved)
+    assert residues(arithmetic.round(x, f16)) == residues(x)
+
+
+def test_sums_and_products_of_integers_are_integers() -> None:
+    arithmetic = FieldArithmetic(fields=LARGE)
+    generator = np.random.default_rng(0)
+    left = arithmetic.input(TensorType(i8, [3, 5]), generator)
+    right = arithmetic.input(TensorType(i8, [5, 2]), generator)
+    product = np.matmul(left, right)
+    assert residues(arithmetic.round(product, i32)) == residues(product)
+    assert residues(arithmetic.round(product, i8)) != residues(product)
+    halves = arithmetic.round(product * 0.5, i32)
+    assert residues(halves) != residues(product * 0.5)
+
+
+def test_what_is_written_into_zeros_makes_them_numbers_of_no_type() -> None:
+    """Also through a view, as tiles are put side by side."""
+    arithmetic = FieldArithmetic(fields=LARGE)
+    whole = arithmetic.full((2, 3), 0.0)
+    assert residues(arithmetic.round(whole, i8)) == residues(whole)
+    whole[1:][...] = draw(LARGE, 1, 3)
+    assert residues(arithmetic.round(whole, i8)) != residues(whole)

@@ -1,0 +1,314 @@
+"""Which sides of its thresholds a function has been seen on.
+
+A clamp, a maximum and rounding to 8 bits compute one thing on one side of a threshold and another
+beyond it; a test whose numbers stay on one side says nothing of the other.  Likewise a sum says
+nothing of an operand that float64 absorbs.  Every number carries, beside its float64 value, the
+sides that it has been made on and shows: a bit each.  So the elements of a result say what their
+comparison has tested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self, cast
+
+import numpy as np
+from xdsl.ir import Attribute, Operation
+
+from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
+from mugraph.runtime.interpreter import functions
+from mugraph.runtime.interpreter.arithmetic import (
+    SATURATING,
+    Arithmetic,
+    Array,
+    Precision,
+    float_info,
+    is_quantizing,
+    quantize,
+    storage_dtype,
+)
+from mugraph.runtime.interpreter.components import ComponentArray
+
+COUNTS = 2.0**-40
+"""What part of the other operand one must be to count in a sum, where nothing is quantized."""
+
+GELU_BEND = 6.0
+"""Beyond this gelu(x) is x, or 0, but for a relative 1e-9 of x."""
+
+BITS = 62
+"""How many sides one evaluation can tell apart."""
+
+
+@dataclass
+class Sides:
+    """The sides of all thresholds of a function, found as it is evaluated."""
+
+    numbers: dict[tuple[Operation | None, str], int] = field(
+        default_factory=dict[tuple[Operation | None, str], int]
+    )
+    constants: set[float] = field(default_factory=set[float])
+    """Where thresholds are, and other constants of the function."""
+    seen: set[int] = field(default_factory=set[int])
+    """The sides that compared elements have been made on."""
+    first: int = 0
+    """The first of those that this evaluation tells apart."""
+    operator: Operation | None = None
+    """The operator that is running."""
+    least_part: float = COUNTS
+    """What part of the other operand one must be to count in a sum.
+
+    Where sums may be quantized, that hides small parts of them: then it is all of it.
+    """
+
+    def enter(self, operator: Operation) -> None:
+        """Says that an operator begins to run."""
+        self.operator = operator
+
+    def bit(self, side: str) -> int:
+        """The bit of a side of a threshold of the current operator; 0 in another evaluation."""
+        number = self.numbers.setdefault((self.operator, side), len(self.numbers))
+        place = number - self.first
+        return 1 << place if 0 <= place < BITS else 0
+
+    def begin(self) -> None:
+        """Forgets what has been seen."""
+        self.numbers.clear()
+        self.seen.clear()
+        self.first = 0
+
+    def note(self, made_on: int) -> None:
+        """Takes down the bits of compared elements."""
+        self.seen |= {self.first + place for place in range(BITS) if made_on >> place & 1}
+
+    def unseen(self) -> list[str]:
+        """What has not been tested, such as ``above 6.0 at 'kn.clamp'``."""
+        return [
+            f"{side} at {op_label(operator)}" if operator is not None else side
+            for (operator, side), number in self.numbers.items()
+            if number not in self.seen
+        ]
+
+
+def _joined(one: Array, other: Array) -> Array:
+    return np.bitwise_or(one, other)
+
+
+class CoverageArray(ComponentArray):
+    """Float64 numbers, and the bits of the sides that each has been made on."""
+
+    def __init__(self, components: Sequence[Array], sides: Sides):
+        super().__init__(components)
+        self.sides = sides
+
+    @property
+    def value(self) -> Array:
+        """The numbers."""
+        return self.components[0]
+
+    @property
+    def made_on(self) -> Array:
+        """The bits of the sides."""
+        return self.components[1]
+
+    def of(self, components: Sequence[Array]) -> Self:
+        """Other numbers."""
+        return type(self)(components, self.sides)
+
+    def lift(self, number: float) -> Self:
+        """A constant."""
+        self.sides.constants.add(float(number))
+        return self.of([np.array(number, np.float64), np.array(0, np.int64)])
+
+    def _flow(self, value: Array, *operands: tuple[Self, Array | bool]) -> Self:
+        """A result, and those of its operands that it shows: each with where it does."""
+        made_on: Array = np.zeros(value.shape, np.int64)
+        for operand, shows in operands:
+            made_on = _joined(made_on, np.where(shows, operand.made_on, 0))
+        return self.of([value, made_on])
+
+    def _same(self, value: Array) -> Self:
+        """A function of these numbers; a 0 that is made of others by underflow shows nothing."""
+        return self._flow(value, (self, (value != 0) | (self.value == 0)))
+
+    def _on_sides(self, sides: dict[str, Array]) -> Self:
+        made_on = self.made_on
+        for side, where in sides.items():
+            made_on = _joined(made_on, np.where(where, self.sides.bit(side), 0))
+        return self.of([self.value, made_on])
+
+    def add(self, other: Self) -> Self:
+        """The sum; that an operand counts is a side."""
+        return self._summed(self.value + other.value, other)
+
+    def subtract(self, other: Self) -> Self:
+        """The difference; that an operand counts is a side."""
+        return self._summed(self.value - other.value, other)
+
+    def _summed(self, value: Array, other: Self) -> Self:
+        sides: dict[str, Array] = {}
+        shows: list[Array] = []
+        for name, one, two in (("first", self, other), ("second", other, self)):
+            size, rest = np.abs(one.value), np.abs(two.value)
+            shows.append((size > COUNTS * rest) | (size == 0))
+            # Sums start at 0, and other zeros change nothing either.
+            if one.value.any():
+                sides[f"a {name} operand that counts"] = size > self.sides.least_part * rest
+        return self._flow(value, (self, shows[0]), (other, shows[1]))._on_sides(sides)
+
+    def multiply(self, other: Self) -> Self:
+        """The product."""
+        value = self.value * other.value
+        is_kept = (value != 0) | (self.value == 0) | (other.value == 0)
+        return self._flow(
+            value, (self, is_kept & (other.value != 0)), (other, is_kept & (self.value != 0))
+        )
+
+    def divide(self, other: Self) -> Self:
+        """The quotient."""
+        value = self.value / other.value
+        return self._flow(value, (self, (value != 0) | (self.value == 0)), (other, self.value != 0))
+
+    def power(self, other: Self) -> Self:
+        """The number to the power of another."""
+        value = np.power(self.value, other.value)
+        return self._flow(
+            value, (self, (value != 0) & (other.value != 0)), (other, self.value != 1)
+        )
+
+    def negative(self) -> Self:
+        """The number with the other sign."""
+        return self._same(-self.value)
+
+    def square(self) -> Self:
+        """The number times itself."""
+        return self._same(np.square(self.value))
+
+    def sqrt(self) -> Self:
+        """The square root."""
+        return self._same(np.sqrt(self.value))
+
+    def exp(self) -> Self:
+        """e to the power of it."""
+        return self._same(np.exp(self.value))
+
+    def log(self) -> Self:
+        """The natural logarithm."""
+        return self._same(np.log(self.value))
+
+    def gelu(self) -> Self:
+        """x (1 + erf(x / sqrt(2))) / 2; where it bends is a threshold."""
+        result = self._same(functions.gelu(self.value))
+        return result._on_sides(self._sides_of(-GELU_BEND, GELU_BEND))
+
+    def clamp(self, low: float, high: float) -> Self:
+        """The nearest number from ``low`` to ``high``; below, between and above are sides."""
+        return self._bounded(functions.clamp(self.value, low, high), low, high)
+
+    def _bounded(self, value: Array, low: float, high: float) -> Self:
+        """Numbers between two others, which show nothing of what lies beyond."""
+        inside = (self.value >= low) & (self.value <= high)
+        result = self._flow(value, (self._same(value), inside))
+        return result._on_sides(self._sides_of(low, high))
+
+    def _sides_of(self, low: float, high: float) -> dict[str, Array]:
+        self.sides.constants |= {bound for bound in (low, high) if np.isfinite(bound)}
+        sides: dict[str, Array] = {}
+        if np.isfinite(low):
+            sides[f"below {low:g}"] = self.value < low
+        if low < high:
+            sides[f"from {low:g} to {high:g}"] = (self.value > low) & (self.value < high)
+        if np.isfinite(high):
+            sides[f"above {high:g}"] = self.value > high
+        return sides
+
+    def maximum(self, other: Self) -> Self:
+        """The larger number; either of both is a side.
+
+        It is none where a running maximum starts.
+        """
+        value = np.maximum(self.value, other.value)
+        is_first, is_second = self.value > other.value, self.value < other.value
+        result = self._flow(value, (self, ~is_second), (other, ~is_first))
+        if not (np.isfinite(self.value) & np.isfinite(other.value)).any():
+            return result
+        return result._on_sides(
+            {"a larger first operand": is_first, "a larger second operand": is_second}
+        )
+
+    def max(self, axis: int) -> Self:
+        """The largest number along an axis: no element is another one's threshold."""
+        made_on = np.bitwise_or.reduce(self.made_on, axis=axis)
+        return self.of([self.value.max(axis=axis), made_on])
+
+    def rounded_to(self, dtype: np.dtype[Any]) -> Self:
+        """The numbers of a type; where it saturates is a threshold."""
+        value = quantize(self.value, dtype)
+        if np.array_equal(value, self.value, equal_nan=True):
+            return self
+        self.sides.least_part = 1.0
+        if dtype in SATURATING:
+            largest = float(float_info(dtype).max)
+            return self._bounded(value, -largest, largest)
+        if dtype.itemsize > 1:
+            return self._same(value)
+        limits = np.iinfo(dtype)
+        return self._bounded(value, limits.min, limits.max)
+
+    def sum(self, axis: int, keepdims: bool = False) -> Self:
+        """The sum along an axis."""
+        return self.of(
+            [
+                self.value.sum(axis=axis, keepdims=keepdims),
+                np.bitwise_or.reduce(self.made_on, axis=axis, keepdims=keepdims),
+            ]
+        )
+
+    def matmul(self, other: Self) -> Self:
+        """The matrix product."""
+        rows = np.bitwise_or.reduce(self.made_on, axis=-1, keepdims=True)
+        columns = np.bitwise_or.reduce(other.made_on, axis=-2, keepdims=True)
+        return self.of([np.matmul(self.value, other.value), _joined(rows, columns)])
+
+
+@dataclass(frozen=True)
+class CoverageArithmetic(Arithmetic):
+    """Computes in float64 and says what thresholds the numbers have come by."""
+
+    precision: Precision = Precision.FLOAT64
+    sides: Sides = field(default_factory=Sides)
+
+    @property
+    def element_bytes(self) -> int:
+        """What one number takes, with temporaries."""
+        return 4 * np.dtype(np.float64).itemsize
+
+    def exact(self, array: Array) -> CoverageArray:
+        """Inputs."""
+        value = np.ascontiguousarray(array, np.float64)
+        return CoverageArray([value, np.zeros_like(value, np.int64)], self.sides)
+
+    def load(self, array: Any) -> Any:
+        """The same numbers."""
+        return array
+
+    def round(self, value: Any, element_type: Attribute) -> Any:
+        """The same numbers, rounded where that is a part of the function."""
+        dtype = storage_dtype(element_type)
+        return cast(CoverageArray, value).rounded_to(dtype) if is_quantizing(dtype) else value
+
+    def multiplicand(self, value: Any) -> Any:
+        """The same numbers."""
+        return value
+
+    def store(self, value: Any, type_: Attribute) -> Any:
+        """The same numbers, rounded where that is a part of the function."""
+        return self.round(value, element_type_of(type_))
+
+    def empty(self, type_: Attribute) -> Any:
+        """A tensor in device memory, to be written."""
+        return self.exact(np.zeros(shape_of(type_)))
+
+    def full(self, shape: Sequence[int], value: float) -> Any:
+        """One constant everywhere."""
+        return self.exact(np.full(tuple(shape), value, np.float64))

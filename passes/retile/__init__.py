@@ -30,6 +30,7 @@ from mugraph.passes.retile.partition import (
 from mugraph.passes.retile.rewrite import apply_partition
 from mugraph.passes.retile.running_maxima import take_out_running_maxima
 from mugraph.passes.retile.split import split_loop
+from mugraph.passes.single_iteration import accumulate_single_iteration
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 PART_TYPES = {"f32": f32, "f16": f16}
@@ -43,6 +44,7 @@ def retile(graph: CustomizedOp, request: Request, target: Target | None = None) 
     :class:`RetileError` where the result would be another function.
     """
     target = target or target_named(DEFAULT_TARGET)
+    accumulate_single_iteration(graph)
     had_maxima = take_out_running_maxima(graph)
     space = find_dimensions(graph)
     partition, splits = choose_partition(space, request), request.split

@@ -223,7 +223,7 @@ class Breaker:
         late = late_values(graph)
         tiles = [x for op in graph.body.block.ops for x in op.results]
         early = [x for x in tiles if x not in late and not is_loop_invariant_input(x)]
-        if early and self.chooser.chance(50):
+        if early and graph.forloop_range > 1 and self.chooser.chance(50):
             value = self.chooser.pick(early)
             output = self.chooser.pick(
                 [op for op in graph.body.block.ops if isinstance(op, tb.OutputOp)]
@@ -243,7 +243,7 @@ class Breaker:
     def mixed_phases(self) -> str | None:
         """A value of the loop and one after it as operands of one operator."""
         graph = self.graph()
-        if graph is None:
+        if graph is None or graph.forloop_range == 1:
             return None
         late = late_values(graph)
         tiles = [x for op in graph.body.block.ops for x in op.results]

@@ -197,7 +197,7 @@ func.func @accumulated_twice(%x: tensor<4x8xf16>) {
 
 // CHECK: 'tb.output' of %e stores a value of the loop body, which differs from iteration to iteration; accumulate it first
 func.func @stored_early(%x: tensor<4x8xf16>) {
-  %o = kn.customized %x grid [1, 1, 1] block [32, 1, 1] forloop 1 {
+  %o = kn.customized %x grid [1, 1, 1] block [32, 1, 1] forloop 2 {
   ^bb0(%d: tensor<4x8xf16>):
     %s = tb.input %d imap [-1, -1, -1] : tensor<4x8xf16> -> !tb.stensor<4x8xf16>
     %e = tb.exp %s : !tb.stensor<4x8xf16> -> !tb.stensor<4x8xf16>

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, f16, f32
-from xdsl.ir import Operation
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from mugraph.dialects.functions import mugraphs_of
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.maps import AXES
+from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.online_softmax import online_softmax
 from mugraph.passes.online_softmax_of_parts import online_softmax_of_parts
 from mugraph.passes.retile.auto import choose_least_time, in_one_iteration
@@ -47,11 +51,12 @@ def retile(graph: CustomizedOp, request: Request, target: Target | None = None) 
     accumulate_single_iteration(graph)
     had_maxima = take_out_running_maxima(graph)
     space = find_dimensions(graph)
-    partition, splits = choose_partition(space, request), request.split
-    if request.auto:
-        choice = choose_least_time(space, target)
-        if choice is not None:
-            partition, splits = choice.partition, choice.split
+    if not request.auto:
+        partition, splits = choose_partition(space, request), request.split
+    elif (choice := choose_least_time(space, target)) is not None:
+        partition, splits = choice.partition, choice.split
+    else:
+        partition, splits = partition_of(space), 1
     require_same_function(space, partition)
     apply_partition(space, partition)
     if splits > 1:
@@ -61,6 +66,30 @@ def retile(graph: CustomizedOp, request: Request, target: Target | None = None) 
     if had_maxima:
         online_softmax(graph)
         online_softmax_of_parts(graph)
+
+
+def retile_if_possible(graph: CustomizedOp, request: Request, target: Target) -> RetileError | None:
+    """As :func:`retile`; where that fails the graph stays as it is, and why is returned."""
+    block = Block(arg_types=[value.type for value in graph.inputs])
+    for argument, value in zip(block.args, graph.inputs, strict=True):
+        argument.name_hint = value.name_hint
+    copy = graph.clone(dict(zip(graph.inputs, block.args, strict=True)))
+    end = ReturnOp(*copy.results)
+    block.add_ops([copy, end])
+    try:
+        retile(copy, request, target)
+    except RetileError as error:
+        block.erase()
+        return error
+    results = end.operands
+    end.detach()
+    Rewriter.inline_block(block, InsertPoint.before(graph), graph.inputs)
+    for old, new in zip(graph.results, results, strict=True):
+        new.name_hint = old.name_hint
+        old.replace_all_uses_with(new)
+    end.erase()
+    Rewriter.erase_op(graph)
+    return None
 
 
 def spread(graph: CustomizedOp, target: Target) -> None:
@@ -201,6 +230,7 @@ class RetilePass(ModulePass):
 
     ``auto`` chooses grid, loop, block and split of least estimated time on the target ``arch``, by
     a model of its memory, multiprocessors and instructions; what is asked for besides is ignored.
+    A kernel that cannot be cut in another way stays as it is, and a note says why.
 
     ``inline`` first computes tiles of a ``kn.matmul`` in the custom kernels that load them, where
     nothing else uses the product.
@@ -275,6 +305,11 @@ class RetilePass(ModulePass):
         )
         target = target_named(self.arch)
         graphs = chosen_graphs(op, self.function, self.kernel)
+        if not graphs and (self.inline or self.outline or self.merge or not self.auto):
+            raise RetileError(
+                f"--{self.name}: there is no custom kernel ('kn.customized') to repartition; other "
+                "operators of 'kn' have no grid and no for-loop"
+            )
         if self.inline:
             graphs = inline_all(graphs)
         if self.outline:
@@ -282,4 +317,8 @@ class RetilePass(ModulePass):
         if self.merge:
             graphs = merge_all(graphs)
         for graph in graphs:
-            retile(graph, request, target)
+            if not self.auto:
+                retile(graph, request, target)
+            elif (failure := retile_if_possible(graph, request, target)) is not None:
+                sentence = f"{op_label(graph)} stays as it is: {failure}"
+                print(f"--{self.name}: note: {sentence}", file=sys.stderr)

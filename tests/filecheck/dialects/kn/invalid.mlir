@@ -246,3 +246,11 @@ func.func @infinite(%x: tensor<4x8xf16>) {
   %y = "kn.mul_scalar"(%x) <{scalar = 0x7F800000 : f32}> : (tensor<4x8xf16>) -> tensor<4x8xf16>
   func.return
 }
+
+// -----
+
+// CHECK: 'kn.matmul' %y: compute f16 is for tensors of f16, not f32; leave it out
+func.func @sums_in_f16(%x: tensor<4x4xf16>) {
+  %y = kn.matmul %x, %x compute f16 : (tensor<4x4xf16>, tensor<4x4xf16>) -> tensor<4x4xf32>
+  func.return
+}

@@ -21,6 +21,12 @@ def _sigmoid(x: NormalForm) -> NormalForm:
     return nf.inverse(nf.add(nf.constant(1), nf.exponential(nf.scale(x, -1))))
 
 
+def _tanh(x: NormalForm) -> NormalForm:
+    """1 - 2 / (1 + exp(2 x))."""
+    growth = nf.add(nf.constant(1), nf.exponential(nf.scale(x, 2)))
+    return nf.add(nf.constant(1), nf.scale(nf.inverse(growth), -2))
+
+
 def _unknown(function: str) -> Callable[..., NormalForm]:
     """A function of which only that it is one is known; its constants are part of its name."""
 
@@ -68,6 +74,7 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., NormalForm]] = {
     "silu": silu,
     "gelu": _unknown("gelu"),
     "sigmoid": _sigmoid,
+    "tanh": _tanh,
     "relu": _unknown("relu"),
     "log": _unknown("log"),
     "clamp": _unknown("clamp"),

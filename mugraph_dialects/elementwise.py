@@ -44,6 +44,7 @@ UNARY_FUNCTIONS: dict[str, FunctionDescription] = {
     "silu": FunctionDescription("x / (1 + exp(-x)) of each element."),
     "gelu": FunctionDescription("x (1 + erf(x / sqrt(2))) / 2 of each element."),
     "sigmoid": FunctionDescription("1 / (1 + exp(-x)) of each element."),
+    "tanh": FunctionDescription("The hyperbolic tangent of each element."),
     "relu": FunctionDescription("0 where an element is less than 0, else the element; NaN stays."),
     "square": FunctionDescription("The square of each element."),
     "sqrt": FunctionDescription("The square root of each element."),
@@ -75,7 +76,7 @@ BINARY_FUNCTIONS: dict[str, FunctionDescription] = {
 """Functions of two numbers."""
 
 ZERO_AT_ZERO = frozenset(
-    {"identity", "silu", "gelu", "relu", "square", "sqrt", "mul_scalar"}
+    {"identity", "silu", "gelu", "tanh", "relu", "square", "sqrt", "mul_scalar"}
     | {"add", "sub", "mul", "max", "mul_add"}
 )
 """Functions that are 0 where all their operands are."""

@@ -23,6 +23,7 @@ from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tb.ragged import bounds_of_graph
 from mugraph.dialects.tensor_types import element_type_of, shape_of
+from mugraph.passes.single_iteration import accumulate_single_iteration
 
 
 def _fp32_tile(shape: Sequence[int]) -> tb.STensorType:
@@ -310,6 +311,7 @@ def use_concat_then_matmul(op: tb.MatmulOp) -> None:
 
 def decompose_threadblock(graph: CustomizedOp) -> None:
     """Replaces every composite operator of a threadblock graph."""
+    accumulate_single_iteration(graph)
     for op in tuple(graph.body.block.ops):
         if isinstance(op, tb.MatmulOp):
             use_concat_then_matmul(op)
@@ -330,7 +332,8 @@ class DecomposeThreadblockPass(ModulePass):
 
     A product of tiles of several matrices becomes one product a pair, of parts that are cut out;
     a product of tiles that are put together along what is summed over becomes two products that
-    are added up, and nothing is put together.
+    are added up, and nothing is put together.  What operators after a loop of one iteration use of
+    its body is accumulated.
 
     A mean is divided by the number of elements that exist.  Where that is not the same in all
     blocks, or in all iterations of a norm, each block counts its own by summing 1 for each.

@@ -116,7 +116,11 @@ def copy_for_library(op: kn.MatmulOp) -> None:
             op.operands[index] = copy.result
     if needs_copy_for_library(op.result):
         product = kn.MatmulOp(
-            op.lhs, op.rhs, without_layout(op.result.type), op.compute and op.compute.data
+            op.lhs,
+            op.rhs,
+            without_layout(op.result.type),
+            op.compute and op.compute.data,
+            op.precision and op.precision.data,
         )
         product.result.name_hint = op.result.name_hint
         product.attributes |= op.attributes

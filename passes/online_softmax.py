@@ -13,6 +13,7 @@ Source: M. Milakov and N. Gimelshein, Online normalizer calculation for softmax 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -20,14 +21,16 @@ from functools import singledispatch
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, f32
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import tb
+from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.tensor_types import shape_of
+from mugraph.dialects.tb.ragged import bounds_of_graph
+from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
 
 Degree = Fraction
 NONE = Degree(0)
@@ -58,6 +61,11 @@ def _(op: tb.UnaryOp, degrees: Sequence[Degree]) -> Degree | None:
     powers = {"mul_scalar": Degree(1), "square": Degree(2), "sqrt": Degree(1, 2)}
     power = powers.get(op.FUNCTION)
     return None if power is None else degree * power
+
+
+@degree_of_result.register
+def _(op: tb.CastOp, degrees: Sequence[Degree]) -> Degree | None:
+    return None if is_integer(element_type_of(op.result.type)) else degrees[0]
 
 
 @degree_of_result.register
@@ -99,34 +107,50 @@ def _(op: tb.ForloopAccumOp, degrees: Sequence[Degree]) -> Degree | None:
     return degrees[0] if op.kind.data in sums and degrees[0] == 1 else None
 
 
-def _is_below_maximum(value: SSAValue) -> bool:
-    """Whether a running maximum has been subtracted already."""
+def _before_casts(value: SSAValue) -> Operation | Block:
+    """What computes a value, or what a value is cast from."""
     owner = value.owner
-    return (
-        isinstance(owner, tb.BinaryOp)
-        and owner.FUNCTION == "sub"
-        and isinstance(owner.rhs.owner, tb.ReductionMaxOp)
-    )
+    return _before_casts(owner.input) if isinstance(owner, tb.CastOp) else owner
 
 
 def is_plain_exponential(op: Operation) -> bool:
-    """Whether an operator is an exponential that no maximum has been subtracted from."""
-    return (
-        isinstance(op, tb.UnaryOp)
-        and op.FUNCTION == "exp"
-        and not tb.epilogue_of(op)
-        and not _is_below_maximum(op.input)
-    )
+    """Whether an operator is an exponential that no running maximum has to do with."""
+    if not isinstance(op, tb.UnaryOp) or op.FUNCTION != "exp":
+        return False
+    power = _before_casts(op.input)
+    if isinstance(power, tb.BinaryOp) and power.FUNCTION == "sub":
+        power = _before_casts(power.rhs)
+    return not isinstance(power, tb.ReductionMaxOp)
 
 
-def find_online_softmax(exponential: Operation, graph: CustomizedOp) -> OnlineSoftmax | None:
-    """What to rewrite for one exponential, or ``None`` where the maximum would not cancel."""
-    if not is_plain_exponential(exponential):
-        return None
+def find_online_softmax(exponential: Operation, graph: CustomizedOp) -> OnlineSoftmax | str:
+    """What to rewrite for one plain exponential, or why it stays, in words."""
+    obstacle = why_not_below_maximum(exponential, graph)
+    if obstacle is not None:
+        return obstacle
     flow = follow(graph, {exponential.results[0]: Degree(1)})
-    if flow is None or flow.stored or not flow.cancels:
-        return None
+    if isinstance(flow, str):
+        return flow
+    if flow.stored:
+        output = next(iter(flow.stored))
+        return f"{op_label(output)} stores values that no sum of exponentials has divided"
+    if not flow.cancels:
+        return "no result is a quotient of its sums"
     return OnlineSoftmax(exponential, flow.accumulators)
+
+
+def why_not_below_maximum(exponential: Operation, graph: CustomizedOp) -> str | None:
+    """Why no running maximum can be subtracted before an exponential, in words."""
+    if tb.epilogue_of(exponential):
+        return "it has an epilogue; run --online-softmax before --fuse-threadblock"
+    scores = exponential.operands[0]
+    if any(bounds_of_graph(graph.body.block)[scores]):
+        return (
+            f"some elements of {value_label(scores)} do not exist in some blocks or iterations, "
+            "and a running maximum is of whole tiles; choose a grid and a forloop that divide its "
+            "extents"
+        )
+    return None
 
 
 @dataclass(frozen=True)
@@ -141,8 +165,8 @@ class Flow:
     """Whether they cancel somewhere."""
 
 
-def follow(graph: CustomizedOp, sources: Mapping[SSAValue, Degree]) -> Flow | None:
-    """Follows the degrees of some values; ``None`` where they become no degree of one value."""
+def follow(graph: CustomizedOp, sources: Mapping[SSAValue, Degree]) -> Flow | str:
+    """Follows the degrees of some values; in words where they become no degree of one value."""
     degrees = dict(sources)
     accumulators: list[tb.ForloopAccumOp] = []
     stored: dict[tb.OutputOp, Degree] = {}
@@ -156,7 +180,7 @@ def follow(graph: CustomizedOp, sources: Mapping[SSAValue, Degree]) -> Flow | No
             continue
         degree = None if tb.epilogue_of(op) else degree_of_result(op, of_operands)
         if degree is None:
-            return None
+            return f"what it multiplies each row by is no factor of the results of {op_label(op)}"
         degrees[op.results[0]] = degree
         cancels = cancels or degree == NONE
         if isinstance(op, tb.ForloopAccumOp):
@@ -218,9 +242,10 @@ def rescale_accumulators(accumulators: Sequence[tb.ForloopAccumOp], rescale: tb.
 def online_softmax(graph: CustomizedOp) -> None:
     """Rewrites every place of a threadblock graph where the maximum cancels."""
     for op in tuple(graph.body.block.ops):
-        match = find_online_softmax(op, graph)
-        if match is not None:
-            apply_online_softmax(match)
+        if is_plain_exponential(op):
+            match = find_online_softmax(op, graph)
+            if isinstance(match, OnlineSoftmax):
+                apply_online_softmax(match)
 
 
 def custom_kernels(module: Operation) -> list[CustomizedOp]:
@@ -232,14 +257,14 @@ def custom_kernels(module: Operation) -> list[CustomizedOp]:
 class OnlineSoftmaxPass(ModulePass):
     """Computes exponentials below a running maximum wherever it cancels in all outputs.
 
-    A place is a ``tb.exp`` whose results go through products with other values, left operands of
-    ``tb.matmul``, sums over the last dimension and accumulators ``none`` and ``sum``, and reach
-    outputs only as quotients in which a factor of each row cancels: every use of the exponentials
-    is normalised by sums of them.  Every such place is rewritten, and none twice.  Where parts of
-    the sums are stored, and one other kernel adds them up tile by tile and normalises
-    (``--retile split``), blocks store their maxima as well, below the largest of which the other
-    kernel adds up.  A place that does
-    not match is left as it is, such as an exponential whose sum is stored itself.
+    A place is a ``tb.exp`` whose results go through casts, products with other values, left
+    operands of ``tb.matmul``, sums over the last dimension and accumulators ``none`` and ``sum``,
+    and reach outputs only as quotients in which a factor of each row cancels: every use of the
+    exponentials is normalised by sums of them.  Every such place is rewritten, and none twice.
+    Where parts of the sums are stored, and one other kernel adds them up tile by tile and
+    normalises (``--retile split``), blocks store their maxima as well, below the largest of which
+    the other kernel adds up.  Any other exponential is left as it is, such as one whose sum is
+    stored itself, and a note says why.
 
     The result is the same function wherever both are defined; where scores are so large that the
     exponentials would overflow, or so small that all of a row would vanish, only the rewritten
@@ -276,3 +301,8 @@ class OnlineSoftmaxPass(ModulePass):
         # Kernels are replaced by others that store, or load, maxima.
         while any(online_softmax_of_parts(graph) for graph in custom_kernels(op)):
             pass
+        for graph in custom_kernels(op):
+            for exponential in filter(is_plain_exponential, graph.body.block.ops):
+                reason = find_online_softmax(exponential, graph)
+                sentence = f"{op_label(exponential)} of {op_label(graph)} stays as it is: {reason}"
+                print(f"--{self.name}: note: {sentence}", file=sys.stderr)

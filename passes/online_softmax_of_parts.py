@@ -29,6 +29,7 @@ from mugraph.passes.online_softmax import (
     is_plain_exponential,
     rescale_accumulators,
     subtract_maximum,
+    why_not_below_maximum,
 )
 
 
@@ -112,7 +113,9 @@ def find_parts(exponential: Operation, first: CustomizedOp) -> PartsMatch | None
     if second is None or not is_plain_exponential(exponential):
         return None
     here = follow(first, {exponential.results[0]: Degree(1)})
-    if here is None or not here.stored or set(here.stored.values()) != {Degree(1)}:
+    if isinstance(here, str) or set(here.stored.values()) != {Degree(1)}:
+        return None
+    if why_not_below_maximum(exponential, first) is not None:
         return None
     loaded = [(load, output) for load, output in loads_of(first, second) if output in here.stored]
     rows = _rows(exponential.operands[0])
@@ -131,7 +134,9 @@ def find_parts(exponential: Operation, first: CustomizedOp) -> PartsMatch | None
     if is_summed:
         sources = [total.result for total in sums if total is not None]
     there = follow(second, dict.fromkeys(sources, Degree(1)))
-    if not loads or not is_tile_by_tile or there is None or there.stored or not there.cancels:
+    if not loads or not is_tile_by_tile or isinstance(there, str):
+        return None
+    if there.stored or not there.cancels:
         return None
     match = OnlineSoftmax(exponential, here.accumulators)
     dim = loads[0].loop_dim if is_summed else None

@@ -10,6 +10,7 @@ from functools import cache
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Dialect
 from xdsl.universe import Universe
 
 from mugraph.tools.diagnostics import ToolError
@@ -17,8 +18,19 @@ from mugraph.tools.diagnostics import ToolError
 
 @cache
 def multiverse() -> Universe:
-    """xDSL's universe and those of all installed packages, looked up once."""
-    return Universe.get_multiverse()
+    """xDSL's universe and those of all installed packages, looked up once.
+
+    ``linalg`` is xDSL's with what front ends write besides.
+    """
+    universe = Universe.get_multiverse()
+    universe.all_dialects["linalg"] = _linalg
+    return universe
+
+
+def _linalg() -> Dialect:
+    from mugraph.dialects.linalg import Linalg
+
+    return Linalg
 
 
 def make_context() -> Context:

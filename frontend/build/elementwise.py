@@ -144,6 +144,10 @@ class GraphOperators(ABC, Generic[T]):
         """1 / (1 + exp(-x)) of each element."""
         return self._unary("sigmoid", x, name)
 
+    def tanh(self, x: T, *, name: str | None = None) -> T:
+        """The hyperbolic tangent of each element."""
+        return self._unary("tanh", x, name)
+
     def gelu(self, x: T, *, name: str | None = None) -> T:
         """x (1 + erf(x / sqrt 2)) / 2 of each element."""
         return self._unary("gelu", x, name)

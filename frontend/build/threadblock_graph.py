@@ -172,8 +172,9 @@ class ThreadblockGraph(GraphOperators[STensor]):
 
         ``output_map`` says which dimension each grid axis splits; every axis of extent over 1 must
         be mapped.  With ``forloop_dim`` every iteration stores what it computed, in a slice of its
-        own of that dimension; otherwise the tile must be accumulated.  ``dims`` are the extents of
-        the result, to be given where the last tiles are smaller than the others.
+        own of that dimension; otherwise the tile must be accumulated, where the loop has several.
+        ``dims`` are the extents of the result, to be given where the last tiles are smaller than
+        the others.
         """
         if epilogue is not None:
             raise BuildError(

@@ -39,7 +39,13 @@ from mugraph.dialects.kn.compute import (
 )
 from mugraph.dialects.kn.customized import CustomizedOp
 from mugraph.dialects.kn.kernel import KernelOp, MovesElements
-from mugraph.dialects.kn.phases import Phase, accumulates, is_loop_invariant_input, phases_of
+from mugraph.dialects.kn.phases import (
+    Phase,
+    accumulates,
+    is_loop_invariant_input,
+    phases_of,
+    used_after_the_loop,
+)
 from mugraph.dialects.kn.rearrange import ChunkOp, ConcatOp, CopyOp, PartsOp, SplitOp
 from mugraph.dialects.kn.reduce import ReductionOp, RmsNormOp
 from mugraph.dialects.kn.view import ViewOp
@@ -111,4 +117,5 @@ __all__ = [
     "accumulates",
     "is_loop_invariant_input",
     "phases_of",
+    "used_after_the_loop",
 ]

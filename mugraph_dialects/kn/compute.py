@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC
 
-from xdsl.dialects.builtin import Float8E4M3FNType, Float8E5M2Type, Float16Type, TensorType
+from xdsl.dialects.builtin import Float8E4M3FNType, Float8E5M2Type, TensorType, f16, f32
 from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import Attribute, SpacedOpaqueSyntaxAttribute, SSAValue
 from xdsl.irdl import (
@@ -54,7 +54,8 @@ class MatmulOp(KernelOp, HasPrecision):
     """The batched matrix product of [..., M, K] and [..., K, N], by cuBLAS.
 
     Accumulates in fp32, or in fp16 where the graph asks for it: ``kn.matmul %a, %b compute f16``.
-    f32 is multiplied as TF32, or in plain fp32 with ``precision ieee``; i8 is added up in i32.
+    f16 and bf16 give results of their type, or the sums themselves in f32.  f32 is multiplied as
+    TF32, or in plain fp32 with ``precision ieee``; i8 is added up in i32.
     """
 
     name = "kn.matmul"
@@ -96,24 +97,25 @@ class MatmulOp(KernelOp, HasPrecision):
         return matmul_shape(shape_of(self.lhs.type), shape_of(self.rhs.type))
 
     def verify_(self) -> None:
-        """As any kernel; all tensors have one element type that cuBLAS takes, or i8 into i32."""
+        """As any kernel; of element types that cuBLAS takes together."""
         super().verify_()
         verify_product_types(self, self.lhs, self.rhs, self.result, "kn.cast")
         self.verify_precision(self.lhs)
         types = [element_type_of(value.type) for value in (self.lhs, self.rhs, self.result)]
-        if not is_integer(types[0]) and len(set(types)) > 1:
+        if not is_integer(types[0]) and types[2] not in (types[0], f32):
             raise VerifyException(
                 f"{op_label(self)} multiplies {types[0]} by {types[1]} into {types[2]}; cuBLAS "
-                "takes one element type: insert a 'kn.cast'"
+                f"gives {types[0]} or f32: insert a 'kn.cast' after it"
             )
         if isinstance(types[0], Float8E4M3FNType | Float8E5M2Type):
             raise VerifyException(
                 f"{op_label(self)} multiplies {types[0]}, which cuBLAS cannot in these layouts; "
                 "insert a 'kn.cast' to f16, or use a 'tb.matmul' in a 'kn.customized'"
             )
-        if self.computation is Computation.F16 and not isinstance(types[0], Float16Type):
+        if self.computation is Computation.F16 and (wider := {*types} - {f16}):
             raise VerifyException(
-                f"{op_label(self)}: compute f16 is for tensors of f16, not {types[0]}; leave it out"
+                f"{op_label(self)}: compute f16 is for tensors of f16, not {wider.pop()}; leave it "
+                "out"
             )
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:

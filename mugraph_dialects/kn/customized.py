@@ -20,12 +20,12 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.kn.phases import (
     Phase,
     accumulates,
-    is_loop_invariant_input,
     phases_of,
+    used_after_the_loop,
 )
 from mugraph.dialects.kn.workspace import WorkspaceOp
 from mugraph.dialects.launch_extents import HasLaunchExtents
-from mugraph.dialects.tb import OutputOp, STensorType
+from mugraph.dialects.tb import OutputOp
 from mugraph.dialects.tb.ragged import bounds_of_graph
 from mugraph.dialects.tensor_types import op_label, value_label
 
@@ -98,7 +98,7 @@ class CustomizedOp(WorkspaceOp, HasLaunchExtents):
                     f"stores {output.dtensor_type}"
                 )
         _verify_order(block)
-        self._verify_phases(block)
+        self.verify_phases()
         bounds_of_graph(block)
 
     def verify_extents(self) -> None:
@@ -110,11 +110,11 @@ class CustomizedOp(WorkspaceOp, HasLaunchExtents):
             )
 
     def verify_phases(self) -> None:
-        """Checks that values of the loop and values after it do not mix; also on part of a body."""
-        self._verify_phases(self.body.block)
+        """Checks that values of the loop and values after it do not mix; also on part of a body.
 
-    def _verify_phases(self, block: Block) -> None:
-        """Values of the loop body and values after the loop must not mix."""
+        In a loop of one iteration a value of the body is whole, and may be used after it.
+        """
+        block = self.body.block
         phases = phases_of(block)
         late = {
             result
@@ -123,11 +123,7 @@ class CustomizedOp(WorkspaceOp, HasLaunchExtents):
             for result in op.results
         }
         for op, phase in phases.items():
-            tiles = [value for value in op.operands if isinstance(value.type, STensorType)]
-            after = [value for value in tiles if value in late]
-            early = [
-                value for value in tiles if value not in late and not is_loop_invariant_input(value)
-            ]
+            after = [value for value in op.operands if value in late]
             if accumulates(op) and after:
                 raise VerifyException(
                     f"{op_label(op)} accumulates {value_label(after[0])}, which exists only "
@@ -139,16 +135,20 @@ class CustomizedOp(WorkspaceOp, HasLaunchExtents):
                     "exists only after the loop; leave out 'fordim', or store a value of the loop "
                     "body"
                 )
-            if after and early:
+        if self.forloop_range == 1:
+            return
+        for value, users in used_after_the_loop(block).items():
+            for op in users:
+                if isinstance(op, OutputOp):
+                    raise VerifyException(
+                        f"{op_label(op)} stores a value of the loop body, which differs from "
+                        "iteration to iteration; accumulate it first, or give the output a "
+                        "'fordim' to store each iteration's in its own slice"
+                    )
+                after = next(operand for operand in op.operands if operand in late)
                 raise VerifyException(
-                    f"{op_label(op)} mixes {value_label(after[0])}, which exists after the loop, "
-                    f"with {value_label(early[0])} of the loop body; accumulate the latter first"
-                )
-            if isinstance(op, OutputOp) and early and phase is Phase.AFTER:
-                raise VerifyException(
-                    f"{op_label(op)} stores a value of the loop body, which differs from "
-                    "iteration to iteration; accumulate it first, or give the output a 'fordim' "
-                    "to store each iteration's in its own slice"
+                    f"{op_label(op)} mixes {value_label(after)}, which exists after the loop, "
+                    f"with {value_label(value)} of the loop body; accumulate the latter first"
                 )
 
 

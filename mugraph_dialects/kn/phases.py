@@ -6,7 +6,7 @@ from enum import Enum
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from mugraph.dialects.tb import AccumulatorOp, InputOp, OutputOp, epilogue_of
+from mugraph.dialects.tb import AccumulatorOp, InputOp, OutputOp, STensorType, epilogue_of
 
 
 class Phase(Enum):
@@ -50,3 +50,21 @@ def phases_of(body: Block) -> dict[Operation, Phase]:
             if accumulates(op):
                 late.update(op.results)
     return phases
+
+
+def used_after_the_loop(body: Block) -> dict[SSAValue, list[Operation]]:
+    """Tiles of the loop body that operators after the loop use, with these operators.
+
+    After several iterations such a tile would be that of the last one, which is no graph; after a
+    single one it is whole.
+    """
+    late: set[SSAValue] = set()
+    found: dict[SSAValue, list[Operation]] = {}
+    for op, phase in phases_of(body).items():
+        if phase is Phase.AFTER or accumulates(op):
+            late.update(op.results)
+        for value in op.operands if phase is Phase.AFTER else ():
+            is_tile = isinstance(value.type, STensorType) and not is_loop_invariant_input(value)
+            if is_tile and value not in late:
+                found.setdefault(value, []).append(op)
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -17,7 +18,7 @@ from xdsl.utils.exceptions import PassFailedException
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.convert_linalg_to_kn.bodies import UnconvertibleError
-from mugraph.passes.convert_linalg_to_kn.convert import convert, require_static_floats
+from mugraph.passes.convert_linalg_to_kn.convert import convert
 from mugraph.passes.convert_linalg_to_kn.emit import Tensors
 
 __all__ = ["ConvertLinalgToKnPass", "convert_linalg_to_kn"]
@@ -27,23 +28,26 @@ _MAKES_OPERANDS = (linalg.FillOp, tensor.EmptyOp, ConstantOp)
 """What only makes what others start from; it goes when nothing uses it any more."""
 
 
-def convert_linalg_to_kn(function: FuncOp) -> list[str]:
-    """Converts what it can; returns a sentence for every operator that stays, saying why."""
-    tensors = Tensors()
+def convert_linalg_to_kn(function: FuncOp, *, tf32: bool = False) -> list[str]:
+    """Converts what it can; returns a sentence for every operator that stays, saying why.
+
+    ``tf32`` lets products of f32 round their operands to TF32.
+    """
+    tensors = Tensors(tf32)
     reasons: dict[Operation, UnconvertibleError] = {}
     for op in tuple(function.body.ops if len(function.body.blocks) == 1 else ()):
         if op.dialect_name() not in _SOURCE_DIALECTS or isinstance(op, _MAKES_OPERANDS):
             continue
+        tensors.here = op
         try:
-            require_static_floats(op)
-            operators, values = convert(op, tensors)
+            values = convert(op, tensors)
         except UnconvertibleError as reason:
             reasons[op] = reason
             continue
         for result, value in zip(op.results, values, strict=True):
             tensors.rename(result, value)
         hints = [result.name_hint for result in op.results]
-        Rewriter.replace_op(op, operators, values)
+        Rewriter.replace_op(op, [], values)
         for value, hint in zip(values, hints, strict=True):
             value.name_hint = value.name_hint or hint
     _remove_unused(function)
@@ -78,16 +82,26 @@ def _is_no_memref(value: SSAValue) -> bool:
 class ConvertLinalgToKnPass(ModulePass):
     """Turns named ``linalg`` operators, generics and ``tensor`` operators into ``kn``.
 
-    Converted are, on static shapes and floating-point elements: ``linalg.matmul`` and generics that
-    are products of matrices (any order of dimensions, batches); sums over dimensions
-    (``linalg.reduce``, generics); element-wise named operators and generics, whose scalar
-    expressions are brought into a normal form in which relu, gelu, silu, sigmoid and clamp are
-    recognised; ``linalg.transpose``, ``tensor.expand_shape`` and ``collapse_shape``, which become
-    ``kn.view`` and fix the layout of what they look at to row-major; ``tensor.concat`` and
-    ``tensor.extract_slice`` along one dimension.
+    Converted are, on static shapes and floating-point elements, all structured operators, named or
+    generic: products of matrices and vectors (any order of dimensions, batches), sums over
+    dimensions, and element-wise results, whose scalar expressions are brought into a normal form in
+    which relu, gelu, silu, sigmoid and clamp are recognised, also where a front end spreads them
+    over several operators.  What only repeats or exactly casts elements is seen through.
+    Transposes, ``tensor.expand_shape`` and ``collapse_shape`` become ``kn.view``, which fixes the
+    layout of what they look at to row-major; ``tensor.concat`` and ``tensor.extract_slice`` are
+    converted as well.
 
-    Everything else stays as it is, also operators of other dialects; with ``strict=true`` that is
-    an error which names the first operator and the reason.
+    Products of f16 and bf16 are exact, and their sums f32 where the result is.  Products of f32 get
+    ``precision ieee``, as PyTorch computes them unless told otherwise; with ``tf32=true`` their
+    operands may be rounded to TF32, which is faster.  Element-wise results are computed in the
+    widest type that the operators compute in, and rounded where they are stored: a rounding between
+    two operators may be left out, except one to 8 bits.
+
+    ``mg-opt`` reads what xDSL's ``linalg`` lacks of MLIR's: generics with several results, batched
+    and vector products, and products and convolutions whose sums are wider than their operands.
+
+    Everything else stays as it is, also operators of other dialects, and a note on stderr names
+    each operator and the reason; with ``strict=true`` the first is an error.
 
     Before::
 
@@ -102,11 +116,14 @@ class ConvertLinalgToKnPass(ModulePass):
     name = "convert-linalg-to-kn"
 
     strict: bool = False
+    tf32: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Converts in every function of the module."""
         for function in op.walk():
             if isinstance(function, FuncOp) and not function.is_declaration:
-                left = convert_linalg_to_kn(function)
+                left = convert_linalg_to_kn(function, tf32=self.tf32)
                 if left and self.strict:
-                    raise PassFailedException(f"--convert-linalg-to-kn: {left[0]}")
+                    raise PassFailedException(f"--{self.name}: {left[0]}")
+                for sentence in left:
+                    print(f"--{self.name}: note: {sentence}", file=sys.stderr)

@@ -85,7 +85,7 @@ def _add(operands: Sequence[Expression]) -> Expression:
 
 def _mul(operands: Sequence[Expression]) -> Expression:
     product = _folded("mul", operands, math.prod, 1.0)
-    return _gelu_in(product) or _silu_in(product) or product
+    return _gelu_in(product) or _silu_in(product) or _quotient_in(product) or product
 
 
 def _sub(operands: Sequence[Expression]) -> Expression:
@@ -102,6 +102,9 @@ def _div(operands: Sequence[Expression]) -> Expression:
     inner = _negated_exponent_in(right)
     if inner is not None:
         return call("mul", left, Call("sigmoid", (inner,)))
+    reciprocal = _of_reciprocal(right)
+    if reciprocal is not None and reciprocal[0] != 0.0:
+        return call("mul", left, Constant(1.0 / reciprocal[0]), reciprocal[1])
     return Call("div", (left, right))
 
 
@@ -116,8 +119,14 @@ def _pow(operands: Sequence[Expression]) -> Expression:
             return call("mul", base, base)
         case Constant(value=1.0):
             return base
+        case Constant(value=3.0 | 4.0 as count):
+            return call("mul", *[base] * int(count))
         case Constant(value=0.5):
             return Call("sqrt", (base,))
+        case Constant(value=-0.5):
+            return call("div", Constant(1.0), Call("sqrt", (base,)))
+        case Constant(value=-1.0):
+            return call("div", Constant(1.0), base)
         case _:
             return Call("pow", (base, exponent))
 
@@ -224,6 +233,51 @@ def _gelu_in(product: Expression) -> Expression | None:
             rest = Constant(1.0) if _is_constant(rest, 1.0) else rest
             return call("mul", Call("gelu", (inner,)), rest)
     return None
+
+
+def _of_reciprocal(expression: Expression) -> tuple[float, Expression] | None:
+    """``c`` and ``y`` where the expression is ``c / y``."""
+    match expression:
+        case Call(function="div", operands=(Constant(value=scale), divisor)):
+            return scale, divisor
+        case _:
+            return None
+
+
+def _quotient_in(product: Expression) -> Expression | None:
+    """``x / y`` where the factors are those of x and one, or several, ``1 / y``."""
+    if not isinstance(product, Call) or product.function != "mul":
+        return None
+    divisors: list[Expression] = []
+    others: list[Expression] = []
+    for factor in product.operands:
+        reciprocal = _of_reciprocal(factor)
+        if reciprocal is None:
+            others.append(factor)
+        else:
+            others.append(Constant(reciprocal[0]))
+            divisors.append(reciprocal[1])
+    return call("div", call("mul", *others), call("mul", *divisors)) if divisors else None
+
+
+def size_of(expression: Expression) -> int:
+    """The number of constants, arguments and functions in an expression."""
+    match expression:
+        case Call(operands=operands):
+            return 1 + sum(map(size_of, operands))
+        case _:
+            return 1
+
+
+def arguments_of(expression: Expression) -> frozenset[int]:
+    """The arguments that an expression depends on."""
+    match expression:
+        case Argument(index=index):
+            return frozenset({index})
+        case Call(operands=operands):
+            return frozenset[int]().union(*map(arguments_of, operands))
+        case _:
+            return frozenset()
 
 
 def _silu_in(product: Expression) -> Expression | None:

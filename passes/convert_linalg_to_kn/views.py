@@ -6,17 +6,19 @@ from collections.abc import Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import NoneAttr, TensorType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from mugraph.dialects import kn
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tensor_types import (
+    element_type_of,
     resolved_layout_of,
     row_major_strides,
     shape_of,
     strides_of,
+    value_label,
 )
 from mugraph.passes.convert_linalg_to_kn.bodies import UnconvertibleError
 from mugraph.passes.convert_linalg_to_kn.emit import Tensors
@@ -35,47 +37,68 @@ def with_row_major_layout(value: SSAValue, tensors: Tensors) -> SSAValue:
     return new
 
 
-def strided_view(value: SSAValue, shape: Sequence[int], strides: Sequence[int]) -> kn.ViewOp:
-    """The memory of a value with its layout in its type, under other extents and strides."""
-    type_ = cast(TensorType[Attribute], value.type)
-    layout = LayoutAttr(Layout(tuple(shape), tuple(strides)))
-    return kn.ViewOp(value, TensorType(type_.element_type, shape, layout))
-
-
-def arranged(
-    value: SSAValue, dims: Sequence[int | None], operators: list[Operation], tensors: Tensors
+def strided_view(
+    value: SSAValue, shape: Sequence[int], strides: Sequence[int], tensors: Tensors
 ) -> SSAValue:
+    """The memory of a value with its layout in its type, under other extents and strides."""
+    layout = LayoutAttr(Layout(tuple(shape), tuple(strides)))
+    type_ = TensorType(element_type_of(value.type), shape, layout)
+    return tensors.add(kn.ViewOp(value, type_))
+
+
+def arranged(value: SSAValue, dims: Sequence[int | None], tensors: Tensors) -> SSAValue:
     """The value with the given dimensions in that order; ``None`` is a new one of extent 1.
 
-    A dimension of the value that is left out must have extent 1.  The view, where one is needed, is
-    appended to ``operators``.
+    A dimension of the value that is left out must have extent 1.
     """
     shape = shape_of(value.type)
-    if list(dims) == list(range(len(shape))):
+    left_out = [dim for dim in range(len(shape)) if dim not in dims]
+    for dim in left_out:
+        if shape[dim] > 1:
+            raise UnconvertibleError(
+                f"dimension {dim} of {value_label(value)} is used by no index; take a slice of it"
+            )
+    own = [left_out.pop(0) if dim is None and left_out else dim for dim in dims]
+    if own == list(range(len(shape))):
         return value
-    for dim, extent in enumerate(shape):
-        if extent > 1 and dim not in dims:
-            raise UnconvertibleError(f"dimension {dim} of an operand is used by no index")
     value = with_row_major_layout(value, tensors)
     strides = strides_of(resolved_layout_of(value))
     size = max((s * e for s, e in zip(strides, shape, strict=True)), default=1)
-    view = strided_view(
+    return strided_view(
         value,
         [1 if dim is None else shape[dim] for dim in dims],
         [size if dim is None else strides[dim] for dim in dims],
+        tensors,
     )
-    operators.append(view)
-    return view.result
 
 
-def reshaped(
-    value: SSAValue, shape: Sequence[int], operators: list[Operation], tensors: Tensors
-) -> SSAValue:
-    """A row-major tensor with other extents."""
-    value = with_row_major_layout(value, tensors)
+def reshaped(value: SSAValue, shape: Sequence[int], tensors: Tensors) -> SSAValue:
+    """The value's elements, in row-major order, as a tensor of other extents; a copy if need be."""
     own = shape_of(value.type)
-    if strides_of(resolved_layout_of(value)) != row_major_strides(own):
-        raise UnconvertibleError("it reshapes a tensor whose given layout is not row-major")
-    view = strided_view(value, shape, row_major_strides(shape))
-    operators.append(view)
-    return view.result
+    if own == tuple(shape):
+        return value
+    value = with_row_major_layout(value, tensors)
+    strides = strides_of_reshaped(own, strides_of(resolved_layout_of(value)), shape)
+    if strides is None:
+        value = tensors.add(kn.CopyOp(value, TensorType(element_type_of(value.type), own)))
+        return reshaped(value, shape, tensors)
+    return strided_view(value, shape, strides, tensors)
+
+
+def strides_of_reshaped(
+    own: Sequence[int], strides: Sequence[int], shape: Sequence[int]
+) -> list[int] | None:
+    """The strides of the same memory under other extents; ``None`` where no strides say it."""
+    pairs = [pair for pair in zip(own, strides, strict=True) if pair[0] > 1]
+    found: list[int] = []
+    extent, stride = 1, 1
+    for wanted in reversed(shape):
+        if wanted > 1 and extent == 1:
+            extent, stride = pairs.pop()
+        while extent % wanted and pairs and pairs[-1][1] == extent * stride:
+            extent *= pairs.pop()[0]
+        if extent % wanted:
+            return None
+        found.append(stride)
+        extent, stride = extent // wanted, stride * wanted
+    return found[::-1]

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, f16, f32
-from xdsl.ir import Operation
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects.functions import mugraphs_of
 from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.online_softmax import online_softmax
@@ -32,6 +35,7 @@ from mugraph.passes.retile.partition import (
 from mugraph.passes.retile.rewrite import apply_partition
 from mugraph.passes.retile.running_maxima import take_out_running_maxima
 from mugraph.passes.retile.split import split_loop
+from mugraph.passes.single_iteration import accumulate_single_iteration
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 PART_TYPES = {"f32": f32, "f16": f16}
@@ -45,16 +49,17 @@ def retile(graph: CustomizedOp, request: Request, target: Target | None = None) 
     :class:`RetileError` where the result would be another function.
     """
     target = target or target_named(DEFAULT_TARGET)
+    accumulate_single_iteration(graph)
     had_maxima = take_out_running_maxima(graph)
     space = find_dimensions(graph)
-    partition, splits = choose_partition(space, request), request.split
-    if request.auto:
-        choice = choose_least_time(space, target)
-        if choice is not None:
-            partition, splits = choice.partition, choice.split
-        else:
-            sentence = f"{op_label(graph)} stays as it is: {why_kept(space, target)}"
-            print(f"--retile: note: {sentence}", file=sys.stderr)
+    if not request.auto:
+        partition, splits = choose_partition(space, request), request.split
+    elif (choice := choose_least_time(space, target)) is not None:
+        partition, splits = choice.partition, choice.split
+    else:
+        partition, splits = partition_of(space), 1
+        sentence = f"{op_label(graph)} stays as it is: {why_kept(space, target)}"
+        print(f"--retile: note: {sentence}", file=sys.stderr)
     require_same_function(space, partition)
     apply_partition(space, partition)
     if splits > 1:
@@ -64,6 +69,30 @@ def retile(graph: CustomizedOp, request: Request, target: Target | None = None) 
     if had_maxima:
         online_softmax(graph)
         online_softmax_of_parts(graph)
+
+
+def retile_if_possible(graph: CustomizedOp, request: Request, target: Target) -> RetileError | None:
+    """As :func:`retile`; where that fails the graph stays as it is, and why is returned."""
+    block = Block(arg_types=[value.type for value in graph.inputs])
+    for argument, value in zip(block.args, graph.inputs, strict=True):
+        argument.name_hint = value.name_hint
+    copy = graph.clone(dict(zip(graph.inputs, block.args, strict=True)))
+    end = ReturnOp(*copy.results)
+    block.add_ops([copy, end])
+    try:
+        retile(copy, request, target)
+    except RetileError as error:
+        block.erase()
+        return error
+    results = end.operands
+    end.detach()
+    Rewriter.inline_block(block, InsertPoint.before(graph), graph.inputs)
+    for old, new in zip(graph.results, results, strict=True):
+        new.name_hint = old.name_hint
+        old.replace_all_uses_with(new)
+    end.erase()
+    Rewriter.erase_op(graph)
+    return None
 
 
 def spread(graph: CustomizedOp, target: Target) -> None:
@@ -279,6 +308,11 @@ class RetilePass(ModulePass):
         )
         target = target_named(self.arch)
         graphs = chosen_graphs(op, self.function, self.kernel)
+        if not graphs and (self.inline or self.outline or self.merge or not self.auto):
+            raise RetileError(
+                f"--{self.name}: there is no custom kernel ('kn.customized') to repartition; other "
+                "operators of 'kn' have no grid and no for-loop"
+            )
         if self.inline:
             graphs = inline_all(graphs)
         if self.outline:
@@ -286,4 +320,8 @@ class RetilePass(ModulePass):
         if self.merge:
             graphs = merge_all(graphs)
         for graph in graphs:
-            retile(graph, request, target)
+            if not self.auto:
+                retile(graph, request, target)
+            elif (failure := retile_if_possible(graph, request, target)) is not None:
+                sentence = f"{op_label(graph)} stays as it is: {failure}"
+                print(f"--{self.name}: note: {sentence}", file=sys.stderr)

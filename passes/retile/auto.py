@@ -315,7 +315,10 @@ def _time(
     if split == 1:
         return estimate(shape, target)
     used = sum(extent > 1 for extent in partition.grid)
-    if partition.forloop % split or used >= len(AXES) or not partition.looped():
+    looped = partition.looped()
+    if partition.forloop % split or used >= len(AXES) or not looped:
+        return None
+    if any(partition.split(n, space.dimensions[n].extent).bound() for n in looped):
         return None
     return split_time(space, partition, shape, split, target)
 

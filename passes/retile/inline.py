@@ -46,9 +46,8 @@ def _factor(
     loop_dim = -1 if load.loop_dim == other else load.loop_dim
     type_ = tb.STensorType(shape, element_type_of(factor.type))
     argument = kernel.argument(factor, factor.name_hint)
-    tile = tb.InputOp(argument, _without(load.map_, other), loop_dim, type_)
-    tile.result.name_hint = f"{factor.name_hint or 'factor'}_tile"
-    return kernel.add(tile).results[0]
+    hint = f"{factor.name_hint or 'factor'}_tile"
+    return kernel.tile(argument, _without(load.map_, other), loop_dim, type_, hint)
 
 
 def inline_products(graph: CustomizedOp) -> CustomizedOp:

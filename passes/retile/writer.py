@@ -46,13 +46,31 @@ class KernelWriter:
         """Appends a copy of an operator of another graph."""
         return self.add(op.clone(self.values))
 
+    def tile(
+        self,
+        argument: SSAValue,
+        map_: Sequence[int],
+        loop_dim: int,
+        type_: Attribute,
+        hint: str | None,
+    ) -> SSAValue:
+        """A tile of one of the body's arguments, which is loaded once."""
+        wanted = (argument, tuple(map_), loop_dim, type_)
+        for op in self.block.ops:
+            if isinstance(op, tb.InputOp):
+                known = (op.dtensor, op.map_, op.loop_dim, op.result.type)
+                if known == wanted:
+                    return op.result
+        new = tb.InputOp(argument, map_, loop_dim, type_)
+        new.result.name_hint = hint
+        return self.add(new).results[0]
+
     def load(self, graph: CustomizedOp, op: tb.InputOp, map_: Sequence[int], loop_dim: int) -> None:
         """Loads the tile that an input of another graph loads, with other maps."""
         argument = self.argument(tensor_of(graph, op), op.dtensor.name_hint)
-        new = tb.InputOp(argument, map_, loop_dim, op.result.type)
-        new.result.name_hint = op.result.name_hint
-        self.add(new)
-        self.values[op.result] = new.result
+        self.values[op.result] = self.tile(
+            argument, map_, loop_dim, op.result.type, op.result.name_hint
+        )
 
     def finished(self, grid: Sequence[int], block: Sequence[int], forloop: int) -> CustomizedOp:
         """The kernel."""

@@ -38,6 +38,12 @@ def _power(x: NormalForm, y: NormalForm) -> NormalForm:
     return nf.application("pow", [x, y])
 
 
+def _tanh(x: NormalForm) -> NormalForm:
+    """1 - 2 / (1 + exp(2 x))."""
+    growth = nf.add(nf.constant(1), nf.exponential(nf.scale(x, 2)))
+    return nf.add(nf.constant(1), nf.scale(nf.inverse(growth), -2))
+
+
 def _unknown(function: str) -> Callable[..., NormalForm]:
     """A function of which only that it is one is known; its constants are part of its name."""
 
@@ -86,6 +92,7 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., NormalForm]] = {
     "silu": silu,
     "gelu": _unknown("gelu"),
     "sigmoid": _sigmoid,
+    "tanh": _tanh,
     "relu": _unknown("relu"),
     "log": _log,
     "clamp": _unknown("clamp"),

@@ -32,6 +32,11 @@ def sigmoid(x: Array) -> Array:
     return 1 / (1 + np.exp(-x))
 
 
+def tanh(x: Array) -> Array:
+    """The hyperbolic tangent; in exact arithmetic by the exponential."""
+    return 1 - 2 / (1 + np.exp(2 * x)) if isinstance(x, ComponentArray) else np.tanh(x)
+
+
 _ERFC: Callable[[Array], Any] = np.frompyfunc(math.erfc, 1, 1)
 
 
@@ -98,6 +103,7 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "silu": silu,
     "gelu": gelu,
     "sigmoid": sigmoid,
+    "tanh": tanh,
     "relu": relu,
     "square": np.square,
     "sqrt": np.sqrt,

@@ -336,7 +336,8 @@ def _run_box(
     loop = _operators_of(phases, Phase.LOOP)
     for iteration in range(frame.iterations):
         frame.iteration = iteration
-        interpreter.push_scope("iteration")
+        if frame.iterations > 1:
+            interpreter.push_scope("iteration")
         for op, addend in _run(interpreter, loop).items():
             value = addend.value
             if op in totals:
@@ -344,7 +345,8 @@ def _run_box(
                 value = padded(frame.arithmetic, value, totals[op].shape[GRID_AXES:])
             totals[op] = addend.combine(totals.get(op), value)
             finishes[op] = addend.finish
-        interpreter.pop_scope()
+        if frame.iterations > 1:
+            interpreter.pop_scope()
     for op, total in totals.items():
         result: Any = functions.round(op, finishes[op](total))
         interpreter.set_values([(op.results[0], result)])

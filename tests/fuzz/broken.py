@@ -74,9 +74,14 @@ class Breaker:
         found = [op for op in self.module.walk() if isinstance(op, (*kinds, kn.KernelOp))]
         if not found:
             return None
-        result = self.chooser.pick(found).results[0]
+        op = self.chooser.pick(found)
+        result = op.results[0]
         shape = list(shape_of(result.type))
-        shape[self.chooser.number(0, len(shape) - 1)] += 1
+        dim = self.chooser.number(0, len(shape) - 1)
+        shape[dim] += 1
+        if isinstance(op, kn.ReductionOp) and shape_of(op.input.type)[dim] % shape[dim] == 0:
+            # Sums of shorter runs of neighbours.
+            return None
         if isinstance(result.type, TensorType):
             type_: Attribute = TensorType(element_type_of(result.type), shape)
         else:
@@ -119,11 +124,16 @@ class Breaker:
     def foreign_element_type(self) -> str | None:
         """f64, or an f8 that is not one of ours."""
         other = self.chooser.pick(("xf64", "xf8E4M3FNUZ"))
-        return re.sub(r"xf(16|32)\b", other, self.done())
+        return self.with_elements(other)
 
     def integers(self) -> str | None:
         """Tensors of integers that are not 8 or 32 bits wide."""
-        return re.sub(r"xf(16|32)\b", "xi16", self.done())
+        return self.with_elements("xi16")
+
+    def with_elements(self, other: str) -> str | None:
+        """The text with another type of elements, of which there must be some."""
+        text, count = re.subn(r"xb?f(16|32)\b", other, self.done())
+        return text if count else None
 
     def no_elements(self) -> str | None:
         """An argument with an extent of 0, or a dynamic one."""
@@ -223,7 +233,7 @@ class Breaker:
         late = late_values(graph)
         tiles = [x for op in graph.body.block.ops for x in op.results]
         early = [x for x in tiles if x not in late and not is_loop_invariant_input(x)]
-        if early and self.chooser.chance(50):
+        if early and graph.forloop_range > 1 and self.chooser.chance(50):
             value = self.chooser.pick(early)
             output = self.chooser.pick(
                 [op for op in graph.body.block.ops if isinstance(op, tb.OutputOp)]
@@ -243,7 +253,7 @@ class Breaker:
     def mixed_phases(self) -> str | None:
         """A value of the loop and one after it as operands of one operator."""
         graph = self.graph()
-        if graph is None:
+        if graph is None or graph.forloop_range == 1:
             return None
         late = late_values(graph)
         tiles = [x for op in graph.body.block.ops for x in op.results]

@@ -133,6 +133,11 @@ def sigmoid(x: Range) -> Range:
     return Range(low, high, 0.25 * x.error + FUNCTION_ERROR)
 
 
+def tanh(x: Range) -> Range:
+    """The hyperbolic tangent, which rises, by at most 1."""
+    return Range(math.tanh(x.low), math.tanh(x.high), x.error + FUNCTION_ERROR)
+
+
 def gelu(x: Range) -> Range:
     """x (1 + erf(x / sqrt(2))) / 2, which falls to -0.17 at -0.75; nowhere steeper than 1.13."""
 
@@ -199,6 +204,8 @@ def apply(function: ScalarFunction, operands: Sequence[Range]) -> Range:
             return gelu(x)
         case "sigmoid":
             return sigmoid(x)
+        case "tanh":
+            return tanh(x)
         case "relu":
             return clamp(x, 0.0, math.inf)
         case "clamp":

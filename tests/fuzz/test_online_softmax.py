@@ -14,7 +14,7 @@ from mugraph.passes.online_softmax import OnlineSoftmaxPass
 from mugraph.passes.transpile import transpile_pipeline
 from mugraph.runtime.equivalence.check import Answer, Checker
 from mugraph.runtime.equivalence.subject import Subject
-from mugraph.runtime.interpreter import run_function
+from mugraph.runtime.interpreter import execute_by_address, run_function
 from mugraph.tools.modules import make_context
 
 SCORES = (8, 16)
@@ -44,11 +44,21 @@ def softmax_of(scores: Array, values: Array) -> npt.NDArray[np.float64]:
     return weights @ values.astype(np.float64) / weights.sum(axis=1, keepdims=True)
 
 
+def with_cast(text: str) -> str:
+    """The exponentials in fp32, and rounded by a cast."""
+    wide, narrow = tile(SCORES, "f32"), tile(SCORES)
+    exponential = f"%e = tb.exp %t0 : {narrow} -> {narrow}"
+    assert exponential in text
+    cast = f"%e = tb.cast %e32 : {wide} -> {narrow}"
+    return text.replace(exponential, f"%e32 = tb.exp %t0 : {narrow} -> {wide}\n    {cast}")
+
+
 @pytest.mark.parametrize("scale", [1.0, 50.0, 2000.0])
-def test_large_scores_come_right_at_every_stage(scale: float) -> None:
+@pytest.mark.parametrize("text", [attention(), with_cast(attention())], ids=["plain", "cast"])
+def test_large_scores_come_right_at_every_stage(text: str, scale: float) -> None:
     scores, values = inputs(scale)
     expected = softmax_of(scores, values)
-    module = parse(attention())
+    module = parse(text)
     if scale > 20:
         (overflowing,) = run_function(module, None, [scores, values], "storage")
         assert not np.isfinite(overflowing).all()
@@ -57,6 +67,8 @@ def test_large_scores_come_right_at_every_stage(scale: float) -> None:
         step.apply(context, module)
         (result,) = run_function(module, None, [scores, values], "storage")
         np.testing.assert_allclose(result.astype(np.float64), expected, atol=4e-3)
+    (result,) = execute_by_address(module, None, [scores, values]).outputs
+    np.testing.assert_allclose(result.astype(np.float64), expected, atol=4e-3)
 
 
 def test_the_function_stays_the_same() -> None:

@@ -247,7 +247,7 @@ class ThreadblockDrawer:
         early = any(
             value not in self.after and not is_loop_invariant_input(value) for value in operands
         )
-        return None if late and early else late
+        return None if late and early and self.iterations > 1 else late
 
     def add(self, op: Operation, *, accumulates: bool = False) -> SSAValue | None:
         """Adds an operator unless it mixes phases or leaves the range of useful numbers."""
@@ -430,6 +430,8 @@ class ThreadblockDrawer:
         invariant = [value for value in self.looped if is_loop_invariant_input(value)]
         if invariant and self.chooser.chance(10):
             stored.append(self.chooser.pick(invariant))
+        if self.iterations == 1 and self.chooser.chance(30):
+            stored.append(self.chooser.pick(self.looped))
         if stored and self.chooser.chance(5):
             stored.append(stored[0])
         in_loop = [

@@ -340,3 +340,13 @@ def test_a_mistake_is_said_where_it_was_made(call: str) -> None:
         eval(call, {"g": g, "x": x, "w": w, "b": b, "t": t, "mi": mi})
     for part in mistakes()[call]:
         assert part in str(caught.value)
+
+
+def test_one_iteration_needs_no_accumulator() -> None:
+    graph = mi.new_kernel_graph()
+    x = graph.new_input((4, 32))
+    block = mi.new_threadblock_graph(grid_dim=(2, 1, 1), block_dim=(32, 1, 1), forloop_range=1)
+    tile = block.new_input(x, (0, -1, -1))
+    block.new_output(block.rms_norm(tile), (0, -1, -1))
+    graph.mark_output(*graph.customized([x], block))
+    graph.module().verify()

@@ -271,3 +271,18 @@ func.func @f(%x: tensor<4x8xf16>) -> tensor<4x8xf16> {
     assert product["compute"] == "f16"
     back, _ = import_mirage(write_mirage(export_mirage(module)), generation=3, symbol="f")
     assert back.is_structurally_equivalent(module)
+
+
+def test_a_loop_of_one_iteration_is_imported_without_accumulator_and_gets_one_of_mirage() -> None:
+    graph = MirageGraph(1)
+    x = graph.input(16, 64)
+    body = MirageThreadblockGraph(1)
+    norm = body.add("tb_rms_norm_op", [body.input(x, (0, -1, -1), -1, 4, 64)], 4, 64)
+    body.output(norm, graph.dtensor(16, 64), (0, -1, -1))
+    result = body.operators[-1]["dtensor"]
+    body.record["forloop_range"] = 1
+    graph.customized(body, [x], [result])
+    graph.output(result)
+    records = cast(list[Any], export_mirage(imported(graph.operators), 1))
+    kinds = [op["op_type"] for op in records[1]["bgraph"]["operators"]]
+    assert kinds == ["tb_input_op", "tb_rms_norm_op", "tb_accum_nored_op", "tb_output_op"]

@@ -14,6 +14,7 @@ from mugraph.dialects.elementwise_operators import FunctionOperator
 from mugraph.dialects.precision import HasPrecision
 from mugraph.dialects.tb import NOT_SPLIT
 from mugraph.dialects.tensor_types import shape_of
+from mugraph.passes.single_iteration import accumulate_single_iteration
 from mugraph.tools.export_mirage.records import Record, Tensors, refuse, xyz
 from mugraph.tools.import_mirage.generations import OWN_FUNCTIONS
 
@@ -56,8 +57,10 @@ def customized_record(
     """The record of a custom kernel with its threadblock graph.
 
     Its input tensors are those of its ``tb.input``s in order, as the format binds them, so that a
-    DTensor that is read twice stands there twice.
+    DTensor that is read twice stands there twice.  The graph is changed where Mirage needs an
+    accumulator that a loop of one iteration does without.
     """
+    accumulate_single_iteration(op)
     body = op.body.block
     stensors = Tensors("STensor", dtensors.generation, stensor_guids)
     operand_of: dict[SSAValue, SSAValue] = dict(zip(body.args, op.inputs, strict=True))

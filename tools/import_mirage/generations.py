@@ -55,7 +55,7 @@ ELEMENT_TYPES: dict[str, Attribute] = {
     "INT32": i32,
 }
 
-OWN_FUNCTIONS = frozenset({"add_scalar", "max"})
+OWN_FUNCTIONS = frozenset({"add_scalar", "max", "tanh"})
 """Element-wise functions of mugraph's that Mirage has no operator for."""
 
 LATEST = 3

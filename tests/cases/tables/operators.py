@@ -55,6 +55,7 @@ UNARY: dict[str, Unary] = {
     "silu": Unary(silu),
     "gelu": Unary(gelu),
     "sigmoid": Unary(sigmoid),
+    "tanh": Unary(np.tanh),
     "relu": Unary(relu),
     "square": Unary(np.square),
     "sqrt": Unary(np.sqrt, Range(0.25, 9)),

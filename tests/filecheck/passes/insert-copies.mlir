@@ -32,3 +32,14 @@ func.func @vectors(%a: tensor<1x8xf16, #cute.layout<(1,8):(3,5)>>, %b: tensor<8x
   %c = kn.matmul %a, %b : (tensor<1x8xf16, #cute.layout<(1,8):(3,5)>>, tensor<8x6xf16, #cute.layout<(8,6):(1,11)>>) -> tensor<1x6xf16>
   func.return %c : tensor<1x6xf16>
 }
+
+// -----
+
+// The product of the copies is as exact as what it stands for.
+// CHECK-LABEL: func.func @ieee
+// CHECK:      kn.matmul %a, %b precision ieee : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
+// CHECK-NEXT: kn.copy
+func.func @ieee(%a: tensor<4x8xf32>, %b: tensor<8x6xf32>) -> tensor<4x6xf32, #cute.layout<(4,6):(12,2)>> {
+  %c = kn.matmul %a, %b precision ieee : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32, #cute.layout<(4,6):(12,2)>>
+  func.return %c : tensor<4x6xf32, #cute.layout<(4,6):(12,2)>>
+}

@@ -8,7 +8,12 @@
 // RUN: not mg-opt --retile="kernel=3" %s 2>&1 | filecheck %s --check-prefix=KERNEL
 // RUN: not mg-opt --retile="function=g" %s 2>&1 | filecheck %s --check-prefix=FUNCTION
 // RUN: not mg-opt --resolve-layout --retile="kernel=0 grid=4" %s 2>&1 | filecheck %s --check-prefix=LAYOUT
+// RUN: not mg-opt --convert-linalg-to-kn --retile="merge=true" %examples/front_ends/onnx_mlp.mlir 2>&1 | filecheck %s --check-prefix=KN
+// RUN: not mg-opt --convert-linalg-to-kn --retile="outline=true" %examples/front_ends/onnx_mlp.mlir 2>&1 | filecheck %s --check-prefix=KN
+// RUN: mg-opt --convert-linalg-to-kn --retile="auto=true" %examples/front_ends/onnx_mlp.mlir | filecheck %s --check-prefix=AUTO
 
+// KN: mg-opt: error: --retile: there is no custom kernel ('kn.customized') to repartition; other operators of 'kn' have no grid and no for-loop
+// AUTO: kn.matmul
 // AXIS: 'kn.customized' %p: grid axis y shall have 2 blocks, but cuts nothing so far; say with 'along' which dimension of the result it cuts
 // SUMMED: 'kn.customized' %q: grid axis y shall cut dimension 1 of the first result, which has no such dimension of more than one element
 // FEW: 'kn.customized' %p: dimension 0 of %dx has 16 elements, too few for 200 blocks of 1 tiles each

@@ -20,7 +20,7 @@ from mugraph.runtime.equivalence import Answer, Checker, Evidence, Verdict
 from mugraph.runtime.equivalence.float64 import Float64Reference
 from mugraph.runtime.equivalence.prove import prove
 
-UNARY = ("exp", "silu", "square", "sqrt", "gelu", "sigmoid", "relu", "log", "mul_scalar")
+UNARY = ("exp", "silu", "square", "sqrt", "gelu", "sigmoid", "tanh", "relu", "log", "mul_scalar")
 BINARY = ("add", "sub", "mul", "div", "pow")
 
 

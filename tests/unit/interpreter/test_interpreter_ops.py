@@ -25,6 +25,7 @@ UNARY: dict[str, Callable[[Array], Array]] = {
     "silu": lambda x: x / (1 + np.exp(-x)),
     "gelu": lambda x: x * (1 + erf(x / np.sqrt(2))) / 2,
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "tanh": lambda x: np.tanh(x),
     "relu": lambda x: np.maximum(x, 0),
     "square": lambda x: x * x,
     "sqrt": lambda x: np.sqrt(x),
@@ -340,6 +341,7 @@ SPECIAL = {
     "relu": [np.inf, 0.0, np.nan, -0.0],
     "clamp": [0.5, -0.25, np.nan, -0.0],
     "sigmoid": [1.0, 0.0, np.nan, 0.5],
+    "tanh": [1.0, -1.0, np.nan, -0.0],
     "gelu": [np.inf, np.nan, np.nan, -0.0],
     "log": [np.inf, np.nan, np.nan, -np.inf],
 }

@@ -217,7 +217,7 @@ func.func @accumulated_twice(%x: tensor<4x8xf16>) {
 
 // CHECK: 'tb.output' of %e stores a value of the loop body, which differs from iteration to iteration; accumulate it first
 func.func @stored_early(%x: tensor<4x8xf16>) {
-  %o = kn.customized %x grid [1, 1, 1] block [32, 1, 1] forloop 1 {
+  %o = kn.customized %x grid [1, 1, 1] block [32, 1, 1] forloop 2 {
   ^bb0(%d: tensor<4x8xf16>):
     %s = tb.input %d imap [-1, -1, -1] : tensor<4x8xf16> -> !tb.stensor<4x8xf16>
     %e = tb.exp %s : !tb.stensor<4x8xf16> -> !tb.stensor<4x8xf16>
@@ -264,5 +264,13 @@ func.func @bounds(%x: tensor<4x8xf16>) {
 // CHECK: 'kn.mul_scalar' %y: the constants of 'mul_scalar(inf)' must be finite numbers
 func.func @infinite(%x: tensor<4x8xf16>) {
   %y = "kn.mul_scalar"(%x) <{scalar = 0x7F800000 : f32}> : (tensor<4x8xf16>) -> tensor<4x8xf16>
+  func.return
+}
+
+// -----
+
+// CHECK: 'kn.matmul' %y: compute f16 is for tensors of f16, not f32; leave it out
+func.func @sums_in_f16(%x: tensor<4x4xf16>) {
+  %y = kn.matmul %x, %x compute f16 : (tensor<4x4xf16>, tensor<4x4xf16>) -> tensor<4x4xf32>
   func.return
 }

@@ -31,7 +31,8 @@ func.func @unary(%x: tensor<4x8xf16, #cute.layout<(4,8):(8,1)>>) -> tensor<4x8xf
 // CHECK-LABEL: func.func @activations
 // CHECK: kn.gelu %x : tensor<4x8xf16> -> tensor<4x8xf16>
 // CHECK: kn.sigmoid %a
-// CHECK: kn.relu %b
+// CHECK: kn.tanh %b
+// CHECK: kn.relu %t
 // CHECK: kn.log %c
 // CHECK: kn.clamp %d from -1.000000e+00 to 6.500000e+00 workspace [128] : tensor<4x8xf16> -> tensor<4x8xf16>
 // CHECK: kn.sub %e, %x : (tensor<4x8xf16>, tensor<4x8xf16>) -> tensor<4x8xf16>
@@ -40,7 +41,8 @@ func.func @unary(%x: tensor<4x8xf16, #cute.layout<(4,8):(8,1)>>) -> tensor<4x8xf
 func.func @activations(%x: tensor<4x8xf16>) -> tensor<4x8xf16> {
   %a = kn.gelu %x : tensor<4x8xf16> -> tensor<4x8xf16>
   %b = kn.sigmoid %a : tensor<4x8xf16> -> tensor<4x8xf16>
-  %c = kn.relu %b : tensor<4x8xf16> -> tensor<4x8xf16>
+  %t = kn.tanh %b : tensor<4x8xf16> -> tensor<4x8xf16>
+  %c = kn.relu %t : tensor<4x8xf16> -> tensor<4x8xf16>
   %d = kn.log %c : tensor<4x8xf16> -> tensor<4x8xf16>
   %e = kn.clamp %d from -1.0 to 6.5 workspace [128] : tensor<4x8xf16> -> tensor<4x8xf16>
   %f = kn.sub %e, %x : (tensor<4x8xf16>, tensor<4x8xf16>) -> tensor<4x8xf16>

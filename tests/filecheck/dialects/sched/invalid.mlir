@@ -525,7 +525,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 
 // -----
 
-// CHECK: unknown scalar function 'tanh'
+// CHECK: unknown scalar function 'cosh'
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
@@ -533,7 +533,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
     sched.commit
   }
   sched.forloop 4 {
-    sched.elementwise tanh %a to %a by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
+    sched.elementwise cosh %a to %a by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
   }
   sched.epilogue {
     sched.barrier

@@ -23,7 +23,7 @@ func.func @memory(%x: tensor<8x64xf16>) {
 // CHECK: tb.matmul %s, %s then [exp, mul_scalar(0.5), accum] : (!tb.stensor<8x8xf16>, !tb.stensor<8x8xf16>) -> !tb.stensor<8x8xf16>
 // CHECK: tb.matmul %s, %s : (!tb
 // CHECK: tb.exp %s : !tb.stensor<8x8xf16> -> !tb.stensor<8x8xf32>
-// CHECK: tb.silu %s then [square] :
+// CHECK: tb.silu %s then [square, tanh] :
 // CHECK: tb.square %s
 // CHECK: tb.sqrt %s
 // CHECK: tb.mul_scalar %s by 2.500000e-01 then [accum] :
@@ -46,7 +46,7 @@ func.func @compute(%x: tensor<8x8xf16>, %y: tensor<1x8xf16>) {
     %0 = tb.matmul %s, %s then [exp, mul_scalar(0.5), accum] : (!tb.stensor<8x8xf16>, !tb.stensor<8x8xf16>) -> !tb.stensor<8x8xf16>
     %1 = tb.matmul %s, %s : (!tb.stensor<8x8xf16>, !tb.stensor<8x8xf16>) -> !tb.stensor<8x8xf16>
     %2 = tb.exp %s : !tb.stensor<8x8xf16> -> !tb.stensor<8x8xf32>
-    %3 = tb.silu %s then [square] : !tb.stensor<8x8xf16> -> !tb.stensor<8x8xf16>
+    %3 = tb.silu %s then [square, tanh] : !tb.stensor<8x8xf16> -> !tb.stensor<8x8xf16>
     %4 = tb.square %s : !tb.stensor<8x8xf16> -> !tb.stensor<8x8xf16>
     %5 = tb.sqrt %s : !tb.stensor<8x8xf16> -> !tb.stensor<8x8xf16>
     %6 = tb.mul_scalar %s by 0.25 then [accum] : !tb.stensor<8x8xf16> -> !tb.stensor<8x8xf16>

@@ -1,0 +1,52 @@
+// Of several kernels those that cannot be cut stay as they are, and a note says why; the others are partitioned anew.
+// RUN: mg-opt --retile="auto=true" --split-input-file %s 2>%t.notes | filecheck %s
+// RUN: filecheck %s --check-prefix NOTE < %t.notes
+
+// NOTE: --retile: note: 'kn.customized' %m stays as it is: 'tb.reduction_max' %max is a running maximum that must stay in its kernel as it is
+// NOTE-NOT: note
+
+// CHECK-LABEL: func.func @maximum_and_product
+// CHECK: %m = kn.customized %x grid [1, 1, 1] block [128, 1, 1] forloop 4 {
+// CHECK: tb.reduction_max %sx dim 1
+// CHECK: %p = kn.customized %x, %w grid [{{[0-9][0-9]+}}, 1, 1]
+// CHECK: func.return %m, %p
+func.func @maximum_and_product(%x: tensor<64x64xf16>, %w: tensor<64x4096xf16>) -> (tensor<64x1xf32>, tensor<64x4096xf16>) {
+  %m = kn.customized %x grid [1, 1, 1] block [128, 1, 1] forloop 4 {
+  ^bb0(%dx: tensor<64x64xf16>):
+    %sx = tb.input %dx imap [-1, -1, -1] fordim 1 : tensor<64x64xf16> -> !tb.stensor<64x16xf16>
+    %max, %fall = tb.reduction_max %sx dim 1 : !tb.stensor<64x16xf16> -> (!tb.stensor<64x1xf32>, !tb.stensor<64x1xf32>)
+    %a = tb.forloop_accum max %max : !tb.stensor<64x1xf32> -> !tb.stensor<64x1xf32>
+    tb.output %a omap [-1, -1, -1] : !tb.stensor<64x1xf32> -> tensor<64x1xf32>
+  } : (tensor<64x64xf16>) -> tensor<64x1xf32>
+  %p = kn.customized %x, %w grid [2, 1, 1] block [128, 1, 1] forloop 1 {
+  ^bb0(%dx: tensor<64x64xf16>, %dw: tensor<64x4096xf16>):
+    %sx = tb.input %dx imap [-1, -1, -1] : tensor<64x64xf16> -> !tb.stensor<64x64xf16>
+    %sw = tb.input %dw imap [1, -1, -1] : tensor<64x4096xf16> -> !tb.stensor<64x2048xf16>
+    %t = tb.matmul %sx, %sw : (!tb.stensor<64x64xf16>, !tb.stensor<64x2048xf16>) -> !tb.stensor<64x2048xf16>
+    tb.output %t omap [1, -1, -1] : !tb.stensor<64x2048xf16> -> tensor<64x4096xf16>
+  } : (tensor<64x64xf16>, tensor<64x4096xf16>) -> tensor<64x4096xf16>
+  func.return %m, %p : tensor<64x1xf32>, tensor<64x4096xf16>
+}
+
+// -----
+
+// The last tile of the loop is smaller than the others, so that the loop is not divided over blocks; the rows are.
+// CHECK-LABEL: func.func @ragged_keys
+// CHECK: %o = kn.customized %q, %k, %v grid [{{[0-9]+}}, {{[0-9]+}}, 1]
+// CHECK-NOT: kn.customized
+func.func @ragged_keys(%q: tensor<64x64xf16>, %k: tensor<64x397xf16>, %v: tensor<397x64xf16>) -> tensor<64x64xf16> {
+  %o = kn.customized %q, %k, %v grid [2, 1, 1] block [128, 1, 1] forloop 8 {
+  ^bb0(%dq: tensor<64x64xf16>, %dk: tensor<64x397xf16>, %dv: tensor<397x64xf16>):
+    %sq = tb.input %dq imap [0, -1, -1] : tensor<64x64xf16> -> !tb.stensor<32x64xf16>
+    %sk = tb.input %dk imap [-1, -1, -1] fordim 1 : tensor<64x397xf16> -> !tb.stensor<64x50xf16>
+    %sv = tb.input %dv imap [-1, -1, -1] fordim 0 : tensor<397x64xf16> -> !tb.stensor<50x64xf16>
+    %s = tb.matmul %sq, %sk : (!tb.stensor<32x64xf16>, !tb.stensor<64x50xf16>) -> !tb.stensor<32x50xf16>
+    %e = tb.exp %s : !tb.stensor<32x50xf16> -> !tb.stensor<32x50xf16>
+    %m = tb.matmul %e, %sv : (!tb.stensor<32x50xf16>, !tb.stensor<50x64xf16>) -> !tb.stensor<32x64xf16>
+    %a = tb.forloop_accum none %m : !tb.stensor<32x64xf16> -> !tb.stensor<32x64xf16>
+    %l = tb.forloop_accum sum %e : !tb.stensor<32x50xf16> -> !tb.stensor<32x1xf16>
+    %r = tb.div %a, %l : (!tb.stensor<32x64xf16>, !tb.stensor<32x1xf16>) -> !tb.stensor<32x64xf16>
+    tb.output %r omap [0, -1, -1] : !tb.stensor<32x64xf16> -> tensor<64x64xf16>
+  } : (tensor<64x64xf16>, tensor<64x397xf16>, tensor<397x64xf16>) -> tensor<64x64xf16>
+  func.return %o : tensor<64x64xf16>
+}

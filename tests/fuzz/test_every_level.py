@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, bf16, f16
+from xdsl.ir import Attribute
 
 from fuzz.properties import Compiled, compile_checked, require_close
 from mugraph.build import STensor, new_kernel_graph, new_threadblock_graph
@@ -111,3 +112,44 @@ def test_a_reduction_that_nothing_reads_stays_in_step_with_the_loads(
 ) -> None:
     module = unused_reduction(rows, columns, loop, steps)
     require_every_level(module, arch, pipeline="auto", stages=(stages,))
+
+
+def sum_used_as(use: str, kind: str, dtype: Attribute, shape: tuple[int, int]) -> ModuleOp:
+    """What a loop accumulates in shared memory, in fp32, then taken as it is by ``use``."""
+    rows, columns = shape
+    graph = new_kernel_graph("sums")
+    block = new_threadblock_graph((1, 1, 1), (64, 1, 1), 3, 16)
+    x = graph.new_input((rows, 3 * columns), dtype=dtype, name="signed")
+    tile = block.new_input(x, (-1, -1, -1), 1)
+    total = (
+        block.forloop_accum_max(tile) if kind == "max" else block.forloop_accum(tile, "sum_todimx")
+    )
+    height, width = total.shape
+    inputs = [x]
+    if use in ("left", "right"):
+        extents = (width, 32) if use == "left" else (32, height)
+        w = graph.new_input(extents, dtype=dtype, name="signed")
+        inputs.append(w)
+        factor = block.new_input(w, (-1, -1, -1))
+        pair = (total, factor) if use == "left" else (factor, total)
+        result = block.matmul(*pair)
+    elif use == "concat":
+        result = block.concat(total, block.relu(total), 1)
+    else:
+        low, high = block.split(total, [height // 4, height - height // 4], 0)
+        result = block.concat(high, low, 0)
+    block.new_output(result, (-1, -1, -1))
+    (output,) = graph.customized(inputs, block)
+    graph.mark_output(output)
+    return graph.module()
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+@pytest.mark.parametrize("kind", ["max", "sum"])
+@pytest.mark.parametrize("use", ["left", "right", "concat", "split"])
+@pytest.mark.parametrize(("dtype", "shape"), [(f16, (16, 32)), (bf16, (32, 64))])
+def test_a_sum_in_memory_feeds_what_takes_elements_as_they_are(
+    dtype: Attribute, shape: tuple[int, int], use: str, kind: str, arch: str
+) -> None:
+    module = sum_used_as(use, kind, dtype, shape)
+    require_every_level(module, arch)

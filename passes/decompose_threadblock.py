@@ -49,7 +49,7 @@ def _elements_of_last(
     """
     block = op.parent_block()
     *others, bound = bounds_of_graph(block)[tile] if block is not None else (None,)
-    if over_iterations and moving_dims(others):
+    if over_iterations and moving_dims(tuple(others)):
         return None
     if bound is None:
         return whole

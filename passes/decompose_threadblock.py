@@ -21,7 +21,7 @@ from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.elementwise import EpilogueAttr
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.tb.ragged import bounds_of_graph
+from mugraph.dialects.tb.ragged import bounds_of_graph, moving_dims
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.passes.single_iteration import accumulate_single_iteration
 
@@ -45,11 +45,13 @@ def _elements_of_last(
 ) -> int | None:
     """How many elements a mean over the last dimension is taken of: ``whole``, if none is missing.
 
-    ``None`` where that is not the same number in all blocks, or in all iterations that a mean is
-    taken in.
+    ``None`` where that is not the same number in all blocks, in all iterations that a mean is
+    taken in, or in all rows: over the iterations, those that are missing in some have fewer.
     """
     block = op.parent_block()
-    bound = bounds_of_graph(block)[tile][-1] if block is not None else None
+    *others, bound = bounds_of_graph(block)[tile] if block is not None else (None,)
+    if over_iterations and moving_dims(tuple(others)):
+        return None
     if bound is None:
         return whole
     if math.prod(bound.blocks) > 1 or (bound.moves and not over_iterations):
@@ -80,7 +82,7 @@ class _Count:
 def _count_of_last(
     op: Operation, tile: SSAValue, iterations: int, *, over_iterations: bool
 ) -> _Count:
-    """The number of elements of a mean, which blocks count themselves where theirs differ."""
+    """The number of elements of a mean, which blocks count themselves where it differs."""
     dim = _last(tile)
     shape = shape_of(tile.type)
     times = iterations if over_iterations else 1
@@ -336,7 +338,8 @@ class DecomposeThreadblockPass(ModulePass):
     its body is accumulated.
 
     A mean is divided by the number of elements that exist.  Where that is not the same in all
-    blocks, or in all iterations of a norm, each block counts its own by summing 1 for each.
+    blocks, in all rows, or in all iterations of a norm, each block counts its own by summing 1 for
+    each.
 
     Sums between the parts are fp32, or i32 of integers.  A reduction over the last dimension moves
     behind the loop, so that iterations need no communication between threads.

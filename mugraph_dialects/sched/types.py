@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Self
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr
@@ -201,6 +202,8 @@ class ColumnsAttr(ParametrizedAttribute):
             raise VerifyException(f"#{self.name}: {error}") from error
 
 
+# Equality of a subclass compares what its bases declare only where they are dataclasses, too.
+@dataclass(frozen=True, init=False)
 class BufferType(ParametrizedAttribute, TypeAttribute, ABC):
     """A buffer of a memory space: extents, element type, and a layout in elements."""
 

@@ -156,9 +156,10 @@ class ForloopAccumOp(AccumulatorOp, FusesWithProducer):
 
     - ``none``: sum over it of x_it; same extents.
     - ``sum``: the same, then summed over the last dimension, whose extent becomes 1.
-    - ``mean``: the same as ``sum``, divided by last extent * iterations.
-    - ``rms``: sqrt(sum over it and the last dimension of x_it² / (last extent * iterations)); the
-      last extent becomes 1.
+    - ``mean``: the same as ``sum``, divided by the number of elements that exist: of whole tiles,
+      last extent * iterations.
+    - ``rms``: sqrt(sum over it and the last dimension of x_it² / that number); the last extent
+      becomes 1.
     - ``max``: the largest x_it of each element; same extents.  NaN where one is.
 
     ``%ar = tb.forloop_accum rms %sx : !tb.stensor<16x128xf16> -> !tb.stensor<16x1xf16>``

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from xdsl.context import Context
@@ -129,27 +129,16 @@ def walked_layouts(value: SSAValue, layouts: Sequence[AnyLayout]) -> list[AnyLay
     return found
 
 
+@dataclass(frozen=True)
 class _Key:
     """Arguments of a choice, equal where the choice is."""
 
-    def __init__(
-        self, layout: AnyLayout, value: SSAValue, patterns: Sequence[Pattern], seed: AnyLayout
-    ) -> None:
-        self.layout, self.seed, self.patterns = layout, seed, patterns
-        self.shape, self.element_bytes = shape_of(value.type), element_bytes_of(value.type)
-        self._parts = (
-            layout,
-            seed,
-            self.shape,
-            self.element_bytes,
-            tuple(pattern.key() for pattern in patterns),
-        )
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and self._parts == other._parts
-
-    def __hash__(self) -> int:
-        return hash(self._parts)
+    layout: AnyLayout
+    shape: tuple[int, ...]
+    element_bytes: int
+    seed: AnyLayout
+    pattern_keys: tuple[tuple[object, ...], ...]
+    patterns: Sequence[Pattern] = field(compare=False)
 
 
 @lru_cache(1024)
@@ -199,7 +188,10 @@ def choose_layouts(
             choices.append(BufferChoice(value, known, choice))
             continue
         seed = choose_swizzle(demand_of(value, accesses))
-        choice = _choice(_Key(layout, value, known, seed), every=every)
+        keys = tuple(pattern.key() for pattern in known)
+        size = element_bytes_of(value.type)
+        key = _Key(layout, shape_of(value.type), size, seed, keys, known)
+        choice = _choice(key, every=every)
         choices.append(BufferChoice(value, known, choice))
     return choices
 

@@ -20,7 +20,9 @@ def invariant_operators(kernel: sched.KernelOp) -> list[Operation]:
         return []
     inside = list(loop.body.block.ops)
     uses = Uses.of([op for op in kernel.walk() if op.parent_op() is not kernel])
-    changing = {value for op in inside for value in Uses.of([op]).writers}
+    # Loops of other roles, too, bring tiles anew: a channel can have one stage.
+    loops = [op for op in kernel.walk() if isinstance(op, sched.ForloopOp)]
+    changing = {value for each in loops for value in Uses.of(list(each.walk())).writers}
     found: list[Operation] = []
     for op in inside:
         if not isinstance(op, sched.ElementwiseOp | sched.ReduceOp):

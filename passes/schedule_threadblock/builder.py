@@ -14,7 +14,7 @@ from mugraph.dialects.copies import TileCopy, copy_vector, global_innermost
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.element_types import is_integer
-from mugraph.dialects.elementwise import Epilogue
+from mugraph.dialects.elementwise import Epilogue, ScalarFunction
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.locations import inherit_location
 from mugraph.dialects.partition import (
@@ -131,7 +131,25 @@ class KernelBuilder:
         return op.result
 
     def buffer(self, value: SSAValue) -> SSAValue:
-        """The buffer that holds an STensor."""
+        """The buffer that holds an STensor; sums may be there in a wider type."""
+        return self.buffers[value]
+
+    def buffer_as_typed(self, value: SSAValue) -> SSAValue:
+        """The buffer that holds an STensor in its own element type, for who takes it as it is.
+
+        A sum in a wider type is first converted, by a task of its own; later operators of the graph
+        read what it was converted to.
+        """
+        buffer = self.buffers[value]
+        if element_type_of(buffer.type) != element_type_of(value.type):
+            converted = self.allocate(value)
+            partition = self.partition(converted, [buffer])
+            self.here.append(
+                sched.ElementwiseOp(
+                    ScalarFunction("identity"), [buffer], converted, Epilogue(), partition
+                )
+            )
+            self.begin_another_task()
         return self.buffers[value]
 
     def partition(self, destination: SSAValue, sources: Sequence[SSAValue]) -> LinearPartition:

@@ -159,7 +159,7 @@ def _(op: tb.MovingOp, builder: KernelBuilder) -> None:
     for result in op.results:
         builder.allocate(result)
     for tile, other, start in op.moves():
-        source, destination = builder.buffer(tile), builder.buffer(other)
+        source, destination = builder.buffer_as_typed(tile), builder.buffer(other)
         part, whole = source, destination
         if isinstance(op, tb.SplitOp):
             part, whole = destination, source
@@ -220,7 +220,7 @@ def _(op: tb.MatmulOp, builder: KernelBuilder) -> None:
     epilogue = tb.epilogue_of(op)
     functions = Epilogue(epilogue.functions)
     type_ = builder.mma_fragment_type(op)
-    lhs, rhs = builder.buffer(op.lhs), builder.buffer(op.rhs)
+    lhs, rhs = builder.buffer_as_typed(op.lhs), builder.buffer_as_typed(op.rhs)
     atom = builder.choices.warp_layouts[op].atom
     ldmatrix = (suits_ldmatrix(lhs, atom, -1), suits_ldmatrix(rhs, atom, -2))
     in_registers = op in builder.choices.register_accumulators

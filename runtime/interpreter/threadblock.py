@@ -91,8 +91,8 @@ class ThreadblockFunctions(InterpreterFunctions):
     def __init__(self, frame: Frame, outputs: dict[Operation, Array]):
         self.frame = frame
         self.outputs = outputs
-        self.counts: dict[Operation, int] = {}
-        """How many elements along the last dimension a mean has been taken of so far."""
+        self.counts: dict[Operation, Array] = {}
+        """How many elements of each row a mean has been taken of so far."""
         self.running: dict[Operation, Array] = {}
 
     def finish(self, op: Operation, value: Array) -> tuple[Array | Addend]:
@@ -223,10 +223,17 @@ class ThreadblockFunctions(InterpreterFunctions):
         change = arithmetic.round(fall(earlier, maximum), element_type_of(op.difference.type))
         return (maximum, change)
 
-    def count_of(self, op: Operation, value: Array) -> int:
-        """How many elements along the last dimension a mean has been taken of, with this tile's."""
-        self.counts[op] = self.counts.get(op, 0) + value.shape[-1]
-        return max(self.counts[op], 1)
+    def count_of(self, op: Operation, value: Array) -> Array:
+        """How many elements of each row a mean has been taken of, with this tile's."""
+        arithmetic = self.frame.arithmetic
+        rows = value.shape[GRID_AXES:-1]
+        count = arithmetic.full((*[1] * GRID_AXES, *rows, 1), value.shape[-1])
+        if op in self.counts:
+            # Rows of a ragged tile are not there in every iteration; no later tile has more.
+            earlier = self.counts[op]
+            count = earlier + padded(arithmetic, count, earlier.shape[GRID_AXES:])
+        self.counts[op] = count
+        return count
 
     @impl(tb.ForloopAccumOp)
     def run_forloop_accum(

@@ -19,7 +19,6 @@ from fuzz.ranges import Range, argument_ranges, find_ranges, input_range
 from mugraph.codegen.cuda import print_module
 from mugraph.dialects.functions import mugraphs_of
 from mugraph.dialects.tensor_types import element_type_of, shape_of
-from mugraph.passes.schedule_threadblock.small_products import SmallM
 from mugraph.passes.targets import TARGETS
 from mugraph.passes.transpile import transpile_pipeline
 from mugraph.runtime.interpreter import run_function
@@ -157,14 +156,15 @@ class Compiled:
 
 
 def compile_checked(
-    text: str, errors: float | None = None, *, small_m: str = SmallM.AUTO.value
+    text: str, errors: float | None = None, *, arch: str | None = None, **options: Any
 ) -> Compiled:
     """Takes a µGraph through every pass and checks each; raises ``PropertyError``.
 
-    The target is one of all, by the text.  ``errors`` is how far rounding may carry results where
-    that is not to be derived from the operators; ``small_m`` is the pipeline's option.
+    Where no target is given it is one of all, by the text.  ``errors`` is how far rounding may
+    carry results where that is not to be derived from the operators; ``options`` are those of the
+    pipeline.
     """
-    arch = sorted(TARGETS)[zlib.crc32(text.encode()) % len(TARGETS)]
+    arch = arch or sorted(TARGETS)[zlib.crc32(text.encode()) % len(TARGETS)]
     stage = "input"
     try:
         module = require_same_text(stage, parse(text))
@@ -172,7 +172,7 @@ def compile_checked(
         require_same_function(stage, module, case)
         context = make_context()
         printed = str(module)
-        for step in transpile_pipeline(arch, small_m=small_m):
+        for step in transpile_pipeline(arch, **options):
             stage = f"--{step.name}"
             step.apply(context, module)
             module.verify()

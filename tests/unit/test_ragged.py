@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.build import new_kernel_graph, new_threadblock_graph
 from mugraph.codegen.cuda import print_module
 from mugraph.dialects import sched, tb
 from mugraph.dialects.elementwise import (
@@ -30,6 +31,7 @@ from mugraph.dialects.elementwise import (
 from mugraph.dialects.maps import Bound, Split
 from mugraph.passes.analysis.hazards import find_hazards
 from mugraph.passes.analysis.memory_access import memory_access_costs
+from mugraph.passes.decompose_threadblock import DecomposeThreadblockPass
 from mugraph.passes.transpile import TranspilePass
 from mugraph.runtime.equivalence import Answer, Checker
 from mugraph.runtime.equivalence.subject import Subject
@@ -349,6 +351,77 @@ def test_each_block_divides_by_its_number_of_elements() -> None:
     expected[0, 0], expected[1, 1] = np.inf, np.nan
     for level in ("logical", "address"):
         require_equal([run_function(transpiled(text), None, [x], level=level)], [expected])
+
+
+def mean_of_rows(
+    kind: str, shape: tuple[int, int], grid: tuple[int, int], fordim: int, loop: int
+) -> ModuleOp:
+    """Means of tiles that a grid cuts along rows and columns, and the loop along ``fordim``."""
+    graph = new_kernel_graph("f")
+    block = new_threadblock_graph((*grid, 1), (32, 1, 1), loop)
+    x = graph.new_input(shape)
+    mean = block.forloop_accum(block.new_input(x, (0, 1, -1), fordim), kind)
+    rows = Split(shape[0], (grid[0], 1, 1)).block_extent
+    height = -(-rows // loop) * grid[0] if fordim == 0 and loop > 1 else shape[0]
+    block.new_output(mean, (0, 1, -1), dims=(height, grid[1]))
+    (result,) = graph.customized([x], block)
+    graph.mark_output(result)
+    return graph.module()
+
+
+def expected_means(
+    kind: str, x: Array, grid: tuple[int, int], fordim: int, loop: int
+) -> npt.NDArray[np.float64]:
+    """Each row of each block: its sum divided by the number of its elements, element by element."""
+    splits = [
+        Split(extent, (count, 1, 1), loop if dim == fordim else 1)
+        for dim, (extent, count) in enumerate(zip(x.shape, grid, strict=True))
+    ]
+    height = splits[0].tile
+    totals, counts = np.zeros((2, grid[0] * height, grid[1]))
+    for (row, column), value in np.ndenumerate(x.astype(np.float64)):
+        block_row, within = divmod(row, splits[0].block_extent)
+        place = block_row * height + within % height, column // splits[1].block_extent
+        totals[place] += value**2 if kind == "rms" else value
+        counts[place] += 1
+    with np.errstate(invalid="ignore"):
+        means = (totals / counts)[: x.shape[0]]
+    return np.sqrt(means) if kind == "rms" else means
+
+
+@pytest.mark.parametrize("kind", ["mean", "rms"])
+@pytest.mark.parametrize(
+    ("shape", "grid", "fordim", "loop"),
+    [
+        # The loop cuts rows, of which the last iteration has fewer, or none.
+        ((5, 8), (1, 1), 0, 2),
+        ((5, 7), (1, 1), 0, 4),
+        ((3, 7), (1, 1), 0, 5),
+        # So it does while blocks have unequally many columns, the last perhaps none.
+        ((5, 7), (1, 2), 0, 2),
+        ((6, 10), (1, 4), 0, 4),
+        ((7, 9), (1, 4), 0, 3),
+        ((8, 6), (1, 2), 0, 3),
+        # The loop cuts columns, and blocks unequal rows.
+        ((5, 11), (2, 2), 1, 4),
+        ((8, 10), (1, 3), 1, 3),
+    ],
+)
+def test_means_are_divided_by_the_elements_that_exist(
+    kind: str, shape: tuple[int, int], grid: tuple[int, int], fordim: int, loop: int
+) -> None:
+    x = np.random.default_rng(sum(shape)).uniform(0.25, 2, shape).astype(np.float16)
+    text = str(mean_of_rows(kind, shape, grid, fordim, loop))
+    require_equal(results_everywhere(text, [x]), [expected_means(kind, x, grid, fordim, loop)])
+
+
+@pytest.mark.parametrize("kind", ["mean", "rms"])
+def test_decomposed_means_are_equal_in_every_arithmetic_of_the_checker(kind: str) -> None:
+    module = mean_of_rows(kind, (7, 9), (1, 2), 0, 3)
+    decomposed = module.clone()
+    DecomposeThreadblockPass().apply(make_context(), decomposed)
+    checker = Checker(Subject.of(decomposed))
+    assert checker.check(Subject.of(module)).answer is Answer.TESTED
 
 
 EXP = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 
@@ -67,20 +68,26 @@ def product(
     return graph.text(*body.close())
 
 
-def unequal_means(kind: str, element: str) -> str:
-    """Means over columns that the grid cuts unequally: each block divides by its own number."""
+def unequal_means(kind: str, element: str, dim: int) -> str:
+    """Means over columns that the grid cuts unequally, in a loop over columns or over rows.
+
+    Each block divides by its own number, and each row where the last iteration has fewer.
+    """
     graph = Graph()
     x = graph.input(8, 46, element=element)
     body = graph.customized((4, 1, 1), (64, 1, 1), 3)
-    body.output(body.accumulate(kind, body.input(x, (1, -1, -1), 1)), (1, -1, -1))
+    body.output(body.accumulate(kind, body.input(x, (1, -1, -1), dim)), (1, -1, -1))
     return graph.text(*body.close())
 
 
-def unequal_means_reference(kind: str, x: Array) -> Array:
+def unequal_means_reference(kind: str, dim: int, x: Array) -> Array:
     """The result of :func:`unequal_means`: slices of 12, 12, 12 and 10 columns."""
-    parts = np.split(x, (12, 24, 36), axis=1)
-    of_part = rms if kind == "rms" else lambda part: part.mean(axis=1, keepdims=True)
-    return np.concatenate([of_part(part) for part in parts], axis=1)
+    values, counts = (x**2 if kind == "rms" else x), np.ones_like(x)
+    if dim == 0:
+        values, counts = folded(values, 3, 0), folded(counts, 3, 0)
+    starts = (0, 12, 24, 36)
+    means = np.add.reduceat(values, starts, axis=1) / np.add.reduceat(counts, starts, axis=1)
+    return np.sqrt(means) if kind == "rms" else means
 
 
 def unequal_norms(element: str) -> str:
@@ -102,10 +109,11 @@ def unequal_norms_reference(x: Array) -> Array:
 
 def unequal_cases(element: str) -> Iterator[Case]:
     """Means of numbers of elements that are not the same in all blocks and iterations."""
-    for kind in ("mean", "rms"):
+    for kind, dim in itertools.product(("mean", "rms"), (1, 0)):
+        name = f"unequal-{kind}-{element}" if dim else f"unequal-{kind}-of-rows-{element}"
         yield Case(
-            *("ragged", f"unequal-{kind}-{element}", unequal_means(kind, element)),
-            *((Range(0.25, 2),), lambda x, k=kind: unequal_means_reference(k, x)),
+            *("ragged", name, unequal_means(kind, element, dim)),
+            *((Range(0.25, 2),), lambda x, k=kind, d=dim: unequal_means_reference(k, d, x)),
             sanitize=element == "f16",
         )
     yield Case(

@@ -1150,3 +1150,13 @@ func.func @f(%x: tensor<16x64xf16> {mugraph.constant = true}) -> tensor<16x64xf1
 
 // CHECK: '<' expected
 func.func @f(%x: !sched.fragment<16x1xf32, #sched.rows #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN>>) { func.return }
+
+// -----
+
+// CHECK: operand is used with type !sched.shared<16x64xbf16, (16,64):(64,1)>, but has been previously used or defined with type !sched.shared<16x64xf16, (16,64):(64,1)>
+sched.kernel @k inputs 0 grid [1, 1, 1] block [128, 1, 1] {
+  %x = sched.alloc : !sched.shared<16x64xf16, (16,64):(64,1)>
+  sched.prologue {
+    sched.fill %x with 0.0 : !sched.shared<16x64xbf16, (16,64):(64,1)>
+  }
+}

@@ -45,3 +45,15 @@ sched.kernel @held_otherwise inputs 0 grid [1, 1, 1] block [128, 1, 1] {
   sched.warpgroup_mma %a, %b to %m : !sched.fragment<64x64xf16, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,2,1)>>, !sched.shared<64x64xf16, S<3,3,3> o (64,64):(64,1)> to !sched.fragment<64x64xf32, #cute.tiled_mma<SM90_64x64x16_F32F16F16_RS, (1,1,1)>>
 }
 // INVALID: 'sched.warpgroup_mma' of %a: threads do not hold %a (!sched.fragment<64x64xf16, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,2,1)>>) as 1 groups along m of SM90_64x64x16_F32F16F16_RS take it
+
+// -----
+
+sched.kernel @two_accumulators_of_one_width inputs 0 grid [1, 1, 1] block [128, 1, 1] {
+^bb0(%o: !sched.global<64x64xf16, (64,64):(64,1)>):
+  %a = sched.alloc : !sched.shared<64x64xf16, S<3,3,3> o (64,64):(64,1)>
+  %b = sched.alloc : !sched.shared<64x128xf16, S<3,3,3> o (64,(64,2)):(64,(1,4096))>
+  %m = sched.fragment : !sched.fragment<64x64xf32, #cute.tiled_mma<SM90_64x64x16_F32F16F16_SS, (1,1,1)>>
+  %n = sched.fragment : !sched.fragment<64x32xf32, #cute.tiled_mma<SM90_64x64x16_F32F16F16_SS, (1,1,1)>>
+  sched.warpgroup_mma %a, %b to %m, %n : !sched.shared<64x64xf16, S<3,3,3> o (64,64):(64,1)>, !sched.shared<64x128xf16, S<3,3,3> o (64,(64,2)):(64,(1,4096))> to !sched.fragment<64x64xf32, #cute.tiled_mma<SM90_64x64x16_F32F16F16_SS, (1,1,1)>>, !sched.fragment<64x32xf32, #cute.tiled_mma<SM90_64x64x16_F32F16F16_SS, (1,1,1)>>
+}
+// INVALID: 'sched.warpgroup_mma' of %a: two accumulators are different fragments of one type, and the left matrix lies in shared memory

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,11 @@ Array = npt.NDArray[Any]
 
 TOLERANCE = 2e-3
 """The largest relative error that counts as equal, for fp16 results of fp32 accumulation."""
+
+
+def tolerance_for(dtypes: Iterable[np.dtype[Any]]) -> float:
+    """Two units in the last place of the coarsest type, and at least :data:`TOLERANCE`."""
+    return max([TOLERANCE, *(2 * float(float_info(dtype).eps) for dtype in dtypes)])
 
 
 @dataclass(frozen=True)
@@ -41,8 +46,7 @@ def make_reference(module: ModuleOp, function: str, inputs: Sequence[Array]) -> 
     """
     rounded = set[np.dtype[Any]]()
     outputs = run_function(module, function, inputs, "float64", rounded=rounded)
-    units = [2 * float(float_info(dtype).eps) for dtype in rounded if not is_quantizing(dtype)]
-    tolerance = max([TOLERANCE, *units])
+    tolerance = tolerance_for(dtype for dtype in rounded if not is_quantizing(dtype))
     if not any(is_quantizing(dtype) for dtype in rounded):
         known = [np.ones(output.shape, np.bool_) for output in outputs]
         return Reference(outputs, [tolerance] * len(outputs), known)

@@ -15,13 +15,15 @@ from benchmarks.h200.pipelines import Variant
 from benchmarks.h200.workloads import Workload
 from mugraph.codegen.c_abi import Architecture, CInterface, interface_of, print_single_file
 from mugraph.codegen.cuda import print_module
+from mugraph.dialects.functions import result_types
 from mugraph.dialects.sched import KernelOp
 from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, shape_of
 from mugraph.passes.analysis.hazards import PROGRESS_CERTIFICATE
-from mugraph.runtime.compare import tolerance_of
+from mugraph.runtime.compare import tolerance_for
 from mugraph.runtime.compile import compile_library
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.errors import UserError
+from mugraph.runtime.interpreter.arithmetic import storage_dtype
 from mugraph.tools.modules import make_context, read_module
 
 
@@ -144,7 +146,8 @@ def most_telling(message: str) -> str:
 def _prepare(task: Task) -> Prepared:
     start = time.perf_counter()
     module = transpiled(task)
-    interface = interface_of(only_function(module))
+    function = only_function(module)
+    interface = interface_of(function)
     _expect_row_major(interface)
     source = print_single_file(module, interface, Architecture(task.arch))
     kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
@@ -153,7 +156,7 @@ def _prepare(task: Task) -> Prepared:
         None,
         None,
         interface,
-        tolerance_of(module),
+        tolerance_for(storage_dtype(element_type_of(type_)) for type_ in result_types(function)),
         tuple(map(describe, kernels)),
         tuple(map(progress_text, kernels)),
         time.perf_counter() - start,

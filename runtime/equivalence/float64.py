@@ -35,10 +35,11 @@ PROBE_SCALES = (2.0**3, 2.0**6, 2.0**9, 2.0**12)
 MOST_PROBES = 40
 """How many evaluations look for the sides of thresholds."""
 
-FEWEST_PROBES, ENOUGH_ELEMENTS = 8, 2**16
+FEWEST_PROBES, FEWEST_QUANTIZED_PROBES, ENOUGH_ELEMENTS = 8, 30, 2**16
 """How many there are, or elements to compare, even where all sides have been seen.
 
-What is not seen so is where a function bends otherwise, as the root of a square does.
+What is not seen so is where a function bends otherwise, as the root of a square does.  Rounding to
+8 bits hides most of such differences.
 """
 
 SMALLEST, LARGEST = 2.0**-10, 2.0**15
@@ -180,7 +181,9 @@ class Float64Reference:
             for inputs in _probes(max(seeds), sorted(constants)):
                 self._compare(subject, inputs, sides, test)
                 test.probes += 1
-                is_many = test.probes >= FEWEST_PROBES or test.total >= ENOUGH_ELEMENTS
+                quantizes = any(one.quantizes for _, one in sides)
+                fewest = FEWEST_QUANTIZED_PROBES if quantizes else FEWEST_PROBES
+                is_many = test.probes >= fewest or test.total >= ENOUGH_ELEMENTS
                 is_done = not sides or (is_many and not any(one.unseen() for _, one in sides))
                 if test.difference is not None or is_done or test.probes == MOST_PROBES:
                     break
@@ -230,11 +233,11 @@ def _cover(subject: Subject, arrays: Sequence[Array], usable: Sequence[Array], s
     arithmetic = CoverageArithmetic(sides=seen)
     seen.first = 0
     while True:
-        least_part = seen.least_part
+        quantizes = seen.quantizes
         with watched_by(seen.enter):
             inputs = [arithmetic.exact(array) for array in arrays]
             results: list[CoverageArray] = subject.evaluate(inputs, arithmetic)
-        if seen.least_part != least_part:
+        if seen.quantizes != quantizes:
             seen.begin()
             continue
         for result, where in zip(results, usable, strict=True):

@@ -122,6 +122,11 @@ def _moved(value: Array, bound: Array, rounded: Array, dtype: np.dtype[Any]) -> 
     return np.where(np.isfinite(bound) & np.isfinite(value), moved, np.inf)
 
 
+def _least_error(value: Array, exact_zero: Array) -> Array:
+    """What float64 may have lost where it makes 0 of what is not exactly that."""
+    return np.where((value == 0) & ~exact_zero, _UNDERFLOW, 0.0)
+
+
 class BoundedArray(ComponentArray):
     """Float64 numbers with a bound for each model: components are the value, then the bounds."""
 
@@ -207,8 +212,10 @@ class BoundedArray(ComponentArray):
         """The product."""
         ours, theirs = self.components, other.components
         left, right = np.abs(ours[0]), np.abs(theirs[0])
+        value = ours[0] * theirs[0]
+        least = _least_error(value, (left == 0) | (right == 0))
         return self._result(
-            ours[0] * theirs[0], lambda i: left * theirs[i] + ours[i] * (right + theirs[i])
+            value, lambda i: left * theirs[i] + ours[i] * (right + theirs[i]) + least
         )
 
     def square(self) -> Self:
@@ -220,10 +227,11 @@ class BoundedArray(ComponentArray):
         ours, theirs = self.components, other.components
         value = ours[0] / theirs[0]
         size = np.abs(value)
+        least = _least_error(value, ours[0] == 0)
 
         def bound(i: int) -> Array:
             room = np.abs(theirs[0]) - theirs[i]
-            return np.where(room > 0, (ours[i] + size * theirs[i]) / room, np.inf)
+            return np.where(room > 0, (ours[i] + size * theirs[i]) / room + least, np.inf)
 
         return self._result(value, bound)
 
@@ -234,7 +242,9 @@ class BoundedArray(ComponentArray):
     def exp(self) -> Self:
         """e to the power of it."""
         value = np.exp(self.value)
-        return self._result(value, lambda i: value * np.expm1(self.components[i]), EXP_UNITS)
+        least = _least_error(value, self.value == -np.inf)
+        moved = [value * np.expm1(bound) + least for bound in self.components[1:]]
+        return self._result(value, lambda i: moved[i - 1], EXP_UNITS)
 
     def log(self) -> Self:
         """The natural logarithm."""
@@ -287,7 +297,7 @@ class BoundedArray(ComponentArray):
             ]
             exact = (ours[i] == 0) & (theirs[i] == 0)
             moved = np.where(ours[0] > ours[i], np.maximum.reduce(corners), np.inf)
-            return np.where(exact, 0.0, moved)
+            return np.where(exact, 0.0, moved) + _least_error(value, ours[0] == 0)
 
         return self._result(value, bound, 2 * EXP_UNITS)
 
@@ -318,6 +328,10 @@ class BoundedArray(ComponentArray):
         """The matrix product, summed in any order, with or without fused multiply-adds."""
         left, right = np.abs(self.value), np.abs(other.value)
         size = np.matmul(left, right)
+        if not size.all():
+            # Products may all have been too small for float64.
+            exact_zero = np.matmul((left > 0).astype(np.float64), (right > 0) * 1.0) == 0
+            size += self.shape[-1] * _least_error(size, exact_zero)
         bounds: list[Array] = []
         for index, model in enumerate(self.models, 1):
             ours, theirs = self.components[index], other.components[index]

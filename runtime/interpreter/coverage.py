@@ -55,11 +55,16 @@ class Sides:
     """The first of those that this evaluation tells apart."""
     operator: Operation | None = None
     """The operator that is running."""
-    least_part: float = COUNTS
-    """What part of the other operand one must be to count in a sum.
+    quantizes: bool = False
+    """Whether something is rounded to 8 bits or to integers."""
 
-    Where sums may be quantized, that hides small parts of them: then it is all of it.
-    """
+    @property
+    def least_part(self) -> float:
+        """What part of the other operand one must be to count in a sum.
+
+        Where sums may be quantized, that hides small parts of them: then it is all of it.
+        """
+        return 1.0 if self.quantizes else COUNTS
 
     def enter(self, operator: Operation) -> None:
         """Says that an operator begins to run."""
@@ -246,7 +251,7 @@ class CoverageArray(ComponentArray):
         value = quantize(self.value, dtype)
         if np.array_equal(value, self.value, equal_nan=True):
             return self
-        self.sides.least_part = 1.0
+        self.sides.quantizes = True
         if dtype in SATURATING:
             largest = float(float_info(dtype).max)
             return self._bounded(value, -largest, largest)

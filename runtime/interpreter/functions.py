@@ -58,8 +58,10 @@ def clamp(x: Array, low: float, high: float) -> Array:
     """The nearest number from low to high; NaN stays."""
     if isinstance(x, ComponentArray):
         return x.clamp(low, high)
-    bounded = np.where(x < low, x.dtype.type(low), x)
-    return np.where(bounded > high, x.dtype.type(high), bounded)
+    # Whole numbers that a cast turns into floating-point ones have bounds between them.
+    number = np.result_type(x.dtype, np.float32).type
+    bounded = np.where(x < low, number(low), x)
+    return np.where(bounded > high, number(high), bounded)
 
 
 def mul_scalar(x: Array, constant: float) -> Array:

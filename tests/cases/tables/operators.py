@@ -167,17 +167,20 @@ def binary_cases(element: str) -> Iterator[Case]:
 def matmul_cases(element: str) -> Iterator[Case]:
     """The library's product, batched, and the product of tiles in and after the loop."""
     if element in LIBRARY_PRODUCTS:
-        yield library_product(element)
+        yield library_product(element, element)
+        if element != "f32":
+            yield library_product(element, "f32")
     yield tile_product(element)
     yield batched_tile_product(element)
 
 
-def library_product(element: str) -> Case:
-    """A batch of products."""
+def library_product(element: str, result: str) -> Case:
+    """A batch of products, rounded or as their sums are."""
     graph = Graph()
     x, y = graph.input(3, 9, 24, element=element), graph.input(3, 24, 17, element=element)
+    name = f"matmul-{element}" if result == element else f"matmul-{element}-{result}"
     return Case(
-        *("kn_operators", f"matmul-{element}", graph.text(graph.matmul(x, y))),
+        *("kn_operators", name, graph.text(graph.matmul(x, y, element=result))),
         *((Range(), Range()), np.matmul),
     )
 

@@ -142,12 +142,33 @@ def test_what_is_no_number_and_what_no_i32_holds_is_undefined() -> None:
         assert ARITHMETIC.round(bounded(np.array(value), 0), type_).bound(STORAGE) == np.inf
 
 
-def test_numbers_that_float64_hardly_holds_have_large_bounds() -> None:
-    """The exponential of -735 is subnormal, so that its logarithm is nothing like -735."""
-    x = np.array(-735.0)
+TINY = np.array([[1e-200]])
+
+
+@pytest.mark.parametrize(
+    ("compute", "true"),
+    [
+        # Subnormal, so that it has few digits; and 0, which none of these is.
+        (lambda x: np.log(np.exp(x * 0.0 - 735.0)), -735.0),
+        (lambda x: np.sqrt(np.square(x)), 1e-200),
+        (lambda x: np.sqrt(np.matmul(x, x)), 1e-200),
+        (lambda x: np.sqrt(x / 1e200), 1e-200),
+        (lambda x: np.sqrt(np.exp(x * 0.0 - 800.0)), np.exp(-400.0)),
+        (lambda x: np.sqrt(np.power(x, x * 0.0 + 2.0)), 1e-200),
+    ],
+)
+def test_numbers_that_float64_does_not_hold_have_large_bounds(
+    compute: Callable[[Any], Any], true: float
+) -> None:
     with np.errstate(all="ignore"):
-        result = np.log(np.exp(ARITHMETIC.exact(x)))
-    assert abs(result.value - x) <= result.bound(FLOAT64)
+        result = compute(ARITHMETIC.exact(TINY))
+    assert (np.abs(result.value - true) <= result.bound(FLOAT64)).all()
+
+
+def test_a_product_with_0_is_exact() -> None:
+    zero, x = ARITHMETIC.exact(np.zeros((2, 3))), ARITHMETIC.exact(normal((3, 2)))
+    for result in (np.matmul(zero, x), zero * x.reshape(2, 3)):
+        assert not result.bound(FLOAT64).any()
 
 
 @pytest.mark.parametrize(

@@ -361,6 +361,22 @@ def test_special_numbers_of_a_function(name: str) -> None:
     )
 
 
+def test_whole_numbers_are_clamped_between_whole_numbers() -> None:
+    text = """
+    func.func @f(%x: tensor<1x3xi32>) -> tensor<1x3xf32> {
+      %o = kn.customized %x grid [1, 1, 1] block [32, 1, 1] forloop 1 {
+      ^bb0(%d: tensor<1x3xi32>):
+        %s = tb.input %d imap [-1, -1, -1] : tensor<1x3xi32> -> !tb.stensor<1x3xi32>
+        %y = tb.cast %s then [clamp(-0.5, 0.75)] : !tb.stensor<1x3xi32> -> !tb.stensor<1x3xf32>
+        tb.output %y omap [-1, -1, -1] : !tb.stensor<1x3xf32> -> tensor<1x3xf32>
+      } : (tensor<1x3xi32>) -> tensor<1x3xf32>
+      func.return %o : tensor<1x3xf32>
+    }"""
+    for precision in ("storage", "float64"):
+        (result,) = run_function(parse(text), "f", [np.array([[-7, 0, 7]], np.int32)], precision)
+        np.testing.assert_array_equal(result, [[-0.5, 0.0, 0.75]])
+
+
 def test_gelu_keeps_its_tail() -> None:
     """1 + erf(-4 / sqrt(2)) would have lost most digits in fp32."""
     text = """

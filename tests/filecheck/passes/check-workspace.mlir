@@ -6,7 +6,7 @@
 // RUN: not mg-opt --check-hazards %t.mlir 2>&1 | filecheck %s --check-prefix READ
 // RUN: mg-opt --print-hazards %t.mlir 2>&1 | filecheck %s --check-prefix PRINT
 // RUN: not mg-run %t.mlir 2>&1 | filecheck %s --check-prefix EXECUTE
-// READ: mg-opt: error: --check-hazards: 'func.func' @f has 2 hazards:
+// READ: mg-opt: {{.*}}check-workspace.mlir.tmp.mlir:37:1: error: --check-hazards: 'func.func' @f has 2 hazards:
 // READ-NEXT: overwritten value: 'kn.square' %b writes %b to bytes 48 to 63 of the workspace, over %a, before 'kn.mul' %d reads it
 // READ-NEXT: overwritten value: 'kn.sqrt' %c writes %c to bytes 64 to 111 of the workspace, over %b, while it reads it
 // PRINT: 'func.func' @f has 2 hazards:

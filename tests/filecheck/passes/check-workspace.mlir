@@ -11,14 +11,14 @@
 // READ-NEXT: overwritten value: 'kn.sqrt' %c writes %c to bytes 64 to 111 of the workspace, over %b, while it reads it
 // PRINT: 'func.func' @f has 2 hazards:
 // PRINT: builtin.module
-// EXECUTE: mg-run: error: 'kn.square' %b reads %a, of which 'kn.square' %b has overwritten bytes of the workspace
+// EXECUTE: mg-run: {{.*}}.mlir:40:3: error: 'kn.square' %b reads %a, of which 'kn.square' %b has overwritten bytes of the workspace
 
 // Over a tensor that a later kernel reads through a view.
 // RUN: sed 's/workspace \[64\]/workspace [0]/' %s > %t.mlir
 // RUN: not mg-opt --check-hazards %t.mlir 2>&1 | filecheck %s --check-prefix LATER
 // RUN: not mg-run %t.mlir 2>&1 | filecheck %s --check-prefix LATER-EXECUTE
 // LATER: 'kn.sqrt' %c writes %c to bytes 0 to 63 of the workspace, over %a, before 'kn.mul' %d reads it
-// LATER-EXECUTE: mg-run: error: 'kn.mul' %d reads %v, of which 'kn.sqrt' %c has overwritten bytes of the workspace
+// LATER-EXECUTE: mg-run: {{.*}}: error: 'kn.mul' %d reads %v, of which 'kn.sqrt' %c has overwritten bytes of the workspace
 
 // RUN: sed '/square/s/128/144/' %s > %t.mlir
 // RUN: not mg-opt %t.mlir 2>&1 | filecheck %s --check-prefix PAST

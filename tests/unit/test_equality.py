@@ -69,7 +69,9 @@ def is_value_class(cls: type) -> bool:
     if issubclass(cls, ParametrizedAttribute):
         return "get_irdl_definition" in vars(cls)
     # Without one, each is equal to itself only.
-    return (issubclass(cls, Data) or is_dataclass(cls)) and cls.__eq__ is not object.__eq__
+    owner = next(base for base in cls.__mro__ if "__eq__" in vars(base))
+    is_ours = owner.__module__.startswith("mugraph")
+    return issubclass(cls, Data) or (is_dataclass(cls) and is_ours)
 
 
 def value_of(cls: type, parameters: dict[str, object]) -> Any:

@@ -212,7 +212,7 @@ class CoverageArray(ComponentArray):
 
     def _bounded(self, value: Array, low: float, high: float) -> Self:
         """Numbers between two others, which show nothing of what lies beyond."""
-        inside = (self.value >= low) & (self.value <= high)
+        inside = (self.value > low) & (self.value < high)
         result = self._flow(value, (self._same(value), inside))
         return result._on_sides(self._sides_of(low, high))
 
@@ -230,11 +230,11 @@ class CoverageArray(ComponentArray):
     def maximum(self, other: Self) -> Self:
         """The larger number; either of both is a side.
 
-        It is none where a running maximum starts.
+        It is none where a running maximum starts.  Equal numbers hide each other.
         """
         value = np.maximum(self.value, other.value)
         is_first, is_second = self.value > other.value, self.value < other.value
-        result = self._flow(value, (self, ~is_second), (other, ~is_first))
+        result = self._flow(value, (self, is_first), (other, is_second))
         if not (np.isfinite(self.value) & np.isfinite(other.value)).any():
             return result
         return result._on_sides(

@@ -79,6 +79,8 @@ def test_what_is_hidden_has_not_been_seen(arithmetic: CoverageArithmetic) -> Non
     ]
     for result in hidden[:4]:
         assert {"below 0", "from 0 to inf"} <= set(unseen(result))
+    same = arithmetic.exact(np.array([0.0, 3.0]))
+    assert {"below 0", "from 0 to inf"} <= set(unseen(np.maximum(y, same)))
     # A 0 would be another number below 0.
     assert "from 0 to inf" in unseen(hidden[4])
     assert "below 0" not in unseen(hidden[4])

@@ -95,6 +95,14 @@ class Sides:
         ]
 
 
+def _above_zero(value: Array, exact_zero: Array) -> Array:
+    """The values, with a least number where float64 makes 0 of what is not exactly that.
+
+    So it differs from the 0 that sums start at: it is a summand that does not count.
+    """
+    return np.where((value == 0) & ~exact_zero, np.finfo(np.float64).smallest_subnormal, value)
+
+
 def _joined(one: Array, other: Array) -> Array:
     return np.bitwise_or(one, other)
 
@@ -133,7 +141,7 @@ class CoverageArray(ComponentArray):
         return self.of([value, made_on])
 
     def _same(self, value: Array) -> Self:
-        """A function of these numbers; a 0 that is made of others by underflow shows nothing."""
+        """A function of these numbers; a 0 that is made of others shows nothing."""
         return self._flow(value, (self, (value != 0) | (self.value == 0)))
 
     def _on_sides(self, sides: dict[str, Array]) -> Self:
@@ -163,16 +171,14 @@ class CoverageArray(ComponentArray):
 
     def multiply(self, other: Self) -> Self:
         """The product."""
-        value = self.value * other.value
-        is_kept = (value != 0) | (self.value == 0) | (other.value == 0)
-        return self._flow(
-            value, (self, is_kept & (other.value != 0)), (other, is_kept & (self.value != 0))
-        )
+        exact_zero = (self.value == 0) | (other.value == 0)
+        value = _above_zero(self.value * other.value, exact_zero)
+        return self._flow(value, (self, other.value != 0), (other, self.value != 0))
 
     def divide(self, other: Self) -> Self:
         """The quotient."""
-        value = self.value / other.value
-        return self._flow(value, (self, (value != 0) | (self.value == 0)), (other, self.value != 0))
+        value = _above_zero(self.value / other.value, self.value == 0)
+        return self._flow(value, (self, True), (other, self.value != 0))
 
     def power(self, other: Self) -> Self:
         """The number to the power of another."""
@@ -195,7 +201,7 @@ class CoverageArray(ComponentArray):
 
     def exp(self) -> Self:
         """e to the power of it."""
-        return self._same(np.exp(self.value))
+        return self._same(_above_zero(np.exp(self.value), self.value == -np.inf))
 
     def log(self) -> Self:
         """The natural logarithm."""
@@ -212,7 +218,7 @@ class CoverageArray(ComponentArray):
 
     def _bounded(self, value: Array, low: float, high: float) -> Self:
         """Numbers between two others, which show nothing of what lies beyond."""
-        inside = (self.value >= low) & (self.value <= high)
+        inside = (self.value > low) & (self.value < high)
         result = self._flow(value, (self._same(value), inside))
         return result._on_sides(self._sides_of(low, high))
 
@@ -230,11 +236,11 @@ class CoverageArray(ComponentArray):
     def maximum(self, other: Self) -> Self:
         """The larger number; either of both is a side.
 
-        It is none where a running maximum starts.
+        It is none where a running maximum starts.  Equal numbers hide each other.
         """
         value = np.maximum(self.value, other.value)
         is_first, is_second = self.value > other.value, self.value < other.value
-        result = self._flow(value, (self, ~is_second), (other, ~is_first))
+        result = self._flow(value, (self, is_first), (other, is_second))
         if not (np.isfinite(self.value) & np.isfinite(other.value)).any():
             return result
         return result._on_sides(

@@ -17,7 +17,7 @@ import numpy as np
 
 from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.dialects.tb import Groups
-from mugraph.runtime.interpreter.arithmetic import Array
+from mugraph.runtime.interpreter.arithmetic import Array, is_whole
 from mugraph.runtime.interpreter.components import ComponentArray
 from mugraph.runtime.interpreter.errors import ExecutionError
 
@@ -143,6 +143,13 @@ def apply_chain(functions: Sequence[ScalarFunction], value: Array) -> Array:
     for function in functions:
         value = apply_function(function, value)
     return value
+
+
+def matmul(left: Array, right: Array) -> Array:
+    """The matrix product; of integers by way of float64, which has all of their sums."""
+    if isinstance(left, ComponentArray) or not is_whole(left.dtype):
+        return np.matmul(left, right)
+    return np.matmul(left.astype(np.float64), right.astype(np.float64)).astype(np.int64)
 
 
 def sum_groups(value: Array, axis: int, groups: Groups, results: int) -> Array:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 from xdsl.interpreter import (
     Interpreter,
     InterpreterFunctions,
@@ -22,6 +21,7 @@ from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array
 from mugraph.runtime.interpreter.dispatch import implements
 from mugraph.runtime.interpreter.functions import (
     apply_function,
+    matmul,
     part_of,
     rms_norm,
     sum_groups,
@@ -53,7 +53,7 @@ class KernelFunctions(InterpreterFunctions):
         lhs, rhs = self._loaded(args)
         if op.multiplies_in_tf32(op.lhs):
             lhs, rhs = (self.arithmetic.multiplicand(value) for value in (lhs, rhs))
-        return self._stored(op, np.matmul(lhs, rhs))
+        return self._stored(op, matmul(lhs, rhs))
 
     def run_elementwise(
         self, interpreter: Interpreter, op: kn.ElementwiseOp, args: PythonValues

@@ -17,7 +17,7 @@ from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.runtime.interpreter.arithmetic import Array
 from mugraph.runtime.interpreter.blocks import GRID_AXES
-from mugraph.runtime.interpreter.functions import apply_function
+from mugraph.runtime.interpreter.functions import apply_function, matmul
 from mugraph.runtime.interpreter.schedule_buffers import ScheduleFunctions
 
 
@@ -42,7 +42,7 @@ class ProductFunctions(InterpreterFunctions):
             *_, row, column = op.start
             left, right = matrices
             matrices = [left[..., row : row + rows, :], right[..., :, column : column + columns]]
-        multiply = partial(self._products_of_parts, op) if op.parts > 1 else np.matmul
+        multiply = partial(self._products_of_parts, op) if op.parts > 1 else matmul
         product = multiply(*matrices)
         self.functions.write(op.accumulator, accumulator, product, Epilogue(accumulates=True))
         return ()
@@ -59,7 +59,7 @@ class ProductFunctions(InterpreterFunctions):
         extents = (*left.shape[GRID_AXES:-1], right.shape[-1])
         products = self.functions.frame.arithmetic.full((*axes, op.parts, *extents), 0.0)
         for part in range(min(op.parts, taken)):
-            product = np.matmul(left[..., taker == part], right[..., taker == part, :])
+            product = matmul(left[..., taker == part], right[..., taker == part, :])
             products[(*(slice(None),) * GRID_AXES, part)] = product
         return products
 
@@ -74,7 +74,7 @@ class ProductFunctions(InterpreterFunctions):
             return ()
         now, frame.iteration = frame.iteration, op.stage.iteration_at(frame.iteration)
         try:
-            product = np.matmul(self.functions.read(op.lhs, lhs), self.functions.read(op.rhs, rhs))
+            product = matmul(self.functions.read(op.lhs, lhs), self.functions.read(op.rhs, rhs))
         finally:
             frame.iteration = now
         epilogue = Epilogue(accumulates=not op.is_fresh)

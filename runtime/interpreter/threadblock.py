@@ -40,6 +40,7 @@ from mugraph.runtime.interpreter.functions import (
     apply_chain,
     apply_function,
     fall,
+    matmul,
     max_groups,
     part_of,
     rms_norm,
@@ -140,7 +141,7 @@ class ThreadblockFunctions(InterpreterFunctions):
         lhs, rhs = args
         if op.multiplies_in_tf32(op.lhs):
             lhs, rhs = (self.frame.arithmetic.multiplicand(value) for value in (lhs, rhs))
-        return self.finish(op, np.matmul(lhs, rhs))
+        return self.finish(op, matmul(lhs, rhs))
 
     def run_elementwise(
         self, interpreter: Interpreter, op: tb.ElementwiseOp, args: PythonValues
@@ -206,7 +207,7 @@ class ThreadblockFunctions(InterpreterFunctions):
         self, interpreter: Interpreter, op: tb.ConcatThenMatmulOp, args: PythonValues
     ) -> PythonValues:
         """The sum of the products."""
-        return self.finish(op, np.matmul(args[0], args[2]) + np.matmul(args[1], args[3]))
+        return self.finish(op, matmul(args[0], args[2]) + matmul(args[1], args[3]))
 
     @impl(tb.ReductionMaxOp)
     def run_reduction_max(

@@ -65,6 +65,9 @@ def test_operands_that_are_absorbed_do_not_count(arithmetic: CoverageArithmetic)
     x, tiny = (arithmetic.exact(np.array([number])) for number in (1.0, 1e-30))
     assert unseen(x + tiny) == ["a second operand that counts"]
     assert unseen(tiny + x * 0.0) == ["a second operand that counts"]
+    # Nor do those that are less than float64 holds, in a sigmoid of 1000.
+    other = CoverageArithmetic().exact(np.array([1000.0]))
+    assert unseen(1.0 + np.exp(-other)) == ["a second operand that counts"]
 
 
 def test_what_is_hidden_has_not_been_seen(arithmetic: CoverageArithmetic) -> None:
@@ -72,13 +75,15 @@ def test_what_is_hidden_has_not_been_seen(arithmetic: CoverageArithmetic) -> Non
     y = relu(arithmetic.exact(np.array([-1.0, 3.0])))
     hidden: list[CoverageArray] = [
         clamp(y, 5.0, 6.0),
-        np.exp(y * -1000.0 - 1000.0),
+        np.exp(y * -1000.0 - 1000.0) + 1.0,
         y * 0.0,
         np.maximum(y, arithmetic.exact(np.array([9.0, 9.0]))),
         y + 1e30,
     ]
     for result in hidden[:4]:
         assert {"below 0", "from 0 to inf"} <= set(unseen(result))
+    same = arithmetic.exact(np.array([0.0, 3.0]))
+    assert {"below 0", "from 0 to inf"} <= set(unseen(np.maximum(y, same)))
     # A 0 would be another number below 0.
     assert "from 0 to inf" in unseen(hidden[4])
     assert "below 0" not in unseen(hidden[4])

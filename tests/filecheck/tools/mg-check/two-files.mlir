@@ -4,14 +4,14 @@
 // PROVED: two-files.mlir: proved equal: the normal forms of all results coincide
 
 // RUN: mg-check --thorough --seeds 2 --time %s %S/Inputs/reference.mlir | filecheck %s --check-prefix THOROUGH
-// THOROUGH:      proved equal: the normal forms of all results coincide; 2 random evaluations in float64 and 1 with inputs of other sizes, no difference beyond the derived bounds of its rounding; 2 random evaluations over finite fields, no difference (error probability at most {{[0-9.e-]+}})
+// THOROUGH:      proved equal: the normal forms of all results coincide; 2 random evaluations in float64 and 8 with inputs of other sizes, no difference beyond the derived bounds of its rounding; 2 random evaluations over finite fields, no difference (error probability at most {{[0-9.e-]+}})
 // THOROUGH-NEXT: processor time: proof {{[0-9.]+}} s, float64 {{[0-9.]+}} s, finite-field {{[0-9.]+}} s
 // THOROUGH-NEXT: memory: {{[0-9]+}} MiB at most
 
 // A schedule has no normal form; it is tested.
 // RUN: mg-opt --transpile %s -o %t/schedule.mlir
 // RUN: mg-check %t/schedule.mlir %s | filecheck %s --check-prefix TESTED
-// TESTED: schedule.mlir: tested equal: no proof, since 'sched.launch' {{.*}} has no normal form; 3 random evaluations in float64 and 1 with inputs of other sizes, no difference
+// TESTED: schedule.mlir: tested equal: no proof, since 'sched.launch' {{.*}} has no normal form; 3 random evaluations in float64 and 8 with inputs of other sizes, no difference
 
 // RUN: mg-check --evidence finite-field --primes 227,113 %s %S/Inputs/reference.mlir | filecheck %s --check-prefix SMALL
 // SMALL: tested equal: 3 random evaluations over finite fields{{.*}}no difference

@@ -36,19 +36,21 @@ class FunctionDescription:
 
     summary: str
     constants: tuple[Constant, ...] = ()
+    special: int = 0
+    """Instructions of the special function unit that an element takes."""
 
 
 UNARY_FUNCTIONS: dict[str, FunctionDescription] = {
     "identity": FunctionDescription("Each element."),
-    "exp": FunctionDescription("e to the power of each element."),
-    "silu": FunctionDescription("x / (1 + exp(-x)) of each element."),
-    "gelu": FunctionDescription("x (1 + erf(x / sqrt(2))) / 2 of each element."),
-    "sigmoid": FunctionDescription("1 / (1 + exp(-x)) of each element."),
-    "tanh": FunctionDescription("The hyperbolic tangent of each element."),
+    "exp": FunctionDescription("e to the power of each element.", special=1),
+    "silu": FunctionDescription("x / (1 + exp(-x)) of each element.", special=2),
+    "gelu": FunctionDescription("x (1 + erf(x / sqrt(2))) / 2 of each element.", special=2),
+    "sigmoid": FunctionDescription("1 / (1 + exp(-x)) of each element.", special=2),
+    "tanh": FunctionDescription("The hyperbolic tangent of each element.", special=2),
     "relu": FunctionDescription("0 where an element is less than 0, else the element; NaN stays."),
     "square": FunctionDescription("The square of each element."),
-    "sqrt": FunctionDescription("The square root of each element."),
-    "log": FunctionDescription("The natural logarithm of each element."),
+    "sqrt": FunctionDescription("The square root of each element.", special=1),
+    "log": FunctionDescription("The natural logarithm of each element.", special=1),
     "mul_scalar": FunctionDescription(
         "Each element times a constant, an fp32 number: ``mul_scalar %x by 0.5``.",
         (Constant("scalar", "by"),),
@@ -69,8 +71,10 @@ BINARY_FUNCTIONS: dict[str, FunctionDescription] = {
     "add": FunctionDescription("The sum, element by element."),
     "sub": FunctionDescription("The difference, element by element."),
     "mul": FunctionDescription("The product, element by element."),
-    "div": FunctionDescription("The quotient, element by element."),
-    "pow": FunctionDescription("The left operand to the power of the right one, as C's pow."),
+    "div": FunctionDescription("The quotient, element by element.", special=1),
+    "pow": FunctionDescription(
+        "The left operand to the power of the right one, as C's pow.", special=2
+    ),
     "max": FunctionDescription("The larger of both, element by element; NaN where one is."),
 }
 """Functions of two numbers."""
@@ -96,7 +100,7 @@ SCHEDULED_UNARY_FUNCTIONS: dict[str, FunctionDescription] = {
         "e to the power of a constant times each element, as a power of two.",
         (Constant("scalar", "by"),),
     ),
-    "reciprocal": FunctionDescription("1 divided by each element."),
+    "reciprocal": FunctionDescription("1 divided by each element.", special=1),
 }
 """Functions of one number, of operators of ``sched`` only.
 

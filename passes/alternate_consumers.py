@@ -146,7 +146,8 @@ class AlternateConsumersPass(ModulePass):
     the order of the blocks of the grid: a role waits (``sched.await_turn``) until the one before
     has read its last tile (``sched.pass_turn``), and its epilogue runs beside the loop of the next.
     ``pass-turn=issued`` passes the turn when the last product is on its way, ``finished`` when it
-    has ended.  With ``turns=1`` nothing changes.  A note says why a kernel stays as it is.
+    has ended.  With ``turns=1`` nothing changes, and ``turns=0`` does what each kernel's plan says,
+    ``plan <ping_pong = 2>``.  A note says why a kernel stays as it is.
 
     It pays where the epilogue takes long beside the loop.  On an H200, silu(X W1) * (X W2) with X
     of 4096 x K took 0.85 of the time of one role of two warp groups for K = 256, 0.91 for 512, 0.94
@@ -166,33 +167,37 @@ class AlternateConsumersPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Treats every kernel of the module whose memory is not planned yet."""
         target = target_named(self.arch)
-        if self.turns < 1:
+        if self.turns < 0:
             raise PassFailedException(f"--{self.name}: turns {self.turns} must be at least 1")
         place = member_named(Pass, self.pass_turn, f"--{self.name}: unknown pass-turn")
         if self.turns == 1:
             return
         for kernel in op.body.block.ops:
-            if isinstance(kernel, sched.KernelOp) and kernel.smem_bytes is None:
-                reason = self._alternate(kernel, target, place)
-                if reason is not None:
-                    print(f"--{self.name}: note: {obstacle(kernel, reason)}", file=sys.stderr)
+            if not isinstance(kernel, sched.KernelOp) or kernel.smem_bytes is not None:
+                continue
+            turns = self.turns or kernel.decided.ping_pong or 1
+            reason = alternated(kernel, turns, target, place) if turns > 1 else None
+            if reason is not None:
+                print(f"--{self.name}: note: {obstacle(kernel, reason)}", file=sys.stderr)
 
-    def _alternate(self, kernel: sched.KernelOp, target: Target, place: Pass) -> str | None:
-        found = find_alternating(kernel)
-        if isinstance(found, str):
-            return found
-        threads = _threads(found, self.turns)
-        if threads > MAX_THREADS:
-            return f"with {self.turns} a block has {threads} threads, more than {MAX_THREADS}"
-        blocks = fitting_blocks(found, self.turns, target)
-        if blocks is None:
-            return (
-                f"shared memory has no room for the results of {self.turns}; give rings fewer "
-                "stages (bytes-in-flight)"
-            )
-        alternate(found, self.turns, place)
-        kernel.persistent = IntegerAttr(min(kernel.persistent_blocks or blocks, blocks), i64)
-        return None
+
+def alternated(kernel: sched.KernelOp, turns: int, target: Target, place: Pass) -> str | None:
+    """Makes so many roles of the one that computes; why the kernel stays as it is, if it does."""
+    found = find_alternating(kernel)
+    if isinstance(found, str):
+        return found
+    threads = _threads(found, turns)
+    if threads > MAX_THREADS:
+        return f"with {turns} a block has {threads} threads, more than {MAX_THREADS}"
+    blocks = fitting_blocks(found, turns, target)
+    if blocks is None:
+        return (
+            f"shared memory has no room for the results of {turns}; give rings fewer "
+            "stages (bytes-in-flight)"
+        )
+    alternate(found, turns, place)
+    kernel.persistent = IntegerAttr(min(kernel.persistent_blocks or blocks, blocks), i64)
+    return None
 
 
 __all__ = ["AlternateConsumersPass", "Alternating", "Pass", "alternate", "find_alternating"]

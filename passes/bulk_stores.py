@@ -77,6 +77,10 @@ class Stores(Enum):
     NONE = "none"
 
 
+PLANNED_STORES = {"tma": Stores.ALL, "threads": Stores.NONE}
+"""Which results leave by bulk copies, by what a plan says of stores."""
+
+
 @dataclass(frozen=True)
 class Result:
     """An operator behind the loop that writes a tile, and the layouts that bulk copies can read.
@@ -366,6 +370,8 @@ class BulkStoresPass(ModulePass):
     (``sched.bulk_copy %o_shared to %o_tile at [0, 128]``).
     Ragged tiles, tensors that start at less than 16 bytes, and what would let fewer blocks share a
     multiprocessor stay as they are; with ``all`` a note names each such result and says why.
+    ``stores`` of a kernel's plan counts in place of the option: ``tma`` for ``all``, ``threads``
+    for ``none``.
 
     Pre-condition: ``--schedule-threadblock`` (and ``--promote-registers``); run ``--plan-swizzle``
     behind it.
@@ -382,15 +388,17 @@ class BulkStoresPass(ModulePass):
             target_named(self.arch),
             member_named(Stores, self.stores, f"--{self.name}: unknown stores"),
         )
-        if target.bulk_bytes_in_flight is None or stores is Stores.NONE:
+        if target.bulk_bytes_in_flight is None:
             return
         launches = [launch for launch in op.walk() if isinstance(launch, sched.LaunchOp)]
         for kernel in op.body.block.ops:
             if isinstance(kernel, sched.KernelOp) and kernel.smem_bytes is None:
                 mine = [launch for launch in launches if launch.resolve() is kernel]
                 alignments = alignments_of(kernel, mine)
-                store_in_bulk(kernel, alignments, target, stores)
-                if stores is Stores.ALL:
+                planned = kernel.decided.stores
+                own = PLANNED_STORES[planned] if planned else stores
+                store_in_bulk(kernel, alignments, target, own)
+                if own is Stores.ALL:
                     for sentence in obstacles(kernel, alignments):
                         print(f"--{self.name}: note: {sentence}", file=sys.stderr)
 

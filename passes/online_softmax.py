@@ -240,7 +240,12 @@ def rescale_accumulators(accumulators: Sequence[tb.ForloopAccumOp], rescale: tb.
 
 
 def online_softmax(graph: CustomizedOp) -> None:
-    """Rewrites every place of a threadblock graph where the maximum cancels."""
+    """Rewrites every place of a threadblock graph where the maximum cancels.
+
+    None of a kernel whose plan says ``online_softmax = false``.
+    """
+    if graph.decided.online_softmax is False:
+        return
     for op in tuple(graph.body.block.ops):
         if is_plain_exponential(op):
             match = find_online_softmax(op, graph)
@@ -264,7 +269,8 @@ class OnlineSoftmaxPass(ModulePass):
     Where parts of the sums are stored, and one other kernel adds them up tile by tile and
     normalises (``--retile split``), blocks store their maxima as well, below the largest of which
     the other kernel adds up.  Any other exponential is left as it is, such as one whose sum is
-    stored itself, and a note says why.
+    stored itself, and a note says why (``notes=false`` leaves notes out).  A kernel whose plan says
+    ``online_softmax = false`` stays as it is.
 
     The result is the same function wherever both are defined; where scores are so large that the
     exponentials would overflow, or so small that all of a row would vanish, only the rewritten
@@ -292,6 +298,8 @@ class OnlineSoftmaxPass(ModulePass):
 
     name = "online-softmax"
 
+    notes: bool = True
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrites in every threadblock graph of the module."""
         from mugraph.passes.online_softmax_of_parts import online_softmax_of_parts
@@ -301,7 +309,10 @@ class OnlineSoftmaxPass(ModulePass):
         # Kernels are replaced by others that store, or load, maxima.
         while any(online_softmax_of_parts(graph) for graph in custom_kernels(op)):
             pass
-        for graph in custom_kernels(op):
+        kept = custom_kernels(op) if self.notes else []
+        for graph in kept:
+            if graph.decided.online_softmax is False:
+                continue
             for exponential in filter(is_plain_exponential, graph.body.block.ops):
                 reason = find_online_softmax(exponential, graph)
                 sentence = f"{op_label(exponential)} of {op_label(graph)} stays as it is: {reason}"

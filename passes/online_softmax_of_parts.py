@@ -110,7 +110,9 @@ def _sum_of_parts(load: tb.InputOp, output: tb.OutputOp) -> tb.ReductionOp | Non
 def find_parts(exponential: Operation, first: CustomizedOp) -> PartsMatch | None:
     """What to rewrite for one exponential of a kernel, ``None`` where the maximum stays in."""
     second = consumer_of(first)
-    if second is None or not is_plain_exponential(exponential):
+    if second is None or False in (first.decided.online_softmax, second.decided.online_softmax):
+        return None
+    if not is_plain_exponential(exponential):
         return None
     here = follow(first, {exponential.results[0]: Degree(1)})
     if isinstance(here, str) or set(here.stored.values()) != {Degree(1)}:
@@ -149,7 +151,13 @@ def _with(
     """The kernel with other operands and results, and the body that it has."""
     body = graph.detach_region(graph.body)
     new = CustomizedOp(
-        operands, results, graph.grid_dim, graph.block_dim, graph.forloop_range, body
+        operands,
+        results,
+        graph.grid_dim,
+        graph.block_dim,
+        graph.forloop_range,
+        body,
+        graph.decided,
     )
     Rewriter.insert_op(new, InsertPoint.before(graph))
     for old, result in zip(graph.results, new.results, strict=False):

@@ -194,9 +194,11 @@ def overlap_launches(
     for op in module.body.block.ops:
         if isinstance(op, KernelOp):
             waits = any(isinstance(inner, sched.GridWaitOp) for inner in op.walk())
-            if not waits:
+            planned = op.decided.pdl
+            if not waits and planned != "none":
                 inputs = constant_inputs(module, op)
-                overlap_kernel(op, inputs, start, exclusive=exclusive)
+                own = Start(planned) if planned else start
+                overlap_kernel(op, inputs, own, exclusive=exclusive)
         elif isinstance(op, FuncOp):
             for step in op.walk():
                 if isinstance(step, CanOverlap):
@@ -216,7 +218,8 @@ class OverlapLaunchesPass(ModulePass):
     ``end``, when blocks end.  With ``exclusive=true`` the blocks of a kernel whose loop loads get
     so much shared memory that none of the next kernel fits beside as many of theirs as share a
     multiprocessor (``sched.exclusive``): the next kernel's blocks are dealt to multiprocessors as
-    evenly as if they started alone.  Pre-defined kernels wait first of all.  Nothing changes for
+    evenly as if they started alone.  ``pdl`` of a kernel's plan counts in place of ``start``;
+    ``none`` leaves the kernel alone.  Pre-defined kernels wait first of all.  Nothing changes for
     targets without the instructions.  Pre-condition: ``--schedule-threadblock``; before
     ``--plan-stensor-memory``.
     """

@@ -143,7 +143,8 @@ class PersistBlocksPass(ModulePass):
     bulk copies, and that have more blocks than run at once, or than ``blocks``: ``sched.kernel ...
     persistent 132``.  Rings go on from one block of the grid to the next: what fills them waits for
     free stages from the start, and the last stage is released, too, once its product has ended.
-    Tiles of the next block so come while the results of this one leave.
+    Tiles of the next block so come while the results of this one leave.  ``persistent = false`` in
+    its plan leaves a kernel as it is.
 
     Pre-condition: ``--pipeline-products``; run ``--bulk-stores`` and ``--plan-stensor-memory``
     behind it.
@@ -162,7 +163,7 @@ class PersistBlocksPass(ModulePass):
         for kernel in op.body.block.ops:
             if not isinstance(kernel, sched.KernelOp) or kernel.smem_bytes is not None:
                 continue
-            if kernel.persistent_blocks is not None:
+            if kernel.persistent_blocks is not None or kernel.decided.persistent is False:
                 continue
             found = find_persistent(kernel, target, self.blocks)
             mine = [launch for launch in launches if launch.resolve() is kernel]

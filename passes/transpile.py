@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from xdsl.passes import ModulePass
 
+from mugraph.dialects.plan import Loads, Plan
+from mugraph.dialects.plan import Stores as KeptStores
 from mugraph.passes.alternate_consumers import AlternateConsumersPass, Pass
 from mugraph.passes.bulk_stores import BulkStoresPass, Stores
 from mugraph.passes.check_hazards import CheckHazardsPass
@@ -19,6 +21,7 @@ from mugraph.passes.online_softmax import OnlineSoftmaxPass
 from mugraph.passes.overlap_launches import OverlapLaunchesPass, Start
 from mugraph.passes.persist_blocks import PersistBlocksPass
 from mugraph.passes.pipeline_products import PipelineProductsPass
+from mugraph.passes.plan import PlanPass
 from mugraph.passes.plan_dtensor_memory import PlanDTensorMemoryPass
 from mugraph.passes.plan_stensor_memory import PlanSTensorMemoryPass
 from mugraph.passes.plan_swizzle import PlanSwizzlePass
@@ -30,6 +33,7 @@ from mugraph.passes.resolve_layout import (
     ResolveLayoutPass,
     SolverName,
 )
+from mugraph.passes.retile import RetilePass
 from mugraph.passes.schedule_threadblock import ScheduleThreadblockPass
 from mugraph.passes.schedule_threadblock.channels import Pipeline, Publish
 from mugraph.passes.schedule_threadblock.plan import Objective
@@ -39,10 +43,21 @@ from mugraph.passes.share_registers import ShareRegistersPass
 from mugraph.passes.targets import DEFAULT_TARGET
 from mugraph.passes.use_warpgroups import UseWarpgroupsPass
 
+_LOADS: dict[str, Loads] = {"channels": "tma", "async-copies": "cp_async"}
+_SWAPS = {"mma": False, "swap": True}
+_STORES: dict[str, KeptStores] = {"all": "tma", "none": "threads"}
+"""What options say, as parts of a plan."""
+
+
+def _plan_pass(arch: str, asked: Plan) -> PlanPass:
+    """``--plan`` with what options ask for."""
+    return asked.over(PlanPass(arch=arch))
+
 
 def transpile_pipeline(
     arch: str = DEFAULT_TARGET,
     *,
+    plan: bool = False,
     check_hazards: bool = True,
     online_softmax: bool = False,
     cost_model: CostModelName = DEFAULT_COST_MODEL,
@@ -68,8 +83,17 @@ def transpile_pipeline(
     small_m: str = SmallM.AUTO.value,
 ) -> tuple[ModulePass, ...]:
     """The passes of ``--transpile`` in order, for other pipelines to take parts of."""
+    asked = Plan(
+        loads=_LOADS.get(pipeline),
+        stages=stages or None,
+        swap_ab=_SWAPS.get(small_m),
+        ping_pong=None if turns == 1 else turns,
+        stores=_STORES.get(stores),
+        pdl=None if overlap_launches else "none",
+    )
     steps: tuple[ModulePass, ...] = (
-        *((OnlineSoftmaxPass(),) if online_softmax else ()),
+        *((_plan_pass(arch, asked), RetilePass(arch=arch)) if plan else ()),
+        *((OnlineSoftmaxPass(notes=online_softmax),) if plan or online_softmax else ()),
         InsertCopiesPass(),
         DecomposeThreadblockPass(),
         MaskRaggedPass(),
@@ -96,8 +120,8 @@ def transpile_pipeline(
         *((PersistBlocksPass(arch),) if persist_blocks else ()),
         BulkStoresPass(arch, stores),
         *(
-            (AlternateConsumersPass(arch, turns, pass_turn),)
-            if turns != 1 or pass_turn != Pass.ISSUED.value
+            (AlternateConsumersPass(arch, 0 if plan and turns == 1 else turns, pass_turn),)
+            if plan or turns != 1 or pass_turn != Pass.ISSUED.value
             else ()
         ),
         *((ClusterBlocksPass(arch, cluster),) if cluster != 1 else ()),
@@ -132,6 +156,9 @@ class TranspilePass(SequencePass):
     ``arch`` is the GPU: ``sm_80``, ``sm_90a`` or ``sm_100a``.  Print the result with ``-t cuda``.
     The last step, ``--check-hazards``, proves that the schedule has no races;
     ``check-hazards=false`` leaves it out.  ``online-softmax=true`` runs ``--online-softmax`` first.
+    ``plan=true`` plans kernels first: ``--plan`` decides what their plans leave free, ``--retile``
+    cuts them so, and ``--online-softmax`` keeps running maxima.  Options for all kernels say what
+    plans leave free.
     ``promote-registers=false`` leaves out ``--promote-registers``, ``use-warpgroups=false``
     ``--use-warpgroups``.
     ``cost-model`` and ``solver`` are those of ``--resolve-layout``, ``objective``, ``pipeline``,
@@ -150,6 +177,7 @@ class TranspilePass(SequencePass):
     name = "transpile"
 
     arch: str = DEFAULT_TARGET
+    plan: bool = False
     check_hazards: bool = True
     online_softmax: bool = False
     cost_model: CostModelName = DEFAULT_COST_MODEL
@@ -178,6 +206,7 @@ class TranspilePass(SequencePass):
         """The steps."""
         return transpile_pipeline(
             self.arch,
+            plan=self.plan,
             check_hazards=self.check_hazards,
             online_softmax=self.online_softmax,
             cost_model=self.cost_model,

@@ -325,7 +325,7 @@ def _apply(kernel: sched.KernelOp, target: Target, stages: Stages) -> None:
     for chain in chosen:
         use_warpgroups(chain)
     if chosen:
-        restage_rings(kernel, target, stages)
+        restage_rings(kernel, target, kernel.decided.stages or stages)
         release_early(kernel)
 
 

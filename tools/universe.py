@@ -26,6 +26,7 @@ PASSES = {
     "convert-linalg-to-kn": "mugraph.passes.convert_linalg_to_kn:ConvertLinalgToKnPass",
     "load-operators": "mugraph.passes.load_operators:LoadOperatorsPass",
     "insert-copies": "mugraph.passes.insert_copies:InsertCopiesPass",
+    "plan": "mugraph.passes.plan:PlanPass",
     "retile": "mugraph.passes.retile:RetilePass",
     "online-softmax": "mugraph.passes.online_softmax:OnlineSoftmaxPass",
     "decompose-threadblock": "mugraph.passes.decompose_threadblock:DecomposeThreadblockPass",

@@ -62,6 +62,7 @@ def compile(
     ``native`` is this machine's GPU, or the interpreter where there is none.  The graph is not
     changed.  Functions in ``linalg`` become µGraphs first.  ``sizes`` are the named sizes of a
     `.te` file.  ``options`` are those of ``--transpile``: ``online_softmax=True``, for instance.
+    Kernels are planned (``--plan``) unless ``plan=False``.
     ``lineinfo`` compiles with nvcc's ``-lineinfo``, so that profilers show the lines of the file
     or of the Python program that built the graph.  ``remarks`` prints, to standard error, what each
     kernel lost against the best form of its target, as ``--remarks`` does; for the interpreter of a
@@ -186,6 +187,7 @@ def _transpile_pass(options: Mapping[str, Any]) -> TranspilePass:
             TranspilePass.from_spec(ArgSpec(TranspilePass.name, {name: value}))
         except ValueError as error:
             raise UserError(f"mugraph.compile: the option {name!r}: {error}.") from error
+    given.setdefault("plan", (True,))
     return TranspilePass.from_spec(ArgSpec(TranspilePass.name, given))
 
 

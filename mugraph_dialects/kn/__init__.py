@@ -50,6 +50,7 @@ from mugraph.dialects.kn.rearrange import ChunkOp, ConcatOp, CopyOp, PartsOp, Sp
 from mugraph.dialects.kn.reduce import ReductionOp, RmsNormOp
 from mugraph.dialects.kn.view import ViewOp
 from mugraph.dialects.kn.workspace import NOT_IN_WORKSPACE, WorkspaceOp
+from mugraph.dialects.plan import Plan, PlanAttr
 
 Kn = Dialect(
     "kn",
@@ -67,7 +68,7 @@ Kn = Dialect(
         AllReduceOp,
         CustomizedOp,
     ],
-    [ComputationAttr],
+    [ComputationAttr, PlanAttr],
 )
 
 __all__ = [
@@ -101,6 +102,8 @@ __all__ = [
     "MulScalarOp",
     "PartsOp",
     "Phase",
+    "Plan",
+    "PlanAttr",
     "PowOp",
     "ReductionOp",
     "ReluOp",

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, i64
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
+    opt_prop_def,
     prop_def,
     region_def,
     traits_def,
@@ -25,6 +26,7 @@ from mugraph.dialects.kn.phases import (
 )
 from mugraph.dialects.kn.workspace import WorkspaceOp
 from mugraph.dialects.launch_extents import HasLaunchExtents
+from mugraph.dialects.plan import Plan, PlanAttr, plan_attribute
 from mugraph.dialects.tb import OutputOp
 from mugraph.dialects.tb.ragged import bounds_of_graph
 from mugraph.dialects.tensor_types import op_label, value_label
@@ -35,6 +37,7 @@ class CustomizedOp(WorkspaceOp, HasLaunchExtents):
     """Runs a threadblock graph in every block of ``grid``, with ``forloop`` iterations.
 
     The body's arguments are the operands; the i-th ``tb.output`` of the body is the i-th result.
+    ``plan`` has what is decided of how it is compiled: ``plan <loads = tma, stages = [4]>``.
     """
 
     name = "kn.customized"
@@ -42,13 +45,14 @@ class CustomizedOp(WorkspaceOp, HasLaunchExtents):
     inputs = var_operand_def(TensorType)
     outputs = var_result_def(TensorType)
     forloop = prop_def(IntegerAttr.constr(type=i64))
+    plan = opt_prop_def(PlanAttr)
     body = region_def("single_block")
 
     traits = traits_def(IsolatedFromAbove(), NoTerminator(), Pure())
 
     assembly_format = (
-        "$inputs `grid` $grid `block` $block `forloop` $forloop (`workspace` $workspace^)? $body "
-        "attr-dict `:` functional-type(operands, results)"
+        "$inputs `grid` $grid `block` $block `forloop` $forloop (`plan` $plan^)? "
+        "(`workspace` $workspace^)? $body attr-dict `:` functional-type(operands, results)"
     )
 
     def __init__(
@@ -59,6 +63,7 @@ class CustomizedOp(WorkspaceOp, HasLaunchExtents):
         block: Sequence[int],
         forloop: int,
         body: Region | Block,
+        plan: Plan | None = None,
     ) -> None:
         super().__init__(
             operands=[inputs],
@@ -67,9 +72,19 @@ class CustomizedOp(WorkspaceOp, HasLaunchExtents):
                 "grid": DenseArrayBase.from_list(i64, list(grid)),
                 "block": DenseArrayBase.from_list(i64, list(block)),
                 "forloop": IntegerAttr(forloop, i64),
+                "plan": plan_attribute(plan),
             },
             regions=[Region(body) if isinstance(body, Block) else body],
         )
+
+    @property
+    def decided(self) -> Plan:
+        """The parts of its plan that are decided."""
+        return Plan() if self.plan is None else self.plan.data
+
+    @decided.setter
+    def decided(self, plan: Plan) -> None:
+        self.plan = plan_attribute(plan)
 
     @property
     def forloop_range(self) -> int:

@@ -31,6 +31,7 @@ from mugraph.dialects.constant import CONSTANT, is_constant
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.kn.workspace import WorkspaceOp
 from mugraph.dialects.launch_extents import HasLaunchExtents, extents_of, verify_three
+from mugraph.dialects.plan import Plan, PlanAttr, plan_attribute
 from mugraph.dialects.sched.grid import GridWaitOp
 from mugraph.dialects.sched.types import GlobalType, SharedType
 from mugraph.dialects.tensor_types import (
@@ -63,7 +64,7 @@ class KernelOp(HasLaunchExtents):
     for-loop's range in the µGraph, which the schedule's loop must have too.  ``cluster`` (sm_90a
     on) groups the blocks that are launched, whose extents it divides.  ``constant`` are the inputs
     that are loaded before a ``sched.grid_wait``, as nothing that may run beside the kernel writes
-    to them.
+    to them.  ``plan`` is that of the µGraph, which the passes that follow read.
 
     ``raster 8``: blocks start in groups of 8 rows of the grid (along y), down the columns of a
     group, so that those that run together share more of what they load in the L2 cache.
@@ -87,6 +88,7 @@ class KernelOp(HasLaunchExtents):
     constant = opt_prop_def(DenseArrayBase.constr(i64))
     raster = opt_prop_def(IntegerAttr.constr(type=i64))
     persistent = opt_prop_def(IntegerAttr.constr(type=i64))
+    plan = opt_prop_def(PlanAttr)
     body = region_def("single_block")
 
     traits = traits_def(IsolatedFromAbove(), NoTerminator(), SymbolOpInterface())
@@ -95,7 +97,7 @@ class KernelOp(HasLaunchExtents):
         "$sym_name `inputs` $inputs (`constant` $constant^)? `grid` $grid "
         "(`raster` $raster^)? (`persistent` $persistent^)? `block` $block "
         "(`cluster` $cluster^)? (`smem` $smem^)? (`resident` $resident^)? "
-        "(`forloop` $forloop^)? $body attr-dict"
+        "(`forloop` $forloop^)? (`plan` $plan^)? $body attr-dict"
     )
 
     def __init__(
@@ -106,6 +108,7 @@ class KernelOp(HasLaunchExtents):
         block: Sequence[int],
         body: Region | Block,
         forloop: int | None = None,
+        plan: Plan | None = None,
     ) -> None:
         super().__init__(
             properties={
@@ -114,9 +117,15 @@ class KernelOp(HasLaunchExtents):
                 "grid": DenseArrayBase.from_list(i64, list(grid)),
                 "block": DenseArrayBase.from_list(i64, list(block)),
                 "forloop": None if forloop is None else IntegerAttr(forloop, i64),
+                "plan": plan_attribute(plan),
             },
             regions=[Region(body) if isinstance(body, Block) else body],
         )
+
+    @property
+    def decided(self) -> Plan:
+        """The parts of its µGraph's plan that are decided."""
+        return Plan() if self.plan is None else self.plan.data
 
     @property
     def input_count(self) -> int:

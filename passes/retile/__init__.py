@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, f16, f32
@@ -17,14 +17,16 @@ from mugraph.dialects.functions import mugraphs_of
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.maps import AXES
+from mugraph.dialects.plan import TILE_PARTS, LaunchNext, Plan
 from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.online_softmax import online_softmax
 from mugraph.passes.online_softmax_of_parts import online_softmax_of_parts
-from mugraph.passes.retile.auto import choose_least_time, in_one_iteration, why_kept
+from mugraph.passes.retile.auto import Choice, choose_least_time, in_one_iteration, why_kept
 from mugraph.passes.retile.dimensions import find_dimensions
 from mugraph.passes.retile.errors import RetileError
 from mugraph.passes.retile.inline import inline_products, product_of
 from mugraph.passes.retile.merge import merge
+from mugraph.passes.retile.model import LAUNCH_NS
 from mugraph.passes.retile.outline import find_outlined, outline
 from mugraph.passes.retile.partition import (
     Request,
@@ -52,23 +54,49 @@ def retile(graph: CustomizedOp, request: Request, target: Target | None = None) 
     accumulate_single_iteration(graph)
     had_maxima = take_out_running_maxima(graph)
     space = find_dimensions(graph)
+    plan = graph.decided.without("online_softmax") if had_maxima else graph.decided
     if not request.auto:
         partition, splits = choose_partition(space, request), request.split
-    elif (choice := choose_least_time(space, target)) is not None:
-        partition, splits = choice.partition, choice.split
     else:
-        partition, splits = partition_of(space), 1
-        sentence = f"{op_label(graph)} stays as it is: {why_kept(space, target)}"
-        print(f"--retile: note: {sentence}", file=sys.stderr)
+        choice = choose_least_time(space, target)
+        present = Choice(partition_of(space), 1, 0.0, 0)
+        partition, splits = (choice or present).partition, (choice or present).split
+        if partition == present.partition and splits == 1:
+            sentence = f"{op_label(graph)} stays as it is: {why_kept(space, target)}"
+            print(f"--retile: note: {sentence}", file=sys.stderr)
     require_same_function(space, partition)
     apply_partition(space, partition)
     if splits > 1:
         graph, second = split_loop(graph, splits, PART_TYPES[request.parts])
-        if second is not None and request.spread:
-            spread(second, target)
+        if second is not None:
+            second.decided = cut_so(plan).without(*LOOP_PARTS)
+            if request.spread:
+                spread(second, target)
+    graph.decided = cut_so(plan)
     if had_maxima:
         online_softmax(graph)
         online_softmax_of_parts(graph)
+
+
+LAUNCHES_LONG = 4
+"""Launches that a kernel must last to be long."""
+LOOP_PARTS = ("loads", "stages", "swap_ab", "persistent", "ping_pong", "pdl")
+"""The parts of a plan that are about its kernel's loop, and not the kernel that adds up parts."""
+
+
+def cut_so(plan: Plan) -> Plan:
+    """The plan of a kernel that is cut as its plan said; it stays so."""
+    left = plan.without(*TILE_PARTS)
+    return replace(left, tiles="written") if left != plan else plan
+
+
+def outlined_start(time: float) -> LaunchNext:
+    """When what follows an outlined kernel of so many nanoseconds may start.
+
+    Early where that hides its launch; beside a short kernel its blocks are only in the way.
+    Source: ``benchmarks/results/h200_plans.md``, of two kernels.
+    """
+    return "early" if time > LAUNCHES_LONG * LAUNCH_NS else "late"
 
 
 def retile_if_possible(graph: CustomizedOp, request: Request, target: Target) -> RetileError | None:
@@ -95,8 +123,8 @@ def retile_if_possible(graph: CustomizedOp, request: Request, target: Target) ->
     return None
 
 
-def spread(graph: CustomizedOp, target: Target) -> None:
-    """Gives a kernel that combines parts the grid and block of least estimated time.
+def spread(graph: CustomizedOp, target: Target) -> float:
+    """Gives a kernel that combines parts the grid and block of least estimated time; says which.
 
     All parts of a tile are loaded at once where they fit: with one part an iteration, every
     iteration waits at the barriers of its few operators.
@@ -104,9 +132,22 @@ def spread(graph: CustomizedOp, target: Target) -> None:
     space = find_dimensions(graph)
     choice = choose_least_time(space, target, split=False)
     partition = partition_of(space) if choice is None else choice.partition
-    whole = in_one_iteration(space, partition, target)
-    if whole is not None or choice is not None:
-        apply_partition(space, whole or partition)
+    apply_partition(space, in_one_iteration(space, partition, target) or partition)
+    return 0.0 if choice is None else choice.time
+
+
+def retile_as_planned(graph: CustomizedOp, target: Target) -> None:
+    """Cuts a kernel as its plan says."""
+    plan = graph.decided
+    if plan.outline:
+        before, graph = outline(graph)
+        for kernel in before:
+            time = spread(kernel, target)
+            start = "none" if plan.pdl == "none" else outlined_start(time)
+            kernel.decided = Plan(tiles="written", pdl=start)
+        graph.decided = plan
+    if plan != cut_so(plan):
+        retile(graph, Request.of_plan(plan), target)
 
 
 def inline_all(graphs: Sequence[CustomizedOp]) -> list[CustomizedOp]:
@@ -235,6 +276,8 @@ class RetilePass(ModulePass):
     a model of its memory, multiprocessors and instructions; what is asked for besides is ignored.
     A note names each kernel that stays as it is, and says why.
 
+    Without options, each kernel is cut as its plan says, which ``--plan`` fills.
+
     ``inline`` first computes tiles of a ``kn.matmul`` in the custom kernels that load them, where
     nothing else uses the product.
 
@@ -308,7 +351,8 @@ class RetilePass(ModulePass):
         )
         target = target_named(self.arch)
         graphs = chosen_graphs(op, self.function, self.kernel)
-        if not graphs and (self.inline or self.outline or self.merge or not self.auto):
+        asks = self.inline or self.outline or self.merge or request != Request(parts=self.parts)
+        if not graphs and asks and not self.auto:
             raise RetileError(
                 f"--{self.name}: there is no custom kernel ('kn.customized') to repartition; other "
                 "operators of 'kn' have no grid and no for-loop"
@@ -320,7 +364,9 @@ class RetilePass(ModulePass):
         if self.merge:
             graphs = merge_all(graphs)
         for graph in graphs:
-            if not self.auto:
+            if not asks:
+                retile_as_planned(graph, target)
+            elif not self.auto:
                 retile(graph, request, target)
             elif (failure := retile_if_possible(graph, request, target)) is not None:
                 sentence = f"{op_label(graph)} stays as it is: {failure}"

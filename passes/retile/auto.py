@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 
 from xdsl.ir import Operation
 
@@ -62,6 +62,11 @@ OVERLAP_NS = 1000.0
 """What is saved where a kernel is launched while the one before it ends."""
 WORTHWHILE = 0.97
 """The present partition stays where no other takes so little of its time."""
+NEARLY_ALL, WORTH_FILLING = 0.95, 1.1
+"""The part of the multiprocessors that should have a block, and how much longer that may take.
+
+Memory delivers more to more of them than the estimate knows (``benchmarks/results/h200_plans.md``).
+"""
 ALIKE_NS = 80.0
 """Times that differ by less are alike: no launch is as regular."""
 
@@ -75,6 +80,11 @@ class Choice:
     time: float
     loop_bytes: int
     """What an iteration loads."""
+
+    def keeps_busy(self, target: Target) -> bool:
+        """Whether nearly all multiprocessors have a block."""
+        blocks = math.prod(self.partition.grid) * self.split
+        return blocks >= NEARLY_ALL * target.multiprocessors
 
 
 def divisors(number: int) -> list[int]:
@@ -261,11 +271,14 @@ def combination_time(
 
 
 def choose_least_time(space: TileSpace, target: Target, *, split: bool = True) -> Choice | None:
-    """The partition of least estimated time; ``None`` where the present one is as good.
+    """The partition of least estimated time: the present one where no other is much better.
 
-    ``split`` says whether the loop may be divided over blocks.
+    ``None`` where no partition fits a block.  ``split`` says whether the loop may be divided over
+    blocks.
     """
     old = partition_of(space)
+    now = shape_under(space, old)
+    present = estimate(now, target)
     free = sum(extent > 1 for extent in old.grid) < len(AXES)
     choices = [
         Choice(partition, splits, time, shape.loop_bytes)
@@ -274,15 +287,22 @@ def choose_least_time(space: TileSpace, target: Target, *, split: bool = True) -
         if (time := _time(space, partition, shape, splits, target)) is not None
     ]
     choices.sort(key=lambda choice: choice.time)
-    fastest = next((choice for choice in choices if _is_allowed(space, choice.partition)), None)
+    fastest = next((choice for choice in choices if is_allowed(space, choice.partition)), None)
     if fastest is None:
         return None
+    if not fastest.keeps_busy(target):
+        near = (c for c in choices if c.time <= WORTH_FILLING * fastest.time)
+        busy = [choice for choice in near if choice.keeps_busy(target) and choice.split == 1]
+        fastest = next((c for c in busy if is_allowed(space, c.partition)), fastest)
+        choices = busy or choices
     alike = (choice for choice in choices if choice.time <= fastest.time + ALIKE_NS)
-    for best in sorted(alike, key=_effort):
-        if _is_allowed(space, best.partition):
-            present = estimate(shape_under(space, old), target)
-            is_no_gain = present is not None and best.time > WORTHWHILE * present
-            return None if is_no_gain and best.split == 1 else best
+    for best in sorted(alike, key=partial(_effort, target)):
+        if is_allowed(space, best.partition):
+            no_gain = present is not None and best.time > WORTHWHILE * present
+            ours = Choice(old, 1, present or 0.0, now.loop_bytes)
+            if no_gain and best.split == 1 and ours.keeps_busy(target) >= best.keeps_busy(target):
+                return ours
+            return best
     return fastest
 
 
@@ -299,14 +319,24 @@ def why_kept(space: TileSpace, target: Target) -> str:
     )
 
 
-def _effort(choice: Choice) -> tuple[float, ...]:
-    """What to have little of where times are alike: kernels, blocks, axes, unusual extents."""
+def _effort(target: Target, choice: Choice) -> tuple[float, ...]:
+    """What to have little of where times are alike: kernels, idle multiprocessors, blocks, axes."""
     blocks = math.prod(choice.partition.grid) * choice.split
     threads = math.prod(choice.partition.block)
     unusual = abs(math.log2(threads / USUAL_THREADS))
     tiles = abs(math.log2(max(choice.loop_bytes, 1) / USUAL_LOOP_BYTES))
     axes = sum(extent > 1 for extent in choice.partition.grid)
-    return (choice.split > 1, blocks, axes, unusual, tiles, choice.time, *choice.partition.grid)
+    idle = not choice.keeps_busy(target)
+    return (
+        choice.split > 1,
+        idle,
+        blocks,
+        axes,
+        unusual,
+        tiles,
+        choice.time,
+        *choice.partition.grid,
+    )
 
 
 def _time(
@@ -327,10 +357,11 @@ def in_one_iteration(space: TileSpace, partition: Partition, target: Target) -> 
     """The partition with all tiles of the loop in one; ``None`` where a block has no room."""
     whole = replace(partition, forloop=1)
     fits = estimate(shape_under(space, whole), target) is not None
-    return whole if fits and _is_allowed(space, whole) else None
+    return whole if fits and is_allowed(space, whole) else None
 
 
-def _is_allowed(space: TileSpace, partition: Partition) -> bool:
+def is_allowed(space: TileSpace, partition: Partition) -> bool:
+    """Whether a partition leaves the function as it is."""
     try:
         require_same_function(space, partition)
     except RetileError:
@@ -343,6 +374,7 @@ __all__ = [
     "choose_least_time",
     "divisors",
     "in_one_iteration",
+    "is_allowed",
     "parallel_dimensions",
     "why_kept",
 ]

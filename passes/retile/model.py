@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import tb
+from mugraph.dialects.elementwise import BINARY_FUNCTIONS, UNARY_FUNCTIONS
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind, TileIndex
 from mugraph.dialects.kn import Phase, phases_of
 from mugraph.dialects.tensor_types import element_bytes_of, shape_of
@@ -27,15 +28,19 @@ LAUNCH_NS = 880.0
 """From one kernel's end to the next one's first load, and from its last store to its end."""
 ITERATION_CYCLES, WARP_CYCLES = 70.0, 14.6
 """What an iteration takes beside its arithmetic, and for each warp that waits for the others."""
+ISSUE_CYCLES = 150.0
+"""What it takes besides where the threads that compute load, too."""
 MMA_SHAPE = (16, 8, 16)
 MMA_CYCLES, MMA_LATENCY = 12.0, 33.0
 """Cycles of one warp from an instruction to the next, and to one that adds to the same sums."""
 GROUP_SHAPE, GROUP_WARPS = (64, 8), 4
 """Rows and columns of what a warp group multiplies, and its warps."""
-GROUP_CYCLES = 6.5
+GROUP_CYCLES = 4.4
 """Cycles of a warp from such a part of a group's product to the next, of as many operations."""
 ELEMENT_CYCLES = 3.0
 """Cycles of a thread for an element of an operator that is no product."""
+SPECIAL_A_CYCLE = 16
+"""Exponentials, roots and quotients that a multiprocessor computes in a cycle."""
 SHARED_ARITHMETIC = 0.86
 """How much of its own time a block's arithmetic takes where blocks share a multiprocessor."""
 CHAINED_VALUES = 64
@@ -46,17 +51,23 @@ CHAINED_ROWS = 16
 """Rows of it that a warp must have to itself to keep them there."""
 THROUGH_MEMORY = 2.0
 """How much longer arithmetic takes where they go through shared memory."""
-CHAIN_CYCLES = 534.0
+EXCHANGE_BARRIERS, WHOLE_STEPS = 4, 3
+"""Barriers of a result that other threads need; steps of an operator on whole rows, as a norm."""
+CHAIN_BARRIERS = 3
+"""Barriers of a block in each iteration in which they do: each waits for all warps."""
+CHAIN_CYCLES = 450.0
 """From a product to one of what is computed of it: rows across lanes, operands put in place."""
 SECTOR_BYTES = 32
 """What is fetched at least of each row of a tile."""
-CACHE_FACTOR = 1.24
+CACHE_FACTOR = 1.8
 """What all multiprocessors load together, in parts of what device memory delivers at most.
 
 Tiles that many blocks load come from the second-level cache, but on the same way.
 """
-COPY_BYTES_A_CYCLE, BULK_BYTES_A_CYCLE = 28.0, 45.6
+COPY_BYTES_A_CYCLE, BULK_BYTES_A_CYCLE = 36.0, 45.6
 """What a multiprocessor loads at most, by 16-byte copies of threads and by bulk copies."""
+BULK_ROW_BYTES, COPY_ROW_BYTES = 128, 64
+"""Bytes of a row that a bulk copy moves at a time, and that copies of threads should have."""
 TOGETHER = 10.7
 """How little things that happen side by side are in each other's way: the power they are added in.
 
@@ -76,6 +87,18 @@ class Load:
     """Of one tile, in whole sectors."""
     tensor_bytes: int
     looped: bool
+    row_bytes: int = BULK_ROW_BYTES
+    """Of a row of the tile."""
+
+    def cycles(self, *, bulk: bool) -> float:
+        """Of a multiprocessor that loads it: each part of a row takes as long as a whole one.
+
+        Parts are as long as the rows of a swizzle that divide the tile's rows.
+        """
+        part = math.gcd(self.row_bytes, BULK_ROW_BYTES)
+        if bulk:
+            return self.bytes * BULK_ROW_BYTES / part / BULK_BYTES_A_CYCLE
+        return self.bytes * max(COPY_ROW_BYTES / part, 1.0) / COPY_BYTES_A_CYCLE
 
 
 @dataclass(frozen=True)
@@ -97,18 +120,36 @@ class Work:
     products: tuple[Product, ...]
     elements: int
     """Elements that other operators compute, or sum over."""
+    special: int = 0
+    """Instructions of special function units, over all threads."""
     chained: int = 0
     """Products of what another product has given."""
     passed_on: tuple[int, int] = (0, 0)
     """Rows and columns of the largest product that another one takes what is computed of."""
     sums: int = 0
     """Sums of products, of all threads."""
+    exchanges: int = 0
+    """Operators whose results other threads need: they pass through shared memory."""
 
     def stays_in_registers(self, threads: int, warp_size: int) -> bool:
         """Whether what one product passes on to another can stay with the threads that have it."""
         rows, columns = self.passed_on
         few = rows * columns <= CHAINED_VALUES * threads
         return few and threads // warp_size * CHAINED_ROWS <= rows
+
+    def is_of_groups(self, threads: int, target: Target) -> bool:
+        """Whether warp groups multiply all its products, and pass nothing on."""
+        groups = threads // target.warp_size // GROUP_WARPS
+        return (
+            target.multiplies_in_warpgroups
+            and groups > 0
+            and not self.chained
+            and bool(self.products)
+            and all(
+                p.group_rows and p.group_rows % (groups * GROUP_SHAPE[0]) == 0
+                for p in self.products
+            )
+        )
 
     def cycles(self, threads: int, target: Target) -> float:
         """From its first instruction to its last, of a block that has a multiprocessor alone."""
@@ -131,8 +172,11 @@ class Work:
             along = max(warps // sums, 1)
             total += max(busy, product.chain / along * MMA_LATENCY)
         total += self.elements * ELEMENT_CYCLES / min(threads, schedulers * warp_size * 2)
+        total += self.special / SPECIAL_A_CYCLE
+        total += self.exchanges * EXCHANGE_BARRIERS * WARP_CYCLES * warps
         if self.chained and not self.stays_in_registers(threads, warp_size):
             total *= THROUGH_MEMORY
+            total += CHAIN_BARRIERS * WARP_CYCLES * warps
         return total + self.chained * CHAIN_CYCLES
 
 
@@ -158,6 +202,22 @@ class KernelShape:
         if not self.loop.chained or self.loop.stays_in_registers(self.threads, warp_size):
             return self.kept_bytes
         return self.kept_bytes + self.passed_bytes
+
+    def copy_cycles(self, *, bulk: bool) -> float:
+        """Cycles of a multiprocessor for what a block loads."""
+        return math.fsum(
+            (self.iterations if load.looped else 1) * load.cycles(bulk=bulk) for load in self.loads
+        )
+
+    def prefers_bulk(self, target: Target) -> bool:
+        """Whether bulk copies bring its tiles faster than copies of all threads.
+
+        What warp groups multiply they bring in any case.
+        """
+        if target.bulk_bytes_in_flight is None:
+            return False
+        by_groups = self.loop.is_of_groups(self.threads, target)
+        return by_groups or self.copy_cycles(bulk=True) <= self.copy_cycles(bulk=False)
 
     @property
     def loop_bytes(self) -> int:
@@ -200,7 +260,7 @@ def product_index(op: Operation) -> TileIndex | None:
 
 def _work(space: TileSpace, partition: Partition, operators: Iterable[Operation]) -> Work:
     products: list[Product] = []
-    elements = chained = sums = 0
+    elements = special = chained = sums = exchanges = 0
     derived: dict[SSAValue, tuple[int, int]] = {}
     passed_on = (0, 0)
     for op in operators:
@@ -220,13 +280,50 @@ def _work(space: TileSpace, partition: Partition, operators: Iterable[Operation]
             m, n, k = MMA_SHAPE
             steps = _padded(depth, k)
             count = math.prod(tiles[0][:-2]) * _padded(rows, m) * _padded(columns, n) * steps
-            is_plain = all(isinstance(value.owner, tb.InputOp) for value in op.operands)
-            group = rows if is_plain and columns % GROUP_SHAPE[1] == 0 else 0
+            group = rows if _is_for_groups(op) and columns % GROUP_SHAPE[1] == 0 else 0
             products.append(Product(count, steps, group))
             sums += math.prod(tiles[0][:-1]) * columns
         elif not (isinstance(op, tb.AccumulatorOp) and summed_by_product(op)):
-            elements += max(math.prod(shape) for shape in tiles)
-    return Work(tuple(products), elements, chained, passed_on, sums)
+            count = max(math.prod(shape) for shape in tiles)
+            steps = WHOLE_STEPS if _makes_whole_rows(op) else 1
+            exchanges += steps > 1
+            elements += count * steps
+            special += count * special_of(op)
+    return Work(tuple(products), elements, special, chained, passed_on, sums, exchanges)
+
+
+def _makes_whole_rows(op: Operation) -> bool:
+    """Whether an operator makes of whole rows tiles of the same extents, as a norm."""
+    return isinstance(op, HasTileIndices) and any(
+        index.kind is IndexKind.WHOLE and index.result is not None for index in op.tile_indices()
+    )
+
+
+def special_of(op: Operation) -> int:
+    """The instructions of special function units that an operator takes for an element."""
+    if not isinstance(op, tb.UnaryOp | tb.BinaryOp):
+        return 0
+    return {**UNARY_FUNCTIONS, **BINARY_FUNCTIONS}[op.FUNCTION].special
+
+
+def _is_for_groups(op: Operation) -> bool:
+    """Whether warp groups could multiply the operands as they are.
+
+    They read a right matrix from shared memory, as it is loaded.  The left one is loaded, too, or
+    is in registers: what another product gives, or what is computed once, before the loop.
+    """
+    lhs, rhs = op.operands
+    return isinstance(rhs.owner, tb.InputOp) and (
+        isinstance(lhs.owner, tb.InputOp) or _is_of_product(lhs) or _is_the_same(lhs)
+    )
+
+
+def _is_of_product(value: SSAValue) -> bool:
+    """Whether a tile is what is computed, element by element, of one product."""
+    op = value.owner
+    while isinstance(op, Operation) and product_index(op) is None and len(op.operands) == 1:
+        op = op.operands[0].owner
+    return isinstance(op, Operation) and product_index(op) is not None
 
 
 def summed_by_product(op: tb.AccumulatorOp) -> bool:
@@ -250,7 +347,7 @@ def shape_under(space: TileSpace, partition: Partition) -> KernelShape:
             numbers = space.numbers[op.result]
             looped = any(n is not None and partition.cuts[n].looped for n in numbers)
             tensor = math.prod(shape_of(op.dtensor.type)) * size
-            loads.append(Load(_sector_bytes(shape, size), tensor, looped))
+            loads.append(Load(_sector_bytes(shape, size), tensor, looped, shape[-1] * size))
             kept += 0 if looped else math.prod(shape) * size
         elif isinstance(op, tb.OutputOp):
             shape = tile_shape_of(space, partition, op.stensor)
@@ -263,8 +360,9 @@ def shape_under(space: TileSpace, partition: Partition) -> KernelShape:
                 passed += size
             else:
                 kept += size
-    loop = [op for op, phase in phases.items() if phase is Phase.LOOP]
-    after = [op for op, phase in phases.items() if phase is Phase.AFTER]
+    once = [op for op in phases if op.results and all(map(_is_the_same, op.results))]
+    loop = [op for op, phase in phases.items() if phase is Phase.LOOP and op not in once]
+    after = [op for op, phase in phases.items() if phase is Phase.AFTER or op in once]
     return KernelShape(
         math.prod(partition.grid),
         math.prod(partition.block),
@@ -276,6 +374,16 @@ def shape_under(space: TileSpace, partition: Partition) -> KernelShape:
         kept,
         passed,
     )
+
+
+def _is_the_same(value: SSAValue) -> bool:
+    """Whether a tile is the same in each iteration: loaded once, or computed of what is."""
+    op = value.owner
+    if isinstance(op, tb.InputOp):
+        return op.loop_dim < 0
+    if not isinstance(op, Operation) or isinstance(op, tb.AccumulatorOp):
+        return False
+    return bool(op.operands) and all(map(_is_the_same, op.operands))
 
 
 def stages_of(shape: KernelShape, target: Target) -> int | None:
@@ -315,14 +423,15 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     # What all blocks load; tensors that are loaded often come from the cache.
     device = sum(load.tensor_bytes for load in shape.loads) + shape.blocks * shape.stored_bytes
     cached = shape.blocks * (one_block + shape.stored_bytes)
-    bulk = target.bulk_bytes_in_flight is not None
+    bulk = shape.prefers_bulk(target)
     rate = (BULK_BYTES_A_CYCLE if bulk else COPY_BYTES_A_CYCLE) * clock
-    copies = busiest * one_block / rate
+    copies = busiest * shape.copy_cycles(bulk=bulk) / clock
     iteration = shape.loop.cycles(shape.threads, target)
     after = shape.after.cycles(shape.threads, target)
     # A tile's place is taken while the tile is fetched and used, and each stage is one.
     warps = shape.threads / target.warp_size
-    turn = (iteration + ITERATION_CYCLES + WARP_CYCLES * warps) / clock
+    issue = 0.0 if bulk else ISSUE_CYCLES
+    turn = (iteration + ITERATION_CYCLES + WARP_CYCLES * warps + issue) / clock
     fetch = target.memory_latency_ns + resident * shape.loop_bytes / rate
     # The first of them are there when the kernel has been filled.
     later = max(shape.iterations - stages, 0) if shape.loop_bytes else 0
@@ -342,4 +451,6 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     tile = shape.loop_bytes + shape.first_bytes
     fill = target.memory_latency_ns + tile / rate
     drain = (iteration + after) / clock
-    return LAUNCH_NS + rounds * (fill + drain) + bound
+    # Persistent blocks load the next work tile while they are at the end of this one.
+    starts = 1 if shape.loop.is_of_groups(shape.threads, target) else rounds
+    return LAUNCH_NS + starts * (fill + drain) + bound

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from mugraph.dialects import tb
 from mugraph.dialects.maps import AXES, Split
+from mugraph.dialects.plan import Plan
 from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.retile.dimensions import Dimension, TileSpace, fixed_reasons
 from mugraph.passes.retile.errors import RetileError
@@ -71,6 +72,11 @@ class Request:
     """Whether the kernel that combines parts is partitioned anew."""
     auto: bool = False
     """Whether the partition of least estimated time is chosen."""
+
+    @classmethod
+    def of_plan(cls, plan: Plan) -> Request:
+        """What a plan says of how its kernel is cut."""
+        return cls(plan.grid, plan.along, plan.forloop, plan.block, plan.split_k or 1)
 
 
 def partition_of(space: TileSpace) -> Partition:

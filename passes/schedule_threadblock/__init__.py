@@ -72,6 +72,10 @@ def _bytes_loaded_an_iteration(loads: Iterable[tb.InputOp]) -> int:
     )
 
 
+PIPELINES = {"tma": Pipeline.CHANNELS, "cp_async": Pipeline.ASYNC_COPIES}
+"""How loads run ahead, by what a plan says of them."""
+
+
 def schedule_graph(
     graph: CustomizedOp,
     target: Target,
@@ -89,8 +93,13 @@ def schedule_graph(
     Where the schedule of fewest barriers does not fit, those that trade barriers for memory are
     tried before a stage is given up.  ``along_k``: whether warps may stand along k; ``asked``: the
     stages that a user wants; ``small_m``: how products of few rows are computed where channels
-    bring their tiles.
+    bring their tiles.  What the graph's plan says counts in their place.
     """
+    plan = graph.decided
+    pipeline = PIPELINES[plan.loads] if plan.loads else pipeline
+    asked = plan.stages or asked
+    if plan.swap_ab is not None:
+        small_m = SmallM.SWAP if plan.swap_ab else SmallM.MMA
     levels = find_levels(graph)
     obstacles = uses_channels(graph, levels, target, pipeline)
     if obstacles and pipeline is Pipeline.CHANNELS:
@@ -244,6 +253,7 @@ def schedule_threadblock(
             asked=stages,
             small_m=small_m,
         )
+        kernel.plan = graph.plan
         kernels.append(kernel)
         launch = sched.LaunchOp(symbol, graph.inputs, [value.type for value in graph.results])
         offsets = graph.workspace_offsets()
@@ -295,6 +305,9 @@ class ScheduleThreadblockPass(ModulePass):
     groups, where channels bring their tiles: single warps (``mma``), warp groups that swap both
     operands, so that the 64 are columns (``swap``, where it can be, else a note says why not), or
     whichever an estimate says is faster (``auto``); ``--explain-schedule`` prints it.
+
+    What a kernel's plan says counts in place of these options: ``loads`` (``tma`` for ``channels``,
+    ``cp_async`` for ``async-copies``), ``stages`` and ``swap_ab``.
 
     ``warps-along-k=false`` leaves all steps of a product along k to each warp.
 

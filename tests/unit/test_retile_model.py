@@ -43,7 +43,7 @@ def test_idle_multiprocessors_cost_time() -> None:
 
 def test_more_blocks_load_more() -> None:
     """Each of them loads all rows."""
-    assert time_of(weights(192, 32)) > time_of(weights(96, 32))
+    assert time_of(weights(384, 32)) > time_of(weights(96, 32))
 
 
 def test_no_time_is_below_what_memory_takes() -> None:

@@ -1,0 +1,184 @@
+"""Plans: what the compiler may choose for a kernel, and what has been chosen.
+
+``#kn.plan<loads = tma, stages = [2, 3]>`` on a kernel holds the parts of its plan that are decided.
+A part that is not written is free: ``--plan`` fills it, or the pass that applies it does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, TypeVar, get_args
+
+from xdsl.ir import Data
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+Tiles = Literal["written"]
+Loads = Literal["tma", "cp_async"]
+Stores = Literal["tma", "threads"]
+LaunchNext = Literal["none", "early", "late", "end"]
+
+AnyPlan = TypeVar("AnyPlan", bound="Plan")
+
+Part = str | int | bool | tuple[int, ...]
+"""The value of one part."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The parts of a plan; ``None`` where a part is free.
+
+    Every field is an option of ``--plan`` of the same name, too.
+    """
+
+    tiles: Tiles | None = None
+    """``written`` keeps the grid, the for-loop and the block that the µGraph has."""
+    outline: bool | None = None
+    """Whether what several blocks compute alike, such as a norm, gets a kernel of its own."""
+    grid: tuple[int, ...] | None = None
+    """Blocks along x, y and z."""
+    along: tuple[int, ...] | None = None
+    """For each axis of the grid, the dimension of the first result that it cuts; -1 as it is."""
+    forloop: int | None = None
+    """Iterations of the for-loop, those of all blocks that share it."""
+    block: tuple[int, ...] | None = None
+    """Threads of a block, without those of the producer."""
+    split_k: int | None = None
+    """Over how many blocks the for-loop is divided; a second kernel adds up their sums."""
+    online_softmax: bool | None = None
+    """Whether exponentials that are normalised keep a running maximum."""
+    loads: Loads | None = None
+    """Who loads in the loop: a producer warp by ``tma``, or all threads by ``cp_async``."""
+    stages: tuple[int, ...] | None = None
+    """Stages of the rings, or of all tiles of the loop; the last one counts for the others."""
+    swap_ab: bool | None = None
+    """Whether products with few rows are those of the transposed matrices, by warp groups."""
+    persistent: bool | None = None
+    """Whether as many blocks as run at once take several work tiles each."""
+    ping_pong: int | None = None
+    """How many consumers take the work tiles of persistent blocks in turn."""
+    stores: Stores | None = None
+    """Whether results leave by ``tma``, through shared memory, or are written by ``threads``."""
+    pdl: LaunchNext | None = None
+    """When the next kernel of the stream may start; ``none`` leaves out the dependent launch."""
+
+    def parts(self) -> dict[str, Part]:
+        """The parts that are decided, by name, in the order of the fields."""
+        named = {field.name: getattr(self, field.name) for field in fields(Plan)}
+        return {name: part for name, part in named.items() if part is not None}
+
+    def cuts(self) -> tuple[str, ...]:
+        """The names of the decided parts that say how the kernel is cut."""
+        return tuple(name for name in TILE_PARTS if name in self.parts())
+
+    def over(self, other: AnyPlan) -> AnyPlan:
+        """This plan, with what it leaves free as in another, whose type the result has."""
+        parts: dict[str, Any] = dict(self.parts())
+        return replace(other, **parts)
+
+    def without(self, *names: str) -> Plan:
+        """The same with some parts free."""
+        free: dict[str, Any] = dict.fromkeys(names)
+        return replace(self, **free)
+
+
+TILE_PARTS = ("outline", "grid", "along", "forloop", "block", "split_k")
+"""The parts that say how a kernel is cut; they are gone once ``--retile`` has cut it so."""
+
+_LISTS = ("grid", "along", "block", "stages")
+_WORDS = {"tiles": Tiles, "loads": Loads, "stores": Stores, "pdl": LaunchNext}
+_SWITCHES = ("outline", "online_softmax", "swap_ab", "persistent")
+
+
+def problem_of(plan: Plan) -> str | None:
+    """What is wrong with a plan by itself, as a sentence; ``None`` where nothing is."""
+    for name, part in plan.parts().items():
+        if name in _WORDS and part not in get_args(_WORDS[name]):
+            known = ", ".join(get_args(_WORDS[name]))
+            return f"{name} = {part} is unknown; expected one of {known}"
+        if name in ("grid", "block") and isinstance(part, tuple):
+            if not 1 <= len(part) <= 3 or min(part) < 1:
+                return f"{name} = {list(part)} must be one to three extents of at least 1"
+        elif name == "along" and isinstance(part, tuple):
+            if len(part) > 3 or min(part, default=0) < -1:
+                return f"along = {list(part)} must name a dimension, or -1, for up to three axes"
+        elif name == "stages" and isinstance(part, tuple):
+            if not part or min(part) < 1:
+                return f"stages = {list(part)} cannot be; write numbers of at least 1"
+        elif isinstance(part, int) and not isinstance(part, bool) and part < 1:
+            return f"{name} = {part} must be at least 1"
+    return None
+
+
+@irdl_attr_definition
+class PlanAttr(Data[Plan]):
+    """What is decided for a kernel: ``#kn.plan<forloop = 32, loads = tma, stages = [2, 3]>``."""
+
+    name = "kn.plan"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Plan:
+        """Parses the part in angle brackets."""
+        known = [field.name for field in fields(Plan)]
+        found: dict[str, Any] = {}
+
+        def parse_part() -> None:
+            position = parser.pos
+            name = parser.parse_identifier()
+            if name not in known or name in found:
+                reason = "is written twice" if name in found else "is no part of a plan"
+                parser.raise_error(f"{name} {reason}; it has {', '.join(known)}", position)
+            parser.parse_punctuation("=")
+            if name in _LISTS:
+                found[name] = tuple(
+                    parser.parse_comma_separated_list(
+                        parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False)
+                    )
+                )
+            elif name in _WORDS:
+                found[name] = parser.parse_identifier()
+            elif name in _SWITCHES:
+                found[name] = parser.parse_boolean()
+            else:
+                found[name] = parser.parse_integer(allow_boolean=False)
+
+        position = parser.pos
+        parser.parse_comma_separated_list(parser.Delimiter.ANGLE, parse_part)
+        plan = Plan(**found)
+        problem = problem_of(plan)
+        if problem is not None:
+            parser.raise_error(f"#kn.plan: {problem}", position, parser.pos)
+        return plan
+
+    def print_parameter(self, printer: Printer) -> None:
+        """Prints the part in angle brackets."""
+        with printer.in_angle_brackets():
+            printer.print_string(
+                ", ".join(f"{name} = {_written(part)}" for name, part in self.data.parts().items())
+            )
+
+
+def plan_attribute(plan: Plan | None) -> PlanAttr | None:
+    """The attribute of a plan; ``None`` where all of it is free."""
+    return PlanAttr(plan) if plan is not None and plan.parts() else None
+
+
+def _written(part: Part) -> str:
+    if isinstance(part, bool):
+        return "true" if part else "false"
+    return str(list(part)) if isinstance(part, tuple) else str(part)
+
+
+__all__ = [
+    "TILE_PARTS",
+    "LaunchNext",
+    "Loads",
+    "Part",
+    "Plan",
+    "PlanAttr",
+    "Stores",
+    "Tiles",
+    "plan_attribute",
+    "problem_of",
+]

@@ -20,14 +20,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from fuzz.emulated import EMULATOR, emulating_compiler, with_emulated_memory
 
 from cases.case import Array, Case, Level, results_of
 from cases.catalogue import all_cases
-from cases.check import MANY_ELEMENTS, derived_budgets, inputs_of, parse, transpile
+from cases.check import MANY_ELEMENTS, derived, inputs_of, parse, quantizes, transpile
 from mugraph.codegen.cuda import CudaTarget
 from mugraph.runtime.compile import CompileError, calls_cublas, compile_kernel
 from mugraph.runtime.cuda import only_function, signature_of
@@ -154,11 +153,12 @@ def write_source(task: tuple[str, Settings]) -> Built:
         module = transpile(case, parse(case), settings.arch)
         path = settings.folder / "data" / budget_key(case)
         if case.budget is None and not path.exists():
-            budgets = derived_budgets(module, inputs_of(case, parse(case)))
+            values, budgets = derived(module, inputs_of(case, parse(case)))
             if not all(np.isfinite(budget).all() for budget in budgets):
                 return Built(case.id, "some elements have no error budget")
             with _whole_folder(path) as folder:
                 _save(folder, "budget", budgets)
+                _save(folder, "result", values if quantizes(parse(case)) else [])
         text = StringIO()
         CudaTarget().emit(make_context(), module, text)
         return Built(case.id, source=text.getvalue(), signature=signature_of(only_function(module)))
@@ -322,7 +322,11 @@ def _compile_all(
 def inputs_and_budgets(
     case: Case, settings_folder: Path
 ) -> tuple[list[Array], list[Array], list[Array]]:
-    """Inputs, reference and budgets of a case that was built."""
+    """Inputs, reference and budgets of a case that was built.
+
+    Where the case quantizes, its schedule's results in float64 stand for the reference's.
+    """
     data = settings_folder / "data" / data_key(case)
-    budgets: Any = load_arrays(settings_folder / "data" / budget_key(case), "budget")
-    return load_arrays(data, "input"), load_arrays(data, "result"), budgets
+    own = settings_folder / "data" / budget_key(case)
+    results = load_arrays(own, "result") or load_arrays(data, "result")
+    return load_arrays(data, "input"), results, load_arrays(own, "budget")

@@ -103,6 +103,19 @@ def choose_partition(
     return LinearPartition(threads, vector, iteration_order(shape, inner))
 
 
+def choose_move_partition(
+    part: PartitionedOperand, whole: PartitionedOperand, start: Sequence[int], threads: int
+) -> LinearPartition:
+    """Who moves what between a whole buffer and the part of another that begins at ``start``.
+
+    Vectors are no wider than where the part begins allows.
+    """
+    inside = PartitionedOperand(part.shape, whole.strides, whole.element_bytes)
+    chosen = choose_partition(part.shape, [part, inside], threads)
+    offset = sum(at * stride for at, stride in zip(start, whole.strides, strict=True))
+    return LinearPartition(threads, math.gcd(chosen.vector, offset), chosen.order)
+
+
 def choose_lanes(results: int, group: int, threads: int) -> int:
     """How many neighbouring threads share a sum of ``group`` elements, a power of two up to 32.
 

@@ -23,9 +23,11 @@ from mugraph.dialects.partition import (
     LinearPartition,
     PartitionedOperand,
     choose_lanes,
+    choose_move_partition,
     choose_partition,
     result_order,
 )
+from mugraph.dialects.pieces import Move
 from mugraph.dialects.shapes import ShapeError, broadcast_shape
 from mugraph.dialects.tb import STensorType
 from mugraph.dialects.tensor_types import (
@@ -178,32 +180,76 @@ def kernel_costs(op: Operation) -> Sequence[AccessCosts]:
     tensors = [value for value in (*op.results, *op.operands) if has_layouts(value.type)]
     if not tensors:
         return []
-    result = tensors[0]
-    domain = shape_of(result.type)
-    alike = [value for value in tensors if len(shape_of(value.type)) == len(domain)]
+    rank = len(shape_of(tensors[0].type))
+    alike = [value for value in tensors if len(shape_of(value.type)) == rank]
+    return [walked_by_kernel(alike, [shape_of(value.type) for value in alike])]
+
+
+def walked_by_kernel(values: Sequence[SSAValue], shapes: Sequence[tuple[int, ...]]) -> AccessCosts:
+    """A kernel that walks the first of its tensors as it lies in memory, and the others alike.
+
+    ``shapes`` are the extents that it touches of each.
+    """
+    domain = shapes[0]
+    widest = max(element_bytes_of(value.type) for value in values)
 
     def uses(strides: Sequence[Strides]) -> Uses:
         inner = innermost_dimension(domain, strides[0])
         inner = len(domain) - 1 if inner is None else inner
         contiguous = all(
-            own[inner] == 1 or shape_of(value.type)[inner] == 1
-            for value, own in zip(alike, strides, strict=True)
+            own[inner] == 1 or shape[inner] == 1 for shape, own in zip(shapes, strides, strict=True)
         )
-        widest = max(element_bytes_of(value.type) for value in alike)
         vector = VECTOR_BYTES // widest if contiguous else 1
         total = Work()
-        for value, own in zip(alike, strides, strict=True):
-            shape, element_bytes = shape_of(value.type), element_bytes_of(value.type)
-            total += kernel_operand_work(shape, own, domain, inner, element_bytes, vector)
+        for value, shape, own in zip(values, shapes, strides, strict=True):
+            size = element_bytes_of(value.type)
+            total += kernel_operand_work(shape, own, domain, inner, size, vector)
         return Uses(other=total)
 
-    return [AccessCosts(tuple(alike), uses)]
+    return AccessCosts(tuple(values), uses)
 
 
 @layout_costs.register
 def _(op: kn.MatmulOp, site: Site) -> Sequence[AccessCosts]:
     # cuBLAS takes each operand either way; what it cannot take is a hard constraint.
     return []
+
+
+@layout_costs.register
+def _(op: kn.MovesElements, site: Site) -> Sequence[AccessCosts]:
+    # Each part has a kernel of its own.
+    moved = ((move, min(shape_of(value.type) for value in move[:2])) for move in op.moves())
+    return [walked_by_kernel((to, source), (part, part)) for (source, to, _), part in moved]
+
+
+@layout_costs.register
+def _(op: tb.MovingOp, site: Site) -> Sequence[AccessCosts]:
+    # A whole tile is touched once for each part, in the order that suits that part.
+    return [_move_costs(op, move, site) for move in op.moves()]
+
+
+def _move_costs(op: tb.MovingOp, move: Move, site: Site) -> AccessCosts:
+    source, destination, start = move
+    part, whole = move[:2] if isinstance(op, tb.ConcatOp) else (destination, source)
+    shape = shape_of(part.type)
+
+    def uses(strides: Sequence[Strides]) -> Uses:
+        of_part, of_whole = (
+            operand_of(v, own) for v, own in zip((part, whole), strides, strict=True)
+        )
+        partition = choose_move_partition(of_part, of_whole, start, site.threads)
+
+        def work(value: SSAValue) -> Callable[[Tile], Work]:
+            first = start if value is whole else ()
+            return lambda tile: partitioned_work(
+                tile, shape, partition, writes=value is destination, start=first
+            )
+
+        return Uses(
+            [shared_use(value, work(value), site.executions(op)) for value in (part, whole)]
+        )
+
+    return AccessCosts((part, whole), uses)
 
 
 @layout_costs.register

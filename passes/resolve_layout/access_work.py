@@ -57,7 +57,7 @@ from mugraph.passes.analysis.wavefronts import (
 )
 from mugraph.passes.plan_swizzle.choose import SwizzleDemand, choose_swizzle
 
-_CACHED = 4096
+_CACHED = 1 << 15
 _CACHED_ARRAYS = 256
 
 
@@ -110,6 +110,12 @@ class Tile:
 
 
 @lru_cache(_CACHED)
+def plain_layout(shape: tuple[int, ...], strides: tuple[int, ...]) -> Layout:
+    """The layout without a swizzle."""
+    return Layout(shape, strides)
+
+
+@lru_cache(_CACHED)
 def swizzles_of(
     shape: tuple[int, ...], strides: tuple[int, ...], element_bytes: int
 ) -> tuple[AnyLayout, ...]:
@@ -117,7 +123,7 @@ def swizzles_of(
 
     One for each width of access: 16, 8 and 4 bytes, as far as they differ.
     """
-    layouts: list[AnyLayout] = [Layout(shape, strides)]
+    layouts: list[AnyLayout] = [plain_layout(shape, strides)]
     everywhere = frozenset(range(len(shape)))
     for width in (16, 8, 4):
         chunk = width // element_bytes

@@ -87,6 +87,8 @@ def describe_error(error: BaseException) -> str:
             return f"error: the input is not UTF-8 text: {error}"
         case OSError() if error.filename is not None:
             return f"error: {os.fspath(error.filename)}: {error.strerror}"
+        case MemoryError():
+            return f"error: the memory does not suffice: {error}"
         case RecursionError():
             return "error: the input is nested too deeply."
         case _:

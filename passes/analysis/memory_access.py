@@ -194,7 +194,7 @@ def _ragged_cost(access: ThreadAccess, predicate: Predicate, kernel: KernelOp) -
 
     Of a vector of which a part exists, the elements are moved one by one.
     """
-    counts = _ragged_starts(access, predicate, kernel)
+    counts = ragged_starts(access, predicate, kernel)
     costs: dict[tuple[int, tuple[int, ...]], tuple[int, int, int]] = {}
     for residue, existing in counts:
         of_lanes = predicate.counts(existing, access.width)
@@ -223,7 +223,7 @@ def _ragged_cost(access: ThreadAccess, predicate: Predicate, kernel: KernelOp) -
     )
 
 
-def _ragged_starts(
+def ragged_starts(
     access: ThreadAccess, predicate: Predicate, kernel: KernelOp
 ) -> Counter[tuple[int, tuple[int, ...]]]:
     """As :func:`start_residues`, for each number of elements that exist along each dimension."""

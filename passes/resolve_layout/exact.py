@@ -48,15 +48,20 @@ from mugraph.passes.resolve_layout.solution import holds
 from mugraph.passes.schedule_threadblock.choose import MIN_STAGES
 from mugraph.passes.targets import Target
 
-STEP_LIMIT = 1 << 13
+COUNTING_STEPS = 10_000
 """Steps that counting the accesses of a function may take; some 200 microseconds each."""
-ELEMENTS_OF_A_STEP = 2048
-"""Elements of a tile whose addresses are looked at in as long as one combination takes."""
-TABLE_LIMIT = 1 << 16
+BYTES_OF_A_STEP = 1 << 13
+"""Bytes of a tile whose addresses are looked at in as long as one combination takes."""
+COST_ENTRIES = 1 << 16
 """Entries of the table of one operator's costs."""
 
 Candidate: TypeAlias = tuple[tuple[Literal, ...], Strides]
 """Strides of a tensor, and what holds where it has them."""
+
+
+def bytes_of(value: SSAValue) -> int:
+    """The bytes of all elements of a tensor."""
+    return math.prod(shape_of(value.type)) * element_bytes_of(value.type)
 
 
 @dataclass(frozen=True)
@@ -90,12 +95,13 @@ class _Accesses:
     @property
     def walk(self) -> int:
         """The steps of looking at the addresses of all tiles, each under each layout."""
-        elements = (
-            len(each) * math.prod(shape_of(value.type))
-            for value, each in self.candidates.items()
-            if isinstance(value.type, STensorType)
-        )
-        return sum(elements) // ELEMENTS_OF_A_STEP
+        size = sum(len(self.candidates[tile]) * bytes_of(tile) for tile in self.tiles)
+        return size // BYTES_OF_A_STEP
+
+    @property
+    def tiles(self) -> list[SSAValue]:
+        """The tensors in shared memory."""
+        return [value for value in self.candidates if isinstance(value.type, STensorType)]
 
     @property
     def kind(self) -> Hashable:
@@ -130,8 +136,12 @@ class _Charger:
         self.label = cache(op_label)
 
     def accesses_of(self, op: Operation) -> list[_Accesses]:
-        """What an operator accesses, to be added later."""
-        return [
+        """What an operator accesses, to be added later.
+
+        Accesses to a tile that no multiprocessor has room for are left out: there is no kernel that
+        makes them.
+        """
+        found = [
             _Accesses(
                 op,
                 costs,
@@ -139,6 +149,8 @@ class _Charger:
             )
             for costs in layout_costs(op, self.site)
         ]
+        room = self.site.target.shared_memory_per_multiprocessor
+        return [each for each in found if all(bytes_of(tile) <= room for tile in each.tiles)]
 
     def add(self, accesses: _Accesses) -> None:
         """Charges what strides alone decide, for every combination, and notes the rest."""
@@ -265,7 +277,7 @@ def charge_exact_costs(problem: LayoutProblem, function: FuncOp, target: Target)
     """Charges the accesses of every operator of a µGraph, and the bytes of its shared tensors.
 
     Accesses are counted for each combination of layouts, those with the fewest first, within
-    ``STEP_LIMIT``; of others a lower bound is charged.
+    ``COUNTING_STEPS``; of others a lower bound is charged.
     """
     launches: list[tuple[_Charger, list[_Accesses]]] = []
     for op in function.body.block.ops:
@@ -291,10 +303,10 @@ def _counted(accesses: Iterable[_Accesses]) -> set[_Accesses]:
     kinds: set[Hashable] = set()
     steps = 0
     for each in sorted(accesses, key=lambda each: each.combinations + each.walk):
-        if each.table > TABLE_LIMIT:
+        if each.table > COST_ENTRIES:
             continue
         steps += each.combinations + (0 if each.kind in kinds else each.walk)
-        if steps > STEP_LIMIT:
+        if steps > COUNTING_STEPS:
             break
         kinds.add(each.kind)
         counted.add(each)

@@ -19,7 +19,8 @@ Source: seed 000 "Layout Resolution".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -71,6 +72,16 @@ class SoftCost(NamedTuple):
     reason: str
 
 
+class Bounded(NamedTuple):
+    """Accesses with too many combinations of layouts to count them all, of some operators.
+
+    ``price`` is what they cost where exactly these variables hold.
+    """
+
+    operators: tuple[str, ...]
+    price: Callable[[AbstractSet[Variable]], int]
+
+
 @dataclass(frozen=True)
 class CostModel:
     """Costs that operators charge for layout choices; seed 002 section 3.3.
@@ -104,7 +115,7 @@ class LayoutProblem:
 
     Tensors and operators are numbered in the order in which they are first mentioned.  Values that
     must share one layout (an operand of ``kn.customized`` and the block argument it binds) share a
-    number.
+    number.  Costs of ``lower_bounds`` stand for those of ``bounded`` while layouts are chosen.
     """
 
     costs: CostModel = field(default_factory=CostModel)
@@ -114,6 +125,8 @@ class LayoutProblem:
     at_most_one: list[tuple[Variable, ...]] = field(default_factory=list[tuple[Variable, ...]])
     preferences: list[Clause] = field(default_factory=list[Clause])
     soft: list[SoftCost] = field(default_factory=list[SoftCost])
+    lower_bounds: list[SoftCost] = field(default_factory=list[SoftCost])
+    bounded: list[Bounded] = field(default_factory=list[Bounded])
     fixed_strides: dict[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
     _numbers: dict[SSAValue | Operation, int] = field(
         default_factory=dict[SSAValue | Operation, int]
@@ -180,13 +193,17 @@ class LayoutProblem:
         self._mention(literals)
         self.preferences.append(Clause(literals, reason))
 
-    def charge(self, weight: int, *when: Literal, reason: str) -> None:
-        """Soft: pay ``weight``, which is not negative, if all of ``when`` hold."""
+    def charge(self, weight: int, *when: Literal, reason: str, is_bound: bool = False) -> None:
+        """Soft: pay ``weight``, which is not negative, if all of ``when`` hold.
+
+        A bound is what one of :attr:`bounded` costs at least.
+        """
         if weight < 0:
             raise ValueError(f"the cost {weight} ({reason}) is negative")
         if weight:
             self._mention(when)
-            self.soft.append(SoftCost(weight, when, reason))
+            costs = self.lower_bounds if is_bound else self.soft
+            costs.append(SoftCost(weight, when, reason))
 
     def fix_strides(self, value: SSAValue, strides: Sequence[int]) -> None:
         """The strides of ``value``, in elements, are given and not to be chosen."""

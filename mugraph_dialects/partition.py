@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 VECTOR_BYTES = 16
 """The widest access of one thread, in bytes."""
+_WIDTHS = (1, 2, 4, 8, 16)
+"""How many elements a thread may take at once."""
 
 
 @dataclass(frozen=True)
@@ -96,11 +98,32 @@ def choose_partition(
     inner = preferred_inner if preferred_inner is not None else _most_common_inner(shape, operands)
     elements = math.prod(shape)
     vector = 1
-    for width in (2, 4, 8, 16):
+    for width in _WIDTHS[1:]:
         enough = elements >= width * threads
         if enough and all(vector_fits(operand, shape, inner, width) for operand in operands):
             vector = width
     return LinearPartition(threads, vector, iteration_order(shape, inner))
+
+
+def widest_vector(operand: PartitionedOperand) -> int:
+    """The most elements of an operand that a thread can take at once."""
+    inner = operand.innermost()
+    if inner is None:
+        return 1
+    return max(width for width in _WIDTHS if vector_fits(operand, operand.shape, inner, width))
+
+
+def choose_move_partition(
+    part: PartitionedOperand, whole: PartitionedOperand, start: Sequence[int], threads: int
+) -> LinearPartition:
+    """Who moves what between a whole buffer and the part of another that begins at ``start``.
+
+    Vectors are no wider than where the part begins allows.
+    """
+    inside = PartitionedOperand(part.shape, whole.strides, whole.element_bytes)
+    chosen = choose_partition(part.shape, [part, inside], threads)
+    offset = sum(at * stride for at, stride in zip(start, whole.strides, strict=True))
+    return LinearPartition(threads, math.gcd(chosen.vector, offset), chosen.order)
 
 
 def choose_lanes(results: int, group: int, threads: int) -> int:

@@ -196,7 +196,7 @@ def verify_layout_fits(label: str, shape: Sequence[int], layout: AnyLayout) -> N
 
 
 def verify_no_broadcast(label: str, layout: AnyLayout) -> None:
-    """Raises ``VerifyException`` where two elements share one address."""
+    """Raises ``VerifyException`` where a dimension of extent over 1 has stride 0."""
     modes = base_layout(layout)
     shapes = modes.shape if isinstance(modes.shape, tuple) else (modes.shape,)
     strides = modes.stride if isinstance(modes.stride, tuple) else (modes.stride,)
@@ -206,7 +206,12 @@ def verify_no_broadcast(label: str, layout: AnyLayout) -> None:
                 f"{label}: layout {layout} has stride 0 along dimension {dim} of extent {extent}; "
                 "its elements would share one address"
             )
-    if not is_injective(modes):
+
+
+def verify_distinct_addresses(label: str, layout: AnyLayout) -> None:
+    """Raises ``VerifyException`` where two elements share one address."""
+    verify_no_broadcast(label, layout)
+    if not is_injective(base_layout(layout)):
         raise VerifyException(f"{label}: elements of layout {layout} share an address")
 
 

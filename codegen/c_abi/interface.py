@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 
 from mugraph.codegen.cuda import workspace_bytes
 from mugraph.codegen.cuda.cpp import CodegenError
-from mugraph.codegen.cuda.names import Names
+from mugraph.codegen.cuda.names import Names, sanitize
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.te import BufferType, input_parameters, is_texpr, written_parameters
 from mugraph.dialects.tensor_types import (
@@ -123,11 +123,13 @@ def _texpr_interface(function: FuncOp, name: str, names: Names) -> CInterface:
 def interface_of(function: FuncOp, name: str | None = None) -> CInterface:
     """The C interface of a function whose layouts and device memory have been planned.
 
-    ``name`` defaults to the function's.  Raises :class:`CodegenError` for a name that no C function
-    can have, and where a result is not written by a kernel.
+    ``name`` defaults to the function's, made an identifier as in generated code: ``mugraph``
+    becomes ``mugraph_v``.  Raises :class:`CodegenError` for a ``name`` that no C function can have,
+    and where a result is not written by a kernel.
     """
-    name = function.sym_name.data if name is None else name
-    if Names().fresh(name) != name:
+    if name is None:
+        name = sanitize(function.sym_name.data)
+    elif sanitize(name) != name:
         raise CodegenError(
             f"'{name}' cannot start the names of a C interface; give another with --name, of "
             "letters, digits and single underscores"

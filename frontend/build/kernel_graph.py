@@ -24,7 +24,12 @@ from mugraph.dialects.constant import mark_constant
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.locations import Rewriter, reported_within
-from mugraph.dialects.tensor_types import verify_layout_fits, verify_no_broadcast, with_layout
+from mugraph.dialects.tensor_types import (
+    verify_distinct_addresses,
+    verify_layout_fits,
+    verify_no_broadcast,
+    with_layout,
+)
 
 if TYPE_CHECKING:
     from mugraph.jit.kernel import Kernel
@@ -65,7 +70,8 @@ class KernelGraph(GraphOperators[DTensor]):
     ) -> DTensor:
         """A tensor that the caller passes; the order of calls is the order of arguments.
 
-        ``strides`` are in elements; without them the tensor is row-major and contiguous.
+        ``strides`` are in elements; without them the tensor is row-major and contiguous.  Elements
+        may share addresses, as in a sliding window.
         ``constant`` says that nothing writes to it that may run beside the graph's kernels, as is
         so for weights: they are fetched while the kernel before still runs.
         """
@@ -135,6 +141,7 @@ class KernelGraph(GraphOperators[DTensor]):
         if strides is not None:
             with build_errors():
                 layout = _layout("mark_output", tensor.shape, strides)
+                verify_distinct_addresses("mark_output", layout)
         self._outputs.append((value, layout))
 
     def module(self) -> ModuleOp:

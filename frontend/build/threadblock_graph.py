@@ -138,10 +138,14 @@ class ThreadblockGraph(GraphOperators[STensor]):
 
         ``input_map`` says which dimension each grid axis splits (-1: none), ``forloop_dim`` which
         one the for-loop walks; without it the tile is loaded once and may be used after the loop.
+        ``store_in_dmem=True``, which leaves a tile of Mirage's in device memory, is refused.
         """
         if store_in_dmem:
             raise BuildError(
-                "new_input: store_in_dmem is not supported; tiles live in shared memory"
+                "new_input: store_in_dmem=True reads a tile from device memory each time it is "
+                "used; here the compiler places tiles, in shared memory or registers, and the "
+                "numbers are the same: leave the argument out, and cut a tile that does not fit "
+                "with input_map or forloop_dim"
             )
         if not isinstance(dtensor, DTensor):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise BuildError(f"new_input: expected a DTensor, got {type(dtensor).__name__}")

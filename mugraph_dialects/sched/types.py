@@ -37,8 +37,8 @@ from mugraph.dialects.rows import LinearRows
 from mugraph.dialects.tensor_types import (
     dims,
     element_bytes_of,
+    verify_distinct_addresses,
     verify_layout_fits,
-    verify_no_broadcast,
 )
 
 
@@ -279,7 +279,7 @@ class SharedType(AddressedType):
     def _verify_layout(self) -> None:
         super()._verify_layout()
         if isinstance(self.layout, LayoutAttr):
-            verify_no_broadcast(f"!{self.name}", self.layout.data)
+            verify_distinct_addresses(f"!{self.name}", self.layout.data)
 
 
 @irdl_attr_definition

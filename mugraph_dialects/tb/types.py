@@ -18,7 +18,7 @@ from mugraph.dialects.assembly import (
 )
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.element_types import verify_element_type
-from mugraph.dialects.tensor_types import dims, verify_layout_fits, verify_no_broadcast
+from mugraph.dialects.tensor_types import dims, verify_distinct_addresses, verify_layout_fits
 
 
 @irdl_attr_definition
@@ -66,7 +66,7 @@ class STensorType(ParametrizedAttribute, TypeAttribute):
         verify_element_type("!tb.stensor", self.element_type)
         if isinstance(self.layout, LayoutAttr):
             verify_layout_fits("!tb.stensor", self.get_shape(), self.layout.data)
-            verify_no_broadcast("!tb.stensor", self.layout.data)
+            verify_distinct_addresses("!tb.stensor", self.layout.data)
         elif not isinstance(self.layout, NoneAttr):
             raise VerifyException(f"!tb.stensor: {self.layout} is not a layout")
 

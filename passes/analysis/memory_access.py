@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -37,6 +37,7 @@ from mugraph.passes.analysis.wavefronts import (
     lane_addresses,
     ldmatrix_wavefronts,
     load_wavefronts,
+    sector_residues,
     sectors,
     store_wavefronts,
 )
@@ -134,7 +135,7 @@ def access_cost(access: ThreadAccess, kernel: KernelOp) -> AccessCost:
     start = (owner.byte_offset or 0) if isinstance(owner, AllocOp) else 0
     addresses = warp_addresses(access, start)
     wavefronts = int(access_wavefronts(access, addresses).sum())
-    executions = sum(iterations_meant(access, kernel).values()) * math.prod(kernel.grid_dim)
+    executions = executions_of_block(access) * math.prod(kernel.grid_dim)
     return AccessCost(
         access,
         len(addresses),
@@ -157,8 +158,7 @@ def _bulk_cost(access: ThreadAccess, op: BulkCopyOp, kernel: KernelOp) -> Access
         counts = start_residues(access, kernel)
     else:
         # Buffers of bulk copies start at a line.
-        executions = sum(iterations_meant(access, kernel).values()) * math.prod(kernel.grid_dim)
-        counts = Counter({0: executions})
+        counts = Counter({0: executions_of_block(access) * math.prod(kernel.grid_dim)})
     touched = {start: len(np.unique((addresses + start) // unit)) for start in counts}
     return AccessCost(
         access,
@@ -194,11 +194,7 @@ def _ragged_cost(access: ThreadAccess, predicate: Predicate, kernel: KernelOp) -
 
     Of a vector of which a part exists, the elements are moved one by one.
     """
-    counts = Counter[tuple[int, tuple[int, ...]]]()
-    for iteration, times in iterations_meant(access, kernel).items():
-        for block in itertools.product(*(range(extent) for extent in kernel.grid_dim)):
-            residue = start_bytes(access.value, iteration, block) % SECTOR_BYTES
-            counts[residue, predicate.existing(block, iteration)] += times
+    counts = ragged_starts(access, predicate, kernel)
     costs: dict[tuple[int, tuple[int, ...]], tuple[int, int, int]] = {}
     for residue, existing in counts:
         of_lanes = predicate.counts(existing, access.width)
@@ -227,16 +223,49 @@ def _ragged_cost(access: ThreadAccess, predicate: Predicate, kernel: KernelOp) -
     )
 
 
-def iterations_meant(access: ThreadAccess, kernel: KernelOp) -> Counter[int]:
-    """Which iterations' stages or tiles a block touches with this access, and how often."""
-    loop = enclosing_loop(access.operation)
+def ragged_starts(
+    access: ThreadAccess, predicate: Predicate, kernel: KernelOp
+) -> Counter[tuple[int, tuple[int, ...]]]:
+    """As :func:`start_residues`, for each number of elements that exist along each dimension."""
+    bounds = [entry.bound for entry in predicate.ragged]
+    cuts = zip(*(bound.cuts() for bound in bounds), strict=True)
+    spans = [
+        _between({index for some in of_axis for index in some}, range(extent))
+        for of_axis, extent in zip(cuts, kernel.grid_dim, strict=True)
+    ]
+    iterations, times = iterations_meant(access)
+    counts = Counter[tuple[int, tuple[int, ...]]]()
+    for blocks in itertools.product(*spans):
+        block = tuple(span.start for span in blocks)
+        whole = {bound.of_block(block) // bound.tile for bound in bounds if bound.moves}
+        for span in _between({at for last in whole for at in (last, last + 1)}, iterations):
+            existing = predicate.existing(block, span.start)
+            for residue, number in _residues(access, span, blocks).items():
+                counts[residue, existing] += number * times
+    return counts
+
+
+def _between(cuts: set[int], whole: range) -> list[range]:
+    """A range, cut where it says."""
+    inside = sorted({whole.start, *(cut for cut in cuts if cut in whole)}) if whole else []
+    return [range(*ends) for ends in itertools.pairwise([*inside, whole.stop])]
+
+
+def iterations_meant(access: ThreadAccess) -> tuple[range, int]:
+    """Which iterations' stages or tiles a block touches with this access, and each how often."""
+    loop, stage = enclosing_loop(access.operation), access.stage
     if loop is None:
-        return Counter([access.stage.iteration_at(0)])
-    return Counter(
-        access.stage.iteration_at(current)
-        for current in range(loop.iterations)
-        if access.stage.happens_at(current, loop.iterations)
-    )
+        first = stage.iteration_at(0)
+        return range(first, first + 1), 1
+    if stage.iteration is not None:
+        return range(stage.iteration, stage.iteration + 1), loop.iterations
+    return range(max(stage.ahead, 0), loop.iterations + min(stage.ahead, 0)), 1
+
+
+def executions_of_block(access: ThreadAccess) -> int:
+    """How often a block runs the operator of an access."""
+    iterations, times = iterations_meant(access)
+    return len(iterations) * times
 
 
 def start_residues(access: ThreadAccess, kernel: KernelOp) -> Counter[int]:
@@ -244,20 +273,20 @@ def start_residues(access: ThreadAccess, kernel: KernelOp) -> Counter[int]:
 
     Tensors are taken to start at a sector.
     """
+    iterations, times = iterations_meant(access)
+    counts = _residues(access, iterations, [range(extent) for extent in kernel.grid_dim])
+    return Counter({start: number * times for start, number in counts.items()})
+
+
+def _residues(access: ThreadAccess, iterations: range, blocks: Sequence[range]) -> Counter[int]:
+    """Where tiles start within a sector in some iterations of some blocks, once each."""
     value = access.value
-    element_bytes = access.element_bytes
-    counts = Counter[int]()
-    for iteration, times in iterations_meant(access, kernel).items():
-        counts[start_bytes(value, iteration) % SECTOR_BYTES] += times
     strides = block_strides(value.owner) if isinstance(value.owner, TileOp) else (0, 0, 0)
-    for extent, stride in zip(kernel.grid_dim, strides, strict=True):
-        steps = Counter(index * stride * element_bytes % SECTOR_BYTES for index in range(extent))
-        moved = Counter[int]()
-        for start, times in counts.items():
-            for step, blocks in steps.items():
-                moved[(start + step) % SECTOR_BYTES] += times * blocks
-        counts = moved
-    return counts
+    start = start_bytes(value, iterations.start, [span.start for span in blocks])
+    step = start_bytes(value, 1) - start_bytes(value, 0)
+    moves = (stride * access.element_bytes for stride in strides)
+    steps = zip((iterations, *blocks), (step, *moves), strict=True)
+    return sector_residues(((len(span), move) for span, move in steps), start)
 
 
 def block_strides(tile: TileOp) -> tuple[int, ...]:

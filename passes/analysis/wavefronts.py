@@ -17,7 +17,9 @@ and ``cp.async`` never are.  ``cp.async`` is bound by both of its sides, see
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -188,6 +190,26 @@ def _sectors(addresses: IntArray, access_bytes: int) -> IntArray:
     is_new = np.ones_like(touched, dtype=np.bool_)
     is_new[:, 1:] = touched[:, 1:] != touched[:, :-1]
     return (is_new & (touched >= 0)).sum(axis=1)
+
+
+def sector_residues(steps: Iterable[tuple[int, int]], start: int = 0) -> Counter[int]:
+    """Where tiles start within a sector, in bytes, and how many start there.
+
+    One starts at ``start`` plus, for each pair of an extent and a stride in bytes, any multiple of
+    the stride below the extent.  Multiples repeat within a sector, so that extents may be large.
+    """
+    counts = Counter([start % SECTOR_BYTES])
+    for extent, stride in steps:
+        period = SECTOR_BYTES // math.gcd(SECTOR_BYTES, stride)
+        rounds, rest = divmod(extent, period)
+        moved = Counter[int]()
+        for index in range(min(period, extent)):
+            for residue, times in counts.items():
+                moved[(residue + index * stride) % SECTOR_BYTES] += times * (
+                    rounds + (index < rest)
+                )
+        counts = moved
+    return counts
 
 
 def copy_sectors(targets: IntArray, sources: IntArray, access_bytes: int) -> IntArray:

@@ -27,7 +27,7 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     strides_of,
 )
-from mugraph.passes.analysis.memory_access import iterations_meant, other_side, warp_addresses
+from mugraph.passes.analysis.memory_access import executions_of_block, other_side, warp_addresses
 from mugraph.passes.analysis.wavefronts import (
     LINE_BYTES,
     WARP,
@@ -190,7 +190,7 @@ def scheduled_patterns(kernel: KernelOp) -> dict[AllocOp, list[Pattern] | None]:
             if found is None:
                 continue
             layout = resolved_layout_of(access.value)
-            executions = sum(iterations_meant(access, kernel).values())
+            executions = executions_of_block(access)
             pattern = pattern_of(access, layout, executions)
             if pattern is None:
                 patterns[owner] = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from xdsl.context import Context
@@ -28,6 +29,7 @@ from mugraph.passes.resolve_layout.solve import (
     StepsExhausted,
     UnsatisfiableLayouts,
     solve,
+    solve_with_bounds,
     solve_with_z3,
 )
 from mugraph.passes.resolve_layout.z3_solver import STEP_LIMIT
@@ -51,10 +53,13 @@ def layout_problem_of(function: FuncOp, cost_model: CostModelName, target: Targe
 def solution_or_failure(function: FuncOp, problem: LayoutProblem, options: Limits) -> Solution:
     """The best layouts; raises ``PassFailedException`` where there are none, or none is found."""
     name = function.sym_name.data
+    solver = (
+        partial(solve_with_z3, step_limit=options.step_limit)
+        if options.solver == "z3"
+        else partial(solve, step_limit=options.step_limit, table_limit=options.table_limit)
+    )
     try:
-        if options.solver == "z3":
-            return solve_with_z3(problem, options.step_limit)
-        return solve(problem, options.step_limit, options.table_limit)
+        return solve_with_bounds(problem, solver)
     except UnsatisfiableLayouts as error:
         raise PassFailedException(
             f"--resolve-layout: no layouts of @{name} meet all requirements, because "
@@ -65,6 +70,21 @@ def solution_or_failure(function: FuncOp, problem: LayoutProblem, options: Limit
             f"--resolve-layout: no layouts of @{name} were found in {options.step_limit} steps of "
             "the solver; allow more with step-limit, or fix layouts in the signature"
         ) from error
+
+
+def shortfall(function: FuncOp, problem: LayoutProblem, solution: Solution) -> str:
+    """How far layouts may be from the best, and why that is not known better."""
+    unit = f" {problem.costs.unit}" if problem.costs.unit else ""
+    broken = solution.broken_preferences - solution.broken_bound
+    text = f"layouts of @{function.sym_name.data} cost {solution.cost}{unit}, and no others less "
+    text += f"than {solution.bound}{unit}"
+    if broken:
+        text = f"other layouts of @{function.sym_name.data} may break {broken} preferences less"
+    operators = list(dict.fromkeys(name for each in problem.bounded for name in each.operators))
+    if not operators:
+        return f"{text}; step-limit and table-limit allow a longer search"
+    others = f" and {len(operators) - 1} more" if len(operators) > 1 else ""
+    return f"{text}; {operators[0]}{others} can be laid out in too many ways to count them together"
 
 
 @dataclass(frozen=True)
@@ -140,6 +160,8 @@ class ResolveLayoutPass(ModulePass):
         solution = solution_or_failure(function, problem, limits)
         if self.explain:
             sys.stderr.write(explanation(function, problem, solution, limits.table_limit))
+        if not solution.is_optimal:
+            print(f"--{self.name}: note: {shortfall(function, problem, solution)}", file=sys.stderr)
         if not is_resolved(function):
             apply_layouts(function, problem, solution)
             attach_certificate(function, problem, solution)

@@ -30,6 +30,7 @@ from mugraph.dialects.sched.mappings import (
     reduce_destination_stream,
     reduce_source_stream,
     vector_stream,
+    with_offset,
 )
 from mugraph.dialects.sched.operand_mappings import (
     MatmulOperand,
@@ -50,12 +51,13 @@ from mugraph.passes.analysis.wavefronts import (
     lanes_together,
     ldmatrix_wavefronts,
     load_wavefronts,
+    sector_residues,
     sectors,
     store_wavefronts,
 )
 from mugraph.passes.plan_swizzle.choose import SwizzleDemand, choose_swizzle
 
-_CACHED = 4096
+_CACHED = 1 << 15
 _CACHED_ARRAYS = 256
 
 
@@ -108,6 +110,12 @@ class Tile:
 
 
 @lru_cache(_CACHED)
+def plain_layout(shape: tuple[int, ...], strides: tuple[int, ...]) -> Layout:
+    """The layout without a swizzle."""
+    return Layout(shape, strides)
+
+
+@lru_cache(_CACHED)
 def swizzles_of(
     shape: tuple[int, ...], strides: tuple[int, ...], element_bytes: int
 ) -> tuple[AnyLayout, ...]:
@@ -115,7 +123,7 @@ def swizzles_of(
 
     One for each width of access: 16, 8 and 4 bytes, as far as they differ.
     """
-    layouts: list[AnyLayout] = [Layout(shape, strides)]
+    layouts: list[AnyLayout] = [plain_layout(shape, strides)]
     everywhere = frozenset(range(len(shape)))
     for width in (16, 8, 4):
         chunk = width // element_bytes
@@ -148,10 +156,21 @@ def shared_work(wavefronts: IntArray, addresses: IntArray, size: int) -> Work:
 
 @lru_cache(_CACHED)
 def partitioned_work(
-    tile: Tile, domain: tuple[int, ...], partition: LinearPartition, *, writes: bool
+    tile: Tile,
+    domain: tuple[int, ...],
+    partition: LinearPartition,
+    *,
+    writes: bool,
+    start: tuple[int, ...] = (),
 ) -> Work:
-    """The loads or stores of an operand of an operation over ``domain``, dealt out linearly."""
+    """The loads or stores of an operand of an operation over ``domain``, dealt out linearly.
+
+    Where the operand is larger, of the part of it that begins at ``start``.
+    """
     over = iteration_layout(tile.layout, tile.shape, domain, partition.order)
+    if any(start):
+        strides = strides_of(tile.layout)
+        over = with_offset(over, sum(at * step for at, step in zip(start, strides, strict=True)))
     threads, vector = partition.threads, partition.vector
     stream = vector_stream(over, threads, vector, tile.element_bytes, block=threads)
     return (_stores if writes else _loads)(stream, tile.element_bytes)
@@ -346,21 +365,7 @@ def start_residues(copy: TileCopy, iterations: int) -> Counter[int]:
         (iterations, copy.iteration_stride() * copy.element_bytes),
         *zip(copy.grid, (move * copy.element_bytes for move in copy.block_strides()), strict=True),
     )
-    return _residues(steps)
-
-
-@lru_cache(_CACHED)
-def _residues(steps: tuple[tuple[int, int], ...]) -> Counter[int]:
-    """The sums of a multiple of each stride in bytes, each below its extent, within a sector."""
-    counts = Counter([0])
-    for extent, stride in steps:
-        moves = Counter(index * stride % SECTOR_BYTES for index in range(extent))
-        moved = Counter[int]()
-        for start, times in counts.items():
-            for move, number in moves.items():
-                moved[(start + move) % SECTOR_BYTES] += times * number
-        counts = moved
-    return counts
+    return sector_residues(steps)
 
 
 @lru_cache(_CACHED)

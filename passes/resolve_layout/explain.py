@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import partial
 from io import StringIO
 
 from xdsl.dialects.func import FuncOp
@@ -19,7 +20,7 @@ from mugraph.passes.resolve_layout.solution import (
     UnsatisfiableLayouts,
     holds,
 )
-from mugraph.passes.resolve_layout.solve import solve
+from mugraph.passes.resolve_layout.solve import solve, solve_with_bounds
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def tensor_report(
     chosen = solution.chosen
     own = {variable for variable in problem.variables if variable.owner == number}
     terms: dict[str, int] = {}
-    for soft in problem.soft:
+    for soft in (*problem.soft, *problem.lower_bounds):
         concerns = any(literal.variable in own for literal in soft.when)
         if concerns and all(holds(literal, chosen) for literal in soft.when):
             terms[soft.reason] = terms.get(soft.reason, 0) + soft.weight
@@ -80,7 +81,8 @@ def _runner_up(
     clauses = list(problem.clauses)
     problem.require_any(*(literal.negated() for literal in current), reason="another layout")
     try:
-        other = solve(problem, table_limit=table_limit)
+        solver = partial(solve, table_limit=table_limit)
+        other = solve_with_bounds(problem, solver)
     except UnsatisfiableLayouts:
         return None
     finally:

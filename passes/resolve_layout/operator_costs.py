@@ -23,9 +23,12 @@ from mugraph.dialects.partition import (
     LinearPartition,
     PartitionedOperand,
     choose_lanes,
+    choose_move_partition,
     choose_partition,
     result_order,
+    widest_vector,
 )
+from mugraph.dialects.pieces import Move
 from mugraph.dialects.shapes import ShapeError, broadcast_shape
 from mugraph.dialects.tb import STensorType
 from mugraph.dialects.tensor_types import (
@@ -36,6 +39,7 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     strides_of,
 )
+from mugraph.passes.analysis.wavefronts import WARP, WAVEFRONT_BYTES
 from mugraph.passes.resolve_layout.access_work import (
     ProductPartition,
     Sums,
@@ -77,11 +81,13 @@ class Uses:
 class AccessCosts:
     """Accesses of one operator that depend on the strides of ``values`` together.
 
-    ``uses`` takes their strides in order.
+    ``uses`` takes their strides in order.  ``least`` is what a launch does at least for one of them
+    of given strides, whatever those of the others are.
     """
 
     values: tuple[SSAValue, ...]
     uses: Callable[[Sequence[Strides]], Uses]
+    least: Callable[[SSAValue, Strides], Work] = lambda value, strides: Work()
 
 
 def shared_use(
@@ -93,6 +99,20 @@ def shared_use(
     """Accesses to one tensor, done ``times`` a launch, ``work`` each."""
     shape, size = shape_of(value.type), element_bytes or element_bytes_of(value.type)
     return SharedUse(value, lambda layout: work(Tile(shape, layout, size)).times(times))
+
+
+def least_work(value: SSAValue, shape: Sequence[int], strides: Strides, times: int) -> Work:
+    """What it takes to touch so much of a shared tensor ``times`` a launch, each element once.
+
+    With vectors as wide as its rows allow, and without conflicts.
+    """
+    operand = PartitionedOperand(tuple(shape), strides, element_bytes_of(value.type))
+    elements = math.prod(shape)
+    vector = widest_vector(operand)
+    return Work(
+        wavefronts=math.ceil(elements * operand.element_bytes / WAVEFRONT_BYTES),
+        instructions=math.ceil(elements / (vector * WARP)),
+    ).times(times)
 
 
 def operand_of(
@@ -129,36 +149,61 @@ def layout_costs(op: Operation, site: Site) -> Sequence[AccessCosts]:
     return kernel_costs(op)
 
 
+def partitioned(
+    values: Sequence[SSAValue],
+    domain: tuple[int, ...],
+    threads: int,
+    executions: int,
+    use: Callable[[SSAValue, LinearPartition], SharedUse],
+    choose: Callable[[Sequence[PartitionedOperand]], LinearPartition] | None = None,
+    result_bytes: int | None = None,
+) -> AccessCosts:
+    """Tensors whose elements threads share in the same way, which their strides choose.
+
+    ``executions`` is how often a launch touches each at least, ``result_bytes`` are those of an
+    element of the first.
+    """
+
+    def operand(value: SSAValue, own: Strides) -> PartitionedOperand:
+        return operand_of(value, own, result_bytes if value is values[0] else None)
+
+    def uses(strides: Sequence[Strides]) -> Uses:
+        operands = [operand(value, own) for value, own in zip(values, strides, strict=True)]
+        partition = choose(operands) if choose else choose_partition(domain, operands, threads)
+        return Uses([use(value, partition) for value in values])
+
+    def least(value: SSAValue, own: Strides) -> Work:
+        touched = tuple(map(min, shape_of(value.type), domain))
+        return least_work(value, touched, own, executions)
+
+    return AccessCosts(tuple(values), uses, least)
+
+
 def walked_alone(op: Operation, value: SSAValue, site: Site) -> AccessCosts:
     """One tensor that all threads walk through on their own account."""
     shape, writes = shape_of(value.type), value in op.results
 
-    def uses(strides: Sequence[Strides]) -> Uses:
-        partition = choose_partition(shape, [operand_of(value, strides[0])], site.threads)
-
+    def use(value: SSAValue, partition: LinearPartition) -> SharedUse:
         def work(tile: Tile) -> Work:
             return partitioned_work(tile, shape, partition, writes=writes)
 
-        return Uses([shared_use(value, work, site.executions(op))])
+        return shared_use(value, work, site.executions(op))
 
-    return AccessCosts((value,), uses)
+    return partitioned([value], shape, site.threads, site.executions(op), use)
 
 
 def elementwise_costs(
     op: Operation, values: Sequence[SSAValue], site: Site
 ) -> Sequence[AccessCosts]:
     """An element-wise operator: ``values`` are its result and its operands."""
-    result, *sources = values
+    result = values[0]
     domain, executions = shape_of(result.type), site.executions(op)
     in_registers = op in site.in_registers
     sums_in_memory = accumulates(op) and not in_registers
     result_bytes = ACCUMULATOR_BYTES if sums_in_memory else None
+    times = site.blocks if in_registers else executions
 
-    def uses(strides: Sequence[Strides]) -> Uses:
-        operands = [operand_of(result, strides[0], result_bytes)]
-        operands += [operand_of(v, own) for v, own in zip(sources, strides[1:], strict=True)]
-        partition = choose_partition(domain, operands, site.threads)
-
+    def use(value: SSAValue, partition: LinearPartition) -> SharedUse:
         def reads(tile: Tile) -> Work:
             return partitioned_work(tile, domain, partition, writes=False)
 
@@ -166,11 +211,12 @@ def elementwise_costs(
             written = partitioned_work(tile, domain, partition, writes=True)
             return written + reads(tile) if sums_in_memory else written
 
-        shared = [shared_use(value, reads, executions) for value in sources]
-        times = site.blocks if in_registers else executions
-        return Uses([*shared, shared_use(result, writes, times, result_bytes)])
+        if value is result:
+            return shared_use(value, writes, times, result_bytes)
+        return shared_use(value, reads, executions)
 
-    return [AccessCosts(tuple(values), uses)]
+    least = min(executions, times)
+    return [partitioned(values, domain, site.threads, least, use, result_bytes=result_bytes)]
 
 
 def kernel_costs(op: Operation) -> Sequence[AccessCosts]:
@@ -178,32 +224,88 @@ def kernel_costs(op: Operation) -> Sequence[AccessCosts]:
     tensors = [value for value in (*op.results, *op.operands) if has_layouts(value.type)]
     if not tensors:
         return []
-    result = tensors[0]
-    domain = shape_of(result.type)
-    alike = [value for value in tensors if len(shape_of(value.type)) == len(domain)]
+    rank = len(shape_of(tensors[0].type))
+    alike = [value for value in tensors if len(shape_of(value.type)) == rank]
+    return [walked_by_kernel(alike, [shape_of(value.type) for value in alike])]
+
+
+def walked_by_kernel(values: Sequence[SSAValue], shapes: Sequence[tuple[int, ...]]) -> AccessCosts:
+    """A kernel that walks the first of its tensors as it lies in memory, and the others alike.
+
+    ``shapes`` are the extents that it touches of each.
+    """
+    domain = shapes[0]
+    widest = max(element_bytes_of(value.type) for value in values)
+
+    shape_of_value = dict(zip(values, shapes, strict=True))
+
+    def inner_of(own: Strides) -> int:
+        inner = innermost_dimension(domain, own)
+        return len(domain) - 1 if inner is None else inner
+
+    def is_contiguous(value: SSAValue, own: Strides, inner: int) -> bool:
+        return own[inner] == 1 or shape_of_value[value][inner] == 1
+
+    def work(value: SSAValue, own: Strides, inner: int, *, is_wide: bool) -> Work:
+        size, vector = element_bytes_of(value.type), VECTOR_BYTES // widest if is_wide else 1
+        return kernel_operand_work(shape_of_value[value], own, domain, inner, size, vector)
 
     def uses(strides: Sequence[Strides]) -> Uses:
-        inner = innermost_dimension(domain, strides[0])
-        inner = len(domain) - 1 if inner is None else inner
-        contiguous = all(
-            own[inner] == 1 or shape_of(value.type)[inner] == 1
-            for value, own in zip(alike, strides, strict=True)
-        )
-        widest = max(element_bytes_of(value.type) for value in alike)
-        vector = VECTOR_BYTES // widest if contiguous else 1
+        inner = inner_of(strides[0])
+        tensors = list(zip(values, strides, strict=True))
+        is_wide = all(is_contiguous(*tensor, inner) for tensor in tensors)
         total = Work()
-        for value, own in zip(alike, strides, strict=True):
-            shape, element_bytes = shape_of(value.type), element_bytes_of(value.type)
-            total += kernel_operand_work(shape, own, domain, inner, element_bytes, vector)
+        for tensor in tensors:
+            total += work(*tensor, inner, is_wide=is_wide)
         return Uses(other=total)
 
-    return [AccessCosts(tuple(alike), uses)]
+    def least(value: SSAValue, own: Strides) -> Work:
+        inners = [inner_of(own)] if value is values[0] else range(len(domain))
+        works = (
+            work(value, own, inner, is_wide=is_contiguous(value, own, inner)) for inner in inners
+        )
+        return min(works, key=lambda work: (work.sectors, work.instructions))
+
+    return AccessCosts(tuple(values), uses, least)
 
 
 @layout_costs.register
 def _(op: kn.MatmulOp, site: Site) -> Sequence[AccessCosts]:
     # cuBLAS takes each operand either way; what it cannot take is a hard constraint.
     return []
+
+
+@layout_costs.register
+def _(op: kn.MovesElements, site: Site) -> Sequence[AccessCosts]:
+    # Each part has a kernel of its own.
+    moved = ((move, min(shape_of(value.type) for value in move[:2])) for move in op.moves())
+    return [walked_by_kernel((to, source), (part, part)) for (source, to, _), part in moved]
+
+
+@layout_costs.register
+def _(op: tb.MovingOp, site: Site) -> Sequence[AccessCosts]:
+    # A whole tile is touched once for each part, in the order that suits that part.
+    return [_move_costs(op, move, site) for move in op.moves()]
+
+
+def _move_costs(op: tb.MovingOp, move: Move, site: Site) -> AccessCosts:
+    source, destination, start = move
+    part, whole = move[:2] if isinstance(op, tb.ConcatOp) else (destination, source)
+    shape = shape_of(part.type)
+
+    def choose(operands: Sequence[PartitionedOperand]) -> LinearPartition:
+        return choose_move_partition(operands[0], operands[1], start, site.threads)
+
+    def use(value: SSAValue, partition: LinearPartition) -> SharedUse:
+        first = start if value is whole else ()
+
+        def work(tile: Tile) -> Work:
+            writes = value is destination
+            return partitioned_work(tile, shape, partition, writes=writes, start=first)
+
+        return shared_use(value, work, site.executions(op))
+
+    return partitioned((part, whole), shape, site.threads, site.executions(op), use, choose)
 
 
 @layout_costs.register
@@ -248,8 +350,10 @@ def _(op: tb.AnyReductionOp, site: Site) -> Sequence[AccessCosts]:
     lanes = choose_lanes(math.prod(results), groups.count, site.threads)
     result_bytes = ACCUMULATOR_BYTES if sums_up else None
 
-    def uses(strides: Sequence[Strides]) -> Uses:
-        order = result_order(operand_of(op.result, strides[1], result_bytes))
+    def order_of(own: Strides) -> tuple[int, ...]:
+        return result_order(operand_of(op.result, own, result_bytes))
+
+    def use(value: SSAValue, order: tuple[int, ...]) -> SharedUse:
         sums = Sums(groups, op.reduced_dim, lanes, LinearPartition(site.threads, 1, order))
 
         def read(tile: Tile) -> Work:
@@ -258,14 +362,17 @@ def _(op: tb.AnyReductionOp, site: Site) -> Sequence[AccessCosts]:
         def write(tile: Tile) -> Work:
             return reduction_result_work(tile, sums, accumulates=sums_up)
 
-        return Uses(
-            [
-                shared_use(op.input, read, executions),
-                shared_use(op.result, write, executions, result_bytes),
-            ]
-        )
+        if value is op.result:
+            return shared_use(value, write, executions, result_bytes)
+        return shared_use(value, read, executions)
 
-    return [AccessCosts((op.input, op.result), uses)]
+    def uses(strides: Sequence[Strides]) -> Uses:
+        return Uses([use(value, order_of(strides[1])) for value in (op.input, op.result)])
+
+    def least(value: SSAValue, own: Strides) -> Work:
+        return least_work(value, shape_of(value.type), own, executions)
+
+    return [AccessCosts((op.input, op.result), uses, least)]
 
 
 def _copy_costs(

@@ -7,6 +7,7 @@ from typing import cast
 from xdsl.dialects.builtin import (
     DictionaryAttr,
     IntegerAttr,
+    IntegerType,
     StringAttr,
     TensorType,
     UnrealizedConversionCastOp,
@@ -42,8 +43,8 @@ def attach_certificate(function: FuncOp, problem: LayoutProblem, solution: Solut
     Preferences that no choice can meet, and their bound, stand beside them where there are any.
     """
     entries: dict[str, Attribute] = {
-        "bound": IntegerAttr(solution.bound, i64),
-        "cost": IntegerAttr(solution.cost, i64),
+        "bound": _integer(solution.bound),
+        "cost": _integer(solution.cost),
         "model": StringAttr(problem.costs.name),
         "status": StringAttr("optimal" if solution.is_optimal else "bounded"),
     }
@@ -51,6 +52,11 @@ def attach_certificate(function: FuncOp, problem: LayoutProblem, solution: Solut
         entries["broken"] = IntegerAttr(solution.broken_preferences, i64)
         entries["broken_bound"] = IntegerAttr(solution.broken_bound, i64)
     function.attributes[CERTIFICATE] = DictionaryAttr(entries)
+
+
+def _integer(value: int) -> Attribute:
+    """Of 64 bits; of more where a launch would take longer than 106 days."""
+    return IntegerAttr(value, IntegerType(max(64, value.bit_length() + 1)))
 
 
 def chosen_layout(problem: LayoutProblem, solution: Solution, value: SSAValue) -> Layout:

@@ -64,6 +64,7 @@ def price_of(problem: LayoutProblem, true_variables: AbstractSet[Variable]) -> t
         for soft in problem.soft
         if all(holds(literal, true_variables) for literal in soft.when)
     )
+    cost += sum(each.price(true_variables) for each in problem.bounded)
     broken = sum(
         not any(holds(literal, true_variables) for literal in preference.literals)
         for preference in problem.preferences

@@ -11,7 +11,8 @@ programming (:mod:`eliminate`) or, where it is too entangled for that, by Z3.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from mugraph.dialects.layout_problem import LayoutProblem, Literal, Variable
 from mugraph.passes.resolve_layout.domains import (
@@ -42,7 +43,14 @@ from mugraph.passes.resolve_layout.z3_solver import (
     solve_with_z3,
 )
 
-__all__ = ["Solution", "StepsExhausted", "UnsatisfiableLayouts", "solve", "solve_with_z3"]
+__all__ = [
+    "Solution",
+    "StepsExhausted",
+    "UnsatisfiableLayouts",
+    "solve",
+    "solve_with_bounds",
+    "solve_with_z3",
+]
 
 
 def solve(
@@ -83,6 +91,20 @@ def solve(
             assignment |= domains.assignment_of(chosen, choices)
     chosen = domains.variables_of([assignment[choice] for choice in range(len(assignment))])
     return solution_of(problem, chosen, min(bound, price_of(problem, chosen)))
+
+
+def solve_with_bounds(
+    problem: LayoutProblem, solver: Callable[[LayoutProblem], Solution]
+) -> Solution:
+    """What a solver gives, also where of some costs only lower bounds are known.
+
+    Layouts are chosen by the bounds; what they cost is counted.
+    """
+    if not problem.bounded:
+        return solver(problem)
+    soft = [*problem.soft, *problem.lower_bounds]
+    found = solver(replace(problem, soft=soft, lower_bounds=[], bounded=[]))
+    return solution_of(problem, found.chosen, (found.broken_bound, found.bound))
 
 
 def _sum_of(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
@@ -142,9 +164,13 @@ def restricted(
         literals = preference.literals
         if touches(literals) and not any(truth(literal) for literal in literals):
             part.prefer_any(*undecided(literals), reason=preference.reason)
+    together: dict[tuple[Literal, ...], int] = {}
     for soft in problem.soft:
         if touches(soft.when) and all(truth(literal) is not False for literal in soft.when):
-            part.charge(soft.weight, *undecided(soft.when), reason=soft.reason)
+            when = undecided(soft.when)
+            together[when] = together.get(when, 0) + soft.weight
+    for when, weight in together.items():
+        part.charge(weight, *when, reason="all costs")
     for group in problem.exactly_one:
         literals = [Literal(variable) for variable in group]
         # A value left of a choice with one is settled and no longer a variable.

@@ -19,8 +19,8 @@ from mugraph.passes.resolve_layout.solution import (
     solution_of,
 )
 
-STEP_LIMIT = 3_000_000
-"""Z3's own count of resources; a few seconds of work."""
+STEP_LIMIT = 2_000_000
+"""Z3's own count of resources; some two seconds of work."""
 LARGEST_WEIGHT = 1 << 60
 """The order of dimensions is no objective where its weights would exceed this."""
 

@@ -17,7 +17,7 @@ from mugraph.dialects import sched, tb
 from mugraph.dialects.cute.atoms import MmaAtom, loads_as_stored
 from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.elementwise import Epilogue, ScalarFunction
-from mugraph.dialects.partition import LinearPartition, PartitionedOperand, choose_partition
+from mugraph.dialects.partition import LinearPartition, choose_move_partition
 from mugraph.dialects.ragged import ragged_dims
 from mugraph.dialects.sched import Combiner, Grouping, LinearPartitionAttr
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups
@@ -30,7 +30,6 @@ from mugraph.dialects.tensor_types import (
     op_label,
     resolved_layout_of,
     shape_of,
-    strides_of,
 )
 from mugraph.passes.schedule_threadblock.builder import KernelBuilder, sum_type
 
@@ -143,17 +142,6 @@ def _(op: tb.ForloopAccumOp, builder: KernelBuilder) -> None:
     write_elementwise(op, ScalarFunction("identity"), Epilogue(accumulates=True), builder)
 
 
-def move_partition(
-    part: SSAValue, whole: SSAValue, start: Sequence[int], threads: int
-) -> LinearPartition:
-    """Who moves what of a part of a buffer that starts at ``start`` in a whole one."""
-    shape, strides = shape_of(part.type), strides_of(resolved_layout_of(whole))
-    inside = PartitionedOperand(shape, strides, element_bytes_of(whole.type))
-    chosen = choose_partition(shape, [partitioned_operand(part), inside], threads)
-    offset = sum(at * stride for at, stride in zip(start, strides, strict=True))
-    return LinearPartition(threads, math.gcd(chosen.vector, offset), chosen.order)
-
-
 @schedule_operator.register
 def _(op: tb.MovingOp, builder: KernelBuilder) -> None:
     for result in op.results:
@@ -163,7 +151,9 @@ def _(op: tb.MovingOp, builder: KernelBuilder) -> None:
         part, whole = source, destination
         if isinstance(op, tb.SplitOp):
             part, whole = destination, source
-        partition = move_partition(part, whole, start, builder.threads)
+        partition = choose_move_partition(
+            partitioned_operand(part), partitioned_operand(whole), start, builder.threads
+        )
         builder.here.append(sched.MoveOp(source, destination, start, partition))
 
 

@@ -13,7 +13,7 @@ from mugraph.dialects.sched.channel import channel_of
 from mugraph.dialects.sched.role import positions_of
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.tensor_types import op_label, value_label
-from mugraph.runtime.interpreter.errors import ExecutionError
+from mugraph.runtime.interpreter.errors import ExecutionError, iterations_of
 
 
 class Step(NamedTuple):
@@ -37,7 +37,7 @@ def steps_of(operators: Iterable[Operation], position: int = 0) -> Iterator[Step
         if isinstance(op, sched.PhaseOp):
             yield from (Step(inner, 0, position) for inner in op.body.block.ops)
         elif isinstance(op, sched.ForloopOp):
-            for iteration in range(op.iterations):
+            for iteration in iterations_of(op, op.iterations):
                 yield from (Step(inner, iteration, position) for inner in op.body.block.ops)
         else:
             yield Step(op, 0, position)

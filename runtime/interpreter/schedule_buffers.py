@@ -19,7 +19,7 @@ from mugraph.dialects.tb import NOT_SPLIT, epilogue_of
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
 from mugraph.runtime.interpreter.arithmetic import Array
 from mugraph.runtime.interpreter.blocks import GRID_AXES, Frame, padded
-from mugraph.runtime.interpreter.errors import ExecutionError
+from mugraph.runtime.interpreter.errors import ExecutionError, iterations_of
 from mugraph.runtime.interpreter.functions import apply_chain, fall, part_of
 from mugraph.runtime.interpreter.roles import Channel, Step, Turns, run_side_by_side
 
@@ -174,7 +174,7 @@ class ScheduleFunctions(InterpreterFunctions):
         self, interpreter: Interpreter, op: sched.ForloopOp, args: PythonValues
     ) -> PythonValues:
         """The body, once an iteration."""
-        for iteration in range(op.iterations):
+        for iteration in iterations_of(op, op.iterations):
             self.frame.iteration = iteration
             interpreter.run_ssacfg_region(op.body, (), op.name)
         self.frame.iteration = 0

@@ -36,6 +36,7 @@ from mugraph.runtime.interpreter.blocks import (
     uniform_boxes,
 )
 from mugraph.runtime.interpreter.dispatch import implements, make_interpreter
+from mugraph.runtime.interpreter.errors import iterations_of
 from mugraph.runtime.interpreter.functions import (
     apply_chain,
     apply_function,
@@ -342,7 +343,7 @@ def _run_box(
     totals: dict[Operation, Array] = {}
     finishes: dict[Operation, Callable[[Array], Array]] = {}
     loop = _operators_of(phases, Phase.LOOP)
-    for iteration in range(frame.iterations):
+    for iteration in iterations_of(graph, frame.iterations):
         frame.iteration = iteration
         if frame.iterations > 1:
             interpreter.push_scope("iteration")

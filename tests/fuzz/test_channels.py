@@ -11,6 +11,7 @@ from fuzz.properties import make_case, parse, require_close, require_same_text
 from fuzz.search import WELL_FORMED, draw_case
 from mugraph.dialects.sched import BulkWaitOp, KernelOp, roles_of
 from mugraph.passes.analysis.hazards import find_hazards, progress_of, read_program
+from mugraph.passes.analysis.hazards.simulate import Simulation
 from mugraph.passes.transpile import TranspilePass
 from mugraph.runtime.interpreter import execute_by_address, run_function
 from mugraph.runtime.interpreter.address_level import Landing
@@ -50,6 +51,8 @@ def check_channels(text: str, *, bulk_stores: bool = False) -> int:
         assert find_hazards(kernel) == []
         progress = progress_of(program)
         assert progress is not None and len(progress.channels) == len(program.channels) > 0
+        every = Simulation(program, every_iteration=True, synchronisation_only=True)
+        assert every.run() == [] and progress.steps == every.protocol.counts.total()
     results = run_function(module, None, case.inputs)
     require_close("logical values", results, case.expected, case.errors)
     for order, landing in RUNS:

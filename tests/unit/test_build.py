@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 from xdsl.parser import Parser
 from xdsl.passes import PassPipeline
 
 import mugraph.build as mi
+from mugraph.codegen.c_abi.interface import interface_of
+from mugraph.codegen.cuda.cpp import CodegenError
 from mugraph.dialects import kn, tb
 from mugraph.dialects.elementwise import BINARY_FUNCTIONS, UNARY_FUNCTIONS
 from mugraph.passes.transpile import TranspilePass
@@ -82,6 +85,32 @@ def test_output_strides_are_the_users() -> None:
     values = np.arange(128.0).reshape(8, 16) / 128
     (y,) = run_function(module, None, [values], "float64")
     np.testing.assert_allclose(y, np.exp(values.astype(np.float16).astype(float)))
+
+
+def test_elements_of_an_input_may_share_addresses() -> None:
+    graph = mi.new_kernel_graph()
+    windows = graph.new_input((4, 16), strides=(1, 1), dtype=mi.float32)
+    graph.mark_output(graph.square(windows))
+    module = graph.module()
+    numbers = np.arange(19, dtype=np.float32)
+    values = np.lib.stride_tricks.sliding_window_view(numbers, 16)
+    (y,) = run_function(module, None, [values], "float64")
+    np.testing.assert_array_equal(y, values.astype(float) ** 2)
+    TranspilePass().apply(make_context(), module)
+    assert "tensor<4x16xf32, #cute.layout<(4,16):(1,1)>>" in str(module)
+
+
+@pytest.mark.parametrize(("name", "symbol"), [("mugraph", "mugraph_v"), ("float", "float_v")])
+def test_any_function_has_a_c_interface(name: str, symbol: str) -> None:
+    graph = mi.new_kernel_graph(name)
+    graph.mark_output(graph.exp(graph.new_input((8, 16))))
+    module = graph.module()
+    TranspilePass().apply(make_context(), module)
+    function = next(op for op in module.walk() if isinstance(op, FuncOp))
+    assert function.sym_name.data == name
+    assert interface_of(function).name == symbol
+    with pytest.raises(CodegenError, match=f"'{name}' cannot start the names of a C interface"):
+        interface_of(function, name)
 
 
 def test_todimx_reductions_leave_reduction_dimx() -> None:
@@ -303,6 +332,8 @@ def mistakes() -> dict[str, tuple[str, ...]]:
         "mi.new_threadblock_graph('xyz', (32, 1, 1))": ("grid_dim: 'xyz'; expected integers",),
         "g.new_input((4, 4), strides=(4,))": ("1 strides for a tensor of rank 2",),
         "g.new_input((4, 4), strides=(0, 1))": ("stride 0",),
+        "g.mark_output(x, strides=(1, 1))": ("mark_output", "share an address"),
+        "b.new_input(x, (0, -1, -1), 1, True)": ("store_in_dmem=True", "leave the argument out"),
         "b.new_input(x, (2, -1, -1))": ("dimension 2", "rank 2"),
         "b.new_output(t, (2, -1, -1))": ("output_map [2, -1, -1]", "rank 2"),
         "b.new_output(t, (0, -1, -1))": ("stores a value of the loop body",),

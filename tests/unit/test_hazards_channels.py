@@ -9,7 +9,13 @@ import pytest
 from access_cases import parse
 from hazard_kernels import kernel_of
 
-from mugraph.passes.analysis.hazards import Finding, HazardKind, find_hazards, read_program
+from mugraph.passes.analysis.hazards import (
+    Finding,
+    HazardKind,
+    find_hazards,
+    progress_of,
+    read_program,
+)
 from mugraph.passes.analysis.hazards.simulate import Simulation
 
 INPUTS = Path(__file__).parents[1] / "filecheck" / "passes" / "Inputs"
@@ -19,15 +25,22 @@ SUM = (INPUTS / "channel-sum.mlir").read_text(encoding="utf-8")
 """Two stages, four iterations, and what the loop does not move through a channel of one stage."""
 
 ITERATIONS = 40
-LONG = (
-    MATMUL.replace("forloop 4 {", f"forloop {ITERATIONS} {{")
-    .replace("16x256", f"16x{64 * ITERATIONS}")
-    .replace("(16,256):(256,1)", f"(16,{64 * ITERATIONS}):({64 * ITERATIONS},1)")
-    .replace("(16,64):(256,1)", f"(16,64):({64 * ITERATIONS},1)")
-    .replace("256x64", f"{64 * ITERATIONS}x64")
-    .replace("(256,64):(64,1)", f"({64 * ITERATIONS},64):(64,1)")
-)
-"""As ``MATMUL``, so long that iterations are skipped."""
+
+
+def matmul_of(iterations: int) -> str:
+    """As ``MATMUL``, with a longer loop."""
+    return (
+        MATMUL.replace("forloop 4 {", f"forloop {iterations} {{")
+        .replace("16x256", f"16x{64 * iterations}")
+        .replace("(16,256):(256,1)", f"(16,{64 * iterations}):({64 * iterations},1)")
+        .replace("(16,64):(256,1)", f"(16,64):({64 * iterations},1)")
+        .replace("256x64", f"{64 * iterations}x64")
+        .replace("(256,64):(64,1)", f"({64 * iterations},64):(64,1)")
+    )
+
+
+LONG = matmul_of(ITERATIONS)
+"""So long that iterations are skipped."""
 
 
 def findings_of(text: str) -> list[Finding]:
@@ -244,9 +257,9 @@ def test_who_waits_for_one_that_has_waited_has_waited() -> None:
 def test_skipped_iterations_hide_nothing(line: str) -> None:
     module = parse(edited(LONG, line))
     program = read_program(kernel_of(module))
-    some = Simulation(program).run()
-    every = Simulation(program, every_iteration=True).run()
-    assert [str(finding) for finding in some] == [str(finding) for finding in every]
+    some, every = Simulation(program), Simulation(program, every_iteration=True)
+    assert [str(finding) for finding in some.run()] == [str(each) for each in every.run()]
+    assert some.protocol.ran == every.protocol.counts
 
 
 def test_iterations_are_skipped() -> None:
@@ -254,3 +267,19 @@ def test_iterations_are_skipped() -> None:
     assert run.run() == []
     # Each stage of two buffers is filled, and read by one product.
     assert len(run.memory.history) < 2 * ITERATIONS
+
+
+def test_the_certificate_of_a_long_loop_takes_no_longer() -> None:
+    iterations = 2**31 - 1
+    program = read_program(kernel_of(parse(matmul_of(iterations))))
+    run = Simulation(program, synchronisation_only=True)
+    assert run.run() == []
+    assert run.protocol.counts.total() < 200
+    progress, short = (
+        progress_of(read_program(kernel_of(parse(matmul_of(count))))) for count in (iterations, 40)
+    )
+    assert progress is not None and short is not None
+    assert progress.iterations == iterations
+    for one, other in zip(progress.channels, short.channels, strict=True):
+        assert one.published - other.published in (0, iterations - 40)
+        assert one.published == one.consumed

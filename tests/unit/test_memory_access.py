@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +18,19 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
 from mugraph.dialects.cute.banks import wavefronts as brute_force
-from mugraph.dialects.sched import BulkCopyOp, KernelOp, WarpgroupMmaOp
+from mugraph.dialects.sched import (
+    BulkCopyOp,
+    KernelOp,
+    WarpgroupMmaOp,
+    enclosing_loop,
+    start_bytes,
+)
 from mugraph.passes.analysis.memory_access import (
     AccessCost,
     memory_access_costs,
+    ragged_starts,
+    start_residues,
+    thread_accesses,
     warp_addresses,
 )
 from mugraph.passes.analysis.wavefronts import (
@@ -29,6 +40,7 @@ from mugraph.passes.analysis.wavefronts import (
     ideal_wavefronts,
     ldmatrix_wavefronts,
     load_wavefronts,
+    sector_residues,
     sectors,
     store_wavefronts,
 )
@@ -347,3 +359,78 @@ def test_costs_hold_together(case: Case) -> None:
         assert cost.ideal <= cost.transactions or not access.in_device_memory
         assert cost.per_launch == cost.transactions * cost.executions
         assert cost.transactions > 0
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 70), st.integers(-100, 100)), max_size=3), st.integers(0, 99)
+)
+def test_residues_are_those_of_all_multiples(steps: list[tuple[int, int]], start: int) -> None:
+    moves = itertools.product(*([at * stride for at in range(extent)] for extent, stride in steps))
+    assert sector_residues(steps, start) == Counter((start + sum(move)) % 32 for move in moves)
+
+
+def test_residues_of_large_extents() -> None:
+    counts = sector_residues([(2**40 + 1, 24), (2**31 - 1, 64)])
+    assert counts.total() == (2**40 + 1) * (2**31 - 1)
+    assert set(counts) == {0, 8, 16, 24}
+
+
+RAGGED = """
+!x = tensor<{rows}x{columns}xf16>
+!y = tensor<{rows}x32xf16>
+!tile = !tb.stensor<9x32xf16>
+func.func @f(%x: !x) -> !y {{
+  %o = kn.customized %x grid [{grid}, 1, 1] block [64, 1, 1] forloop {range} {{
+  ^bb0(%d: !x):
+    %s = tb.input %d imap [0, -1, -1] fordim 1 : !x -> !tile
+    %a = tb.forloop_accum none %s : !tile -> !tile
+    tb.output %a omap [0, -1, -1] : !tile -> !y
+  }} : (!x) -> !y
+  func.return %o : !y
+}}
+"""
+
+
+def ragged_kernel(grid: int, iterations: int) -> KernelOp:
+    rows, columns = 9 * grid - 4, 32 * iterations - 3
+    text = RAGGED.format(rows=rows, columns=columns, grid=grid, range=iterations)
+    context = Context()
+    for name, factory in multiverse().all_dialects.items():
+        context.register_dialect(name, factory)
+    module = Parser(context, text).parse_module()
+    TranspilePass(check_hazards=False).apply(context, module)
+    return next(op for op in module.walk() if isinstance(op, KernelOp))
+
+
+def test_starts_of_ragged_tiles_are_those_of_all_blocks_and_iterations() -> None:
+    kernel = ragged_kernel(5, 4)
+    seen = 0
+    for access in thread_accesses(kernel):
+        predicate = access.predicate
+        if not access.in_device_memory or predicate is None:
+            continue
+        seen += 1
+        loop, stage = enclosing_loop(access.operation), access.stage
+        iterations = [
+            stage.iteration_at(current)
+            for current in range(loop.iterations if loop else 1)
+            if loop is None or stage.happens_at(current, loop.iterations)
+        ]
+        expected = Counter(
+            (
+                start_bytes(access.value, iteration, (block, 0, 0)) % 32,
+                predicate.existing((block, 0, 0), iteration),
+            )
+            for block in range(5)
+            for iteration in iterations
+        )
+        assert ragged_starts(access, predicate, kernel) == expected
+    assert seen > 1
+
+
+def test_a_report_takes_no_longer_for_a_large_grid_and_loop() -> None:
+    kernel = ragged_kernel(2**31 - 1, 2**31 - 1)
+    costs = {cost.executions for cost in memory_access_costs(kernel)}
+    assert (2**31 - 1) ** 2 in costs
+    for access in thread_accesses(kernel):
+        assert start_residues(access, kernel).total() in costs

@@ -186,6 +186,7 @@ def test_blocks_that_repeat_are_skipped(turns: int) -> None:
         some, every = Simulation(program), Simulation(program, every_iteration=True)
         assert [str(finding) for finding in some.run()] == [str(each) for each in every.run()]
         assert some.protocol.counts.total() * 3 < every.protocol.counts.total()
+        assert some.protocol.ran == every.protocol.counts
 
 
 def test_the_certificate_is_of_the_longest_list() -> None:

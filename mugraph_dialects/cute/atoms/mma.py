@@ -12,7 +12,7 @@ wgmma.mma_async), in the form seed 004 gives them on the slides from "Generic FM
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -236,83 +236,115 @@ def _wgmma_a_in_registers(bits: int) -> Layout[int]:
     return _layout(f"((4,8,4),({packed},2,2)):(({k_step},1,16),(64,8,{4 * k_step}))")
 
 
-def _wgmma() -> Iterator[MmaAtom]:
-    """wgmma.mma_async of a warp group: B and, for _SS, A from shared memory."""
+class _Wgmma(NamedTuple):
+    """What tells an instruction of warp groups from others."""
+
+    d_type: str
+    a_type: str
+    b_type: str
+    n: int
+    k: int
+    suffix: str
+    a_space: str
+
+    @property
+    def types(self) -> str:
+        return (self.d_type + self.a_type + self.b_type).upper()
+
+    @property
+    def name(self) -> str:
+        form = "SS" if self.a_space == "shared" else "RS"
+        return f"SM90_64x{self.n}x{self.k}_{self.types}_{form}{self.suffix}"
+
+    def atom(self) -> MmaAtom:
+        """wgmma.mma_async of a warp group: B and, for _SS, A from shared memory."""
+        n, k = self.n, self.k
+        in_shared = self.a_space == "shared"
+        return MmaAtom(
+            self.name,
+            (64, n, k),
+            _WARP_GROUP,
+            _layout(f"(128,(64,{k})):(0,(1,64))")
+            if in_shared
+            else _wgmma_a_in_registers(ELEMENT_BITS[self.a_type]),
+            _layout(f"(128,({n},{k})):(0,(1,{n}))"),
+            _layout(f"((4,8,4),(2,2,{n // 8})):((128,1,16),(64,8,512))"),
+            self.d_type,
+            self.a_type,
+            self.b_type,
+            self.d_type,
+            "sm_90a",
+            self.a_space,
+            "shared",
+        )
+
+    @property
+    def has_swapped(self) -> bool:
+        """Whether it is also known with its operands swapped."""
+        of_halves = self.a_type in ("f16", "bf16")
+        return self.a_space == "shared" and self.d_type == "f32" and of_halves
+
+    @property
+    def swapped_name(self) -> str:
+        return f"SM90_{self.n}x64x{self.k}_{self.types}_{SWAPPED}"
+
+    def swapped(self) -> MmaAtom:
+        """With both operands swapped: the transposed product, for matrices of few rows.
+
+        The hardware computes D^T = B^T A^T, so that the 64 rows of the instruction are columns of D
+        and its columns, of which there may be as few as 8, are rows of D.  Threads then hold D as
+        the composition of a transposition with the accumulator's layout says.
+        """
+        atom = self.atom()
+        m, n, k = atom.shape_mnk
+        return atom._replace(
+            name=self.swapped_name,
+            shape_mnk=(n, m, k),
+            a_layout=atom.b_layout,
+            b_layout=atom.a_layout,
+            c_layout=composition(Layout((m, n), (n, 1)), atom.c_layout),
+            swaps_operands=True,
+        )
+
+
+def _wgmma() -> Iterator[_Wgmma]:
+    """All instructions of warp groups, swapped ones aside."""
     for d_type, a_type, b_type, k, suffix in _WGMMA_TYPES:
-        a_in_registers = _wgmma_a_in_registers(ELEMENT_BITS[a_type])
-        a_in_shared = _layout(f"(128,(64,{k})):(0,(1,64))")
         for n in _WGMMA_N_INTEGER if d_type == "s32" else _WGMMA_N:
-            b_layout = _layout(f"(128,({n},{k})):(0,(1,{n}))")
-            c_layout = _layout(f"((4,8,4),(2,2,{n // 8})):((128,1,16),(64,8,512))")
-            for space, a_layout in (("shared", a_in_shared), ("registers", a_in_registers)):
-                form = "SS" if space == "shared" else "RS"
-                yield MmaAtom(
-                    f"SM90_64x{n}x{k}_{(d_type + a_type + b_type).upper()}_{form}{suffix}",
-                    (64, n, k),
-                    _WARP_GROUP,
-                    a_layout,
-                    b_layout,
-                    c_layout,
-                    d_type,
-                    a_type,
-                    b_type,
-                    d_type,
-                    "sm_90a",
-                    space,
-                    "shared",
-                )
+            yield _Wgmma(d_type, a_type, b_type, n, k, suffix, "shared")
+            yield _Wgmma(d_type, a_type, b_type, n, k, suffix, "registers")
 
 
 SWAPPED = "SWAPPED"
 """The last part of the names of instructions whose operands are swapped."""
 
 
-def _swapped() -> Iterator[MmaAtom]:
-    """wgmma with both operands swapped: the transposed product, for matrices of few rows.
-
-    The hardware computes D^T = B^T A^T, so that the 64 rows of the instruction are columns of D and
-    its columns, of which there may be as few as 8, are rows of D.  Threads then hold D as the
-    composition of a transposition with the accumulator's layout says.
-    """
-    for atom in _wgmma():
-        types = (atom.d_type, atom.a_type, atom.b_type)
-        if atom.a_space != "shared" or types[0] != "f32" or types[1] not in ("f16", "bf16"):
-            continue
-        m, n, k = atom.shape_mnk
-        transposition = Layout((m, n), (n, 1))
-        yield atom._replace(
-            name=f"SM90_{n}x{m}x{k}_{''.join(types).upper()}_{SWAPPED}",
-            shape_mnk=(n, m, k),
-            a_layout=atom.b_layout,
-            b_layout=atom.a_layout,
-            c_layout=composition(transposition, atom.c_layout),
-            swaps_operands=True,
-        )
+@cache
+def _makers() -> Mapping[str, Callable[[], MmaAtom]]:
+    """How each instruction is made: there are 1000, and a program uses few."""
+    small = (*_universal(), *_dp4a(), *_volta(), *_warp_wide())
+    makers: dict[str, Callable[[], MmaAtom]] = {atom.name: lambda atom=atom: atom for atom in small}
+    large = list(_wgmma())
+    makers |= {each.name: each.atom for each in large}
+    return makers | {each.swapped_name: each.swapped for each in large if each.has_swapped}
 
 
 @cache
-def _small_table() -> Mapping[str, MmaAtom]:
-    """All but the 1000 instructions of warp groups, which take a while to list."""
-    atoms = [*_universal(), *_dp4a(), *_volta(), *_warp_wide()]
-    return {atom.name: atom for atom in atoms}
-
-
-@cache
-def _table() -> Mapping[str, MmaAtom]:
-    return {**_small_table(), **{atom.name: atom for atom in (*_wgmma(), *_swapped())}}
+def _made(name: str) -> MmaAtom:
+    return _makers()[name]()
 
 
 class _Atoms(Mapping[str, MmaAtom]):
-    """The table by name, built as far as it is read."""
+    """The instructions by name, each made when it is first asked for."""
 
     def __getitem__(self, name: str) -> MmaAtom:
-        return _small_table().get(name) or _table()[name]
+        return _made(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_table())
+        return iter(_makers())
 
     def __len__(self) -> int:
-        return len(_table())
+        return len(_makers())
 
 
 MMA_ATOMS: Mapping[str, MmaAtom] = _Atoms()
@@ -321,9 +353,8 @@ MMA_ATOMS: Mapping[str, MmaAtom] = _Atoms()
 
 def mma_atom(name: str) -> MmaAtom:
     """The instruction of a name.  Raises LayoutError, naming the nearest, if there is none."""
-    atom = _small_table().get(name) or _table().get(name)
-    if atom is None:
-        near = difflib.get_close_matches(name, _table(), n=3)
+    if name not in _makers():
+        near = difflib.get_close_matches(name, _makers(), n=3)
         hint = f" Did you mean {' or '.join(near)}?" if near else ""
         raise LayoutError(f"There is no MMA atom {name!r}.{hint}")
-    return atom
+    return _made(name)

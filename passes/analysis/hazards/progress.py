@@ -89,17 +89,17 @@ class Progress:
 
 
 def progress_of(program: Program) -> Progress | None:
-    """Follows every iteration of every role; ``None`` where there are no channels or not all end.
+    """Follows all roles; ``None`` where there are no channels or not all roles end.
 
-    Of blocks that take several blocks of the grid one that takes the most, to the end.  Nothing is
-    skipped and nothing is extrapolated, so that it says nothing that was not seen.
+    Of blocks that take several blocks of the grid one that takes the most, to the end.  Iterations
+    that begin in a state of channels that has been before are counted and not followed again.
     """
     if not program.channels:
         return None
-    run = Simulation(program, every_iteration=True, synchronisation_only=True)
+    run = Simulation(program, synchronisation_only=True)
     if run.run():
         return None
-    counts = run.protocol.counts
+    counts = run.protocol.ran
     channels = tuple(
         ChannelProgress(
             label,

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from xdsl.ir import Operation
 
@@ -33,6 +34,9 @@ from mugraph.passes.analysis.hazards.findings import Finding, HazardKind
 from mugraph.passes.analysis.hazards.program import Place, Strand
 
 PARITY = "an mbarrier tells phases apart by their parity, so that the wait"
+
+Counted: TypeAlias = tuple[ChannelOp | TurnsOp, type[Operation]]
+"""A kind of step of a channel, or of an order of turns."""
 
 Report = Callable[[tuple[object, ...], Callable[[], Finding]], None]
 """Takes what tells a finding from others, and how to make it."""
@@ -62,8 +66,20 @@ class Protocol:
     def __init__(self, clocks: Clocks, report: Report) -> None:
         self.clocks = clocks
         self.report = report
-        self.counts = Counter[tuple[ChannelOp | TurnsOp, type[Operation]]]()
-        """How often the steps of each channel, and of each order of turns, have run."""
+        self.counts = Counter[Counted]()
+        """How often the steps of each channel, and of each order of turns, were followed."""
+        self.repeated = Counter[Counted]()
+        """How often they ran in what was skipped."""
+
+    @property
+    def ran(self) -> Counter[Counted]:
+        """How often they have run, followed or not."""
+        return self.counts + self.repeated
+
+    def repeat(self, before: Counter[Counted], times: int) -> None:
+        """Counts so many times more what has run since ``before``."""
+        for step, count in (self.ran - before).items():
+            self.repeated[step] += count * times
 
     def run(self, op: ChannelStepOp, moment: Moment, meant: int) -> bool:
         """One step; false where it has to wait.
@@ -296,4 +312,4 @@ def _bytes(op: BulkCopyOp) -> int:
     return math.prod(shape_of(op.source.type)) * element_bytes_of(op.destination.type)
 
 
-__all__ = ["Moment", "Protocol"]
+__all__ = ["Counted", "Moment", "Protocol"]

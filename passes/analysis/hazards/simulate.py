@@ -22,6 +22,7 @@ end.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,7 +54,7 @@ from mugraph.passes.analysis.hazards.cursor import Course, Cursor
 from mugraph.passes.analysis.hazards.findings import Finding, HazardKind
 from mugraph.passes.analysis.hazards.memory import Event, Memory, put, relative_codes
 from mugraph.passes.analysis.hazards.program import Program, Step, Touch
-from mugraph.passes.analysis.hazards.protocol import Moment, Protocol
+from mugraph.passes.analysis.hazards.protocol import Counted, Moment, Protocol
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +63,8 @@ class _Snapshot:
     ordering: object
     written: npt.NDArray[np.int32 | np.int64]
     back: int
+    ran: Counter[Counted]
+    """How often steps of channels had run."""
 
     def repeats(self, other: _Snapshot) -> bool:
         """Whether two states are equal, each seen from its own iteration."""
@@ -149,7 +152,7 @@ class Simulation:
         of_blocks: dict[int, _Snapshot] = {}
         while any(cursor.step is not None for cursor in cursors) and not self._is_done:
             if not self.every_iteration:
-                self._skip_blocks(course, cursors, period, of_blocks)
+                self._skip_blocks(course, cursors, period, of_blocks, snapshots)
                 if self._skip(course, cursors, period, snapshots):
                     continue
             moved = [self._follow(cursor) for cursor in cursors]
@@ -198,6 +201,7 @@ class Simulation:
             return False
         skipped = room // period * period
         since = {cursor.strand.index: cursor.iteration - period for cursor in looping}
+        self.protocol.repeat(earlier.ran, skipped // period)
         self.memory.skip(course.before(position), since, skipped)
         course.skip_iterations(position, skipped)
         for cursor in looping:
@@ -210,10 +214,12 @@ class Simulation:
         cursors: list[Cursor],
         period: int,
         snapshots: dict[int, _Snapshot],
+        iterations: dict[tuple[int, int], _Snapshot],
     ) -> None:
         """Skips blocks of the list if the state repeats where a strand begins the next one.
 
-        No strand has come to the end of the list then, and none does in what is skipped.
+        No strand has come to the end of the list then, and none does in what is skipped.  States of
+        ``iterations`` before it are forgotten: what has run since is no period of theirs.
         """
         if course.length == 1 or not all(cursor.in_phases for cursor in cursors):
             return
@@ -232,7 +238,9 @@ class Simulation:
         if earlier is None or not snapshot.repeats(earlier):
             snapshots[position] = snapshot
         else:
+            self.protocol.repeat(earlier.ran, room // blocks)
             course.skip_blocks(room)
+            iterations.clear()
 
     def _snapshot(self, base: int, live: list[Cursor], places: object) -> _Snapshot:
         marks = self.clocks.marks(self.memory.epochs())
@@ -241,7 +249,8 @@ class Simulation:
             self.clocks.state([cursor.strand.index for cursor in live], marks),
             self.memory.ordering_state(marks),
         )
-        return _Snapshot(base, ordering, self.memory.written.copy(), self._back)
+        written = self.memory.written.copy()
+        return _Snapshot(base, ordering, written, self._back, self.protocol.ran)
 
     def _follow(self, cursor: Cursor) -> bool:
         """Runs a strand up to the end of an iteration or a phase; whether it did anything."""

@@ -18,7 +18,7 @@ from mugraph.dialects import te
 from mugraph.dialects.tensor_types import value_label
 from mugraph.passes.te_inline import fold_sections, inline_calls
 from mugraph.runtime.interpreter.arithmetic import Array, Precision
-from mugraph.runtime.interpreter.errors import ExecutionError
+from mugraph.runtime.interpreter.errors import ExecutionError, iterations_of
 from mugraph.runtime.interpreter.texpr.batch import Batch, Rows, Storage
 from mugraph.runtime.interpreter.texpr.instructions import execute_asm
 from mugraph.runtime.interpreter.texpr.numbers import compute, dtype_of
@@ -221,7 +221,7 @@ class Runner:
 
     @_run.register
     def _(self, op: te.SeqOp, batch: Batch) -> None:
-        for iteration in range(op.iterations):
+        for iteration in iterations_of(op, op.iterations):
             inner = Batch(batch.count, batch, None, batch.lanes)
             inner.values[op.variable] = np.full(batch.count, iteration, np.int64)
             self.block(op.body.block, inner)

@@ -19,7 +19,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from mugraph.dialects.tensor_types import shape_of
+from mugraph.passes.transpile import TranspilePass
 from mugraph.runtime.interpreter import run_function
+from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.tools.import_mirage import import_mirage
 from mugraph.tools.universe import MUGRAPH_UNIVERSE, PASSES
 
@@ -281,3 +283,23 @@ def test_saved_graphs(name: str) -> None:
         (result,) = run_function(module, None, inputs, precision)
         assert np.isfinite(result).all()
         assert relative_error(result[compared], expected) < limit
+
+
+def test_a_loop_that_takes_hours_is_refused() -> None:
+    whole, part = tensor((16, 64)), tile((16, 64))
+    text = customized(
+        [(16, 64)],
+        (16, 64),
+        f"""
+        %x = tb.input %d0 imap [-1, -1, -1] : {whole} -> {part}
+        %a = tb.forloop_accum none %x : {part} -> {part}
+        tb.output %a omap [-1, -1, -1] : {part} -> {whole}
+        """,
+        forloop=2**31 - 1,
+    )
+    module = parse(text)
+    scheduled = module.clone()
+    TranspilePass().apply(context(), scheduled)
+    for program, level in ((module, "logical"), (scheduled, "logical"), (scheduled, "address")):
+        with pytest.raises(ExecutionError, match=r"has 2147483647 iterations, .* at most 4194304"):
+            run_function(program, None, inputs_of(module), level=level)

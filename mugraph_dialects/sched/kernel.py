@@ -30,7 +30,7 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.constant import CONSTANT, is_constant
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.kn.workspace import WorkspaceOp
-from mugraph.dialects.launch_extents import HasLaunchExtents, extents_of, verify_three
+from mugraph.dialects.launch_extents import HasLaunchExtents, extents_of, three_fault
 from mugraph.dialects.sched.grid import GridWaitOp
 from mugraph.dialects.sched.types import GlobalType, SharedType
 from mugraph.dialects.tensor_types import (
@@ -227,8 +227,9 @@ class KernelOp(HasLaunchExtents):
     def verify_extents(self) -> None:
         """Checks grid, block and cluster; operators of the body call it before they use them."""
         self.verify_launch_extents()
-        if self.cluster is not None:
-            verify_three(self, "cluster", extents_of(self.cluster))
+        fault = None if self.cluster is None else three_fault("cluster", extents_of(self.cluster))
+        if fault is not None:
+            raise VerifyException(f"{op_label(self)}: {fault}")
 
 
 def _verify_runs_once(op: Operation) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
 from xdsl.passes import ModulePass, PassPipeline
 
 
@@ -20,20 +19,30 @@ class SequencePass(ModulePass, ABC):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Runs the passes on the module."""
-        verified: list[object] = []
-
-        def verify(
-            _previous: ModulePass | None, module: ModuleOp, _next: ModulePass | None
-        ) -> None:
-            structure = structure_of(module)
-            if structure != verified:
-                module.verify()
-                verified[:] = structure
-
-        PassPipeline(self.passes(), callback=verify).apply(ctx, op)
+        verifying(self.passes()).apply(ctx, op)
 
 
-def structure_of(module: Operation) -> list[object]:
+def verifying(passes: Sequence[ModulePass]) -> PassPipeline:
+    """Runs passes in order, verifying the IR before them and after each that changed it."""
+    changes = VerifiedChanges()
+    return PassPipeline(tuple(passes), lambda _before, module, _after: changes.verify(module))
+
+
+class VerifiedChanges:
+    """Verifies a module after each of several passes, where the pass changed something."""
+
+    def __init__(self) -> None:
+        self._verified: list[object] = []
+
+    def verify(self, module: ModuleOp) -> None:
+        """Verifies the module, unless it is what it was when that was last done."""
+        structure = structure_of(module)
+        if structure != self._verified:
+            module.verify()
+            self._verified = structure
+
+
+def structure_of(module: ModuleOp) -> list[object]:
     """All that verifiers may look at: equal to what it was before unless something has changed.
 
     Most passes change nothing in most modules, and this takes a fraction of a verification.

@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 sys.path.insert(0, os.path.dirname(__file__))
-from warm_tools import WarmShTest  # noqa: E402
+from warm_tools import WarmShTest
 
 config: Any = globals()["config"]
 

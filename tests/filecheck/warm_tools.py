@@ -64,8 +64,8 @@ def run_to_the_end(main: Any, arguments: Sequence[str], environment: Mapping[str
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = list(arguments)
-    sys.stdin, sys.stdout = open(0), open(1, "w")
-    sys.stderr = open(2, "w", buffering=1, errors="backslashreplace")
+    sys.stdin, sys.stdout = os.fdopen(0), os.fdopen(1, "w")
+    sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace")
     try:
         status = main()
     except SystemExit as end:

@@ -31,7 +31,7 @@ $(INSTALLED): pyproject.toml
 
 test: $(INSTALLED) ## run the FileCheck and unit tests
 	$(BIN)/lit --succinct --show-unsupported tests/filecheck
-	$(BIN)/python -m pytest -r s -n auto --dist loadfile
+	$(BIN)/python -m pytest -r s -n auto --dist loadfile --no-loadscope-reorder
 
 # OUTPUT=benchmarks/results/NAME also writes a report.
 OUTPUT ?=

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from functools import lru_cache
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerType, i64
 from xdsl.irdl import IRDLOperation, prop_def
@@ -18,6 +19,7 @@ MAX_GRID = (2**31 - 1, 65535, 65535)
 """Blocks along x, y, z, on every target."""
 
 
+@lru_cache(maxsize=4096)
 def extents_of(attribute: DenseArrayBase[IntegerType]) -> tuple[int, ...]:
     """The integers of an array attribute."""
     return tuple(attribute.get_values())
@@ -50,31 +52,34 @@ class HasLaunchExtents(IRDLOperation):
 
         Operators of the body call it, for xDSL verifies a body before the operator around it.
         """
-        verify_three(self, "grid", self.grid_dim)
-        verify_three(self, "block", self.block_dim)
-        if self.threads > MAX_THREADS:
-            raise VerifyException(
-                f"{op_label(self)}: a block of {self.threads} threads exceeds the hardware's "
-                f"{MAX_THREADS}"
+        fault = launch_fault(self.grid_dim, self.block_dim)
+        if fault is not None:
+            raise VerifyException(f"{op_label(self)}: {fault}")
+
+
+@lru_cache(maxsize=4096)
+def launch_fault(grid: tuple[int, ...], block: tuple[int, ...]) -> str | None:
+    """Why no GPU can launch this grid of such blocks; ``None`` where one can."""
+    fault = three_fault("grid", grid) or three_fault("block", block)
+    if fault is not None:
+        return fault
+    threads = math.prod(block)
+    if threads > MAX_THREADS:
+        return f"a block of {threads} threads exceeds the hardware's {MAX_THREADS}"
+    for axis, extent, limit in zip("xyz", block, MAX_BLOCK, strict=True):
+        if extent > limit:
+            return (
+                f"the block has {extent} threads along {axis}, the hardware allows {limit}; move "
+                "threads to another axis"
             )
-        for axis, extent, limit in zip("xyz", self.block_dim, MAX_BLOCK, strict=True):
-            if extent > limit:
-                raise VerifyException(
-                    f"{op_label(self)}: the block has {extent} threads along {axis}, the hardware "
-                    f"allows {limit}; move threads to another axis"
-                )
-        for axis, extent, limit in zip("xyz", self.grid_dim, MAX_GRID, strict=True):
-            if extent > limit:
-                raise VerifyException(
-                    f"{op_label(self)}: grid axis {axis} has {extent} blocks, the hardware allows "
-                    f"{limit}"
-                )
+    for axis, extent, limit in zip("xyz", grid, MAX_GRID, strict=True):
+        if extent > limit:
+            return f"grid axis {axis} has {extent} blocks, the hardware allows {limit}"
+    return None
 
 
-def verify_three(op: IRDLOperation, name: str, extents: Sequence[int]) -> None:
-    """Raises ``VerifyException`` unless there are three extents of at least 1."""
+def three_fault(name: str, extents: tuple[int, ...]) -> str | None:
+    """What is wrong unless there are three extents of at least 1."""
     if len(extents) != 3 or any(extent < 1 for extent in extents):
-        raise VerifyException(
-            f"{op_label(op)}: {name} {list(extents)} must have three extents of at least 1, for "
-            "x, y and z"
-        )
+        return f"{name} {list(extents)} must have three extents of at least 1, for x, y and z"
+    return None

@@ -11,7 +11,7 @@ from xdsl.passes import ModulePass, PassPipeline
 
 
 class SequencePass(ModulePass, ABC):
-    """A pass that runs others in order, verifying the IR after each."""
+    """A pass that runs others in order, verifying the IR after each that changed it."""
 
     @abstractmethod
     def passes(self) -> tuple[ModulePass, ...]:
@@ -19,11 +19,41 @@ class SequencePass(ModulePass, ABC):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Runs the passes on the module."""
-        PassPipeline(self.passes(), callback=_verify).apply(ctx, op)
+        verifying(self.passes()).apply(ctx, op)
 
 
-def _verify(previous: ModulePass | None, module: ModuleOp, following: ModulePass | None) -> None:
-    module.verify()
+def verifying(passes: Sequence[ModulePass]) -> PassPipeline:
+    """Runs passes in order, verifying the IR before them and after each that changed it."""
+    changes = VerifiedChanges()
+    return PassPipeline(tuple(passes), lambda _before, module, _after: changes.verify(module))
+
+
+class VerifiedChanges:
+    """Verifies a module after each of several passes, where the pass changed something."""
+
+    def __init__(self) -> None:
+        self._verified: list[object] = []
+
+    def verify(self, module: ModuleOp) -> None:
+        """Verifies the module, unless it is what it was when that was last done."""
+        structure = structure_of(module)
+        if structure != self._verified:
+            module.verify()
+            self._verified = structure
+
+
+def structure_of(module: ModuleOp) -> list[object]:
+    """All that verifiers may look at: equal to what it was before unless something has changed.
+
+    Most passes change nothing in most modules, and this takes a fraction of a verification.
+    """
+    structure: list[object] = []
+    for op in module.walk():
+        structure += (op, op.parent, *op.operands, *op.result_types, *op.successors)
+        structure += (dict(op.properties), dict(op.attributes))
+        structure += ((region, *region.blocks) for region in op.regions)
+        structure += ((block, *block.arg_types) for region in op.regions for block in region.blocks)
+    return structure
 
 
 def flattened(passes: Sequence[ModulePass]) -> tuple[ModulePass, ...]:

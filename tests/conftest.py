@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 
 import pytest
 
 from mugraph.runtime.toolchain import ToolchainError
+
+# As in the tools: nearly all that a test makes it keeps to its end.
+gc.set_threshold(100_000)
 
 
 @pytest.fixture(scope="session")

@@ -18,10 +18,10 @@ from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
-from xdsl.passes import ModulePass
 
 from mugraph.codegen.cuda import CudaTarget
 from mugraph.dialects.elementwise import BINARY_FUNCTIONS, UNARY_FUNCTIONS
+from mugraph.passes.sequence import verifying
 from mugraph.passes.targets import TARGETS
 from mugraph.passes.transpile import transpile_pipeline
 from mugraph.tools.diagnostics import describe_error
@@ -216,10 +216,10 @@ def ask(text: str) -> Answer:
         common = [*takewhile(lambda step: not hasattr(step, "arch"), steps)]
         try:
             if shared is None:
-                _apply(common, module)
+                verifying(common).apply(make_context(), module)
                 shared = module
             own = shared.clone()
-            _apply(steps[len(common) :], own)
+            verifying(steps[len(common) :]).apply(make_context(), own)
             CudaTarget().emit(make_context(), own, StringIO())
             accepted.append(arch)
         except Exception as error:
@@ -227,12 +227,6 @@ def ask(text: str) -> Answer:
             if shared is None:
                 break
     return Answer(tuple(accepted), reason)
-
-
-def _apply(steps: Sequence[ModulePass], module: ModuleOp) -> None:
-    for step in steps:
-        step.apply(make_context(), module)
-        module.verify()
 
 
 @cache

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp
 from xdsl.ir import Attribute, Operation
-from xdsl.passes import ModulePass, PassPipeline
 
 from benchmarks.h200.pipelines import Variant
 from benchmarks.h200.workloads import Workload
@@ -19,6 +18,7 @@ from mugraph.dialects.functions import result_types
 from mugraph.dialects.sched import KernelOp
 from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, shape_of
 from mugraph.passes.analysis.hazards import PROGRESS_CERTIFICATE
+from mugraph.passes.sequence import verifying
 from mugraph.runtime.compare import tolerance_for
 from mugraph.runtime.compile import compile_library
 from mugraph.runtime.cuda import only_function
@@ -75,8 +75,7 @@ def transpiled(task: Task) -> ModuleOp:
     """The planned schedule of a workload, each step verified; raises what the passes raise."""
     context = make_context()
     module = read_module(str(task.workload.path), context)
-    PassPipeline(task.variant.passes(task.arch), _verify).apply(context, module)
-    module.verify()
+    verifying(task.variant.passes(task.arch)).apply(context, module)
     return module
 
 
@@ -206,7 +205,3 @@ def _expect_row_major(interface: CInterface) -> None:
                     f"{tensor.strides}; fix its layout in the µGraph's signature."
                 )
             stride *= extent
-
-
-def _verify(previous: ModulePass | None, module: ModuleOp, following: ModulePass | None) -> None:
-    module.verify()

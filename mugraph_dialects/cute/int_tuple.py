@@ -76,13 +76,11 @@ def flatten(value: Nested[T]) -> tuple[T, ...]:
     """The leaves of a nested tuple from left to right; a leaf gives a tuple of one."""
     if not isinstance(value, tuple):
         return (value,)
-    leaves: list[T] = []
-    for item in cast("tuple[Nested[T], ...]", value):
+    items = cast("tuple[Nested[T], ...]", value)
+    for item in items:
         if isinstance(item, tuple):
-            leaves.extend(flatten(cast("Nested[T]", item)))
-        else:
-            leaves.append(item)
-    return tuple(leaves)
+            return tuple(leaf for item in items for leaf in flatten(item))
+    return cast("tuple[T, ...]", items)
 
 
 def unflatten(leaves: tuple[T, ...], profile: Nested[Any]) -> Nested[T]:

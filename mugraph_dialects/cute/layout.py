@@ -220,7 +220,15 @@ class Layout(Generic[D]):
 
     def indices(self) -> list[IntTuple]:
         """The indices of all coordinates, in colexicographic order."""
-        return [self._call_flat(point) for point in range(self.size())]
+        if not all(isinstance(step, int) for step in self._flat_stride):
+            return [self._call_flat(point) for point in range(self.size())]
+        indices = [0]
+        for extent, step in zip(
+            self._flat_shape, cast("tuple[int, ...]", self._flat_stride), strict=True
+        ):
+            starts = [place * step for place in range(extent)]
+            indices = [start + index for start in starts for index in indices]
+        return cast("list[IntTuple]", indices)
 
     def coordinate(self, index: int) -> IntTuple:
         """The hierarchical coordinate of the 1-D coordinate ``index``."""

@@ -30,7 +30,7 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.constant import CONSTANT, is_constant
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.kn.workspace import WorkspaceOp
-from mugraph.dialects.launch_extents import HasLaunchExtents, extents_of, verify_three
+from mugraph.dialects.launch_extents import HasLaunchExtents, extents_of, three_fault
 from mugraph.dialects.plan import Plan, PlanAttr, plan_attribute
 from mugraph.dialects.sched.grid import GridWaitOp
 from mugraph.dialects.sched.types import GlobalType, SharedType
@@ -268,9 +268,12 @@ class KernelOp(HasLaunchExtents):
     def verify_extents(self) -> None:
         """Checks grid, block and cluster; operators of the body call it before they use them."""
         self.verify_launch_extents()
-        if self.cluster is not None:
-            verify_three(self, "cluster", self.cluster_dim)
-            self._verify_clusters()
+        if self.cluster is None:
+            return
+        fault = three_fault("cluster", self.cluster_dim)
+        if fault is not None:
+            raise VerifyException(f"{op_label(self)}: {fault}")
+        self._verify_clusters()
 
     def _verify_clusters(self) -> None:
         for axis, extent, blocks in zip("xyz", self.launched_grid, self.cluster_dim, strict=True):

@@ -4,12 +4,13 @@ import os
 import sys
 from typing import Any
 
-import lit.formats
+sys.path.insert(0, os.path.dirname(__file__))
+from warm_tools import WarmShTest
 
 config: Any = globals()["config"]
 
 config.name = "mugraph"
-config.test_format = lit.formats.ShTest(execute_external=False)
+config.test_format = WarmShTest()
 config.suffixes = [".mlir", ".test"]
 config.excludes = ["Inputs"]
 config.test_source_root = os.path.dirname(__file__)

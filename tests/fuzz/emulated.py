@@ -6,7 +6,8 @@ tensor faults.  Here outputs and the gaps of padded inputs are NaN as well, gaps
 stay as they are, tensors start at addresses that their alignment only just allows, and everything
 runs twice, threads in rising and in falling order.
 
-Parsing CuTe's headers takes longer than anything else, so many µGraphs go into one program.
+Parsing CuTe's headers takes longer than a kernel does, so a process does it once, and many µGraphs
+go into one program.
 """
 
 from __future__ import annotations
@@ -16,9 +17,12 @@ import os
 import re
 import shutil
 import subprocess
+from atexit import register
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
@@ -47,7 +51,12 @@ Array = npt.NDArray[Any]
 EMULATOR = Path(__file__).parents[1] / "gpu" / "runtime" / "emulator"
 STAGE = "the emulated kernel"
 SECONDS = 300
-
+HEADERS = """
+#include "emulator.h"
+#include "runtime.h"
+#include "channels.h"
+#include "te.h"
+"""
 DRIVER = """
 #include <cstdio>
 #include <cstdlib>
@@ -147,14 +156,30 @@ class Tensor:
 
 
 def emulating_compiler() -> list[str]:
-    """The command up to the source; raises ``ToolchainError`` where headers are missing."""
+    """The command up to the source, which must include ``emulator.h`` before all else.
+
+    Raises ``ToolchainError`` where headers are missing.
+    """
     compiler = shutil.which(os.environ.get("CXX", "g++")) or "g++"
-    command = [compiler, "-x", "c++", "-std=c++17", "-O1", "-w", "-fsanitize=alignment"]
-    command += ["-fno-sanitize-recover=all", "-include", str(EMULATOR / "emulator.h")]
+    command = [compiler, "-x", "c++", "-std=c++17", "-Og", "-w", "-fsanitize=alignment"]
+    command += ["-fno-sanitize-recover=all"]
     command += [f"-I{path}" for path in (EMULATOR, *runtime_include_paths())]
     for path in (find_cutlass(), *cuda_include_paths()):
         command += ["-isystem", str(path)]
     return command
+
+
+@cache
+def precompiled_headers() -> Path:
+    """``HEADERS`` in a file, which g++ includes as it compiled it once for this process."""
+    folder = Path(mkdtemp(prefix="mugraph-emulator-"))
+    register(shutil.rmtree, folder)
+    header = folder / "headers.h"
+    header.write_text(HEADERS, encoding="utf-8")
+    command = [*emulating_compiler(), "-c", "-x", "c++-header", str(header)]
+    # Where that fails, programs that include it say why.
+    subprocess.run([*command, "-o", f"{header}.gch"], capture_output=True, timeout=SECONDS)
+    return header
 
 
 def with_emulated_memory(source: str) -> str:
@@ -173,8 +198,7 @@ def never(_function: FuncOp, _index: int) -> bool:
 
 def program_of(compiled: Sequence[Compiled]) -> str:
     """One C++ program that runs any of several µGraphs: its arguments are a number and a folder."""
-    headers = ("runtime.h", "channels.h", "te.h")
-    parts = [*(f'#include "{name}"' for name in headers), "using namespace cute;", DRIVER]
+    parts = [HEADERS, "using namespace cute;", DRIVER]
     calls: list[str] = []
     for number, one in enumerate(compiled):
         lines = one.cuda.splitlines()
@@ -220,16 +244,18 @@ def build(compiled: Sequence[Compiled], folder: Path, *, cluster: int = 1) -> Pa
 
     ``cluster`` blocks in a row are one.
     """
-    return build_program(program_of(compiled), folder, cluster=cluster)
+    text = program_of(compiled)
+    if cluster == 1:
+        return build_program(text, folder, ["-include", str(precompiled_headers())])
+    return build_program(text, folder, [f"-DMUGRAPH_EMULATED_CLUSTER={cluster}"])
 
 
-def build_program(text: str, folder: Path, *, cluster: int = 1) -> Path:
+def build_program(text: str, folder: Path, options: Sequence[str] = ()) -> Path:
     """Compiles a program for the emulator; raises ``PropertyError`` with the first errors."""
     folder.mkdir(parents=True, exist_ok=True)
     source, executable = folder / "emulated.cu", folder / "emulated"
     source.write_text(text, encoding="utf-8")
-    command = [*emulating_compiler(), f"-DMUGRAPH_EMULATED_CLUSTER={cluster}"]
-    command += [str(source), "-o", str(executable)]
+    command = [*emulating_compiler(), *options, str(source), "-o", str(executable)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=3 * SECONDS)
     if result.returncode:
         errors = [line for line in result.stderr.splitlines() if "error" in line]

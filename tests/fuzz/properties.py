@@ -19,6 +19,7 @@ from fuzz.ranges import Range, argument_ranges, find_ranges, input_range
 from mugraph.codegen.cuda import print_module
 from mugraph.dialects.functions import mugraphs_of
 from mugraph.dialects.tensor_types import element_type_of, shape_of
+from mugraph.passes.sequence import VerifiedChanges
 from mugraph.passes.targets import TARGETS
 from mugraph.passes.transpile import transpile_pipeline
 from mugraph.runtime.interpreter import run_function
@@ -172,10 +173,11 @@ def compile_checked(
         require_same_function(stage, module, case)
         context = make_context()
         printed = str(module)
+        changes = VerifiedChanges()
         for step in transpile_pipeline(arch, **options):
             stage = f"--{step.name}"
             step.apply(context, module)
-            module.verify()
+            changes.verify(module)
             before, printed = printed, str(module)
             # Texts say all that modules are: what a pass leaves as it was has been checked.
             if printed != before:

@@ -90,6 +90,7 @@ def test_the_headers_convert_as_the_interpreter_does(tmp_path: Path) -> None:
     lines = [f'convert<{name}>(numbers, folder + "/{index}");' for index, name in enumerate(names)]
     (tmp_path / "convert.cu").write_text(
         """
+#include "emulator.h"
 #include "runtime.h"
 #include <fstream>
 #include <string>

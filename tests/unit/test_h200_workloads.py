@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import PassPipeline
 
 from benchmarks.h200.anchors import anchor_of, floor_microseconds
@@ -27,6 +30,13 @@ AFFORDABLE = (
 """At full size; the others differ from one of them in the number of blocks."""
 
 
+@cache
+def schedule_of(name: str) -> ModuleOp:
+    """The workload after its pipeline."""
+    workload = WORKLOADS[name]
+    return transpiled(Task(workload, Variant(OURS, workload.pipeline), ARCH))
+
+
 def test_every_mugraph_is_a_workload() -> None:
     assert {path.stem for path in MUGRAPHS.glob("*.mlir")} == set(WORKLOADS)
     assert len(FIRST_FOURTEEN) == 14
@@ -43,10 +53,8 @@ def test_floor_is_the_anchors(name: str) -> None:
 
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_passes_apply(name: str) -> None:
-    workload = WORKLOADS[name]
-    mugraph_of(workload).verify()
-    module = transpiled(Task(workload, Variant(OURS, workload.pipeline), ARCH))
-    kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
+    mugraph_of(WORKLOADS[name]).verify()
+    kernels = [op for op in schedule_of(name).walk() if isinstance(op, KernelOp)]
     assert kernels
     # Each is certified not to get stuck: by its channels, or for it has none.
     assert all(text.endswith(("steps end", "threads")) for text in map(progress_text, kernels))
@@ -72,7 +80,7 @@ def test_function_against_float64(name: str) -> None:
     expected = workload.reference(np, *(array.astype(np.float64) for array in inputs))
     (comparison,) = compare(run_function(module, None, inputs), [expected])
     assert comparison.holds(TOLERANCE), comparison
-    schedule = transpiled(Task(workload, Variant(OURS, workload.pipeline), ARCH))
+    schedule = schedule_of(name)
     kernels = [op for op in schedule.walk() if op.name == "sched.kernel"]
     # Where one kernel is all there is, one block of it shows what all of them do.
     blocks = 1 if len(kernels) == 1 else None

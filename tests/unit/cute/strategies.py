@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -12,7 +13,14 @@ from mugraph.dialects.cute.int_tuple import flatten, size, unflatten
 EXTENTS = st.sampled_from((1, 2, 2, 3, 4, 4, 5, 6, 8))
 POWERS = st.sampled_from((1, 2, 2, 4, 4, 8))
 
+# Hypothesis takes longer to make and check a strategy than to draw from it.
+integers = cache(st.integers)
+permutations = cache(st.permutations)
+sampled_from = cache(st.sampled_from)
+EITHER = st.booleans()
 
+
+@cache
 def shapes(extents: Any = EXTENTS, most: int = 256, tuples_only: bool = False) -> Any:
     """Shapes nested up to three deep, of at most ``most`` elements."""
     nested = st.recursive(
@@ -37,21 +45,21 @@ def layouts(
     """Layouts: compact bijections, padded injections, broadcasts, arbitrary strides."""
     if shape is None:
         shape = draw(shapes(extents, most, tuples_only))
-    kind = draw(st.sampled_from(kinds))
+    kind = draw(sampled_from(kinds))
     leaves = flatten(shape)
     strides = [0] * len(leaves)
     if kind in ("wild", "negative"):
         low = -8 if kind == "negative" else 0
-        strides = [draw(st.integers(low, 24)) for _leaf in leaves]
+        strides = [draw(integers(low, 24)) for _leaf in leaves]
     else:
         step = 1
-        for leaf in draw(st.permutations(range(len(leaves)))):
+        for leaf in draw(permutations(range(len(leaves)))):
             if kind == "padded":
-                step *= draw(st.sampled_from((1, 1, 2, 3)))
+                step *= draw(sampled_from((1, 1, 2, 3)))
             strides[leaf] = step if leaves[leaf] > 1 else 0
             step *= leaves[leaf]
         if kind == "broadcast":
-            strides = [0 if draw(st.booleans()) else step for step in strides]
+            strides = [0 if draw(EITHER) else step for step in strides]
     return Layout(shape, unflatten(tuple(strides), shape))
 
 
@@ -60,11 +68,11 @@ def tilers(draw: Any, count: int) -> Layout[int]:
     """Layouts of one or two modes that step evenly through ``count`` coordinates."""
 
     def divisor(number: int) -> int:
-        return draw(st.sampled_from([d for d in range(1, number + 1) if number % d == 0]))
+        return draw(sampled_from(tuple(d for d in range(1, number + 1) if number % d == 0)))
 
     first = divisor(count)
     step = divisor(count // first)
-    if draw(st.booleans()):
+    if draw(EITHER):
         return Layout(first, step)
     rest = count // first // step
     second = divisor(rest)
@@ -74,9 +82,9 @@ def tilers(draw: Any, count: int) -> Layout[int]:
 @st.composite
 def swizzles(draw: Any, bits: int = 3, reach: int = 4) -> Swizzle:
     """Swizzles of up to ``bits`` bits, of either direction."""
-    count = draw(st.integers(0, bits))
-    shift = draw(st.integers(count, reach)) * draw(st.sampled_from((1, -1)))
-    return Swizzle(count, draw(st.integers(0, 3)), shift)
+    count = draw(integers(0, bits))
+    shift = draw(integers(count, reach)) * draw(sampled_from((1, -1)))
+    return Swizzle(count, draw(integers(0, 3)), shift)
 
 
 @st.composite

@@ -77,6 +77,7 @@ def test_coordinates_are_all_names_of_one_element(shape: Any) -> None:
 
 @given(layouts(("compact", "padded", "broadcast", "wild", "negative")))
 def test_a_layout_is_the_inner_product_of_coordinate_and_stride(layout: Layout[int]) -> None:
+    assert layout.indices() == [layout(point) for point in range(layout.size())]
     for point in range(layout.size()):
         coord = idx2crd(point, layout.shape)
         products = zip(flatten(coord), layout.flat_stride, strict=True)

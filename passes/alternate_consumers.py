@@ -146,8 +146,8 @@ class AlternateConsumersPass(ModulePass):
     the order of the blocks of the grid: a role waits (``sched.await_turn``) until the one before
     has read its last tile (``sched.pass_turn``), and its epilogue runs beside the loop of the next.
     ``pass-turn=issued`` passes the turn when the last product is on its way, ``finished`` when it
-    has ended.  With ``turns=1`` nothing changes, and ``turns=0`` does what each kernel's plan says,
-    ``plan <ping_pong = 2>``.  A note says why a kernel stays as it is.
+    has ended.  With ``turns=1`` nothing changes.  ``ping_pong`` of a kernel's plan counts in place
+    of ``turns``.  A note says why a kernel stays as it is.
 
     It pays where the epilogue takes long beside the loop.  On an H200, silu(X W1) * (X W2) with X
     of 4096 x K took 0.85 of the time of one role of two warp groups for K = 256, 0.91 for 512, 0.94
@@ -167,15 +167,13 @@ class AlternateConsumersPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Treats every kernel of the module whose memory is not planned yet."""
         target = target_named(self.arch)
-        if self.turns < 0:
+        if self.turns < 1:
             raise PassFailedException(f"--{self.name}: turns {self.turns} must be at least 1")
         place = member_named(Pass, self.pass_turn, f"--{self.name}: unknown pass-turn")
-        if self.turns == 1:
-            return
         for kernel in op.body.block.ops:
             if not isinstance(kernel, sched.KernelOp) or kernel.smem_bytes is not None:
                 continue
-            turns = self.turns or kernel.decided.ping_pong or 1
+            turns = kernel.decided.ping_pong or self.turns
             reason = alternated(kernel, turns, target, place) if turns > 1 else None
             if reason is not None:
                 print(f"--{self.name}: note: {obstacle(kernel, reason)}", file=sys.stderr)

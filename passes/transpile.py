@@ -120,7 +120,7 @@ def transpile_pipeline(
         *((PersistBlocksPass(arch),) if persist_blocks else ()),
         BulkStoresPass(arch, stores),
         *(
-            (AlternateConsumersPass(arch, 0 if plan and turns == 1 else turns, pass_turn),)
+            (AlternateConsumersPass(arch, turns, pass_turn),)
             if plan or turns != 1 or pass_turn != Pass.ISSUED.value
             else ()
         ),

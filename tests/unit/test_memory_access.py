@@ -429,8 +429,8 @@ def test_starts_of_ragged_tiles_are_those_of_all_blocks_and_iterations() -> None
 
 
 def test_a_report_takes_no_longer_for_a_large_grid_and_loop() -> None:
-    kernel = ragged_kernel(2**31 - 1, 2**31 - 1)
+    kernel = ragged_kernel(2**31 - 1, 2**20)
     costs = {cost.executions for cost in memory_access_costs(kernel)}
-    assert (2**31 - 1) ** 2 in costs
+    assert (2**31 - 1) * 2**20 in costs
     for access in thread_accesses(kernel):
         assert start_residues(access, kernel).total() in costs

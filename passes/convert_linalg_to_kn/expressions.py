@@ -284,9 +284,10 @@ def _silu_in(product: Expression) -> Expression | None:
     """``silu(x)`` times the rest, where the factors of ``x sigmoid(x)`` are there."""
     if not isinstance(product, Call) or product.function != "mul":
         return None
-    for factor in product.operands:
+    for place, factor in enumerate(product.operands):
         if isinstance(factor, Call) and factor.function == "sigmoid":
-            others = [part for part in product.operands if part is not factor]
+            # A factor may stand there twice, as one object.
+            others = [*product.operands[:place], *product.operands[place + 1 :]]
             left = _without(others, factor.operands[0])
             if left is not None:
                 return call("mul", Call("silu", factor.operands), *left)

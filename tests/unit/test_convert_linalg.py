@@ -201,6 +201,12 @@ def test_the_normal_form_is_the_same_function(tree: Expression, x: float, y: flo
         assert math.isclose(before, after, rel_tol=1e-6, abs_tol=1e-6)
 
 
+def test_a_factor_that_stands_twice_is_taken_once() -> None:
+    gate = call("div", Constant(1.0), call("add", Constant(1.0), call("exp", Constant(-1.0))))
+    squared = call("pow", gate, Constant(2.0))
+    assert math.isclose(evaluate(squared, []), evaluate(gate, []) ** 2)
+
+
 @settings(max_examples=200, deadline=None)
 @given(expressions())
 def test_the_normal_form_is_stable(tree: Expression) -> None:

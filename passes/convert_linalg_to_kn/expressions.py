@@ -214,7 +214,7 @@ def _gelu_in(product: Expression) -> Expression | None:
     """``gelu(x)`` times the rest, where the factors of x (1 + erf(x / sqrt 2)) / 2 are there."""
     if not isinstance(product, Call) or product.function != "mul":
         return None
-    for factor in product.operands:
+    for place, factor in enumerate(product.operands):
         argument = _one_plus(factor, "erf")
         if argument is None:
             continue
@@ -226,7 +226,7 @@ def _gelu_in(product: Expression) -> Expression | None:
             first = inner.operands[0]
             if _is_constant(first, 1.0):
                 inner = call("mul", *inner.operands[1:])
-        others = [part for part in product.operands if part is not factor]
+        others = [*product.operands[:place], *product.operands[place + 1 :]]
         left = _without(others, inner)
         if left is not None:
             rest = call("mul", Constant(2.0), *left)

@@ -39,7 +39,8 @@ def emulating_compiler(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         system_paths = (find_cutlass(), *cuda_include_paths())
     except ToolchainError as error:
         pytest.skip(f"the runtime's headers were not emulated: {error}")
-    command = [compiler, "-x", "c++", "-std=c++17", "-Wall", "-Wextra", "-Wno-unknown-pragmas"]
+    command = [compiler, "-x", "c++", "-std=c++17", "-Og", "-Wall", "-Wextra"]
+    command += ["-Wno-unknown-pragmas"]
     # A misaligned vector access is undefined behaviour, which the sanitizer turns into a failure.
     command += ["-fsanitize=alignment", "-fno-sanitize-recover=all"]
     command += [f"-I{path}" for path in (EMULATOR, SELF_TESTS, *runtime_include_paths())]

@@ -32,17 +32,13 @@ func.func @fuzzed(%signed: tensor<16x256xf16>, %signed_1: tensor<256x64xf16> {mu
   func.return %z : tensor<16x64xf16>
 }
 """
-# The target is drawn from the text: this one has the instructions.
-SM_90A = next(
-    text
-    for text in (CHAIN + "\n" * blanks for blanks in range(64))
-    if "grid_wait" in compile_checked(text).cuda
-)
 
 
 @pytest.fixture(scope="module")
 def overlapping(needs_emulator: None) -> Compiled:
-    return compile_checked(SM_90A)
+    # The target is drawn from the text: one of them has the instructions.
+    drawn = (compile_checked(CHAIN + "\n" * blanks) for blanks in range(64))
+    return next(one for one in drawn if "grid_wait" in one.cuda)
 
 
 def test_only_constant_tensors_are_loaded_before_the_wait(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -119,6 +120,18 @@ def test_a_reshaped_tensor_needs_no_copy_where_strides_say_it(
         assert (np.array(strides) @ where == reshaped.ravel()).all()
 
 
+def power(base: float, exponent: float) -> float:
+    try:
+        return math.pow(base, exponent)
+    except (ValueError, OverflowError):
+        return math.nan
+
+
+def one_of(choose: Callable[..., float], *values: float) -> float:
+    """``choose`` of the values. Python's own ``max`` drops a NaN, by its place."""
+    return math.nan if any(map(math.isnan, values)) else choose(values)
+
+
 FUNCTIONS = {
     "add": lambda *parts: sum(parts),
     "sub": lambda a, b: a - b,
@@ -127,15 +140,15 @@ FUNCTIONS = {
     "neg": lambda a: -a,
     "exp": lambda a: math.exp(min(a, 50.0)),
     "erf": math.erf,
-    "maximum": max,
-    "minimum": min,
+    "maximum": partial(one_of, max),
+    "minimum": partial(one_of, min),
     "sigmoid": lambda a: 1 / (1 + math.exp(-max(a, -50.0))),
     "silu": lambda a: a / (1 + math.exp(-max(a, -50.0))),
     "gelu": lambda a: a * (1 + math.erf(a / math.sqrt(2))) / 2,
-    "relu": lambda a: max(a, 0.0),
-    "clamp": lambda a, low, high: min(max(a, low), high),
+    "relu": lambda a: one_of(max, a, 0.0),
+    "clamp": lambda a, low, high: one_of(min, one_of(max, a, low), high),
     "sqrt": lambda a: math.sqrt(a) if a >= 0 else math.nan,
-    "pow": lambda a, b: a**b if a > 0 else math.nan,
+    "pow": power,
     "tanh": math.tanh,
 }
 
@@ -147,7 +160,9 @@ def evaluate(expression: Expression, arguments: list[float]) -> float:
         case Constant(value=value):
             return value
         case Call(function=function, operands=operands):
-            return FUNCTIONS[function](*(evaluate(operand, arguments) for operand in operands))
+            value = FUNCTIONS[function](*(evaluate(operand, arguments) for operand in operands))
+            # Past a value that overflows, two forms may differ as floats do.
+            return value if abs(value) < 1e9 else math.nan
 
 
 def gelu_of(x: Expression) -> Expression:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerType, i64
 from xdsl.irdl import IRDLOperation, prop_def
@@ -18,6 +19,7 @@ MAX_GRID = (2**31 - 1, 65535, 65535)
 """Blocks along x, y, z, on every target."""
 
 
+@lru_cache
 def extents_of(attribute: DenseArrayBase[IntegerType]) -> tuple[int, ...]:
     """The integers of an array attribute."""
     return tuple(attribute.get_values())

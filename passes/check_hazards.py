@@ -25,7 +25,6 @@ from mugraph.passes.analysis.hazards import (
     unneeded_barriers,
 )
 from mugraph.passes.analysis.hazards.program import Program
-from mugraph.passes.analysis.texpr.hazards import find_texpr_hazards, unneeded_texpr_barriers
 
 
 def scheduled_kernels(module: ModuleOp) -> Iterator[KernelOp]:
@@ -43,6 +42,14 @@ def _program_of(kernel: KernelOp, pass_name: str) -> Program:
 def texpr_kernels(module: ModuleOp) -> Iterator[te.KernelOp]:
     """The kernels of tensor expressions that have been mapped."""
     return (op for op in module.walk() if isinstance(op, te.KernelOp))
+
+
+def texpr_hazards_of(kernel: te.KernelOp) -> list[Finding]:
+    """Every hazard of a mapped tensor expression."""
+    # What only tensor expressions need takes a while to load.
+    from mugraph.passes.analysis.texpr.hazards import find_texpr_hazards
+
+    return find_texpr_hazards(kernel)
 
 
 def describe_findings(kernel: KernelOp | te.KernelOp, findings: list[Finding]) -> list[str]:
@@ -100,7 +107,7 @@ class CheckHazardsPass(ModulePass):
             findings = hazards_of_program(program)
             lines += describe_findings(kernel, findings) if findings else certify(kernel, program)
         for texpr_kernel in texpr_kernels(op):
-            findings = find_texpr_hazards(texpr_kernel)
+            findings = texpr_hazards_of(texpr_kernel)
             if findings:
                 lines += describe_findings(texpr_kernel, findings)
         if lines:
@@ -146,7 +153,9 @@ class PrintHazardsPass(ModulePass):
 
 
 def _texpr_lines(kernel: te.KernelOp) -> list[str]:
-    findings = find_texpr_hazards(kernel)
+    from mugraph.passes.analysis.texpr.hazards import unneeded_texpr_barriers
+
+    findings = texpr_hazards_of(kernel)
     if findings:
         return describe_findings(kernel, findings)
     unneeded = set(unneeded_texpr_barriers(kernel))

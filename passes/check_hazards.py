@@ -27,7 +27,6 @@ from mugraph.passes.analysis.hazards import (
     unneeded_barriers,
 )
 from mugraph.passes.analysis.hazards.program import Program
-from mugraph.passes.analysis.texpr.hazards import find_texpr_hazards, unneeded_texpr_barriers
 
 
 def scheduled_kernels(module: ModuleOp) -> Iterator[KernelOp]:
@@ -45,6 +44,14 @@ def _program_of(kernel: KernelOp, pass_name: str) -> Program:
 def texpr_kernels(module: ModuleOp) -> Iterator[te.KernelOp]:
     """The kernels of tensor expressions that have been mapped."""
     return (op for op in module.walk() if isinstance(op, te.KernelOp))
+
+
+def texpr_hazards_of(kernel: te.KernelOp) -> list[Finding]:
+    """Every hazard of a mapped tensor expression."""
+    # What only tensor expressions need takes a while to load.
+    from mugraph.passes.analysis.texpr.hazards import find_texpr_hazards
+
+    return find_texpr_hazards(kernel)
 
 
 def describe_findings(
@@ -114,7 +121,7 @@ class CheckHazardsPass(ModulePass):
             findings = hazards_of_program(program)
             lines += describe_findings(kernel, findings) if findings else certify(kernel, program)
         for texpr_kernel in texpr_kernels(op):
-            lines += describe_findings(texpr_kernel, find_texpr_hazards(texpr_kernel))
+            lines += describe_findings(texpr_kernel, texpr_hazards_of(texpr_kernel))
         lines += describe_workspaces(op)
         if lines:
             raise PassFailedException("\n".join([f"--{self.name}: {lines[0]}", *lines[1:]]))
@@ -161,7 +168,9 @@ class PrintHazardsPass(ModulePass):
 
 
 def _texpr_lines(kernel: te.KernelOp) -> list[str]:
-    findings = find_texpr_hazards(kernel)
+    from mugraph.passes.analysis.texpr.hazards import unneeded_texpr_barriers
+
+    findings = texpr_hazards_of(kernel)
     if findings:
         return describe_findings(kernel, findings)
     unneeded = set(unneeded_texpr_barriers(kernel))

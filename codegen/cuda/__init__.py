@@ -15,14 +15,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.utils.target import Target
 
-from mugraph.codegen.cuda import custom as custom
 from mugraph.codegen.cuda.channels import map_parameters
 from mugraph.codegen.cuda.cpp import CodegenError, Writer
 from mugraph.codegen.cuda.host import print_execute, workspace_bytes
 from mugraph.codegen.cuda.host_kernels import print_move
 from mugraph.codegen.cuda.kernel import print_kernel
 from mugraph.codegen.cuda.names import Names
-from mugraph.codegen.cuda.texpr import print_texpr
 from mugraph.codegen.cuda.warpgroup import print_warpgroup_atoms
 from mugraph.dialects.functions import is_foreign, mugraphs_of
 from mugraph.dialects.sched import BulkCopyOp, CustomOp, KernelOp, LaunchOp
@@ -89,6 +87,9 @@ def print_module(module: ModuleOp, function: str | None = None, *, line_info: bo
     func = find_function(module, function)
     writer = Writer(line_info=line_info)
     if is_texpr(func):
+        # What only tensor expressions need takes a while to load.
+        from mugraph.codegen.cuda.texpr import print_texpr
+
         return print_texpr(func, writer)
     require_kernels(func)
     writer.lines(

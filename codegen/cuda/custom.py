@@ -8,7 +8,7 @@ from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from mugraph.codegen.cuda.cpp import stored_type
-from mugraph.codegen.cuda.operations import KernelPrinter, print_operation
+from mugraph.codegen.cuda.operations import KernelPrinter
 from mugraph.codegen.cuda.texpr.program import TexprPrinter
 from mugraph.dialects import sched
 from mugraph.dialects.cute import ComposedLayout
@@ -66,8 +66,8 @@ def _sum(left: AffineExpr, right: AffineExpr) -> AffineExpr:
     return left + right
 
 
-@print_operation.register
-def _(op: sched.CustomOp, printer: KernelPrinter) -> None:
+def print_custom(op: sched.CustomOp, printer: KernelPrinter) -> None:
+    """Prints a step of a custom operator, in a block of its own."""
     writer = printer.writer
     step = StepPrinter(op, printer)
     writer.open(f"{{  {printer.describe(op)}: {op.title.data}")

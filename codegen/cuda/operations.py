@@ -76,3 +76,11 @@ def _print_iteration(op: sched.ForloopOp, printer: KernelPrinter, opening: str) 
     for step in op.body.block.ops:
         printer.print(step)
     writer.close()
+
+
+@print_operation.register
+def _(op: sched.CustomOp, printer: KernelPrinter) -> None:
+    # What only tensor expressions need takes a while to load.
+    from mugraph.codegen.cuda.custom import print_custom
+
+    print_custom(op, printer)

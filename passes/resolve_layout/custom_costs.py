@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -31,16 +32,11 @@ from mugraph.passes.resolve_layout.operator_costs import (
     layout_costs,
 )
 from mugraph.passes.resolve_layout.site import Site
-from mugraph.passes.te_block import (
-    Reduction,
-    block_program,
-    choose_mapping,
-    lay_out,
-    make_step,
-    spaces_of,
-)
-from mugraph.passes.te_map.bands import band_at
-from mugraph.passes.te_map.family import BandMapping
+
+# What tensor expressions need takes a while to load; it is imported where there are operators.
+if TYPE_CHECKING:
+    from mugraph.passes.te_block import Reduction
+    from mugraph.passes.te_map.family import BandMapping
 
 MOST_TOGETHER = 4
 """Choices of innermost dimensions that are all counted; else one tensor's at a time."""
@@ -86,7 +82,7 @@ def reduction_work(
     return shared_work(load_wavefronts(addresses, element_bytes), addresses, element_bytes)
 
 
-Mappings = dict[tuple[object, ...], BandMapping]
+Mappings: TypeAlias = "dict[tuple[object, ...], BandMapping]"
 """How steps are dealt to threads, by the step and by which dimensions are innermost."""
 
 
@@ -101,6 +97,16 @@ def uses_of(
 
     Mappings are chosen once for the same innermost dimensions, whatever the padding of rows.
     """
+    from mugraph.passes.te_block import (
+        Reduction,
+        block_program,
+        choose_mapping,
+        lay_out,
+        make_step,
+        spaces_of,
+    )
+    from mugraph.passes.te_map.bands import band_at
+
     given = dict(zip(values, strides, strict=True))
     program = block_program(op.function(), op.label, site.threads)
     tensors = dict(

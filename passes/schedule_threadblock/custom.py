@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -28,12 +29,16 @@ from mugraph.dialects.tensor_types import (
 )
 from mugraph.passes.schedule_threadblock.builder import KernelBuilder
 from mugraph.passes.schedule_threadblock.operators import schedule_operator
-from mugraph.passes.te_block import Program, Reduction, block_program, lay_out, make_step
-from mugraph.passes.te_check import TexprError, check_function
+
+# What tensor expressions need takes a while to load; it is imported where there are operators.
+if TYPE_CHECKING:
+    from mugraph.passes.te_block import Program, Reduction
 
 
 def program_of(op: tb.CustomOp, builder: KernelBuilder) -> tuple[Program, dict[SSAValue, SSAValue]]:
     """The program of an operator, laid out, and the shared buffer of each of its buffers."""
+    from mugraph.passes.te_block import block_program, lay_out
+
     program = block_program(op.function(), op.label, builder.threads)
     buffers: dict[SSAValue, SSAValue] = {}
     for parameter, value in zip(program.parameters, op.inputs, strict=True):
@@ -82,6 +87,8 @@ def _reduce(
 
 @schedule_operator.register
 def _(op: tb.CustomOp, builder: KernelBuilder) -> None:
+    from mugraph.passes.te_block import Reduction, make_step
+
     program, buffers = program_of(op, builder)
     stored: dict[SSAValue, Attribute] = {
         parameter: element_type_of(buffer.type) for parameter, buffer in buffers.items()
@@ -114,6 +121,10 @@ def _(op: tb.CustomOp, builder: KernelBuilder) -> None:
 def check_operators(module: ModuleOp) -> None:
     """Raises ``PassFailedException`` where an operator's function has a race or leaves a buffer."""
     operators = [op for op in module.walk() if isinstance(op, tb.CustomOp)]
+    if not operators:
+        return
+    from mugraph.passes.te_check import TexprError, check_function
+
     for function, op in {op.function(): op for op in operators}.items():
         try:
             check_function(function)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from functools import lru_cache
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerType, i64
@@ -55,6 +56,23 @@ class HasLaunchExtents(IRDLOperation):
         fault = launch_fault(self.grid_dim, self.block_dim)
         if fault is not None:
             raise VerifyException(f"{op_label(self)}: {fault}")
+
+
+class HasThreadblockGraph(HasLaunchExtents, ABC):
+    """An operator whose body is a threadblock graph, which every block runs."""
+
+    @property
+    @abstractmethod
+    def forloop_range(self) -> int:
+        """Iterations of the for-loop; 1 means that there is none."""
+
+    def verify_extents(self) -> None:
+        """Checks grid, block and for-loop; operators of the body call it before they use them."""
+        self.verify_launch_extents()
+        if self.forloop_range < 1:
+            raise VerifyException(
+                f"{op_label(self)}: forloop {self.forloop_range} must be at least 1"
+            )
 
 
 @lru_cache(maxsize=4096)

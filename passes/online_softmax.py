@@ -29,7 +29,7 @@ from mugraph.dialects import tb
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.tb.ragged import bounds_of_graph
+from mugraph.dialects.tb.graph_bounds import bounds_of_graph
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
 
 Degree = Fraction

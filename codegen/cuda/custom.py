@@ -8,7 +8,7 @@ from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from mugraph.codegen.cuda.cpp import stored_type
-from mugraph.codegen.cuda.operations import KernelPrinter
+from mugraph.codegen.cuda.printer import KernelPrinter
 from mugraph.codegen.cuda.texpr.program import TexprPrinter
 from mugraph.dialects import sched
 from mugraph.dialects.cute import ComposedLayout

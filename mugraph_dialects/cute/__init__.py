@@ -11,7 +11,6 @@ from mugraph.dialects.cute.errors import LayoutError, NotationError
 from mugraph.dialects.cute.int_tuple import (
     Coord,
     IntTuple,
-    Tiler,
     _,
     compact_col_major,
     compact_order,
@@ -36,6 +35,7 @@ from mugraph.dialects.cute.inverses import (
 )
 from mugraph.dialects.cute.layout import (
     Layout,
+    Tiler,
     make_identity_layout,
     make_layout,
     make_ordered_layout,
@@ -47,6 +47,7 @@ from mugraph.dialects.cute.notation import (
     parse_layout,
     parse_swizzle,
 )
+from mugraph.dialects.cute.pictures import picture_of
 from mugraph.dialects.cute.swizzle import AnyLayout, ComposedLayout, Swizzle, make_swizzle
 from mugraph.dialects.cute.tiling import (
     blocked_product,
@@ -107,6 +108,7 @@ __all__ = [
     "parse_int_tuple",
     "parse_layout",
     "parse_swizzle",
+    "picture_of",
     "raked_product",
     "right_inverse",
     "shape_div",

@@ -54,12 +54,18 @@ from mugraph.dialects.cute.f2 import bit_images
 from mugraph.dialects.cute.int_tuple import (
     IntTuple,
     Nested,
-    Tiler,
     Underscore,
     is_tuple,
     to_text,
 )
-from mugraph.dialects.cute.layout import Layout, is_layout, make_flat, make_layout, make_unchecked
+from mugraph.dialects.cute.layout import (
+    Layout,
+    Tiler,
+    is_layout,
+    make_flat,
+    make_layout,
+    make_unchecked,
+)
 from mugraph.dialects.cute.swizzle import ComposedLayout, Swizzle, make_swizzle
 
 L = TypeVar("L", bound="Layout[Any] | ComposedLayout")

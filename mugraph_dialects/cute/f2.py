@@ -21,14 +21,12 @@ conflict count is derived here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.int_tuple import IntTuple, flatten, is_tuple, size, to_text, unflatten
 from mugraph.dialects.cute.layout import Layout, make_unchecked
-
-if TYPE_CHECKING:
-    from mugraph.dialects.cute.swizzle import ComposedLayout, Swizzle
+from mugraph.dialects.cute.swizzle import ComposedLayout, Swizzle
 
 
 def bit_images(layout: Layout[Any]) -> tuple[int, ...] | None:
@@ -258,8 +256,6 @@ class LinearMap:
                 f"The shape {to_text(shape)} has {size(shape)} coordinates, the map "
                 f"{1 << self.input_bits}."
             )
-        from mugraph.dialects.cute.swizzle import ComposedLayout
-
         for swizzle in _swizzles(self.output_bits):
             columns = tuple(swizzle(column) for column in self.columns) if swizzle else self.columns
             if _share_no_bits(columns):
@@ -273,8 +269,6 @@ class LinearMap:
 
 def _swizzles(bits: int) -> list[Swizzle | None]:
     """No swizzle, then all swizzles within ``bits`` bits: fewest bits, then lowest base, first."""
-    from mugraph.dialects.cute.swizzle import Swizzle
-
     candidates: list[Swizzle | None] = [None]
     for count in range(1, bits // 2 + 1):
         for base in range(bits):

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar, cast
+from typing import Any, TypeAlias, TypeGuard, TypeVar, cast
 
 from mugraph.dialects.cute.errors import LayoutError
 
@@ -59,12 +59,6 @@ _ = Underscore()
 
 Coord: TypeAlias = "int | Underscore | tuple[Coord, ...]"
 """A coordinate in which ``_`` may stand for a mode: what slices."""
-
-if TYPE_CHECKING:
-    from mugraph.dialects.cute.layout import Layout
-
-Tiler: TypeAlias = "int | Layout[Any] | Underscore | tuple[Tiler, ...]"
-"""What tiles a layout by mode: an extent, a layout, ``_`` (leave the mode alone), or a tuple."""
 
 
 def is_tuple(value: object) -> TypeGuard[tuple[Any, ...]]:

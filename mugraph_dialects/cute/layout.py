@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod
-from typing import TYPE_CHECKING, Any, Generic, TypeGuard, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeGuard, cast, overload
 
 from mugraph.dialects.cute.basis import ScaledBasis, add_coordinates, make_basis_like
 from mugraph.dialects.cute.errors import LayoutError
@@ -24,6 +24,7 @@ from mugraph.dialects.cute.int_tuple import (
     Coord,
     IntTuple,
     Nested,
+    Underscore,
     compact_col_major,
     compact_order,
     compact_row_major,
@@ -37,6 +38,7 @@ from mugraph.dialects.cute.int_tuple import (
     to_text,
     unflatten,
 )
+from mugraph.dialects.cute.shown import Shown
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -48,7 +50,7 @@ else:
     D = TypeVar("D")
 
 
-class Layout(Generic[D]):
+class Layout(Shown, Generic[D]):
     """An immutable function from coordinates of ``shape`` to indices, linear by mode.
 
     Without strides the layout is the dense column-major one, as in CuTe:
@@ -265,17 +267,15 @@ class Layout(Generic[D]):
     def __reduce__(self) -> tuple[Any, ...]:
         return (make_unchecked, (self.shape, self.stride))
 
-    def _repr_svg_(self) -> str | None:
-        """The picture that Jupyter shows; none where drawsvg is not installed."""
-        from mugraph.dialects.cute.pictures import jupyter_picture
-
-        return jupyter_picture(self)
-
     def __str__(self) -> str:
         return f"{to_text(self.shape)}:{to_text(self.stride)}"
 
     def __repr__(self) -> str:
         return f"Layout({self.shape!r}, {self.stride!r})"
+
+
+Tiler: TypeAlias = "int | Layout[Any] | Underscore | tuple[Tiler, ...]"
+"""What tiles a layout by mode: an extent, a layout, ``_`` (leave the mode alone), or a tuple."""
 
 
 def is_layout(value: object) -> TypeGuard[Layout[Any]]:

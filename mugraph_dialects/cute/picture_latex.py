@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-if TYPE_CHECKING:
-    from mugraph.dialects.cute.pictures import Panel, Picture
+from mugraph.dialects.cute.panels import Panel
 
 _SPECIAL = {
     "&": r"\&",
@@ -45,22 +44,22 @@ def _panel(panel: Panel, left: float, top: float) -> list[str]:
     return lines
 
 
-def write(picture: Picture) -> str:
-    """The picture as a LaTeX document of one TikZ picture."""
-    columns = max(panel.place[0] for panel in picture.panels) + 1
-    rows = max(panel.place[1] for panel in picture.panels) + 1
+def write(heading: str, panels: Sequence[Panel]) -> str:
+    """Panels under a heading as a LaTeX document of one TikZ picture."""
+    columns = max(panel.place[0] for panel in panels) + 1
+    rows = max(panel.place[1] for panel in panels) + 1
     widths, heights = [0.0] * columns, [0.0] * rows
-    for panel in picture.panels:
+    for panel in panels:
         column, row = panel.place
         widths[column] = max(widths[column], max(len(line) for line in panel.cells) + 3.0)
         heights[row] = max(heights[row], len(panel.cells) + 2.0)
     body: list[str] = []
-    for panel in picture.panels:
+    for panel in panels:
         column, row = panel.place
         body += _panel(panel, sum(widths[:column]), -sum(heights[:row]))
     return "\n".join(
         [
-            r"% " + picture.title,
+            r"% " + heading,
             r"\documentclass{standalone}",
             r"\usepackage[T1]{fontenc}",
             r"\usepackage{tikz}",

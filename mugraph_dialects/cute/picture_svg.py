@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from mugraph.dialects.cute.errors import LayoutError
-
-if TYPE_CHECKING:
-    from mugraph.dialects.cute.pictures import Panel, Picture
+from mugraph.dialects.cute.panels import Panel
 
 _MARGIN = 12.0
 _GAP = 30.0
@@ -72,32 +71,35 @@ def _draw_panel(drawing: Any, panel: Panel, left: float, top: float) -> None:
                 _text(drawing, line, 10, x + width / 2, middle, text_anchor="middle")
 
 
-def draw(picture: Picture) -> str:
-    """The picture as an SVG document.  Raises LayoutError if drawsvg is not installed."""
+def draw(heading: str, panels: Sequence[Panel]) -> str:
+    """Panels under a heading as an SVG document.
+
+    Raises LayoutError if drawsvg is not installed.
+    """
     try:
         import drawsvg  # pyright: ignore[reportMissingTypeStubs]
     except ImportError:
         raise LayoutError(
             "Drawing SVG needs the package drawsvg: pip install 'mugraph[viz]'."
         ) from None
-    columns = max(panel.place[0] for panel in picture.panels) + 1
-    rows = max(panel.place[1] for panel in picture.panels) + 1
+    columns = max(panel.place[0] for panel in panels) + 1
+    rows = max(panel.place[1] for panel in panels) + 1
     widths, heights = [0.0] * columns, [0.0] * rows
-    for panel in picture.panels:
+    for panel in panels:
         width, height = _extent(panel)
         column, row = panel.place
         widths[column] = max(widths[column], width)
         heights[row] = max(heights[row], height)
     title = 26.0
-    total_width = max(sum(widths) + _GAP * (columns - 1), 8.4 * len(picture.title))
+    total_width = max(sum(widths) + _GAP * (columns - 1), 8.4 * len(heading))
     total_height = sum(heights) + _GAP * (rows - 1) + title
     drawing: Any = drawsvg.Drawing(total_width + 2 * _MARGIN, total_height + 2 * _MARGIN)
     drawing.append(drawsvg.Rectangle(0, 0, "100%", "100%", fill="#ffffff"))
     # The font is named once: pictures have a text a cell.
     content: Any = drawsvg.Group(font_family=_FONT)
     drawing.append(content)
-    _text(content, picture.title, 14, _MARGIN, _MARGIN + title / 2 - 4, font_weight="bold")
-    for panel in picture.panels:
+    _text(content, heading, 14, _MARGIN, _MARGIN + title / 2 - 4, font_weight="bold")
+    for panel in panels:
         column, row = panel.place
         left = _MARGIN + sum(widths[:column]) + _GAP * column
         top = _MARGIN + title + sum(heights[:row]) + _GAP * row

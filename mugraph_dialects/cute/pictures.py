@@ -1,6 +1,6 @@
 """Pictures of layouts: what CuTe's ``print_latex`` gives, as SVG and as LaTeX.
 
-A :class:`Picture` is a list of panels, a :class:`Panel` a grid of coloured cells: what the picture
+A :class:`Picture` is a list of panels (:mod:`~mugraph.dialects.cute.panels`): what the picture
 says, with no drawing in it.  ``to_svg`` draws with drawsvg (the extra ``mugraph[viz]``),
 ``to_latex`` writes TikZ.  In Jupyter a picture shows itself, and so do layouts.
 """
@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import colorsys
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from mugraph.dialects.cute.atoms.copy import CopyAtom
 from mugraph.dialects.cute.banks import BANK_BYTES, BANKS, Wavefront, wavefronts
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.int_tuple import is_tuple, product_each, size, to_text
 from mugraph.dialects.cute.layout import Layout, is_layout
+from mugraph.dialects.cute.panels import Cell, Panel
+from mugraph.dialects.cute.picture_latex import write
+from mugraph.dialects.cute.picture_svg import draw
+from mugraph.dialects.cute.shown import Shown
 from mugraph.dialects.cute.swizzle import ComposedLayout
 from mugraph.dialects.cute.tiled import TiledMma
 
@@ -24,23 +28,6 @@ MOST_CELLS = 16384
 
 _MOST_LISTED = 8
 """Numbers that a message names."""
-
-
-class Cell(NamedTuple):
-    """One cell: up to two lines of text and a fill colour such as ``#ffeecc``."""
-
-    lines: tuple[str, ...]
-    fill: str
-
-
-class Panel(NamedTuple):
-    """A grid of cells with a caption, and its place (column, row) among the panels."""
-
-    caption: str
-    cells: list[list[Cell]]
-    place: tuple[int, int] = (0, 0)
-    row_labels: list[str] | None = None
-    column_labels: list[str] | None = None
 
 
 class Picture:
@@ -58,17 +45,11 @@ class Picture:
 
     def to_svg(self) -> str:
         """The picture as an SVG document.  Raises LayoutError if drawsvg is not installed."""
-        from mugraph.dialects.cute.picture_svg import draw
-
-        picture: Any = self
-        return draw(picture)
+        return draw(self.title, self.panels)
 
     def to_latex(self) -> str:
         """The picture as a LaTeX document (TikZ)."""
-        from mugraph.dialects.cute.picture_latex import write
-
-        picture: Any = self
-        return write(picture)
+        return write(self.title, self.panels)
 
     def _repr_svg_(self) -> str:
         return self.to_svg()
@@ -365,3 +346,6 @@ def jupyter_picture(value: Any) -> str | None:
         return picture_of(value).to_svg()
     except LayoutError:
         return None
+
+
+Shown.drawn = jupyter_picture

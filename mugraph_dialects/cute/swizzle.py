@@ -20,13 +20,12 @@ Source: seed 004, slide "Wild Indexing".
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from mugraph.dialects.cute.errors import LayoutError
+from mugraph.dialects.cute.int_tuple import Coord, IntTuple
 from mugraph.dialects.cute.layout import Layout
-
-if TYPE_CHECKING:
-    from mugraph.dialects.cute.int_tuple import Coord, IntTuple
+from mugraph.dialects.cute.shown import Shown
 
 
 class Swizzle:
@@ -122,7 +121,7 @@ def make_swizzle(source_mask: int, target_mask: int) -> Swizzle:
     return Swizzle(bits, min(source, target), source - target)
 
 
-class ComposedLayout:
+class ComposedLayout(Shown):
     """An immutable swizzled layout: ``c -> swizzle(offset + layout(c))``.
 
     Raises LayoutError if the layout has basis strides or a negative offset is given.
@@ -232,12 +231,6 @@ class ComposedLayout:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (ComposedLayout, (self.swizzle, self.offset, self.layout))
-
-    def _repr_svg_(self) -> str | None:
-        """The picture that Jupyter shows; none where drawsvg is not installed."""
-        from mugraph.dialects.cute.pictures import jupyter_picture
-
-        return jupyter_picture(self)
 
     def __str__(self) -> str:
         offset = f"{self.offset} o " if self.offset else ""

@@ -29,7 +29,6 @@ from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.int_tuple import (
     Coord,
     IntTuple,
-    Tiler,
     Underscore,
     _,
     compact_col_major,
@@ -42,6 +41,7 @@ from mugraph.dialects.cute.int_tuple import (
 )
 from mugraph.dialects.cute.layout import (
     Layout,
+    Tiler,
     make_identity_layout,
     make_layout,
     make_unchecked,

@@ -24,6 +24,7 @@ from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.int_tuple import IntTuple, Underscore, _, is_tuple, product_each, size
 from mugraph.dialects.cute.inverses import complement, is_injective, right_inverse
 from mugraph.dialects.cute.layout import Layout, make_layout, make_unchecked
+from mugraph.dialects.cute.shown import Shown
 from mugraph.dialects.cute.tensor import Tensor, make_fragment_like, make_fragment_of_shape
 from mugraph.dialects.cute.tiling import (
     logical_divide,
@@ -47,7 +48,7 @@ def _with_modes(layout: Layout[int], count: int) -> Layout[int]:
     return make_layout(*modes, *([Layout(1, 0)] * (count - len(modes))))
 
 
-class TiledMma:
+class TiledMma(Shown):
     """An MMA atom repeated along M, N and K.
 
     ``atom_layout`` maps (M,N,K) to the number of the atom: ``(2,2)`` is two by two atoms, so four
@@ -75,12 +76,6 @@ class TiledMma:
                     f"{self}: the permutation of {'MNK'[axis]} has {self.tile_extent(axis)} "
                     f"coordinates, which is no multiple of the {covered} that the atoms cover."
                 )
-
-    def _repr_svg_(self) -> str | None:
-        """The picture that Jupyter shows; none where drawsvg is not installed."""
-        from mugraph.dialects.cute.pictures import jupyter_picture
-
-        return jupyter_picture(self)
 
     def __str__(self) -> str:
         parts = [self.atom.name]

@@ -23,7 +23,6 @@ from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.f2 import bit_images
 from mugraph.dialects.cute.int_tuple import (
     IntTuple,
-    Tiler,
     Underscore,
     ceil_div,
     compact_order,
@@ -33,7 +32,7 @@ from mugraph.dialects.cute.int_tuple import (
     to_text,
 )
 from mugraph.dialects.cute.inverses import complement
-from mugraph.dialects.cute.layout import Layout, make_layout, make_unchecked
+from mugraph.dialects.cute.layout import Layout, Tiler, make_layout, make_unchecked
 from mugraph.dialects.cute.swizzle import ComposedLayout
 
 

@@ -25,15 +25,15 @@ from mugraph.dialects.kn.phases import (
     used_after_the_loop,
 )
 from mugraph.dialects.kn.workspace import WorkspaceOp
-from mugraph.dialects.launch_extents import HasLaunchExtents
+from mugraph.dialects.launch_extents import HasThreadblockGraph
 from mugraph.dialects.plan import Plan, PlanAttr, plan_attribute
 from mugraph.dialects.tb import OutputOp
-from mugraph.dialects.tb.ragged import bounds_of_graph
+from mugraph.dialects.tb.graph_bounds import bounds_of_graph
 from mugraph.dialects.tensor_types import op_label, value_label
 
 
 @irdl_op_definition
-class CustomizedOp(WorkspaceOp, HasLaunchExtents):
+class CustomizedOp(WorkspaceOp, HasThreadblockGraph):
     """Runs a threadblock graph in every block of ``grid``, with ``forloop`` iterations.
 
     The body's arguments are the operands; the i-th ``tb.output`` of the body is the i-th result.
@@ -115,14 +115,6 @@ class CustomizedOp(WorkspaceOp, HasLaunchExtents):
         _verify_order(block)
         self.verify_phases()
         bounds_of_graph(block)
-
-    def verify_extents(self) -> None:
-        """Checks grid, block and for-loop; operators of the body call it before they use them."""
-        self.verify_launch_extents()
-        if self.forloop_range < 1:
-            raise VerifyException(
-                f"{op_label(self)}: forloop {self.forloop_range} must be at least 1"
-            )
 
     def verify_phases(self) -> None:
         """Checks that values of the loop and values after it do not mix; also on part of a body.

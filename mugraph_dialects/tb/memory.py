@@ -22,7 +22,7 @@ from mugraph.dialects.alignment import alignment_of
 from mugraph.dialects.copies import TileCopy
 from mugraph.dialects.element_types import is_integer, verify_element_type
 from mugraph.dialects.interfaces import HasLayoutConstraints, HasSharedAccesses, SharedAccess
-from mugraph.dialects.launch_extents import extents_of
+from mugraph.dialects.launch_extents import HasThreadblockGraph, extents_of
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.maps import PartitionError, tile_bounds, tile_shape, verify_map
 from mugraph.dialects.ragged import Bounds
@@ -47,10 +47,8 @@ def enclosing_graph(op: Operation) -> tuple[tuple[int, ...], tuple[int, ...], in
 
     Raises ``VerifyException`` outside of one, and where one has extents that no GPU can launch.
     """
-    from mugraph.dialects.kn import CustomizedOp
-
     parent = op.parent_op()
-    if not isinstance(parent, CustomizedOp):
+    if not isinstance(parent, HasThreadblockGraph):
         raise VerifyException(f"{op_label(op)} must stand in the body of a 'kn.customized'")
     # xDSL verifies a body before the operator around it.
     parent.verify_extents()

@@ -1,14 +1,14 @@
 """Which elements of the tiles of a threadblock graph exist, from its inputs' maps on.
 
 What each operator does with ragged tiles is its own (:class:`HasRaggedTiles`); this module holds
-what several of them say alike, and the walk over a graph.  Meaning: ``docs/semantics.md``.
+what several of them say alike.  Meaning: ``docs/semantics.md``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.elementwise import ScalarFunction
@@ -133,37 +133,8 @@ def check_bounds(op: Operation, operands: Sequence[Bounds]) -> Bounds:
     return accumulated_bounds(bounds) if epilogue_of(op).accumulates else bounds
 
 
-def bounds_of_graph(body: Block) -> dict[SSAValue, Bounds]:
-    """Which elements exist of every tile of a threadblock graph.
-
-    Raises ``VerifyException`` where operands or outputs do not go together.
-    """
-    from mugraph.dialects.tb.memory import InputOp, OutputOp
-
-    bounds: dict[SSAValue, Bounds] = {}
-    for op in body.ops:
-        if isinstance(op, InputOp):
-            bounds[op.result] = op.bounds()
-        elif isinstance(op, OutputOp):
-            stored, exist = op.bounds(), bounds[op.stensor]
-            for dim, (wanted, bound) in enumerate(zip(stored, exist, strict=True)):
-                if wanted != bound:
-                    raise VerifyException(
-                        f"{op_label(op)}: dimension {dim} of {value_label(op.stensor)} is "
-                        f"{says_which_exist(bound)}, but the tiles of the result are "
-                        f"{says_which_exist(wanted)} there; each must have the elements that it "
-                        "stores"
-                    )
-        elif op.results:
-            of_results = check_bounds(op, [bounds[value] for value in op.operands])
-            for result in op.results:
-                bounds[result] = of_results
-    return bounds
-
-
 __all__ = [
     "accumulated_bounds",
-    "bounds_of_graph",
     "check_bounds",
     "function_padding",
     "matmul_bounds",

@@ -21,7 +21,8 @@ from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.dialects.interfaces import HasRaggedTiles
 from mugraph.dialects.ragged import Bounds
-from mugraph.dialects.tb.ragged import bounds_of_graph, moving_dims
+from mugraph.dialects.tb.graph_bounds import bounds_of_graph
+from mugraph.dialects.tb.ragged import moving_dims
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 
 FUNCTION_ERROR = 2.0**-19

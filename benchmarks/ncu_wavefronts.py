@@ -36,6 +36,7 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import DiagnosticException
 
 from benchmarks.wavefront_cases import Case, all_cases
+from mugraph.dialects.errors import UserError
 from mugraph.dialects.sched import ElementwiseOp, FragmentType, KernelOp, ThreadAccess
 from mugraph.dialects.sched.accesses import AccessKind
 from mugraph.dialects.sched.mappings import IDLE
@@ -48,7 +49,6 @@ from mugraph.passes.analysis.memory_access import (
 from mugraph.passes.plan_stensor_memory import PlanSTensorMemoryPass
 from mugraph.passes.transpile import TranspilePass
 from mugraph.runtime.cuda import CudaProgram, generate_cuda
-from mugraph.runtime.errors import UserError
 from mugraph.runtime.toolchain import device_architecture
 from mugraph.tools.universe import DIALECTS, MUGRAPH_UNIVERSE
 

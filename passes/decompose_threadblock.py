@@ -20,11 +20,11 @@ from mugraph.dialects import tb
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.elementwise import EpilogueAttr
 from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.kn.single_iteration import accumulate_single_iteration
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tb.graph_bounds import bounds_of_graph
 from mugraph.dialects.tb.ragged import moving_dims
 from mugraph.dialects.tensor_types import element_type_of, shape_of
-from mugraph.passes.single_iteration import accumulate_single_iteration
 
 
 def _fp32_tile(shape: Sequence[int]) -> tb.STensorType:

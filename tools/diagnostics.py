@@ -19,7 +19,7 @@ from xdsl.utils.exceptions import (
     ParseError,
 )
 
-from mugraph.runtime.errors import UserError
+from mugraph.dialects.errors import UserError
 
 TRACEBACK_VARIABLE = "MUGRAPH_TRACEBACK"
 """An environment variable: when set, an unforeseen error shows its Python traceback."""
@@ -40,6 +40,17 @@ class ArgumentParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise it."""
         raise ToolError(f"{message}; {self.prog} --help explains the arguments.")
+
+
+def add_size_argument(parser: argparse.ArgumentParser) -> None:
+    """``--size M=64,N=32``: the named sizes of a `.te` file."""
+    parser.add_argument(
+        "--size",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE[,...]",
+        help="values of the named sizes of a .te file",
+    )
 
 
 def run_tool(tool: str, main: Callable[[], int]) -> int:

@@ -9,15 +9,14 @@ from pathlib import Path
 
 import mugraph
 from mugraph.dialects.locations import reported_within
-from mugraph.tools.diagnostics import ArgumentParser, ToolError, run_tool
-from mugraph.tools.modules import (
-    add_size_argument,
+from mugraph.reading import (
     make_context,
     parse_text,
     read_module,
     read_text,
     refuse_sizes,
 )
+from mugraph.tools.diagnostics import ArgumentParser, ToolError, add_size_argument, run_tool
 
 
 def _parser() -> argparse.ArgumentParser:

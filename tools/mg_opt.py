@@ -26,14 +26,13 @@ from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 import mugraph
-from mugraph.tools.diagnostics import ToolError, atomic_output, run_tool
-from mugraph.tools.modules import (
-    add_size_argument,
+from mugraph.reading import (
     multiverse,
     parse_text,
     read_te,
     refuse_sizes,
 )
+from mugraph.tools.diagnostics import ToolError, add_size_argument, atomic_output, run_tool
 from mugraph.tools.universe import PASSES
 
 _FLAGS_WITH_VALUE = {"-t": "--target", "-o": "--output-file", "-f": "--frontend"}

@@ -19,6 +19,8 @@ import mugraph
 from mugraph.dialects.functions import argument_types, result_types
 from mugraph.dialects.locations import reported_within
 from mugraph.dialects.tensor_types import dims, element_type_of, shape_of
+from mugraph.reading import make_context, read_module
+from mugraph.runtime.architectures import choose_architecture
 from mugraph.runtime.compare import Comparison, Reference, compare, make_reference
 from mugraph.runtime.cuda import generate_cuda, only_function
 from mugraph.runtime.equivalence.float64 import SCALES
@@ -34,8 +36,13 @@ from mugraph.runtime.interpreter.arithmetic import (
     storage_dtype,
 )
 from mugraph.runtime.toolchain import device_architecture, find_toolchain
-from mugraph.tools.diagnostics import ArgumentParser, ToolError, atomic_path, run_tool
-from mugraph.tools.modules import add_size_argument, make_context, read_module
+from mugraph.tools.diagnostics import (
+    ArgumentParser,
+    ToolError,
+    add_size_argument,
+    atomic_path,
+    run_tool,
+)
 
 Array = npt.NDArray[Any]
 
@@ -129,27 +136,6 @@ def write_outputs(paths: Sequence[str], outputs: Sequence[Array]) -> None:
             output = output.astype(np.float32)
         with atomic_path(path) as temporary, open(temporary, "wb") as stream:
             np.save(stream, output)
-
-
-def choose_architecture(device: str, known: Sequence[str]) -> str:
-    """The architecture to compile for: the device's own, or one whose code it runs.
-
-    That is one of the same major number and a lower minor one, unless its name ends in a letter.
-    Raises ``ToolError`` where mugraph compiles for none that fits.
-    """
-    if device in known:
-        return device
-    number = int("".join(filter(str.isdigit, device)))
-    fitting = [
-        (int(name[3:]), name)
-        for name in known
-        if name[3:].isdigit() and int(name[3:]) // 10 == number // 10 and int(name[3:]) <= number
-    ]
-    if not fitting:
-        raise ToolError(
-            f"this GPU is of architecture {device}; mugraph compiles for {', '.join(known)}."
-        )
-    return max(fitting)[1]
 
 
 def _load_on_gpu(

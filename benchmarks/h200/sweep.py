@@ -26,8 +26,8 @@ from benchmarks.h200.pipelines import OURS, Variant
 from benchmarks.h200.records import System
 from benchmarks.h200.worker import Job, Watched
 from benchmarks.h200.workloads import WORKLOADS, Workload
+from mugraph.dialects.errors import UserError
 from mugraph.runtime.compare import TOLERANCE
-from mugraph.runtime.errors import UserError
 
 TOGETHER = 16
 """How many kernels are timed interleaved."""

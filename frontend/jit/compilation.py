@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -16,9 +16,9 @@ from xdsl.passes import PassPipeline
 from xdsl.utils.arg_spec import ArgSpec
 from xdsl.utils.exceptions import DiagnosticException
 
-from mugraph.build import KernelGraph
 from mugraph.codegen.c_abi import Architecture, interface_of, print_single_file
 from mugraph.codegen.cuda import require_kernels
+from mugraph.dialects.errors import UserError
 from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.locations import Place, reported_within
 from mugraph.dialects.te import is_texpr
@@ -31,15 +31,24 @@ from mugraph.passes.remarks import RemarksPass
 from mugraph.passes.targets import TARGETS, target_named
 from mugraph.passes.te_lower import TeLowerPass
 from mugraph.passes.transpile import TranspilePass, planned_then_scheduled
+from mugraph.reading import make_context, parse_text, read_text
+from mugraph.runtime.architectures import choose_architecture
 from mugraph.runtime.compile import LINE_INFO, compile_library
 from mugraph.runtime.cuda import only_function
-from mugraph.runtime.errors import UserError
 from mugraph.runtime.toolchain import device_architecture
 from mugraph.texpr import read_texpr
-from mugraph.tools.mg_run import choose_architecture
-from mugraph.tools.modules import make_context, parse_text, read_text
 
-Graph = KernelGraph | ModuleOp | str | Path
+
+@runtime_checkable
+class BuildsModule(Protocol):
+    """A graph under construction, such as one of ``mugraph.build``."""
+
+    def module(self) -> ModuleOp:
+        """The verified module of the graph as it is now."""
+        ...
+
+
+Graph = BuildsModule | ModuleOp | str | Path
 """What can be compiled: a graph of ``mugraph.build``, a module, MLIR text, or a file.
 
 A file is a ``pathlib.Path``, or a ``str`` without line breaks that ends in ``.mlir`` or ``.te``.
@@ -211,8 +220,6 @@ def _module_of(graph: Graph, context: Context, sizes: Mapping[str, int]) -> Modu
     if sizes and not (isinstance(graph, Path) and graph.suffix == ".te"):
         raise UserError("sizes are those of a .te file; leave them out.")
     match graph:
-        case KernelGraph():
-            return graph.module()
         case ModuleOp():
             return graph.clone()
         case Path():
@@ -225,6 +232,8 @@ def _module_of(graph: Graph, context: Context, sizes: Mapping[str, int]) -> Modu
             return parse_text(context, text, str(graph))
         case str():
             return parse_text(context, graph, "<text>")
+        case BuildsModule():
+            return graph.module()
         case _:
             raise UserError(
                 f"cannot compile a {type(graph).__name__}; expected a graph of mugraph.build, a "

@@ -20,10 +20,10 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Region
 from xdsl.utils.lexer import Span
 
+from mugraph.dialects.errors import UserError
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.te import ELEMENT_TYPES, RESULT, BufferType, Space, accesses_in
 from mugraph.passes.analysis.texpr.bounds import largest_indices
-from mugraph.runtime.errors import UserError
 from mugraph.texpr.body import BodyBuilder
 from mugraph.texpr.expressions import location_of
 from mugraph.texpr.parser import parse_text

@@ -15,6 +15,7 @@ from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects.functions import mugraphs_of
 from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.kn.single_iteration import accumulate_single_iteration
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.plan import TILE_PARTS, LaunchNext, Plan
@@ -37,7 +38,6 @@ from mugraph.passes.retile.partition import (
 from mugraph.passes.retile.rewrite import apply_partition
 from mugraph.passes.retile.running_maxima import take_out_running_maxima
 from mugraph.passes.retile.split import split_loop
-from mugraph.passes.single_iteration import accumulate_single_iteration
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 PART_TYPES = {"f32": f32, "f16": f16}

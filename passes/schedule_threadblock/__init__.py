@@ -16,6 +16,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import sched, tb
 from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.kn.single_iteration import accumulate_single_iteration
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.kernel import WARP_THREADS
 from mugraph.dialects.sched.role import roles_of
@@ -58,7 +59,6 @@ from mugraph.passes.schedule_threadblock.proposal import Proposal, propose
 from mugraph.passes.schedule_threadblock.raster import ACROSS, DOWN, bytes_along, choose_raster
 from mugraph.passes.schedule_threadblock.small_products import SmallM
 from mugraph.passes.schedule_threadblock.write_back import with_direct_write_backs
-from mugraph.passes.single_iteration import accumulate_single_iteration
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 __all__ = ["ScheduleThreadblockPass", "schedule_threadblock"]

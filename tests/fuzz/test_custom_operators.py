@@ -12,8 +12,8 @@ import pytest
 
 from fuzz.custom_operators import Tile, graph_of, parse
 from mugraph.passes.transpile import transpile_pipeline
+from mugraph.reading import make_context
 from mugraph.runtime.interpreter import run_function
-from mugraph.tools.modules import make_context
 
 Array = npt.NDArray[Any]
 

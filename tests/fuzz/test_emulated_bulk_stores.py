@@ -13,7 +13,7 @@ from fuzz.properties import Compiled, PropertyError, make_case, parse, require_s
 from mugraph.codegen.cuda import print_module
 from mugraph.passes.persist_blocks import PersistBlocksPass
 from mugraph.passes.transpile import TranspilePass, transpile_pipeline
-from mugraph.tools.modules import make_context
+from mugraph.reading import make_context
 
 
 @pytest.fixture(scope="module")

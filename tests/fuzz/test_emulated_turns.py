@@ -12,7 +12,7 @@ from fuzz.properties import Compiled, make_case, parse
 from mugraph.codegen.cuda import print_module
 from mugraph.passes.persist_blocks import PersistBlocksPass
 from mugraph.passes.transpile import transpile_pipeline
-from mugraph.tools.modules import make_context
+from mugraph.reading import make_context
 
 GATED = """
 func.func @fuzzed(%signed: tensor<64x320xf16>, %signed_1: tensor<320x160xf16>, \

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mugraph.passes.targets import TARGETS
-from mugraph.tools.mg_run import choose_architecture
+from mugraph.runtime.architectures import choose_architecture
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from cases.build import Settings, build

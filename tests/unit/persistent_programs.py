@@ -17,9 +17,9 @@ from mugraph.dialects import sched
 from mugraph.passes.alternate_consumers import AlternateConsumersPass
 from mugraph.passes.persist_blocks import PersistBlocksPass
 from mugraph.passes.transpile import transpile_pipeline
+from mugraph.reading import make_context
 from mugraph.runtime.interpreter import ExecutionError, execute_by_address
 from mugraph.runtime.interpreter.address_level import Landing
-from mugraph.tools.modules import make_context
 
 Array = npt.NDArray[Any]
 

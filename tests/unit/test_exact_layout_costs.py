@@ -17,7 +17,7 @@ from mugraph.passes.resolve_layout.problem import build_layout_problem, tensors_
 from mugraph.passes.resolve_layout.solve import solve
 from mugraph.passes.targets import target_named
 from mugraph.passes.transpile import transpile_pipeline
-from mugraph.tools.modules import make_context, read_module
+from mugraph.reading import make_context, read_module
 
 EXAMPLES = sorted((Path(__file__).parent.parent.parent / "examples").glob("*.mlir"))
 

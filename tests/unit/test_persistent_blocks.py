@@ -15,7 +15,7 @@ from mugraph.passes.analysis.hazards import find_hazards
 from mugraph.passes.analysis.hazards.findings import HazardKind
 from mugraph.passes.persist_blocks import PersistBlocksPass
 from mugraph.passes.transpile import transpile_pipeline
-from mugraph.tools.modules import make_context, read_module
+from mugraph.reading import make_context, read_module
 
 GRAPH = Path(__file__).resolve().parents[1] / "filecheck/passes/Inputs/warpgroup-gemm.mlir"
 

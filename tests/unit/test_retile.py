@@ -19,9 +19,9 @@ from mugraph.passes.retile.dimensions import find_dimensions
 from mugraph.passes.retile.partition import partition_of
 from mugraph.passes.targets import target_named
 from mugraph.passes.transpile import TranspilePass
+from mugraph.reading import make_context
 from mugraph.runtime.equivalence import Answer, Checker, Subject
 from mugraph.runtime.interpreter import run_function
-from mugraph.tools.modules import make_context
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -4,10 +4,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mugraph.dialects.errors import UserError
+from mugraph.runtime.architectures import choose_architecture
 from mugraph.runtime.compare import Comparison, compare
 from mugraph.tools import mg_run
-from mugraph.tools.diagnostics import ToolError
-from mugraph.tools.mg_run import choose_architecture
 
 EXPONENTIAL = """
 func.func @f(%x: tensor<4x8xf16>) -> tensor<4x8xf16> {
@@ -128,7 +128,7 @@ def test_architectures_that_fit(device: str, chosen: str):
 
 @pytest.mark.parametrize("device", ["sm_75", "sm_103a", "sm_120a"])
 def test_architectures_that_do_not_fit(device: str):
-    with pytest.raises(ToolError) as error:
+    with pytest.raises(UserError) as error:
         choose_architecture(device, KNOWN)
     assert str(error.value) == (
         f"this GPU is of architecture {device}; mugraph compiles for sm_80, sm_90a, sm_100a."

@@ -12,7 +12,7 @@ from xdsl.utils.exceptions import PassFailedException
 from mugraph.dialects import sched
 from mugraph.passes.persist_blocks import PersistBlocksPass
 from mugraph.passes.transpile import transpile_pipeline
-from mugraph.tools.modules import make_context, read_module
+from mugraph.reading import make_context, read_module
 
 INPUTS = Path(__file__).resolve().parents[1] / "filecheck/passes/Inputs"
 ROW = "warpgroup-row.mlir"

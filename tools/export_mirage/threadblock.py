@@ -11,10 +11,10 @@ from xdsl.ir import Operation, SSAValue
 from mugraph.dialects import kn, tb
 from mugraph.dialects.elementwise import BINARY_FUNCTIONS, UNARY_FUNCTIONS
 from mugraph.dialects.elementwise_operators import FunctionOperator
+from mugraph.dialects.kn.single_iteration import accumulate_single_iteration
 from mugraph.dialects.precision import HasPrecision
 from mugraph.dialects.tb import NOT_SPLIT
 from mugraph.dialects.tensor_types import shape_of
-from mugraph.passes.single_iteration import accumulate_single_iteration
 from mugraph.tools.export_mirage.records import Record, Tensors, refuse, xyz
 from mugraph.tools.import_mirage.generations import OWN_FUNCTIONS
 

@@ -166,7 +166,7 @@ def test_an_operator_without_a_normal_form_is_the_reason() -> None:
     from xdsl.passes import PassPipeline
 
     from mugraph.passes.transpile import transpile_pipeline
-    from mugraph.tools.modules import make_context
+    from mugraph.reading import make_context
 
     scheduled = subject(rmsnorm_linear(2, 4))
     PassPipeline(transpile_pipeline()).apply(make_context(), scheduled.module)

@@ -14,9 +14,9 @@ from mugraph.passes.analysis.hazards import find_hazards
 from mugraph.passes.analysis.hazards.findings import HazardKind
 from mugraph.passes.persist_blocks import PersistBlocksPass
 from mugraph.passes.transpile import transpile_pipeline
+from mugraph.reading import make_context, read_module
 from mugraph.runtime.interpreter import execute_by_address, run_function
 from mugraph.runtime.interpreter.address_level import Landing
-from mugraph.tools.modules import make_context, read_module
 
 GRAPH = Path(__file__).parents[2] / "filecheck/passes/Inputs/wide-gemm.mlir"
 

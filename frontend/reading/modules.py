@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Dialect
 from xdsl.universe import Universe
 
-from mugraph.tools.diagnostics import ToolError
+from mugraph.dialects.errors import UserError
 
 
 @cache
@@ -42,16 +41,16 @@ def make_context() -> Context:
 
 
 def read_text(path: str) -> str:
-    """The text of a file, or of stdin for ``-``; ``ToolError`` where it is no text."""
+    """The text of a file, or of stdin for ``-``; ``UserError`` where it is no text."""
     try:
         if path == "-":
             return sys.stdin.read()
         if os.path.isdir(path):
-            raise ToolError(f"{path} is a folder, not a file.")
+            raise UserError(f"{path} is a folder, not a file.")
         with open(path, encoding="utf-8") as stream:
             return stream.read()
     except UnicodeDecodeError as error:
-        raise ToolError(f"{path} is not UTF-8 text: {error}.") from error
+        raise UserError(f"{path} is not UTF-8 text: {error}.") from error
 
 
 def read_te(text: str, name: str, sizes: Sequence[str]) -> ModuleOp:
@@ -62,27 +61,16 @@ def read_te(text: str, name: str, sizes: Sequence[str]) -> ModuleOp:
 
 
 def parse_sizes(texts: Sequence[str]) -> dict[str, int]:
-    """Sizes as the command line has them, ``M=64,N=32``; ``ToolError`` where they are none."""
+    """Sizes as the command line has them, ``M=64,N=32``; ``UserError`` where they are none."""
     sizes: dict[str, int] = {}
     for part in ",".join(texts).split(","):
         if not part:
             continue
         name, _, value = part.partition("=")
         if not (name.isidentifier() and value.isdigit() and int(value)):
-            raise ToolError(f"--size {part} gives no size; write --size M=64,N=32.")
+            raise UserError(f"--size {part} gives no size; write --size M=64,N=32.")
         sizes[name] = int(value)
     return sizes
-
-
-def add_size_argument(parser: argparse.ArgumentParser) -> None:
-    """``--size M=64,N=32``: the named sizes of a `.te` file."""
-    parser.add_argument(
-        "--size",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE[,...]",
-        help="values of the named sizes of a .te file",
-    )
 
 
 def read_module(path: str, context: Context, sizes: Sequence[str] = ()) -> ModuleOp:
@@ -113,15 +101,15 @@ def parse_text(
     ``lines_before`` lines, unless the text gives it another with ``loc(...)``.
     """
     # Not before there is a text: the tools start without the dialects.
-    from mugraph.tools.parser import LocatingParser, refuse_open_strings
+    from mugraph.reading.parser import LocatingParser, refuse_open_strings
 
     refuse_open_strings(text, name)
     return LocatingParser(context, text, name, lines_before).parse_module(allow_implicit_module)
 
 
 def refuse_sizes(sizes: Sequence[str]) -> None:
-    """Raises ``ToolError`` where sizes are given of a file that is none of `.te` text."""
+    """Raises ``UserError`` where sizes are given of a file that is none of `.te` text."""
     if sizes:
-        raise ToolError(
+        raise UserError(
             f"--size {sizes[0]} is of a .te file; IR has its sizes in its types: leave it out."
         )

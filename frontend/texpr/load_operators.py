@@ -16,6 +16,7 @@ from xdsl.utils.exceptions import PassFailedException, VerifyException
 from mugraph.dialects.tb import CustomOp
 from mugraph.dialects.te import ELEMENT_TYPES, BufferType
 from mugraph.dialects.tensor_types import element_type_of, shape_of, value_label
+from mugraph.texpr.read import read_operator
 
 
 def buffer_types(op: CustomOp) -> list[BufferType]:
@@ -39,8 +40,6 @@ def load_operators(module: ModuleOp, text: str, name: str) -> None:
     Each gets a copy for the extents of its operands; operators of equal extents share one.  Raises
     ``ParseError`` at the place of an error in the text.
     """
-    from mugraph.texpr import read_operator  # which imports passes
-
     known = {op.sym_name.data for op in module.ops if isinstance(op, FuncOp)}
     for op in [op for op in module.walk() if isinstance(op, CustomOp)]:
         if op.declared_function() is not None:

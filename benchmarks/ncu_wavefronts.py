@@ -36,11 +36,11 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import DiagnosticException
 
 from benchmarks.wavefront_cases import Case, all_cases
-from mugraph.dialects.errors import UserError
 from mugraph.dialects.sched import ElementwiseOp, FragmentType, KernelOp, ThreadAccess
 from mugraph.dialects.sched.accesses import AccessKind
 from mugraph.dialects.sched.mappings import IDLE
 from mugraph.dialects.tensor_types import shape_of
+from mugraph.errors import UserError
 from mugraph.passes.analysis.memory_access import (
     AccessCost,
     access_cost,

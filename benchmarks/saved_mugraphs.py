@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import references
 from benchmarks.facts import facts_of_this_run
-from mugraph.dialects.errors import UserError
+from mugraph.errors import UserError
 from mugraph.reading import make_context
 from mugraph.runtime.compare import TOLERANCE, compare
 from mugraph.runtime.cuda import CudaProgram, generate_cuda

@@ -38,9 +38,9 @@ from mugraph.codegen.c_abi import (
 )
 from mugraph.codegen.cuda import require_kernels
 from mugraph.dialects import te
-from mugraph.dialects.errors import UserError
 from mugraph.dialects.sched import KernelOp, LaunchOp
 from mugraph.dialects.te import is_texpr
+from mugraph.errors import UserError
 from mugraph.passes.te_lower import TeLowerPass
 from mugraph.passes.transpile import planned_then_scheduled
 from mugraph.runtime.compile import CompileError, calls_cublas

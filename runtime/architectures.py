@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mugraph.dialects.errors import UserError
+from mugraph.errors import UserError
 
 
 def choose_architecture(device: str, known: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from mugraph.dialects.errors import UserError
+from mugraph.errors import UserError
 from mugraph.runtime.cache import cache_entry, keep_failure
 from mugraph.runtime.toolchain import (
     Toolchain,

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from xdsl.dialects.builtin import ModuleOp
 
 from mugraph.codegen.cuda import print_module
-from mugraph.dialects.errors import UserError
+from mugraph.errors import UserError
 from mugraph.passes.transpile import transpile_pipeline
 from mugraph.reading import make_context, read_module
 from mugraph.runtime.compare import TOLERANCE, compare

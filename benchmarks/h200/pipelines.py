@@ -14,7 +14,7 @@ from typing import Any
 from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
 
-from mugraph.dialects.errors import UserError
+from mugraph.errors import UserError
 from mugraph.passes.sequence import flattened
 from mugraph.reading import multiverse
 from mugraph.tools.mg_opt import check_options

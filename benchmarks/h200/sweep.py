@@ -26,7 +26,7 @@ from benchmarks.h200.pipelines import OURS, Variant
 from benchmarks.h200.records import System
 from benchmarks.h200.worker import Job, Watched
 from benchmarks.h200.workloads import WORKLOADS, Workload
-from mugraph.dialects.errors import UserError
+from mugraph.errors import UserError
 from mugraph.runtime.compare import TOLERANCE
 
 TOGETHER = 16

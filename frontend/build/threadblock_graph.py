@@ -16,11 +16,11 @@ from mugraph.build.elementwise import GraphOperators
 from mugraph.build.errors import BuildError, build_errors, require_integers
 from mugraph.build.tensors import DTensor, STensor
 from mugraph.dialects import kn, tb
-from mugraph.dialects.errors import UserError
 from mugraph.dialects.maps import tile_shape
 from mugraph.dialects.shapes import matmul_shape
 from mugraph.dialects.te import ELEMENT_TYPES, BufferType, is_result
 from mugraph.dialects.tensor_types import value_label
+from mugraph.errors import UserError
 
 _NO_LOOP = -1
 

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mugraph.codegen.c_abi import CTensor
-from mugraph.dialects.errors import UserError
 from mugraph.dialects.tensor_types import dims
+from mugraph.errors import UserError
 
 Array = npt.NDArray[Any]
 

@@ -18,10 +18,10 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from mugraph.codegen.c_abi import Architecture, interface_of, print_single_file
 from mugraph.codegen.cuda import require_kernels
-from mugraph.dialects.errors import UserError
 from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.locations import Place, reported_within
 from mugraph.dialects.te import is_texpr
+from mugraph.errors import UserError
 from mugraph.jit.cpu import CpuKernel
 from mugraph.jit.cuda import CudaKernel
 from mugraph.jit.kernel import Kernel

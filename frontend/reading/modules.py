@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Dialect
 from xdsl.universe import Universe
 
-from mugraph.dialects.errors import UserError
+from mugraph.errors import UserError
 
 
 @cache

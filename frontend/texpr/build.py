@@ -20,9 +20,9 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Region
 from xdsl.utils.lexer import Span
 
-from mugraph.dialects.errors import UserError
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.te import ELEMENT_TYPES, RESULT, BufferType, Space, accesses_in
+from mugraph.errors import UserError
 from mugraph.passes.analysis.texpr.bounds import largest_indices
 from mugraph.texpr.body import BodyBuilder
 from mugraph.texpr.expressions import location_of

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from mugraph.codegen.c_abi import CInterface, CTensor
-from mugraph.dialects.errors import UserError
+from mugraph.errors import UserError
 from mugraph.jit import Graph, Kernel, compile
 from mugraph.jit.arguments import ELEMENT_TYPES
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import InterpretationError
 
-from mugraph.dialects.errors import UserError
 from mugraph.dialects.tensor_types import op_label
+from mugraph.errors import UserError
 
 MOST_ITERATIONS = 1 << 22
 """Of a loop, of which an interpreter runs some thousands a second."""

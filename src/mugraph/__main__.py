@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 import mugraph
-from mugraph.dialects.errors import UserError
+from mugraph.errors import UserError
 from mugraph.runtime import toolchain
 
 

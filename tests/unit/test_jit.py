@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import DiagnosticException
 
 import mugraph
 import mugraph.build as mi
-from mugraph.dialects.errors import UserError
+from mugraph.errors import UserError
 from mugraph.jit import ArgumentError, CpuKernel, CudaKernel
 from mugraph.runtime import cache
 from mugraph.runtime.cache import CacheWarning, cache_entry

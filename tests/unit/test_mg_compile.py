@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from mugraph.dialects.errors import UserError
+from mugraph.errors import UserError
 from mugraph.reading import make_context, read_module
 from mugraph.runtime import ahead_of_time
 from mugraph.runtime.ahead_of_time import Sources, build, generate_sources, write_sources

@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mugraph.dialects.errors import UserError
+from mugraph.errors import UserError
 from mugraph.runtime.architectures import choose_architecture
 from mugraph.runtime.compare import Comparison, compare
 from mugraph.tools import mg_run

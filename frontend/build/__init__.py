@@ -26,21 +26,9 @@ from xdsl.dialects.builtin import f32 as float32
 from xdsl.dialects.builtin import i8 as int8
 from xdsl.dialects.builtin import i32 as int32
 
+from mugraph.build import elementwise
+from mugraph.build.elementwise import *  # noqa: F403 (one list of functions, in that module)
 from mugraph.build.errors import BuildError
-from mugraph.build.functions import (
-    cast,
-    clamp,
-    exp,
-    gelu,
-    log,
-    max,
-    pow,
-    relu,
-    sigmoid,
-    silu,
-    sqrt,
-    square,
-)
 from mugraph.build.kernel_graph import KernelGraph, new_kernel_graph
 from mugraph.build.pointwise import pointwise
 from mugraph.build.tensors import DTensor, STensor
@@ -55,25 +43,14 @@ __all__ = [
     "STensor",
     "ThreadblockGraph",
     "bfloat16",
-    "cast",
-    "clamp",
-    "exp",
     "float8_e4m3fn",
     "float8_e5m2",
     "float16",
     "float32",
-    "gelu",
     "int8",
     "int32",
-    "log",
-    "max",
     "new_kernel_graph",
     "new_threadblock_graph",
     "pointwise",
-    "pow",
-    "relu",
-    "sigmoid",
-    "silu",
-    "sqrt",
-    "square",
 ]
+__all__ += elementwise.__all__

@@ -1,18 +1,23 @@
-"""The operators that a kernel graph and a threadblock graph have alike."""
+"""The operators that a kernel graph and a threadblock graph have alike.
+
+Each that is element-wise is a function of tensors, too: ``mi.silu(x)`` is ``graph.silu(x)``.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar
 
 from xdsl.dialects.builtin import i8, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mugraph.build.errors import BuildError, build_errors, require_element_type
-from mugraph.build.tensors import DTensor, STensor
+from mugraph.build.tensors import DTensor, Handle, STensor
 from mugraph.dialects.shapes import broadcast_shape, matmul_shape
 
+P = ParamSpec("P")
 T = TypeVar("T", DTensor, STensor)
 
 
@@ -203,3 +208,52 @@ class GraphOperators(ABC, Generic[T]):
     def pow(self, a: T, b: T, *, name: str | None = None) -> T:
         """``a`` to the power of ``b``, element by element; an extent of 1 is broadcast."""
         return self._binary("pow", a, b, name)
+
+
+_Graph = GraphOperators[STensor]
+
+
+def _of_tensors(
+    method: Callable[Concatenate[GraphOperators[Any], Any, P], Any],
+) -> Callable[Concatenate[Any, P], Any]:
+    """A method of graphs as a function that calls it on the graph of its first operand."""
+
+    @wraps(method)
+    def call(x: Any, *args: P.args, **kwargs: P.kwargs) -> Any:
+        if not isinstance(x, Handle):
+            raise BuildError(f"{method.__name__}: {x!r} is no tensor of a graph")
+        return getattr(x.graph, method.__name__)(x, *args, **kwargs)
+
+    return call
+
+
+cast = _of_tensors(_Graph.cast)
+clamp = _of_tensors(_Graph.clamp)
+exp = _of_tensors(_Graph.exp)
+gelu = _of_tensors(_Graph.gelu)
+log = _of_tensors(_Graph.log)
+max = _of_tensors(_Graph.max)
+pow = _of_tensors(_Graph.pow)
+relu = _of_tensors(_Graph.relu)
+sigmoid = _of_tensors(_Graph.sigmoid)
+silu = _of_tensors(_Graph.silu)
+sqrt = _of_tensors(_Graph.sqrt)
+square = _of_tensors(_Graph.square)
+tanh = _of_tensors(_Graph.tanh)
+
+__all__ = [
+    "cast",
+    "clamp",
+    "exp",
+    "gelu",
+    "log",
+    "max",
+    "pow",
+    "relu",
+    "sigmoid",
+    "silu",
+    "sqrt",
+    "square",
+    "tanh",
+]
+"""The functions of tensors; ``mugraph.build`` has all of them."""

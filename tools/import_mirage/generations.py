@@ -12,6 +12,7 @@ from typing import Any, cast
 from xdsl.dialects.builtin import bf16, f8E4M3FN, f16, f32, f64, i8, i32
 from xdsl.ir import Attribute
 
+from mugraph.dialects.elementwise import BINARY_FUNCTIONS, UNARY_FUNCTIONS
 from mugraph.tools.import_mirage.document import MirageImportError, Node
 
 _LATER_NAMES = {
@@ -55,7 +56,12 @@ ELEMENT_TYPES: dict[str, Attribute] = {
     "INT32": i32,
 }
 
-OWN_FUNCTIONS = frozenset({"add_scalar", "max", "tanh"})
+MIRAGE_FUNCTIONS = frozenset(
+    {"exp", "silu", "gelu", "sigmoid", "relu", "square", "sqrt", "log", "mul_scalar", "clamp"}
+    | {"add", "sub", "mul", "div", "pow"}
+)
+"""Element-wise functions that Mirage has operators for."""
+OWN_FUNCTIONS = frozenset({*UNARY_FUNCTIONS, *BINARY_FUNCTIONS} - MIRAGE_FUNCTIONS)
 """Element-wise functions of mugraph's that Mirage has no operator for."""
 
 LATEST = 3

@@ -46,6 +46,7 @@ UNARY_FUNCTIONS: dict[str, FunctionDescription] = {
     "silu": FunctionDescription("x / (1 + exp(-x)) of each element.", special=2),
     "gelu": FunctionDescription("x (1 + erf(x / sqrt(2))) / 2 of each element.", special=2),
     "sigmoid": FunctionDescription("1 / (1 + exp(-x)) of each element.", special=2),
+    "softplus": FunctionDescription("log(1 + exp(x)) of each element.", special=2),
     "tanh": FunctionDescription("The hyperbolic tangent of each element.", special=2),
     "relu": FunctionDescription("0 where an element is less than 0, else the element; NaN stays."),
     "square": FunctionDescription("The square of each element."),

@@ -149,6 +149,10 @@ class GraphOperators(ABC, Generic[T]):
         """1 / (1 + exp(-x)) of each element."""
         return self._unary("sigmoid", x, name)
 
+    def softplus(self, x: T, *, name: str | None = None) -> T:
+        """log(1 + exp(x)) of each element."""
+        return self._unary("softplus", x, name)
+
     def tanh(self, x: T, *, name: str | None = None) -> T:
         """The hyperbolic tangent of each element."""
         return self._unary("tanh", x, name)
@@ -239,6 +243,7 @@ sigmoid = _of_tensors(_Graph.sigmoid)
 silu = _of_tensors(_Graph.silu)
 sqrt = _of_tensors(_Graph.sqrt)
 square = _of_tensors(_Graph.square)
+softplus = _of_tensors(_Graph.softplus)
 tanh = _of_tensors(_Graph.tanh)
 
 __all__ = [
@@ -252,6 +257,7 @@ __all__ = [
     "relu",
     "sigmoid",
     "silu",
+    "softplus",
     "sqrt",
     "square",
     "tanh",

@@ -38,6 +38,10 @@ def _power(x: NormalForm, y: NormalForm) -> NormalForm:
     return nf.application("pow", [x, y])
 
 
+def _softplus(x: NormalForm) -> NormalForm:
+    return _log(nf.add(nf.constant(1), nf.exponential(x)))
+
+
 def _tanh(x: NormalForm) -> NormalForm:
     """1 - 2 / (1 + exp(2 x))."""
     growth = nf.add(nf.constant(1), nf.exponential(nf.scale(x, 2)))
@@ -92,6 +96,7 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., NormalForm]] = {
     "silu": silu,
     "gelu": _unknown("gelu"),
     "sigmoid": _sigmoid,
+    "softplus": _softplus,
     "tanh": _tanh,
     "relu": _unknown("relu"),
     "log": _log,

@@ -32,6 +32,13 @@ def sigmoid(x: Array) -> Array:
     return 1 / (1 + np.exp(-x))
 
 
+def softplus(x: Array) -> Array:
+    """log(1 + exp(x)), which does not overflow."""
+    if isinstance(x, ComponentArray):
+        return np.log(1 + np.exp(x))
+    return np.logaddexp(x.dtype.type(0), x)
+
+
 def tanh(x: Array) -> Array:
     """The hyperbolic tangent; in exact arithmetic by the exponential."""
     return 1 - 2 / (1 + np.exp(2 * x)) if isinstance(x, ComponentArray) else np.tanh(x)
@@ -105,6 +112,7 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "silu": silu,
     "gelu": gelu,
     "sigmoid": sigmoid,
+    "softplus": softplus,
     "tanh": tanh,
     "relu": relu,
     "square": np.square,

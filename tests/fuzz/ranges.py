@@ -134,6 +134,12 @@ def sigmoid(x: Range) -> Range:
     return Range(low, high, 0.25 * x.error + FUNCTION_ERROR)
 
 
+def softplus(x: Range) -> Range:
+    """log(1 + exp(x)), which rises, by at most 1."""
+    low, high = (max(at, 0.0) + math.log1p(math.exp(-abs(at))) for at in (x.low, x.high))
+    return Range(low, high, x.error + FUNCTION_ERROR)
+
+
 def tanh(x: Range) -> Range:
     """The hyperbolic tangent, which rises, by at most 1."""
     return Range(math.tanh(x.low), math.tanh(x.high), x.error + FUNCTION_ERROR)
@@ -205,6 +211,8 @@ def apply(function: ScalarFunction, operands: Sequence[Range]) -> Range:
             return gelu(x)
         case "sigmoid":
             return sigmoid(x)
+        case "softplus":
+            return softplus(x)
         case "tanh":
             return tanh(x)
         case "relu":

@@ -3,7 +3,7 @@
 // Each has `static float apply(float...)`. Rounding: Add, Sub, Mul, Div, Square, Sqrt, Reciprocal and MulScalar are one
 // IEEE operation, rounded to nearest (unless a file is compiled with -use_fast_math). Exp, Log, Tanh and Pow are CUDA's
 // expf, logf, tanhf and powf, at most 2, 1, 2 and 4 ulp off over the whole range; Silu and Sigmoid divide by 1 + Exp with
-// 2 ulp more; Gelu takes erfcf, which keeps its tail exact where 1 + erf would cancel. Silu and Gelu of -infinity are
+// 2 ulp more; Softplus takes log1pf of Exp, with 2 ulp more; Gelu takes erfcf, which keeps its tail exact where 1 + erf would cancel. Silu and Gelu of -infinity are
 // NaN, as their formulas give. Relu, Clamp and Max compare, so that a NaN stays a NaN and -0 stays -0 inside the bounds;
 // the sign of a Max of two zeros is that of either. A product that is added to something may be fused with the sum by
 // the compiler, which leaves out its own rounding.
@@ -70,6 +70,11 @@ struct Sigmoid {
 
 struct Gelu {
   static __device__ __forceinline__ float apply(float x) { return 0.5f * x * erfcf(-0.70710678f * x); }
+};
+
+struct Softplus {
+  // With exp of the negative magnitude nothing overflows; a NaN reaches log1p.
+  static __device__ __forceinline__ float apply(float x) { return fmaxf(x, 0.0f) + log1pf(expf(-fabsf(x))); }
 };
 
 struct Tanh {

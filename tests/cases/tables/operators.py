@@ -55,6 +55,7 @@ UNARY: dict[str, Unary] = {
     "silu": Unary(silu),
     "gelu": Unary(gelu),
     "sigmoid": Unary(sigmoid),
+    "softplus": Unary(lambda x: np.log1p(np.exp(x))),
     "tanh": Unary(np.tanh),
     "relu": Unary(relu),
     "square": Unary(np.square),

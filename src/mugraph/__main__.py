@@ -1,4 +1,4 @@
-"""``python -m mugraph``: where the headers are, and fetching those of CUTLASS."""
+"""``python -m mugraph``: where the headers are."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 import mugraph
 from mugraph.runtime import toolchain
-from mugraph.runtime.errors import UserError
 
 
 def print_includes() -> None:
@@ -36,29 +35,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--includes", action="store_true", help="print the include options of a compiler"
     )
-    commands = parser.add_subparsers(dest="command")
-    commands.add_parser(
-        "fetch-cutlass",
-        help=f"download the headers of CUTLASS {toolchain.CUTLASS_VERSION} into the cache",
-    )
     options = parser.parse_args(arguments)
-    if options.command == "fetch-cutlass":
-        print(toolchain.fetch_cutlass())
-    elif options.includes:
+    if options.includes:
         print_includes()
     else:
         parser.print_help()
     return 0
 
 
-def run() -> int:
-    """The command with an error as one message on stderr."""
-    try:
-        return main()
-    except UserError as error:
-        print(f"mugraph: error: {error}", file=sys.stderr)
-        return 1
-
-
 if __name__ == "__main__":
-    sys.exit(run())
+    sys.exit(main())

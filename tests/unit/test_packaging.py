@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from xdsl.universe import Universe
 
+from mugraph.runtime.toolchain import CUTLASS_VERSION
 from mugraph.tools.universe import DIALECTS, PASSES, TARGETS
 
 ROOT = Path(__file__).parents[2]
@@ -69,6 +71,15 @@ def test_the_wheel_holds_what_git_holds(wheel_members: set[str]):
 def test_the_wheel_holds_headers_and_launcher(wheel_members: set[str]):
     assert "mugraph/runtime/include/mugraph/runtime.h" in wheel_members
     assert "mugraph/runtime/launcher.cu" in wheel_members
+
+
+def test_the_cuda_extra_brings_compiler_and_headers():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    packages = ("cuda-nvcc", "cuda-crt", "nvvm", "cuda-runtime", "cuda-cccl", "cublas")
+    cutlass = f"nvidia-cutlass=={CUTLASS_VERSION}.0"
+    assert {f"nvidia-{name}==13.0.*" for name in packages} | {cutlass} == set(extras["cuda"])
+    assert cutlass in extras["dev"]
 
 
 def test_xdsl_finds_the_dialects_passes_and_targets():

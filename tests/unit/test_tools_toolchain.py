@@ -1,10 +1,7 @@
 """Finding and calling the compiler, with an nvcc that is a shell script."""
 
 import dataclasses
-import hashlib
-import os
 import shutil
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -59,7 +56,8 @@ def put_nvcc(machine: Path, folder: Path) -> Path:
     return nvcc
 
 
-def put_cutlass(include: Path) -> Path:
+def put_cutlass(machine: Path) -> Path:
+    include = machine / "packages" / "cutlass_library" / "source" / "include"
     (include / "cute").mkdir(parents=True)
     (include / "cute" / "layout.hpp").write_text("")
     return include
@@ -82,18 +80,15 @@ def test_nvcc_on_the_path_comes_before_the_package(machine: Path):
     assert toolchain.find_nvcc() == on_path
 
 
-def test_cutlass_from_the_variable_the_cache_or_the_package(
-    machine: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_cutlass_from_the_variable_or_the_package(machine: Path, monkeypatch: pytest.MonkeyPatch):
     assert message_of(toolchain.find_cutlass) == (
-        "CUTLASS's headers are not on this machine: run `python -m mugraph fetch-cutlass`, or set "
-        "MUGRAPH_CUTLASS_INCLUDE to the include folder of CUTLASS 4.2.0."
+        "CUTLASS's headers are not on this machine: install them with `pip install "
+        "'mugraph[cuda]'`, or set MUGRAPH_CUTLASS_INCLUDE to the include folder of CUTLASS 4.2.0."
     )
-    package = put_cutlass(machine / "packages" / "cutlass_library" / "source" / "include")
+    package = put_cutlass(machine)
     assert toolchain.find_cutlass() == package
-    cached = put_cutlass(machine / "cache" / "mugraph" / "cutlass-4.2.0" / "include")
-    assert toolchain.find_cutlass() == cached
-    given = put_cutlass(machine / "given")
+    given = machine / "given"
+    shutil.copytree(package, given)
     monkeypatch.setenv("MUGRAPH_CUTLASS_INCLUDE", str(given))
     assert toolchain.find_cutlass() == given
     monkeypatch.setenv("MUGRAPH_CUTLASS_INCLUDE", str(machine))
@@ -105,7 +100,7 @@ def test_cutlass_from_the_variable_the_cache_or_the_package(
 
 def test_the_toolchain_is_whole(machine: Path):
     nvcc = put_nvcc(machine, machine / "bin")
-    include = put_cutlass(machine / "cache" / "mugraph" / "cutlass-4.2.0" / "include")
+    include = put_cutlass(machine)
     found = toolchain.find_toolchain()
     root = machine / "toolkit"
     assert found == Toolchain(nvcc, "13.0.88", root, include, None)
@@ -127,7 +122,7 @@ def test_the_toolchain_is_whole(machine: Path):
 
 def test_an_nvcc_that_is_none(machine: Path):
     nvcc = put_nvcc(machine, machine / "bin")
-    put_cutlass(machine / "cache" / "mugraph" / "cutlass-4.2.0" / "include")
+    put_cutlass(machine)
     nvcc.write_text("#!/bin/sh\necho something else\n")
     assert message_of(toolchain.find_toolchain) == (
         f"{nvcc} does not say its version; is it NVIDIA's nvcc?"
@@ -136,67 +131,10 @@ def test_an_nvcc_that_is_none(machine: Path):
     assert message_of(toolchain.find_toolchain).endswith("--dryrun -c none.cu fails: no driver")
 
 
-def fake_wheel(path: Path) -> Path:
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("cutlass_library/source/include/cute/layout.hpp", "// CuTe")
-        archive.writestr("cutlass_library/source/include/cutlass/version.h", "")
-        archive.writestr("cutlass_library/source/examples/big.cu", "")
-        archive.writestr("nvidia_cutlass-4.2.0.0.dist-info/licenses/LICENSE.txt", "BSD")
-    return path
-
-
-def test_fetching_unpacks_the_headers_once(machine: Path, monkeypatch: pytest.MonkeyPatch):
-    downloads: list[str] = []
-
-    def download(requirement: str, folder: Path) -> Path:
-        downloads.append(requirement)
-        return fake_wheel(folder / "wheel.whl")
-
-    monkeypatch.setattr(toolchain, "_download_wheel", download)
-    include = toolchain.fetch_cutlass()
-    assert include == toolchain.find_cutlass()
-    assert toolchain.fetch_cutlass() == include
-    assert downloads == ["nvidia-cutlass==4.2.0.0"]
-    cache = machine / "cache" / "mugraph"
-    files = sorted(str(p.relative_to(cache)) for p in cache.rglob("*") if p.is_file())
-    assert files == [
-        "cutlass-4.2.0/LICENSE.txt",
-        "cutlass-4.2.0/include/cute/layout.hpp",
-        "cutlass-4.2.0/include/cutlass/version.h",
-    ]
-
-
-def test_fetching_without_the_package_index(machine: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
-    message = message_of(toolchain.fetch_cutlass)
-    assert message.startswith("cannot download nvidia-cutlass==4.2.0.0 (ERROR: No matching")
-    assert list((machine / "cache" / "mugraph").iterdir()) == []
-
-
-def test_another_wheel_than_the_pinned_one(machine: Path, monkeypatch: pytest.MonkeyPatch):
-    place = machine / "index"
-    place.mkdir()
-    name = "nvidia_cutlass-4.2.0.0-py3-none-any.whl"
-    wheel = fake_wheel(place / name)
-    with zipfile.ZipFile(wheel, "a") as archive:
-        info = "nvidia_cutlass-4.2.0.0.dist-info"
-        archive.writestr(f"{info}/METADATA", "Name: nvidia-cutlass\nVersion: 4.2.0.0\n")
-        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
-        archive.writestr(f"{info}/RECORD", "")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(place))
-    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    assert message_of(toolchain.fetch_cutlass).endswith(
-        f"its SHA-256 is {digest}, not {toolchain.CUTLASS_WHEEL_SHA256}."
-    )
-
-
 @pytest.fixture
 def tools(machine: Path) -> Toolchain:
     put_nvcc(machine, machine / "bin")
-    put_cutlass(machine / "cache" / "mugraph" / "cutlass-4.2.0" / "include")
+    put_cutlass(machine)
     return toolchain.find_toolchain()
 
 

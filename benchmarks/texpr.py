@@ -22,9 +22,10 @@ from xdsl.passes import PassPipeline
 from benchmarks.facts import facts_of_this_run
 from benchmarks.h200.statistics import set_count
 from benchmarks.h200.timing import interleaved, prepared
-from mugraph.codegen.c_abi import Architecture, CInterface, interface_of, print_single_file
+from mugraph.codegen.c_abi import CInterface, interface_of, print_single_file
 from mugraph.jit import CudaKernel
 from mugraph.passes.te_lower import TeLowerPass
+from mugraph.runtime.architecture import Architecture
 from mugraph.runtime.compile import compile_library
 from mugraph.runtime.cuda import only_function
 from mugraph.tools.modules import make_context, read_te

@@ -27,7 +27,7 @@ from xdsl.passes import PassPipeline
 
 import mugraph
 from mugraph.codegen.c_abi import (
-    Architecture,
+    INTERFACE_VERSION,
     CInterface,
     interface_of,
     print_cmake_package,
@@ -42,15 +42,11 @@ from mugraph.dialects.sched import KernelOp, LaunchOp
 from mugraph.dialects.te import is_texpr
 from mugraph.passes.te_lower import TeLowerPass
 from mugraph.passes.transpile import planned_then_scheduled
+from mugraph.runtime.architecture import Architecture
 from mugraph.runtime.compile import CompileError, calls_cublas
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.errors import UserError
-from mugraph.runtime.toolchain import (
-    Toolchain,
-    ToolchainError,
-    architecture_flags,
-    find_toolchain,
-)
+from mugraph.runtime.toolchain import Toolchain, ToolchainError, find_toolchain
 
 MANIFEST = "manifest.json"
 
@@ -294,7 +290,7 @@ def _compile_all(
         for_arch = arch or sources.architectures[0]
         command = [
             *(str(toolchain.nvcc), "-std=c++17", "-O3", "--expt-relaxed-constexpr", "-c"),
-            *architecture_flags(for_arch.name),
+            *for_arch.compiler_flags(),
             *("-Xcompiler", "-fPIC,-fvisibility=hidden,-frandom-seed=mugraph"),
             # Intermediate files whose names do not change from run to run.
             *("--keep", "--keep-dir", keep),
@@ -336,7 +332,7 @@ def _manifest(
     files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
     contents = {
         "name": sources.interface.name,
-        "interface_version": 1,
+        "interface_version": INTERFACE_VERSION,
         "mugraph": mugraph.__version__,
         "nvcc": toolchain.version,
         "nvcc_flags": list(flags),

@@ -68,14 +68,6 @@ def runtime_include_paths() -> tuple[Path, ...]:
     return (include, include / "mugraph")
 
 
-def architecture_flags(arch: str) -> tuple[str, str]:
-    """What makes nvcc compile for one architecture, such as ``sm_90a``, and for no other.
-
-    ``-arch=sm_90a`` also compiles for ``compute_90``, which lacks the instructions of warp groups.
-    """
-    return "-gencode", f"arch=compute_{arch.removeprefix('sm_')},code={arch}"
-
-
 def cache_directory() -> Path:
     """Where mugraph keeps what it can make again: ``$XDG_CACHE_HOME/mugraph``."""
     base = os.environ.get("XDG_CACHE_HOME")

@@ -19,6 +19,7 @@ import mugraph
 from mugraph.dialects.functions import argument_types, result_types
 from mugraph.dialects.locations import reported_within
 from mugraph.dialects.tensor_types import dims, element_type_of, shape_of
+from mugraph.runtime.architecture import Architecture
 from mugraph.runtime.compare import Comparison, Reference, compare, make_reference
 from mugraph.runtime.cuda import generate_cuda, only_function
 from mugraph.runtime.equivalence.float64 import SCALES
@@ -132,24 +133,16 @@ def write_outputs(paths: Sequence[str], outputs: Sequence[Array]) -> None:
 
 
 def choose_architecture(device: str, known: Sequence[str]) -> str:
-    """The architecture to compile for: the device's own, or one whose code it runs.
+    """The architecture to compile for: the device's own, or the newest whose code it runs.
 
-    That is one of the same major number and a lower minor one, unless its name ends in a letter.
     Raises ``ToolError`` where mugraph compiles for none that fits.
     """
-    if device in known:
-        return device
-    number = int("".join(filter(str.isdigit, device)))
-    fitting = [
-        (int(name[3:]), name)
-        for name in known
-        if name[3:].isdigit() and int(name[3:]) // 10 == number // 10 and int(name[3:]) <= number
-    ]
+    fitting = [each for each in map(Architecture, known) if each.runs_on(Architecture(device))]
     if not fitting:
         raise ToolError(
             f"this GPU is of architecture {device}; mugraph compiles for {', '.join(known)}."
         )
-    return max(fitting)[1]
+    return max(fitting, key=lambda each: (each.is_exact, each.capability)).name
 
 
 def _load_on_gpu(

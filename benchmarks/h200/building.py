@@ -12,13 +12,14 @@ from xdsl.ir import Attribute, Operation
 
 from benchmarks.h200.pipelines import Variant
 from benchmarks.h200.workloads import Workload
-from mugraph.codegen.c_abi import Architecture, CInterface, interface_of, print_single_file
+from mugraph.codegen.c_abi import CInterface, interface_of, print_single_file
 from mugraph.codegen.cuda import print_module
 from mugraph.dialects.functions import result_types
 from mugraph.dialects.sched import KernelOp
 from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, shape_of
 from mugraph.passes.analysis.hazards import PROGRESS_CERTIFICATE
 from mugraph.passes.sequence import verifying
+from mugraph.runtime.architecture import Architecture
 from mugraph.runtime.compare import tolerance_for
 from mugraph.runtime.compile import compile_library
 from mugraph.runtime.cuda import only_function

@@ -17,7 +17,7 @@ from xdsl.utils.arg_spec import ArgSpec
 from xdsl.utils.exceptions import DiagnosticException
 
 from mugraph.build import KernelGraph
-from mugraph.codegen.c_abi import Architecture, interface_of, print_single_file
+from mugraph.codegen.c_abi import interface_of, print_single_file
 from mugraph.codegen.cuda import require_kernels
 from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.locations import Place, reported_within
@@ -31,6 +31,7 @@ from mugraph.passes.remarks import RemarksPass
 from mugraph.passes.targets import TARGETS, target_named
 from mugraph.passes.te_lower import TeLowerPass
 from mugraph.passes.transpile import TranspilePass, planned_then_scheduled
+from mugraph.runtime.architecture import Architecture
 from mugraph.runtime.compile import LINE_INFO, compile_library
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.errors import UserError

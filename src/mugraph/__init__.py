@@ -3,7 +3,7 @@
 The sub-packages are folders of the repository: ``mugraph.dialects`` (``mugraph_dialects/``),
 ``mugraph.passes``, ``mugraph.codegen``, ``mugraph.runtime``, ``mugraph.tools``, and of
 ``frontend/`` ``mugraph.build`` and ``mugraph.jit``.  This module imports none of them until
-``mugraph.compile`` is used, so that ``import mugraph.dialects.cute`` stays cheap.
+one of its functions is used, so that ``import mugraph.dialects.cute`` stays cheap.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mugraph.jit import compile, compile_all
+    from mugraph.jit import compile, compile_all, load
 
-__all__ = ["compile", "compile_all"]
+__all__ = ["compile", "compile_all", "load"]
 
 __version__ = "0.1.0"
 

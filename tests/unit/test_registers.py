@@ -30,9 +30,10 @@ from mugraph.passes.schedule_threadblock.registers import (
 )
 from mugraph.passes.share_registers import RegisterShares, choose_shares
 from mugraph.passes.transpile import TranspilePass
+from mugraph.runtime.architecture import Architecture
 from mugraph.runtime.cuda import generate_cuda
 from mugraph.runtime.interpreter import run_function
-from mugraph.runtime.toolchain import ToolchainError, architecture_flags, find_toolchain
+from mugraph.runtime.toolchain import ToolchainError, find_toolchain
 from mugraph.tools.modules import make_context
 
 ATOM = tensor_core_atom("f16")
@@ -88,7 +89,7 @@ def test_ptxas_needs_no_more(
     source.write_text(re.sub(r"(__launch_bounds__\(\d+), \d+", r"\1", program.source))
     command = [str(toolchain.nvcc), "-std=c++17", "-O3", "--expt-relaxed-constexpr", "-cubin"]
     command += [f"-I{path}" for path in toolchain.include_paths]
-    command += [*architecture_flags("sm_90a"), "-Xptxas", "-v", str(source)]
+    command += [*Architecture("sm_90a").compiler_flags(), "-Xptxas", "-v", str(source)]
     command += ["-o", str(tmp_path / "kernel.cubin")]
     report = subprocess.run(command, capture_output=True, text=True, check=True).stderr
     used = re.search(r"Used (\d+) registers", report)

@@ -2,13 +2,22 @@
 
 import dataclasses
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from mugraph.runtime import compile as compile_module
 from mugraph.runtime import toolchain
-from mugraph.runtime.compile import CompileError, compile_cubin, compile_kernel, compile_log
+from mugraph.runtime.architecture import Architecture
+from mugraph.runtime.compile import (
+    CompileError,
+    compile_cubin,
+    compile_kernel,
+    compile_library,
+    compile_log,
+)
+from mugraph.runtime.errors import UserError
 from mugraph.runtime.toolchain import Cublas, Toolchain, ToolchainError
 
 # Says its version and folder, refuses sources with "error", warns of those with "warning", and
@@ -208,14 +217,27 @@ def test_errors_show_what_nvcc_said_and_leave_no_entry(machine: Path, tools: Too
 def test_the_readme_compiles_for_the_architecture_alone():
     readme = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
     commands = [line for line in readme.splitlines() if "nvcc -" in line]
-    flags = " ".join(toolchain.architecture_flags("sm_90a"))
+    flags = " ".join(Architecture("sm_90a").compiler_flags())
     assert flags == "-gencode arch=compute_90a,code=sm_90a"
     assert commands and all(flags in command for command in commands)
 
 
-def test_architectures_are_nvccs(tools: Toolchain):
-    with pytest.raises(CompileError) as error:
-        compile_cubin("", "hopper", toolchain=tools)
+def test_a_cubin_has_no_ptx_but_what_runs_has_where_there_can_be_some(tools: Toolchain):
+    def code(compile_: Callable[..., Path], arch: str) -> str:
+        return (
+            compile_("int x;", arch, toolchain=tools).read_text().partition("code=")[2].split()[0]
+        )
+
+    assert code(compile_cubin, "sm_80") == "sm_80"
+    for compile_ in (compile_kernel, compile_library):
+        assert code(compile_, "sm_80") == "[sm_80,compute_80]"
+        assert code(compile_, "sm_90a") == "sm_90a"
+
+
+@pytest.mark.parametrize("arch", ["hopper", "sm_9", "compute_90", "sm_90b", "90"])
+def test_architectures_are_nvccs(tools: Toolchain, arch: str):
+    with pytest.raises(UserError) as error:
+        compile_cubin("", arch, toolchain=tools)
     assert str(error.value) == (
-        "'hopper' is no architecture; expected one such as sm_80 or sm_90a."
+        f"'{arch}' is no architecture; expected one such as sm_80 or sm_90a."
     )

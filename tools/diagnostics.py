@@ -10,7 +10,7 @@ import sys
 import traceback
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import IO, NoReturn, cast
+from typing import IO, Any, NoReturn, cast
 
 from xdsl.utils.exceptions import (
     ArgSpecParseError,
@@ -19,6 +19,7 @@ from xdsl.utils.exceptions import (
     ParseError,
 )
 
+import mugraph
 from mugraph.runtime.errors import UserError
 
 TRACEBACK_VARIABLE = "MUGRAPH_TRACEBACK"
@@ -35,7 +36,15 @@ class ToolError(UserError):
 
 
 class ArgumentParser(argparse.ArgumentParser):
-    """Raises ``ToolError`` for wrong arguments, in place of printing the usage and exiting."""
+    """Raises ``ToolError`` for wrong arguments, in place of printing the usage and exiting.
+
+    ``--version`` prints mugraph's version.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        version = f"%(prog)s of mugraph {mugraph.__version__}"
+        self.add_argument("--version", action="version", version=version)
 
     def error(self, message: str) -> NoReturn:
         """Raise it."""

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import mugraph
 from mugraph.dialects.locations import reported_within
 from mugraph.tools.diagnostics import ArgumentParser, ToolError, run_tool
 from mugraph.tools.modules import (
@@ -45,7 +44,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--sources-only", action="store_true", help="write the texts and compile nothing"
     )
-    parser.add_argument("--version", action="version", version=f"mugraph {mugraph.__version__}")
     return parser
 
 

@@ -15,7 +15,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, bf16, f8E4M3FN, f8E5M2
 from xdsl.dialects.func import FuncOp
 
-import mugraph
 from mugraph.dialects.functions import argument_types, result_types
 from mugraph.dialects.locations import reported_within
 from mugraph.dialects.tensor_types import dims, element_type_of, shape_of
@@ -366,7 +365,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_size_argument(parser)
     parser.add_argument("--arch", help="compile for this architecture (default: this GPU's)")
-    parser.add_argument("--version", action="version", version=f"mugraph {mugraph.__version__}")
     return parser
 
 

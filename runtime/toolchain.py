@@ -111,6 +111,24 @@ def find_nvcc() -> Path:
     )
 
 
+def find_cublas(cuda_root: Path | None = None) -> Cublas | None:
+    """cuBLAS of a toolkit's folder, else the package index's; None if neither is installed."""
+    roots = [] if cuda_root is None else [cuda_root]
+    for folder in _package_folders("nvidia"):
+        roots += sorted(folder.glob("cu*"), reverse=True)
+        roots.append(folder / "cublas")
+    for root in roots:
+        header = root / "include" / "cublas_v2.h"
+        libraries = [
+            library
+            for folder in ("lib64", "lib")
+            for library in sorted((root / folder).glob("libcublas.so*"))
+        ]
+        if header.is_file() and libraries:
+            return Cublas(header.parent, libraries[0])
+    return None
+
+
 def cuda_include_paths() -> tuple[Path, ...]:
     """The header folders of nvcc's toolkit, for other compilers; ``ToolchainError`` if no nvcc."""
     include = _cuda_root(find_nvcc()) / "include"
@@ -128,7 +146,7 @@ def find_toolchain() -> Toolchain:
         version=_nvcc_version(nvcc),
         cuda_root=cuda_root,
         cutlass_include=find_cutlass(),
-        cublas=_find_cublas(cuda_root),
+        cublas=find_cublas(cuda_root),
     )
 
 
@@ -188,21 +206,3 @@ def _output_of(nvcc: Path, *arguments: str) -> str:
     if result.returncode != 0:
         raise ToolchainError(f"{nvcc} {' '.join(arguments)} fails: {result.stderr.strip()}")
     return result.stdout + result.stderr
-
-
-def _find_cublas(cuda_root: Path) -> Cublas | None:
-    """cuBLAS beside nvcc's toolkit, else the package index's; None if neither is installed."""
-    roots = [cuda_root]
-    for folder in _package_folders("nvidia"):
-        roots += sorted(folder.glob("cu*"), reverse=True)
-        roots.append(folder / "cublas")
-    for root in roots:
-        header = root / "include" / "cublas_v2.h"
-        libraries = [
-            library
-            for folder in ("lib64", "lib")
-            for library in sorted((root / folder).glob("libcublas.so*"))
-        ]
-        if header.is_file() and libraries:
-            return Cublas(header.parent, libraries[0])
-    return None

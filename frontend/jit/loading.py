@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,6 +13,7 @@ from mugraph.codegen.c_abi import INTERFACE_VERSION, CInterface, CTensor
 from mugraph.jit.cuda import CudaKernel
 from mugraph.runtime.ahead_of_time import MANIFEST
 from mugraph.runtime.errors import UserError
+from mugraph.runtime.toolchain import find_cublas
 
 
 def load(folder: str | Path) -> CudaKernel:
@@ -33,6 +36,11 @@ def load(folder: str | Path) -> CudaKernel:
             f"{library} is not the file that {MANIFEST} beside it describes; run mg-compile again, "
             "or copy its whole folder."
         )
+    cublas = find_cublas() if manifest["uses_cublas"] else None
+    if cublas is not None:
+        # The dynamic loader does not look among Python's packages, but finds what is loaded.
+        with suppress(OSError):
+            ctypes.CDLL(str(cublas.library))
     inputs, outputs = (
         tuple(_tensor_of(entry) for entry in manifest[role]) for role in ("inputs", "outputs")
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -16,11 +17,12 @@ import pytest
 
 import mugraph
 from mugraph.jit import CudaKernel
+from mugraph.runtime import toolchain
 from mugraph.runtime.ahead_of_time import MANIFEST, Sources, build, generate_sources
 from mugraph.runtime.errors import UserError
 from mugraph.runtime.execute import DeviceError
-from mugraph.runtime.toolchain import Toolchain
-from mugraph.tools.modules import make_context, read_module
+from mugraph.runtime.toolchain import Cublas, Toolchain
+from mugraph.tools.modules import make_context, parse_text, read_module
 
 HERE = Path(__file__).resolve().parent
 GRAPH = HERE.parents[1] / "examples" / "rmsnorm_linear.mlir"
@@ -33,7 +35,9 @@ arguments = sys.argv[1:]
 output = arguments[arguments.index("-o") + 1]
 command = ["g++", "-std=c++17", "-fPIC", "-fvisibility=hidden", "-o", output]
 if "-shared" in arguments:
-    command += ["-shared", *(each for each in arguments if each.endswith(".o"))]
+    command += ["-shared", "-Wl,--no-as-needed"]
+    # The stubs call nothing of the libraries, which are needed all the same.
+    command += [each for each in arguments if each.startswith(("-L", "-l")) or each.endswith(".o")]
 else:
     (source,) = (Path(each) for each in arguments if each.endswith(".cu"))
     _, _, arch = source.stem.partition("_sm_")
@@ -49,16 +53,16 @@ sys.exit(subprocess.run(command).returncode)
 """
 
 
-def compiled_for(folder: Path, *architectures: str) -> Path:
-    """What ``mg-compile`` writes for architectures."""
+def compiled(folder: Path, sources: Sources, cublas: Cublas | None = None) -> Path:
+    """The folder that ``mg-compile`` writes."""
     for tool in ("g++", "ar"):
         if shutil.which(tool) is None:
             pytest.skip(f"not on this machine: {tool}")
     nvcc = folder / "nvcc"
     nvcc.write_text(NVCC)
     nvcc.chmod(0o755)
-    toolchain = Toolchain(nvcc, "13.0.88", folder, folder, None)
-    build(sources_for(*architectures), folder / "compiled", "", toolchain=toolchain)
+    tools = Toolchain(nvcc, "13.0.88", folder, folder, cublas)
+    build(sources, folder / "compiled", "", toolchain=tools)
     return folder / "compiled"
 
 
@@ -69,7 +73,7 @@ def sources_for(*architectures: str) -> Sources:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compiled_for(tmp_path_factory.mktemp("built"), "sm_80", "sm_90a")
+    return compiled(tmp_path_factory.mktemp("built"), sources_for("sm_80", "sm_90a"))
 
 
 @pytest.fixture
@@ -119,13 +123,41 @@ def test_code_of_one_architecture_has_no_ptx(
 ) -> None:
     monkeypatch.setenv("HOST_CUDA_DEVICE", "10.0")
     with pytest.raises(DeviceError, match=r"10\.0; this was compiled for sm_90a \(9\.0 only\): "):
-        mugraph.load(compiled_for(tmp_path, "sm_90a"))
+        mugraph.load(compiled(tmp_path, sources_for("sm_90a")))
 
 
 def test_no_device(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HOST_CUDA_DEVICE", raising=False)
     with pytest.raises(DeviceError, match="an NVIDIA GPU and a driver for CUDA 13 are needed"):
         mugraph.load(folder)
+
+
+PRODUCT = """func.func @product(%x: tensor<8x8xf16>, %w: tensor<8x8xf16>) -> tensor<8x8xf16> {
+  %y = kn.matmul %x, %w : (tensor<8x8xf16>, tensor<8x8xf16>) -> tensor<8x8xf16>
+  func.return %y : tensor<8x8xf16>
+}"""
+
+
+def test_cublas_is_found_among_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    include, library = (tmp_path / "cu13" / name for name in ("include", "lib/libcublas.so.13"))
+    for path in (include, library.parent):
+        path.mkdir(parents=True)
+    (include / "cublas_v2.h").touch()
+    (tmp_path / "empty.cpp").touch()
+    command = ["g++", "-shared", f"-Wl,-soname={library.name}", "empty.cpp", "-o", str(library)]
+    if shutil.which("g++") is None:
+        pytest.skip("not on this machine: g++")
+    subprocess.run(command, cwd=tmp_path, check=True)
+    context = make_context()
+    sources = generate_sources(parse_text(context, PRODUCT, "product"), context, ["sm_80"])
+    folder = compiled(tmp_path, sources, Cublas(include, library))
+
+    monkeypatch.setenv("HOST_CUDA_DEVICE", "9.0")
+    monkeypatch.setattr(toolchain, "_package_folders", lambda name: [])
+    with pytest.raises(DeviceError, match=r"libcublas\.so\.13: cannot open shared object file"):
+        mugraph.load(folder)
+    monkeypatch.setattr(toolchain, "_package_folders", lambda name: [tmp_path])
+    assert variant_of(mugraph.load(folder)) == "sm_80"
 
 
 def test_folders_that_hold_no_kernel(folder: Path) -> None:

@@ -25,8 +25,6 @@ $(INSTALLED): pyproject.toml
 		exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
-	# For its headers and for pycute, a test oracle; its own requirements are not needed.
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps nvidia-cutlass==4.2.0.0
 	touch $@
 
 test: $(INSTALLED) ## run the FileCheck and unit tests

@@ -22,7 +22,8 @@ from xdsl.passes import PassPipeline
 from benchmarks.facts import facts_of_this_run
 from benchmarks.h200.statistics import set_count
 from benchmarks.h200.timing import interleaved, prepared
-from mugraph.codegen.c_abi import Architecture, CInterface, interface_of, print_single_file
+from mugraph.codegen.architecture import Architecture
+from mugraph.codegen.c_abi import CInterface, interface_of, print_single_file
 from mugraph.jit import CudaKernel
 from mugraph.passes.te_lower import TeLowerPass
 from mugraph.reading import make_context, read_te

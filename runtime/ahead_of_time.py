@@ -25,9 +25,9 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr, SymbolRefAttr
 from xdsl.passes import PassPipeline
 
-import mugraph
+from mugraph.codegen.architecture import Architecture
 from mugraph.codegen.c_abi import (
-    Architecture,
+    INTERFACE_VERSION,
     CInterface,
     interface_of,
     print_cmake_package,
@@ -45,12 +45,8 @@ from mugraph.passes.te_lower import TeLowerPass
 from mugraph.passes.transpile import planned_then_scheduled
 from mugraph.runtime.compile import CompileError, calls_cublas
 from mugraph.runtime.cuda import only_function
-from mugraph.runtime.toolchain import (
-    Toolchain,
-    ToolchainError,
-    architecture_flags,
-    find_toolchain,
-)
+from mugraph.runtime.toolchain import Toolchain, ToolchainError, find_toolchain
+from mugraph.version import __version__
 
 MANIFEST = "manifest.json"
 
@@ -132,7 +128,7 @@ def _with_packages(
         interface, uses_cublas=uses_cublas
     )
     files[f"lib/pkgconfig/{interface.name}.pc"] = print_pkg_config(
-        interface, mugraph.__version__, uses_cublas=uses_cublas
+        interface, __version__, uses_cublas=uses_cublas
     )
     return Sources(interface, kinds, files, uses_cublas)
 
@@ -294,7 +290,7 @@ def _compile_all(
         for_arch = arch or sources.architectures[0]
         command = [
             *(str(toolchain.nvcc), "-std=c++17", "-O3", "--expt-relaxed-constexpr", "-c"),
-            *architecture_flags(for_arch.name),
+            *for_arch.compiler_flags(),
             *("-Xcompiler", "-fPIC,-fvisibility=hidden,-frandom-seed=mugraph"),
             # Intermediate files whose names do not change from run to run.
             *("--keep", "--keep-dir", keep),
@@ -336,8 +332,8 @@ def _manifest(
     files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
     contents = {
         "name": sources.interface.name,
-        "interface_version": 1,
-        "mugraph": mugraph.__version__,
+        "interface_version": INTERFACE_VERSION,
+        "mugraph": __version__,
         "nvcc": toolchain.version,
         "nvcc_flags": list(flags),
         "architectures": [arch.name for arch in sources.architectures],

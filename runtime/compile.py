@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from mugraph.codegen.architecture import Architecture
 from mugraph.errors import UserError
 from mugraph.runtime.cache import cache_entry, keep_failure
 from mugraph.runtime.toolchain import (
     Toolchain,
     ToolchainError,
-    architecture_flags,
     find_toolchain,
     runtime_include_paths,
 )
@@ -53,7 +53,8 @@ def compile_kernel(
     """Compile a generated file and the launcher around it; returns the shared object.
 
     ``arch`` is an architecture as nvcc names it, ``flags`` are further options for nvcc.  Raises
-    ``ToolchainError`` when something to compile with is missing, ``CompileError`` when nvcc fails.
+    ``ToolchainError`` when something to compile with is missing, ``CompileError`` when nvcc fails,
+    ``UserError`` for an ``arch`` that is none.
     """
     toolchain = toolchain or find_toolchain()
     arguments = [str(_launcher()), "-shared", "-Xcompiler", "-fPIC"]
@@ -97,7 +98,7 @@ def compile_cubin(
     arguments = [SOURCE_NAME, "-cubin", *flags]
     if calls_cublas(source):
         arguments += _cublas_arguments(toolchain)
-    return _compile(source, arch, arguments, "module.cubin", toolchain)
+    return _compile(source, arch, arguments, "module.cubin", toolchain, with_ptx=False)
 
 
 def compile_log(compiled: Path) -> str:
@@ -139,15 +140,19 @@ def _cublas_link_arguments(toolchain: Toolchain) -> list[str]:
 
 
 def _compile(
-    source: str, arch: str, arguments: Sequence[str], result_name: str, toolchain: Toolchain
+    source: str,
+    arch: str,
+    arguments: Sequence[str],
+    result_name: str,
+    toolchain: Toolchain,
+    *,
+    with_ptx: bool = True,
 ) -> Path:
-    if re.fullmatch(r"sm_\d+[af]?", arch) is None:
-        raise CompileError(f"{arch!r} is no architecture; expected one such as sm_80 or sm_90a.")
     command = [
         "-std=c++17",
         "-O3",
         "--expt-relaxed-constexpr",
-        *architecture_flags(arch),
+        *Architecture(arch).compiler_flags(with_ptx=with_ptx),
         *(f"-I{path}" for path in toolchain.include_paths),
         *arguments,
     ]

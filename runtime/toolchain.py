@@ -1,21 +1,16 @@
 """Where the CUDA compiler and the headers are, on this machine.
 
 nvcc is taken from ``PATH``, else from the packages of the ``mugraph[cuda]`` extra; CUTLASS's
-headers (CuTe among them) from ``MUGRAPH_CUTLASS_INCLUDE``, else from the cache that
-``python -m mugraph fetch-cutlass`` fills, else from an installed ``nvidia-cutlass``.
+headers (CuTe among them) from ``MUGRAPH_CUTLASS_INCLUDE``, else from the package of the extra.
 """
 
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import os
 import re
 import shutil
 import subprocess
-import sys
-import tempfile
-import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -25,10 +20,6 @@ from mugraph.errors import UserError
 
 CUTLASS_VERSION = "4.2.0"
 """The CUTLASS whose headers mugraph is tested with, beside CUDA and CCCL 13.0."""
-
-CUTLASS_WHEEL = "nvidia-cutlass==4.2.0.0"
-CUTLASS_WHEEL_SHA256 = "f9599ada45c7bcb6bf53f7d3f0a7d154183e53451c01bfa59eecd37dd4a693f6"
-_CUTLASS_HEADERS_IN_WHEEL = "cutlass_library/source/include/"
 
 # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR of the driver's interface.
 _COMPUTE_CAPABILITY_ATTRIBUTES = (75, 76)
@@ -77,25 +68,12 @@ def runtime_include_paths() -> tuple[Path, ...]:
     return (include, include / "mugraph")
 
 
-def architecture_flags(arch: str) -> tuple[str, str]:
-    """What makes nvcc compile for one architecture, such as ``sm_90a``, and for no other.
-
-    ``-arch=sm_90a`` also compiles for ``compute_90``, which lacks the instructions of warp groups.
-    """
-    return "-gencode", f"arch=compute_{arch.removeprefix('sm_')},code={arch}"
-
-
 def cache_directory() -> Path:
     """Where mugraph keeps what it can make again: ``$XDG_CACHE_HOME/mugraph``."""
     base = os.environ.get("XDG_CACHE_HOME")
     # The XDG specification says that a relative path is to be ignored.
     root = Path(base) if base and os.path.isabs(base) else Path.home() / ".cache"
     return root / "mugraph"
-
-
-def cached_cutlass() -> Path:
-    """The include folder that ``fetch_cutlass`` fills, there or not."""
-    return cache_directory() / f"cutlass-{CUTLASS_VERSION}" / "include"
 
 
 def find_cutlass() -> Path:
@@ -108,14 +86,13 @@ def find_cutlass() -> Path:
                 "the include folder of CUTLASS, or unset it."
             )
         return Path(given)
-    candidates = [cached_cutlass()]
-    candidates += [folder / "source" / "include" for folder in _package_folders("cutlass_library")]
-    for candidate in candidates:
-        if _holds_cute(candidate):
-            return candidate
+    for folder in _package_folders("cutlass_library"):
+        if _holds_cute(folder / "source" / "include"):
+            return folder / "source" / "include"
     raise ToolchainError(
-        "CUTLASS's headers are not on this machine: run `python -m mugraph fetch-cutlass`, or set "
-        f"{CUTLASS_INCLUDE_VARIABLE} to the include folder of CUTLASS {CUTLASS_VERSION}."
+        "CUTLASS's headers are not on this machine: install them with "
+        f"`pip install 'mugraph[cuda]'`, or set {CUTLASS_INCLUDE_VARIABLE} to the include folder "
+        f"of CUTLASS {CUTLASS_VERSION}."
     )
 
 
@@ -132,6 +109,24 @@ def find_nvcc() -> Path:
         "nvcc is not on this machine: put a CUDA toolkit's nvcc on PATH, or install the compiler "
         "with `pip install 'mugraph[cuda]'`."
     )
+
+
+def find_cublas(cuda_root: Path | None = None) -> Cublas | None:
+    """cuBLAS of a toolkit's folder, else the package index's; None if neither is installed."""
+    roots = [] if cuda_root is None else [cuda_root]
+    for folder in _package_folders("nvidia"):
+        roots += sorted(folder.glob("cu*"), reverse=True)
+        roots.append(folder / "cublas")
+    for root in roots:
+        header = root / "include" / "cublas_v2.h"
+        libraries = [
+            library
+            for folder in ("lib64", "lib")
+            for library in sorted((root / folder).glob("libcublas.so*"))
+        ]
+        if header.is_file() and libraries:
+            return Cublas(header.parent, libraries[0])
+    return None
 
 
 def cuda_include_paths() -> tuple[Path, ...]:
@@ -151,7 +146,7 @@ def find_toolchain() -> Toolchain:
         version=_nvcc_version(nvcc),
         cuda_root=cuda_root,
         cutlass_include=find_cutlass(),
-        cublas=_find_cublas(cuda_root),
+        cublas=find_cublas(cuda_root),
     )
 
 
@@ -176,68 +171,6 @@ def device_architecture() -> str | None:
         versions.append(version.value)
     major, minor = versions
     return f"sm_{major}{minor}{'a' if major >= 9 else ''}"
-
-
-def fetch_cutlass() -> Path:
-    """Download the pinned CUTLASS wheel, unpack its headers into the cache, return their folder.
-
-    The wheel's own requirements, which the headers do not need, are left out.  Does nothing if the
-    headers are there.  Raises ``ToolchainError`` when the wheel cannot be had or is another one.
-    """
-    target = cached_cutlass()
-    if _holds_cute(target):
-        return target
-    target.parent.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent.parent, prefix=".cutlass-") as temporary:
-        wheel = _download_wheel(CUTLASS_WHEEL, Path(temporary))
-        unpacked = Path(temporary) / "cutlass"
-        with zipfile.ZipFile(wheel) as archive:
-            for member in archive.infolist():
-                name = member.filename
-                if name.startswith(_CUTLASS_HEADERS_IN_WHEEL) and not member.is_dir():
-                    _unpack(archive, name, unpacked / "include", _CUTLASS_HEADERS_IN_WHEEL)
-                elif "/licenses/" in name and not member.is_dir():
-                    _unpack(archive, name, unpacked, name.rpartition("/")[0] + "/")
-        if not _holds_cute(unpacked / "include"):
-            raise ToolchainError(f"the wheel of {CUTLASS_WHEEL} holds no CuTe headers.")
-        try:
-            unpacked.rename(target.parent)
-        except OSError as error:
-            # Another process may have been first; its result is as good.
-            if not _holds_cute(target):
-                raise ToolchainError(
-                    f"cannot put CUTLASS's headers at {target.parent}: {error.strerror}; "
-                    "remove what is there and try again."
-                ) from error
-    return target
-
-
-def _download_wheel(requirement: str, folder: Path) -> Path:
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
-    command += ["--disable-pip-version-check", "--quiet", "--dest", str(folder), requirement]
-    result = subprocess.run(command, capture_output=True, text=True)
-    wheels = sorted(folder.glob("*.whl"))
-    if result.returncode != 0 or not wheels:
-        said = result.stderr.strip().splitlines()
-        reason = said[-1] if said else "pip gave no reason"
-        raise ToolchainError(
-            f"cannot download {requirement} ({reason}). Try again with the network reachable and "
-            f"pip installed, or set {CUTLASS_INCLUDE_VARIABLE} to CUTLASS {CUTLASS_VERSION}'s "
-            "include folder."
-        )
-    digest = hashlib.sha256(wheels[0].read_bytes()).hexdigest()
-    if digest != CUTLASS_WHEEL_SHA256:
-        raise ToolchainError(
-            f"the wheel that the index gave for {requirement} is not the one that mugraph pins: "
-            f"its SHA-256 is {digest}, not {CUTLASS_WHEEL_SHA256}."
-        )
-    return wheels[0]
-
-
-def _unpack(archive: zipfile.ZipFile, member: str, folder: Path, prefix: str) -> None:
-    path = folder / member.removeprefix(prefix)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(archive.read(member))
 
 
 def _holds_cute(folder: Path) -> bool:
@@ -273,21 +206,3 @@ def _output_of(nvcc: Path, *arguments: str) -> str:
     if result.returncode != 0:
         raise ToolchainError(f"{nvcc} {' '.join(arguments)} fails: {result.stderr.strip()}")
     return result.stdout + result.stderr
-
-
-def _find_cublas(cuda_root: Path) -> Cublas | None:
-    """cuBLAS beside nvcc's toolkit, else the package index's; None if neither is installed."""
-    roots = [cuda_root]
-    for folder in _package_folders("nvidia"):
-        roots += sorted(folder.glob("cu*"), reverse=True)
-        roots.append(folder / "cublas")
-    for root in roots:
-        header = root / "include" / "cublas_v2.h"
-        libraries = [
-            library
-            for folder in ("lib64", "lib")
-            for library in sorted((root / folder).glob("libcublas.so*"))
-        ]
-        if header.is_file() and libraries:
-            return Cublas(header.parent, libraries[0])
-    return None

@@ -20,22 +20,13 @@ import numpy.typing as npt
 from xdsl.dialects.builtin import ModuleOp
 
 from mugraph.codegen.cuda import print_module
-from mugraph.errors import UserError
 from mugraph.passes.transpile import transpile_pipeline
 from mugraph.reading import make_context, read_module
 from mugraph.runtime.compare import TOLERANCE, compare
 from mugraph.runtime.compile import compile_cubin
 from mugraph.runtime.cuda import generate_cuda
 from mugraph.runtime.interpreter import run_function
-from mugraph.runtime.toolchain import (
-    Toolchain,
-    ToolchainError,
-    device_architecture,
-    fetch_cutlass,
-    find_cutlass,
-    find_nvcc,
-    find_toolchain,
-)
+from mugraph.runtime.toolchain import ToolchainError, device_architecture, find_toolchain
 from mugraph.tools.diagnostics import run_tool
 
 Array = npt.NDArray[Any]
@@ -105,27 +96,12 @@ def run_passes(module: ModuleOp, inputs: Sequence[Array], expected: Array, repor
         check(report, name, run_function(module, None, inputs)[0], expected)
 
 
-def toolchain_or_reason() -> Toolchain | str:
-    """nvcc and the headers, fetching CUTLASS's where only they are missing; or what is missing."""
-    try:
-        find_nvcc()
-    except ToolchainError as error:
-        return str(error)
-    try:
-        find_cutlass()
-    except ToolchainError:
-        try:
-            print(f"fetching CUTLASS's headers into {fetch_cutlass()}")
-        except UserError as error:
-            return str(error)
-    return find_toolchain()
-
-
 def compile_for_each(module: ModuleOp, report: Report) -> bool:
     """Compiles the µGraph's CUDA for each architecture where that can be done here."""
-    toolchain = toolchain_or_reason()
-    if isinstance(toolchain, str):
-        report.skipped("compile", toolchain)
+    try:
+        toolchain = find_toolchain()
+    except ToolchainError as error:
+        report.skipped("compile", str(error))
         return False
     for arch in ARCHITECTURES:
         text = generate_cuda(module.clone(), make_context(), arch).source

@@ -10,7 +10,7 @@ import sys
 import traceback
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import IO, NoReturn, cast
+from typing import IO, Any, NoReturn, cast
 
 from xdsl.utils.exceptions import (
     ArgSpecParseError,
@@ -20,6 +20,7 @@ from xdsl.utils.exceptions import (
 )
 
 from mugraph.errors import UserError
+from mugraph.version import __version__
 
 TRACEBACK_VARIABLE = "MUGRAPH_TRACEBACK"
 """An environment variable: when set, an unforeseen error shows its Python traceback."""
@@ -35,7 +36,15 @@ class ToolError(UserError):
 
 
 class ArgumentParser(argparse.ArgumentParser):
-    """Raises ``ToolError`` for wrong arguments, in place of printing the usage and exiting."""
+    """Raises ``ToolError`` for wrong arguments, in place of printing the usage and exiting.
+
+    ``--version`` prints mugraph's version.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        version = f"%(prog)s of mugraph {__version__}"
+        self.add_argument("--version", action="version", version=version)
 
     def error(self, message: str) -> NoReturn:
         """Raise it."""

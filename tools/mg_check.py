@@ -16,7 +16,6 @@ import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
-import mugraph
 from mugraph.dialects.locations import Rewriter
 from mugraph.reading import make_context, read_module, read_text
 from mugraph.tools.diagnostics import ArgumentParser, ToolError, run_tool
@@ -217,7 +216,6 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="print the processor time that each check took, and the memory",
     )
-    parser.add_argument("--version", action="version", version=f"mugraph {mugraph.__version__}")
     return parser
 
 

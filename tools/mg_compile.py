@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import mugraph
 from mugraph.dialects.locations import reported_within
 from mugraph.reading import (
     make_context,
@@ -44,7 +43,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--sources-only", action="store_true", help="write the texts and compile nothing"
     )
-    parser.add_argument("--version", action="version", version=f"mugraph {mugraph.__version__}")
     return parser
 
 

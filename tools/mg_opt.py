@@ -25,7 +25,6 @@ from xdsl.utils.hints import type_repr
 from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
 
-import mugraph
 from mugraph.reading import (
     multiverse,
     parse_text,
@@ -34,6 +33,7 @@ from mugraph.reading import (
 )
 from mugraph.tools.diagnostics import ToolError, add_size_argument, atomic_output, run_tool
 from mugraph.tools.universe import PASSES
+from mugraph.version import __version__
 
 _FLAGS_WITH_VALUE = {"-t": "--target", "-o": "--output-file", "-f": "--frontend"}
 """The driver's own flags whose next argument is their value, short and long (``-p`` is ours)."""
@@ -216,7 +216,7 @@ class MgOptMain(xDSLOptMain):
     """xDSL's driver, with pass flags, one message an error and output files that are whole."""
 
     version_format: ClassVar[str] = (
-        f"mg-opt of mugraph {mugraph.__version__}, on xdsl version {{xdsl_version}}"
+        f"mg-opt of mugraph {__version__}, on xdsl version {{xdsl_version}}"
     )
 
     def __init__(self, arguments: Sequence[str]):

@@ -15,12 +15,11 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, bf16, f8E4M3FN, f8E5M2
 from xdsl.dialects.func import FuncOp
 
-import mugraph
+from mugraph.codegen.architecture import choose_architecture
 from mugraph.dialects.functions import argument_types, result_types
 from mugraph.dialects.locations import reported_within
 from mugraph.dialects.tensor_types import dims, element_type_of, shape_of
 from mugraph.reading import make_context, read_module
-from mugraph.runtime.architectures import choose_architecture
 from mugraph.runtime.compare import Comparison, Reference, compare, make_reference
 from mugraph.runtime.cuda import generate_cuda, only_function
 from mugraph.runtime.equivalence.float64 import SCALES
@@ -359,7 +358,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_size_argument(parser)
     parser.add_argument("--arch", help="compile for this architecture (default: this GPU's)")
-    parser.add_argument("--version", action="version", version=f"mugraph {mugraph.__version__}")
     return parser
 
 

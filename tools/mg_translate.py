@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Sequence
 
-import mugraph
 from mugraph.reading import read_text
 from mugraph.tools.diagnostics import ArgumentParser, ToolError, atomic_output, run_tool
 
@@ -39,7 +38,6 @@ def _parser() -> argparse.ArgumentParser:
         "(default 3): 1 was written until February 2025, 2 until June 2025, 3 since",
     )
     parser.add_argument("-o", "--output-file", metavar="FILE", help="write here, not to stdout")
-    parser.add_argument("--version", action="version", version=f"mugraph {mugraph.__version__}")
     return parser
 
 

@@ -12,7 +12,8 @@ from xdsl.ir import Attribute, Operation
 
 from benchmarks.h200.pipelines import Variant
 from benchmarks.h200.workloads import Workload
-from mugraph.codegen.c_abi import Architecture, CInterface, interface_of, print_single_file
+from mugraph.codegen.architecture import Architecture
+from mugraph.codegen.c_abi import CInterface, interface_of, print_single_file
 from mugraph.codegen.cuda import print_module
 from mugraph.dialects.functions import result_types
 from mugraph.dialects.sched import KernelOp

@@ -6,17 +6,12 @@ read.  The rules of the interface stand in ``docs/ahead-of-time.md``.
 """
 
 from mugraph.codegen.c_abi.header import print_header
-from mugraph.codegen.c_abi.interface import CInterface, CTensor, interface_of
-from mugraph.codegen.c_abi.launcher import (
-    Architecture,
-    print_launcher,
-    print_single_file,
-    print_variant,
-)
+from mugraph.codegen.c_abi.interface import INTERFACE_VERSION, CInterface, CTensor, interface_of
+from mugraph.codegen.c_abi.launcher import print_launcher, print_single_file, print_variant
 from mugraph.codegen.c_abi.package import print_cmake_package, print_pkg_config
 
 __all__ = [
-    "Architecture",
+    "INTERFACE_VERSION",
     "CInterface",
     "CTensor",
     "interface_of",

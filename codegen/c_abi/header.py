@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mugraph.codegen.c_abi.interface import WORKSPACE_ALIGNMENT, CInterface
+from mugraph.codegen.c_abi.interface import INTERFACE_VERSION, WORKSPACE_ALIGNMENT, CInterface
 
 STATUS_CODES: tuple[tuple[str, str], ...] = (
     ("MUGRAPH_SUCCESS", "the kernels are on the stream"),
@@ -40,7 +40,8 @@ def print_header(interface: CInterface) -> str:
     tensors = [f" *   {tensor.name}: {tensor}" for tensor in interface.tensors]
     return "\n".join(
         [
-            f"/* {name}: a µGraph compiled by mugraph. Version 1 of the C interface.",
+            f"/* {name}: a µGraph compiled by mugraph. Version {INTERFACE_VERSION} of the C "
+            "interface.",
             " *",
             " * Tensors are pointers to device memory, strides are in elements:",
             *tensors,
@@ -69,6 +70,10 @@ def print_header(interface: CInterface) -> str:
             f"/* Bytes of device memory, aligned to {WORKSPACE_ALIGNMENT}, that a call needs for"
             " intermediates; 0 for none. */",
             f"MUGRAPH_API size_t {name}_workspace_bytes(void);",
+            "",
+            "/* 0 where the current device runs this code, else MUGRAPH_UNSUPPORTED_DEVICE or",
+            " * MUGRAPH_CUDA_ERROR, as a call would return it. */",
+            f"MUGRAPH_API int {name}_check_device(void);",
             "",
             "/* Puts the kernels on the stream of the current device and returns without waiting.",
             " *",

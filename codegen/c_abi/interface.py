@@ -26,6 +26,9 @@ from mugraph.dialects.tensor_types import (
     strides_of,
 )
 
+INTERFACE_VERSION = 1
+"""The version of the rules of the C interface, which headers and manifests state."""
+
 ALIGNMENT = 16
 """The alignment in bytes that generated code expects of every tensor."""
 

@@ -2,41 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 
+from mugraph.codegen.architecture import Architecture
 from mugraph.codegen.c_abi.header import parameters, print_header
 from mugraph.codegen.c_abi.interface import WORKSPACE_ALIGNMENT, CInterface, CTensor
-from mugraph.codegen.cuda import CodegenError, print_module
+from mugraph.codegen.cuda import print_module
 
 _EXECUTE = "void const* const* inputs, void* const* outputs, void* workspace, cudaStream_t stream"
-
-
-@dataclass(frozen=True)
-class Architecture:
-    """An architecture by its name, such as ``sm_90a``; raises :class:`CodegenError` for others."""
-
-    name: str
-
-    def __post_init__(self) -> None:
-        if re.fullmatch(r"sm_\d{2,3}[af]?", self.name) is None:
-            raise CodegenError(
-                f"'{self.name}' is no architecture; expected one such as sm_80 or sm_90a"
-            )
-
-    @property
-    def capability(self) -> tuple[int, int]:
-        """The compute capability, major and minor."""
-        digits = self.name.removeprefix("sm_").rstrip("af")
-        return int(digits[:-1]), int(digits[-1])
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether its code runs on that capability only, and not on later minor ones."""
-        return self.name.endswith("a")
 
 
 def execute_symbol(interface: CInterface, arch: Architecture) -> str:
@@ -100,13 +75,13 @@ def _print_functions(interface: CInterface, architectures: Sequence[Architecture
     name = interface.name
     symbols = [execute_symbol(interface, arch) for arch in architectures]
     variants = [
-        f"    {{{arch.capability[0]}, {arch.capability[1]}, {str(arch.is_exact).lower()}, "
-        f'"{arch.name}", {symbol}}},'
+        f"    {{{', '.join(map(str, arch.capability))}, {str(arch.is_exact).lower()}, {symbol}}},"
         for arch, symbol in zip(architectures, symbols, strict=True)
     ]
     inputs = _arguments("Input", interface.inputs)
     outputs = _arguments("Output", interface.outputs)
     needed = interface.workspace_bytes
+    compiled_for = ", ".join(f"{arch.name} ({arch.devices})" for arch in architectures)
     return "\n".join(
         [
             '#include "c_interface.h"',
@@ -117,6 +92,7 @@ def _print_functions(interface: CInterface, architectures: Sequence[Architecture
             "constexpr mugraph::c_interface::Variant kVariants[] = {",
             *variants,
             "};",
+            f'constexpr char kCompiledFor[] = "{compiled_for}";',
             "}  // namespace",
             "",
             f'extern "C" size_t {name}_workspace_bytes(void) {{ return {needed}; }}',
@@ -125,12 +101,18 @@ def _print_functions(interface: CInterface, architectures: Sequence[Architecture
             "  return mugraph::c_interface::message();",
             "}",
             "",
+            f'extern "C" int {name}_check_device(void) {{',
+            "  mugraph::c_interface::Variant const* variant = nullptr;",
+            "  return mugraph::c_interface::find_variant(kVariants, kCompiledFor, &variant);",
+            "}",
+            "",
             f'extern "C" int {name}_run({", ".join(parameters(interface))}) {{',
             f"  const {inputs};",
             f"  const {outputs};",
             "  const mugraph::c_interface::Workspace place = {workspace, workspace_bytes, "
             f"{needed}, {WORKSPACE_ALIGNMENT}}};",
-            "  return mugraph::c_interface::run(inputs, outputs, place, kVariants, stream);",
+            "  return mugraph::c_interface::run(inputs, outputs, place, kVariants, kCompiledFor, "
+            "stream);",
             "}",
             "",
         ]

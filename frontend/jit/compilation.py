@@ -16,7 +16,8 @@ from xdsl.passes import PassPipeline
 from xdsl.utils.arg_spec import ArgSpec
 from xdsl.utils.exceptions import DiagnosticException
 
-from mugraph.codegen.c_abi import Architecture, interface_of, print_single_file
+from mugraph.codegen.architecture import Architecture, choose_architecture
+from mugraph.codegen.c_abi import interface_of, print_single_file
 from mugraph.codegen.cuda import require_kernels
 from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.locations import Place, reported_within
@@ -32,7 +33,6 @@ from mugraph.passes.targets import TARGETS, target_named
 from mugraph.passes.te_lower import TeLowerPass
 from mugraph.passes.transpile import TranspilePass, planned_then_scheduled
 from mugraph.reading import make_context, parse_text, read_text
-from mugraph.runtime.architectures import choose_architecture
 from mugraph.runtime.compile import LINE_INFO, compile_library
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.toolchain import device_architecture

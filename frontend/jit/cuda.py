@@ -73,7 +73,13 @@ class CudaKernel(Kernel):
         its error codes.
         """
         needed = self.interface.workspace_bytes
-        code = self._run(*pointers, workspace, needed, stream)
+        self._expect_success(self._run(*pointers, workspace, needed, stream))
+
+    def expect_device(self) -> None:
+        """Raises ``DeviceError``, saying why, where the current device does not run this code."""
+        self._expect_success(getattr(self._library, f"{self.name}_check_device")())
+
+    def _expect_success(self, code: int) -> None:
         if code != 0:
             message = self._error().decode(errors="replace")
             raise (ArgumentError if code < 4 else DeviceError)(f"{self.name}: {message}")

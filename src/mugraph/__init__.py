@@ -3,19 +3,19 @@
 The sub-packages are folders of the repository: ``mugraph.dialects`` (``mugraph_dialects/``),
 ``mugraph.passes``, ``mugraph.codegen``, ``mugraph.runtime``, ``mugraph.tools``, and of
 ``frontend/`` ``mugraph.build`` and ``mugraph.jit``.  This module imports none of them until
-``mugraph.compile`` is used, so that ``import mugraph.dialects.cute`` stays cheap.
+one of its functions is used, so that ``import mugraph.dialects.cute`` stays cheap.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from mugraph.version import __version__ as __version__
+
 if TYPE_CHECKING:
-    from mugraph.jit import compile, compile_all
+    from mugraph.jit import compile, compile_all, load
 
-__all__ = ["compile", "compile_all"]
-
-__version__ = "0.1.0"
+__all__ = ["compile", "compile_all", "load"]
 
 
 def __getattr__(name: str) -> Any:

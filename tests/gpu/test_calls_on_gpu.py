@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,12 @@ import pytest
 import mugraph
 import mugraph.build as mi
 from mugraph.jit import ArgumentError, CudaKernel
+from mugraph.passes.targets import TARGETS
+from mugraph.reading import make_context
+from mugraph.runtime import toolchain
+from mugraph.runtime.ahead_of_time import build, generate_sources
+from mugraph.runtime.architectures import choose_architecture
+from mugraph.runtime.execute import DeviceError
 
 ROWS, INNER, COLUMNS = 16, 256, 192
 
@@ -160,6 +167,38 @@ def test_a_call_is_captured_in_a_cuda_graph(
     captured.replay()
     torch.cuda.synchronize()
     assert torch.equal(result, kernel(*others)) and not torch.equal(result, expected)
+
+
+def compile_ahead_of_time(arch: str, folder: Path) -> None:
+    context = make_context()
+    build(generate_sources(normed_linear().module(), context, [arch]), folder, "")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("is_native", [True, False])
+def test_what_mg_compile_made_runs_without_nvcc(
+    torch: Any,
+    gpu_architecture: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    is_native: bool,
+) -> None:
+    """As a cubin, and as PTX of the oldest architecture."""
+    arch = choose_architecture(gpu_architecture, list(TARGETS)) if is_native else "sm_80"
+    compile_ahead_of_time(arch, tmp_path)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(toolchain, "find_spec", lambda name: None)
+    loaded = mugraph.load(tmp_path)
+    x, w = tensors(torch)
+    assert loaded.arch == arch and close(torch, loaded(x, w), reference(torch, x, w))
+
+
+@pytest.mark.gpu
+def test_code_of_another_architecture_is_refused(gpu_architecture: str, tmp_path: Path) -> None:
+    other = next(arch for arch in ("sm_90a", "sm_100a") if arch != gpu_architecture)
+    compile_ahead_of_time(other, tmp_path)
+    with pytest.raises(DeviceError, match=rf"this was compiled for {other} \(\d+\.0 only\): "):
+        mugraph.load(tmp_path)
 
 
 @pytest.mark.gpu

@@ -12,9 +12,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fuzz.custom_operators import OPERATORS, Tile, graph_of, parse
 
+from mugraph.codegen.architecture import choose_architecture
 from mugraph.passes.targets import TARGETS
 from mugraph.reading import make_context
-from mugraph.runtime.architectures import choose_architecture
 from mugraph.runtime.compare import TOLERANCE, compare
 from mugraph.runtime.cuda import generate_cuda
 from mugraph.runtime.interpreter import run_function

@@ -11,9 +11,9 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from mugraph.codegen.architecture import choose_architecture
 from mugraph.passes.targets import TARGETS
 from mugraph.reading import make_context, read_module
-from mugraph.runtime.architectures import choose_architecture
 from mugraph.runtime.compare import TOLERANCE, compare
 from mugraph.runtime.cuda import generate_cuda
 from mugraph.runtime.interpreter import run_function

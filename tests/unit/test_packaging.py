@@ -3,16 +3,20 @@
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 import pytest
 from xdsl.universe import Universe
 
+from mugraph import __version__
+from mugraph.runtime.toolchain import CUTLASS_VERSION
 from mugraph.tools.universe import DIALECTS, PASSES, TARGETS
 
 ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 # The folders of the repository that are installed, and where.
 LINKED = {
@@ -71,6 +75,25 @@ def test_the_wheel_holds_what_git_holds(wheel_members: set[str]):
 def test_the_wheel_holds_headers_and_launcher(wheel_members: set[str]):
     assert "mugraph/runtime/include/mugraph/runtime.h" in wheel_members
     assert "mugraph/runtime/launcher.cu" in wheel_members
+
+
+def test_the_cuda_extra_brings_compiler_and_headers():
+    extras = PROJECT["optional-dependencies"]
+    packages = ("cuda-nvcc", "cuda-crt", "nvvm", "cuda-runtime", "cuda-cccl", "cublas")
+    cutlass = f"nvidia-cutlass=={CUTLASS_VERSION}.0"
+    assert {f"nvidia-{name}==13.0.*" for name in packages} | {cutlass} == set(extras["cuda"])
+    assert cutlass in extras["dev"]
+
+
+@pytest.mark.parametrize("tool", sorted(PROJECT["scripts"]))
+def test_every_tool_says_the_version(
+    tool: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(sys, "argv", [tool, "--version"])
+    with pytest.raises(SystemExit) as end:
+        EntryPoint(tool, PROJECT["scripts"][tool], "console_scripts").load()()
+    said = capsys.readouterr().out
+    assert end.value.code in (0, None) and said.startswith(f"{tool} of mugraph {__version__}")
 
 
 def test_xdsl_finds_the_dialects_passes_and_targets():

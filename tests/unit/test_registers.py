@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.parser import Parser
 
+from mugraph.codegen.architecture import Architecture
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import tensor_core_atom
 from mugraph.passes.analysis.registers import (
@@ -33,7 +34,7 @@ from mugraph.passes.transpile import TranspilePass
 from mugraph.reading import make_context
 from mugraph.runtime.cuda import generate_cuda
 from mugraph.runtime.interpreter import run_function
-from mugraph.runtime.toolchain import ToolchainError, architecture_flags, find_toolchain
+from mugraph.runtime.toolchain import ToolchainError, find_toolchain
 
 ATOM = tensor_core_atom("f16")
 TOLERANCE = 32
@@ -88,7 +89,7 @@ def test_ptxas_needs_no_more(
     source.write_text(re.sub(r"(__launch_bounds__\(\d+), \d+", r"\1", program.source))
     command = [str(toolchain.nvcc), "-std=c++17", "-O3", "--expt-relaxed-constexpr", "-cubin"]
     command += [f"-I{path}" for path in toolchain.include_paths]
-    command += [*architecture_flags("sm_90a"), "-Xptxas", "-v", str(source)]
+    command += [*Architecture("sm_90a").compiler_flags(), "-Xptxas", "-v", str(source)]
     command += ["-o", str(tmp_path / "kernel.cubin")]
     report = subprocess.run(command, capture_output=True, text=True, check=True).stderr
     used = re.search(r"Used (\d+) registers", report)

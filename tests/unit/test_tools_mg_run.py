@@ -4,8 +4,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mugraph.codegen.architecture import choose_architecture
 from mugraph.errors import UserError
-from mugraph.runtime.architectures import choose_architecture
 from mugraph.runtime.compare import Comparison, compare
 from mugraph.tools import mg_run
 
@@ -120,18 +120,18 @@ KNOWN = ["sm_80", "sm_90a", "sm_100a"]
 
 
 @pytest.mark.parametrize(
-    ("device", "chosen"), [("sm_80", "sm_80"), ("sm_86", "sm_80"), ("sm_90a", "sm_90a")]
+    ("device", "chosen"),
+    [("sm_80", "sm_80"), ("sm_86", "sm_80"), ("sm_90a", "sm_90a"), ("sm_120a", "sm_80")],
 )
 def test_architectures_that_fit(device: str, chosen: str):
     assert choose_architecture(device, KNOWN) == chosen
 
 
-@pytest.mark.parametrize("device", ["sm_75", "sm_103a", "sm_120a"])
-def test_architectures_that_do_not_fit(device: str):
+def test_architectures_that_do_not_fit():
     with pytest.raises(UserError) as error:
-        choose_architecture(device, KNOWN)
+        choose_architecture("sm_75", KNOWN)
     assert str(error.value) == (
-        f"this GPU is of architecture {device}; mugraph compiles for sm_80, sm_90a, sm_100a."
+        "this GPU is of architecture sm_75; mugraph compiles for sm_80, sm_90a, sm_100a."
     )
 
 

@@ -1,17 +1,23 @@
 """Finding and calling the compiler, with an nvcc that is a shell script."""
 
 import dataclasses
-import hashlib
-import os
 import shutil
-import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from mugraph.codegen.architecture import Architecture
+from mugraph.errors import UserError
 from mugraph.runtime import compile as compile_module
 from mugraph.runtime import toolchain
-from mugraph.runtime.compile import CompileError, compile_cubin, compile_kernel, compile_log
+from mugraph.runtime.compile import (
+    CompileError,
+    compile_cubin,
+    compile_kernel,
+    compile_library,
+    compile_log,
+)
 from mugraph.runtime.toolchain import Cublas, Toolchain, ToolchainError
 
 # Says its version and folder, refuses sources with "error", warns of those with "warning", and
@@ -59,7 +65,8 @@ def put_nvcc(machine: Path, folder: Path) -> Path:
     return nvcc
 
 
-def put_cutlass(include: Path) -> Path:
+def put_cutlass(machine: Path) -> Path:
+    include = machine / "packages" / "cutlass_library" / "source" / "include"
     (include / "cute").mkdir(parents=True)
     (include / "cute" / "layout.hpp").write_text("")
     return include
@@ -82,18 +89,15 @@ def test_nvcc_on_the_path_comes_before_the_package(machine: Path):
     assert toolchain.find_nvcc() == on_path
 
 
-def test_cutlass_from_the_variable_the_cache_or_the_package(
-    machine: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_cutlass_from_the_variable_or_the_package(machine: Path, monkeypatch: pytest.MonkeyPatch):
     assert message_of(toolchain.find_cutlass) == (
-        "CUTLASS's headers are not on this machine: run `python -m mugraph fetch-cutlass`, or set "
-        "MUGRAPH_CUTLASS_INCLUDE to the include folder of CUTLASS 4.2.0."
+        "CUTLASS's headers are not on this machine: install them with `pip install "
+        "'mugraph[cuda]'`, or set MUGRAPH_CUTLASS_INCLUDE to the include folder of CUTLASS 4.2.0."
     )
-    package = put_cutlass(machine / "packages" / "cutlass_library" / "source" / "include")
+    package = put_cutlass(machine)
     assert toolchain.find_cutlass() == package
-    cached = put_cutlass(machine / "cache" / "mugraph" / "cutlass-4.2.0" / "include")
-    assert toolchain.find_cutlass() == cached
-    given = put_cutlass(machine / "given")
+    given = machine / "given"
+    shutil.copytree(package, given)
     monkeypatch.setenv("MUGRAPH_CUTLASS_INCLUDE", str(given))
     assert toolchain.find_cutlass() == given
     monkeypatch.setenv("MUGRAPH_CUTLASS_INCLUDE", str(machine))
@@ -105,7 +109,7 @@ def test_cutlass_from_the_variable_the_cache_or_the_package(
 
 def test_the_toolchain_is_whole(machine: Path):
     nvcc = put_nvcc(machine, machine / "bin")
-    include = put_cutlass(machine / "cache" / "mugraph" / "cutlass-4.2.0" / "include")
+    include = put_cutlass(machine)
     found = toolchain.find_toolchain()
     root = machine / "toolkit"
     assert found == Toolchain(nvcc, "13.0.88", root, include, None)
@@ -127,7 +131,7 @@ def test_the_toolchain_is_whole(machine: Path):
 
 def test_an_nvcc_that_is_none(machine: Path):
     nvcc = put_nvcc(machine, machine / "bin")
-    put_cutlass(machine / "cache" / "mugraph" / "cutlass-4.2.0" / "include")
+    put_cutlass(machine)
     nvcc.write_text("#!/bin/sh\necho something else\n")
     assert message_of(toolchain.find_toolchain) == (
         f"{nvcc} does not say its version; is it NVIDIA's nvcc?"
@@ -136,67 +140,10 @@ def test_an_nvcc_that_is_none(machine: Path):
     assert message_of(toolchain.find_toolchain).endswith("--dryrun -c none.cu fails: no driver")
 
 
-def fake_wheel(path: Path) -> Path:
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("cutlass_library/source/include/cute/layout.hpp", "// CuTe")
-        archive.writestr("cutlass_library/source/include/cutlass/version.h", "")
-        archive.writestr("cutlass_library/source/examples/big.cu", "")
-        archive.writestr("nvidia_cutlass-4.2.0.0.dist-info/licenses/LICENSE.txt", "BSD")
-    return path
-
-
-def test_fetching_unpacks_the_headers_once(machine: Path, monkeypatch: pytest.MonkeyPatch):
-    downloads: list[str] = []
-
-    def download(requirement: str, folder: Path) -> Path:
-        downloads.append(requirement)
-        return fake_wheel(folder / "wheel.whl")
-
-    monkeypatch.setattr(toolchain, "_download_wheel", download)
-    include = toolchain.fetch_cutlass()
-    assert include == toolchain.find_cutlass()
-    assert toolchain.fetch_cutlass() == include
-    assert downloads == ["nvidia-cutlass==4.2.0.0"]
-    cache = machine / "cache" / "mugraph"
-    files = sorted(str(p.relative_to(cache)) for p in cache.rglob("*") if p.is_file())
-    assert files == [
-        "cutlass-4.2.0/LICENSE.txt",
-        "cutlass-4.2.0/include/cute/layout.hpp",
-        "cutlass-4.2.0/include/cutlass/version.h",
-    ]
-
-
-def test_fetching_without_the_package_index(machine: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
-    message = message_of(toolchain.fetch_cutlass)
-    assert message.startswith("cannot download nvidia-cutlass==4.2.0.0 (ERROR: No matching")
-    assert list((machine / "cache" / "mugraph").iterdir()) == []
-
-
-def test_another_wheel_than_the_pinned_one(machine: Path, monkeypatch: pytest.MonkeyPatch):
-    place = machine / "index"
-    place.mkdir()
-    name = "nvidia_cutlass-4.2.0.0-py3-none-any.whl"
-    wheel = fake_wheel(place / name)
-    with zipfile.ZipFile(wheel, "a") as archive:
-        info = "nvidia_cutlass-4.2.0.0.dist-info"
-        archive.writestr(f"{info}/METADATA", "Name: nvidia-cutlass\nVersion: 4.2.0.0\n")
-        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
-        archive.writestr(f"{info}/RECORD", "")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(place))
-    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    assert message_of(toolchain.fetch_cutlass).endswith(
-        f"its SHA-256 is {digest}, not {toolchain.CUTLASS_WHEEL_SHA256}."
-    )
-
-
 @pytest.fixture
 def tools(machine: Path) -> Toolchain:
     put_nvcc(machine, machine / "bin")
-    put_cutlass(machine / "cache" / "mugraph" / "cutlass-4.2.0" / "include")
+    put_cutlass(machine)
     return toolchain.find_toolchain()
 
 
@@ -270,14 +217,27 @@ def test_errors_show_what_nvcc_said_and_leave_no_entry(machine: Path, tools: Too
 def test_the_readme_compiles_for_the_architecture_alone():
     readme = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
     commands = [line for line in readme.splitlines() if "nvcc -" in line]
-    flags = " ".join(toolchain.architecture_flags("sm_90a"))
+    flags = " ".join(Architecture("sm_90a").compiler_flags())
     assert flags == "-gencode arch=compute_90a,code=sm_90a"
     assert commands and all(flags in command for command in commands)
 
 
-def test_architectures_are_nvccs(tools: Toolchain):
-    with pytest.raises(CompileError) as error:
-        compile_cubin("", "hopper", toolchain=tools)
+def test_a_cubin_has_no_ptx_but_what_runs_has_where_there_can_be_some(tools: Toolchain):
+    def code(compile_: Callable[..., Path], arch: str) -> str:
+        return (
+            compile_("int x;", arch, toolchain=tools).read_text().partition("code=")[2].split()[0]
+        )
+
+    assert code(compile_cubin, "sm_80") == "sm_80"
+    for compile_ in (compile_kernel, compile_library):
+        assert code(compile_, "sm_80") == "[sm_80,compute_80]"
+        assert code(compile_, "sm_90a") == "sm_90a"
+
+
+@pytest.mark.parametrize("arch", ["hopper", "sm_9", "compute_90", "sm_90b", "90"])
+def test_architectures_are_nvccs(tools: Toolchain, arch: str):
+    with pytest.raises(UserError) as error:
+        compile_cubin("", arch, toolchain=tools)
     assert str(error.value) == (
-        "'hopper' is no architecture; expected one such as sm_80 or sm_90a."
+        f"'{arch}' is no architecture; expected one such as sm_80 or sm_90a."
     )

@@ -19,17 +19,16 @@ namespace c_interface {
 
 using Execute = void (*)(void const* const*, void* const*, void*, cudaStream_t);
 
-// The code compiled for one architecture. `is_exact`: runs on that capability only, not on later minor ones.
+// The code compiled for one architecture. `is_exact`: runs on that capability only; other code is there as PTX too,
+// which the driver compiles for newer devices.
 struct Variant {
   int major;
   int minor;
   bool is_exact;
-  char const* name;
   Execute execute;
 
-  constexpr bool runs_on(int device_major, int device_minor) const {
-    return major == device_major && (is_exact ? minor == device_minor : minor <= device_minor);
-  }
+  constexpr int capability() const { return major * 1000 + minor; }
+  constexpr bool runs_on(int device) const { return is_exact ? capability() == device : capability() <= device; }
 };
 
 struct Input {
@@ -97,21 +96,42 @@ inline cudaError_t capability(int* result) {
   return cudaSuccess;
 }
 
-// The variant for the current device, the latest one where several run on it; null where none does.
+// The variant for a device: that of its own architecture, else the newest that runs on it; null where none does.
 template <std::size_t kCount>
-Variant const* choose(Variant const (&variants)[kCount], int device_capability) {
+Variant const* choose(Variant const (&variants)[kCount], int device) {
   Variant const* chosen = nullptr;
   for (Variant const& variant : variants) {
-    const bool runs = variant.runs_on(device_capability / 1000, device_capability % 1000);
-    if (runs && (chosen == nullptr || variant.minor > chosen->minor || variant.is_exact)) chosen = &variant;
+    if (!variant.runs_on(device)) continue;
+    if (variant.is_exact) return &variant;
+    if (chosen == nullptr || variant.capability() > chosen->capability()) chosen = &variant;
   }
   return chosen;
+}
+
+// The variant for the current device; `compiled_for` says in words what there is. Returns a status code.
+template <std::size_t kCount>
+int find_variant(Variant const (&variants)[kCount], char const* compiled_for, Variant const** found) {
+  int device = 0;
+  if (cudaError_t const status = capability(&device); status != cudaSuccess) {
+    return fail(MUGRAPH_CUDA_ERROR,
+                "asking for the current device failed: %s (%s); an NVIDIA GPU and a driver for CUDA %d are needed.",
+                cudaGetErrorString(status), cudaGetErrorName(status), CUDART_VERSION / 1000);
+  }
+  *found = choose(variants, device);
+  if (*found == nullptr) {
+    return fail(MUGRAPH_UNSUPPORTED_DEVICE,
+                "the current device has compute capability %d.%d; this was compiled for %s: compile for the device's "
+                "architecture.",
+                device / 1000, device % 1000, compiled_for);
+  }
+  return MUGRAPH_SUCCESS;
 }
 
 // Checks the arguments and launches; returns a status code of the generated header.
 template <std::size_t kInputs, std::size_t kOutputs, std::size_t kVariants>
 int run(std::array<Input, kInputs> const& inputs, std::array<Output, kOutputs> const& outputs,
-        Workspace const& workspace, Variant const (&variants)[kVariants], cudaStream_t stream) noexcept {
+        Workspace const& workspace, Variant const (&variants)[kVariants], char const* compiled_for,
+        cudaStream_t stream) noexcept {
   std::array<void const*, kInputs> input_pointers{};
   std::array<void*, kOutputs> output_pointers{};
   std::size_t index = 0;
@@ -131,18 +151,8 @@ int run(std::array<Input, kInputs> const& inputs, std::array<Output, kOutputs> c
                   workspace.needed);
     }
   }
-  int device_capability = 0;
-  if (cudaError_t const status = capability(&device_capability); status != cudaSuccess) {
-    return fail(MUGRAPH_CUDA_ERROR, "asking for the current device failed: %s (%s).", cudaGetErrorString(status),
-                cudaGetErrorName(status));
-  }
-  Variant const* variant = choose(variants, device_capability);
-  if (variant == nullptr) {
-    return fail(MUGRAPH_UNSUPPORTED_DEVICE,
-                "the current device has compute capability %d.%d; this was compiled for %s%s: compile for the "
-                "device's architecture.",
-                device_capability / 1000, device_capability % 1000, variants[0].name, kVariants > 1 ? " and others" : "");
-  }
+  Variant const* variant = nullptr;
+  if (int const code = find_variant(variants, compiled_for, &variant); code != 0) return code;
   try {
     variant->execute(input_pointers.data(), output_pointers.data(), workspace.pointer, stream);
   } catch (std::exception const& error) {

@@ -1,29 +1,35 @@
-// CUDA's runtime as far as launcher.cu uses it, on host memory: for tests where there is no GPU.
-// A "graph" is the list of calls that a capture saw; an event is a call counter.
+// CUDA's runtime as far as launcher.cu and c_interface.h use it, on host memory: for tests where there is no GPU.
+// A "graph" is the list of calls that a capture saw; an event is a call counter. The device has the compute capability
+// that the environment variable HOST_CUDA_DEVICE says, such as 9.0; without it there is none.
 #pragma once
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <vector>
 
+#define CUDART_VERSION 13000
+
 typedef int cudaError_t;
 constexpr cudaError_t cudaSuccess = 0;
+constexpr cudaError_t cudaErrorNoDevice = 100;
 constexpr cudaError_t cudaErrorLaunchFailure = 719;
 constexpr unsigned cudaStreamNonBlocking = 1;
+enum cudaDeviceAttr { cudaDevAttrComputeCapabilityMajor, cudaDevAttrComputeCapabilityMinor };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
 enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal };
 
 struct HostGraph {
   std::vector<std::function<void()>> calls;
 };
-struct HostStream {
+struct CUstream_st {
   HostGraph *capture = nullptr;
 };
 struct HostEvent {
   long calls = 0;
 };
-typedef HostStream *cudaStream_t;
+typedef CUstream_st *cudaStream_t;
 typedef HostGraph *cudaGraph_t;
 typedef HostGraph *cudaGraphExec_t;
 typedef HostEvent *cudaEvent_t;
@@ -55,9 +61,17 @@ inline cudaError_t cudaGetLastError() {
   return error;
 }
 inline cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : 101; }
+inline cudaError_t cudaGetDevice(int *device) {
+  return *device = 0, std::getenv("HOST_CUDA_DEVICE") == nullptr ? cudaErrorNoDevice : cudaSuccess;
+}
+inline cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int) {
+  int capability[2];
+  std::sscanf(std::getenv("HOST_CUDA_DEVICE"), "%d.%d", capability, capability + 1);
+  return *value = capability[attribute], cudaSuccess;
+}
 inline cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) {
-  return *stream = new HostStream, cudaSuccess;
+  return *stream = new CUstream_st, cudaSuccess;
 }
 inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
 inline cudaError_t cudaMalloc(void **pointer, std::size_t bytes) {

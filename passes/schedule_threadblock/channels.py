@@ -67,7 +67,7 @@ def layouts_of_load(op: tb.InputOp, *, boxes: bool = False) -> list[AnyLayout]:
 def block_obstacles(threads: int, target: Target) -> Iterator[Obstacle]:
     """Why a block of so many threads, without a producer, has no channels; nothing where it may."""
     if target.bulk_bytes_in_flight is None:
-        yield Obstacle(f"{target.name} has no bulk copies", "choose a later architecture")
+        yield Obstacle(f"{target.arch} has no bulk copies", "choose a later architecture")
     if threads % WARP_THREADS:
         whole = -(-threads // WARP_THREADS) * WARP_THREADS
         yield Obstacle(

@@ -195,7 +195,7 @@ def _ring_lines(kernel: KernelOp, target: Target) -> Iterator[str]:
         shared = f"{blocks} blocks that share it" if blocks > 1 else "the only block on it"
         yield (
             f"  together {blocks * on_their_way} bytes are on their way to a multiprocessor, to "
-            f"{shared}; {target.name} should have {target.bulk_bytes_in_flight}"
+            f"{shared}; {target.arch} should have {target.bulk_bytes_in_flight}"
         )
 
 

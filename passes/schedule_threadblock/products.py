@@ -125,7 +125,7 @@ def note_without_groups(graph: CustomizedOp, target: Target) -> str | None:
         return None
     reason = "no role loads the tiles by bulk copies (pipeline=channels)"
     if not target.multiplies_in_warpgroups:
-        reason = f"no warp groups multiply on {target.name}"
+        reason = f"no warp groups multiply on {target.arch}"
     return f"small-m=swap swaps no operands in {op_label(graph)}: {reason}"
 
 

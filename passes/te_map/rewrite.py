@@ -166,7 +166,7 @@ class _Mapper:
         if blocks > limit:
             raise PassFailedException(
                 f"--te-map: {blocks} iterations of loops at level cluster are as many blocks of "
-                f"one cluster; {self.target.name} "
+                f"one cluster; {self.target.arch} "
                 + (f"has clusters of up to {limit} blocks" if limit > 1 else "has no clusters")
             )
 

@@ -22,7 +22,7 @@ from mugraph.passes.schedule_threadblock.choose import (
     product_cost,
     warp_layouts,
 )
-from mugraph.passes.targets import TARGETS
+from mugraph.passes.targets import target_named
 
 ATOM = tensor_core_atom("f16")
 MMA_M, MMA_N, MMA_K = ATOM.shape_mnk
@@ -167,7 +167,7 @@ def test_threads_share_what_no_warp_multiplies() -> None:
     assert (layout.m * layout.n, layout.tiles(4, 4)) == (16, (1, 1))
 
 
-TARGET = TARGETS["sm_90a"]
+TARGET = target_named("sm_90a")
 
 
 def test_no_stages_where_nothing_is_loaded_in_a_loop() -> None:
@@ -213,7 +213,7 @@ def test_what_products_keep_comes_on_top() -> None:
 
 def test_one_stage_of_each_ring_where_nothing_runs_ahead() -> None:
     assert choose_ring_stages([Ring(QUARTER), Ring(16)], 1, 1, TARGET) == (1, 1)
-    assert choose_ring_stages([Ring(QUARTER)], 1, 64, TARGETS["sm_80"]) == (1,)
+    assert choose_ring_stages([Ring(QUARTER)], 1, 64, target_named("sm_80")) == (1,)
 
 
 def test_stages_are_given_up_where_they_are_least_needed() -> None:

@@ -22,9 +22,9 @@ from mugraph.passes.schedule_threadblock.small_products import (
     swapped_layout,
     way_cost,
 )
-from mugraph.passes.targets import TARGETS
+from mugraph.passes.targets import target_named
 
-TARGET = TARGETS["sm_90a"]
+TARGET = target_named("sm_90a")
 
 
 def product(rows: int, columns: int, depth: int, threads: int, tile_bytes: int) -> SmallProduct:

@@ -12,6 +12,10 @@ WARPGROUP = 4
 """Warps that multiply together, and change their number of registers together."""
 GROUP_THREADS = WARPGROUP * WARP_THREADS
 """Threads of a warp group."""
+GROUP_ROWS, GROUP_COLUMNS = 64, 8
+"""Rows of an instruction of a warp group, and what its columns are a multiple of."""
+MAX_GROUP_COLUMNS = 256
+"""The longest such instruction."""
 
 MAX_THREADS = 1024
 """Threads in a block."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.passes.targets import a100, b200, h100, h200
-from mugraph.passes.targets.target import MMA, WGMMA, Target
+from mugraph.passes.targets.target import FMA, MMA, WGMMA, Target
 
 TARGETS: dict[str, Target] = {
     module.TARGET.name: module.TARGET for module in (a100, h200, h100, b200)
@@ -52,6 +52,7 @@ def architecture_named(name: str) -> str:
 
 __all__ = [
     "DEFAULT_TARGET",
+    "FMA",
     "MMA",
     "TARGETS",
     "WGMMA",

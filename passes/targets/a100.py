@@ -9,7 +9,7 @@ memory is assumed.
 
 from __future__ import annotations
 
-from mugraph.passes.targets.target import MMA, Target
+from mugraph.passes.targets.target import FMA, MMA, Target
 
 TARGET = Target(
     name="a100",
@@ -24,7 +24,10 @@ TARGET = Target(
     reserved_shared_memory_per_block=1024,
     max_threads_per_multiprocessor=2048,
     max_blocks_per_multiprocessor=32,
-    macs_a_cycle={MMA: {"f16": 1024, "bf16": 1024, "tf32": 512, "s8": 2048}},
+    macs_a_cycle={
+        FMA: {"f32": 64, "s32": 64},
+        MMA: {"f16": 1024, "bf16": 1024, "tf32": 512, "s8": 2048},
+    },
     mma_latency=33,
     special_a_cycle=16,
     schedulers_per_multiprocessor=4,

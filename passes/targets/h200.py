@@ -9,7 +9,7 @@ way: ``benchmarks/h200/stages.py``.  Clusters: ``cudaOccupancyMaxActiveClusters`
 
 from __future__ import annotations
 
-from mugraph.passes.targets.target import MMA, WGMMA, Target
+from mugraph.passes.targets.target import FMA, MMA, WGMMA, Target
 
 TARGET = Target(
     name="h200",
@@ -25,6 +25,7 @@ TARGET = Target(
     max_threads_per_multiprocessor=2048,
     max_blocks_per_multiprocessor=32,
     macs_a_cycle={
+        FMA: {"f32": 128, "s32": 64},
         MMA: {"f16": 1024, "bf16": 1024, "tf32": 512, "s8": 2048},
         WGMMA: {"f16": 2048, "bf16": 2048, "tf32": 1024, "e4m3": 4096, "e5m2": 4096, "s8": 4096},
     },

@@ -18,8 +18,8 @@ from mugraph.dialects.programming_model import (
     WARP_THREADS,
 )
 
-MMA, WGMMA = "mma", "wgmma"
-"""Instructions that multiply matrices: ``mma.sync`` of warps, ``wgmma`` of warp groups."""
+FMA, MMA, WGMMA = "fma", "mma", "wgmma"
+"""Instructions that multiply: of threads, ``mma.sync`` of warps, ``wgmma`` of warp groups."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,10 @@ class Target:
     max_blocks_per_multiprocessor: int
 
     macs_a_cycle: Mapping[str, Mapping[str, int]] = field(repr=False, hash=False)
-    """Multiply-adds of a multiprocessor by instruction (``mma``, ``wgmma``) and type of operands.
+    """Multiply-adds of a multiprocessor, by instruction and type of operands.
 
-    A GPU without an instruction has no entry for it.  The types are those of
-    :class:`~mugraph.dialects.cute.atoms.MmaAtom`: ``f16``, ``tf32``, ``e4m3``, ``s8`` ...
+    Instructions are ``fma``, ``mma`` and ``wgmma``; one that a GPU lacks has no entry.  The types
+    are those of :class:`~mugraph.dialects.cute.atoms.MmaAtom`: ``f16``, ``tf32``, ``s8`` ...
     """
     mma_latency: float
     """Cycles from an ``mma`` to one that adds to the same sums."""
@@ -131,4 +131,4 @@ class Target:
         return self.memory_bytes_per_ns * self.memory_latency_ns / self.multiprocessors
 
 
-__all__ = ["MMA", "WGMMA", "Target"]
+__all__ = ["FMA", "MMA", "WGMMA", "Target"]

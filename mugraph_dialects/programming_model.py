@@ -6,11 +6,11 @@ to 10.0, and the PTX ISA.  What differs between GPUs stands in :mod:`mugraph.pas
 
 from __future__ import annotations
 
-WARP_THREADS = 32
+WARP = 32
 """Threads of a warp."""
 WARPGROUP = 4
 """Warps that multiply together, and change their number of registers together."""
-GROUP_THREADS = WARPGROUP * WARP_THREADS
+GROUP_THREADS = WARPGROUP * WARP
 """Threads of a warp group."""
 GROUP_ROWS, GROUP_COLUMNS = 64, 8
 """Rows of an instruction of a warp group, and what its columns are a multiple of."""

@@ -20,8 +20,8 @@ from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.kn.workspace import WORKSPACE_BYTES
 from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.te import (
-    WARP,
     AccessOp,
     AllReduceOp,
     AsmOp,

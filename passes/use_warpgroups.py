@@ -26,7 +26,7 @@ from mugraph.dialects.cute.matrix_descriptor import matrix_descriptor
 from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.programming_model import GROUP_ROWS, GROUP_THREADS, WARP_THREADS
+from mugraph.dialects.programming_model import GROUP_ROWS, GROUP_THREADS, WARP
 from mugraph.dialects.sched.warpgroup import matrix_of
 from mugraph.dialects.tensor_types import (
     AnyLayout,
@@ -79,7 +79,7 @@ def find_chains(kernel: sched.KernelOp) -> Iterator[Chain]:
         if not products or not whole:
             continue
         arrangement = _arrangement(products[0])
-        if arrangement is None or arrangement.thr_layout != (role.threads // WARP_THREADS, 1, 1):
+        if arrangement is None or arrangement.thr_layout != (role.threads // WARP, 1, 1):
             continue
         atoms = {op: _instruction(op, arrangement, role.threads) for op in products}
         found = {op: atom for op, atom in atoms.items() if atom is not None}

@@ -7,7 +7,7 @@ import math
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import sched
-from mugraph.dialects.sched.kernel import WARP_THREADS
+from mugraph.dialects.sched.kernel import WARP
 from mugraph.dialects.sched.structure import computing_block
 from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tensor_types import shape_of
@@ -32,7 +32,7 @@ def epilogue_time(kernel: sched.KernelOp, target: Target) -> EpilogueTime | None
     if loop is None or ends is None:
         return None
     products = [op for op in loop.walk() if isinstance(op, sched.WarpgroupMmaOp)]
-    warps = sched.enclosing_threads(loop) // WARP_THREADS
+    warps = sched.enclosing_threads(loop) // WARP
     if not products or not target.multiplies_in_warpgroups:
         return None
     macs = sum(

@@ -23,7 +23,9 @@ from mugraph.passes.costs.memory import (
     CACHE_FACTOR,
     COPY_BYTES_A_CYCLE,
     copy_cycles,
+    device_ns,
 )
+from mugraph.passes.costs.overlap import IN_A_KERNEL, side_by_side
 from mugraph.passes.costs.products import group_cycles, instruction_cycles
 from mugraph.passes.targets import Target
 
@@ -55,11 +57,6 @@ CHAIN_BARRIERS = 3
 """Barriers of a block in each iteration in which they do: each waits for all warps."""
 CHAIN_CYCLES = 450.0
 """From a product to one of what is computed of it: rows across lanes, operands put in place."""
-TOGETHER = 10.7
-"""How little things that happen side by side are in each other's way: the power they are added in.
-
-The larger, the closer they come to taking what the longest of them takes.
-"""
 OTHER_REGISTERS = 72
 """Registers of a thread beside its sums."""
 FEWEST_REGISTERS = 80
@@ -236,11 +233,6 @@ def sums_of_a_thread(shape: KernelShape, target: Target) -> int:
     return min(MOST_SUMS, max(registers - OTHER_REGISTERS, registers // 2))
 
 
-def longest(*times: float) -> float:
-    """What several things take that happen side by side: a little more than the longest of them."""
-    return sum(time**TOGETHER for time in times) ** (1 / TOGETHER)
-
-
 def estimate(shape: KernelShape, target: Target) -> float | None:
     """Nanoseconds that a kernel takes; ``None`` where its tiles or sums do not fit a block."""
     stages = stages_of(shape, target)
@@ -273,13 +265,14 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     in_turn = rounds * shape.iterations * turn
     shared = SHARED_ARITHMETIC if min(busiest, resident) > 1 else 1.0
     arithmetic = shared * busiest * (shape.iterations * iteration + after) / clock
-    bound = longest(
-        device / target.memory_bytes_per_ns,
-        cached / (target.memory_bytes_per_ns * CACHE_FACTOR),
+    bound = side_by_side(
+        device_ns(device, target),
+        device_ns(cached, target) / CACHE_FACTOR,
         copies,
         ring,
         in_turn,
         arithmetic,
+        power=IN_A_KERNEL,
     )
     tile = shape.loop_bytes + shape.first_bytes
     fill = target.memory_latency_ns + tile / rate

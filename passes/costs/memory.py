@@ -23,8 +23,8 @@ TURN_NS = 400.0
 """From the release of a stage to the arrival of the first bytes that take its place.
 
 Shorter than ``Target.memory_latency_ns``: it is what one ring waits for, not the latency at which
-the memory delivers all it can.  Fitted to ``benchmarks/results/h200_small_m.md``
-(``benchmarks/h200/small_m.py``).
+the memory delivers all it can.  Fitted by ``benchmarks/h200/small_m_model.py``
+(``benchmarks/results/h200_small_m.md``).
 """
 DEVICE_INSTRUCTION = 4
 """What an instruction to device memory counts in sectors, beside its own.

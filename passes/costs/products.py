@@ -17,7 +17,7 @@ SUM_LATENCY = 150
 GROUP_LATENCY = 128
 """Cycles from the issue of a group of instructions to its last sums, beside their own.
 
-Fitted to ``benchmarks/results/h200_small_m.md`` (``benchmarks/h200/small_m.py``).
+Fitted by ``benchmarks/h200/small_m_model.py`` (``benchmarks/results/h200_small_m.md``).
 """
 
 

@@ -16,6 +16,7 @@ from mugraph.dialects.cute.atoms.mma import SWAPPED
 from mugraph.dialects.programming_model import GROUP_COLUMNS, GROUP_ROWS, GROUP_THREADS, WARPGROUP
 from mugraph.passes.analysis.remarks import Obstacle
 from mugraph.passes.costs.memory import TURN_NS, arrival_cycles, shared_cycles
+from mugraph.passes.costs.overlap import IN_AN_ITERATION, side_by_side
 from mugraph.passes.costs.products import GROUP_LATENCY, group_cycles, sum_cycles
 from mugraph.passes.schedule_threadblock.choose import WarpLayout, product_cost
 from mugraph.passes.schedule_threadblock.warpgroups import (
@@ -26,11 +27,9 @@ from mugraph.passes.schedule_threadblock.warpgroups import (
 from mugraph.passes.targets import Target
 
 SINGLE_WARPS = 0.7
-"""The part of :func:`product_cost` that single warps take beside everything else."""
-TOGETHER = 6.0
-"""How little things that happen side by side are in each other's way: the power they are added in.
+"""The part of :func:`product_cost` that single warps take beside everything else.
 
-Both are fitted to ``benchmarks/results/h200_small_m.md`` (``benchmarks/h200/small_m.py``).
+Fitted by ``benchmarks/h200/small_m_model.py`` (``benchmarks/results/h200_small_m.md``).
 """
 WORTH_A_SWAP = 0.99
 """Swapped operands must take so little of the cycles of single warps: else both are equal."""
@@ -127,11 +126,6 @@ def swapped_layout(product: SmallProduct) -> WarpLayout:
     return WarpLayout(swapped_atom(product.element, length), 1, along_n)
 
 
-def together_of(*cycles: float) -> float:
-    """What several things take that happen side by side: a little more than the longest of them."""
-    return sum(one**TOGETHER for one in cycles) ** (1 / TOGETHER)
-
-
 def way_cost(product: SmallProduct, layout: WarpLayout, target: Target) -> WayCost:
     """What a product costs a kernel by single warps, or by warp groups with swapped operands.
 
@@ -162,8 +156,9 @@ def way_cost(product: SmallProduct, layout: WarpLayout, target: Target) -> WayCo
     arrival = arrival_cycles(product.tile_bytes, product.blocks, target)
     kept = each if layout.atom.swaps_operands else each + arrival
     turn = TURN_NS * target.clock_ghz + arrival + kept
+    loop = side_by_side(each, arrival, turn / product.stages, power=IN_AN_ITERATION)
     later = max(product.iterations - 1, 0)
-    cycles = later * together_of(each, arrival, turn / product.stages) + each + behind
+    cycles = later * loop + each + behind
     return WayCost(read_bytes, instructions, warps, cycles)
 
 

@@ -2,9 +2,8 @@
 
 Sources: the A100 data sheet (memory bandwidth), NVIDIA's "A100 Tensor Core GPU Architecture"
 (multiprocessors, L2, clock, dense tensor-core rates), and the tables of the CUDA programming guide
-for compute capability 8.0 (shared memory, threads, blocks, special functions).  The latency of a
-product: ``benchmarks/h200/limits.py`` on an H200, whose ``mma.sync`` is alike.  The latency of
-memory is assumed.
+for compute capability 8.0 (shared memory, threads, blocks, multiply-adds, special functions).  No
+script measures the latencies of memory and of a product here: they are estimates.
 """
 
 from __future__ import annotations

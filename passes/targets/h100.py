@@ -1,7 +1,7 @@
 """NVIDIA H100 SXM, 80 GB: the multiprocessors of an H200, and another memory.
 
 Source: the H100 data sheet (memory bandwidth); everything else is that of the H200, which has the
-same chip.  Nothing was measured on an H100.
+same multiprocessors.  Nothing was measured on an H100.
 """
 
 from __future__ import annotations

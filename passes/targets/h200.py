@@ -1,10 +1,15 @@
 """NVIDIA H200 SXM, 141 GB: the default for ``sm_90a``.
 
 Sources: the H200 data sheet (memory bandwidth), NVIDIA's "H100 Tensor Core GPU Architecture"
-(multiprocessors, clock, dense tensor-core rates of ``wgmma``), and the tables of the CUDA
-programming guide for compute capability 9.0 (shared memory, threads, blocks, special functions).
-Rates and latency of ``mma.sync``: ``benchmarks/h200/limits.py``.  What bulk copies keep on their
-way: ``benchmarks/h200/stages.py``.  Clusters: ``cudaOccupancyMaxActiveClusters``.
+(multiprocessors, L2, clock, dense tensor-core rates of ``wgmma``), and the tables of the CUDA
+programming guide for compute capability 9.0 (shared memory, threads, blocks, multiply-adds, special
+functions).  What bulk copies keep on their way: ``benchmarks/h200/stages.py``
+(``benchmarks/results/h200_stages.md``).  Clusters: ``cudaOccupancyMaxActiveClusters`` on an H200.
+
+NVIDIA gives no rate of ``mma.sync``: those of the A100 serve, half of ``wgmma``'s.  Alone, without
+loads, ``mma.sync`` reached 646 TFLOP/s (``docs/texpr.md``), 1236 multiply-adds a cycle at the
+highest clock; with its loads, less than 1024.  No script measures the latencies of memory under
+load and of a product here: they are estimates.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from mugraph.dialects.programming_model import (
     BANK_BYTES,
     BANKS,
     REGISTER_FILE,
-    WARP_THREADS,
+    WARP,
 )
 
 FMA, MMA, WGMMA = "fma", "mma", "wgmma"
@@ -64,7 +64,7 @@ class Target:
 
     max_threads_per_block: int = MAX_THREADS
     registers_per_multiprocessor: int = REGISTER_FILE
-    warp_size: int = WARP_THREADS
+    warp_size: int = WARP
     shared_memory_banks: int = BANKS
     bank_bytes: int = BANK_BYTES
 

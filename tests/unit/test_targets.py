@@ -10,8 +10,13 @@ import pytest
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.codegen.cuda import CudaTarget
+from mugraph.dialects.cute.atoms import PRODUCT_ATOMS, mma_atom
+from mugraph.passes.costs.memory import device_ns
+from mugraph.passes.costs.products import group_cycles, instruction_cycles
 from mugraph.passes.targets import (
+    MMA,
     TARGETS,
+    WGMMA,
     Target,
     architecture_named,
     default_targets,
@@ -62,6 +67,22 @@ def test_a_name_stands_once_and_numbers_are_of_one_gpu(target: Target) -> None:
     )
     assert target.bytes_in_flight_per_multiprocessor() < target.shared_memory_per_multiprocessor
     assert target.multiplies_in_warpgroups == (target.arch == "sm_90a")
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=lambda target: target.name)
+@pytest.mark.parametrize("atom", sorted(PRODUCT_ATOMS))
+def test_every_target_says_how_fast_each_instruction_is(target: Target, atom: str) -> None:
+    assert 0 < instruction_cycles(mma_atom(atom), target) <= 8
+
+
+def test_costs_follow_the_target() -> None:
+    """Fewer multiply-adds a cycle, and less memory bandwidth, take longer."""
+    h200, atom = target_named("h200"), mma_atom("SM80_16x8x16_F32F16F16F32_TN")
+    rates = {name: {"f16": h200.macs_a_cycle[name]["f16"] // 2} for name in (MMA, WGMMA)}
+    slow = replace(h200, macs_a_cycle=rates)
+    assert instruction_cycles(atom, slow) == 2 * instruction_cycles(atom, h200)
+    assert group_cycles(4096, slow) == 2 * group_cycles(4096, h200)
+    assert device_ns(4800, h200) == 1 < device_ns(4800, target_named("h100"))
 
 
 def test_a_gpu_of_an_architecture_compiles_as_that() -> None:

@@ -10,14 +10,8 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerType, i64
 from xdsl.irdl import IRDLOperation, prop_def
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.programming_model import MAX_BLOCK, MAX_GRID, MAX_THREADS
 from mugraph.dialects.tensor_types import op_label
-
-MAX_THREADS = 1024
-"""Threads in a block, on every target."""
-MAX_BLOCK = (1024, 1024, 64)
-"""Threads of a block along x, y, z, on every target."""
-MAX_GRID = (2**31 - 1, 65535, 65535)
-"""Blocks along x, y, z, on every target."""
 
 
 @lru_cache(maxsize=4096)

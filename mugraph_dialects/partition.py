@@ -11,8 +11,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-VECTOR_BYTES = 16
-"""The widest access of one thread, in bytes."""
+from mugraph.dialects.programming_model import VECTOR_BYTES
+
 _WIDTHS = (1, 2, 4, 8, 16)
 """How many elements a thread may take at once."""
 

@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mugraph.dialects.partition import LinearPartition
-
-WARP = 32
+from mugraph.dialects.programming_model import WARP
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from xdsl.utils.exceptions import PassFailedException
 from mugraph.dialects import sched
 from mugraph.dialects.launch_extents import MAX_THREADS
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.sched.kernel import WARP_THREADS, WARPGROUP
+from mugraph.dialects.sched.kernel import WARP, WARPGROUP
 from mugraph.dialects.sched.role import roles_of
 from mugraph.dialects.sched.turns import shared_buffers_of
 from mugraph.dialects.tensor_types import op_label
@@ -97,7 +97,7 @@ def alternate(found: Alternating, turns: int, pass_turn: Pass) -> None:
 
 def _threads(found: Alternating, turns: int) -> int:
     """The threads of a block with so many roles."""
-    return found.kernel.threads + (turns - 1) * found.role.warp_count * WARP_THREADS
+    return found.kernel.threads + (turns - 1) * found.role.warp_count * WARP
 
 
 def _take_turn(role: sched.RoleOp, name: str, turn: int) -> None:

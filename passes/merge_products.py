@@ -23,8 +23,8 @@ from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.matrix_descriptor import matrix_descriptor
 from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.programming_model import MAX_GROUP_COLUMNS
 from mugraph.dialects.sched.mappings import matrix_layout
-from mugraph.dialects.sched.warpgroup import MAX_COLUMNS
 from mugraph.dialects.tensor_types import (
     AnyLayout,
     element_bytes_of,
@@ -70,7 +70,7 @@ def _pair(first: sched.WarpgroupMmaOp, second: sched.WarpgroupMmaOp) -> Pair | N
     if mma_atom(first.tiled_mma.atom).swaps_operands:
         return None  # the right matrix is then read 64 columns an instruction, merged or not
     groups_n, length = first.tiled_mma.thr_layout[1], mma_atom(first.tiled_mma.atom).shape_mnk[1]
-    if groups_n != 1 or length != columns or 2 * length > MAX_COLUMNS:
+    if groups_n != 1 or length != columns or 2 * length > MAX_GROUP_COLUMNS:
         return None
     one, other = first.rhs.owner, second.rhs.owner
     if not isinstance(one, sched.AllocOp) or not isinstance(other, sched.AllocOp):

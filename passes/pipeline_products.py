@@ -19,10 +19,10 @@ from xdsl.rewriter import InsertPoint
 from mugraph.dialects import sched
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.sched.kernel import WARP_THREADS, WARPGROUP
+from mugraph.dialects.sched.kernel import WARP, WARPGROUP
 from mugraph.dialects.sched.role import roles_of
 from mugraph.dialects.sched.structure import computing_threads
-from mugraph.passes.analysis.registers import MAX_REGISTERS, register_limit, registers_needed
+from mugraph.passes.analysis.registers import MAX_THREAD_REGISTERS, register_limit, registers_needed
 from mugraph.passes.chained_products import delay_product, find_chained_loops
 from mugraph.passes.share_registers import LOADING_REGISTERS
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
@@ -147,8 +147,8 @@ def suffices_late(kernel: sched.KernelOp, target: Target) -> bool:
     limit = register_limit(kernel.threads, registers)
     if target.moves_registers:
         # The role that loads leaves all but a few to the one that computes.
-        left = registers - LOADING_REGISTERS[0] * WARPGROUP * WARP_THREADS
-        limit = min(left // computing_threads(kernel), MAX_REGISTERS)
+        left = registers - LOADING_REGISTERS[0] * WARPGROUP * WARP
+        limit = min(left // computing_threads(kernel), MAX_THREAD_REGISTERS)
     return registers_needed(trial) <= limit
 
 

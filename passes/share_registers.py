@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, i64
 from xdsl.passes import ModulePass
 
 from mugraph.dialects import sched
-from mugraph.dialects.sched.kernel import MAX_REGISTERS, REGISTER_STEP, WARP_THREADS, WARPGROUP
+from mugraph.dialects.sched.kernel import MAX_REGISTERS, REGISTER_STEP, WARP, WARPGROUP
 from mugraph.dialects.sched.role import roles_of
 from mugraph.passes.analysis.registers import registers_needed
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
@@ -92,7 +92,7 @@ def find_shared_registers(kernel: sched.KernelOp, target: Target) -> SharedRegis
         return None
     warps = -(-loading.warp_count // WARPGROUP) * WARPGROUP
     found = SharedRegisters(kernel, tuple(computing), loading, warps, needed)
-    threads = found.threads + warps * WARP_THREADS
+    threads = found.threads + warps * WARP
     blocks = kernel.resident_blocks or 1
     if threads * blocks > target.max_threads_per_multiprocessor:
         return None
@@ -102,7 +102,7 @@ def find_shared_registers(kernel: sched.KernelOp, target: Target) -> SharedRegis
 def share_registers(found: SharedRegisters, target: Target) -> None:
     """Says in all roles how many registers their threads have; leaves a kernel that gains none."""
     kernel = found.kernel
-    idle = found.warps * WARP_THREADS
+    idle = found.warps * WARP
     budget = target.registers_per_multiprocessor // (kernel.resident_blocks or 1)
     shares = choose_shares(found.threads, idle, found.needed, budget)
     if shares is None or shares.computing <= kernel.registers_at_start:

@@ -20,8 +20,8 @@ from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.kn.workspace import WORKSPACE_BYTES
 from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.te import (
-    WARP,
     AccessOp,
     AllReduceOp,
     AsmOp,
@@ -352,7 +352,7 @@ def _place_shared(kernel: KernelOp, shared: Sequence[NewOp], target: Target) -> 
     if plan.peak > limit:
         raise PassFailedException(
             f"--te-promote: a block of kernel '{kernel.symbol.data}' needs {plan.peak} bytes of "
-            f"shared memory; {target.name} has {limit}: use smaller tiles"
+            f"shared memory; {target.arch} has {limit}: use smaller tiles"
         )
     for new, offset in zip(shared, plan.offsets, strict=True):
         new.detach()

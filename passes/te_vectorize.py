@@ -14,6 +14,7 @@ from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects.cute import ComposedLayout
 from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.programming_model import VECTOR_BYTES
 from mugraph.dialects.te import (
     AccessOp,
     AnchorOp,
@@ -38,8 +39,6 @@ from mugraph.dialects.te.mapped import UNROLL
 from mugraph.dialects.tensor_types import element_bytes_of, layout_of, row_major_strides
 from mugraph.passes.analysis.texpr.evaluate import Along, starts_vector, variables_of
 
-WIDEST = 16
-"""The bytes that a thread accesses at once at most."""
 MOST_UNROLLED = 512
 """The instructions of inline PTX that a loop in a step may become when it is written out."""
 _ITSELF = AffineMapAttr(AffineMap(1, 0, (AffineExpr.dimension(0),)))
@@ -105,7 +104,7 @@ def _moves_by_one(
 ) -> bool:
     """Whether an access moves on by one element, from one that so many begin at."""
     width = loop.iterations
-    if width * element_bytes_of(type_) not in (4, 8, WIDEST) or width == 1:
+    if width * element_bytes_of(type_) not in (4, 8, VECTOR_BYTES) or width == 1:
         return False
     shape, strides = type_.get_shape(), type_.strides()
     by_number = len(map_.results) != len(shape)

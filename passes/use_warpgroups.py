@@ -26,7 +26,7 @@ from mugraph.dialects.cute.matrix_descriptor import matrix_descriptor
 from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.sched.kernel import WARP_THREADS
+from mugraph.dialects.programming_model import GROUP_ROWS, GROUP_THREADS, WARP
 from mugraph.dialects.sched.warpgroup import matrix_of
 from mugraph.dialects.tensor_types import (
     AnyLayout,
@@ -35,6 +35,7 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     with_layout,
 )
+from mugraph.passes.costs.products import GROUP_LATENCY, group_cycles
 from mugraph.passes.options import require_natural, require_positive
 from mugraph.passes.plan_swizzle import possible_layouts
 from mugraph.passes.schedule_threadblock.choose import Stages, WarpLayout, product_cost
@@ -42,10 +43,6 @@ from mugraph.passes.schedule_threadblock.rings import restage_rings
 from mugraph.passes.schedule_threadblock.warpgroups import (
     DEPTH,
     ELEMENTS,
-    GROUP_LATENCY,
-    GROUP_THREADS,
-    MACS_A_CYCLE,
-    ROWS,
     longest_instruction,
     warpgroup_atom,
 )
@@ -82,7 +79,7 @@ def find_chains(kernel: sched.KernelOp) -> Iterator[Chain]:
         if not products or not whole:
             continue
         arrangement = _arrangement(products[0])
-        if arrangement is None or arrangement.thr_layout != (role.threads // WARP_THREADS, 1, 1):
+        if arrangement is None or arrangement.thr_layout != (role.threads // WARP, 1, 1):
             continue
         atoms = {op: _instruction(op, arrangement, role.threads) for op in products}
         found = {op: atom for op, atom in atoms.items() if atom is not None}
@@ -107,7 +104,7 @@ def _instruction(op: sched.MmaOp, arrangement: TiledMmaAttr, threads: int) -> Mm
     groups = threads // GROUP_THREADS
     if _arrangement(op) != arrangement or op.at is not None or element not in ELEMENTS:
         return None
-    if length is None or rows % (ROWS * groups) or depth % DEPTH:
+    if length is None or rows % (GROUP_ROWS * groups) or depth % DEPTH:
         return None
     in_registers = op.lhs_in_registers or walked_layout(op.lhs) is None
     atom = warpgroup_atom(element, length, lhs_in_registers=in_registers)
@@ -167,25 +164,26 @@ def walked_layout(value: SSAValue, *, transposed: bool = False) -> AnyLayout | N
     return None
 
 
-def group_cycles(op: sched.MmaOp, groups: int) -> float:
+def cycles_of_groups(op: sched.MmaOp, groups: int, target: Target) -> float:
     """An estimate of the cycles that a product takes by warp groups, each time."""
     rows, columns = shape_of(op.accumulator.type)[-2:]
     depth = shape_of(op.rhs.type)[-2]
-    return rows * columns * depth / MACS_A_CYCLE + GROUP_LATENCY * (1 if groups == 1 else 0.5)
+    latency = GROUP_LATENCY * (1 if groups == 1 else 0.5)
+    return group_cycles(rows * columns * depth, target) + latency
 
 
-def warp_cycles(op: sched.MmaOp, arrangement: TiledMmaAttr) -> float:
+def cycles_of_warps(op: sched.MmaOp, arrangement: TiledMmaAttr, target: Target) -> float:
     """The same by the instructions of single warps."""
     rows, columns = shape_of(op.accumulator.type)[-2:]
     layout = WarpLayout(mma_atom(arrangement.atom), *arrangement.thr_layout)
     depth, size = shape_of(op.rhs.type)[-2], element_bytes_of(op.rhs.type)
-    return product_cost(layout, rows, columns, depth, size).cycles
+    return product_cost(layout, rows, columns, depth, size, target).cycles
 
 
-def is_faster(chain: Chain) -> bool:
+def is_faster(chain: Chain, target: Target) -> bool:
     """Whether warp groups take fewer cycles for the products of a chain than single warps."""
-    by_groups = math.fsum(group_cycles(op, chain.groups) for op in chain.products)
-    by_warps = math.fsum(warp_cycles(op, chain.arrangement) for op in chain.products)
+    by_groups = math.fsum(cycles_of_groups(op, chain.groups, target) for op in chain.products)
+    by_warps = math.fsum(cycles_of_warps(op, chain.arrangement, target) for op in chain.products)
     return by_groups < by_warps
 
 
@@ -321,7 +319,7 @@ class UseWarpgroupsPass(ModulePass):
 
 
 def _apply(kernel: sched.KernelOp, target: Target, stages: Stages) -> None:
-    chosen = [chain for chain in find_chains(kernel) if is_faster(chain)]
+    chosen = [chain for chain in find_chains(kernel) if is_faster(chain, target)]
     for chain in chosen:
         use_warpgroups(chain)
     if chosen:

@@ -41,6 +41,7 @@ from mugraph.dialects import te
 from mugraph.dialects.sched import KernelOp, LaunchOp
 from mugraph.dialects.te import is_texpr
 from mugraph.errors import UserError
+from mugraph.passes.targets import architecture_named
 from mugraph.passes.te_lower import TeLowerPass
 from mugraph.passes.transpile import planned_then_scheduled
 from mugraph.runtime.compile import CompileError, calls_cublas
@@ -76,36 +77,50 @@ def generate_sources(
     """The C interface and the CUDA of a µGraph, scheduled for each architecture.
 
     Layouts and device memory are planned once, for the first architecture, so that all share one
-    interface.  Raises what the passes and the printer raise.  The module is changed.
+    interface.  Each name is that of an architecture or of a GPU; ``UserError`` where two GPUs have
+    one architecture.  Raises what the passes and the printer raise.  The module is changed.
     """
-    kinds = tuple(Architecture(arch) for arch in dict.fromkeys(architectures))
+    kinds = _names_by_architecture(architectures)
     function = only_function(module)
     if is_texpr(function):
         return _sources_of_texpr(module, context, kinds, name)
     require_kernels(function)
-    planned, _ = planned_then_scheduled(kinds[0].name)
+    planned, _ = planned_then_scheduled(architectures[0])
     PassPipeline(planned).apply(context, module)
     module.verify()
     interface = interface_of(only_function(module), name)
     files = {f"include/{interface.name}.h": print_header(interface)}
-    for arch in kinds:
+    for arch, target in kinds.items():
         scheduled = module.clone()
-        _, scheduling = planned_then_scheduled(arch.name)
+        _, scheduling = planned_then_scheduled(target)
         PassPipeline(scheduling).apply(context, scheduled)
         _rename_kernels(scheduled, arch)
         scheduled.verify()
         files[f"src/{interface.name}_{arch.name}.cu"] = print_variant(scheduled, interface, arch)
-    return _with_packages(interface, kinds, files)
+    return _with_packages(interface, tuple(kinds), files)
+
+
+def _names_by_architecture(names: Sequence[str]) -> dict[Architecture, str]:
+    """What nvcc compiles for, and the name that a user gave it."""
+    kinds: dict[Architecture, str] = {}
+    for name in names:
+        arch = Architecture(architecture_named(name))
+        if kinds.setdefault(arch, name) != name:
+            raise UserError(
+                f"{kinds[arch]} and {name} are both {arch.name}, and a library has kernels once "
+                "for an architecture: leave one of them out."
+            )
+    return kinds
 
 
 def _sources_of_texpr(
-    module: ModuleOp, context: Context, kinds: tuple[Architecture, ...], name: str | None
+    module: ModuleOp, context: Context, kinds: Mapping[Architecture, str], name: str | None
 ) -> Sources:
     """The files of a tensor expression, mapped for each architecture."""
     lowered: dict[Architecture, ModuleOp] = {}
-    for arch in kinds:
+    for arch, target in kinds.items():
         lowered[arch] = module.clone()
-        PassPipeline((TeLowerPass(arch=arch.name),)).apply(context, lowered[arch])
+        PassPipeline((TeLowerPass(arch=target),)).apply(context, lowered[arch])
         lowered[arch].verify()
     interfaces = [interface_of(only_function(one), name) for one in lowered.values()]
     # Architectures may need different workspaces; a call gives the largest.
@@ -115,7 +130,7 @@ def _sources_of_texpr(
         for kernel in [op for op in one.walk() if isinstance(op, te.KernelOp)]:
             kernel.symbol = StringAttr(f"{kernel.symbol.data}_{arch.name}")
         files[f"src/{interface.name}_{arch.name}.cu"] = print_variant(one, interface, arch)
-    return _with_packages(interface, kinds, files)
+    return _with_packages(interface, tuple(kinds), files)
 
 
 def _with_packages(

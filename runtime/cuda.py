@@ -47,10 +47,11 @@ def generate_cuda(module: ModuleOp, context: Context, arch: str) -> CudaProgram:
     """The CUDA of a module that defines one function; the module is changed on the way.
 
     A µGraph goes through ``--transpile`` first, a tensor expression through ``--te-lower``; a
-    module with kernels of ``sched`` or of ``te`` is printed as it is.  Raises what the passes and
-    the printer raise.
+    module with kernels of ``sched`` or of ``te`` is printed as it is.  ``arch`` names an
+    architecture or a GPU.  Raises what the passes and the printer raise.
     """
     from mugraph.codegen.cuda import CudaTarget
+    from mugraph.passes.targets import architecture_named
     from mugraph.passes.te_lower import TeLowerPass
     from mugraph.passes.transpile import TranspilePass
 
@@ -63,7 +64,8 @@ def generate_cuda(module: ModuleOp, context: Context, arch: str) -> CudaProgram:
         module.verify()
     text = StringIO()
     CudaTarget().emit(context, module, text)
-    return CudaProgram(text.getvalue(), signature_of(only_function(module)), arch)
+    signature = signature_of(only_function(module))
+    return CudaProgram(text.getvalue(), signature, architecture_named(arch))
 
 
 def only_function(module: ModuleOp) -> FuncOp:

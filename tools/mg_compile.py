@@ -31,7 +31,7 @@ def _parser() -> argparse.ArgumentParser:
         "--arch",
         default="sm_90a",
         metavar="A[,B]",
-        help="architectures, such as sm_80,sm_90a (default: sm_90a)",
+        help="architectures or GPUs, such as sm_80,h100 (default: sm_90a)",
     )
     parser.add_argument("--name", help="starts every name of the interface (default: the function)")
     parser.add_argument(

@@ -141,7 +141,7 @@ def _load_on_gpu(
     module: ModuleOp, context: Context, arch: str | None, *, fast_math: bool
 ) -> tuple[CudaModule, str]:
     """The module, compiled and loaded, and the architecture that it was compiled for."""
-    from mugraph.passes.targets import TARGETS
+    from mugraph.passes.targets import default_targets
 
     device = device_architecture()
     if device is None:
@@ -150,7 +150,7 @@ def _load_on_gpu(
             "--backend=interpreter runs on the CPU."
         )
     find_toolchain()  # what is missing is said before the passes run
-    chosen = arch or choose_architecture(device, list(TARGETS))
+    chosen = arch or choose_architecture(device, [*default_targets()])
     return generate_cuda(module, context, chosen).load(fast_math=fast_math), chosen
 
 
@@ -357,7 +357,9 @@ def _parser() -> argparse.ArgumentParser:
         "exactly and takes small numbers for 0",
     )
     add_size_argument(parser)
-    parser.add_argument("--arch", help="compile for this architecture (default: this GPU's)")
+    parser.add_argument(
+        "--arch", help="compile for this architecture or GPU, such as h100 (default: this one)"
+    )
     return parser
 
 

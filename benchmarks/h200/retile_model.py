@@ -21,9 +21,10 @@ from benchmarks.h200 import records as results
 from benchmarks.h200.building import mugraph_of
 from benchmarks.h200.workloads import WORKLOADS, Workload
 from mugraph.dialects.kn import CustomizedOp
+from mugraph.passes.costs.kernels import estimate
 from mugraph.passes.retile import RetilePass
 from mugraph.passes.retile.dimensions import find_dimensions
-from mugraph.passes.retile.model import estimate, shape_under
+from mugraph.passes.retile.model import shape_under
 from mugraph.passes.retile.partition import partition_of
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
 from mugraph.reading import make_context

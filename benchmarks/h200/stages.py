@@ -2,7 +2,7 @@
 
 Each workload whose loads go through channels is timed with other numbers of bytes in flight, from
 which the stages follow, and with the announcement before the copies in place of after them.  What
-is best over the workloads is the target's ``bulk_bytes_in_flight`` (``passes/targets.py``).
+is best over the workloads is the target's ``bulk_bytes_in_flight`` (``passes/targets/h200.py``).
 """
 
 from __future__ import annotations

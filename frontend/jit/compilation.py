@@ -29,7 +29,7 @@ from mugraph.jit.kernel import Kernel
 from mugraph.passes.convert_linalg_to_kn import ConvertLinalgToKnPass
 from mugraph.passes.online_softmax import OnlineSoftmaxPass
 from mugraph.passes.remarks import RemarksPass
-from mugraph.passes.targets import TARGETS, target_named
+from mugraph.passes.targets import default_targets, target_named
 from mugraph.passes.te_lower import TeLowerPass
 from mugraph.passes.transpile import TranspilePass, planned_then_scheduled
 from mugraph.reading import make_context, parse_text, read_text
@@ -66,7 +66,8 @@ def compile(
     remarks: bool = False,
     **options: Any,
 ) -> Kernel:
-    """A kernel for ``arch``: an architecture such as ``sm_90a``, ``native`` or ``cpu``.
+    """A kernel for ``arch``: an architecture such as ``sm_90a``, a GPU such as ``h100``,
+    ``native`` or ``cpu``.
 
     ``native`` is this machine's GPU, or the interpreter where there is none.  The graph is not
     changed.  Functions in ``linalg`` become µGraphs first.  ``sizes`` are the named sizes of a
@@ -170,15 +171,18 @@ def _prepare_module(
         PassPipeline(steps).apply(context, module)
         interface = interface_of(only_function(module))
         return lambda: CpuKernel(original, interface)
-    target_named(name)
+    target = target_named(name)
     (TeLowerPass(arch=name) if is_te else replace(transpile, arch=name)).apply(context, module)
     module.verify()
     if remarks and not is_te:
         RemarksPass(name).apply(context, module)
     interface = interface_of(only_function(module))
-    source = print_single_file(module, interface, Architecture(name), line_info=lineinfo)
+    found = Architecture(target.arch)
+    source = print_single_file(module, interface, found, line_info=lineinfo)
     flags = LINE_INFO if lineinfo else ()
-    return lambda: CudaKernel(compile_library(source, name, flags=flags), interface, name)
+    return lambda: CudaKernel(
+        compile_library(source, found.name, flags=flags), interface, found.name
+    )
 
 
 def _transpile_pass(options: Mapping[str, Any]) -> TranspilePass:
@@ -205,13 +209,13 @@ def _as_list(value: Any) -> tuple[Any, ...]:
 
 
 def _architecture(arch: str) -> str | None:
-    """The architecture to compile for; ``None`` for the interpreter."""
+    """The architecture, or the GPU, to compile for; ``None`` for the interpreter."""
     if arch == "cpu":
         return None
     if arch != "native":
         return arch
     device = device_architecture()
-    return None if device is None else choose_architecture(device, list(TARGETS))
+    return None if device is None else choose_architecture(device, [*default_targets()])
 
 
 def _module_of(graph: Graph, context: Context, sizes: Mapping[str, int]) -> ModuleOp:

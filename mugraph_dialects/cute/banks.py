@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mugraph.dialects.cute.errors import LayoutError
+from mugraph.dialects.programming_model import BANK_BYTES, BANKS
 
-BANKS = 32
-BANK_BYTES = 4
 _LANES_BY_WIDTH = {1: 32, 2: 32, 4: 32, 8: 16, 16: 8}
 
 

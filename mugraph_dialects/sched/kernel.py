@@ -32,6 +32,13 @@ from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.kn.workspace import WorkspaceOp
 from mugraph.dialects.launch_extents import HasLaunchExtents, extents_of, three_fault
 from mugraph.dialects.plan import Plan, PlanAttr, plan_attribute
+from mugraph.dialects.programming_model import (
+    LINE_BYTES,
+    REGISTER_FILE,
+    REGISTER_STEP,
+    WARP,
+    WARPGROUP,
+)
 from mugraph.dialects.sched.grid import GridWaitOp
 from mugraph.dialects.sched.types import GlobalType, SharedType
 from mugraph.dialects.tensor_types import (
@@ -42,16 +49,8 @@ from mugraph.dialects.tensor_types import (
     value_label,
 )
 
-WARP_THREADS = 32
-"""Threads of a warp, on every target."""
-REGISTER_STEP, MIN_REGISTERS, MAX_REGISTERS = 8, 24, 256
+MIN_REGISTERS, MAX_REGISTERS = 24, 256
 """What ``setmaxnreg`` can give to the threads of a role."""
-REGISTER_FILE = 65536
-"""Registers of a multiprocessor that has roles with registers of their own."""
-WARPGROUP = 4
-"""Warps that change their number of registers together."""
-LINE_BYTES = 128
-"""One access to all banks of shared memory; swizzles repeat with it, so buffers start at one."""
 
 
 @irdl_op_definition
@@ -203,8 +202,8 @@ class KernelOp(HasLaunchExtents):
 
         The file is in four parts, and the warps of the multiprocessor are dealt to these in turn.
         """
-        warps = (self.resident_blocks or 1) * -(-self.threads // WARP_THREADS)
-        share = REGISTER_FILE // (-(-warps // WARPGROUP) * WARPGROUP * WARP_THREADS)
+        warps = (self.resident_blocks or 1) * -(-self.threads // WARP)
+        share = REGISTER_FILE // (-(-warps // WARPGROUP) * WARPGROUP * WARP)
         return min(share // REGISTER_STEP * REGISTER_STEP, MAX_REGISTERS)
 
     @property

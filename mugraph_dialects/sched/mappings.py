@@ -33,7 +33,6 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 
 IDLE = -1
 """The offset of a thread that takes no part in an instruction."""
-WARP = 32
 ATOM_M, ATOM_N = 16, 8
 """The extents of a tensor-core instruction of a warp along m and n."""
 

@@ -14,11 +14,11 @@ from functools import lru_cache
 
 import numpy as np
 
+from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.sched.mappings import (
     ATOM_M,
     ATOM_N,
     IDLE,
-    WARP,
     IntArray,
     MappingError,
     Stream,

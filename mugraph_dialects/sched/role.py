@@ -20,7 +20,7 @@ from mugraph.dialects.sched.kernel import (
     MAX_REGISTERS,
     MIN_REGISTERS,
     REGISTER_STEP,
-    WARP_THREADS,
+    WARP,
     WARPGROUP,
     KernelOp,
     enclosing_kernel,
@@ -114,7 +114,7 @@ class RoleOp(IRDLOperation):
     @property
     def threads(self) -> int:
         """How many threads run the body."""
-        return 1 if self.is_elected else self.warp_count * WARP_THREADS
+        return 1 if self.is_elected else self.warp_count * WARP
 
     @property
     def first_thread(self) -> int:
@@ -123,7 +123,7 @@ class RoleOp(IRDLOperation):
         for role in roles_of(enclosing_kernel(self)):
             if role is self:
                 break
-            first += role.warp_count * WARP_THREADS
+            first += role.warp_count * WARP
         return first
 
     def registers_or(self, otherwise: int) -> int:
@@ -149,10 +149,10 @@ class RoleOp(IRDLOperation):
             )
         siblings = roles_of(kernel)
         wanted = sum(op.warp_count for op in siblings)
-        if wanted * WARP_THREADS > kernel.threads:
+        if wanted * WARP > kernel.threads:
             raise VerifyException(
                 f"{op_label(self)}: the roles of the kernel take {wanted} warps, its block has "
-                f"{kernel.threads // WARP_THREADS}"
+                f"{kernel.threads // WARP}"
             )
         if len(siblings) > MAX_ROLES:
             raise VerifyException(
@@ -195,7 +195,7 @@ class RoleOp(IRDLOperation):
                 f"{op_label(self)}: registers {registers} must be a multiple of {REGISTER_STEP} "
                 f"from {MIN_REGISTERS} to {MAX_REGISTERS}"
             )
-        first = self.first_thread // WARP_THREADS
+        first = self.first_thread // WARP
         if first % WARPGROUP or self.warp_count % WARPGROUP:
             raise VerifyException(
                 f"{op_label(self)}: only whole warpgroups change their registers, {WARPGROUP} "
@@ -204,9 +204,7 @@ class RoleOp(IRDLOperation):
             )
         kernel = enclosing_kernel(self)
         start = kernel.registers_at_start
-        taken = sum(
-            role.warp_count * WARP_THREADS * role.registers_or(start) for role in roles_of(kernel)
-        )
+        taken = sum(role.warp_count * WARP * role.registers_or(start) for role in roles_of(kernel))
         if taken > kernel.threads * start:
             raise VerifyException(
                 f"{op_label(self)}: the roles of the kernel take {taken} registers; its block of "

@@ -9,10 +9,10 @@ from functools import lru_cache
 
 import numpy as np
 
+from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.rows import LinearRows
 from mugraph.dialects.sched.mappings import (
     IDLE,
-    WARP,
     ReduceSum,
     Stream,
     element_offsets,

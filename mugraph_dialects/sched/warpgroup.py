@@ -35,6 +35,7 @@ from mugraph.dialects.interfaces import (
     RestrictsSharedLayouts,
     SharedAccess,
 )
+from mugraph.dialects.programming_model import MAX_GROUP_COLUMNS
 from mugraph.dialects.sched.accesses import (
     AccessError,
     AccessKind,
@@ -61,9 +62,6 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     value_label,
 )
-
-MAX_COLUMNS = 256
-"""The longest instruction along n."""
 
 
 def matrix_of(value: SSAValue, *, transposed: bool = False) -> AnyLayout:
@@ -277,10 +275,10 @@ class WarpgroupMmaOp(
                 "left matrix lies in shared memory"
             )
         columns = shape_of(first.type)[-1]
-        if columns != length or 2 * length > MAX_COLUMNS or self.tiled_mma.thr_layout[1] != 1:
+        if columns != length or 2 * length > MAX_GROUP_COLUMNS or self.tiled_mma.thr_layout[1] != 1:
             raise VerifyException(
-                f"{op_label(self)}: one instruction of at most {MAX_COLUMNS} columns writes two "
-                f"accumulators, with one group along n; each has {columns} columns of "
+                f"{op_label(self)}: one instruction of at most {MAX_GROUP_COLUMNS} columns writes "
+                f"two accumulators, with one group along n; each has {columns} columns of "
                 f"{self.tiled_mma}"
             )
 

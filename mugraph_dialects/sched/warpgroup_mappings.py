@@ -11,6 +11,7 @@ from functools import lru_cache
 import numpy as np
 
 from mugraph.dialects.cute.matrix_descriptor import UNIT_BYTES, matrix_descriptor
+from mugraph.dialects.programming_model import GROUP_THREADS
 from mugraph.dialects.sched.mappings import (
     IDLE,
     IntArray,
@@ -19,9 +20,6 @@ from mugraph.dialects.sched.mappings import (
     matrix_offsets,
 )
 from mugraph.dialects.tensor_types import AnyLayout, base_layout
-
-GROUP_THREADS = 128
-"""Threads of a warp group."""
 
 
 def group_lines(

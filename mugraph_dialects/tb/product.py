@@ -23,6 +23,7 @@ from mugraph.dialects.interfaces import (
 )
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.precision import HasPrecision, Precision, PrecisionAttr
+from mugraph.dialects.programming_model import MATRIX_ROW_BYTES
 from mugraph.dialects.ragged import Bounds, Padding
 from mugraph.dialects.shapes import ShapeError, matmul_shape
 from mugraph.dialects.tb.layouts import require_swizzled_unless_innermost
@@ -36,9 +37,6 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     value_label,
 )
-
-MATRIX_CHUNK_BYTES = 16
-"""One row of an ``ldmatrix`` tile: what a matrix operand must keep contiguous."""
 
 
 @irdl_op_definition
@@ -207,4 +205,4 @@ def matrix_access(value: SSAValue) -> SharedAccess:
     """How a matrix product touches an operand or its result: down the rows of 16 bytes."""
     rank = len(shape_of(value.type))
     walk = rank - 2 if innermost_of(value) == rank - 1 else rank - 1
-    return SharedAccess(value, walk, MATRIX_CHUNK_BYTES // element_bytes_of(value.type))
+    return SharedAccess(value, walk, MATRIX_ROW_BYTES // element_bytes_of(value.type))

@@ -8,6 +8,7 @@ for the ``.te`` syntax.
 
 from xdsl.ir import Dialect
 
+from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.te.accesses import (
     AccessKind,
     AccessOp,
@@ -32,8 +33,7 @@ from mugraph.dialects.te.functions import (
 from mugraph.dialects.te.iterations import IterationOp
 from mugraph.dialects.te.loops import IfOp, LoopOp, ParOp, SeqOp, enclosing_loops
 from mugraph.dialects.te.mapped import (
-    MOST_THREADS,
-    WARP,
+    MAX_THREADS,
     AllReduceOp,
     ApplyOp,
     BarrierOp,
@@ -83,7 +83,7 @@ Te = Dialect(
 
 __all__ = [
     "ELEMENT_TYPES",
-    "MOST_THREADS",
+    "MAX_THREADS",
     "RESULT",
     "WARP",
     "AccessKind",

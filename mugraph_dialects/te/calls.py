@@ -16,11 +16,9 @@ from xdsl.printer import Printer
 from xdsl.traits import SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.te.loops import IfOp, ParOp, SeqOp
 from mugraph.dialects.te.types import ELEMENT_TYPES, BufferType, Space
-
-WARP = 32
-"""Threads of a warp."""
 
 
 @irdl_op_definition

@@ -32,6 +32,7 @@ from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.launch_extents import MAX_GRID
+from mugraph.dialects.programming_model import MAX_THREADS
 from mugraph.dialects.te.accesses import (
     AccessKind,
     AccessOp,
@@ -43,14 +44,10 @@ from mugraph.dialects.te.types import ELEMENT_TYPES, BufferType, Space, parse_wo
 from mugraph.dialects.te.values import IndexExpressionOp
 from mugraph.dialects.tensor_types import element_bytes_of
 
-MOST_THREADS = 1024
-"""The threads that a block has at most."""
 OF_EACH_THREAD = "te.of_each_thread"
 """The attribute of a ``te.new`` outside steps in which each thread has a number of its own."""
 UNROLL = "te.unroll"
 """The attribute of a ``te.seq`` whose iterations are to be written out."""
-WARP = 32
-"""The threads of a warp."""
 
 
 class Scope(StrEnum):
@@ -178,9 +175,9 @@ class ThreadsOp(LoopOp):
     def verify_(self) -> None:
         """Checks the number of threads and where they stand."""
         super().verify_()
-        if self.iterations > MOST_THREADS:
+        if self.iterations > MAX_THREADS:
             raise VerifyException(
-                f"'te.threads': a block has at most {MOST_THREADS} threads, not {self.iterations}"
+                f"'te.threads': a block has at most {MAX_THREADS} threads, not {self.iterations}"
             )
         if not isinstance(self.parent_op(), KernelOp):
             raise VerifyException("'te.threads' stands in a 'te.kernel'")

@@ -1,49 +1,27 @@
-"""How long the epilogue of a persistent kernel takes beside its loop.
-
-While the warps of a block are in an epilogue the tensor cores wait, unless other warps multiply
-meanwhile (``--alternate-consumers``).  The constants are fitted to what two kernels on an H200 took
-at several depths of their products (``benchmarks/results/h200_turns.md``).
-"""
+"""How long the epilogue of a persistent kernel takes beside its loop."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import sched
-from mugraph.dialects.sched.kernel import WARP_THREADS, WARPGROUP
+from mugraph.dialects.sched.kernel import WARP
 from mugraph.dialects.sched.structure import computing_block
 from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tensor_types import shape_of
-from mugraph.passes.use_warpgroups import MACS_A_CYCLE
-
-FIXED_CYCLES = 1000.0
-"""The end of the last product, two barriers, and the first product of the next tile."""
-VALUE_CYCLES, FUNCTION_CYCLES = 1.25, 10.0
-"""What a warp takes to write one value a thread, and for a function of it."""
-LEAST_SHARE = 1 / 12
-"""From which share of the loop on roles of one warp group in turn were faster.
-
-They have smaller tiles, and load more for each result.
-"""
+from mugraph.passes.costs.epilogues import (
+    FUNCTION_CYCLES,
+    VALUE_CYCLES,
+    EpilogueTime,
+    epilogue_cycles,
+)
+from mugraph.passes.costs.products import group_cycles
+from mugraph.passes.targets import Target
 
 
-@dataclass(frozen=True)
-class EpilogueTime:
-    """Cycles of the loop and of the epilogue of one block of the grid, both about."""
-
-    loop: float
-    epilogue: float
-
-    @property
-    def is_long(self) -> bool:
-        """Whether it pays that other warps multiply meanwhile."""
-        return self.epilogue >= LEAST_SHARE * self.loop
-
-
-def epilogue_time(kernel: sched.KernelOp) -> EpilogueTime | None:
+def epilogue_time(kernel: sched.KernelOp, target: Target) -> EpilogueTime | None:
     """The estimate for a kernel whose warp groups multiply; ``None`` for others.
 
     Of roles that take turns one is looked at.
@@ -54,8 +32,8 @@ def epilogue_time(kernel: sched.KernelOp) -> EpilogueTime | None:
     if loop is None or ends is None:
         return None
     products = [op for op in loop.walk() if isinstance(op, sched.WarpgroupMmaOp)]
-    warps = sched.enclosing_threads(loop) // WARP_THREADS
-    if not products:
+    warps = sched.enclosing_threads(loop) // WARP
+    if not products or not target.multiplies_in_warpgroups:
         return None
     macs = sum(
         math.prod(shape_of(sums.type)) * shape_of(op.rhs.type)[-2]
@@ -64,8 +42,7 @@ def epilogue_time(kernel: sched.KernelOp) -> EpilogueTime | None:
     )
     of_a_warp = math.fsum(_cycles(op) for op in ends.walk())
     return EpilogueTime(
-        loop.iterations * macs / MACS_A_CYCLE,
-        FIXED_CYCLES + of_a_warp * warps / WARPGROUP,
+        loop.iterations * group_cycles(macs, target), epilogue_cycles(of_a_warp, warps, target)
     )
 
 
@@ -84,4 +61,4 @@ def _values(value: SSAValue) -> int:
     return value.type.values_per_thread() if isinstance(value.type, sched.FragmentType) else 0
 
 
-__all__ = ["EpilogueTime", "epilogue_time"]
+__all__ = ["epilogue_time"]

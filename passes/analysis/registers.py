@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from xdsl.ir import Block, Operation
 
 from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
+from mugraph.dialects.programming_model import MAX_THREAD_REGISTERS, REGISTER_BYTES, REGISTER_STEP
 from mugraph.dialects.sched import (
     ElementwiseOp,
     FragmentOp,
@@ -26,11 +27,6 @@ from mugraph.dialects.sched.types import FragmentType
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.dialects.tensor_types import element_bytes_of
 
-MAX_REGISTERS = 255
-"""What a thread can have."""
-REGISTER_BYTES = 4
-ALLOCATION_UNIT = 8
-"""Registers are given to threads in multiples of this."""
 WORKING_REGISTERS = 24
 """Addresses, counters, predicates: about what ptxas uses where there is nothing else to hold."""
 UNROLLED_VALUES = 96
@@ -89,8 +85,8 @@ def tiles_of(fragment: FragmentType) -> Tiles | None:
 
 def register_limit(threads: int, registers_per_multiprocessor: int) -> int:
     """The most registers that each thread of a block can have."""
-    share = registers_per_multiprocessor // threads // ALLOCATION_UNIT * ALLOCATION_UNIT
-    return min(MAX_REGISTERS, share)
+    share = registers_per_multiprocessor // threads // REGISTER_STEP * REGISTER_STEP
+    return min(MAX_THREAD_REGISTERS, share)
 
 
 def vector_registers(vector: int, source_bytes: Sequence[int]) -> int:

@@ -24,13 +24,15 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import numpy.typing as npt
 
-WARP = 32
-BANKS = 32
-BANK_BYTES = 4
+from mugraph.dialects.programming_model import (
+    BANK_BYTES,
+    BANKS,
+    MATRIX_ROW_BYTES,
+    SECTOR_BYTES,
+    WARP,
+)
+
 WAVEFRONT_BYTES = BANKS * BANK_BYTES
-SECTOR_BYTES = 32
-LINE_BYTES = 16
-"""One line of ``ldmatrix``."""
 
 IntArray = npt.NDArray[np.int64]
 
@@ -169,7 +171,7 @@ def _lanes_agree(addresses: IntArray, bit: int) -> npt.NDArray[np.bool_]:
 
 def ldmatrix_wavefronts(addresses: IntArray) -> IntArray:
     """The wavefronts of ``ldmatrix``: lanes 8 q to 8 q + 7 give the lines of matrix q."""
-    return group_wavefronts(addresses, LINE_BYTES, 8).sum(axis=1)
+    return group_wavefronts(addresses, MATRIX_ROW_BYTES, 8).sum(axis=1)
 
 
 def ideal_wavefronts(addresses: IntArray, access_bytes: int) -> IntArray:

@@ -10,17 +10,19 @@ from dataclasses import replace
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.plan import Plan
-from mugraph.passes.analysis.epilogues import FIXED_CYCLES, FUNCTION_CYCLES, LEAST_SHARE
+from mugraph.dialects.programming_model import GROUP_THREADS
+from mugraph.passes.costs.epilogues import FUNCTION_CYCLES, EpilogueTime, epilogue_cycles
+from mugraph.passes.costs.kernels import KernelShape, stages_of
+from mugraph.passes.costs.products import group_cycles
 from mugraph.passes.retile import retile_as_planned
 from mugraph.passes.retile.auto import OVERLAP_NS, Choice, choose_least_time, is_allowed
 from mugraph.passes.retile.dimensions import TileSpace, find_dimensions
 from mugraph.passes.retile.errors import RetileError
-from mugraph.passes.retile.model import MMA_SHAPE, KernelShape, shape_under, stages_of
+from mugraph.passes.retile.model import shape_under
 from mugraph.passes.retile.outline import find_outlined, outline
 from mugraph.passes.retile.partition import Request, choose_partition, partition_of
 from mugraph.passes.retile.running_maxima import take_out_running_maxima
 from mugraph.passes.schedule_threadblock.choose import choose_stages
-from mugraph.passes.schedule_threadblock.warpgroups import GROUP_THREADS, MACS_A_CYCLE
 from mugraph.passes.targets import Target
 
 
@@ -97,15 +99,21 @@ def with_ping_pong(space: TileSpace, choice: Choice, target: Target) -> Choice |
     """
     shape = shape_under(space, choice.partition)
     work = shape.loop
-    macs = math.fsum(product.instructions for product in work.products) * math.prod(MMA_SHAPE)
-    epilogue = FIXED_CYCLES + shape.after.elements * FUNCTION_CYCLES / GROUP_THREADS
     if (
         choice.split > 1
         or shape.threads != 2 * GROUP_THREADS
         or shape.blocks <= target.multiprocessors
         or not work.is_of_groups(shape.threads, target)
-        or epilogue < LEAST_SHARE * shape.iterations * macs / MACS_A_CYCLE
     ):
+        return None
+    macs = sum(product.macs for product in work.products)
+    of_a_warp = shape.after.elements * FUNCTION_CYCLES / shape.threads
+    warps = shape.threads // target.warp_size
+    loop, epilogue = (
+        shape.iterations * group_cycles(macs, target),
+        epilogue_cycles(of_a_warp, warps, target),
+    )
+    if not EpilogueTime(loop, epilogue).is_long:
         return None
     halves: list[Choice] = []
     for axis, extent in enumerate(choice.partition.grid):

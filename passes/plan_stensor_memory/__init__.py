@@ -25,7 +25,7 @@ from mugraph.dialects.sched.mbarriers import KeepsMbarriers
 from mugraph.dialects.tensor_types import element_bytes_of, resolved_layout_of
 from mugraph.passes.analysis.lifetimes import buffer_lifetimes
 from mugraph.passes.analysis.registers import (
-    MAX_REGISTERS,
+    MAX_THREAD_REGISTERS,
     fragment_registers,
     registers_needed,
 )
@@ -153,7 +153,7 @@ def registers_wanted(kernel: KernelOp) -> int:
     Where everything between products stays in fragments there is less besides them, and more warps
     hide what each waits for.  Warp groups need none for operands that they read from memory.
     """
-    wanted = min(fragment_registers(kernel) + WORKING_REGISTERS, MAX_REGISTERS)
+    wanted = min(fragment_registers(kernel) + WORKING_REGISTERS, MAX_THREAD_REGISTERS)
     operators = tuple(kernel.walk())
     by_groups = any(isinstance(op, WarpgroupMmaOp) for op in operators)
     if (roles_of(kernel) and not by_groups) or not any(isinstance(op, MapOp) for op in operators):

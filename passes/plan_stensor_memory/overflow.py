@@ -110,7 +110,7 @@ def overflow_message(
     return "\n".join(
         [
             f"--plan-stensor-memory: {op_label(kernel)} needs {peak} bytes of shared memory, a "
-            f"block of {target.name} has {limit}:",
+            f"block of {target.arch} has {limit}:",
             *rows,
             advice(requests, peak, limit),
         ]

@@ -11,12 +11,8 @@ import math
 from dataclasses import dataclass
 
 from mugraph.dialects.cute import ComposedLayout, Layout, Swizzle
+from mugraph.dialects.programming_model import BANK_BYTES, LINE_BYTES
 from mugraph.dialects.tensor_types import AnyLayout, innermost_dimension
-
-BANK_BYTES = 4
-"""The width of a bank of shared memory."""
-LINE_BYTES = 128
-"""One access to all 32 banks."""
 
 
 @dataclass(frozen=True)

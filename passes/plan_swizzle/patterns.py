@@ -29,7 +29,7 @@ from mugraph.dialects.tensor_types import (
 )
 from mugraph.passes.analysis.memory_access import executions_of_block, other_side, warp_addresses
 from mugraph.passes.analysis.wavefronts import (
-    LINE_BYTES,
+    MATRIX_ROW_BYTES,
     WARP,
     group_wavefronts,
     lanes_together,
@@ -225,7 +225,7 @@ def declared_pattern(
 ) -> Pattern:
     """What an operator that is not scheduled yet says of an access, as warps would do it."""
     # A last chunk may reach into the padding of its row, as the last line of ``ldmatrix`` does.
-    width = max(1, min(access.chunk, LINE_BYTES // element_bytes))
+    width = max(1, min(access.chunk, MATRIX_ROW_BYTES // element_bytes))
     rows = _declared_coordinates(shape, inner, access.walk, width)
     label = f"along dimension {access.walk} by {width}"
     return Pattern(label, Instruction.STORE, width, element_bytes, rows, 1)

@@ -6,6 +6,7 @@ from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.chaining import holds_pairs_of_columns
 from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.programming_model import SECTOR_BYTES
 from mugraph.dialects.sched.quad_store import quad_store_problem
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import (
@@ -19,9 +20,6 @@ from mugraph.passes.schedule_threadblock.write_back import (
     find_write_backs,
     write_back_directly,
 )
-
-SECTOR_BYTES = 32
-"""What device memory moves at once."""
 
 
 def writes_whole_sectors(fragment: sched.FragmentType, found: WriteBack) -> bool:

@@ -12,6 +12,7 @@ from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.matrix_descriptor import matrix_descriptor
 from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.programming_model import GROUP_ROWS, GROUP_THREADS
 from mugraph.dialects.sched.mappings import matrix_layout
 from mugraph.dialects.tensor_types import (
     dims,
@@ -27,8 +28,6 @@ from mugraph.passes.remarks.scheduled import Scheduled
 from mugraph.passes.schedule_threadblock.explain_products import layout_by_warps, product_of
 from mugraph.passes.schedule_threadblock.small_products import choose_small_layout, swap_obstacle
 from mugraph.passes.schedule_threadblock.warpgroups import (
-    GROUP_THREADS,
-    ROWS,
     group_obstacle,
     longest_instruction,
 )
@@ -57,19 +56,19 @@ def product_obstacle(op: sched.MmaOp, scheduled: Scheduled) -> Obstacle | None:
     why = group_obstacle(product.depth, element, threads)
     if why is not None:
         return why
-    few = rows % ROWS != 0
+    few = rows % GROUP_ROWS != 0
     if few and (why := swap_obstacle(rows, columns, product.depth, element, threads)) is not None:
         return Obstacle(
-            f"its {rows} rows fill no instruction of {ROWS}, and its operands cannot change "
+            f"its {rows} rows fill no instruction of {GROUP_ROWS}, and its operands cannot change "
             f"places: {why.reason}",
             why.mend,
             why.dimension,
         )
     if few and not product.sums_once:
         return Obstacle(
-            f"its {rows} rows fill no instruction of {ROWS}, and operands change places only where "
-            "each iteration's product is just added up",
-            f"cut tiles of a multiple of {ROWS} rows",
+            f"its {rows} rows fill no instruction of {GROUP_ROWS}, and operands change places only "
+            "where each iteration's product is just added up",
+            f"cut tiles of a multiple of {GROUP_ROWS} rows",
             0,
         )
     *leading, _, _ = shape_of(op.lhs.type)
@@ -83,7 +82,7 @@ def product_obstacle(op: sched.MmaOp, scheduled: Scheduled) -> Obstacle | None:
         if (why := _operand_obstacle(value, transposed=transposed)) is not None:
             return why
     if few:
-        by_warps = layout_by_warps(op, product)
+        by_warps = layout_by_warps(op, product, scheduled.target)
         if choose_small_layout(product, by_warps, scheduled.target) is by_warps:
             return None
         return Obstacle("small-m=mma was asked for", "leave it out")
@@ -101,7 +100,7 @@ def product_obstacle(op: sched.MmaOp, scheduled: Scheduled) -> Obstacle | None:
         )
     for chain in find_chains(kernel):
         if op in chain.products:
-            if not is_faster(chain):
+            if not is_faster(chain, scheduled.target):
                 return None
             return Obstacle("--use-warpgroups did not run", "run it")
     return Obstacle(
@@ -138,7 +137,7 @@ def _operand_obstacle(value: SSAValue, *, transposed: bool) -> Obstacle | None:
 def epilogue_remarks(scheduled: Scheduled) -> Iterator[Remark]:
     """Whether the tensor cores of a persistent kernel wait for a long epilogue."""
     kernel = scheduled.kernel
-    time = None if kernel.persistent_blocks is None else epilogue_time(kernel)
+    time = None if kernel.persistent_blocks is None else epilogue_time(kernel, scheduled.target)
     if time is not None and time.is_long and not sched.roles_in_turn(kernel):
         yield scheduled.remark(
             Kind.EPILOGUE,

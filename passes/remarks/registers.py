@@ -14,7 +14,7 @@ from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.sched.accesses import AccessKind
-from mugraph.dialects.sched.kernel import WARP_THREADS
+from mugraph.dialects.sched.kernel import WARP
 from mugraph.dialects.sched.mappings import IDLE, IntArray
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
@@ -129,10 +129,10 @@ def _obstacle(scheduled: Scheduled, passage: Passage) -> Exchange | None:
     owners = np.full(max(written.max(), read.max()) + 1, IDLE, dtype=np.int64)
     owners[written] = writers
     of_read = np.where(owners[read] == IDLE, readers, owners[read])
-    crosses = of_read // WARP_THREADS != readers // WARP_THREADS
+    crosses = of_read // WARP != readers // WARP
     if crosses.any():
         first = int(np.argmax(crosses))
-        wrote_it, reads_it = (int(of[first]) // WARP_THREADS for of in (of_read, readers))
+        wrote_it, reads_it = (int(of[first]) // WARP for of in (of_read, readers))
         reason = f"warp {reads_it} reads in '{reader.name}' what warp {wrote_it} wrote in"
         return Exchange(Reach.WARPS, Obstacle(f"{reason} '{writer.name}'", _whole_rows(writer)))
     if (of_read != readers).any():

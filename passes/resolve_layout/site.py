@@ -10,9 +10,10 @@ from xdsl.ir import Operation
 
 from mugraph.dialects import kn, tb
 from mugraph.dialects.kn import Phase, accumulates, phases_of
+from mugraph.dialects.programming_model import SECTOR_BYTES
 from mugraph.dialects.tensor_types import element_bytes_of, shape_of
 from mugraph.passes.analysis.registers import register_limit
-from mugraph.passes.analysis.wavefronts import SECTOR_BYTES
+from mugraph.passes.costs.memory import device_ns, issue_cycles
 from mugraph.passes.resolve_layout.access_work import Work
 from mugraph.passes.schedule_threadblock.choose import WarpLayout
 from mugraph.passes.schedule_threadblock.products import (
@@ -59,7 +60,7 @@ class Site:
         """How the warps of a block share a matrix product."""
         once = self.graph is not None and sums_once(op)
         iterations = self.graph.forloop_range if once and self.graph is not None else 1
-        return choose_layout_of(op, self.threads, iterations)
+        return choose_layout_of(op, self.threads, iterations, self.target)
 
     def picoseconds(self, work: Work) -> dict[str, float]:
         """What the work of a launch takes, by resource."""
@@ -73,11 +74,9 @@ class Site:
         )
         waves = max(1.0, self.blocks / target.multiprocessors) / self.blocks
         return {
-            "device memory": work.sectors * SECTOR_BYTES * PICOSECONDS / target.memory_bytes_per_ns,
+            "device memory": device_ns(work.sectors * SECTOR_BYTES, target) * PICOSECONDS,
             "shared memory": work.wavefronts * cycle / spread,
-            "instructions": work.instructions
-            * cycle
-            / (spread * target.schedulers_per_multiprocessor),
+            "instructions": issue_cycles(work.instructions, target) * cycle / spread,
             "waiting": work.latencies * waves * target.memory_latency_ns * PICOSECONDS,
         }
 
@@ -91,7 +90,7 @@ class Site:
                 tile = op.stensor if isinstance(op, tb.OutputOp) else op.result
                 elements = math.prod(shape_of(tile.type))
                 moved += elements * element_bytes_of(tile.type) * self.executions(op)
-        time = moved / self.target.memory_bytes_per_ns * PICOSECONDS
+        time = device_ns(moved, self.target) * PICOSECONDS
         return time / self.target.shared_memory_per_multiprocessor
 
 

@@ -20,6 +20,7 @@ from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.plan import TILE_PARTS, LaunchNext, Plan
 from mugraph.dialects.tensor_types import op_label
+from mugraph.passes.costs.kernels import LAUNCH_NS
 from mugraph.passes.online_softmax import online_softmax
 from mugraph.passes.online_softmax_of_parts import online_softmax_of_parts
 from mugraph.passes.retile.auto import Choice, choose_least_time, in_one_iteration, why_kept
@@ -27,7 +28,6 @@ from mugraph.passes.retile.dimensions import find_dimensions
 from mugraph.passes.retile.errors import RetileError
 from mugraph.passes.retile.inline import inline_products, product_of
 from mugraph.passes.retile.merge import merge
-from mugraph.passes.retile.model import LAUNCH_NS
 from mugraph.passes.retile.outline import find_outlined, outline
 from mugraph.passes.retile.partition import (
     Request,

@@ -12,19 +12,12 @@ from xdsl.ir import Operation
 
 from mugraph.dialects import tb
 from mugraph.dialects.maps import AXES
+from mugraph.dialects.programming_model import SECTOR_BYTES
+from mugraph.passes.costs.kernels import KernelShape, Load, Work, estimate
 from mugraph.passes.retile.dimensions import TileSpace
 from mugraph.passes.retile.errors import RetileError
 from mugraph.passes.retile.loops import LoopAnalysis
-from mugraph.passes.retile.model import (
-    SECTOR_BYTES,
-    KernelShape,
-    Load,
-    Work,
-    estimate,
-    product_index,
-    shape_under,
-    tile_shape_of,
-)
+from mugraph.passes.retile.model import product_index, shape_under, tile_shape_of
 from mugraph.passes.retile.partition import (
     Cut,
     Partition,

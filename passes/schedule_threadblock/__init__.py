@@ -18,7 +18,7 @@ from mugraph.dialects import sched, tb
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.kn.single_iteration import accumulate_single_iteration
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.sched.kernel import WARP_THREADS
+from mugraph.dialects.sched.kernel import WARP
 from mugraph.dialects.sched.role import roles_of
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.dialects.tensor_types import (
@@ -137,7 +137,7 @@ def _scheduled(
     small_m: SmallM,
 ) -> sched.KernelOp | None:
     """The schedule of one graph by one way of loading; ``None`` where a ring does not fit."""
-    threads = graph.threads + (WARP_THREADS if channels else 0)
+    threads = graph.threads + (WARP if channels else 0)
     groups = None
     if channels and target.multiplies_in_warpgroups:
         groups = Groups(target, _bytes_loaded_an_iteration(levels.inputs), small_m)

@@ -22,7 +22,7 @@ from mugraph.dialects.kn import CustomizedOp, Phase
 from mugraph.dialects.locations import inherit_location
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.ragged import ragged_dims
-from mugraph.dialects.sched.kernel import WARP_THREADS
+from mugraph.dialects.sched.kernel import WARP
 from mugraph.dialects.sched.transfer import ASYNC_BYTES
 from mugraph.dialects.tensor_types import (
     element_type_of,
@@ -138,7 +138,7 @@ def draft_kernel(graph: CustomizedOp, levels: Levels, choices: Choices, symbol: 
     threads = graph.block_dim
     if choices.channels:
         body.add_ops(with_producer(builder, phases, bulk_loads))
-        threads = (graph.threads + WARP_THREADS, 1, 1)
+        threads = (graph.threads + WARP, 1, 1)
     else:
         body.add_ops([*builder.top, *phases])
     kernel = sched.KernelOp(
@@ -170,9 +170,7 @@ def with_producer(
     fragments = [op for op in builder.top if isinstance(op, sched.FragmentOp)]
     shared = [op for op in builder.top if not isinstance(op, sched.FragmentOp)]
     feeds = make_feeds(loads, builder.choices.stages)
-    consumers = sched.RoleOp(
-        CONSUMERS, builder.threads // WARP_THREADS, Block([*fragments, *phases])
-    )
+    consumers = sched.RoleOp(CONSUMERS, builder.threads // WARP, Block([*fragments, *phases]))
     return [
         *shared,
         *(feed.channel for feed in feeds),

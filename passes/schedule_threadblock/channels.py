@@ -16,7 +16,7 @@ from mugraph.dialects import sched, tb
 from mugraph.dialects.bulk import BulkCopyError, require_whole_tiles, tile_layouts
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.launch_extents import MAX_THREADS
-from mugraph.dialects.sched.kernel import WARP_THREADS
+from mugraph.dialects.sched.kernel import WARP
 from mugraph.dialects.sched.structure import computing_block
 from mugraph.dialects.tensor_types import (
     AnyLayout,
@@ -67,14 +67,14 @@ def layouts_of_load(op: tb.InputOp, *, boxes: bool = False) -> list[AnyLayout]:
 def block_obstacles(threads: int, target: Target) -> Iterator[Obstacle]:
     """Why a block of so many threads, without a producer, has no channels; nothing where it may."""
     if target.bulk_bytes_in_flight is None:
-        yield Obstacle(f"{target.name} has no bulk copies", "choose a later architecture")
-    if threads % WARP_THREADS:
-        whole = -(-threads // WARP_THREADS) * WARP_THREADS
+        yield Obstacle(f"{target.arch} has no bulk copies", "choose a later architecture")
+    if threads % WARP:
+        whole = -(-threads // WARP) * WARP
         yield Obstacle(
             f"its block of {threads} threads is not made of whole warps",
             f"give it whole warps (retile{{block={whole}}})",
         )
-    if threads + WARP_THREADS > MAX_THREADS:
+    if threads + WARP > MAX_THREADS:
         yield Obstacle(
             f"its block of {threads} threads leaves no room for a producer",
             f"leave a warp to it (retile{{block={MAX_THREADS // 2}}})",

@@ -9,26 +9,12 @@ from dataclasses import dataclass
 from mugraph.dialects.cute.atoms import MmaAtom, scalar_atom, tensor_core_atom
 from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.passes.analysis.registers import UNROLLED_VALUES, Tiles
+from mugraph.passes.costs.memory import shared_cycles
+from mugraph.passes.costs.products import sum_cycles, warp_steps_cycles
 from mugraph.passes.targets import Target
 
 MIN_STAGES, MAX_STAGES = 2, 8
 """Bounds on the copies of a pipelined buffer."""
-
-
-MMA_CYCLES, MMA_LATENCY = 8, 33
-"""Cycles from one instruction of a warp to its next, and to one that adds to the same sums.
-
-Of 16x8x16 on 16-bit elements; about the same for mma.sync on sm_80 and sm_90.
-"""
-INSTRUCTION_CYCLES, LOAD_INSTRUCTIONS = 4, 3
-"""Cycles from one instruction of a warp to its next; instructions for each load of a tile."""
-SHARED_BYTES_A_CYCLE = 128
-SCHEDULERS = 4
-"""Warps whose instructions run side by side."""
-SUM_BYTES = 4
-"""Sums are fp32, or i32."""
-SUM_LATENCY = 150
-"""Cycles that a sum over warps takes beside its accesses: a barrier, stores and loads that wait."""
 WORTH_A_SUM = 0.8
 """Warps along k must take so little of the cycles without them: the estimate is no better."""
 
@@ -113,28 +99,29 @@ class ProductCost:
 
 
 def product_cost(
-    layout: WarpLayout, rows: int, columns: int, depth: int, element_bytes: int, sums: float = 1.0
+    layout: WarpLayout,
+    rows: int,
+    columns: int,
+    depth: int,
+    element_bytes: int,
+    target: Target,
+    sums: float = 1.0,
 ) -> ProductCost:
     """The cost of a product whose partial sums are added ``sums`` times an iteration.
 
-    The cycles are those of a step, which the warp's own instructions, the tensor core that it
-    shares, or its wait for the sums of the step before may bound; those of the loads; and those of
-    the sum over the warps along k.
+    The cycles are those of its steps, those of the loads, and those of the sum over the warps along
+    k.
     """
     atom_m, atom_n, atom_k = layout.atom.shape_mnk
     tiles_m, tiles_n = layout.tiles(rows, columns)
     steps = layout.steps(depth)
     warps = layout.m * layout.n * layout.k
     volume = warps * (tiles_m * atom_m + tiles_n * atom_n) * atom_k * steps
-    products, loads = tiles_m * tiles_n, tiles_m + math.ceil(tiles_n / 2)
-    alone = INSTRUCTION_CYCLES * (products + LOAD_INSTRUCTIONS * loads)
-    together = products * MMA_CYCLES * math.ceil(warps / SCHEDULERS)
-    cycles: float = steps * max(alone, together, MMA_LATENCY)
-    cycles += volume * element_bytes / SHARED_BYTES_A_CYCLE
+    cycles = warp_steps_cycles(layout.atom, (tiles_m, tiles_n), steps, warps, target)
+    cycles += shared_cycles(volume * element_bytes, target)
     if layout.k > 1:
-        moved = 2 * layout.k * rows * columns * SUM_BYTES
-        cycles += sums * (SUM_LATENCY + moved / SHARED_BYTES_A_CYCLE)
-    return ProductCost(products * steps, volume, cycles)
+        cycles += sums * sum_cycles(layout.k, rows, columns, target)
+    return ProductCost(tiles_m * tiles_n * steps, volume, cycles)
 
 
 def choose_warp_layout(
@@ -143,6 +130,7 @@ def choose_warp_layout(
     depth: int,
     atom: MmaAtom,
     threads: int,
+    target: Target,
     *,
     element_bytes: int = 2,
     iterations: int = 1,
@@ -158,7 +146,7 @@ def choose_warp_layout(
     """
 
     def cost(layout: WarpLayout) -> ProductCost:
-        return product_cost(layout, rows, columns, depth, element_bytes, 1 / iterations)
+        return product_cost(layout, rows, columns, depth, element_bytes, target, 1 / iterations)
 
     def by_counts(layout: WarpLayout) -> tuple[int, int, int]:
         found = cost(layout)

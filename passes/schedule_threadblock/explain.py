@@ -195,13 +195,13 @@ def _ring_lines(kernel: KernelOp, target: Target) -> Iterator[str]:
         shared = f"{blocks} blocks that share it" if blocks > 1 else "the only block on it"
         yield (
             f"  together {blocks * on_their_way} bytes are on their way to a multiprocessor, to "
-            f"{shared}; {target.name} should have {target.bulk_bytes_in_flight}"
+            f"{shared}; {target.arch} should have {target.bulk_bytes_in_flight}"
         )
 
 
-def _epilogue_lines(kernel: KernelOp) -> Iterator[str]:
+def _epilogue_lines(kernel: KernelOp, target: Target) -> Iterator[str]:
     """Whether the epilogue of a persistent kernel is so long that roles should take turns."""
-    time = None if kernel.persistent_blocks is None else epilogue_time(kernel)
+    time = None if kernel.persistent_blocks is None else epilogue_time(kernel, target)
     if time is None:
         return
     head = (
@@ -244,7 +244,7 @@ def explain(kernel: KernelOp, target: Target) -> list[str]:
         *_channel_lines(kernel),
         *_ring_lines(kernel, target),
         *product_lines(kernel, target),
-        *_epilogue_lines(kernel),
+        *_epilogue_lines(kernel, target),
     ]
     why = reasons(schedule)
     for region in range(barriers.regions):

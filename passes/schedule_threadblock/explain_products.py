@@ -9,6 +9,7 @@ from xdsl.ir import Operation
 
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.element_types import element_type_name
+from mugraph.dialects.programming_model import GROUP_ROWS
 from mugraph.dialects.sched import (
     BulkCopyOp,
     FragmentType,
@@ -39,7 +40,6 @@ from mugraph.passes.schedule_threadblock.small_products import (
     swapped_layout,
     way_cost,
 )
-from mugraph.passes.schedule_threadblock.warpgroups import ROWS
 from mugraph.passes.targets import Target
 
 BY_WARPS, BY_GROUPS = "mma.sync", "wgmma with swapped operands"
@@ -50,14 +50,16 @@ def product_lines(kernel: KernelOp, target: Target) -> Iterator[str]:
     if not roles_of(kernel) or not target.multiplies_in_warpgroups:
         return
     for op in kernel.body.walk():
-        if isinstance(op, MmaOp | WarpgroupMmaOp) and shape_of(op.accumulator.type)[-2] % ROWS:
+        if not isinstance(op, MmaOp | WarpgroupMmaOp):
+            continue
+        if shape_of(op.accumulator.type)[-2] % GROUP_ROWS:
             yield _line(op, kernel, target)
 
 
 def _line(op: MmaOp | WarpgroupMmaOp, kernel: KernelOp, target: Target) -> str:
     product = product_of(op, kernel)
     size = f"{product.rows}x{product.columns} of depth {product.depth}"
-    by_warps = layout_by_warps(op, product)
+    by_warps = layout_by_warps(op, product, target)
     head = f"  product {value_label(op.accumulator)}, {size}: "
     costs = [f"{BY_WARPS} {describe(way_cost(product, by_warps, target))}"]
     obstacle = _obstacle(op, product)
@@ -93,7 +95,9 @@ def product_of(op: MmaOp | WarpgroupMmaOp, kernel: KernelOp) -> SmallProduct:
     )
 
 
-def layout_by_warps(op: MmaOp | WarpgroupMmaOp, product: SmallProduct) -> WarpLayout:
+def layout_by_warps(
+    op: MmaOp | WarpgroupMmaOp, product: SmallProduct, target: Target
+) -> WarpLayout:
     """The arrangement of single warps: that of the product, or what it would have been."""
     held = op.accumulator.type
     mma = held.tiled_mma if isinstance(held, FragmentType) else None
@@ -105,6 +109,7 @@ def layout_by_warps(op: MmaOp | WarpgroupMmaOp, product: SmallProduct) -> WarpLa
         product.depth,
         choose_atom(product.element, product.threads, ieee=False),
         product.threads,
+        target,
         element_bytes=product.element_bytes,
         iterations=product.iterations if product.sums_once else 1,
     )

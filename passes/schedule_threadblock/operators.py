@@ -18,6 +18,7 @@ from mugraph.dialects.cute.atoms import MmaAtom, loads_as_stored
 from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.elementwise import Epilogue, ScalarFunction
 from mugraph.dialects.partition import LinearPartition, choose_move_partition
+from mugraph.dialects.programming_model import MATRIX_ROW_BYTES
 from mugraph.dialects.ragged import ragged_dims
 from mugraph.dialects.sched import Combiner, Grouping, LinearPartitionAttr
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups
@@ -33,8 +34,6 @@ from mugraph.dialects.tensor_types import (
 )
 from mugraph.passes.schedule_threadblock.builder import KernelBuilder, sum_type
 
-LDMATRIX_ROW_BYTES = 16
-"""One row of ``ldmatrix``, which starts at a multiple of its size."""
 TRANSPOSED_BYTES = 2
 """The size of the elements that ``ldmatrix.trans`` transposes."""
 
@@ -199,7 +198,7 @@ def suits_ldmatrix(buffer: SSAValue, atom: MmaAtom, depth: int) -> bool:
         return False
     strides = leading_strides(resolved_layout_of(buffer))
     return all(
-        strides[dim] * size % LDMATRIX_ROW_BYTES == 0
+        strides[dim] * size % MATRIX_ROW_BYTES == 0
         for dim in range(len(shape))
         if dim != innermost and shape[dim] > 1
     )

@@ -40,7 +40,7 @@ from mugraph.passes.schedule_threadblock.small_products import (
     swap_obstacle,
 )
 from mugraph.passes.schedule_threadblock.warpgroups import (
-    ROWS,
+    GROUP_ROWS,
     reads_descriptors,
     warpgroup_layout_of,
 )
@@ -48,7 +48,7 @@ from mugraph.passes.targets import Target
 
 
 def choose_layout_of(
-    op: tb.MatmulOp, threads: int, iterations: int, *, along_k: bool = True
+    op: tb.MatmulOp, threads: int, iterations: int, target: Target, *, along_k: bool = True
 ) -> WarpLayout:
     """How a block's warps share a product whose partial sums are added once in ``iterations``."""
     element = element_type_name(element_type_of(op.lhs.type))
@@ -60,6 +60,7 @@ def choose_layout_of(
         shape_of(op.lhs.type)[-1],
         atom,
         threads,
+        target,
         element_bytes=element_bytes_of(op.lhs.type),
         iterations=iterations,
         along_k=along_k,
@@ -84,7 +85,7 @@ class Groups:
 
 
 def choose_warp_layouts(
-    graph: CustomizedOp, *, groups: Groups | None = None, along_k: bool = True
+    graph: CustomizedOp, target: Target, *, groups: Groups | None = None, along_k: bool = True
 ) -> dict[tb.MatmulOp, WarpLayout]:
     """How the block's warps share each matrix product, if all sums can stay in registers.
 
@@ -104,7 +105,9 @@ def choose_warp_layouts(
         if groups is not None and not (groups.small_m.is_forced and is_small(op)):
             by_groups = warpgroup_layout_of(op, graph.threads)
         iterations = graph.forloop_range if sums_once(op) else 1
-        layouts[op] = by_groups or choose_layout_of(op, graph.threads, iterations, along_k=along_k)
+        layouts[op] = by_groups or choose_layout_of(
+            op, graph.threads, iterations, target, along_k=along_k
+        )
         if by_groups is None and groups is not None:
             layouts[op] = _of_few_rows(op, layouts[op], graph, groups)
     return layouts
@@ -112,7 +115,7 @@ def choose_warp_layouts(
 
 def is_small(op: tb.MatmulOp) -> bool:
     """Whether a product has no more rows than one instruction of a warp group."""
-    return shape_of(op.result.type)[-2] <= ROWS
+    return shape_of(op.result.type)[-2] <= GROUP_ROWS
 
 
 def note_without_groups(graph: CustomizedOp, target: Target) -> str | None:
@@ -125,7 +128,7 @@ def note_without_groups(graph: CustomizedOp, target: Target) -> str | None:
         return None
     reason = "no role loads the tiles by bulk copies (pipeline=channels)"
     if not target.multiplies_in_warpgroups:
-        reason = f"no warp groups multiply on {target.name}"
+        reason = f"no warp groups multiply on {target.arch}"
     return f"small-m=swap swaps no operands in {op_label(graph)}: {reason}"
 
 
@@ -293,7 +296,7 @@ def choose_products(
     added in each iteration, which its arrangement then takes into account.  ``groups``: what warp
     groups compute, unless one of their products would have to be computed in pieces.
     """
-    layouts = choose_warp_layouts(graph, groups=groups, along_k=along_k)
+    layouts = choose_warp_layouts(graph, target, groups=groups, along_k=along_k)
     registers = choose_registers(graph, levels, layouts, target, threads)
     if any(
         is_of_warpgroups(layout.atom)
@@ -303,7 +306,7 @@ def choose_products(
     ):
         return choose_products(graph, levels, target, threads, along_k=along_k)
     homeless = {
-        op: choose_layout_of(op, graph.threads, 1)
+        op: choose_layout_of(op, graph.threads, 1, target)
         for op, layout in layouts.items()
         if layout.k > 1 and sums_once(op) and op not in registers.accumulators
     }

@@ -13,36 +13,23 @@ from enum import Enum
 
 from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
 from mugraph.dialects.cute.atoms.mma import SWAPPED
+from mugraph.dialects.programming_model import GROUP_COLUMNS, GROUP_ROWS, GROUP_THREADS, WARPGROUP
 from mugraph.passes.analysis.remarks import Obstacle
-from mugraph.passes.schedule_threadblock.choose import (
-    SHARED_BYTES_A_CYCLE,
-    SUM_BYTES,
-    SUM_LATENCY,
-    WarpLayout,
-    product_cost,
-)
+from mugraph.passes.costs.memory import TURN_NS, arrival_cycles, shared_cycles
+from mugraph.passes.costs.overlap import IN_AN_ITERATION, side_by_side
+from mugraph.passes.costs.products import GROUP_LATENCY, group_cycles, sum_cycles
+from mugraph.passes.schedule_threadblock.choose import WarpLayout, product_cost
 from mugraph.passes.schedule_threadblock.warpgroups import (
-    COLUMN_STEP,
     DEPTH,
-    GROUP_LATENCY,
-    GROUP_THREADS,
-    MACS_A_CYCLE,
-    ROWS,
     group_obstacle,
     longest_instruction,
 )
 from mugraph.passes.targets import Target
 
-BULK_BYTES_A_CYCLE = 40.0
-"""What bulk copies bring to one multiprocessor at most."""
-TURN_NS = 400.0
-"""From the release of a stage to the arrival of the first bytes that take its place."""
 SINGLE_WARPS = 0.7
-"""The part of :func:`product_cost` that single warps take beside everything else."""
-TOGETHER = 6.0
-"""How little things that happen side by side are in each other's way: the power they are added in.
+"""The part of :func:`product_cost` that single warps take beside everything else.
 
-These four, and ``GROUP_LATENCY``, are fitted to ``benchmarks/results/h200_small_m.md``.
+Fitted by ``benchmarks/h200/small_m_model.py`` (``benchmarks/results/h200_small_m.md``).
 """
 WORTH_A_SWAP = 0.99
 """Swapped operands must take so little of the cycles of single warps: else both are equal."""
@@ -102,7 +89,7 @@ class WayCost:
 def swapped_atom(element: str, rows: int) -> MmaAtom:
     """The instruction for so many rows with swapped operands, adding up in fp32."""
     name = element.upper()
-    return mma_atom(f"SM90_{rows}x{ROWS}x{DEPTH}_F32{name}{name}_{SWAPPED}")
+    return mma_atom(f"SM90_{rows}x{GROUP_ROWS}x{DEPTH}_F32{name}{name}_{SWAPPED}")
 
 
 def swap_obstacle(
@@ -112,16 +99,16 @@ def swap_obstacle(
     obstacle = group_obstacle(depth, element, threads)
     if obstacle is not None:
         return obstacle
-    if rows % COLUMN_STEP:
+    if rows % GROUP_COLUMNS:
         return Obstacle(
-            f"{rows} rows are no multiple of {COLUMN_STEP}",
-            f"cut tiles of a multiple of {COLUMN_STEP} rows",
+            f"{rows} rows are no multiple of {GROUP_COLUMNS}",
+            f"cut tiles of a multiple of {GROUP_COLUMNS} rows",
             0,
         )
-    if columns % ROWS:
+    if columns % GROUP_ROWS:
         return Obstacle(
-            f"{columns} columns are no multiple of {ROWS}",
-            f"cut tiles of a multiple of {ROWS} columns",
+            f"{columns} columns are no multiple of {GROUP_ROWS}",
+            f"cut tiles of a multiple of {GROUP_ROWS} columns",
             1,
         )
     return None
@@ -132,16 +119,11 @@ def swapped_layout(product: SmallProduct) -> WarpLayout:
 
     As many groups as there are take 64 columns each, and further ones in turn.
     """
-    tiles, groups = product.columns // ROWS, product.threads // GROUP_THREADS
+    tiles, groups = product.columns // GROUP_ROWS, product.threads // GROUP_THREADS
     along_n = max(count for count in range(1, groups + 1) if tiles % count == 0)
     length = longest_instruction(product.rows)
     assert length is not None  # a multiple of 8
     return WarpLayout(swapped_atom(product.element, length), 1, along_n)
-
-
-def together_of(*cycles: float) -> float:
-    """What several things take that happen side by side: a little more than the longest of them."""
-    return sum(one**TOGETHER for one in cycles) ** (1 / TOGETHER)
 
 
 def way_cost(product: SmallProduct, layout: WarpLayout, target: Target) -> WayCost:
@@ -153,34 +135,30 @@ def way_cost(product: SmallProduct, layout: WarpLayout, target: Target) -> WayCo
     of threads may be overtaken; warp groups at once.  Behind the last tile come its product, and
     the way of the sums through shared memory, of which warps along k have one each.
     """
-    parts = layout.k
     if layout.atom.swaps_operands:
         tiles_m, tiles_n = layout.tiles(product.rows, product.columns)
         instructions = layout.n * tiles_m * tiles_n * layout.steps(product.depth)
         atom_m, atom_n, atom_k = layout.atom.shape_mnk
         read_bytes = instructions * (atom_m + atom_n) * atom_k * product.element_bytes
         macs = instructions * atom_m * atom_n * atom_k
-        busiest = max(macs / MACS_A_CYCLE, read_bytes / SHARED_BYTES_A_CYCLE)
-        product_cycles = busiest + GROUP_LATENCY
-        warps = layout.n * GROUP_THREADS // 32
+        multiplied = group_cycles(macs, target, product.element)
+        product_cycles = max(multiplied, shared_cycles(read_bytes, target)) + GROUP_LATENCY
+        warps = layout.n * WARPGROUP
     else:
-        found = product_cost(
-            layout, product.rows, product.columns, product.depth, product.element_bytes, sums=0.0
-        )
+        extents = product.rows, product.columns, product.depth
+        found = product_cost(layout, *extents, product.element_bytes, target, sums=0.0)
         warps = layout.m * layout.n * layout.k
         instructions = found.sequence * warps
         read_bytes = found.volume * product.element_bytes
         product_cycles = SINGLE_WARPS * found.cycles
-    moved = 2 * parts * product.rows * product.columns * SUM_BYTES
-    total = SUM_LATENCY + moved / SHARED_BYTES_A_CYCLE
+    total = sum_cycles(layout.k, product.rows, product.columns, target)
     each, behind = (product_cycles, total) if product.sums_once else (product_cycles + total, 0.0)
-    busy = min(product.blocks, target.multiprocessors)
-    from_memory = target.memory_bytes_per_ns / busy / target.clock_ghz
-    arrival = product.tile_bytes / min(from_memory, BULK_BYTES_A_CYCLE)
+    arrival = arrival_cycles(product.tile_bytes, product.blocks, target)
     kept = each if layout.atom.swaps_operands else each + arrival
     turn = TURN_NS * target.clock_ghz + arrival + kept
+    loop = side_by_side(each, arrival, turn / product.stages, power=IN_AN_ITERATION)
     later = max(product.iterations - 1, 0)
-    cycles = later * together_of(each, arrival, turn / product.stages) + each + behind
+    cycles = later * loop + each + behind
     return WayCost(read_bytes, instructions, warps, cycles)
 
 

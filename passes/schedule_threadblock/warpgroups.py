@@ -17,6 +17,12 @@ from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.matrix_descriptor import matrix_descriptor
 from mugraph.dialects.element_types import element_type_name
+from mugraph.dialects.programming_model import (
+    GROUP_COLUMNS,
+    GROUP_ROWS,
+    GROUP_THREADS,
+    MAX_GROUP_COLUMNS,
+)
 from mugraph.dialects.sched.mappings import matrix_layout
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.dialects.tensor_types import (
@@ -29,28 +35,20 @@ from mugraph.passes.analysis.remarks import Obstacle
 from mugraph.passes.schedule_threadblock.channels import layouts_of_load
 from mugraph.passes.schedule_threadblock.choose import WarpLayout
 
-ROWS, DEPTH = 64, 16
-"""The extents of an instruction along m and k."""
-MAX_COLUMNS, COLUMN_STEP = 256, 8
-"""The longest instruction along n, and what its length is a multiple of."""
-GROUP_THREADS = 128
+DEPTH = 16
+"""The extent of an instruction along k."""
 ELEMENTS = ("f16", "bf16")
-
-MACS_A_CYCLE = 2048
-"""Products of 16-bit elements that the tensor cores of a multiprocessor add up in a cycle."""
-GROUP_LATENCY = 128
-"""Cycles from the issue of a group of instructions to its last sums, beside their own."""
 
 
 def warpgroup_atom(element: str, columns: int, *, lhs_in_registers: bool = False) -> MmaAtom:
     """The instruction that multiplies 64 rows by so many columns, adding up in fp32."""
     name, form = element.upper(), "RS" if lhs_in_registers else "SS"
-    return mma_atom(f"SM90_{ROWS}x{columns}x{DEPTH}_F32{name}{name}_{form}")
+    return mma_atom(f"SM90_{GROUP_ROWS}x{columns}x{DEPTH}_F32{name}{name}_{form}")
 
 
 def longest_instruction(columns: int) -> int | None:
     """The most columns of an instruction that divide a product's; ``None`` where none does."""
-    lengths = range(COLUMN_STEP, min(columns, MAX_COLUMNS) + 1, COLUMN_STEP)
+    lengths = range(GROUP_COLUMNS, min(columns, MAX_GROUP_COLUMNS) + 1, GROUP_COLUMNS)
     return max((length for length in lengths if columns % length == 0), default=None)
 
 
@@ -88,7 +86,7 @@ def choose_warpgroup_layout(
     found: list[tuple[int, WarpLayout]] = []
     for along_m in range(1, groups + 1):
         along_n, rest = divmod(groups, along_m)
-        if rest or rows % (along_m * ROWS) or columns % along_n:
+        if rest or rows % (along_m * GROUP_ROWS) or columns % along_n:
             continue
         length = longest_instruction(columns // along_n)
         if length is not None:

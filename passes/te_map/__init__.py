@@ -11,7 +11,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.te import MOST_THREADS, is_texpr
+from mugraph.dialects.te import MAX_THREADS, is_texpr
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
 from mugraph.passes.te_check_mapping import prove_mappings
 from mugraph.passes.te_map.objectives import Objective
@@ -73,9 +73,9 @@ class TeMapPass(ModulePass):
             raise PassFailedException(
                 f"--te-map: objective is {' or '.join(Objective)}, not '{self.objective}'"
             )
-        if not 0 <= self.threads <= MOST_THREADS:
+        if not 0 <= self.threads <= MAX_THREADS:
             raise PassFailedException(
-                f"--te-map: threads is the size of a block, 1 to {MOST_THREADS}, or 0 to choose "
+                f"--te-map: threads is the size of a block, 1 to {MAX_THREADS}, or 0 to choose "
                 f"it; not {self.threads}"
             )
         objective = Objective(self.objective)

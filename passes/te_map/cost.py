@@ -13,6 +13,7 @@ import numpy.typing as npt
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
+from mugraph.dialects.programming_model import VECTOR_BYTES
 from mugraph.dialects.te import (
     AccessOp,
     AsmOp,
@@ -39,15 +40,11 @@ from mugraph.passes.analysis.wavefronts import (
     lanes_together,
     sectors,
 )
+from mugraph.passes.costs.memory import DEVICE_INSTRUCTION
 from mugraph.passes.te_map.bands import Band
 from mugraph.passes.te_map.search import Batch
 
 IntArray = npt.NDArray[np.int64]
-WIDEST = 16
-"""The bytes that a thread accesses at once at most."""
-DEVICE_INSTRUCTION = 4
-"""What an instruction to device memory counts beside its sectors: 4 lines of 128 bytes are what
-the widest one asks for."""
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -118,7 +115,7 @@ def width_of(band: Band, place: Place, vector: Sequence[int]) -> int:
         return math.prod(place.box[2])
     count = math.prod(vector)
     size = element_bytes_of(place.type)
-    if count == 1 or not place.is_direct or count * size > WIDEST:
+    if count == 1 or not place.is_direct or count * size > VECTOR_BYTES:
         return 1
     along = next(dimension for dimension, one in enumerate(vector) if one > 1)
     leaves = {band.loops[along].variable: Along(1, count)}
@@ -134,7 +131,7 @@ def served_together(band: Band, vector: Sequence[int], places: Sequence[Place]) 
     for place in places:
         if place.type.memory_space is Space.SHARED:
             bytes_ = width_of(band, place, vector) * element_bytes_of(place.type)
-            found.add(lanes_together(min(bytes_, WIDEST)))
+            found.add(lanes_together(min(bytes_, VECTOR_BYTES)))
     return tuple(sorted(found))
 
 
@@ -202,8 +199,8 @@ class Counter:
         bytes_, at = self._bytes(place, addresses, width)
         active = np.not_equal(at.max(axis=1), -1)
         if place.type.memory_space is Space.SHARED:
-            lanes = lanes_together(min(bytes_, WIDEST))
-            traffic = group_wavefronts(at, min(bytes_, WIDEST), lanes).sum(axis=1)
+            lanes = lanes_together(min(bytes_, VECTOR_BYTES))
+            traffic = group_wavefronts(at, min(bytes_, VECTOR_BYTES), lanes).sum(axis=1)
         else:
             traffic = sectors(at, bytes_) + DEVICE_INSTRUCTION * active
         return self._sum(place, traffic, active)
@@ -211,7 +208,7 @@ class Counter:
     def least(self, place: Place, width: int) -> FloatArray:
         """What an access to shared memory takes at least: no bank is asked twice."""
         bytes_, at = self._bytes(place, np.zeros(self.idle.shape, np.int64), width)
-        lanes = lanes_together(min(bytes_, WIDEST))
+        lanes = lanes_together(min(bytes_, VECTOR_BYTES))
         groups = np.not_equal(at.reshape(len(at), -1, lanes).max(axis=2), -1)
         traffic: IntArray = groups.sum(axis=1)
         return self._sum(place, traffic, np.greater(traffic, 0))

@@ -20,7 +20,8 @@ from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineExpr
 from xdsl.utils.exceptions import PassFailedException
 
-from mugraph.dialects.te import WARP, Space
+from mugraph.dialects.programming_model import WARP
+from mugraph.dialects.te import Space
 from mugraph.dialects.tensor_types import row_major_strides, value_label
 from mugraph.passes.te_map.bands import Band
 from mugraph.passes.te_map.cost import Place, places_of

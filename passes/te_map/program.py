@@ -14,8 +14,8 @@ from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.te import (
-    WARP,
     AccessOp,
     ApplyOp,
     IfOp,

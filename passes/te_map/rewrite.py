@@ -13,9 +13,9 @@ from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.te import (
-    MOST_THREADS,
-    WARP,
+    MAX_THREADS,
     KernelOp,
     Level,
     NewOp,
@@ -166,7 +166,7 @@ class _Mapper:
         if blocks > limit:
             raise PassFailedException(
                 f"--te-map: {blocks} iterations of loops at level cluster are as many blocks of "
-                f"one cluster; {self.target.name} "
+                f"one cluster; {self.target.arch} "
                 + (f"has clusters of up to {limit} blocks" if limit > 1 else "has no clusters")
             )
 
@@ -176,14 +176,14 @@ class _Mapper:
             return self.threads
         fully = [math.prod(band.extents[:-1]) * band.group for band in bands if band.is_fully]
         warps = [1 if band.is_of_lanes else math.prod(band.extents) for band in warp_bands]
-        if warps and max(warps) * WARP <= MOST_THREADS:
+        if warps and max(warps) * WARP <= MAX_THREADS:
             fully.append(max(warps) * WARP)
         if fully:
             group = max([WARP, *(band.group for band in bands if band.is_fully)])
             wanted = max(fully)
-            while wanted > MOST_THREADS and wanted % 2 == 0 and wanted // 2 % group == 0:
+            while wanted > MAX_THREADS and wanted % 2 == 0 and wanted // 2 % group == 0:
                 wanted //= 2
-            return -(-min(wanted, MOST_THREADS) // WARP) * WARP
+            return -(-min(wanted, MAX_THREADS) // WARP) * WARP
         items = max([math.prod(band.extents) for band in bands], default=1)
         return min(DEFAULT_THREADS, -(-items // WARP) * WARP)
 

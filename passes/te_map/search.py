@@ -20,7 +20,7 @@ from functools import cache, cached_property
 import numpy as np
 import numpy.typing as npt
 
-from mugraph.dialects.te import WARP
+from mugraph.dialects.programming_model import WARP
 from mugraph.passes.te_map.family import (
     BandMapping,
     Deal,

@@ -11,8 +11,8 @@ from xdsl.ir import Block, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.te import (
-    WARP,
     ApplyOp,
     IfOp,
     IterationOp,

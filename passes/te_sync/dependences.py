@@ -12,8 +12,8 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
+from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.te import (
-    WARP,
     AllReduceOp,
     BarrierOp,
     CopyAsyncOp,

@@ -19,8 +19,9 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
 from mugraph.dialects import sched
+from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.sched.custom import is_part_of_step
-from mugraph.dialects.sched.mappings import WARP, IntArray
+from mugraph.dialects.sched.mappings import IntArray
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.tensor_types import op_label
 from mugraph.runtime.interpreter.address_bulk import BulkFunctions

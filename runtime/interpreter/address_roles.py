@@ -14,7 +14,7 @@ import numpy as np
 from xdsl.interpreter import Interpreter
 
 from mugraph.dialects import sched
-from mugraph.dialects.sched.mappings import WARP
+from mugraph.dialects.programming_model import WARP
 from mugraph.runtime.interpreter.address_level import AddressFrame
 from mugraph.runtime.interpreter.address_plans import Threads
 from mugraph.runtime.interpreter.mbarriers import AddressChannel, Mbarrier

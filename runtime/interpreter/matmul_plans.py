@@ -18,12 +18,12 @@ from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
 from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.dialects.cute.chaining import values_of_columns, values_of_rows
+from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.sched.accesses import ThreadAccess
 from mugraph.dialects.sched.mappings import (
     ATOM_M,
     ATOM_N,
     IDLE,
-    WARP,
     IntArray,
 )
 from mugraph.dialects.sched.operand_mappings import ROWS, MatmulOperand, ScalarOperand

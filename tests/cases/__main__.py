@@ -21,7 +21,7 @@ from cases.device import launch_case, run_all
 from cases.sanitize import TOOLS, Finding, find_sanitizer, run_tool
 from mugraph.codegen.architecture import choose_architecture
 from mugraph.errors import UserError
-from mugraph.passes.targets import TARGETS
+from mugraph.passes.targets import default_targets
 from mugraph.runtime.toolchain import device_architecture
 
 
@@ -49,7 +49,7 @@ def _settings(options: argparse.Namespace) -> Settings:
     arch = options.arch
     if arch is None:
         found = None if options.emulate else device_architecture()
-        arch = "sm_90a" if found is None else choose_architecture(found, list(TARGETS))
+        arch = "sm_90a" if found is None else choose_architecture(found, [*default_targets()])
         if found is None and not (options.emulate or options.dry_run):
             raise UserError("no NVIDIA GPU on this machine; --emulate or --dry-run needs none.")
     settings = Settings(options.folder, arch, batch=options.batch, emulate=options.emulate)

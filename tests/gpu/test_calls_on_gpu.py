@@ -13,7 +13,6 @@ import pytest
 import mugraph
 import mugraph.build as mi
 from mugraph.jit import ArgumentError, CudaKernel
-from mugraph.passes.targets import TARGETS
 from mugraph.reading import make_context
 from mugraph.runtime import toolchain
 from mugraph.runtime.ahead_of_time import build, generate_sources

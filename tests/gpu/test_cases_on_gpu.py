@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mugraph.codegen.architecture import choose_architecture
-from mugraph.passes.targets import TARGETS
+from mugraph.passes.targets import default_targets
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from cases.build import Settings, build
@@ -26,7 +26,8 @@ CASES = select(os.environ.get("MUGRAPH_CASES", "").split())
 @pytest.fixture(scope="session")
 def outcomes(gpu_architecture: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
     settings = Settings(
-        tmp_path_factory.mktemp("cases"), choose_architecture(gpu_architecture, list(TARGETS))
+        tmp_path_factory.mktemp("cases"),
+        choose_architecture(gpu_architecture, [*default_targets()]),
     )
     built = build(CASES, settings)
     return {outcome.id: outcome for outcome in run_all(built, settings.folder)}

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from fuzz.custom_operators import OPERATORS, Tile, graph_of, parse
 
 from mugraph.codegen.architecture import choose_architecture
-from mugraph.passes.targets import TARGETS
+from mugraph.passes.targets import default_targets
 from mugraph.reading import make_context
 from mugraph.runtime.compare import TOLERANCE, compare
 from mugraph.runtime.cuda import generate_cuda
@@ -36,7 +36,7 @@ def test_an_operator_equals_its_float64_evaluation(name: str, gpu_architecture: 
     function = next(op for op in module.ops if op.sym_visibility is None)
     inputs = random_inputs(function, [1.0], seed=7)
     expected = run_function(module, None, inputs, precision="float64")
-    arch = choose_architecture(gpu_architecture, list(TARGETS))
+    arch = choose_architecture(gpu_architecture, [*default_targets()])
     loaded = generate_cuda(module, make_context(), arch).load()
     first, second = loaded.run(inputs), loaded.run(inputs)
     for output, again, result in zip(first, second, compare(first, expected), strict=True):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from mugraph.codegen.architecture import choose_architecture
-from mugraph.passes.targets import TARGETS
+from mugraph.passes.targets import default_targets
 from mugraph.reading import make_context, read_module
 from mugraph.runtime.compare import TOLERANCE, compare
 from mugraph.runtime.cuda import generate_cuda
@@ -32,7 +32,7 @@ def test_an_example_equals_its_float64_evaluation(path: Path, gpu_architecture: 
     function = next(op for op in module.ops if op.name == "func.func")
     inputs = random_inputs(function, [0.1], seed=7)
     expected = run_function(module, None, inputs, precision="float64")
-    arch = choose_architecture(gpu_architecture, list(TARGETS))
+    arch = choose_architecture(gpu_architecture, [*default_targets()])
     loaded = generate_cuda(module, context, arch).load()
     first, second = loaded.run(inputs), loaded.run(inputs)
     for output, again, result in zip(first, second, compare(first, expected), strict=True):
@@ -55,7 +55,7 @@ def saved_mugraphs() -> ModuleType:
 def test_all_saved_mugraphs_compute_their_function(gpu_architecture: str) -> None:
     if not SAVED.is_dir():
         pytest.skip(f"no saved µGraphs in {SAVED}; MUGRAPH_SAVED_MUGRAPHS names another folder")
-    arch = choose_architecture(gpu_architecture, list(TARGETS))
+    arch = choose_architecture(gpu_architecture, [*default_targets()])
     rows = saved_mugraphs().run_folder(SAVED, None, arch, os.cpu_count() or 1)
     wrong = [(row.file, row.index, row.status) for row in rows if row.status != "right"]
     assert rows and not wrong

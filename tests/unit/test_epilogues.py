@@ -9,6 +9,7 @@ from benchmarks.h200.pipelines import flat_passes
 from mugraph.dialects import sched
 from mugraph.passes.analysis.epilogues import epilogue_time
 from mugraph.passes.check_hazards import CheckHazardsPass
+from mugraph.passes.targets import target_named
 from mugraph.reading import make_context, read_module
 
 FASTER_IN_TURN = {256: True, 512: True, 1024: True, 2048: True, 4096: False}
@@ -25,7 +26,7 @@ def test_turns_are_said_to_pay_where_they_did(depth: int) -> None:
             if not isinstance(step, CheckHazardsPass):
                 step.apply(context, module)
     kernel = next(op for op in module.walk() if isinstance(op, sched.KernelOp))
-    time = epilogue_time(kernel)
+    time = epilogue_time(kernel, target_named("sm_90a"))
     assert time is not None
     assert time.loop == depth / turns.STEP * 1024
     assert time.is_long == FASTER_IN_TURN[depth]

@@ -16,7 +16,7 @@ from mugraph.codegen.architecture import Architecture
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import tensor_core_atom
 from mugraph.passes.analysis.registers import (
-    MAX_REGISTERS,
+    MAX_THREAD_REGISTERS,
     Tiles,
     register_limit,
     registers_needed,
@@ -95,7 +95,7 @@ def test_ptxas_needs_no_more(
     used = re.search(r"Used (\d+) registers", report)
     assert used is not None and " 0 bytes spill stores" in report
     needed = registers_needed(kernel)
-    assert needed <= MAX_REGISTERS and needed >= int(used[1]) - TOLERANCE
+    assert needed <= MAX_THREAD_REGISTERS and needed >= int(used[1]) - TOLERANCE
 
 
 @pytest.mark.parametrize(

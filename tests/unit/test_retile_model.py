@@ -9,12 +9,12 @@ import pytest
 from benchmarks.h200.building import mugraph_of
 from benchmarks.h200.workloads import WORKLOADS
 from mugraph.dialects.kn import CustomizedOp
+from mugraph.passes.costs.kernels import KernelShape, Load, Product, Work, estimate, stages_of
 from mugraph.passes.retile import RetilePass
-from mugraph.passes.retile.model import KernelShape, Load, Product, Work, estimate, stages_of
-from mugraph.passes.targets import TARGETS
+from mugraph.passes.targets import target_named
 from mugraph.reading import make_context
 
-TARGET = TARGETS["sm_90a"]
+TARGET = target_named("sm_90a")
 COLUMNS, ROWS = 6144, 4096
 
 

@@ -22,8 +22,9 @@ from mugraph.passes.schedule_threadblock.choose import (
     product_cost,
     warp_layouts,
 )
-from mugraph.passes.targets import TARGETS
+from mugraph.passes.targets import target_named
 
+TARGET = target_named("sm_90a")
 ATOM = tensor_core_atom("f16")
 MMA_M, MMA_N, MMA_K = ATOM.shape_mnk
 
@@ -47,7 +48,7 @@ def cost(m: int, n: int, rows: int, columns: int, depth: int) -> tuple[int, int]
 def test_no_arrangement_of_warps_along_m_and_n_is_cheaper(
     rows: int, columns: int, depth: int, warps: int
 ) -> None:
-    chosen = choose_warp_layout(rows, columns, depth, ATOM, 32 * warps, along_k=False)
+    chosen = choose_warp_layout(rows, columns, depth, ATOM, 32 * warps, TARGET, along_k=False)
     assert chosen.k == 1 and chosen.m * chosen.n <= warps
     best = min(
         cost(m, n, rows, columns, depth)
@@ -70,14 +71,14 @@ def test_no_arrangement_saves_a_good_part_of_the_cycles(
 ) -> None:
     """Neither a flat one nor one along k: all are compared with the one that is chosen."""
     threads = 32 * warps
-    chosen = choose_warp_layout(rows, columns, depth, ATOM, threads, iterations=iterations)
+    chosen = choose_warp_layout(rows, columns, depth, ATOM, threads, TARGET, iterations=iterations)
     every = (
         *warp_layouts(ATOM, threads),
         *layouts_along_k(ATOM, rows, columns, depth, threads),
     )
 
     def cycles(layout: WarpLayout) -> float:
-        return product_cost(layout, rows, columns, depth, 2, 1 / iterations).cycles
+        return product_cost(layout, rows, columns, depth, 2, TARGET, 1 / iterations).cycles
 
     assert WORTH_A_SUM * cycles(chosen) <= min(map(cycles, every))
 
@@ -85,12 +86,13 @@ def test_no_arrangement_saves_a_good_part_of_the_cycles(
 def test_warps_stand_along_k_where_few_sums_wait_for_many_products() -> None:
     """The norm and linear layer of eight rows: eight steps in a chain, or one a warp."""
     layouts = {
-        warps: choose_warp_layout(16, 64, 128, ATOM, 32 * warps, iterations=32) for warps in (4, 8)
+        warps: choose_warp_layout(16, 64, 128, ATOM, 32 * warps, TARGET, iterations=32)
+        for warps in (4, 8)
     }
     assert layouts == {4: WarpLayout(ATOM, 1, 1, 4), 8: WarpLayout(ATOM, 1, 1, 8)}
     # The operand of 16 rows is read once more for each warp along n.
-    split = product_cost(layouts[8], 16, 64, 128, 2, 1 / 32)
-    flat = product_cost(WarpLayout(ATOM, 1, 8), 16, 64, 128, 2)
+    split = product_cost(layouts[8], 16, 64, 128, 2, TARGET, 1 / 32)
+    flat = product_cost(WarpLayout(ATOM, 1, 8), 16, 64, 128, 2, TARGET)
     assert split.sequence == flat.sequence and split.volume * 2 < flat.volume
 
 
@@ -103,14 +105,14 @@ def test_warps_do_not_stand_along_k_where_the_sum_costs_more(
     shape: tuple[int, int, int], iterations: int
 ) -> None:
     for warps in (4, 8):
-        assert choose_warp_layout(*shape, ATOM, 32 * warps, iterations=iterations).k == 1
+        assert choose_warp_layout(*shape, ATOM, 32 * warps, TARGET, iterations=iterations).k == 1
 
 
 @given(
     st.integers(1, 130), st.integers(1, 200), st.integers(1, 600), st.sampled_from([1, 2, 4, 5, 8])
 )
 def test_every_warp_along_k_has_a_step(rows: int, columns: int, depth: int, warps: int) -> None:
-    chosen = choose_warp_layout(rows, columns, depth, ATOM, 32 * warps, iterations=100)
+    chosen = choose_warp_layout(rows, columns, depth, ATOM, 32 * warps, TARGET, iterations=100)
     assert chosen.m * chosen.n * chosen.k <= warps
     assert chosen.k <= math.ceil(depth / MMA_K)
 
@@ -119,7 +121,7 @@ def test_the_figure() -> None:
     # 64 x 32 x 16 with four warps: 4 instructions a warp however they stand; 2 x 2 loads least.
     costs = {(m, n): cost(m, n, 64, 32, 16) for m, n in ((4, 1), (2, 2), (1, 4))}
     assert {calls for calls, _ in costs.values()} == {4}
-    assert choose_warp_layout(64, 32, 16, ATOM, 128) == WarpLayout(ATOM, 2, 2)
+    assert choose_warp_layout(64, 32, 16, ATOM, 128, TARGET) == WarpLayout(ATOM, 2, 2)
 
 
 def test_every_rectangle_is_tried_once() -> None:
@@ -163,11 +165,8 @@ def test_the_instruction_of_each_type(element: str, threads: int, ieee: bool, at
 
 
 def test_threads_share_what_no_warp_multiplies() -> None:
-    layout = choose_warp_layout(4, 4, 9, choose_atom("f16", 20, ieee=False), 20)
+    layout = choose_warp_layout(4, 4, 9, choose_atom("f16", 20, ieee=False), 20, TARGET)
     assert (layout.m * layout.n, layout.tiles(4, 4)) == (16, (1, 1))
-
-
-TARGET = TARGETS["sm_90a"]
 
 
 def test_no_stages_where_nothing_is_loaded_in_a_loop() -> None:
@@ -213,7 +212,7 @@ def test_what_products_keep_comes_on_top() -> None:
 
 def test_one_stage_of_each_ring_where_nothing_runs_ahead() -> None:
     assert choose_ring_stages([Ring(QUARTER), Ring(16)], 1, 1, TARGET) == (1, 1)
-    assert choose_ring_stages([Ring(QUARTER)], 1, 64, TARGETS["sm_80"]) == (1,)
+    assert choose_ring_stages([Ring(QUARTER)], 1, 64, target_named("sm_80")) == (1,)
 
 
 def test_stages_are_given_up_where_they_are_least_needed() -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mugraph.passes.costs.memory import BULK_BYTES_A_CYCLE
 from mugraph.passes.schedule_threadblock.choose import (
     Ring,
     choose_atom,
@@ -13,7 +14,6 @@ from mugraph.passes.schedule_threadblock.choose import (
     choose_warp_layout,
 )
 from mugraph.passes.schedule_threadblock.small_products import (
-    BULK_BYTES_A_CYCLE,
     WORTH_A_SWAP,
     SmallM,
     SmallProduct,
@@ -22,9 +22,9 @@ from mugraph.passes.schedule_threadblock.small_products import (
     swapped_layout,
     way_cost,
 )
-from mugraph.passes.targets import TARGETS
+from mugraph.passes.targets import target_named
 
-TARGET = TARGETS["sm_90a"]
+TARGET = target_named("sm_90a")
 
 
 def product(rows: int, columns: int, depth: int, threads: int, tile_bytes: int) -> SmallProduct:
@@ -87,6 +87,7 @@ def test_the_cheaper_way_is_chosen_unless_one_is_asked_for(
         small.depth,
         choose_atom("f16", small.threads, ieee=False),
         small.threads,
+        TARGET,
     )
     ways = {SmallM.MMA: by_warps, SmallM.SWAP: swapped_layout(small)}
     for way, layout in ways.items():
@@ -98,7 +99,7 @@ def test_the_cheaper_way_is_chosen_unless_one_is_asked_for(
 
 def test_what_an_iteration_uses_stays_with_single_warps() -> None:
     used = replace(product(16, 64, 128, 128, 0), sums_once=False)
-    by_warps = choose_warp_layout(16, 64, 128, choose_atom("f16", 128, ieee=False), 128)
+    by_warps = choose_warp_layout(16, 64, 128, choose_atom("f16", 128, ieee=False), 128, TARGET)
     assert choose_small_layout(used, by_warps, TARGET) == by_warps
     assert choose_small_layout(used, by_warps, TARGET, SmallM.SWAP) == swapped_layout(used)
 
@@ -132,6 +133,7 @@ def test_the_estimate_chooses_what_was_faster(case: tuple[int, int, int]) -> Non
         128,
         choose_atom("f16", threads, ieee=False),
         threads,
+        TARGET,
         element_bytes=2,
         iterations=32,
     )

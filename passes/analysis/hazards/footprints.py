@@ -13,8 +13,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.sched import ThreadAccess
-from mugraph.dialects.sched.mappings import IDLE, WARP
+from mugraph.dialects.sched.mappings import IDLE
 
 OwnerArray: TypeAlias = npt.NDArray[np.int32]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]

@@ -12,12 +12,11 @@ import numpy as np
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.atoms.mma import MmaAtom
 from mugraph.dialects.cute.errors import LayoutError
+from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.te import AsmOp
 from mugraph.runtime.interpreter.arithmetic import Array
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.texpr.numbers import multiply_add, reciprocal_root
-
-WARP = 32
 
 Registers = Array
 """``[iterations, elements]``: what each iteration holds in an operand."""

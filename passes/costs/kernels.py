@@ -1,0 +1,282 @@
+"""How long a kernel of a given shape takes: an estimate to choose by.
+
+A kernel is bound by what keeps it longest: device memory, the second-level cache, the copies that a
+multiprocessor has under way, its tensor cores and other arithmetic, or one iteration after another.
+Before that it must be launched and have its first tiles; after it the last tile is still computed.
+
+Numbers without another source were fitted together to repartitions of the workloads of
+``benchmarks/h200`` and to saved µGraphs on an H200: ``benchmarks/h200/retile_model.py`` compares
+them with what was measured (``benchmarks/results/retile_model_h200.md``).  The estimate orders
+partitions of one kernel; microseconds are right to some tenths.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from mugraph.dialects.cute.atoms import tensor_core_atom
+from mugraph.dialects.programming_model import GROUP_ROWS, WARPGROUP
+from mugraph.passes.costs.memory import (
+    BULK_BYTES_A_CYCLE,
+    BULK_ROW_BYTES,
+    CACHE_FACTOR,
+    COPY_BYTES_A_CYCLE,
+    copy_cycles,
+    device_ns,
+)
+from mugraph.passes.costs.overlap import IN_A_KERNEL, side_by_side
+from mugraph.passes.costs.products import group_cycles, instruction_cycles
+from mugraph.passes.targets import Target
+
+INSTRUCTION = tensor_core_atom("f16")
+"""What products are counted in, whoever computes them."""
+LAUNCH_NS = 880.0
+"""From one kernel's end to the next one's first load, and from its last store to its end."""
+ITERATION_CYCLES, WARP_CYCLES = 70.0, 14.6
+"""What an iteration takes beside its arithmetic, and for each warp that waits for the others."""
+ISSUE_CYCLES = 150.0
+"""What it takes besides where the threads that compute load, too."""
+WITH_OPERANDS, GROUP_SLACK = 1.5, 1.1
+"""How much longer products of warps take with the loads of their operands, and those of groups."""
+ELEMENT_CYCLES = 3.0
+"""Cycles of a thread for an element of an operator that is no product."""
+SHARED_ARITHMETIC = 0.86
+"""How much of its own time a block's arithmetic takes where blocks share a multiprocessor."""
+CHAINED_VALUES = 64
+"""Sums of such a product that a thread can keep in registers."""
+MOST_SUMS = 128
+"""Sums that a thread can keep in registers at all."""
+CHAINED_ROWS = 16
+"""Rows of it that a warp must have to itself to keep them there."""
+THROUGH_MEMORY = 2.0
+"""How much longer arithmetic takes where they go through shared memory."""
+EXCHANGE_BARRIERS = 4
+"""Barriers of a result that other threads need."""
+CHAIN_BARRIERS = 3
+"""Barriers of a block in each iteration in which they do: each waits for all warps."""
+CHAIN_CYCLES = 450.0
+"""From a product to one of what is computed of it: rows across lanes, operands put in place."""
+OTHER_REGISTERS = 72
+"""Registers of a thread beside its sums."""
+FEWEST_REGISTERS = 80
+"""What a thread needs at least, to see how many blocks share a multiprocessor."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """A tile that a block loads."""
+
+    bytes: int
+    """Of one tile, in whole sectors."""
+    tensor_bytes: int
+    looped: bool
+    row_bytes: int = BULK_ROW_BYTES
+    """Of a row of the tile."""
+
+    def cycles(self, *, bulk: bool) -> float:
+        """Of a multiprocessor that loads it."""
+        return copy_cycles(self.bytes, self.row_bytes, bulk=bulk)
+
+
+@dataclass(frozen=True)
+class Product:
+    """A matrix product of one iteration, or of the end of a kernel."""
+
+    instructions: int
+    """Of :data:`INSTRUCTION`, over all warps."""
+    chain: int
+    """How many add to the same sum."""
+    group_rows: int = 0
+    """Rows, where they are enough for warp groups to multiply tiles as they are loaded."""
+
+    @property
+    def macs(self) -> int:
+        """Multiply-adds in whole instructions."""
+        return self.instructions * math.prod(INSTRUCTION.shape_mnk)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a phase of a block computes."""
+
+    products: tuple[Product, ...]
+    elements: int
+    """Elements that other operators compute, or sum over."""
+    special: int = 0
+    """Instructions of special function units, over all threads."""
+    chained: int = 0
+    """Products of what another product has given."""
+    passed_on: tuple[int, int] = (0, 0)
+    """Rows and columns of the largest product that another one takes what is computed of."""
+    sums: int = 0
+    """Sums of products, of all threads."""
+    exchanges: int = 0
+    """Operators whose results other threads need: they pass through shared memory."""
+
+    def stays_in_registers(self, threads: int, warp_size: int) -> bool:
+        """Whether what one product passes on to another can stay with the threads that have it."""
+        rows, columns = self.passed_on
+        few = rows * columns <= CHAINED_VALUES * threads
+        return few and threads // warp_size * CHAINED_ROWS <= rows
+
+    def is_of_groups(self, threads: int, target: Target) -> bool:
+        """Whether warp groups multiply all its products, and pass nothing on."""
+        groups = threads // target.warp_size // WARPGROUP
+        return (
+            target.multiplies_in_warpgroups
+            and groups > 0
+            and not self.chained
+            and bool(self.products)
+            and all(
+                p.group_rows and p.group_rows % (groups * GROUP_ROWS) == 0 for p in self.products
+            )
+        )
+
+    def cycles(self, threads: int, target: Target) -> float:
+        """From its first instruction to its last, of a block that has a multiprocessor alone."""
+        warp_size, schedulers = target.warp_size, target.schedulers_per_multiprocessor
+        warps = max(threads // warp_size, 1)
+        total = math.fsum(self._product_cycles(product, warps, target) for product in self.products)
+        total += self.elements * ELEMENT_CYCLES / min(threads, schedulers * warp_size * 2)
+        total += self.special / target.special_a_cycle
+        total += self.exchanges * EXCHANGE_BARRIERS * WARP_CYCLES * warps
+        if self.chained and not self.stays_in_registers(threads, warp_size):
+            total *= THROUGH_MEMORY
+            total += CHAIN_BARRIERS * WARP_CYCLES * warps
+        return total + self.chained * CHAIN_CYCLES
+
+    @staticmethod
+    def _product_cycles(product: Product, warps: int, target: Target) -> float:
+        """Of one product, by warp groups where they can, else by warps."""
+        groups = warps // WARPGROUP
+        if (
+            target.multiplies_in_warpgroups
+            and product.group_rows
+            and groups
+            and product.group_rows % (groups * GROUP_ROWS) == 0
+        ):
+            return GROUP_SLACK * group_cycles(product.macs, target)
+        schedulers = min(warps, target.schedulers_per_multiprocessor)
+        each = WITH_OPERANDS * instruction_cycles(INSTRUCTION, target)
+        # Warps share the sums first, and then what is added to each.
+        sums = max(product.instructions // max(product.chain, 1), 1)
+        along = max(warps // sums, 1)
+        one_after_another = product.chain / along * target.mma_latency
+        return max(product.instructions * each / schedulers, one_after_another)
+
+
+@dataclass(frozen=True)
+class KernelShape:
+    """What an estimate needs of a kernel under a partition."""
+
+    blocks: int
+    threads: int
+    iterations: int
+    loads: tuple[Load, ...]
+    loop: Work
+    after: Work
+    stored_bytes: int
+    """By one block."""
+    kept_bytes: int
+    """Shared memory beside the tiles of the loop, where products stay in registers."""
+    passed_bytes: int = 0
+    """What it takes besides where they do not."""
+
+    def fixed_bytes(self, warp_size: int) -> int:
+        """Shared memory beside the tiles of the loop."""
+        if not self.loop.chained or self.loop.stays_in_registers(self.threads, warp_size):
+            return self.kept_bytes
+        return self.kept_bytes + self.passed_bytes
+
+    def copy_cycles(self, *, bulk: bool) -> float:
+        """Cycles of a multiprocessor for what a block loads."""
+        return math.fsum(
+            (self.iterations if load.looped else 1) * load.cycles(bulk=bulk) for load in self.loads
+        )
+
+    def prefers_bulk(self, target: Target) -> bool:
+        """Whether bulk copies bring its tiles faster than copies of all threads.
+
+        What warp groups multiply they bring in any case.
+        """
+        if target.bulk_bytes_in_flight is None:
+            return False
+        by_groups = self.loop.is_of_groups(self.threads, target)
+        return by_groups or self.copy_cycles(bulk=True) <= self.copy_cycles(bulk=False)
+
+    @property
+    def loop_bytes(self) -> int:
+        """What an iteration loads."""
+        return sum(load.bytes for load in self.loads if load.looped)
+
+    @property
+    def first_bytes(self) -> int:
+        """What is loaded once."""
+        return sum(load.bytes for load in self.loads if not load.looped)
+
+
+def stages_of(shape: KernelShape, target: Target) -> int | None:
+    """How many tiles of the loop are under way; ``None`` where not even two fit."""
+    free = target.shared_memory_per_block - shape.fixed_bytes(target.warp_size)
+    if shape.iterations == 1 or not shape.loop_bytes:
+        return 1 if free >= shape.loop_bytes else None
+    wanted = target.bulk_bytes_in_flight or 2 * target.bytes_in_flight_per_multiprocessor()
+    most = int(free // shape.loop_bytes)
+    stages = max(min(math.ceil(wanted / shape.loop_bytes) + 1, 8, most, shape.iterations), 0)
+    return stages if stages >= 2 else None
+
+
+def sums_of_a_thread(shape: KernelShape, target: Target) -> int:
+    """How many sums of products a thread of a kernel can keep in registers."""
+    registers = target.registers_per_multiprocessor // (shape.threads + target.warp_size)
+    return min(MOST_SUMS, max(registers - OTHER_REGISTERS, registers // 2))
+
+
+def estimate(shape: KernelShape, target: Target) -> float | None:
+    """Nanoseconds that a kernel takes; ``None`` where its tiles or sums do not fit a block."""
+    stages = stages_of(shape, target)
+    if stages is None or shape.loop.sums > sums_of_a_thread(shape, target) * shape.threads:
+        return None
+    clock = target.clock_ghz
+    memory = shape.fixed_bytes(target.warp_size) + stages * shape.loop_bytes
+    registers = max(FEWEST_REGISTERS, shape.loop.sums // shape.threads + OTHER_REGISTERS)
+    resident = target.resident_blocks(shape.blocks, shape.threads, memory, registers)
+    rounds = math.ceil(shape.blocks / (target.multiprocessors * resident))
+    busiest = math.ceil(shape.blocks / target.multiprocessors)
+    one_block = shape.iterations * shape.loop_bytes + shape.first_bytes
+    # What all blocks load; tensors that are loaded often come from the cache.
+    device = sum(load.tensor_bytes for load in shape.loads) + shape.blocks * shape.stored_bytes
+    cached = shape.blocks * (one_block + shape.stored_bytes)
+    bulk = shape.prefers_bulk(target)
+    rate = (BULK_BYTES_A_CYCLE if bulk else COPY_BYTES_A_CYCLE) * clock
+    copies = busiest * shape.copy_cycles(bulk=bulk) / clock
+    iteration = shape.loop.cycles(shape.threads, target)
+    after = shape.after.cycles(shape.threads, target)
+    # A tile's place is taken while the tile is fetched and used, and each stage is one.
+    warps = shape.threads / target.warp_size
+    issue = 0.0 if bulk else ISSUE_CYCLES
+    turn = (iteration + ITERATION_CYCLES + WARP_CYCLES * warps + issue) / clock
+    fetch = target.memory_latency_ns + resident * shape.loop_bytes / rate
+    # The first of them are there when the kernel has been filled.
+    later = max(shape.iterations - stages, 0) if shape.loop_bytes else 0
+    ring = rounds * later * (fetch + turn) / stages
+    # Blocks that share a multiprocessor hide each other's waits, and little of the arithmetic.
+    in_turn = rounds * shape.iterations * turn
+    shared = SHARED_ARITHMETIC if min(busiest, resident) > 1 else 1.0
+    arithmetic = shared * busiest * (shape.iterations * iteration + after) / clock
+    bound = side_by_side(
+        device_ns(device, target),
+        device_ns(cached, target) / CACHE_FACTOR,
+        copies,
+        ring,
+        in_turn,
+        arithmetic,
+        power=IN_A_KERNEL,
+    )
+    tile = shape.loop_bytes + shape.first_bytes
+    fill = target.memory_latency_ns + tile / rate
+    drain = (iteration + after) / clock
+    # Persistent blocks load the next work tile while they are at the end of this one.
+    starts = 1 if shape.loop.is_of_groups(shape.threads, target) else rounds
+    return LAUNCH_NS + starts * (fill + drain) + bound

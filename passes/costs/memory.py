@@ -1,0 +1,70 @@
+"""What loads and stores take of device memory, of copies and of shared memory."""
+
+from __future__ import annotations
+
+import math
+
+from mugraph.passes.targets import Target
+
+COPY_BYTES_A_CYCLE, BULK_BYTES_A_CYCLE = 36.0, 45.6
+"""What a multiprocessor loads at most, by 16-byte copies of threads and by bulk copies.
+
+Fitted by ``benchmarks/h200/retile_model.py`` (``benchmarks/results/retile_model_h200.md``).
+"""
+BULK_ROW_BYTES, COPY_ROW_BYTES = 128, 64
+"""Bytes of a row that a bulk copy moves at a time, and that copies of threads should have."""
+CACHE_FACTOR = 1.8
+"""What all multiprocessors load together, in parts of what device memory delivers at most.
+
+Tiles that many blocks load come from the second-level cache, but on the same way.  Fitted as
+``BULK_BYTES_A_CYCLE``.
+"""
+TURN_NS = 400.0
+"""From the release of a stage to the arrival of the first bytes that take its place.
+
+Shorter than ``Target.memory_latency_ns``: it is what one ring waits for, not the latency at which
+the memory delivers all it can.  Fitted by ``benchmarks/h200/small_m_model.py``
+(``benchmarks/results/h200_small_m.md``).
+"""
+DEVICE_INSTRUCTION = 4
+"""What an instruction to device memory counts in sectors, beside its own.
+
+It is the lines of 128 bytes that the widest one asks for; chosen, not fitted.
+"""
+
+
+def copy_cycles(tile_bytes: int, row_bytes: int, *, bulk: bool) -> float:
+    """Cycles of a multiprocessor that loads a tile.
+
+    Each part of a row takes as long as a whole one.  Parts are as long as the rows of a swizzle
+    that divide the tile's rows.
+    """
+    part = math.gcd(row_bytes, BULK_ROW_BYTES)
+    if bulk:
+        return tile_bytes * BULK_ROW_BYTES / part / BULK_BYTES_A_CYCLE
+    return tile_bytes * max(COPY_ROW_BYTES / part, 1.0) / COPY_BYTES_A_CYCLE
+
+
+def arrival_cycles(tile_bytes: int, blocks: int, target: Target) -> float:
+    """Cycles in which bulk copies bring a tile to each of so many blocks, one a multiprocessor.
+
+    At the rate of device memory, which the blocks share, or of one multiprocessor.
+    """
+    busy = min(blocks, target.multiprocessors)
+    from_memory = target.memory_bytes_per_ns / busy / target.clock_ghz
+    return tile_bytes / min(from_memory, BULK_BYTES_A_CYCLE)
+
+
+def shared_cycles(moved_bytes: float, target: Target) -> float:
+    """Cycles of a multiprocessor's shared memory for so many bytes, without conflicts."""
+    return moved_bytes / target.shared_bytes_a_cycle
+
+
+def device_ns(moved_bytes: float, target: Target) -> float:
+    """Nanoseconds of device memory for so many bytes."""
+    return moved_bytes / target.memory_bytes_per_ns
+
+
+def issue_cycles(instructions: float, target: Target) -> float:
+    """Cycles in which a multiprocessor issues so many instructions of warps."""
+    return instructions / target.schedulers_per_multiprocessor

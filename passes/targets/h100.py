@@ -1,0 +1,13 @@
+"""NVIDIA H100 SXM, 80 GB: the multiprocessors of an H200, and another memory.
+
+Source: the H100 data sheet (memory bandwidth); everything else is that of the H200, which has the
+same multiprocessors.  Nothing was measured on an H100.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mugraph.passes.targets import h200
+
+TARGET = replace(h200.TARGET, name="h100", memory_bytes_per_ns=3350.0)

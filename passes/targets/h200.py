@@ -1,0 +1,45 @@
+"""NVIDIA H200 SXM, 141 GB: the default for ``sm_90a``.
+
+Sources: the H200 data sheet (memory bandwidth), NVIDIA's "H100 Tensor Core GPU Architecture"
+(multiprocessors, L2, clock, dense tensor-core rates of ``wgmma``), and the tables of the CUDA
+programming guide for compute capability 9.0 (shared memory, threads, blocks, multiply-adds, special
+functions).  What bulk copies keep on their way: ``benchmarks/h200/stages.py``
+(``benchmarks/results/h200_stages.md``).  Clusters: ``cudaOccupancyMaxActiveClusters`` on an H200.
+
+NVIDIA gives no rate of ``mma.sync``: those of the A100 serve, half of ``wgmma``'s.  Alone, without
+loads, ``mma.sync`` reached 646 TFLOP/s (``docs/texpr.md``), 1236 multiply-adds a cycle at the
+highest clock; with its loads, less than 1024.  No script measures the latencies of memory under
+load and of a product here: they are estimates.
+"""
+
+from __future__ import annotations
+
+from mugraph.passes.targets.target import FMA, MMA, WGMMA, Target
+
+TARGET = Target(
+    name="h200",
+    arch="sm_90a",
+    multiprocessors=132,
+    clock_ghz=1.98,
+    memory_bytes_per_ns=4800.0,
+    memory_latency_ns=900.0,
+    l2_bytes=50 * 2**20,
+    shared_memory_per_block=227 * 1024,
+    shared_memory_per_multiprocessor=228 * 1024,
+    reserved_shared_memory_per_block=1024,
+    max_threads_per_multiprocessor=2048,
+    max_blocks_per_multiprocessor=32,
+    macs_a_cycle={
+        FMA: {"f32": 128, "s32": 64},
+        MMA: {"f16": 1024, "bf16": 1024, "tf32": 512, "s8": 2048},
+        WGMMA: {"f16": 2048, "bf16": 2048, "tf32": 1024, "e4m3": 4096, "e5m2": 4096, "s8": 4096},
+    },
+    mma_latency=33,
+    special_a_cycle=16,
+    schedulers_per_multiprocessor=4,
+    bulk_bytes_in_flight=64 * 1024,
+    moves_registers=True,
+    overlaps_launches=True,
+    blocks_per_cluster=8,
+    clusters_at_once=((2, 66), (4, 30)),
+)

@@ -1,0 +1,134 @@
+"""What a GPU has: the numbers that passes ask for, and nothing that they were fitted to.
+
+A number is a fact of the hardware, with its unit here and its source in the file of the GPU.  What
+an estimate is fitted to stands in :mod:`mugraph.passes.costs`, and what CUDA fixes for every GPU in
+:mod:`mugraph.dialects.programming_model`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from mugraph.dialects.launch_extents import MAX_THREADS
+from mugraph.dialects.programming_model import (
+    BANK_BYTES,
+    BANKS,
+    REGISTER_FILE,
+    WARP,
+)
+
+FMA, MMA, WGMMA = "fma", "mma", "wgmma"
+"""Instructions that multiply: of threads, ``mma.sync`` of warps, ``wgmma`` of warp groups."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """One GPU: sizes in bytes, times in nanoseconds, and rates in what a cycle brings."""
+
+    name: str
+    """As a user writes it: ``h200``."""
+    arch: str
+    """As nvcc names what its code is compiled for: ``sm_90a``."""
+    multiprocessors: int
+    clock_ghz: float
+    """The highest clock, in cycles a nanosecond."""
+
+    memory_bytes_per_ns: float
+    """What device memory delivers at most."""
+    memory_latency_ns: float
+    """From a load to its bytes in device memory, while the memory is busy."""
+    l2_bytes: int
+    """The second-level cache."""
+
+    shared_memory_per_block: int
+    """The most bytes that a block can have."""
+    shared_memory_per_multiprocessor: int
+    reserved_shared_memory_per_block: int
+    """What CUDA takes of it for each block."""
+    max_threads_per_multiprocessor: int
+    max_blocks_per_multiprocessor: int
+
+    macs_a_cycle: Mapping[str, Mapping[str, int]] = field(repr=False, hash=False)
+    """Multiply-adds of a multiprocessor, by instruction and type of operands.
+
+    Instructions are ``fma``, ``mma`` and ``wgmma``; one that a GPU lacks has no entry.  The types
+    are those of :class:`~mugraph.dialects.cute.atoms.MmaAtom`: ``f16``, ``tf32``, ``s8`` ...
+    """
+    mma_latency: float
+    """Cycles from an ``mma`` to one that adds to the same sums."""
+    special_a_cycle: int
+    """Exponentials, roots and reciprocals that a multiprocessor computes in a cycle."""
+    schedulers_per_multiprocessor: int
+    """Parts of a multiprocessor: each issues an instruction of one warp a cycle."""
+
+    max_threads_per_block: int = MAX_THREADS
+    registers_per_multiprocessor: int = REGISTER_FILE
+    warp_size: int = WARP
+    shared_memory_banks: int = BANKS
+    bank_bytes: int = BANK_BYTES
+
+    bulk_bytes_in_flight: int | None = None
+    """What bulk copies keep on their way to a multiprocessor; ``None`` where there are none."""
+    moves_registers: bool = False
+    """Whether warp groups can pass registers on to others of their block (``setmaxnreg``)."""
+    overlaps_launches: bool = False
+    """Whether it has programmatic dependent launch."""
+    blocks_per_cluster: int = 1
+    """The blocks that a cluster may always have; 1 where there are no clusters."""
+    clusters_at_once: tuple[tuple[int, int], ...] = ()
+    """Blocks of a cluster, and how many such run at once, each block alone on a multiprocessor.
+
+    Blocks of a cluster are neighbours, and neighbours are fewer than multiprocessors where these
+    are not a multiple.  Sizes that are not named fill all multiprocessors.
+    """
+
+    @property
+    def multiplies_in_warpgroups(self) -> bool:
+        """Whether warp groups multiply what lies in shared memory (``wgmma``)."""
+        return WGMMA in self.macs_a_cycle
+
+    @property
+    def has_clusters(self) -> bool:
+        """Whether blocks in a row reach each other's shared memory, and bulk copies all of it."""
+        return self.blocks_per_cluster > 1
+
+    @property
+    def shared_bytes_a_cycle(self) -> int:
+        """What a multiprocessor's shared memory delivers: a word of each bank."""
+        return self.shared_memory_banks * self.bank_bytes
+
+    def resident_blocks(self, blocks: int, threads: int, smem: int, registers: int) -> int:
+        """How many of ``blocks`` blocks one multiprocessor holds at a time, at least 1.
+
+        ``smem`` is in bytes a block, ``registers`` what a thread must have.
+        """
+        waves = -(-blocks // self.multiprocessors)
+        by_memory = self.shared_memory_per_multiprocessor // (
+            smem + self.reserved_shared_memory_per_block
+        )
+        by_registers = self.registers_per_multiprocessor // (threads * registers)
+        by_threads = self.max_threads_per_multiprocessor // threads
+        limits = (waves, by_memory, by_registers, by_threads, self.max_blocks_per_multiprocessor)
+        return max(1, min(limits))
+
+    def multiprocessors_in_clusters(self, blocks: int) -> int:
+        """How many multiprocessors clusters of so many blocks can take at once."""
+        known = dict(self.clusters_at_once)
+        return known.get(blocks, self.multiprocessors // blocks) * blocks
+
+    def keeping(self, bytes_in_flight: int) -> Target:
+        """The same with so many bytes of bulk copies on their way; 0 leaves the number."""
+        if bytes_in_flight == 0 or self.bulk_bytes_in_flight is None:
+            return self
+        return replace(self, bulk_bytes_in_flight=bytes_in_flight)
+
+    def bytes_in_flight_per_multiprocessor(self) -> float:
+        """What must be on its way to each SM for device memory to run at full speed.
+
+        Little's law: bandwidth times latency.
+        """
+        return self.memory_bytes_per_ns * self.memory_latency_ns / self.multiprocessors
+
+
+__all__ = ["FMA", "MMA", "WGMMA", "Target"]

@@ -23,7 +23,7 @@ from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tb.ragged import bounds_of_graph, moving_dims
 from mugraph.dialects.tensor_types import element_type_of, shape_of
-from mugraph.passes.single_iteration import accumulate_single_iteration
+from mugraph.passes.separate_phases import separate_phases
 
 
 def _fp32_tile(shape: Sequence[int]) -> tb.STensorType:
@@ -313,7 +313,7 @@ def use_concat_then_matmul(op: tb.MatmulOp) -> None:
 
 def decompose_threadblock(graph: CustomizedOp) -> None:
     """Replaces every composite operator of a threadblock graph."""
-    accumulate_single_iteration(graph)
+    separate_phases(graph)
     for op in tuple(graph.body.block.ops):
         if isinstance(op, tb.MatmulOp):
             use_concat_then_matmul(op)

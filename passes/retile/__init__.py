@@ -37,7 +37,7 @@ from mugraph.passes.retile.partition import (
 from mugraph.passes.retile.rewrite import apply_partition
 from mugraph.passes.retile.running_maxima import take_out_running_maxima
 from mugraph.passes.retile.split import split_loop
-from mugraph.passes.single_iteration import accumulate_single_iteration
+from mugraph.passes.separate_phases import separate_phases
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 PART_TYPES = {"f32": f32, "f16": f16}
@@ -51,7 +51,7 @@ def retile(graph: CustomizedOp, request: Request, target: Target | None = None) 
     :class:`RetileError` where the result would be another function.
     """
     target = target or target_named(DEFAULT_TARGET)
-    accumulate_single_iteration(graph)
+    separate_phases(graph)
     had_maxima = take_out_running_maxima(graph)
     space = find_dimensions(graph)
     plan = graph.decided.without("online_softmax") if had_maxima else graph.decided

@@ -58,7 +58,7 @@ from mugraph.passes.schedule_threadblock.proposal import Proposal, propose
 from mugraph.passes.schedule_threadblock.raster import ACROSS, DOWN, bytes_along, choose_raster
 from mugraph.passes.schedule_threadblock.small_products import SmallM
 from mugraph.passes.schedule_threadblock.write_back import with_direct_write_backs
-from mugraph.passes.single_iteration import accumulate_single_iteration
+from mugraph.passes.separate_phases import separate_phases
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 __all__ = ["ScheduleThreadblockPass", "schedule_threadblock"]
@@ -241,7 +241,7 @@ def schedule_threadblock(
     graphs = [op for op in function.walk() if isinstance(op, CustomizedOp)]
     for index, graph in enumerate(graphs):
         require_layouts(graph)
-        accumulate_single_iteration(graph)
+        separate_phases(graph)
         symbol = unused_symbol(module, f"{function.sym_name.data}_custom{index}", kernels)
         kernel = schedule_graph(
             graph,

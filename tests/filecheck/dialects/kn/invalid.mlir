@@ -219,10 +219,10 @@ func.func @accumulated_twice(%x: tensor<4x8xf16>) {
 func.func @stored_early(%x: tensor<4x8xf16>) {
   %o = kn.customized %x grid [1, 1, 1] block [32, 1, 1] forloop 2 {
   ^bb0(%d: tensor<4x8xf16>):
-    %s = tb.input %d imap [-1, -1, -1] : tensor<4x8xf16> -> !tb.stensor<4x8xf16>
-    %e = tb.exp %s : !tb.stensor<4x8xf16> -> !tb.stensor<4x8xf16>
-    tb.output %e omap [-1, -1, -1] : !tb.stensor<4x8xf16> -> tensor<4x8xf16>
-  } : (tensor<4x8xf16>) -> tensor<4x8xf16>
+    %s = tb.input %d imap [-1, -1, -1] fordim 1 : tensor<4x8xf16> -> !tb.stensor<4x4xf16>
+    %e = tb.exp %s : !tb.stensor<4x4xf16> -> !tb.stensor<4x4xf16>
+    tb.output %e omap [-1, -1, -1] : !tb.stensor<4x4xf16> -> tensor<4x4xf16>
+  } : (tensor<4x8xf16>) -> tensor<4x4xf16>
   func.return
 }
 

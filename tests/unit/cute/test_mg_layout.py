@@ -124,6 +124,7 @@ def test_large_layouts_are_explained_without_counting(
         ("get(4:1, 3)", 0, "no mode 3"),
         ("size(_)", 5, "Expected a layout, found _"),
         ("", 0, "Expected an integer"),
+        ("S<3,100000000000000000000,3> o 8:1", 0, "at most 64 together"),
         ("(2,1" + 1001 * "0" + ")", 3, "at most 1000 digits"),
     ],
 )

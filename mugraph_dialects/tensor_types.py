@@ -183,7 +183,10 @@ def physical_elements(layout: AnyLayout) -> int:
 
 
 def verify_layout_fits(label: str, shape: Sequence[int], layout: AnyLayout) -> None:
-    """Raises ``VerifyException`` unless ``layout`` has one mode an extent of ``shape``."""
+    """Raises ``VerifyException`` unless ``layout`` has one mode an extent of ``shape``.
+
+    Also where it leaves so much room between elements that they have no addresses.
+    """
     modes = base_layout(layout).shape
     if not isinstance(modes, tuple):
         modes = (modes,)
@@ -193,6 +196,10 @@ def verify_layout_fits(label: str, shape: Sequence[int], layout: AnyLayout) -> N
             f"{label}: layout {layout} has extents {dims(sizes)}, expected "
             f"{dims(shape)}: one mode a dimension"
         )
+    try:
+        physical_elements(layout)
+    except VerifyException as error:
+        raise VerifyException(f"{label}: {error}") from error
 
 
 def verify_no_broadcast(label: str, layout: AnyLayout) -> None:

@@ -20,7 +20,7 @@ from mugraph.dialects import tb
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.elementwise import EpilogueAttr
 from mugraph.dialects.kn import CustomizedOp
-from mugraph.dialects.kn.single_iteration import accumulate_single_iteration
+from mugraph.dialects.kn.separate_phases import separate_phases
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tb.graph_bounds import bounds_of_graph
 from mugraph.dialects.tb.ragged import moving_dims
@@ -314,7 +314,7 @@ def use_concat_then_matmul(op: tb.MatmulOp) -> None:
 
 def decompose_threadblock(graph: CustomizedOp) -> None:
     """Replaces every composite operator of a threadblock graph."""
-    accumulate_single_iteration(graph)
+    separate_phases(graph)
     for op in tuple(graph.body.block.ops):
         if isinstance(op, tb.MatmulOp):
             use_concat_then_matmul(op)

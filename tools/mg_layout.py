@@ -397,13 +397,20 @@ def explain(value: Any) -> list[str]:
         f"codomain   [0, {layout.cosize()})" if _counts_up(layout) else "codomain   integers"
     )
     if count > 1 << 16:
-        return [*lines, f"injective  {'yes' if cute.is_injective(layout) else 'no'}"]
+        return [*lines, f"injective  {_injectivity(layout)}"]
     indices = [layout(point) for point in range(count)]
     distinct = len(set(indices))
     injective = "yes" if distinct == count else f"no: {count} coordinates, {distinct} indices"
     if distinct == count and sorted(indices) == list(range(count)):
         injective = f"yes, a permutation of [0, {count})"
     return [*lines, f"injective  {injective}", f"image      {_image(indices)}", *_table(layout)]
+
+
+def _injectivity(layout: Any) -> str:
+    try:
+        return "yes" if cute.is_injective(layout) else "no"
+    except LayoutError:
+        return "not known, the layout is too large"
 
 
 def _counts_up(layout: Any) -> bool:

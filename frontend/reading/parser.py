@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from bisect import bisect_right
 from typing import NoReturn
 
@@ -34,7 +35,12 @@ class LocatingParser(Parser):
     def parse_operation(self) -> Operation:
         """An operation; its location is where it starts, unless the text says another."""
         start = self.pos
-        op = super().parse_operation()
+        try:
+            op = super().parse_operation()
+        except struct.error:
+            # xDSL packs lists of integers without asking whether they fit.
+            self._refuse_wide_integer(start)
+            raise
         if isinstance(op.location, UnknownLoc) and self._location_end != self.pos:
             line = bisect_right(self._line_starts, start)
             column = start - self._line_starts[line - 1] + 1
@@ -42,6 +48,15 @@ class LocatingParser(Parser):
             op.location = file_location(name, line + self._lines_before, column)
         self._operation_end = self.pos
         return op
+
+    def _refuse_wide_integer(self, start: int) -> None:
+        """Raises ``ParseError`` at the first integer of a text that 64 bits do not hold."""
+        for match in re.finditer(r"-?\b\d+\b", self.lexer.input.content[start : self.pos]):
+            if not -(2**63) <= int(match[0]) < 2**63:
+                place = start + match.start()
+                self.raise_error(
+                    f"{match[0]} does not fit into 64 bits", place, start + match.end()
+                )
 
     def parse_optional_location(self) -> LocationAttr | None:
         """A location, if there is one."""

@@ -5,6 +5,8 @@ Their definitions and laws stand at the top of :mod:`mugraph.dialects.cute.algeb
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import gcd
 from typing import Any, cast
 
 from mugraph.dialects.cute.algebra import (
@@ -175,25 +177,86 @@ def nullspace(layout: Layout[Any]) -> Layout[int]:
 
 
 def is_injective(layout: Layout[Any] | ComposedLayout) -> bool:
-    """Whether no two coordinates share an index.  By strides where they nest, else by counting."""
+    """Whether no two coordinates share an index.
+
+    By strides where they nest, else by asking for a difference of two coordinates of index 0.
+    Raises LayoutError where there are too many differences to ask for.
+    """
     if isinstance(layout, ComposedLayout):
         return is_injective(layout.layout)
-    if all(isinstance(step, int) for step in layout.flat_stride):
-        modes = sorted(
-            (abs(step), extent)
-            for step, extent in zip(layout.flat_stride, layout.flat_shape, strict=True)
-            if extent > 1
-        )
-        reach = 0
-        nested = True
-        for step, extent in modes:
-            if step == 0:
-                return False
-            nested = nested and step > reach
-            reach += step * (extent - 1)
-        if nested:
-            return True
-    return len(set(layout.indices())) == layout.size()
+    if not all(isinstance(step, int) for step in layout.flat_stride):
+        if layout.size() > MAX_DIFFERENCES:
+            raise _undecided(layout)
+        return len(set(layout.indices())) == layout.size()
+    modes = sorted(
+        (abs(step), extent)
+        for step, extent in zip(layout.flat_stride, layout.flat_shape, strict=True)
+        if extent > 1
+    )
+    reach = 0
+    nested = True
+    for step, extent in modes:
+        if step == 0:
+            return False
+        nested = nested and step > reach
+        reach += step * (extent - 1)
+    if nested:
+        return True
+    if layout.size() > reach + 1:
+        return False
+    ranges = [(step, 1 - extent, extent - 1) for step, extent in modes]
+    left = MAX_DIFFERENCES
+    for place, (step, _, last) in enumerate(ranges):
+        # The mode of largest stride in which the two coordinates differ.
+        found, left = _can_sum_to(0, [*ranges[:place], (step, 1, last)], left)
+        if found:
+            return False
+        if left < 0:
+            raise _undecided(layout)
+    return True
+
+
+MAX_DIFFERENCES = 1 << 18
+"""How many differences of coordinates are asked for before a layout counts as too large."""
+
+
+def _undecided(layout: Layout[Any]) -> LayoutError:
+    return LayoutError(
+        f"{layout} has too many coordinates whose indices may coincide to tell whether any do."
+    )
+
+
+def _can_sum_to(total: int, ranges: Sequence[tuple[int, int, int]], left: int) -> tuple[bool, int]:
+    """Whether strides times integers of their ranges (stride, first, last) can add up to a total.
+
+    Strides are positive and ascend.  ``left`` is how many steps may be taken; the second result is
+    how many remain, less than 0 where they did not suffice for an answer.
+    """
+    if len(ranges) == 1:
+        step, first, last = ranges[0]
+        return not total % step and first <= total // step <= last, left
+    *rest, (step, first, last) = ranges
+    low = sum(each * start for each, start, _ in rest)
+    high = sum(each * end for each, _, end in rest)
+    # The others make up for what is left over, which bounds this one.
+    first = max(first, -((high - total) // step))
+    last = min(last, (total - low) // step)
+    if len(rest) == 1:
+        other = rest[0][0]
+        divisor = gcd(step, other)
+        if total % divisor:
+            return False, left
+        period = other // divisor
+        start = total // divisor * pow(step // divisor, -1, period) % period
+        return first + (start - first) % period <= last, left
+    for factor in range(first, last + 1):
+        left -= 1
+        if left < 0:
+            break
+        found, left = _can_sum_to(total - factor * step, rest, left)
+        if found:
+            return True, left
+    return False, left
 
 
 def is_bijective(layout: Layout[Any] | ComposedLayout) -> bool:

@@ -25,6 +25,9 @@ from mugraph.dialects.cute.swizzle import AnyLayout, ComposedLayout, Swizzle
 
 T = TypeVar("T")
 
+MAX_DIGITS = 1000
+"""How many digits an integer may have: more than any computation here makes use of."""
+
 
 class Reader:
     """A cursor over a text, with CuTe's productions as methods.
@@ -90,6 +93,8 @@ class Reader:
         if digits == self.position:
             found = repr(self.text[start]) if start < len(self.text) else "the end"
             raise self.error(f"Expected {what}, found {found}", start)
+        if self.position - digits > MAX_DIGITS:
+            raise self.error(f"An integer has at most {MAX_DIGITS} digits", start)
         value = int(self.text[digits : self.position])
         return -value if negative else value
 

@@ -31,8 +31,8 @@ from mugraph.dialects.cute.shown import Shown
 class Swizzle:
     """The xor map S<bits,base,shift>: its own inverse.
 
-    Raises LayoutError if bits or base is negative or ``abs(shift) < bits`` (the two groups of bits
-    would overlap).
+    Raises LayoutError if bits or base is negative, ``abs(shift) < bits`` (the two groups of bits
+    would overlap), or they are not among the 64 bits of an address.
     """
 
     __slots__ = ("base", "bits", "shift")
@@ -48,6 +48,11 @@ class Swizzle:
             raise LayoutError(
                 f"S<{bits},{base},{shift}>: the shift's size must be at least the number of bits, "
                 "or the source and the target bits overlap."
+            )
+        if bits + base + abs(shift) > 64:
+            raise LayoutError(
+                f"S<{bits},{base},{shift}>: bits, base and the shift's size must be at most 64 "
+                "together, for an address has no more bits."
             )
         object.__setattr__(self, "bits", bits)
         object.__setattr__(self, "base", base)

@@ -43,6 +43,7 @@ from mugraph.dialects.kn.phases import (
     Phase,
     accumulates,
     is_loop_invariant_input,
+    loop_invariant_tiles,
     phases_of,
     used_after_the_loop,
 )
@@ -119,6 +120,7 @@ __all__ = [
     "WorkspaceOp",
     "accumulates",
     "is_loop_invariant_input",
+    "loop_invariant_tiles",
     "phases_of",
     "used_after_the_loop",
 ]

@@ -122,7 +122,7 @@ class CustomizedOp(WorkspaceOp, HasThreadblockGraph):
         In a loop of one iteration a value of the body is whole, and may be used after it.
         """
         block = self.body.block
-        phases = phases_of(block)
+        phases = phases_of(block, self.forloop_range)
         late = {
             result
             for op, phase in phases.items()
@@ -144,7 +144,7 @@ class CustomizedOp(WorkspaceOp, HasThreadblockGraph):
                 )
         if self.forloop_range == 1:
             return
-        for value, users in used_after_the_loop(block).items():
+        for value, users in used_after_the_loop(block, self.forloop_range).items():
             for op in users:
                 if isinstance(op, OutputOp):
                     raise VerifyException(

@@ -6,7 +6,7 @@ from enum import Enum
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from mugraph.dialects.tb import AccumulatorOp, InputOp, OutputOp, STensorType, epilogue_of
+from mugraph.dialects.tb import AccumulatorOp, InputOp, MaskOp, OutputOp, STensorType, epilogue_of
 
 
 class Phase(Enum):
@@ -28,11 +28,26 @@ def is_loop_invariant_input(value: SSAValue) -> bool:
     return isinstance(owner, InputOp) and owner.loop_dim < 0
 
 
-def phases_of(body: Block) -> dict[Operation, Phase]:
+def loop_invariant_tiles(body: Block) -> set[SSAValue]:
+    """Tiles that are the same in every iteration: those loaded once, and what is made of them."""
+    invariant: set[SSAValue] = set()
+    for op in body.ops:
+        if isinstance(op, InputOp):
+            is_invariant = op.loop_dim < 0
+        else:
+            moves = isinstance(op, MaskOp) and any(each.bound.moves for each in op.ragged)
+            is_invariant = invariant.issuperset(op.operands) and not (moves or accumulates(op))
+        if is_invariant:
+            invariant.update(op.results)
+    return invariant
+
+
+def phases_of(body: Block, iterations: int) -> dict[Operation, Phase]:
     """The phase of each operator of a threadblock graph, in order.
 
     Tiles that the loop does not move are loaded before it.  An operator runs after the loop if one
-    of its operands exists only then; outputs without ``fordim`` always do, those with it never.
+    of its operands exists only then, or if it makes what is the same in all of several iterations
+    for operators after the loop alone; outputs without ``fordim`` always do, those with it never.
     Everything else runs in the loop.
     """
     phases: dict[Operation, Phase] = {}
@@ -49,22 +64,30 @@ def phases_of(body: Block) -> dict[Operation, Phase]:
             phases[op] = Phase.LOOP
             if accumulates(op):
                 late.update(op.results)
+    invariant = loop_invariant_tiles(body) if iterations > 1 else set[SSAValue]()
+    for op in reversed(phases):
+        if phases[op] is Phase.LOOP and op.results and invariant.issuperset(op.results):
+            users = {phases[use.operation] for value in op.results for use in value.uses}
+            if users == {Phase.AFTER}:
+                phases[op] = Phase.AFTER
     return phases
 
 
-def used_after_the_loop(body: Block) -> dict[SSAValue, list[Operation]]:
+def used_after_the_loop(body: Block, iterations: int) -> dict[SSAValue, list[Operation]]:
     """Tiles of the loop body that operators after the loop use, with these operators.
 
-    After several iterations such a tile would be that of the last one, which is no graph; after a
-    single one it is whole.
+    After several iterations such a tile would be that of the last one, which is no graph, unless it
+    is the same in all of them, and then it is not among those found; after a single one it is
+    whole.
     """
+    kept = loop_invariant_tiles(body) if iterations > 1 else set[SSAValue]()
     late: set[SSAValue] = set()
     found: dict[SSAValue, list[Operation]] = {}
-    for op, phase in phases_of(body).items():
+    for op, phase in phases_of(body, iterations).items():
         if phase is Phase.AFTER or accumulates(op):
             late.update(op.results)
         for value in op.operands if phase is Phase.AFTER else ():
             is_tile = isinstance(value.type, STensorType) and not is_loop_invariant_input(value)
-            if is_tile and value not in late:
+            if is_tile and value not in late and value not in kept:
                 found.setdefault(value, []).append(op)
     return found

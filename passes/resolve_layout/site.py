@@ -96,7 +96,7 @@ class Site:
 
 def site_of(graph: kn.CustomizedOp, target: Target) -> Site:
     """The launch of a threadblock graph, with its accumulators in registers while they fit."""
-    site = Site(target, graph, phases_of(graph.body.block))
+    site = Site(target, graph, phases_of(graph.body.block, graph.forloop_range))
     ops = [op for op in graph.body.block.ops if accumulates(op)]
     works = [_work_of(op, site) for op in ops]
     kept = choose_kept(works, register_limit(graph.threads, target.registers_per_multiprocessor))

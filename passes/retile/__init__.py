@@ -15,7 +15,7 @@ from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects.functions import mugraphs_of
 from mugraph.dialects.kn import CustomizedOp
-from mugraph.dialects.kn.single_iteration import accumulate_single_iteration
+from mugraph.dialects.kn.separate_phases import separate_phases
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.plan import TILE_PARTS, LaunchNext, Plan
@@ -51,7 +51,7 @@ def retile(graph: CustomizedOp, request: Request, target: Target | None = None) 
     :class:`RetileError` where the result would be another function.
     """
     target = target or target_named(DEFAULT_TARGET)
-    accumulate_single_iteration(graph)
+    separate_phases(graph)
     had_maxima = take_out_running_maxima(graph)
     space = find_dimensions(graph)
     plan = graph.decided.without("online_softmax") if had_maxima else graph.decided

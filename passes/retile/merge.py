@@ -199,7 +199,7 @@ class _Merger:
     def write(self) -> CustomizedOp:
         plan = self.plan
         self.write_first()
-        for op, phase in phases_of(plan.second.body.block).items():
+        for op, phase in phases_of(plan.second.body.block, plan.second.forloop_range).items():
             if isinstance(op, tb.InputOp):
                 if op.result not in self.loads:
                     self.add_input(plan.second, op, op.map_, phase)

@@ -130,7 +130,7 @@ def shape_under(space: TileSpace, partition: Partition) -> KernelShape:
     kept = passed = stored = 0
     # Products, and what is computed of them, are in registers, where there are enough.
     of_products: set[SSAValue] = set()
-    phases = phases_of(space.graph.body.block)
+    phases = phases_of(space.graph.body.block, space.graph.forloop_range)
     for op in phases:
         if isinstance(op, tb.InputOp):
             shape = tile_shape_of(space, partition, op.result)

@@ -159,7 +159,7 @@ class _Split:
         """The kernel of the loop."""
         graph = self.space.graph
         needed = _needed_in_loop(graph)
-        for op, phase in phases_of(graph.body.block).items():
+        for op, phase in phases_of(graph.body.block, graph.forloop_range).items():
             if isinstance(op, tb.InputOp):
                 if op in needed:
                     self.add_input(self.first, op, op.loop_dim)
@@ -192,7 +192,11 @@ class _Split:
     def write_second(self, parts: Sequence[SSAValue]) -> CustomizedOp | None:
         """The kernel of what comes after the loop; ``None`` where nothing does."""
         graph = self.space.graph
-        after = [op for op, phase in phases_of(graph.body.block).items() if phase is Phase.AFTER]
+        after = [
+            op
+            for op, phase in phases_of(graph.body.block, graph.forloop_range).items()
+            if phase is Phase.AFTER
+        ]
         wanted = {value for op in after for value in op.operands}
         for op in graph.body.block.ops:
             if isinstance(op, tb.InputOp) and op.result in wanted:
@@ -225,7 +229,7 @@ class _Split:
 
 def _needed_in_loop(graph: CustomizedOp) -> set[Operation]:
     """The inputs that operators of the loop use."""
-    phases = phases_of(graph.body.block)
+    phases = phases_of(graph.body.block, graph.forloop_range)
     users = [op for op, phase in phases.items() if phase is Phase.LOOP]
     return {
         value.owner for op in users for value in op.operands if isinstance(value.owner, Operation)

@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import sched, tb
 from mugraph.dialects.kn import CustomizedOp
-from mugraph.dialects.kn.single_iteration import accumulate_single_iteration
+from mugraph.dialects.kn.separate_phases import separate_phases
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.kernel import WARP
 from mugraph.dialects.sched.role import roles_of
@@ -241,7 +241,7 @@ def schedule_threadblock(
     graphs = [op for op in function.walk() if isinstance(op, CustomizedOp)]
     for index, graph in enumerate(graphs):
         require_layouts(graph)
-        accumulate_single_iteration(graph)
+        separate_phases(graph)
         symbol = unused_symbol(module, f"{function.sym_name.data}_custom{index}", kernels)
         kernel = schedule_graph(
             graph,

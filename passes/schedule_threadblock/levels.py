@@ -32,7 +32,7 @@ def find_levels(graph: CustomizedOp) -> Levels:
     """Sorts the operators of a graph into phases and depths, in data-flow order."""
     levels = Levels()
     depths: dict[SSAValue, int] = {}
-    for op, phase in phases_of(graph.body.block).items():
+    for op, phase in phases_of(graph.body.block, graph.forloop_range).items():
         if isinstance(op, InputOp):
             # A tile that nothing reads is not loaded.
             if op.result.first_use is not None:

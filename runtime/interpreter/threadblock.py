@@ -23,7 +23,7 @@ from xdsl.interpreter import (
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import tb
-from mugraph.dialects.kn import CustomizedOp, Phase, phases_of
+from mugraph.dialects.kn import CustomizedOp, Phase, loop_invariant_tiles, phases_of
 from mugraph.dialects.maps import Bound, mapped_axes
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array
@@ -359,6 +359,10 @@ def _run_box(
     for op, total in totals.items():
         result: Any = functions.round(op, finishes[op](total))
         interpreter.set_values([(op.results[0], result)])
+    if frame.iterations > 1:
+        # What is the same in every iteration may be used after the loop, too.
+        invariant = loop_invariant_tiles(graph.body.block)
+        _run(interpreter, [op for op in loop if op.results and invariant.issuperset(op.results)])
     _run(interpreter, _operators_of(phases, Phase.AFTER))
 
 
@@ -369,7 +373,7 @@ def run_threadblock_graph(
     results = tuple(arithmetic.empty(output.type) for output in graph.outputs)
     stores = [op for op in graph.body.block.ops if isinstance(op, tb.OutputOp)]
     outputs: dict[Operation, Array] = dict(zip(stores, results, strict=True))
-    phases = phases_of(graph.body.block)
+    phases = phases_of(graph.body.block, graph.forloop_range)
     whole = boxes(graph.grid_dim, lambda extents: _tile_bytes(graph, arithmetic, extents))
     for box in uniform_boxes(whole, _bounds(graph)):
         frame = Frame(arithmetic, graph.grid_dim, graph.forloop_range, box)

@@ -32,7 +32,7 @@ from fuzz.properties import function_of
 from mugraph.dialects import kn, tb
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.attributes import LayoutAttr
-from mugraph.dialects.kn import CustomizedOp, is_loop_invariant_input
+from mugraph.dialects.kn import CustomizedOp, loop_invariant_tiles
 from mugraph.dialects.maps import tile_shape
 from mugraph.dialects.shapes import ShapeError, broadcast_shape, matmul_shape
 from mugraph.dialects.tensor_types import element_type_of, shape_of
@@ -232,7 +232,7 @@ class Breaker:
             return None
         late = late_values(graph)
         tiles = [x for op in graph.body.block.ops for x in op.results]
-        early = [x for x in tiles if x not in late and not is_loop_invariant_input(x)]
+        early = [x for x in tiles if x not in late | loop_invariant_tiles(graph.body.block)]
         if early and graph.forloop_range > 1 and self.chooser.chance(50):
             value = self.chooser.pick(early)
             output = self.chooser.pick(
@@ -256,6 +256,7 @@ class Breaker:
         if graph is None or graph.forloop_range == 1:
             return None
         late = late_values(graph)
+        invariant = loop_invariant_tiles(graph.body.block)
         tiles = [x for op in graph.body.block.ops for x in op.results]
         pairs = [
             (one, other)
@@ -263,7 +264,7 @@ class Breaker:
             for other in tiles
             if one in late
             and other not in late
-            and not is_loop_invariant_input(other)
+            and other not in invariant
             and shape_of(one.type) == shape_of(other.type)
         ]
         if not pairs:

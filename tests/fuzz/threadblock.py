@@ -29,7 +29,7 @@ from mugraph.dialects.elementwise import (
     ScalarFunction,
 )
 from mugraph.dialects.interfaces import HasEpilogue
-from mugraph.dialects.kn import CustomizedOp, is_loop_invariant_input
+from mugraph.dialects.kn import CustomizedOp, loop_invariant_tiles
 from mugraph.dialects.maps import tile_bounds
 from mugraph.dialects.ragged import Bounds
 from mugraph.dialects.shapes import ShapeError, broadcast_shape
@@ -244,9 +244,8 @@ class ThreadblockDrawer:
     def is_late(self, operands: Sequence[SSAValue]) -> bool | None:
         """Whether an operator on these operands runs after the loop; ``None`` where it may not."""
         late = any(value in self.after for value in operands)
-        early = any(
-            value not in self.after and not is_loop_invariant_input(value) for value in operands
-        )
+        invariant = loop_invariant_tiles(self.block)
+        early = any(value not in self.after and value not in invariant for value in operands)
         return None if late and early and self.iterations > 1 else late
 
     def add(self, op: Operation, *, accumulates: bool = False) -> SSAValue | None:
@@ -427,7 +426,8 @@ class ThreadblockDrawer:
         stored = unused[:3]
         if others and self.chooser.chance(15):
             stored.append(self.chooser.pick(others))
-        invariant = [value for value in self.looped if is_loop_invariant_input(value)]
+        tiles = loop_invariant_tiles(self.block)
+        invariant = [value for value in self.looped if value in tiles]
         if invariant and self.chooser.chance(10):
             stored.append(self.chooser.pick(invariant))
         if self.iterations == 1 and self.chooser.chance(30):

@@ -12,11 +12,12 @@ import pytest
 
 import mugraph
 import mugraph.build as mi
+from mugraph.codegen.architecture import choose_architecture
 from mugraph.jit import ArgumentError, CudaKernel
+from mugraph.passes.targets import default_targets
 from mugraph.reading import make_context
 from mugraph.runtime import toolchain
 from mugraph.runtime.ahead_of_time import build, generate_sources
-from mugraph.runtime.architectures import choose_architecture
 from mugraph.runtime.execute import DeviceError
 
 ROWS, INNER, COLUMNS = 16, 256, 192
@@ -183,7 +184,7 @@ def test_what_mg_compile_made_runs_without_nvcc(
     is_native: bool,
 ) -> None:
     """As a cubin, and as PTX of the oldest architecture."""
-    arch = choose_architecture(gpu_architecture, list(TARGETS)) if is_native else "sm_80"
+    arch = choose_architecture(gpu_architecture, list(default_targets())) if is_native else "sm_80"
     compile_ahead_of_time(arch, tmp_path)
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(toolchain, "find_spec", lambda name: None)

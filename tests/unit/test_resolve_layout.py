@@ -508,6 +508,11 @@ func.func @f(%x: {x}, %y: {y}) -> {y} {{
             "%x of @f has the layout (4,8):(-8,1); strides must not be negative",
         ),
         (
+            "tensor<4x8xf16, #cute.layout<(4,8):(9223372036854775808,1)>>",
+            "%x of @f: layout (4,8):(9223372036854775808,1) spans more than 2^60 elements; use "
+            "smaller strides",
+        ),
+        (
             'tensor<4x8xf16, "sparse">',
             '%x of @f has the encoding "sparse"; expected none, or a #cute.layout',
         ),

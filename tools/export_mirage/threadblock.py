@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from mugraph.dialects import kn, tb
 from mugraph.dialects.elementwise import BINARY_FUNCTIONS, UNARY_FUNCTIONS
 from mugraph.dialects.elementwise_operators import FunctionOperator
-from mugraph.dialects.kn.single_iteration import accumulate_single_iteration
+from mugraph.dialects.kn.separate_phases import separate_phases
 from mugraph.dialects.precision import HasPrecision
 from mugraph.dialects.tb import NOT_SPLIT
 from mugraph.dialects.tensor_types import shape_of
@@ -60,7 +60,7 @@ def customized_record(
     DTensor that is read twice stands there twice.  The graph is changed where Mirage needs an
     accumulator that a loop of one iteration does without.
     """
-    accumulate_single_iteration(op)
+    separate_phases(op)
     body = op.body.block
     stensors = Tensors("STensor", dtensors.generation, stensor_guids)
     operand_of: dict[SSAValue, SSAValue] = dict(zip(body.args, op.inputs, strict=True))

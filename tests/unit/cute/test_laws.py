@@ -167,6 +167,11 @@ def test_nullspace_maps_to_zero(layout: Layout[int]) -> None:
     assert is_injective(kernel)
 
 
+@given(layouts(("compact", "padded", "broadcast", "wild", "negative")))
+def test_injective_layouts_have_an_index_for_each_coordinate(layout: Layout[int]) -> None:
+    assert is_injective(layout) == (len(set(layout.indices())) == layout.size())
+
+
 # --- composition ---
 
 

@@ -86,6 +86,28 @@ def test_explanation(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("expression", "injective"),
+    [
+        # Neither do strides nest, nor can all coordinates be counted.
+        ("coalesce((100000000000000000000,2):(1,3))", "no"),
+        ("(10000000000,10000000000):(10000000000,10000000001)", "yes"),
+        ("(10000000000,10000000000,1000):(10000000000,10000000001,37)", "no"),
+        ("(99999999999,99999999999,99999999999,2):(100,101,10200000000000000,1)", "no"),
+        (
+            "(1000000,1000000,1000000):"
+            "(98765432109876543210987654321,31415926535897932384626433832,27182818284590452353602)",
+            "not known, the layout is too large",
+        ),
+    ],
+)
+def test_large_layouts_are_explained_without_counting(
+    expression: str, injective: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([expression]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"injective  {injective}"
+
+
+@pytest.mark.parametrize(
     ("expression", "position", "words"),
     [
         ("compositoin(4:1,4:1)", 0, "did you mean composition"),
@@ -102,6 +124,8 @@ def test_explanation(capsys: pytest.CaptureFixture[str]) -> None:
         ("get(4:1, 3)", 0, "no mode 3"),
         ("size(_)", 5, "Expected a layout, found _"),
         ("", 0, "Expected an integer"),
+        ("S<3,100000000000000000000,3> o 8:1", 0, "at most 64 together"),
+        ("(2,1" + 1001 * "0" + ")", 3, "at most 1000 digits"),
     ],
 )
 def test_errors_point_at_the_character(

@@ -29,6 +29,18 @@ func.func @extent_of_a_tile(%x: tensor<4x8xf16>) {
 
 // -----
 
+// CHECK: kn.customized %x grid [1, 9223372036854775808, 1]
+// CHECK-NEXT: ^^^^^^^^^^^^^^^^^^^
+// CHECK-NEXT: 9223372036854775808 does not fit into 64 bits
+func.func @grid_of_64_bits(%x: tensor<4x8xf16>) {
+  %o = kn.customized %x grid [1, 9223372036854775808, 1] block [32, 1, 1] forloop 1 {
+  ^bb0(%d: tensor<4x8xf16>):
+  } : (tensor<4x8xf16>) -> tensor<4x8xf16>
+  func.return
+}
+
+// -----
+
 // CHECK: 'kn.add' %z: operands 4x4 and 4x3 differ in dimension 1: extents must be equal or 1
 func.func @broadcast(%x: tensor<4x4xf16>, %y: tensor<4x3xf16>) {
   %z = kn.add %x, %y : (tensor<4x4xf16>, tensor<4x3xf16>) -> tensor<4x4xf16>
@@ -219,10 +231,10 @@ func.func @accumulated_twice(%x: tensor<4x8xf16>) {
 func.func @stored_early(%x: tensor<4x8xf16>) {
   %o = kn.customized %x grid [1, 1, 1] block [32, 1, 1] forloop 2 {
   ^bb0(%d: tensor<4x8xf16>):
-    %s = tb.input %d imap [-1, -1, -1] : tensor<4x8xf16> -> !tb.stensor<4x8xf16>
-    %e = tb.exp %s : !tb.stensor<4x8xf16> -> !tb.stensor<4x8xf16>
-    tb.output %e omap [-1, -1, -1] : !tb.stensor<4x8xf16> -> tensor<4x8xf16>
-  } : (tensor<4x8xf16>) -> tensor<4x8xf16>
+    %s = tb.input %d imap [-1, -1, -1] fordim 1 : tensor<4x8xf16> -> !tb.stensor<4x4xf16>
+    %e = tb.exp %s : !tb.stensor<4x4xf16> -> !tb.stensor<4x4xf16>
+    tb.output %e omap [-1, -1, -1] : !tb.stensor<4x4xf16> -> tensor<4x4xf16>
+  } : (tensor<4x8xf16>) -> tensor<4x4xf16>
   func.return
 }
 

@@ -13,48 +13,63 @@ it for the intermediate sums that they make.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from xdsl.dialects.builtin import (
-    BFloat16Type,
-    Float8E4M3FNType,
-    Float8E5M2Type,
-    Float16Type,
-    Float32Type,
-    IntegerType,
-    bf16,
-    f8E4M3FN,
-    f8E5M2,
-    f16,
-    f32,
-    i8,
-    i32,
-)
+from xdsl.dialects.builtin import IntegerType, bf16, f8E4M3FN, f8E5M2, f16, f32, i8, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.tensor_types import element_type_of, op_label, value_label
 
-FLOAT_TYPES: tuple[Attribute, ...] = (f16, bf16, f32, f8E4M3FN, f8E5M2)
-"""Floating-point types of elements."""
-INTEGER_TYPES: tuple[Attribute, ...] = (i8, i32)
-"""Signed integers; i32 is what products and sums of i8 are added up in."""
-ELEMENT_TYPES: tuple[Attribute, ...] = (*FLOAT_TYPES, *INTEGER_TYPES)
+
+@dataclass(frozen=True)
+class ElementType:
+    """What the layers call the elements of a type."""
+
+    instruction: str
+    """In the table of MMA instructions: ``f16``, ``e4m3``, ``s8`` ..."""
+    array: str
+    """In NumPy (with ml_dtypes), in torch and in cupy."""
+    dlpack: tuple[int, int]
+    """In DLPack: the code of ``dlpack.h`` and the bits of an element."""
+    cuda: str
+    """In the CUDA headers: a type of C++."""
+    tensor_map: str
+    """In tensor maps: ``CU_TENSOR_MAP_DATA_TYPE_...``."""
+
+    @property
+    def bits(self) -> int:
+        """The width of an element."""
+        return self.dlpack[1]
+
+
+DESCRIPTIONS: dict[Attribute, ElementType] = {
+    f16: ElementType("f16", "float16", (2, 16), "half_t", "FLOAT16"),
+    bf16: ElementType("bf16", "bfloat16", (4, 16), "bfloat16_t", "BFLOAT16"),
+    f32: ElementType("f32", "float32", (2, 32), "float", "FLOAT32"),
+    f8E4M3FN: ElementType("e4m3", "float8_e4m3fn", (10, 8), "float_e4m3_t", "UINT8"),
+    f8E5M2: ElementType("e5m2", "float8_e5m2", (12, 8), "float_e5m2_t", "UINT8"),
+    i8: ElementType("s8", "int8", (0, 8), "int8_t", "UINT8"),
+    i32: ElementType("s32", "int32", (0, 32), "int32_t", "INT32"),
+}
+"""Every type that elements of DTensors and STensors may have, and its names.
+
+Integers are signed; i32 is what products and sums of i8 are added up in.
+"""
+
+ELEMENT_TYPES = tuple(DESCRIPTIONS)
 """All types that elements of DTensors and STensors may have."""
+FLOAT_TYPES = tuple(type_ for type_ in ELEMENT_TYPES if not isinstance(type_, IntegerType))
+"""Floating-point types of elements."""
+HALF_TYPES = tuple(type_ for type_ in FLOAT_TYPES if DESCRIPTIONS[type_].bits == 16)
+"""Floating-point types of which two share a register; they are computed with in f32."""
 
 
 def element_type_name(type_: Attribute) -> str:
     """How the table of instructions calls an element type: ``f16``, ``e4m3``, ``s8`` ..."""
-    match type_:
-        case Float8E4M3FNType():
-            return "e4m3"
-        case Float8E5M2Type():
-            return "e5m2"
-        case IntegerType():
-            return f"s{type_.width.data}"
-        case Float16Type() | BFloat16Type() | Float32Type():
-            return str(type_)
-        case _:
-            raise VerifyException(f"{type_} is no element type of tensors")
+    if type_ not in DESCRIPTIONS:
+        raise VerifyException(f"{type_} is no element type of tensors")
+    return DESCRIPTIONS[type_].instruction
 
 
 def is_integer(type_: Attribute) -> bool:
@@ -70,7 +85,7 @@ def rounds_for_good(result: Attribute, operands: Sequence[Attribute]) -> bool:
     """
     if is_integer(result):
         return result == i8 or not all(is_integer(type_) for type_ in operands)
-    return result in (f8E4M3FN, f8E5M2)
+    return result in FLOAT_TYPES and DESCRIPTIONS[result].bits == 8
 
 
 def is_known_element_type(type_: Attribute) -> bool:

@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
 from mugraph.codegen.cuda import CudaTarget
+from mugraph.dialects.element_types import ELEMENT_TYPES
 from mugraph.dialects.elementwise import BINARY_FUNCTIONS, UNARY_FUNCTIONS
 from mugraph.passes.sequence import verifying
 from mugraph.passes.targets import default_targets
@@ -27,7 +28,7 @@ from mugraph.passes.transpile import transpile_pipeline
 from mugraph.reading import make_context
 from mugraph.tools.diagnostics import describe_error
 
-TYPES = ("f16", "bf16", "f32", "f8E4M3FN", "f8E5M2", "i8", "i32")
+TYPES = tuple(map(str, ELEMENT_TYPES))
 """The columns."""
 
 EXTENTS = (32, 64)

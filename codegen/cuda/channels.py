@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from xdsl.dialects.builtin import bf16, f8E4M3FN, f8E5M2, f16, f32, i8, i32
-from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from mugraph.codegen.cuda.cpp import CodegenError, Writer
 from mugraph.codegen.cuda.names import Names
@@ -19,6 +18,7 @@ from mugraph.codegen.cuda.operations import (
 )
 from mugraph.dialects import sched
 from mugraph.dialects.bulk import BulkTile
+from mugraph.dialects.element_types import DESCRIPTIONS
 from mugraph.dialects.maps import block_coordinate_factors
 from mugraph.dialects.sched.channel import RunsAtIteration
 from mugraph.dialects.sched.mbarriers import KeepsMbarriers
@@ -29,17 +29,6 @@ from mugraph.dialects.tensor_types import (
     op_label,
     shape_of,
 )
-
-MAP_TYPES: dict[Attribute, str] = {
-    f16: "FLOAT16",
-    bf16: "BFLOAT16",
-    f32: "FLOAT32",
-    i32: "INT32",
-    i8: "UINT8",
-    f8E4M3FN: "UINT8",
-    f8E5M2: "UINT8",
-}
-"""Element types as tensor maps name them: ``CU_TENSOR_MAP_DATA_TYPE_...``."""
 
 
 @dataclass(frozen=True)
@@ -94,9 +83,10 @@ def print_host_maps(
         strides = ", ".join(str(stride * size) for stride in dims.strides[1:])
         box = ", ".join(str(extent) for extent in parameter.box)
         swizzle = f"{parameter.span}B" if parameter.span else "NONE"
+        data_type = DESCRIPTIONS[element_type_of(tensor.type)].tensor_map
         writer.line(
             f"static thread_local mugraph::TensorMap<{len(dims.order)}> {name}("
-            f'"{pointer}", CU_TENSOR_MAP_DATA_TYPE_{MAP_TYPES[element_type_of(tensor.type)]}, '
+            f'"{pointer}", CU_TENSOR_MAP_DATA_TYPE_{data_type}, '
             f"{{{extents}}}, {{{strides}}}, {{{box}}}, CU_TENSOR_MAP_SWIZZLE_{swizzle});"
         )
         arguments.append(f"{name}.at({pointer})")

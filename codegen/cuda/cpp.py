@@ -7,11 +7,11 @@ import struct
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 
-from xdsl.dialects.builtin import bf16, f8E4M3FN, f8E5M2, f16, f32, i8, i32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from mugraph.dialects.cute import ComposedLayout
+from mugraph.dialects.element_types import DESCRIPTIONS
 from mugraph.dialects.elementwise import Epilogue, ScalarFunction
 from mugraph.dialects.locations import location_of
 from mugraph.dialects.sched import mappings
@@ -34,22 +34,12 @@ class CodegenError(DiagnosticException):
 GENERATED_NAME = "kernel.cu"
 """What ``#line`` calls the generated text itself."""
 
-_ELEMENT_TYPES: dict[Attribute, str] = {
-    f16: "half_t",
-    bf16: "bfloat16_t",
-    f32: "float",
-    f8E4M3FN: "float_e4m3_t",
-    f8E5M2: "float_e5m2_t",
-    i8: "int8_t",
-    i32: "int32_t",
-}
-
 
 def element_type(type_: Attribute) -> str:
     """The C++ type of an element."""
-    if type_ not in _ELEMENT_TYPES:
+    if type_ not in DESCRIPTIONS:
         raise CodegenError(f"the CUDA target cannot store elements of type {type_}")
-    return _ELEMENT_TYPES[type_]
+    return DESCRIPTIONS[type_].cuda
 
 
 def stored_type(value: SSAValue) -> str:

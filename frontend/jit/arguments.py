@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mugraph.codegen.c_abi import CTensor
+from mugraph.dialects.element_types import DESCRIPTIONS
 from mugraph.dialects.tensor_types import dims
 from mugraph.errors import UserError
 
@@ -94,15 +95,7 @@ def view_of(role: str, index: int, tensor: CTensor, array: Any, stream: int | No
     )
 
 
-ELEMENT_TYPES = {
-    "f16": "float16",
-    "bf16": "bfloat16",
-    "f32": "float32",
-    "f8E4M3FN": "float8_e4m3fn",
-    "f8E5M2": "float8_e5m2",
-    "i8": "int8",
-    "i32": "int32",
-}
+ELEMENT_TYPES = {str(type_): known.array for type_, known in DESCRIPTIONS.items()}
 """What NumPy (with ml_dtypes) and torch call each element type."""
 
 _NAMES = {name: element_type for element_type, name in ELEMENT_TYPES.items()}
@@ -227,16 +220,7 @@ class _DLTensor(ctypes.Structure):
 
 
 _DL_CPU, _DL_CUDA, _DL_CUDA_HOST, _DL_CUDA_MANAGED = 1, 2, 3, 13
-# The codes of dlpack.h, with the bits of an element.
-_DL_TYPES = {
-    (0, 8): "i8",
-    (0, 32): "i32",
-    (2, 16): "f16",
-    (2, 32): "f32",
-    (4, 16): "bf16",
-    (10, 8): "f8E4M3FN",
-    (12, 8): "f8E5M2",
-}
+_DL_TYPES = {known.dlpack: str(type_) for type_, known in DESCRIPTIONS.items()}
 
 _get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _get_pointer.restype = ctypes.c_void_p

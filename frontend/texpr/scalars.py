@@ -13,9 +13,10 @@ from typing import Any, NoReturn, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects import math as math_dialect
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, bf16, f16, f32, i1, i32
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, f32, i1, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from mugraph.dialects.element_types import HALF_TYPES
 from mugraph.dialects.te import ELEMENT_TYPES
 
 Scalar = SSAValue | int | float
@@ -26,8 +27,6 @@ Emit = Callable[[Operation], SSAValue]
 
 Fail = Callable[[str], NoReturn]
 """Raises the error with a message."""
-
-HALVES = (f16, bf16)
 
 UNARY: dict[str, type[Any]] = {
     "exp": math_dialect.ExpOp,
@@ -101,7 +100,7 @@ def typed(value: Scalar, emit: Emit) -> SSAValue:
 
 def widened(value: SSAValue, emit: Emit) -> SSAValue:
     """The value in the type that arithmetic is in."""
-    return emit(arith.ExtFOp(value, f32)) if value.type in HALVES else value
+    return emit(arith.ExtFOp(value, f32)) if value.type in HALF_TYPES else value
 
 
 def negate(value: Scalar, emit: Emit, fail: Fail) -> Scalar:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Self, cast
 
-from xdsl.dialects.builtin import ArrayAttr, StringAttr, SymbolRefAttr, bf16, f16
+from xdsl.dialects.builtin import ArrayAttr, StringAttr, SymbolRefAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, prop_def, var_operand_def
@@ -16,6 +16,7 @@ from xdsl.printer import Printer
 from xdsl.traits import SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.element_types import HALF_TYPES
 from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.te.loops import IfOp, ParOp, SeqOp
 from mugraph.dialects.te.types import ELEMENT_TYPES, BufferType, Space
@@ -146,7 +147,7 @@ class AsmOp(IRDLOperation):
             type_ = argument.type
             if isinstance(type_, BufferType):
                 in_registers = type_.memory_space is Space.REGISTER
-                if in_registers and type_.element_type in (f16, bf16) and type_.elements % 2:
+                if in_registers and type_.element_type in HALF_TYPES and type_.elements % 2:
                     raise VerifyException(
                         f"{label} has {type_.elements} elements of {type_.element_type}; two of "
                         "them take a register, so their number must be even"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Self, TypeVar
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, NoneAttr, StringAttr, bf16, f16, f32, i32
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, NoneAttr, StringAttr, f32, i32
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser, Parser
@@ -19,9 +19,10 @@ from mugraph.dialects.cute.attributes import (
     parse_layout_parameter,
     print_layout_parameter,
 )
+from mugraph.dialects.element_types import HALF_TYPES
 from mugraph.dialects.tensor_types import row_major_strides, strides_of, verify_layout_fits
 
-ELEMENT_TYPES: dict[str, Attribute] = {"f16": f16, "bf16": bf16, "f32": f32, "i32": i32}
+ELEMENT_TYPES: dict[str, Attribute] = {str(type_): type_ for type_ in (*HALF_TYPES, f32, i32)}
 """The types of elements and of scalars, by their names in `.te` text."""
 
 

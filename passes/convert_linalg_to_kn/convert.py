@@ -9,7 +9,7 @@ from functools import singledispatch
 from typing import cast
 
 from xdsl.dialects import tensor
-from xdsl.dialects.builtin import TensorType, bf16, f16, f32
+from xdsl.dialects.builtin import TensorType, f16, f32
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.attrs import IteratorType
@@ -17,6 +17,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
 
 from mugraph.dialects import kn
+from mugraph.dialects.element_types import HALF_TYPES
 from mugraph.dialects.precision import Precision
 from mugraph.dialects.shapes import broadcast_shape
 from mugraph.dialects.tensor_types import dims, element_type_of, shape_of, value_label
@@ -308,7 +309,7 @@ def _matmul(lhs: SSAValue, rhs: SSAValue, wanted: Attribute, tensors: Tensors) -
         lhs, rhs = (tensors.cast(value, f16) for value in (lhs, rhs))
         types = [f16, f16]
     type_, precision = types[0], None
-    if types[0] != types[1] or type_ not in (f16, bf16):
+    if types[0] != types[1] or type_ not in HALF_TYPES:
         lhs, rhs = (tensors.cast(value, f32) for value in (lhs, rhs))
         precision = Precision.IEEE if f32 in types and not tensors.tf32 else None
         type_ = f32

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 
-from xdsl.dialects.builtin import bf16, f16, f32
+from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
 from mugraph.dialects import sched
 from mugraph.dialects.cute.attributes import LayoutAttr
+from mugraph.dialects.element_types import HALF_TYPES
 from mugraph.dialects.elementwise import EpilogueAttr, ScalarFunction, ScalarFunctionAttr
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tb import epilogue_of
@@ -33,7 +34,7 @@ def invert_divisors(kernel: sched.KernelOp) -> None:
     """
     for value, uses in uses_of(kernel).items():
         owner = value.owner
-        if isinstance(owner, sched.AllocOp) and element_type_of(value.type) in (f16, bf16, f32):
+        if isinstance(owner, sched.AllocOp) and element_type_of(value.type) in (*HALF_TYPES, f32):
             writers = [use for use in uses if use.writes]
             readers = [use for use in uses if not use.writes]
             if (

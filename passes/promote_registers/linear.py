@@ -13,10 +13,11 @@ import math
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import bf16, f16, f32, i32
+from xdsl.dialects.builtin import f32, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mugraph.dialects import sched
+from mugraph.dialects.element_types import HALF_TYPES
 from mugraph.dialects.partition import VECTOR_BYTES, LinearPartition
 from mugraph.dialects.rows import LinearRows, rows_like
 from mugraph.dialects.sched import Grouping
@@ -28,7 +29,7 @@ MOST_VALUES = 64
 """Values of one buffer that a thread takes into registers at most."""
 NARROW_BYTES = 4
 """Vectors of so few bytes are not cut up to give work to more threads."""
-COMPUTED_TYPES: frozenset[Attribute] = frozenset({f16, bf16, f32, i32})
+COMPUTED_TYPES: frozenset[Attribute] = frozenset({*HALF_TYPES, f32, i32})
 """Types whose rounding may be left out; conversions to others saturate, which changes values."""
 
 

@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.arith import ExtFOp, NegfOp, TruncFOp
-from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr, bf16, f16, f32, i32, i64
+from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr, f32, i32, i64
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
+from mugraph.dialects.element_types import HALF_TYPES
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.custom_accesses import number_coordinates
 from mugraph.dialects.te import (
@@ -276,7 +277,7 @@ def _take_out(red: RedOp, band: Band, label: str) -> list[ParOp | Reduction]:
     value, combination = red.value, red.combines
     ops: list[Operation] = []
     if value.type != f32:
-        if value.type not in (f16, bf16):
+        if value.type not in HALF_TYPES:
             raise PassFailedException(
                 f"{label}: the reduction into {name} is of {value.type}; reduce numbers of f32"
             )

@@ -12,8 +12,6 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     IntegerAttr,
     UnitAttr,
-    bf16,
-    f16,
     f32,
     i32,
 )
@@ -22,6 +20,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
+from mugraph.dialects.element_types import HALF_TYPES
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.te import (
     AllReduceOp,
@@ -72,7 +71,7 @@ Partial = tuple[SSAValue, SSAValue, AffineMapAttr, Combination]
 
 def _widened(value: SSAValue, ops: list[Operation]) -> SSAValue:
     """A number in the type that reductions compute with: f32 for those of 16 bits."""
-    if value.type not in (f16, bf16):
+    if value.type not in HALF_TYPES:
         return value
     ops.append(arith.ExtFOp(value, f32))
     return ops[-1].results[0]
@@ -96,7 +95,7 @@ def before_band(reds: Sequence[RedOp], point: InsertPoint) -> list[Partial]:
         type_ = cast(BufferType, red.buffer.type)
         key = (red.buffer, red.map)
         if key not in partials:
-            number = f32 if type_.element_type in (f16, bf16) else type_.element_type
+            number = f32 if type_.element_type in HALF_TYPES else type_.element_type
             new = NewOp(BufferType.of((1,), number, None, Space.REGISTER))
             new.attributes[OF_EACH_THREAD] = UnitAttr()
             new.result.name_hint = f"{red.buffer.name_hint or 'sum'}_part"

@@ -21,9 +21,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
-from xdsl.dialects.builtin import bf16, f8E4M3FN, f8E5M2, f16, f32, i8, i32
 from xdsl.ir import Attribute
 
+from mugraph.dialects.element_types import DESCRIPTIONS, FLOAT_TYPES, rounds_for_good
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.runtime.interpreter.errors import ExecutionError
 
@@ -31,18 +31,12 @@ Array = npt.NDArray[Any]
 """An array of numpy's, or a ``ComponentArray`` that behaves like one (``components.py``)."""
 
 STORAGE_DTYPES: dict[Attribute, np.dtype[Any]] = {
-    f16: np.dtype(np.float16),
-    bf16: np.dtype(ml_dtypes.bfloat16),
-    f32: np.dtype(np.float32),
-    f8E4M3FN: np.dtype(ml_dtypes.float8_e4m3fn),
-    f8E5M2: np.dtype(ml_dtypes.float8_e5m2),
-    i8: np.dtype(np.int8),
-    i32: np.dtype(np.int32),
+    type_: np.dtype(getattr(ml_dtypes, known.array, known.array))
+    for type_, known in DESCRIPTIONS.items()
 }
-"""The numpy type of each element type that the interpreter knows; to add one, add a line."""
+"""The numpy type of each element type."""
 
-
-SATURATING = (np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e5m2))
+SATURATING = tuple(STORAGE_DTYPES[type_] for type_ in FLOAT_TYPES if rounds_for_good(type_, []))
 """Floating-point types whose largest number stands for everything larger."""
 
 

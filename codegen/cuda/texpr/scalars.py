@@ -7,10 +7,11 @@ from typing import Any, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects import math as math_dialect
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, i1, i32
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, i1
 from xdsl.ir import Attribute, Operation
 
 from mugraph.codegen.cuda.cpp import CodegenError, element_type, fp32_literal
+from mugraph.dialects.element_types import HALF_TYPES
 
 _INFIX: dict[type[Operation], str] = {
     arith.AddfOp: "+",
@@ -51,15 +52,8 @@ def scalar_type(type_: Attribute) -> str:
     """The C++ type of a number."""
     if type_ == i1:
         return "bool"
-    return (
-        f"mugraph::{element_type(type_)}"
-        if type_ not in (i32,) and _is_half(type_)
-        else (element_type(type_))
-    )
-
-
-def _is_half(type_: Attribute) -> bool:
-    return element_type(type_) in ("half_t", "bfloat16_t")
+    name = element_type(type_)
+    return f"mugraph::{name}" if type_ in HALF_TYPES else name
 
 
 def is_scalar(op: Operation) -> bool:
@@ -83,7 +77,7 @@ def scalar_text(op: Operation, operands: Sequence[str]) -> str:
             literal = fp32_literal(value.value.data)
             return (
                 f"mugraph::from_float<{scalar_type(type_)}>({literal})"
-                if (_is_half(type_))
+                if type_ in HALF_TYPES
                 else literal
             )
         case arith.ExtFOp():

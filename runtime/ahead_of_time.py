@@ -50,6 +50,8 @@ from mugraph.runtime.toolchain import Toolchain, ToolchainError, find_toolchain
 from mugraph.version import __version__
 
 MANIFEST = "manifest.json"
+LOCK = ".mugraph.lock"
+"""Who writes into a folder holds this file there."""
 
 _SHOWN_LINES = 20
 
@@ -363,11 +365,28 @@ def _manifest(
 
 
 def _publish(folder: Path, output: Path) -> list[Path]:
-    """Moves every file to its place in ``output``, the manifest last: all of them, or none."""
+    """Moves every file to its place in ``output``, the manifest last: all of them, or none.
+
+    Another compilation into the same folder does so before or afterwards.
+    """
     paths = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
     paths.sort(key=lambda path: path.name == MANIFEST)
-    partial: dict[Path, Path] = {}
     made: list[Path] = []
+    try:
+        _make_folder(output, made)
+        with _locked(output / LOCK):
+            _move(folder, output, paths, made)
+    except BaseException:
+        with suppress(OSError):
+            for parent in reversed(made):
+                parent.rmdir()
+        raise
+    return sorted(output / path for path in paths)
+
+
+def _move(folder: Path, output: Path, paths: Sequence[Path], made: list[Path]) -> None:
+    """Replaces the files of ``output`` once there is room for all; notes new folders."""
+    partial: dict[Path, Path] = {}
     try:
         for path in paths:
             target = output / path
@@ -379,12 +398,9 @@ def _publish(folder: Path, output: Path) -> list[Path]:
         with suppress(OSError):
             for copy in partial.values():
                 copy.unlink(missing_ok=True)
-            for parent in reversed(made):
-                parent.rmdir()
         raise
     for path, copy in partial.items():
         copy.replace(output / path)
-    return sorted(output / path for path in paths)
 
 
 def _make_folder(folder: Path, made: list[Path]) -> None:

@@ -5,11 +5,13 @@ nvcc is a shell script, so that a compilation takes no time that is not asked fo
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import os
 import shutil
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -115,6 +117,27 @@ def test_different_graphs_do_not_wait_for_each_other(machine: Path, sources: Sou
             times.setdefault(folder, []).append(float(at))
     one, other = times.values()
     assert max(min(one), min(other)) < min(max(one), max(other))
+
+
+def test_two_graphs_in_one_folder_leave_the_files_of_one(
+    sources: Sources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replaced = Path.replace
+    late = iter([0.1])
+
+    def in_turns(self: Path, target: Path) -> Path:
+        # One file of the first, all of the other, the rest of the first.
+        time.sleep(0.07 if self.read_text() == "one" else next(late, 0))
+        return replaced(self, target)
+
+    monkeypatch.setattr(Path, "replace", in_turns)
+    both = [
+        dataclasses.replace(sources, files=dict.fromkeys(sources.files, text))
+        for text in ("one", "other")
+    ]
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda each: write_sources(each, tmp_path), both))
+    assert len(set(files_of(tmp_path).values())) == 1
 
 
 def test_a_disk_that_is_full_for_nvcc(

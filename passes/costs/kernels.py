@@ -37,7 +37,7 @@ ITERATION_CYCLES, WARP_CYCLES = 70.0, 14.6
 """What an iteration takes beside its arithmetic, and for each warp that waits for the others."""
 ISSUE_CYCLES = 150.0
 """What it takes besides where the threads that compute load, too."""
-WITH_OPERANDS, GROUP_SLACK = 1.5, 1.1
+WITH_OPERANDS, GROUP_SLACK = 1.81, 1.1
 """How much longer products of warps take with the loads of their operands, and those of groups."""
 ELEMENT_CYCLES = 3.0
 """Cycles of a thread for an element of an operator that is no product."""

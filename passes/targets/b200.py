@@ -2,8 +2,8 @@
 
 Sources: the B200 data sheet (memory bandwidth, clock) and the tables of the CUDA programming guide
 for compute capability 10.0 (shared memory, threads, blocks, multiply-adds, special functions).
-Nothing was measured on a B200: latencies, and rates of ``mma.sync``, are those of the H200.  Its
-``tcgen05`` products are not compiled yet.
+Nothing was measured on a B200: latencies are those of the H200, and rates of ``mma.sync`` those of
+the A100.  Its ``tcgen05`` products are not compiled yet.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ bandwidth, highest clock); latencies are those of device memory under load.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from xdsl.utils.exceptions import PassFailedException
 
@@ -40,18 +40,10 @@ class Target:
     """
     moves_registers: bool = False
     """Whether warp groups can pass registers on to others of their block (``setmaxnreg``)."""
-    has_clusters: bool = False
-    """Whether blocks in a row reach each other's shared memory, and bulk copies all of it."""
     overlaps_launches: bool = False
     """Whether it has programmatic dependent launch."""
     blocks_per_cluster: int = 1
     """The blocks that a cluster may always have; 1 where there are no clusters."""
-    clusters_at_once: tuple[tuple[int, int], ...] = ()
-    """Blocks of a cluster, and how many such run at once, each block alone on a multiprocessor.
-
-    Blocks of a cluster are neighbours, and neighbours are fewer than multiprocessors where these
-    are not a multiple.  For ``sm_90a`` as ``cudaOccupancyMaxActiveClusters`` says on an H200.
-    """
 
     def resident_blocks(self, blocks: int, threads: int, smem: int, registers: int) -> int:
         """How many of ``blocks`` blocks one multiprocessor holds at a time, at least 1.
@@ -66,17 +58,6 @@ class Target:
         by_threads = self.max_threads_per_multiprocessor // threads
         limits = (waves, by_memory, by_registers, by_threads, self.max_blocks_per_multiprocessor)
         return max(1, min(limits))
-
-    def multiprocessors_in_clusters(self, blocks: int) -> int:
-        """How many multiprocessors clusters of so many blocks can take at once."""
-        known = dict(self.clusters_at_once)
-        return known.get(blocks, self.multiprocessors // blocks) * blocks
-
-    def keeping(self, bytes_in_flight: int) -> Target:
-        """The same with so many bytes of bulk copies on their way; 0 leaves the number."""
-        if bytes_in_flight == 0 or self.bulk_bytes_in_flight is None:
-            return self
-        return replace(self, bulk_bytes_in_flight=bytes_in_flight)
 
     def bytes_in_flight_per_multiprocessor(self) -> float:
         """What must be on its way to each SM for device memory to run at full speed.
@@ -113,10 +94,8 @@ TARGETS: dict[str, Target] = {
             multiplies_in_warpgroups=True,
             bulk_bytes_in_flight=64 * 1024,
             moves_registers=True,
-            has_clusters=True,
             overlaps_launches=True,
             blocks_per_cluster=8,
-            clusters_at_once=((2, 66), (4, 30)),
         ),
         Target(
             name="sm_100a",
@@ -130,7 +109,6 @@ TARGETS: dict[str, Target] = {
             clock_ghz=1.965,
             bulk_bytes_in_flight=96 * 1024,
             moves_registers=True,
-            has_clusters=True,
             overlaps_launches=True,
             blocks_per_cluster=8,
         ),

@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -77,23 +77,36 @@ class Sources:
 def generate_sources(
     module: ModuleOp, context: Context, architectures: Sequence[str], name: str | None = None
 ) -> Sources:
-    """The C interface and the CUDA of a µGraph, scheduled for each architecture.
+    """The C interface and the CUDA of a µGraph, planned and scheduled for each architecture.
 
-    Layouts and device memory are planned once, for the first architecture, so that all share one
-    interface.  Raises what the passes and the printer raise.  The module is changed.
+    Where that would give an architecture other layouts of arguments or results than the first one
+    has, it gets the kernels of the first one's plan, as all share one interface.  Raises what the
+    passes and the printer raise.
     """
     kinds = tuple(Architecture(arch) for arch in dict.fromkeys(architectures))
     function = only_function(module)
     if is_texpr(function):
         return _sources_of_texpr(module, context, kinds, name)
     require_kernels(function)
-    planned, _ = planned_then_scheduled(kinds[0].name)
-    PassPipeline(planned).apply(context, module)
-    module.verify()
-    interface = interface_of(only_function(module), name)
-    files = {f"include/{interface.name}.h": print_header(interface)}
+    planned: dict[Architecture, ModuleOp] = {}
+    interfaces: list[CInterface] = []
     for arch in kinds:
-        scheduled = module.clone()
+        own = module.clone()
+        planning, _ = planned_then_scheduled(arch.name)
+        PassPipeline(planning).apply(context, own)
+        own.verify()
+        found = interface_of(only_function(own), name)
+        first = interfaces[0] if interfaces else found
+        if replace(found, workspace_bytes=first.workspace_bytes) == first:
+            planned[arch] = own
+            interfaces.append(found)
+        else:
+            planned[arch] = planned[kinds[0]].clone()
+    # Architectures may need different workspaces; a call gives the largest.
+    interface = max(interfaces, key=lambda one: one.workspace_bytes)
+    files = {f"include/{interface.name}.h": print_header(interface)}
+    for arch, own in planned.items():
+        scheduled = own.clone()
         _, scheduling = planned_then_scheduled(arch.name)
         PassPipeline(scheduling).apply(context, scheduled)
         _rename_kernels(scheduled, arch)

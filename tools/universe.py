@@ -40,7 +40,6 @@ PASSES = {
     "merge-products": "mugraph.passes.merge_products:MergeProductsPass",
     "pipeline-products": "mugraph.passes.pipeline_products:PipelineProductsPass",
     "persist-blocks": "mugraph.passes.persist_blocks:PersistBlocksPass",
-    "cluster-blocks": "mugraph.passes.cluster_blocks:ClusterBlocksPass",
     "bulk-stores": "mugraph.passes.bulk_stores:BulkStoresPass",
     "alternate-consumers": "mugraph.passes.alternate_consumers:AlternateConsumersPass",
     "overlap-launches": "mugraph.passes.overlap_launches:OverlapLaunchesPass",

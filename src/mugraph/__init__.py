@@ -3,7 +3,8 @@
 The sub-packages are folders of the repository: ``mugraph.dialects`` (``mugraph_dialects/``),
 ``mugraph.passes``, ``mugraph.codegen``, ``mugraph.runtime``, ``mugraph.tools``, and of
 ``frontend/`` ``mugraph.build`` and ``mugraph.jit``.  This module imports none of them until
-``mugraph.compile`` is used, so that ``import mugraph.dialects.cute`` stays cheap.
+``mugraph.compile`` or ``mugraph.Plan`` is used, so that ``import mugraph.dialects.cute`` stays
+cheap.
 """
 
 from __future__ import annotations
@@ -11,14 +12,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mugraph.dialects.plan import Plan
     from mugraph.jit import compile, compile_all
 
-__all__ = ["compile", "compile_all"]
+__all__ = ["Plan", "compile", "compile_all"]
 
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
+    if name == "Plan":
+        from mugraph.dialects.plan import Plan
+
+        return Plan
     if name in __all__:
         from mugraph import jit
 

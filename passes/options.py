@@ -1,18 +1,14 @@
-"""What users write for passes: options whose values have names, and parts of plans."""
+"""What users write for passes: numbers, and parts of plans."""
 
 from __future__ import annotations
 
 import sys
-from enum import Enum
-from typing import TypeVar
 
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.sched import KernelOp
 from mugraph.dialects.tensor_types import op_label
-
-Choice = TypeVar("Choice", bound=Enum)
 
 
 def refuse(kernel: CustomizedOp | KernelOp, part: str, pass_name: str, why: str, fits: str) -> None:
@@ -32,15 +28,3 @@ def require_natural(number: int, option: str) -> None:
     """Raises ``PassFailedException`` at a number below 0, of an option for which 0 is no number."""
     if number < 0:
         raise PassFailedException(f"{option} of {number} cannot be; write 1 or more, or leave it")
-
-
-def member_named(kind: type[Choice], name: str, unknown: str) -> Choice:
-    """The choice of that name.
-
-    Raises ``PassFailedException`` listing the choices there are; ``unknown`` begins the message:
-    ``--overlap-launches: unknown start``.
-    """
-    known = {member.value: member for member in kind}
-    if name not in known:
-        raise PassFailedException(f"{unknown} '{name}'; expected one of {', '.join(known)}")
-    return known[name]

@@ -40,7 +40,7 @@ class Target:
     """
     moves_registers: bool = False
     """Whether warp groups can pass registers on to others of their block (``setmaxnreg``)."""
-    overlaps_launches: bool = False
+    has_programmatic_launch: bool = False
     """Whether it has programmatic dependent launch."""
     blocks_per_cluster: int = 1
     """The blocks that a cluster may always have; 1 where there are no clusters."""
@@ -94,7 +94,7 @@ TARGETS: dict[str, Target] = {
             multiplies_in_warpgroups=True,
             bulk_bytes_in_flight=64 * 1024,
             moves_registers=True,
-            overlaps_launches=True,
+            has_programmatic_launch=True,
             blocks_per_cluster=8,
         ),
         Target(
@@ -109,7 +109,7 @@ TARGETS: dict[str, Target] = {
             clock_ghz=1.965,
             bulk_bytes_in_flight=96 * 1024,
             moves_registers=True,
-            overlaps_launches=True,
+            has_programmatic_launch=True,
             blocks_per_cluster=8,
         ),
     )

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from xdsl.passes import ModulePass
 
 from mugraph.dialects.plan import Plan
-from mugraph.passes.alternate_consumers import AlternateConsumersPass
 from mugraph.passes.bulk_stores import BulkStoresPass
 from mugraph.passes.check_hazards import CheckHazardsPass
 from mugraph.passes.decompose_threadblock import DecomposeThreadblockPass
@@ -16,13 +15,14 @@ from mugraph.passes.insert_copies import InsertCopiesPass
 from mugraph.passes.mask_ragged import MaskRaggedPass
 from mugraph.passes.merge_products import MergeProductsPass
 from mugraph.passes.online_softmax import OnlineSoftmaxPass
-from mugraph.passes.overlap_launches import OverlapLaunchesPass
 from mugraph.passes.persist_blocks import PersistBlocksPass
+from mugraph.passes.ping_pong import PingPongPass
 from mugraph.passes.pipeline_products import PipelineProductsPass
 from mugraph.passes.plan import PlanPass
 from mugraph.passes.plan_dtensor_memory import PlanDTensorMemoryPass
 from mugraph.passes.plan_stensor_memory import PlanSTensorMemoryPass
 from mugraph.passes.plan_swizzle import PlanSwizzlePass
+from mugraph.passes.programmatic_launch import ProgrammaticLaunchPass
 from mugraph.passes.promote_registers import PromoteRegistersPass
 from mugraph.passes.resolve_layout import ResolveLayoutPass
 from mugraph.passes.retile import RetilePass
@@ -57,8 +57,8 @@ def transpile_pipeline(
         PipelineProductsPass(arch),
         PersistBlocksPass(arch),
         BulkStoresPass(arch),
-        AlternateConsumersPass(arch),
-        OverlapLaunchesPass(arch),
+        PingPongPass(arch),
+        ProgrammaticLaunchPass(arch),
         PlanSwizzlePass(),
         PlanSTensorMemoryPass(arch=arch),
         ShareRegistersPass(arch),

@@ -16,8 +16,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from mugraph.dialects import sched
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.sched.role import roles_of
-from mugraph.passes.overlap_launches import OverlapLaunchesPass
 from mugraph.passes.persist_blocks import PersistBlocksPass
+from mugraph.passes.programmatic_launch import ProgrammaticLaunchPass
 from mugraph.passes.transpile import transpile_pipeline
 
 AS_WRITTEN = Plan(tiles="written", online_softmax=False)
@@ -85,7 +85,7 @@ def passes_as_written(
     for step in transpile_pipeline(arch, replace(AS_WRITTEN, **parts), check_hazards=check_hazards):
         if step.name in without:
             continue
-        if isinstance(step, OverlapLaunchesPass) and cluster > 1:
+        if isinstance(step, ProgrammaticLaunchPass) and cluster > 1:
             steps.append(ClusterPass(cluster))
         steps.append(replace(step, blocks=blocks) if isinstance(step, PersistBlocksPass) else step)
     return tuple(steps)

@@ -3,7 +3,7 @@
 silu(X·W1) * (X·W2) with X[4096,K]: the epilogue is the same for every depth K, the loop before it
 is not.  Each depth is timed with one role of two warp groups, which share a tile of 128x128
 results, and with two roles of one warp group each, which have a tile of 128x64 each in turn
-(``--alternate-consumers``).
+(``--ping-pong``).
 """
 
 from __future__ import annotations

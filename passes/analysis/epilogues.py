@@ -1,7 +1,7 @@
 """How long the epilogue of a persistent kernel takes beside its loop.
 
 While the warps of a block are in an epilogue the tensor cores wait, unless other warps multiply
-meanwhile (``--alternate-consumers``).  The constants are fitted to what two kernels on an H200 took
+meanwhile (``--ping-pong``).  The constants are fitted to what two kernels on an H200 took
 at several depths of their products (``benchmarks/results/h200_turns.md``).
 """
 

@@ -30,7 +30,7 @@ config.substitutions.append(
         "%unpromoted",
         "--retile --online-softmax --insert-copies --decompose-threadblock --mask-ragged "
         "--fuse-threadblock --resolve-layout --plan-dtensor-memory --schedule-threadblock "
-        "--merge-products --pipeline-products --persist-blocks --bulk-stores --overlap-launches "
+        "--merge-products --pipeline-products --persist-blocks --bulk-stores --programmatic-launch "
         "--plan-swizzle --plan-stensor-memory --share-registers --check-hazards",
     )
 )

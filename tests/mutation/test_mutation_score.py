@@ -102,7 +102,7 @@ def test_several_changes_at_once(name: str) -> None:
 def test_loads_by_a_role_of_their_own() -> None:
     path = ROOT / "examples" / "lora.mlir"
     module = read_module(str(path), make_context())
-    module, inputs = scheduled(module, "sm_90a", "channels")
+    module, inputs = scheduled(module, "sm_90a", "tma")
     assert any(roles_of(kernel) for kernel in kernels_of(module))
     score = score_of(
         module, inputs, name=path.name, unreported_only=True, every=4 * SAMPLED_MUTANTS
@@ -127,7 +127,7 @@ func.func @gemm(%a: tensor<128x256xf16>, %b: tensor<256x256xf16>) -> tensor<128x
 
 
 def test_products_of_warp_groups() -> None:
-    module, inputs = scheduled(parse(PRODUCTS), "sm_90a", "channels")
+    module, inputs = scheduled(parse(PRODUCTS), "sm_90a", "tma")
     waits = [op for op in module.walk() if isinstance(op, WarpgroupWaitOp)]
     assert waits
     judge = Judge(module, inputs)

@@ -1,4 +1,4 @@
-"""``--overlap-launches``: kernels begin while the kernel before them in the stream still runs."""
+"""``--programmatic-launch``: kernels begin while the one before them in the stream still runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mugraph.dialects.plan import LaunchNext
 from mugraph.dialects.sched import AccessKind, GlobalType, HasThreadAccesses, KernelOp, LaunchOp
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
 
-__all__ = ["OverlapLaunchesPass", "overlap_launches"]
+__all__ = ["ProgrammaticLaunchPass", "launch_programmatically"]
 
 _PASSABLE = (sched.CopyOp, sched.BulkCopyOp, sched.CommitOp, sched.PublishOp, sched.FillOp)
 """What a load may be moved across: nothing of it waits, for other threads or for copies."""
@@ -163,7 +163,7 @@ def overlap_kernel(kernel: KernelOp, constant: Sequence[int], start: LaunchNext)
         kernel.constant = DenseArrayBase.from_list(i64, list(constant))
 
 
-def overlap_launches(module: ModuleOp) -> None:
+def launch_programmatically(module: ModuleOp) -> None:
     """Makes the kernels of a module overlap with those around them in their streams."""
     for op in module.body.block.ops:
         if isinstance(op, KernelOp):
@@ -178,7 +178,7 @@ def overlap_launches(module: ModuleOp) -> None:
 
 
 @dataclass(frozen=True)
-class OverlapLaunchesPass(ModulePass):
+class ProgrammaticLaunchPass(ModulePass):
     """Lets each kernel start while the kernel before it in the stream, whoever's, still runs.
 
     Programmatic dependent launch: ``sched.grid_wait`` stands before the first access to device
@@ -193,11 +193,11 @@ class OverlapLaunchesPass(ModulePass):
     ``--plan-stensor-memory``.
     """
 
-    name = "overlap-launches"
+    name = "programmatic-launch"
 
     arch: str = DEFAULT_TARGET
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrites the whole module."""
-        if target_named(self.arch).overlaps_launches:
-            overlap_launches(op)
+        if target_named(self.arch).has_programmatic_launch:
+            launch_programmatically(op)

@@ -1,4 +1,4 @@
-"""``--alternate-consumers``: consumers of one warp group take work tiles in turn (ping-pong).
+"""``--ping-pong``: consumers of one warp group take work tiles in turn.
 
 While one of them finishes a tile and writes it, the next one multiplies: the tensor cores go on
 through the epilogue, which else all warps of a block are in together.
@@ -116,7 +116,7 @@ def fitting_blocks(found: Alternating, turns: int, target: Target) -> int | None
 
 
 @dataclass(frozen=True)
-class AlternateConsumersPass(ModulePass):
+class PingPongPass(ModulePass):
     """Ping-pong: consumers of one warp group each take the work tiles of persistent blocks in turn.
 
     For kernels whose plan says so (``ping_pong = 2``), whose blocks are persistent
@@ -135,7 +135,7 @@ class AlternateConsumersPass(ModulePass):
     Pre-condition: ``--bulk-stores``; run ``--plan-stensor-memory`` behind it.
     """
 
-    name = "alternate-consumers"
+    name = "ping-pong"
 
     arch: str = DEFAULT_TARGET
 
@@ -170,4 +170,4 @@ def alternated(kernel: sched.KernelOp, turns: int, target: Target) -> str | None
     return None
 
 
-__all__ = ["AlternateConsumersPass", "Alternating", "alternate", "find_alternating"]
+__all__ = ["Alternating", "PingPongPass", "alternate", "find_alternating"]

@@ -13,11 +13,11 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from mugraph.reading import make_context, read_module
 from mugraph.runtime.compile import calls_cublas, compile_cubin, compile_log
 from mugraph.runtime.cuda import generate_cuda
 from mugraph.runtime.toolchain import find_toolchain
 from mugraph.tools.diagnostics import describe_error
-from mugraph.tools.modules import make_context, read_module
 
 ARCHITECTURES = ("sm_80", "sm_90a")
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"

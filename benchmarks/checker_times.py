@@ -28,7 +28,7 @@ from mugraph.passes.analysis.hazards import (
     unneeded_barriers,
 )
 from mugraph.passes.transpile import transpile_pipeline
-from mugraph.tools.modules import make_context, read_module
+from mugraph.reading import make_context, read_module
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 COLUMNS = ("rest", "check", "reading accesses", "barriers not needed")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from mugraph.codegen.cuda import CudaTarget
 from mugraph.passes.transpile import TranspilePass
-from mugraph.tools.modules import make_context, read_module
+from mugraph.reading import make_context, read_module
 
 
 def cuda_text(path: Path, arch: str) -> str:

@@ -20,7 +20,7 @@ from xdsl.parser import Parser
 from mugraph.passes.resolve_layout import CostModelName, layout_problem_of
 from mugraph.passes.resolve_layout.solve import solve
 from mugraph.passes.targets import target_named
-from mugraph.tools.modules import make_context
+from mugraph.reading import make_context
 
 SIDES = (64, 32, 16, 48, 24, 80, 96, 40)
 

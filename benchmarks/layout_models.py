@@ -28,8 +28,8 @@ from mugraph.dialects.sched import KernelOp
 from mugraph.passes.analysis.memory_access import memory_access_costs
 from mugraph.passes.resolve_layout import CostModelName, ResolveLayoutPass
 from mugraph.passes.transpile import transpile_pipeline
+from mugraph.reading import make_context, read_module
 from mugraph.tools.import_mirage import MirageImportError, import_mirage
-from mugraph.tools.modules import make_context, read_module
 
 MODELS: tuple[CostModelName, ...] = ("mirage", "exact")
 

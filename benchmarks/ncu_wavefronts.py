@@ -41,6 +41,7 @@ from mugraph.dialects.sched import ElementwiseOp, FragmentType, KernelOp, Thread
 from mugraph.dialects.sched.accesses import AccessKind
 from mugraph.dialects.sched.mappings import IDLE
 from mugraph.dialects.tensor_types import shape_of
+from mugraph.errors import UserError
 from mugraph.passes.analysis.memory_access import (
     AccessCost,
     access_cost,
@@ -50,7 +51,6 @@ from mugraph.passes.plan_stensor_memory import PlanSTensorMemoryPass
 from mugraph.passes.sequence import verifying
 from mugraph.passes.transpile import transpile_pipeline
 from mugraph.runtime.cuda import CudaProgram, generate_cuda
-from mugraph.runtime.errors import UserError
 from mugraph.runtime.toolchain import device_architecture
 from mugraph.tools.universe import DIALECTS, MUGRAPH_UNIVERSE
 

@@ -50,8 +50,8 @@ from mugraph.passes.plan_stensor_memory.pack import pack
 from mugraph.passes.plan_swizzle import choose_layouts
 from mugraph.passes.schedule_threadblock.levels import find_levels
 from mugraph.passes.transpile import transpile_pipeline
+from mugraph.reading import make_context, read_module
 from mugraph.tools.import_mirage import import_mirage
-from mugraph.tools.modules import make_context, read_module
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 

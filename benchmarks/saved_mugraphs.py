@@ -30,12 +30,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import references
 from benchmarks.facts import facts_of_this_run
+from mugraph.errors import UserError
+from mugraph.reading import make_context
 from mugraph.runtime.compare import TOLERANCE, compare
 from mugraph.runtime.cuda import CudaProgram, generate_cuda
-from mugraph.runtime.errors import UserError
 from mugraph.runtime.execute import CudaModule
 from mugraph.tools.import_mirage import import_mirage
-from mugraph.tools.modules import make_context
 
 Array = npt.NDArray[Any]
 REPEATS = 3

@@ -24,7 +24,7 @@ from mugraph.passes.schedule_threadblock.barriers import fewest_barriers
 from mugraph.passes.schedule_threadblock.model import Buffer, Dependence, Graph, Phase, Task
 from mugraph.passes.schedule_threadblock.plan import least_barriers_schedule
 from mugraph.passes.transpile import transpile_pipeline
-from mugraph.tools.modules import make_context
+from mugraph.reading import make_context
 
 CHOICES = (
     (10, True, 20),

@@ -25,9 +25,9 @@ from benchmarks.h200.timing import interleaved, prepared
 from mugraph.codegen.c_abi import Architecture, CInterface, interface_of, print_single_file
 from mugraph.jit import CudaKernel
 from mugraph.passes.te_lower import TeLowerPass
+from mugraph.reading import make_context, read_te
 from mugraph.runtime.compile import compile_library
 from mugraph.runtime.cuda import only_function
-from mugraph.tools.modules import make_context, read_te
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "texpr"
 ARCH = "sm_90a"

@@ -7,7 +7,7 @@ from xdsl.transforms.canonicalize import CanonicalizePass
 
 from mugraph.passes.plan_swizzle import PlanSwizzlePass
 from mugraph.passes.resolve_layout import ResolveLayoutPass
-from mugraph.tools.modules import make_context, read_module
+from mugraph.reading import make_context, read_module
 
 context = make_context()
 module = read_module(str(Path(__file__).parent / "rmsnorm_linear.mlir"), context)

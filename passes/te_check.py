@@ -15,11 +15,11 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.locations import location_of, note_place
 from mugraph.dialects.te import AccessKind, ParOp, SectionOp
 from mugraph.dialects.tensor_types import value_label
+from mugraph.errors import UserError
 from mugraph.passes.analysis.texpr.bounds import OutOfBounds, find_out_of_bounds
 from mugraph.passes.analysis.texpr.domains import Access
 from mugraph.passes.analysis.texpr.races import Race, find_race
 from mugraph.passes.te_inline import fold_sections, inline_calls
-from mugraph.runtime.errors import UserError
 
 
 class TexprError(UserError):

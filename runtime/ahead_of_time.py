@@ -40,11 +40,11 @@ from mugraph.codegen.cuda import require_kernels
 from mugraph.dialects import te
 from mugraph.dialects.sched import KernelOp, LaunchOp
 from mugraph.dialects.te import is_texpr
+from mugraph.errors import UserError
 from mugraph.passes.te_lower import TeLowerPass
 from mugraph.passes.transpile import planned_then_scheduled
 from mugraph.runtime.compile import CompileError, calls_cublas
 from mugraph.runtime.cuda import only_function
-from mugraph.runtime.errors import UserError
 from mugraph.runtime.toolchain import (
     Toolchain,
     ToolchainError,

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from mugraph.runtime.errors import UserError
+from mugraph.errors import UserError
 from mugraph.runtime.toolchain import cache_directory
 
 DIGEST_NAME = "sha256"

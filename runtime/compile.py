@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from mugraph.errors import UserError
 from mugraph.runtime.cache import cache_entry, keep_failure
-from mugraph.runtime.errors import UserError
 from mugraph.runtime.toolchain import (
     Toolchain,
     ToolchainError,

@@ -17,8 +17,8 @@ from mugraph.dialects.cute import Layout
 from mugraph.dialects.functions import argument_types, mugraphs_of, result_types
 from mugraph.dialects.te import KernelOp, input_parameters, is_texpr, written_parameters
 from mugraph.dialects.tensor_types import element_type_of, layout_of, row_major_strides, shape_of
+from mugraph.errors import UserError
 from mugraph.runtime.compile import FAST_MATH, compile_kernel
-from mugraph.runtime.errors import UserError
 from mugraph.runtime.execute import CudaModule, Signature, TensorSpec
 from mugraph.runtime.interpreter.arithmetic import storage_dtype
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from mugraph.dialects.alignment import DEFAULT_ALIGNMENT
 from mugraph.dialects.cute import Layout
-from mugraph.runtime.errors import UserError
+from mugraph.errors import UserError
 from mugraph.runtime.interpreter.arithmetic import convert
 from mugraph.runtime.strided import strided_view
 

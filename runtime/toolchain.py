@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from mugraph.runtime.errors import UserError
+from mugraph.errors import UserError
 
 CUTLASS_VERSION = "4.2.0"
 """The CUTLASS whose headers mugraph is tested with, beside CUDA and CCCL 13.0."""

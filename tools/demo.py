@@ -20,11 +20,12 @@ import numpy.typing as npt
 from xdsl.dialects.builtin import ModuleOp
 
 from mugraph.codegen.cuda import print_module
+from mugraph.errors import UserError
 from mugraph.passes.transpile import transpile_pipeline
+from mugraph.reading import make_context, read_module
 from mugraph.runtime.compare import TOLERANCE, compare
 from mugraph.runtime.compile import compile_cubin
 from mugraph.runtime.cuda import generate_cuda
-from mugraph.runtime.errors import UserError
 from mugraph.runtime.interpreter import run_function
 from mugraph.runtime.toolchain import (
     Toolchain,
@@ -36,7 +37,6 @@ from mugraph.runtime.toolchain import (
     find_toolchain,
 )
 from mugraph.tools.diagnostics import run_tool
-from mugraph.tools.modules import make_context, read_module
 
 Array = npt.NDArray[Any]
 ARCHITECTURES = ("sm_80", "sm_90a")

@@ -19,7 +19,7 @@ from xdsl.utils.exceptions import (
     ParseError,
 )
 
-from mugraph.runtime.errors import UserError
+from mugraph.errors import UserError
 
 TRACEBACK_VARIABLE = "MUGRAPH_TRACEBACK"
 """An environment variable: when set, an unforeseen error shows its Python traceback."""

@@ -10,7 +10,7 @@ from mugraph.dialects.sched import AllocOp, KernelOp
 from mugraph.passes.plan_stensor_memory import PlanSTensorMemoryPass
 from mugraph.passes.targets import target_named
 from mugraph.passes.transpile import transpile_pipeline
-from mugraph.tools.modules import make_context, read_module
+from mugraph.reading import make_context, read_module
 
 
 def shared_memory_limit(arch: str) -> int:

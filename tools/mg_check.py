@@ -18,8 +18,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 import mugraph
 from mugraph.dialects.locations import Rewriter
+from mugraph.reading import make_context, read_module, read_text
 from mugraph.tools.diagnostics import ArgumentParser, ToolError, run_tool
-from mugraph.tools.modules import make_context, read_module, read_text
 
 EXIT_EQUAL, EXIT_DIFFERENT, EXIT_UNDECIDED = 0, 1, 2
 

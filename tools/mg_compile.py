@@ -9,8 +9,7 @@ from pathlib import Path
 
 import mugraph
 from mugraph.dialects.locations import reported_within
-from mugraph.tools.diagnostics import ArgumentParser, ToolError, run_tool
-from mugraph.tools.modules import (
+from mugraph.reading import (
     add_size_argument,
     make_context,
     parse_text,
@@ -18,6 +17,7 @@ from mugraph.tools.modules import (
     read_text,
     refuse_sizes,
 )
+from mugraph.tools.diagnostics import ArgumentParser, ToolError, run_tool
 
 
 def _parser() -> argparse.ArgumentParser:

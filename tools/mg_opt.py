@@ -26,14 +26,14 @@ from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 import mugraph
-from mugraph.tools.diagnostics import ToolError, atomic_output, run_tool
-from mugraph.tools.modules import (
+from mugraph.reading import (
     add_size_argument,
     multiverse,
     parse_text,
     read_te,
     refuse_sizes,
 )
+from mugraph.tools.diagnostics import ToolError, atomic_output, run_tool
 from mugraph.tools.universe import PASSES
 
 _FLAGS_WITH_VALUE = {"-t": "--target", "-o": "--output-file", "-f": "--frontend"}

@@ -19,6 +19,7 @@ import mugraph
 from mugraph.dialects.functions import argument_types, result_types
 from mugraph.dialects.locations import reported_within
 from mugraph.dialects.tensor_types import dims, element_type_of, shape_of
+from mugraph.reading import add_size_argument, make_context, read_module
 from mugraph.runtime.compare import Comparison, Reference, compare, make_reference
 from mugraph.runtime.cuda import generate_cuda, only_function
 from mugraph.runtime.equivalence.float64 import SCALES
@@ -35,7 +36,6 @@ from mugraph.runtime.interpreter.arithmetic import (
 )
 from mugraph.runtime.toolchain import device_architecture, find_toolchain
 from mugraph.tools.diagnostics import ArgumentParser, ToolError, atomic_path, run_tool
-from mugraph.tools.modules import add_size_argument, make_context, read_module
 
 Array = npt.NDArray[Any]
 

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 
 import mugraph
+from mugraph.reading import read_text
 from mugraph.tools.diagnostics import ArgumentParser, ToolError, atomic_output, run_tool
-from mugraph.tools.modules import read_text
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -71,9 +71,9 @@ def _main(arguments: Sequence[str]) -> int:
 
 def _export(path: str, generation: int | None) -> str:
     """The JSON text of the µGraph in a file."""
+    from mugraph.reading import make_context, read_module
     from mugraph.tools.export_mirage import export_mirage, write_mirage
     from mugraph.tools.import_mirage.generations import LATEST
-    from mugraph.tools.modules import make_context, read_module
 
     return write_mirage(export_mirage(read_module(path, make_context()), generation or LATEST))
 

@@ -23,8 +23,8 @@ from mugraph.dialects.plan import Plan
 from mugraph.passes.sequence import verifying
 from mugraph.passes.targets import TARGETS
 from mugraph.passes.transpile import transpile_pipeline
+from mugraph.reading import make_context
 from mugraph.tools.diagnostics import describe_error
-from mugraph.tools.modules import make_context
 
 TYPES = ("f16", "bf16", "f32", "f8E4M3FN", "f8E5M2", "i8", "i32")
 """The columns."""

@@ -24,7 +24,7 @@ DIALECTS = {
 # In the order in which `--transpile` runs them, `transpile` itself last.
 PASSES = {
     "convert-linalg-to-kn": "mugraph.passes.convert_linalg_to_kn:ConvertLinalgToKnPass",
-    "load-operators": "mugraph.passes.load_operators:LoadOperatorsPass",
+    "load-operators": "mugraph.texpr.load_operators:LoadOperatorsPass",
     "insert-copies": "mugraph.passes.insert_copies:InsertCopiesPass",
     "plan": "mugraph.passes.plan:PlanPass",
     "retile": "mugraph.passes.retile:RetilePass",

@@ -29,7 +29,7 @@ from benchmarks.h200.pipelines import OURS, tried
 from benchmarks.h200.repetition import combined
 from benchmarks.h200.run import Options, run, write
 from benchmarks.h200.workloads import FIRST_FOURTEEN, WORKLOADS, Workload
-from mugraph.runtime.errors import UserError
+from mugraph.errors import UserError
 
 SECONDS = 440.0
 """No workload is begun later than this, and after :data:`END` no peer, so that a run ends within 9

@@ -17,14 +17,14 @@ from mugraph.codegen.cuda import print_module
 from mugraph.dialects.functions import result_types
 from mugraph.dialects.sched import KernelOp
 from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, shape_of
+from mugraph.errors import UserError
 from mugraph.passes.analysis.hazards import PROGRESS_CERTIFICATE
 from mugraph.passes.sequence import verifying
+from mugraph.reading import make_context, read_module
 from mugraph.runtime.compare import tolerance_for
 from mugraph.runtime.compile import compile_library
 from mugraph.runtime.cuda import only_function
-from mugraph.runtime.errors import UserError
 from mugraph.runtime.interpreter.arithmetic import storage_dtype
-from mugraph.tools.modules import make_context, read_module
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from benchmarks.facts import revision
 from benchmarks.h200.building import Task, cuda_text
 from benchmarks.h200.pipelines import OURS, Variant
 from benchmarks.h200.workloads import Workload
-from mugraph.runtime.errors import UserError
+from mugraph.errors import UserError
 from mugraph.runtime.toolchain import Toolchain, find_toolchain
 
 HEADERS_ALONE = "the runtime's headers, no kernel"

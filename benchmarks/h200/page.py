@@ -11,7 +11,7 @@ from benchmarks.h200.pipelines import OURS, TRY
 from benchmarks.h200.records import READ, SAME_AS, Record, Records, System
 from benchmarks.h200.repetition import apart
 from benchmarks.h200.report import best_peer, goal_of, in_order, number
-from mugraph.runtime.errors import UserError
+from mugraph.errors import UserError
 
 _BY = "written by python -m benchmarks.h200 page"
 ABLATION = (f"<!-- what each pass bought: {_BY} -->", "<!-- end of what each pass bought -->")

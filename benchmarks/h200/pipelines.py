@@ -14,10 +14,10 @@ from typing import Any
 from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
 
+from mugraph.errors import UserError
 from mugraph.passes.sequence import flattened
-from mugraph.runtime.errors import UserError
+from mugraph.reading import multiverse
 from mugraph.tools.mg_opt import check_options
-from mugraph.tools.modules import multiverse
 
 OURS = "mugraph"
 """The system that is our kernel as its workload's pipeline makes it."""

@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.h200.device import DEVICE
 from benchmarks.h200.statistics import call_count
 from benchmarks.h200.timing import Call, capture, sample
-from mugraph.runtime.errors import UserError
+from mugraph.errors import UserError
 from mugraph.runtime.toolchain import find_toolchain
 
 SOURCE = Path(__file__).with_name("read_kernel.cu")

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from benchmarks.h200.building import Build, TensorOf, tensors_of
-from mugraph.runtime.errors import UserError
+from mugraph.errors import UserError
 from mugraph.runtime.toolchain import find_toolchain
 
 SOURCES = Path(__file__).parent

@@ -10,7 +10,7 @@ from benchmarks.facts import MACHINE_START
 from benchmarks.h200.checking import RIGHT
 from benchmarks.h200.pipelines import OURS
 from benchmarks.h200.records import Record, Records, System
-from mugraph.runtime.errors import UserError
+from mugraph.errors import UserError
 
 
 def combined(runs: Sequence[Records]) -> Records:

@@ -27,7 +27,7 @@ from mugraph.passes.retile.dimensions import find_dimensions
 from mugraph.passes.retile.model import estimate, shape_under
 from mugraph.passes.retile.partition import partition_of
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
-from mugraph.tools.modules import make_context
+from mugraph.reading import make_context
 
 
 @dataclass(frozen=True)

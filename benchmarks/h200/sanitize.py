@@ -23,7 +23,7 @@ from benchmarks.h200.building import Build, Task, build
 from benchmarks.h200.pipelines import OURS, Variant
 from benchmarks.h200.programs import CALLER, FAULTS, call_command, compile_program
 from benchmarks.h200.workloads import Workload
-from mugraph.runtime.errors import UserError
+from mugraph.errors import UserError
 
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 SILENT = "silent"

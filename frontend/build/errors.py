@@ -11,7 +11,7 @@ from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.element_types import is_known_element_type
-from mugraph.runtime.errors import UserError
+from mugraph.errors import UserError
 
 
 class BuildError(UserError, ValueError):

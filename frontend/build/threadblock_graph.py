@@ -20,7 +20,7 @@ from mugraph.dialects.maps import tile_shape
 from mugraph.dialects.shapes import matmul_shape
 from mugraph.dialects.te import ELEMENT_TYPES, BufferType, is_result
 from mugraph.dialects.tensor_types import value_label
-from mugraph.runtime.errors import UserError
+from mugraph.errors import UserError
 
 _NO_LOOP = -1
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from mugraph.codegen.c_abi import CTensor
 from mugraph.dialects.tensor_types import dims
-from mugraph.runtime.errors import UserError
+from mugraph.errors import UserError
 
 Array = npt.NDArray[Any]
 

@@ -14,12 +14,14 @@ from xdsl.passes import PassPipeline
 from xdsl.utils.exceptions import DiagnosticException
 
 from mugraph.build import KernelGraph
+from mugraph.codegen.architecture import choose_architecture
 from mugraph.codegen.c_abi import Architecture, interface_of, print_single_file
 from mugraph.codegen.cuda import require_kernels
 from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.locations import Place, reported_within
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.te import is_texpr
+from mugraph.errors import UserError
 from mugraph.jit.cpu import CpuKernel
 from mugraph.jit.cuda import CudaKernel
 from mugraph.jit.kernel import Kernel
@@ -29,13 +31,11 @@ from mugraph.passes.sequence import verifying
 from mugraph.passes.targets import TARGETS, target_named
 from mugraph.passes.te_lower import TeLowerPass
 from mugraph.passes.transpile import planned_then_scheduled, transpile_pipeline
+from mugraph.reading import make_context, parse_text, read_text
 from mugraph.runtime.compile import LINE_INFO, compile_library
 from mugraph.runtime.cuda import only_function
-from mugraph.runtime.errors import UserError
 from mugraph.runtime.toolchain import device_architecture
 from mugraph.texpr import read_texpr
-from mugraph.tools.mg_run import choose_architecture
-from mugraph.tools.modules import make_context, parse_text, read_text
 
 Graph = KernelGraph | ModuleOp | str | Path
 """What can be compiled: a graph of ``mugraph.build``, a module, MLIR text, or a file.

@@ -13,7 +13,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from mugraph.dialects import te
-from mugraph.runtime.errors import UserError
+from mugraph.errors import UserError
 from mugraph.texpr import scalars
 
 COMPARISON, SUM, PRODUCT, UNARY, ATOM = range(5)

@@ -7,9 +7,9 @@ from importlib import import_module
 from typing import Any
 
 from mugraph.codegen.c_abi import CInterface, CTensor
+from mugraph.errors import UserError
 from mugraph.jit import Graph, Kernel, compile
 from mugraph.jit.arguments import ELEMENT_TYPES
-from mugraph.runtime.errors import UserError
 
 _NAMESPACE = "mugraph"
 

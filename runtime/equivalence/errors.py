@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mugraph.runtime.errors import UserError
+from mugraph.errors import UserError
 
 
 class NoProofError(Exception):

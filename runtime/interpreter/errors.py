@@ -6,7 +6,7 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import InterpretationError
 
 from mugraph.dialects.tensor_types import op_label
-from mugraph.runtime.errors import UserError
+from mugraph.errors import UserError
 
 MOST_ITERATIONS = 1 << 22
 """Of a loop, of which an interpreter runs some thousands a second."""

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 
 import mugraph
+from mugraph.errors import UserError
 from mugraph.runtime import toolchain
-from mugraph.runtime.errors import UserError
 
 
 def print_includes() -> None:

@@ -19,10 +19,10 @@ from cases.case import Case, Level
 from cases.catalogue import select
 from cases.device import launch_case, run_all
 from cases.sanitize import TOOLS, Finding, find_sanitizer, run_tool
+from mugraph.codegen.architecture import choose_architecture
+from mugraph.errors import UserError
 from mugraph.passes.targets import TARGETS
-from mugraph.runtime.errors import UserError
 from mugraph.runtime.toolchain import device_architecture
-from mugraph.tools.mg_run import choose_architecture
 
 
 def _parser() -> argparse.ArgumentParser:

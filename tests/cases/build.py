@@ -28,12 +28,12 @@ from cases.case import Array, Case, Level, results_of
 from cases.catalogue import all_cases
 from cases.check import MANY_ELEMENTS, derived, inputs_of, parse, quantizes, transpile
 from mugraph.codegen.cuda import CudaTarget
+from mugraph.reading import make_context
 from mugraph.runtime.compile import CompileError, calls_cublas, compile_kernel
 from mugraph.runtime.cuda import only_function, signature_of
 from mugraph.runtime.execute import Signature
 from mugraph.runtime.toolchain import find_toolchain, runtime_include_paths
 from mugraph.tools.diagnostics import describe_error
-from mugraph.tools.modules import make_context
 
 BATCH = 8
 """Kernels a translation unit."""

@@ -25,6 +25,7 @@ from mugraph.dialects.tb import STensorType
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.passes.sequence import verifying
 from mugraph.passes.transpile import transpile_pipeline
+from mugraph.reading import make_context
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.interpreter.arithmetic import (
     Arithmetic,
@@ -36,7 +37,6 @@ from mugraph.runtime.interpreter.arithmetic import (
 )
 from mugraph.runtime.interpreter.bounds import BoundedArithmetic, BoundedArray, RoundingModel
 from mugraph.runtime.interpreter.run import evaluate_function
-from mugraph.tools.modules import make_context
 
 SHARE_OF_SCHEDULES = 200
 """What schedules may be off over the real numbers, of 1e-9: constants such as 1/n are fp32."""

@@ -14,7 +14,7 @@ from typing import Any
 from cases.case import coverage
 from cases.catalogue import all_cases
 from cases.device import Outcome
-from mugraph.runtime.errors import UserError
+from mugraph.errors import UserError
 
 
 def family_rows(outcomes: Sequence[Outcome]) -> list[str]:

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from mugraph.runtime.errors import UserError
+from mugraph.errors import UserError
 
 TOOLS = ("memcheck", "racecheck", "initcheck")
 SECONDS_A_TOOL = 300

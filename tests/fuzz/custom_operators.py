@@ -9,8 +9,8 @@ from pathlib import Path
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
-from mugraph.passes.load_operators import load_operators
-from mugraph.tools.modules import make_context
+from mugraph.reading import make_context
+from mugraph.texpr.load_operators import load_operators
 
 OPERATORS = Path(__file__).parents[2] / "examples" / "custom_operators" / "operators.te"
 

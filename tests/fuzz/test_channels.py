@@ -14,9 +14,9 @@ from mugraph.dialects.sched import BulkWaitOp, KernelOp, roles_of
 from mugraph.passes.analysis.hazards import find_hazards, progress_of, read_program
 from mugraph.passes.analysis.hazards.simulate import Simulation
 from mugraph.passes.sequence import verifying
+from mugraph.reading import make_context
 from mugraph.runtime.interpreter import execute_by_address, run_function
 from mugraph.runtime.interpreter.address_level import Landing
-from mugraph.tools.modules import make_context
 
 SEED = 11
 RUNS: Sequence[tuple[str | int, Landing]] = [

@@ -12,8 +12,8 @@ import pytest
 from schedules import passes_as_written
 
 from fuzz.custom_operators import Tile, graph_of, parse
+from mugraph.reading import make_context
 from mugraph.runtime.interpreter import run_function
-from mugraph.tools.modules import make_context
 
 Array = npt.NDArray[Any]
 

@@ -13,7 +13,7 @@ from fuzz.products import product
 from fuzz.properties import Compiled, PropertyError, make_case, parse, require_same_function
 from mugraph.codegen.cuda import print_module
 from mugraph.passes.sequence import verifying
-from mugraph.tools.modules import make_context
+from mugraph.reading import make_context
 
 
 @pytest.fixture(scope="module")

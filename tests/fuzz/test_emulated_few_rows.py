@@ -18,7 +18,7 @@ from fuzz.properties import (
 from mugraph.codegen.cuda import print_module
 from mugraph.dialects import sched
 from mugraph.passes.analysis.hazards import find_hazards
-from mugraph.tools.modules import make_context
+from mugraph.reading import make_context
 
 SHAPES = (
     # rows, columns of a block, depth of an iteration, threads, element type

@@ -11,7 +11,7 @@ from fuzz.emulated import build, check_emulated
 from fuzz.products import product
 from fuzz.properties import Compiled, make_case, parse
 from mugraph.codegen.cuda import print_module
-from mugraph.tools.modules import make_context
+from mugraph.reading import make_context
 
 GATED = """
 func.func @fuzzed(%signed: tensor<64x320xf16>, %signed_1: tensor<320x160xf16>, \

@@ -16,8 +16,8 @@ from xdsl.dialects.builtin import ModuleOp
 from mugraph.codegen.cuda import CudaTarget
 from mugraph.passes.sequence import verifying
 from mugraph.passes.te_lower import TeLowerPass
+from mugraph.reading import make_context, parse_text, read_module
 from mugraph.tools.diagnostics import describe_error
-from mugraph.tools.modules import make_context, parse_text, read_module
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TOKEN = re.compile(r"[A-Za-z_][\w.]*|\d+|[^\sA-Za-z_\d]|\s+")

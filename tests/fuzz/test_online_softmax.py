@@ -12,10 +12,10 @@ from fuzz.operator_cases import softmax_attention, tile
 from fuzz.properties import parse
 from mugraph.dialects import tb
 from mugraph.passes.online_softmax import OnlineSoftmaxPass
+from mugraph.reading import make_context
 from mugraph.runtime.equivalence.check import Answer, Checker
 from mugraph.runtime.equivalence.subject import Subject
 from mugraph.runtime.interpreter import execute_by_address, run_function
-from mugraph.tools.modules import make_context
 
 SCORES = (8, 16)
 Array = npt.NDArray[np.float16]

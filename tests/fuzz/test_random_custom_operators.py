@@ -10,8 +10,8 @@ from schedules import passes_as_written
 
 from fuzz.custom_operators import Tile, graph_of, parse
 from fuzz.texpr_blocks import Generator
+from mugraph.reading import make_context
 from mugraph.runtime.interpreter import run_function
-from mugraph.tools.modules import make_context
 
 
 def operator_text(seed: int) -> tuple[str, int]:

@@ -14,8 +14,8 @@ from mugraph.codegen.cuda import print_module
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.online_softmax import OnlineSoftmaxPass
 from mugraph.passes.retile import RetilePass
+from mugraph.reading import make_context
 from mugraph.runtime.interpreter import run_function
-from mugraph.tools.modules import make_context
 
 GRAPHS = Path(__file__).with_name("retiled")
 SCALE = 0.5

@@ -18,7 +18,7 @@ from mugraph.passes.schedule_threadblock.barriers import fewest_barriers, level_
 from mugraph.passes.schedule_threadblock.explain import read_schedule
 from mugraph.passes.schedule_threadblock.model import lifetimes
 from mugraph.passes.sequence import verifying
-from mugraph.tools.modules import make_context, read_module
+from mugraph.reading import make_context, read_module
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.mlir"))
 SEED = 6

@@ -16,10 +16,10 @@ from mugraph.codegen.cuda import print_module
 from mugraph.passes.analysis.hazards import find_hazards
 from mugraph.passes.check_hazards import scheduled_kernels
 from mugraph.passes.sequence import verifying
+from mugraph.reading import make_context
 from mugraph.runtime.compile import calls_cublas, compile_cubin
 from mugraph.runtime.interpreter import run_function
 from mugraph.runtime.toolchain import ToolchainError, find_toolchain
-from mugraph.tools.modules import make_context
 
 CASES = all_cases()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mugraph.runtime.errors import UserError
+from mugraph.errors import UserError
 from mugraph.runtime.toolchain import device_architecture, find_toolchain
 
 

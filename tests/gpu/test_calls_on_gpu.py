@@ -183,7 +183,7 @@ def test_a_call_runs_on_the_current_stream(torch: Any, kernel: CudaKernel) -> No
 @pytest.mark.gpu
 def test_an_operator_of_torch(torch: Any) -> None:
     import mugraph.torch
-    from mugraph.runtime.errors import UserError
+    from mugraph.errors import UserError
 
     operator = mugraph.torch.op(normed_linear(), "normed_linear_tested")
     x, w = tensors(torch)

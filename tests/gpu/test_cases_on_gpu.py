@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from mugraph.codegen.architecture import choose_architecture
 from mugraph.passes.targets import TARGETS
-from mugraph.tools.mg_run import choose_architecture
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from cases.build import Settings, build

@@ -12,12 +12,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fuzz.custom_operators import OPERATORS, Tile, graph_of, parse
 
+from mugraph.codegen.architecture import choose_architecture
 from mugraph.passes.targets import TARGETS
+from mugraph.reading import make_context
 from mugraph.runtime.compare import TOLERANCE, compare
 from mugraph.runtime.cuda import generate_cuda
 from mugraph.runtime.interpreter import run_function
-from mugraph.tools.mg_run import choose_architecture, random_inputs
-from mugraph.tools.modules import make_context
+from mugraph.tools.mg_run import random_inputs
 
 HALF = Tile(32, 64, "f32")
 GRAPHS = {

@@ -11,12 +11,13 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from mugraph.codegen.architecture import choose_architecture
 from mugraph.passes.targets import TARGETS
+from mugraph.reading import make_context, read_module
 from mugraph.runtime.compare import TOLERANCE, compare
 from mugraph.runtime.cuda import generate_cuda
 from mugraph.runtime.interpreter import run_function
-from mugraph.tools.mg_run import choose_architecture, random_inputs
-from mugraph.tools.modules import make_context, read_module
+from mugraph.tools.mg_run import random_inputs
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.mlir"))

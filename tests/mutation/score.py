@@ -35,10 +35,10 @@ from mugraph.dialects.sched import KernelOp
 from mugraph.passes.analysis.hazards import find_hazards, find_workspace_hazards
 from mugraph.passes.sequence import verifying
 from mugraph.passes.targets import DEFAULT_TARGET
+from mugraph.reading import make_context, read_module
 from mugraph.runtime.cuda import only_function
 from mugraph.tools.import_mirage import import_mirage
 from mugraph.tools.mg_run import random_inputs
-from mugraph.tools.modules import make_context, read_module
 
 Array = npt.NDArray[Any]
 INPUT_SCALE = 0.1

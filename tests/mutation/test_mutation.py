@@ -17,9 +17,9 @@ from xdsl.dialects.builtin import ModuleOp
 
 from mugraph.dialects import sched
 from mugraph.passes.sequence import verifying
+from mugraph.reading import make_context
 from mugraph.runtime.cuda import only_function
 from mugraph.tools.mg_run import random_inputs
-from mugraph.tools.modules import make_context
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.mlir"))
 

@@ -34,10 +34,10 @@ from xdsl.dialects.builtin import ModuleOp
 from mugraph.dialects.sched import WarpgroupWaitOp, roles_in_turn, roles_of
 from mugraph.passes.analysis.hazards import HazardKind, find_hazards, find_workspace_hazards
 from mugraph.passes.sequence import verifying
+from mugraph.reading import make_context, read_module
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.interpreter.address_level import Landing
 from mugraph.tools.mg_run import random_inputs
-from mugraph.tools.modules import make_context, read_module
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.mlir"))

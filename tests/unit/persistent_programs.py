@@ -15,9 +15,9 @@ from xdsl.parser import Parser
 from xdsl.rewriter import Rewriter
 
 from mugraph.dialects import sched
+from mugraph.reading import make_context
 from mugraph.runtime.interpreter import ExecutionError, execute_by_address
 from mugraph.runtime.interpreter.address_level import Landing
-from mugraph.tools.modules import make_context
 
 Array = npt.NDArray[Any]
 

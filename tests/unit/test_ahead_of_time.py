@@ -14,9 +14,9 @@ import pytest
 
 from mugraph.codegen.c_abi import Architecture
 from mugraph.codegen.cuda import CodegenError
+from mugraph.reading import make_context, read_module
 from mugraph.runtime.ahead_of_time import MANIFEST, Sources, build, generate_sources, write_sources
 from mugraph.runtime.toolchain import ToolchainError, find_toolchain
-from mugraph.tools.modules import make_context, read_module
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 GRAPH = EXAMPLES / "rmsnorm_linear.mlir"

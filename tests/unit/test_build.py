@@ -15,8 +15,8 @@ from mugraph.codegen.cuda.cpp import CodegenError
 from mugraph.dialects import kn, tb
 from mugraph.dialects.elementwise import BINARY_FUNCTIONS, UNARY_FUNCTIONS
 from mugraph.passes.transpile import TranspilePass
+from mugraph.reading import make_context
 from mugraph.runtime.interpreter import run_function
-from mugraph.tools.modules import make_context
 
 
 def rmsnorm_linear(rows: int = 4, inner: int = 64, columns: int = 32) -> mi.KernelGraph:

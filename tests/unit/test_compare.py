@@ -5,11 +5,11 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
+from mugraph.reading import make_context
 from mugraph.runtime.compare import TOLERANCE, compare, make_reference
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.interpreter import run_function
 from mugraph.tools.mg_run import largest_inputs, overflows, random_inputs
-from mugraph.tools.modules import make_context
 
 
 def parse(text: str) -> ModuleOp:

@@ -26,8 +26,8 @@ from mugraph.passes.convert_linalg_to_kn.expressions import (
     substituted,
 )
 from mugraph.passes.convert_linalg_to_kn.views import strides_of_reshaped
+from mugraph.reading import make_context, parse_text, read_module
 from mugraph.runtime.interpreter import run_function
-from mugraph.tools.modules import make_context, parse_text, read_module
 
 ONNX = Path(__file__).resolve().parents[2] / "examples" / "front_ends" / "onnx_mlp.mlir"
 FRONT_ENDS = Path(__file__).parent / "front_ends"

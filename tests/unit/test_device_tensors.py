@@ -8,7 +8,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.passes.insert_copies import is_library_matrix
 from mugraph.passes.resolve_layout import ResolveLayoutPass
-from mugraph.tools.modules import make_context
+from mugraph.reading import make_context
 
 
 def refusal(argument: str, result: str) -> str:

@@ -7,7 +7,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
-from mugraph.tools.modules import make_context
+from mugraph.reading import make_context
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "embed_passes.py"
 

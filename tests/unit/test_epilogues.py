@@ -9,7 +9,7 @@ from benchmarks.h200.pipelines import flat_passes
 from mugraph.dialects import sched
 from mugraph.passes.analysis.epilogues import epilogue_time
 from mugraph.passes.check_hazards import CheckHazardsPass
-from mugraph.tools.modules import make_context, read_module
+from mugraph.reading import make_context, read_module
 
 FASTER_IN_TURN = {256: True, 512: True, 1024: True, 2048: True, 4096: False}
 """By depth, on an H200: ``benchmarks/results/h200_turns.md``."""

@@ -16,9 +16,9 @@ import mugraph
 from mugraph.dialects.cute import ComposedLayout, Layout, Swizzle
 from mugraph.dialects.cute.basis import ScaledBasis
 from mugraph.dialects.cute.f2 import LinearMap
+from mugraph.reading import make_context
 from mugraph.runtime.equivalence.indices import Variable, affine
 from mugraph.runtime.equivalence.normal_form import Element, NormalForm, Term
-from mugraph.tools.modules import make_context
 
 
 @cache

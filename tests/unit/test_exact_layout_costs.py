@@ -17,7 +17,7 @@ from mugraph.passes.resolve_layout.explain import tensor_report
 from mugraph.passes.resolve_layout.problem import build_layout_problem, tensors_of
 from mugraph.passes.resolve_layout.solve import solve
 from mugraph.passes.targets import target_named
-from mugraph.tools.modules import make_context, read_module
+from mugraph.reading import make_context, read_module
 
 EXAMPLES = sorted((Path(__file__).parent.parent.parent / "examples").glob("*.mlir"))
 

@@ -18,9 +18,9 @@ from xdsl.printer import Printer
 
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.sequence import verifying
+from mugraph.reading import make_context
 from mugraph.runtime.compare import TOLERANCE, compare
 from mugraph.runtime.interpreter import run_function
-from mugraph.tools.modules import make_context
 
 Array = npt.NDArray[Any]
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.mlir"))

@@ -13,9 +13,9 @@ from mirage_json import MirageGraph, MirageThreadblockGraph, rmsnorm_linear
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
+from mugraph.reading import make_context
 from mugraph.tools.export_mirage import MirageExportError, export_mirage, write_mirage
 from mugraph.tools.import_mirage import import_mirage
-from mugraph.tools.modules import make_context
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from cases.case import Case

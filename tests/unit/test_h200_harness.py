@@ -26,7 +26,7 @@ from benchmarks.h200.run import compiled, write
 from benchmarks.h200.statistics import Samples, call_count, set_count
 from benchmarks.h200.workloads import WORKLOADS
 from benchmarks.references import FP32_EXPONENT, LARGEST_EXPONENT
-from mugraph.runtime.errors import UserError
+from mugraph.errors import UserError
 
 TOLERANCE = 2e-3
 FACTS = {"gpu": "GPU, 1", "date": "2026-11-21", "commit": "abc"}

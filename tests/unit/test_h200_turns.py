@@ -9,7 +9,7 @@ from benchmarks.h200.pipelines import OURS, TRY, flat_passes
 from benchmarks.h200.records import Record, System
 from benchmarks.h200.report import in_order
 from mugraph.dialects import sched
-from mugraph.tools.modules import make_context, read_module
+from mugraph.reading import make_context, read_module
 
 
 def test_both_structures_come_from_one_graph() -> None:

@@ -15,12 +15,12 @@ from benchmarks.h200.pipelines import OURS, Variant, flat_passes
 from benchmarks.h200.workloads import FIRST_FOURTEEN, MUGRAPHS, WORKLOADS
 from mugraph.dialects.sched import KernelOp
 from mugraph.dialects.tensor_types import element_bytes_of, shape_of
+from mugraph.reading import make_context
 from mugraph.runtime.compare import TOLERANCE, compare
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.equivalence import Answer, Checker, Subject
 from mugraph.runtime.interpreter import execute_by_address, run_function
 from mugraph.tools.mg_run import random_inputs
-from mugraph.tools.modules import make_context
 
 ARCH = "sm_90a"
 AFFORDABLE = (

@@ -15,11 +15,11 @@ from xdsl.utils.exceptions import DiagnosticException, PassFailedException
 
 import mugraph
 import mugraph.build as mi
+from mugraph.errors import UserError
 from mugraph.jit import ArgumentError, CpuKernel, CudaKernel
 from mugraph.runtime import cache
 from mugraph.runtime.cache import CacheWarning, cache_entry
 from mugraph.runtime.compile import compile_library
-from mugraph.runtime.errors import UserError
 from mugraph.runtime.execute import DeviceError
 from mugraph.runtime.toolchain import ToolchainError, find_toolchain
 

@@ -23,7 +23,7 @@ from mugraph.passes.resolve_layout.rewrite import CERTIFICATE
 from mugraph.passes.resolve_layout.solution import price_of
 from mugraph.passes.resolve_layout.solve import Solution, solve, solve_with_bounds
 from mugraph.passes.targets import target_named
-from mugraph.tools.modules import make_context
+from mugraph.reading import make_context
 
 Shape = tuple[int, ...]
 KINDS = {

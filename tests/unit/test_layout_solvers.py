@@ -19,8 +19,8 @@ from mugraph.passes.resolve_layout.rewrite import CERTIFICATE
 from mugraph.passes.resolve_layout.solution import UnsatisfiableLayouts
 from mugraph.passes.resolve_layout.solve import Solution, solve, solve_with_z3
 from mugraph.passes.targets import target_named
+from mugraph.reading import make_context, read_module
 from mugraph.tools.import_mirage import import_mirage
-from mugraph.tools.modules import make_context, read_module
 
 EXAMPLES = sorted((Path(__file__).parent.parent.parent / "examples").glob("*.mlir"))
 MODELS: tuple[CostModelName, ...] = ("mirage", "exact")

@@ -5,7 +5,7 @@ from xdsl.parser import Parser
 
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.passes.schedule_threadblock.levels import find_levels, loads_of_rings
-from mugraph.tools.modules import make_context
+from mugraph.reading import make_context
 
 TILE = "!tb.stensor<8x8xf16>"
 

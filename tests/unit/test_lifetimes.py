@@ -6,7 +6,7 @@ from xdsl.parser import Parser
 
 from mugraph.dialects.sched import KernelOp
 from mugraph.passes.analysis.lifetimes import Lifetime, buffer_lifetimes
-from mugraph.tools.modules import make_context
+from mugraph.reading import make_context
 
 SHARED = "!sched.shared<8x16xf16, (8,16):(16,1)>"
 DEVICE = "!sched.global<8x16xf16, (8,16):(16,1)>"

@@ -17,8 +17,8 @@ from mugraph.codegen.cuda import print_module
 from mugraph.dialects.locations import place_in, reported_within
 from mugraph.passes.decompose_threadblock import DecomposeThreadblockPass
 from mugraph.passes.sequence import verifying
+from mugraph.reading import make_context, parse_text
 from mugraph.tools.diagnostics import describe_error
-from mugraph.tools.modules import make_context, parse_text
 
 EXAMPLE = Path(__file__).parents[2] / "examples/rmsnorm_linear.mlir"
 FUNCTION = """\

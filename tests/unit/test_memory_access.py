@@ -47,7 +47,7 @@ from mugraph.passes.analysis.wavefronts import (
 )
 from mugraph.passes.report_memory_access import attach_costs, memory_access_table
 from mugraph.passes.sequence import verifying
-from mugraph.tools.modules import multiverse
+from mugraph.reading import multiverse
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LANES = np.arange(32)

@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
+from mugraph.errors import UserError
+from mugraph.reading import make_context, read_module
 from mugraph.runtime import ahead_of_time
 from mugraph.runtime.ahead_of_time import Sources, build, generate_sources, write_sources
-from mugraph.runtime.errors import UserError
 from mugraph.runtime.toolchain import Toolchain
-from mugraph.tools.modules import make_context, read_module
 
 GRAPH = Path(__file__).resolve().parents[2] / "examples" / "rmsnorm_linear.mlir"
 

@@ -14,7 +14,7 @@ from xdsl.rewriter import Rewriter
 from mugraph.dialects import sched
 from mugraph.passes.analysis.hazards import find_hazards
 from mugraph.passes.analysis.hazards.findings import HazardKind
-from mugraph.tools.modules import make_context, read_module
+from mugraph.reading import make_context, read_module
 
 GRAPH = Path(__file__).resolve().parents[1] / "filecheck/passes/Inputs/warpgroup-gemm.mlir"
 

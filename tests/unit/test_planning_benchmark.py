@@ -10,7 +10,7 @@ from benchmarks.planning import EXAMPLES, measure
 from benchmarks.planning_report import report
 from benchmarks.schedule_times import choice_row, random_tasks
 from mugraph.passes.schedule_threadblock.model import Phase
-from mugraph.tools.modules import make_context, read_module
+from mugraph.reading import make_context, read_module
 
 
 def test_an_example_is_planned_and_compared() -> None:

@@ -34,11 +34,11 @@ from mugraph.passes.analysis.hazards import find_hazards
 from mugraph.passes.analysis.memory_access import memory_access_costs
 from mugraph.passes.decompose_threadblock import DecomposeThreadblockPass
 from mugraph.passes.sequence import verifying
+from mugraph.reading import make_context
 from mugraph.runtime.equivalence import Answer, Checker
 from mugraph.runtime.equivalence.subject import Subject
 from mugraph.runtime.interpreter import run_function
 from mugraph.runtime.interpreter.functions import SCALAR_FUNCTIONS, apply_function
-from mugraph.tools.modules import make_context
 
 Array = npt.NDArray[Any]
 

@@ -17,7 +17,7 @@ from mugraph.dialects import sched
 from mugraph.dialects.plan import Plan
 from mugraph.passes.persist_blocks import PersistBlocksPass
 from mugraph.passes.transpile import transpile_pipeline
-from mugraph.tools.modules import make_context, parse_text
+from mugraph.reading import make_context, parse_text
 
 INPUTS = Path(__file__).resolve().parents[1] / "filecheck/passes/Inputs"
 ROW = (INPUTS / "warpgroup-row.mlir").read_text(encoding="utf-8")

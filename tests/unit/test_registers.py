@@ -31,10 +31,10 @@ from mugraph.passes.schedule_threadblock.registers import (
 )
 from mugraph.passes.sequence import verifying
 from mugraph.passes.share_registers import RegisterShares, choose_shares
+from mugraph.reading import make_context
 from mugraph.runtime.cuda import generate_cuda
 from mugraph.runtime.interpreter import run_function
 from mugraph.runtime.toolchain import ToolchainError, architecture_flags, find_toolchain
-from mugraph.tools.modules import make_context
 
 ATOM = tensor_core_atom("f16")
 TOLERANCE = 32

@@ -13,7 +13,7 @@ from benchmarks.h200.workloads import WORKLOADS
 from mugraph.passes.remarks import Kind, Remark, remarks_of
 from mugraph.passes.sequence import verifying
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
-from mugraph.tools.modules import make_context, parse_text, read_module
+from mugraph.reading import make_context, parse_text, read_module
 
 TARGET = target_named(DEFAULT_TARGET)
 

@@ -20,9 +20,9 @@ from mugraph.passes.retile.dimensions import find_dimensions
 from mugraph.passes.retile.partition import partition_of
 from mugraph.passes.sequence import verifying
 from mugraph.passes.targets import target_named
+from mugraph.reading import make_context
 from mugraph.runtime.equivalence import Answer, Checker, Subject
 from mugraph.runtime.interpreter import run_function
-from mugraph.tools.modules import make_context
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -12,7 +12,7 @@ from mugraph.dialects.kn import CustomizedOp
 from mugraph.passes.retile import RetilePass
 from mugraph.passes.retile.model import KernelShape, Load, Product, Work, estimate, stages_of
 from mugraph.passes.targets import TARGETS
-from mugraph.tools.modules import make_context
+from mugraph.reading import make_context
 
 TARGET = TARGETS["sm_90a"]
 COLUMNS, ROWS = 6144, 4096

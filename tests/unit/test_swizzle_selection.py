@@ -22,7 +22,7 @@ from mugraph.passes.plan_swizzle.selection import Certificate, Method, boxes_of,
 from mugraph.passes.plan_swizzle.space import Extents, extents_of, paddings, swizzles
 from mugraph.passes.resolve_layout import ResolveLayoutPass
 from mugraph.passes.schedule_threadblock import ScheduleThreadblockPass
-from mugraph.tools.modules import make_context, read_module
+from mugraph.reading import make_context, read_module
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.mlir"))
 

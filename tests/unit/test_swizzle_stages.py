@@ -19,8 +19,8 @@ from mugraph.passes.fuse_threadblock import FuseThreadblockPass
 from mugraph.passes.plan_swizzle import PlanSwizzlePass
 from mugraph.passes.resolve_layout import ResolveLayoutPass
 from mugraph.passes.schedule_threadblock import ScheduleThreadblockPass
+from mugraph.reading import make_context, read_module
 from mugraph.tools.import_mirage import import_mirage
-from mugraph.tools.modules import make_context, read_module
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.mlir"))

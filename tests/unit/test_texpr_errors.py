@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from xdsl.utils.exceptions import ParseError
 
-from mugraph.runtime.errors import UserError
+from mugraph.errors import UserError
 from mugraph.texpr import read_texpr
 from mugraph.tools.diagnostics import describe_error
 

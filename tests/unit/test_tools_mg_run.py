@@ -4,10 +4,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mugraph.codegen.architecture import choose_architecture
 from mugraph.runtime.compare import Comparison, compare
 from mugraph.tools import mg_run
 from mugraph.tools.diagnostics import ToolError
-from mugraph.tools.mg_run import choose_architecture
 
 EXPONENTIAL = """
 func.func @f(%x: tensor<4x8xf16>) -> tensor<4x8xf16> {

@@ -12,7 +12,7 @@ from xdsl.ir import Operation
 
 from mugraph.dialects import sched
 from mugraph.passes.analysis.hazards import find_hazards
-from mugraph.tools.modules import make_context, read_module
+from mugraph.reading import make_context, read_module
 
 INPUTS = Path(__file__).parents[1] / "filecheck" / "passes" / "Inputs"
 

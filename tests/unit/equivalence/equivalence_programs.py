@@ -7,8 +7,8 @@ import numpy.typing as npt
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
+from mugraph.reading import make_context
 from mugraph.runtime.equivalence import Subject
-from mugraph.tools.modules import make_context
 
 Array = npt.NDArray[Any]
 

@@ -6,9 +6,9 @@ import pytest
 from equivalence_programs import subject
 from schedules import passes_as_written
 
+from mugraph.reading import make_context
 from mugraph.runtime.equivalence import Answer, Checker, Evidence
 from mugraph.runtime.equivalence.prove import prove
-from mugraph.tools.modules import make_context
 
 SCAN = """
 func.func private @scan(%x: !te.buffer<8x16xf32>, %y: !te.buffer<8x16xf32> {te.result}) {

@@ -166,7 +166,7 @@ def test_an_operator_without_a_normal_form_is_the_reason() -> None:
     from schedules import passes_as_written
     from xdsl.passes import PassPipeline
 
-    from mugraph.tools.modules import make_context
+    from mugraph.reading import make_context
 
     scheduled = subject(rmsnorm_linear(2, 4))
     PassPipeline(passes_as_written()).apply(make_context(), scheduled.module)

@@ -19,11 +19,11 @@ from mugraph.dialects import sched, tb
 from mugraph.passes.decompose_threadblock import DecomposeThreadblockPass
 from mugraph.passes.sequence import flattened
 from mugraph.passes.transpile import TranspilePass
+from mugraph.reading import make_context, multiverse
 from mugraph.runtime.equivalence import CheckError
 from mugraph.runtime.equivalence.stages import SemanticsWatch
 from mugraph.tools.mg_check import read_sums_as_contiguous
 from mugraph.tools.mg_opt import MgOptMain
-from mugraph.tools.modules import make_context, multiverse
 
 
 def watch_passes(module: ModuleOp, *passes: ModulePass) -> SemanticsWatch:

@@ -21,10 +21,10 @@ from xdsl.parser import Parser
 
 from mugraph.dialects.sched import MmaOp
 from mugraph.passes.sequence import verifying
+from mugraph.reading import make_context
 from mugraph.runtime.interpreter import ExecutionError, execute_by_address, run_function
 from mugraph.tools.import_mirage import import_mirage
 from mugraph.tools.mg_run import random_inputs
-from mugraph.tools.modules import make_context
 
 Array = npt.NDArray[Any]
 ROOT = Path(__file__).parents[3]

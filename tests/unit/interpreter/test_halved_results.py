@@ -13,9 +13,9 @@ from xdsl.rewriter import Rewriter
 from mugraph.dialects import sched
 from mugraph.passes.analysis.hazards import find_hazards
 from mugraph.passes.analysis.hazards.findings import HazardKind
+from mugraph.reading import make_context, read_module
 from mugraph.runtime.interpreter import execute_by_address, run_function
 from mugraph.runtime.interpreter.address_level import Landing
-from mugraph.tools.modules import make_context, read_module
 
 GRAPH = Path(__file__).parents[2] / "filecheck/passes/Inputs/wide-gemm.mlir"
 

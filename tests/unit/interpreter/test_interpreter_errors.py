@@ -7,7 +7,7 @@ import pytest
 from interpreter_programs import parse
 from xdsl.utils.exceptions import InterpretationError
 
-from mugraph.runtime.errors import UserError
+from mugraph.errors import UserError
 from mugraph.runtime.interpreter import run_function
 
 TWO_FUNCTIONS = """

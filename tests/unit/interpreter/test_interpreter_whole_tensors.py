@@ -10,8 +10,8 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
+from mugraph.reading import make_context
 from mugraph.runtime.interpreter import ExecutionError, run_function
-from mugraph.tools.modules import make_context
 
 X = np.random.default_rng(0).uniform(-1, 1, (10, 8, 3))
 WEIGHT = np.random.default_rng(1).uniform(-1, 1, (8, 3))

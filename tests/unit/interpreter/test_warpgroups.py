@@ -9,8 +9,8 @@ import pytest
 from schedules import passes_as_written
 from xdsl.dialects.builtin import ModuleOp
 
+from mugraph.reading import make_context, read_module
 from mugraph.runtime.interpreter import run_function
-from mugraph.tools.modules import make_context, read_module
 
 INPUTS = Path(__file__).resolve().parents[2] / "filecheck/passes/Inputs"
 GRAPH = INPUTS / "warpgroup-gemm.mlir"

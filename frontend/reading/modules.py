@@ -113,7 +113,7 @@ def parse_text(
     ``lines_before`` lines, unless the text gives it another with ``loc(...)``.
     """
     # Not before there is a text: the tools start without the dialects.
-    from mugraph.tools.parser import LocatingParser, refuse_open_strings
+    from mugraph.reading.parser import LocatingParser, refuse_open_strings
 
     refuse_open_strings(text, name)
     return LocatingParser(context, text, name, lines_before).parse_module(allow_implicit_module)

@@ -20,6 +20,7 @@ from typing import TypeVar
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import PassPipeline
 
+from mugraph.dialects.plan import Plan
 from mugraph.dialects.sched import KernelOp
 from mugraph.passes.analysis.hazards import (
     hazards_of_program,
@@ -48,7 +49,9 @@ def scheduled(path: Path, arch: str) -> ModuleOp:
     """The module of a file after all passes but the check."""
     context = make_context()
     module = read_module(str(path), context)
-    PassPipeline(transpile_pipeline(arch, check_hazards=False)).apply(context, module)
+    PassPipeline(transpile_pipeline(arch, Plan(tiles="written"), check_hazards=False)).apply(
+        context, module
+    )
     return module
 
 

@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
 from xdsl.utils.exceptions import PassFailedException
 
+from mugraph.dialects.plan import Plan
 from mugraph.dialects.sched import KernelOp
 from mugraph.passes.analysis.memory_access import memory_access_costs
 from mugraph.passes.resolve_layout import CostModelName, ResolveLayoutPass
@@ -53,7 +54,7 @@ def passes_with(model: CostModelName, arch: str) -> tuple[ModulePass, ...]:
         ResolveLayoutPass(cost_model=model, arch=arch)
         if isinstance(step, ResolveLayoutPass)
         else step
-        for step in transpile_pipeline(arch, check_hazards=False)
+        for step in transpile_pipeline(arch, Plan(tiles="written"), check_hazards=False)
     )
 
 

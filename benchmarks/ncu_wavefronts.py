@@ -36,6 +36,7 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import DiagnosticException
 
 from benchmarks.wavefront_cases import Case, all_cases
+from mugraph.dialects.plan import Plan
 from mugraph.dialects.sched import ElementwiseOp, FragmentType, KernelOp, ThreadAccess
 from mugraph.dialects.sched.accesses import AccessKind
 from mugraph.dialects.sched.mappings import IDLE
@@ -47,7 +48,8 @@ from mugraph.passes.analysis.memory_access import (
     thread_accesses,
 )
 from mugraph.passes.plan_stensor_memory import PlanSTensorMemoryPass
-from mugraph.passes.transpile import TranspilePass
+from mugraph.passes.sequence import verifying
+from mugraph.passes.transpile import transpile_pipeline
 from mugraph.runtime.cuda import CudaProgram, generate_cuda
 from mugraph.runtime.toolchain import device_architecture
 from mugraph.tools.universe import DIALECTS, MUGRAPH_UNIVERSE
@@ -139,7 +141,8 @@ def planned_module(case: Case, arch: str) -> ModuleOp:
         PlanSTensorMemoryPass(arch=arch).apply(context, module)
     else:
         # What warp groups read does not pass the units whose counters are compared.
-        TranspilePass(arch=arch, small_m="mma").apply(context, module)
+        plan = Plan(tiles="written", swap_ab=False)
+        verifying(transpile_pipeline(arch, plan)).apply(context, module)
     module.verify()
     return module
 

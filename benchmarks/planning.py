@@ -33,6 +33,7 @@ from benchmarks.level_schedule import level_schedule_peak
 from benchmarks.planning_graphs import perfect_packing, random_intervals, random_mugraph
 from benchmarks.planning_report import WHOLE_PLANS, GraphResult, PackingResult, report
 from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.plan import Plan
 from mugraph.dialects.sched import (
     BarrierOp,
     EpilogueOp,
@@ -48,7 +49,6 @@ from mugraph.passes.plan_stensor_memory.certificate import SHARED_MEMORY_CERTIFI
 from mugraph.passes.plan_stensor_memory.pack import pack
 from mugraph.passes.plan_swizzle import choose_layouts
 from mugraph.passes.schedule_threadblock.levels import find_levels
-from mugraph.passes.schedule_threadblock.plan import Objective
 from mugraph.passes.transpile import transpile_pipeline
 from mugraph.reading import make_context, read_module
 from mugraph.tools.import_mirage import import_mirage
@@ -92,8 +92,8 @@ def measure(module: ModuleOp, name: str, arch: str) -> GraphResult:
     graphs = [op for op in module.walk() if isinstance(op, CustomizedOp)]
     result = GraphResult(name, sum(len(graph.body.block.ops) for graph in graphs))
     unscheduled: list[CustomizedOp] = []
-    unswizzled, frugal = module, module.clone()
-    for pass_ in transpile_pipeline(arch):
+    unswizzled = module
+    for pass_ in transpile_pipeline(arch, Plan(tiles="written")):
         if pass_.name == "schedule-threadblock":
             graphs = [op for op in module.clone().walk() if isinstance(op, CustomizedOp)]
             unscheduled = graphs
@@ -114,12 +114,6 @@ def measure(module: ModuleOp, name: str, arch: str) -> GraphResult:
     if result.operators <= WHOLE_PLANS:
         for graph, kernel in zip(unscheduled, kernels, strict=True):
             result.level_peak += level_schedule_peak(graph, kernel, arch)
-        for pass_ in transpile_pipeline(arch, objective=Objective.NO_MORE_MEMORY.value):
-            pass_.apply(context, frugal)
-        for op in frugal.walk():
-            if isinstance(op, KernelOp):
-                result.no_more_barriers += executed_barriers(op)
-                result.no_more_peak += op.smem_bytes or 0
     for kernel in kernels:
         result.barriers += executed_barriers(kernel)
         result.peak += kernel.smem_bytes or 0

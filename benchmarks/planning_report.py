@@ -24,8 +24,6 @@ class GraphResult:
     peak_bound: int = 0
     seed_peak: int = 0
     level_peak: int = 0
-    no_more_barriers: int = 0
-    no_more_peak: int = 0
     wavefronts: int = 0
     seed_wavefronts: int = 0
     ideal_wavefronts: int = 0
@@ -102,16 +100,13 @@ def _quality(results: Sequence[GraphResult]) -> list[str]:
 
 
 def _schedules(results: Sequence[GraphResult]) -> list[str]:
-    """Whole plans: the seeds' schedule packed by the best of their fits, and our objectives."""
+    """Whole plans: the seeds' schedule packed by the best of their fits, and ours."""
     lines = _head(
         (
             "graphs",
             "seeds: barriers, bytes",
-            "`barriers-first`: barriers, bytes",
+            "ours: barriers, bytes",
             "bytes: less / equal / more than the seeds'",
-            "`no-more-memory`: barriers, bytes",
-            "barriers: fewer / equal / more",
-            "bytes: less / equal / more",
         )
     )
     groups = list(dict.fromkeys(_group(result.name) for result in results))
@@ -124,9 +119,6 @@ def _schedules(results: Sequence[GraphResult]) -> list[str]:
                     f"{sum(r.seed_barriers for r in own)}, {sum(r.level_peak for r in own)}",
                     f"{sum(r.barriers for r in own)}, {sum(r.peak for r in own)}",
                     _compared([(r.peak, r.level_peak) for r in own]),
-                    f"{sum(r.no_more_barriers for r in own)}, {sum(r.no_more_peak for r in own)}",
-                    _compared([(r.no_more_barriers, r.seed_barriers) for r in own]),
-                    _compared([(r.no_more_peak, r.level_peak) for r in own]),
                 )
             )
         )

@@ -19,6 +19,7 @@ from statistics import fmean
 from time import process_time
 
 from benchmarks.planning_graphs import random_mugraph
+from mugraph.dialects.plan import Plan
 from mugraph.passes.schedule_threadblock.barriers import fewest_barriers
 from mugraph.passes.schedule_threadblock.model import Buffer, Dependence, Graph, Phase, Task
 from mugraph.passes.schedule_threadblock.plan import least_barriers_schedule
@@ -93,7 +94,7 @@ def seconds_of_pass(operators: int) -> Iterator[float]:
     """The seconds of ``--schedule-threadblock`` on random µGraphs of one size."""
     for seed in SEEDS:
         context, module = make_context(), random_mugraph(operators, seed)
-        for step in transpile_pipeline("sm_80", check_hazards=False):
+        for step in transpile_pipeline("sm_80", Plan(tiles="written"), check_hazards=False):
             start = process_time()
             step.apply(context, module)
             if step.name == "schedule-threadblock":

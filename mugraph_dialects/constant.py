@@ -2,7 +2,7 @@
 
 An argument of a function may say so, ``%w: tensor<64x64xf16> {mugraph.constant}``: no kernel that
 may still run when one of the function's kernels starts writes to it, whoever launched it.  Loads of
-such a tensor need not wait for the kernel before (``--overlap-launches``).
+such a tensor need not wait for the kernel before (``--programmatic-launch``).
 """
 
 from __future__ import annotations

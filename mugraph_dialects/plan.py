@@ -21,7 +21,7 @@ LaunchNext = Literal["none", "early", "late", "end"]
 
 AnyPlan = TypeVar("AnyPlan", bound="Plan")
 
-Part = str | int | bool | tuple[int, ...]
+Part = str | int | bool | tuple[int, ...] | tuple[str, ...]
 """The value of one part."""
 
 
@@ -62,11 +62,21 @@ class Plan:
     """Whether results leave by ``tma``, through shared memory, or are written by ``threads``."""
     pdl: LaunchNext | None = None
     """When the next kernel of the stream may start; ``none`` leaves out the dependent launch."""
+    preferred: tuple[str, ...] | None = None
+    """The parts without which a kernel may be left; it must have each other part that is said."""
+
+    def requires(self, part: str) -> bool:
+        """Whether a part is decided and the kernel must have it."""
+        return part in self.parts() and part not in (self.preferred or ())
 
     def parts(self) -> dict[str, Part]:
         """The parts that are decided, by name, in the order of the fields."""
         named = {field.name: getattr(self, field.name) for field in fields(Plan)}
         return {name: part for name, part in named.items() if part is not None}
+
+    def text_of(self, part: str) -> str:
+        """A decided part as it is written: ``stages = [2, 3]``."""
+        return f"{part} = {_written(self.parts()[part])}"
 
     def cuts(self) -> tuple[str, ...]:
         """The names of the decided parts that say how the kernel is cut."""
@@ -75,39 +85,47 @@ class Plan:
     def over(self, other: AnyPlan) -> AnyPlan:
         """This plan, with what it leaves free as in another, whose type the result has."""
         parts: dict[str, Any] = dict(self.parts())
+        taken = tuple(name for name in other.preferred or () if name not in parts)
+        parts["preferred"] = (*(self.preferred or ()), *taken) or None
         return replace(other, **parts)
 
     def without(self, *names: str) -> Plan:
         """The same with some parts free."""
         free: dict[str, Any] = dict.fromkeys(names)
-        return replace(self, **free)
+        preferred = tuple(name for name in self.preferred or () if name not in names)
+        return replace(self, **free | {"preferred": preferred or None})
 
 
 TILE_PARTS = ("outline", "grid", "along", "forloop", "block", "split_k")
 """The parts that say how a kernel is cut; they are gone once ``--retile`` has cut it so."""
 
 _LISTS = ("grid", "along", "block", "stages")
+_NAMES = ("preferred",)
 _WORDS = {"tiles": Tiles, "loads": Loads, "stores": Stores, "pdl": LaunchNext}
 _SWITCHES = ("outline", "online_softmax", "swap_ab", "persistent")
 
 
 def problem_of(plan: Plan) -> str | None:
     """What is wrong with a plan by itself, as a sentence; ``None`` where nothing is."""
-    for name, part in plan.parts().items():
+    parts = plan.parts()
+    for name, part in parts.items():
+        if name in (*_LISTS, *_NAMES) and not isinstance(part, tuple):
+            return f"{name} = {part} must be a list, as {name} = [{part}]"
         if name in _WORDS and part not in get_args(_WORDS[name]):
             known = ", ".join(get_args(_WORDS[name]))
             return f"{name} = {part} is unknown; expected one of {known}"
-        if name in ("grid", "block") and isinstance(part, tuple):
-            if not 1 <= len(part) <= 3 or min(part) < 1:
-                return f"{name} = {list(part)} must be one to three extents of at least 1"
-        elif name == "along" and isinstance(part, tuple):
-            if len(part) > 3 or min(part, default=0) < -1:
-                return f"along = {list(part)} must name a dimension, or -1, for up to three axes"
-        elif name == "stages" and isinstance(part, tuple):
-            if not part or min(part) < 1:
-                return f"stages = {list(part)} cannot be; write numbers of at least 1"
-        elif isinstance(part, int) and not isinstance(part, bool) and part < 1:
+        if isinstance(part, int) and not isinstance(part, bool) and part < 1:
             return f"{name} = {part} must be at least 1"
+    for name, extents in (("grid", plan.grid), ("block", plan.block)):
+        if extents is not None and (not 1 <= len(extents) <= 3 or min(extents) < 1):
+            return f"{plan.text_of(name)} must be one to three extents of at least 1"
+    if plan.along is not None and (len(plan.along) > 3 or min(plan.along, default=0) < -1):
+        return f"{plan.text_of('along')} must name a dimension, or -1, for up to three axes"
+    if plan.stages is not None and min(plan.stages, default=0) < 1:
+        return f"{plan.text_of('stages')} cannot be; write numbers of at least 1"
+    free = [name for name in plan.preferred or () if name not in parts]
+    if free:
+        return f"{plan.text_of('preferred')}: the plan leaves {free[0]} free"
     return None
 
 
@@ -136,6 +154,12 @@ class PlanAttr(Data[Plan]):
                         parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False)
                     )
                 )
+            elif name in _NAMES:
+                found[name] = tuple(
+                    parser.parse_comma_separated_list(
+                        parser.Delimiter.SQUARE, parser.parse_identifier
+                    )
+                )
             elif name in _WORDS:
                 found[name] = parser.parse_identifier()
             elif name in _SWITCHES:
@@ -154,9 +178,7 @@ class PlanAttr(Data[Plan]):
     def print_parameter(self, printer: Printer) -> None:
         """Prints the part in angle brackets."""
         with printer.in_angle_brackets():
-            printer.print_string(
-                ", ".join(f"{name} = {_written(part)}" for name, part in self.data.parts().items())
-            )
+            printer.print_string(", ".join(self.data.text_of(part) for part in self.data.parts()))
 
 
 def plan_attribute(plan: Plan | None) -> PlanAttr | None:
@@ -167,7 +189,7 @@ def plan_attribute(plan: Plan | None) -> PlanAttr | None:
 def _written(part: Part) -> str:
     if isinstance(part, bool):
         return "true" if part else "false"
-    return str(list(part)) if isinstance(part, tuple) else str(part)
+    return f"[{', '.join(map(str, part))}]" if isinstance(part, tuple) else str(part)
 
 
 __all__ = [

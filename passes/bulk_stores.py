@@ -7,7 +7,6 @@ threads write the tile to shared memory, and one of them starts the copy, which 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -31,6 +30,7 @@ from mugraph.dialects.bulk import (
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.plan import Stores
 from mugraph.dialects.sched.kernel import enclosing_kernel
 from mugraph.dialects.sched.role import enclosing_threads, roles_of
 from mugraph.dialects.sched.structure import computing_block
@@ -39,14 +39,13 @@ from mugraph.dialects.tensor_types import (
     AnyLayout,
     element_bytes_of,
     element_type_of,
-    op_label,
     resolved_layout_of,
     shape_of,
     strides_of,
     value_label,
 )
 from mugraph.passes.halve_results import Halves, find_halves, halve
-from mugraph.passes.options import member_named
+from mugraph.passes.options import refuse
 from mugraph.passes.plan_stensor_memory import (
     BEST_FIT_OF_ALL,
     STEP_LIMIT,
@@ -62,23 +61,6 @@ MIN_VECTORS = 8
 
 An estimate: the start of a bulk copy takes about as long as a thread takes for so many of its own.
 """
-
-
-class Stores(Enum):
-    """Which results leave by bulk copies."""
-
-    AUTO = "auto"
-    """Those that all threads of a kernel with channels would copy out of shared memory for long.
-
-    Of a kernel whose blocks go on to others of the grid those that would leave from registers.
-    """
-    ALL = "all"
-    """Those of other kernels, and those that would leave from registers, too."""
-    NONE = "none"
-
-
-PLANNED_STORES = {"tma": Stores.ALL, "threads": Stores.NONE}
-"""Which results leave by bulk copies, by what a plan says of stores."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +155,7 @@ def obstacles(kernel: sched.KernelOp, alignments: Sequence[int]) -> Iterator[str
             layouts_of_result(op, alignments)
         except BulkCopyError as error:
             reason = str(error)
-        yield (f"{op_label(kernel)} writes {value_label(tile.source)} with all threads: {reason}")
+        yield f"all threads write {value_label(tile.source)}, since {reason}"
 
 
 def _is_plain(op: sched.CopyOp) -> bool:
@@ -189,18 +171,19 @@ def _is_plain(op: sched.CopyOp) -> bool:
 
 
 def choose_results(
-    results: Sequence[Result], stores: Stores, *, is_fed: bool, goes_on: bool = False
+    results: Sequence[Result], stores: Stores | None, *, is_fed: bool, goes_on: bool = False
 ) -> list[int]:
     """Which of the results of a kernel leave by bulk copies, as positions.
 
-    ``is_fed``: whether channels bring its tiles.  ``goes_on``: whether its blocks take several
-    blocks of the grid, and the copies of one run beside the loop of the next.
+    ``stores`` is what its plan says.  ``is_fed``: whether channels bring its tiles.  ``goes_on``:
+    whether its blocks take several blocks of the grid, and the copies of one run beside the loop of
+    the next.
     """
-    if stores is Stores.NONE:
+    if stores == "threads":
         return []
     if goes_on:
         return [i for i, result in enumerate(results) if result.is_in_registers]
-    if stores is Stores.ALL:
+    if stores == "tma":
         return list(range(len(results)))
     return [
         i
@@ -296,9 +279,7 @@ def resident_blocks(kernel: sched.KernelOp, target: Target) -> int | None:
     )
 
 
-def store_in_bulk(
-    kernel: sched.KernelOp, alignments: Sequence[int], target: Target, stores: Stores
-) -> None:
+def store_in_bulk(kernel: sched.KernelOp, alignments: Sequence[int], target: Target) -> None:
     """Lets the chosen results leave by bulk copies, as far as shared memory allows.
 
     No block more may have to wait for a multiprocessor than before.
@@ -308,9 +289,10 @@ def store_in_bulk(
     while True:
         results = list(find_results(kernel, alignments))
         goes_on = kernel.persistent_blocks is not None
-        positions = choose_results(results, stores, is_fed=bool(roles_of(kernel)), goes_on=goes_on)[
-            skipped:
-        ]
+        chosen = choose_results(
+            results, kernel.decided.stores, is_fed=bool(roles_of(kernel)), goes_on=goes_on
+        )
+        positions = chosen[skipped:]
         if not positions:
             return
         for way in Way:
@@ -359,19 +341,18 @@ class BulkStoresPass(ModulePass):
     thread starts the copy (``sched.bulk_copy %s to %tile``) and waits, at the end of the role,
     until the buffer has been read (``sched.bulk_wait``).
 
-    ``stores=auto`` takes what the threads of a kernel with channels would copy out of shared memory
-    behind the loop, eight vectors each or more; ``all`` takes shorter ones, those of other kernels,
-    and what threads would write from registers (``sched.quad_store``), through a buffer, with one
-    barrier more where it only fits in the place of what was read before; ``none`` nothing.
-    Of kernels whose blocks take several blocks of the grid (``--persist-blocks``) ``auto`` and
-    ``all`` take what leaves from registers: the copy runs beside the loop of the next block.  Where
+    A plan that leaves it free gets what the threads of a kernel with channels would copy out of
+    shared memory behind the loop, eight vectors each or more.  With ``plan <stores = tma>`` shorter
+    ones, those of other kernels, and what threads would write from registers
+    (``sched.quad_store``) leave so, too, through a buffer, with one barrier more where it only fits
+    in the place of what was read before; with ``stores = threads`` nothing does.
+    Of kernels whose blocks take several blocks of the grid (``--persist-blocks``) it is what leaves
+    from registers: the copy runs beside the loop of the next block.  Where
     a buffer of the tile does not fit beside the rings, the sums of a product become two fragments
     of half the columns, which leave one after the other through a buffer of half the tile
     (``sched.bulk_copy %o_shared to %o_tile at [0, 128]``).
     Ragged tiles, tensors that start at less than 16 bytes, and what would let fewer blocks share a
-    multiprocessor stay as they are; with ``all`` a note names each such result and says why.
-    ``stores`` of a kernel's plan counts in place of the option: ``tma`` for ``all``, ``threads``
-    for ``none``.
+    multiprocessor stay as they are; with ``stores = tma`` that is an error.
 
     Pre-condition: ``--schedule-threadblock`` (and ``--promote-registers``); run ``--plan-swizzle``
     behind it.
@@ -380,27 +361,25 @@ class BulkStoresPass(ModulePass):
     name = "bulk-stores"
 
     arch: str = DEFAULT_TARGET
-    stores: str = Stores.AUTO.value
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Treats every kernel of the module whose memory is not planned yet."""
-        target, stores = (
-            target_named(self.arch),
-            member_named(Stores, self.stores, f"--{self.name}: unknown stores"),
-        )
+        target = target_named(self.arch)
         if target.bulk_bytes_in_flight is None:
+            for kernel in op.body.block.ops:
+                if isinstance(kernel, sched.KernelOp) and kernel.decided.stores == "tma":
+                    why = f"{target.name} has no bulk copies"
+                    refuse(kernel, "stores", self.name, why, "leave stores free")
             return
         launches = [launch for launch in op.walk() if isinstance(launch, sched.LaunchOp)]
         for kernel in op.body.block.ops:
             if isinstance(kernel, sched.KernelOp) and kernel.smem_bytes is None:
                 mine = [launch for launch in launches if launch.resolve() is kernel]
                 alignments = alignments_of(kernel, mine)
-                planned = kernel.decided.stores
-                own = PLANNED_STORES[planned] if planned else stores
-                store_in_bulk(kernel, alignments, target, own)
-                if own is Stores.ALL:
-                    for sentence in obstacles(kernel, alignments):
-                        print(f"--{self.name}: note: {sentence}", file=sys.stderr)
+                store_in_bulk(kernel, alignments, target)
+                if kernel.decided.stores == "tma":
+                    for why in obstacles(kernel, alignments):
+                        refuse(kernel, "stores", self.name, why, "leave stores free")
 
 
 def alignments_of(kernel: sched.KernelOp, launches: Sequence[sched.LaunchOp]) -> list[int]:
@@ -414,4 +393,4 @@ def alignments_of(kernel: sched.KernelOp, launches: Sequence[sched.LaunchOp]) ->
     return alignments
 
 
-__all__ = ["BulkStoresPass", "Result", "Stores", "choose_results", "find_results", "store_in_bulk"]
+__all__ = ["BulkStoresPass", "Result", "choose_results", "find_results", "store_in_bulk"]

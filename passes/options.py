@@ -1,36 +1,30 @@
-"""Options of passes whose values have names."""
+"""What users write for passes: numbers, and parts of plans."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from enum import Enum
-from typing import TypeVar
+import sys
 
 from xdsl.utils.exceptions import PassFailedException
 
-Choice = TypeVar("Choice", bound=Enum)
+from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.sched import KernelOp
+from mugraph.dialects.tensor_types import op_label
 
 
-def require_positive(numbers: Sequence[int], option: str) -> None:
-    """Raises ``PassFailedException`` at a number below 1; ``option`` begins the message."""
-    for number in numbers:
-        if number < 1:
-            raise PassFailedException(f"{option} of {number} cannot be; write 1 or more")
+def refuse(kernel: CustomizedOp | KernelOp, part: str, pass_name: str, why: str, fits: str) -> None:
+    """What a pass does where a kernel cannot have a part of its plan.
+
+    Raises ``PassFailedException`` where the plan requires it: ``why`` it cannot be, and ``fits``,
+    what to write instead.  Prints a note where the plan only prefers it.
+    """
+    plan = kernel.decided
+    said = f"{op_label(kernel)} cannot have {plan.text_of(part)}: {why}"
+    if plan.requires(part):
+        raise PassFailedException(f"--{pass_name}: {said}; {fits}")
+    print(f"--{pass_name}: note: {said}", file=sys.stderr)
 
 
 def require_natural(number: int, option: str) -> None:
     """Raises ``PassFailedException`` at a number below 0, of an option for which 0 is no number."""
     if number < 0:
         raise PassFailedException(f"{option} of {number} cannot be; write 1 or more, or leave it")
-
-
-def member_named(kind: type[Choice], name: str, unknown: str) -> Choice:
-    """The choice of that name.
-
-    Raises ``PassFailedException`` listing the choices there are; ``unknown`` begins the message:
-    ``--overlap-launches: unknown start``.
-    """
-    known = {member.value: member for member in kind}
-    if name not in known:
-        raise PassFailedException(f"{unknown} '{name}'; expected one of {', '.join(known)}")
-    return known[name]

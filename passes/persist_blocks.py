@@ -23,12 +23,11 @@ from mugraph.dialects.sched.role import roles_of
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.passes.analysis.lifetimes import channel_buffers
 from mugraph.passes.bulk_stores import (
-    Stores,
     alignments_of,
     resident_blocks,
     store_in_bulk,
 )
-from mugraph.passes.options import require_natural
+from mugraph.passes.options import refuse, require_natural
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 PhaseType = TypeVar("PhaseType", bound=Operation)
@@ -50,39 +49,39 @@ class PersistentKernel:
 
 def find_persistent(
     kernel: sched.KernelOp, target: Target, blocks: int = 0
-) -> PersistentKernel | None:
-    """The kernel, if its blocks can take several blocks of the grid and there are enough of them.
+) -> PersistentKernel | str:
+    """The kernel, if its blocks can take several work tiles and there are enough of them.
 
-    Warp groups multiply what lies in shared memory, all of it moves with the loop, through rings
-    whose stages are released an iteration later, and nothing but rings lies there.  ``blocks`` are
-    launched, or as many as run at once.
+    Else why not.  Warp groups multiply what lies in shared memory, all of it moves with the loop,
+    through rings whose stages are released an iteration later, and nothing but rings lies there.
+    ``blocks`` are launched, or as many as run at once.
     """
     roles = roles_of(kernel)
     if len(roles) != 2 or roles[0].is_elected or not roles[1].is_elected:
-        return None
+        return "it has no producer that loads for one role of consumers"
     computing, loading = roles
     loop = _only(computing, sched.ForloopOp)
     ends, fills = _only(computing, sched.EpilogueOp), _only(loading, sched.PrologueOp)
     if loop is None or ends is None or fills is None:
-        return None
+        return "its consumers have no loop with an epilogue behind it"
     products = [op for op in loop.walk() if isinstance(op, sched.WarpgroupMmaOp)]
     if not products or not all(op.is_async and not op.lhs_in_registers for op in products):
-        return None
+        return "its loop is not of products of warp groups that read shared memory"
     wait = ends.body.block.first_op
     if not isinstance(wait, sched.WarpgroupWaitOp) or wait.pending_products:
-        return None
+        return "its last product does not end in the epilogue"
     channels = [op for op in kernel.body.block.ops if isinstance(op, sched.ChannelOp)]
     releases = tuple(op for op in loop.body.block.ops if isinstance(op, sched.ReleaseOp))
-    if {op.channel for op in releases} != {op.result for op in channels}:
-        return None
-    if any(op.ahead_of != -1 for op in releases):
-        return None
+    rings = {op.result for op in channels}
+    if {op.channel for op in releases} != rings or any(op.ahead_of != -1 for op in releases):
+        return "some of its tiles do not come through rings of several stages"
     buffers = [op for op in kernel.body.walk() if isinstance(op, sched.AllocOp)]
     if set(buffers) != set(channel_buffers(kernel)):
-        return None
+        return "it keeps more in shared memory than its rings"
     blocks = blocks or (resident_blocks(kernel, target) or 1) * target.multiprocessors
-    if blocks >= math.prod(kernel.grid_dim):
-        return None
+    tiles = math.prod(kernel.grid_dim)
+    if blocks >= tiles:
+        return f"all of its {tiles} work tiles run at once"
     return PersistentKernel(kernel, fills, ends, releases, blocks)
 
 
@@ -116,9 +115,9 @@ def results_leave_in_bulk(
     """
     trial = found.kernel.clone()
     again = find_persistent(trial, target, found.blocks)
-    assert again is not None
+    assert isinstance(again, PersistentKernel)
     persist(again)
-    store_in_bulk(trial, alignments, target, Stores.AUTO)
+    store_in_bulk(trial, alignments, target)
     return not any(
         isinstance(op.operands[1].type, sched.GlobalType)
         for op in trial.walk()
@@ -144,7 +143,7 @@ class PersistBlocksPass(ModulePass):
     persistent 132``.  Rings go on from one block of the grid to the next: what fills them waits for
     free stages from the start, and the last stage is released, too, once its product has ended.
     Tiles of the next block so come while the results of this one leave.  ``persistent = false`` in
-    its plan leaves a kernel as it is.
+    its plan leaves a kernel as it is; ``true`` is an error where that cannot be.
 
     Pre-condition: ``--pipeline-products``; run ``--bulk-stores`` and ``--plan-stensor-memory``
     behind it.
@@ -168,8 +167,13 @@ class PersistBlocksPass(ModulePass):
             found = find_persistent(kernel, target, self.blocks)
             mine = [launch for launch in launches if launch.resolve() is kernel]
             alignments = alignments_of(kernel, mine)
-            if found is not None and results_leave_in_bulk(found, alignments, target):
-                persist(found)
+            if isinstance(found, PersistentKernel):
+                if results_leave_in_bulk(found, alignments, target):
+                    persist(found)
+                    continue
+                found = "its results cannot leave by bulk copies beside the rings"
+            if kernel.decided.persistent:
+                refuse(kernel, "persistent", self.name, found, "leave persistent free")
 
 
 __all__ = ["PersistBlocksPass", "PersistentKernel", "find_persistent", "persist"]

@@ -36,10 +36,10 @@ from mugraph.dialects.tensor_types import (
     with_layout,
 )
 from mugraph.passes.costs.products import GROUP_LATENCY, group_cycles
-from mugraph.passes.options import require_natural, require_positive
+from mugraph.passes.options import refuse
 from mugraph.passes.plan_swizzle import possible_layouts
-from mugraph.passes.schedule_threadblock.choose import Stages, WarpLayout, product_cost
-from mugraph.passes.schedule_threadblock.rings import restage_rings
+from mugraph.passes.schedule_threadblock.choose import WarpLayout, product_cost
+from mugraph.passes.schedule_threadblock.rings import restage_rings, why_not_staged
 from mugraph.passes.schedule_threadblock.warpgroups import (
     DEPTH,
     ELEMENTS,
@@ -294,8 +294,8 @@ class UseWarpgroupsPass(ModulePass):
     left it there.  Their accumulators get the type of the new instruction, which holds them as the
     old one did; maps, reductions of rows and stores stay.  An estimate of the tensor cores' cycles,
     and of the reads of shared memory, decides.  Rings then get the stages that there is room for,
-    and are released right behind the products that read them; ``bytes-in-flight`` and ``stages``
-    are those of ``--schedule-threadblock``.
+    and are released right behind the products that read them.  Stages that the plan says and that
+    do not fit are an error.
 
     Pre-condition: ``--promote-registers``.
     """
@@ -303,27 +303,27 @@ class UseWarpgroupsPass(ModulePass):
     name = "use-warpgroups"
 
     arch: str = DEFAULT_TARGET
-    bytes_in_flight: int = 0
-    stages: tuple[int, ...] = ()
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Changes every kernel of the module where the target has such products."""
-        require_positive(self.stages, f"--{self.name}: stages")
-        require_natural(self.bytes_in_flight, f"--{self.name}: bytes-in-flight")
-        target = target_named(self.arch).keeping(self.bytes_in_flight)
-        if not target.multiplies_in_warpgroups:
-            return
+        target = target_named(self.arch)
         for kernel in tuple(op.body.block.ops):
-            if isinstance(kernel, sched.KernelOp) and kernel.smem_bytes is None:
-                _apply(kernel, target, self.stages)
+            if not isinstance(kernel, sched.KernelOp) or kernel.smem_bytes is not None:
+                continue
+            if target.multiplies_in_warpgroups:
+                _apply(kernel, target)
+            # From here on no pass changes the stages.
+            if kernel.decided.requires("stages") and (found := why_not_staged(kernel)) is not None:
+                why, fit = found
+                refuse(kernel, "stages", self.name, why, f"write stages = {list(fit)}")
 
 
-def _apply(kernel: sched.KernelOp, target: Target, stages: Stages) -> None:
+def _apply(kernel: sched.KernelOp, target: Target) -> None:
     chosen = [chain for chain in find_chains(kernel) if is_faster(chain, target)]
     for chain in chosen:
         use_warpgroups(chain)
     if chosen:
-        restage_rings(kernel, target, kernel.decided.stages or stages)
+        restage_rings(kernel, target)
         release_early(kernel)
 
 

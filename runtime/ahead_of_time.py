@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -76,25 +76,38 @@ class Sources:
 def generate_sources(
     module: ModuleOp, context: Context, architectures: Sequence[str], name: str | None = None
 ) -> Sources:
-    """The C interface and the CUDA of a µGraph, scheduled for each architecture.
+    """The C interface and the CUDA of a µGraph, planned and scheduled for each architecture.
 
-    Layouts and device memory are planned once, for the first architecture, so that all share one
-    interface.  Each name is that of an architecture or of a GPU; ``UserError`` where two GPUs have
-    one architecture.  Raises what the passes and the printer raise.  The module is changed.
+    Where that would give an architecture other layouts of arguments or results than the first one
+    has, it gets the kernels of the first one's plan, as all share one interface.  Each name is that
+    of an architecture or of a GPU; ``UserError`` where two GPUs have one architecture.  Raises what
+    the passes and the printer raise.
     """
     kinds = _names_by_architecture(architectures)
     function = only_function(module)
     if is_texpr(function):
         return _sources_of_texpr(module, context, kinds, name)
     require_kernels(function)
-    planned, _ = planned_then_scheduled(architectures[0])
-    PassPipeline(planned).apply(context, module)
-    module.verify()
-    interface = interface_of(only_function(module), name)
-    files = {f"include/{interface.name}.h": print_header(interface)}
+    planned: dict[Architecture, ModuleOp] = {}
+    interfaces: list[CInterface] = []
     for arch, target in kinds.items():
-        scheduled = module.clone()
-        _, scheduling = planned_then_scheduled(target)
+        own = module.clone()
+        planning, _ = planned_then_scheduled(target)
+        PassPipeline(planning).apply(context, own)
+        own.verify()
+        found = interface_of(only_function(own), name)
+        first = interfaces[0] if interfaces else found
+        if replace(found, workspace_bytes=first.workspace_bytes) == first:
+            planned[arch] = own
+            interfaces.append(found)
+        else:
+            planned[arch] = next(iter(planned.values())).clone()
+    # Architectures may need different workspaces; a call gives the largest.
+    interface = max(interfaces, key=lambda one: one.workspace_bytes)
+    files = {f"include/{interface.name}.h": print_header(interface)}
+    for arch, own in planned.items():
+        scheduled = own.clone()
+        _, scheduling = planned_then_scheduled(kinds[arch])
         PassPipeline(scheduling).apply(context, scheduled)
         _rename_kernels(scheduled, arch)
         scheduled.verify()

@@ -60,7 +60,7 @@ def generate_cuda(module: ModuleOp, context: Context, arch: str) -> CudaProgram:
             PassPipeline((TeLowerPass(arch=arch),)).apply(context, module)
             module.verify()
     elif not any(op.dialect_name() == "sched" for op in module.walk()):
-        PassPipeline((TranspilePass(arch=arch, plan=True),)).apply(context, module)
+        PassPipeline((TranspilePass(arch=arch),)).apply(context, module)
         module.verify()
     text = StringIO()
     CudaTarget().emit(context, module, text)

@@ -13,15 +13,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from io import StringIO
-from itertools import takewhile
 from pathlib import Path
 
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
 from mugraph.codegen.cuda import CudaTarget
 from mugraph.dialects.element_types import ELEMENT_TYPES
 from mugraph.dialects.elementwise import BINARY_FUNCTIONS, UNARY_FUNCTIONS
+from mugraph.dialects.plan import Plan
 from mugraph.passes.sequence import verifying
 from mugraph.passes.targets import default_targets
 from mugraph.passes.transpile import transpile_pipeline
@@ -210,23 +209,15 @@ def ask(text: str) -> Answer:
         return Answer((), describe_error(error))
     accepted: list[str] = []
     reason = ""
-    shared: ModuleOp | None = None
     for arch in default_targets():
-        steps = transpile_pipeline(arch, check_hazards=False)
-        # What comes before the first pass that asks for the target is the same for all of them.
-        common = [*takewhile(lambda step: not hasattr(step, "arch"), steps)]
+        steps = transpile_pipeline(arch, Plan(tiles="written"), check_hazards=False)
         try:
-            if shared is None:
-                verifying(common).apply(make_context(), module)
-                shared = module
-            own = shared.clone()
-            verifying(steps[len(common) :]).apply(make_context(), own)
+            own = module.clone()
+            verifying(steps).apply(make_context(), own)
             CudaTarget().emit(make_context(), own, StringIO())
             accepted.append(arch)
         except Exception as error:
             reason = reason or describe_error(error)
-            if shared is None:
-                break
     return Answer(tuple(accepted), reason)
 
 

@@ -90,8 +90,7 @@ def _repeat(arguments: argparse.Namespace) -> int:
 
 
 def _stages(arguments: argparse.Namespace) -> int:
-    names = ",".join(stages.CHANNELS) if arguments.workloads == "all" else arguments.workloads
-    workloads = chosen(names)
+    workloads = chosen(arguments.workloads)
     options = Options(
         workloads,
         Level.NONE,

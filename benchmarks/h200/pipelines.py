@@ -1,8 +1,8 @@
 """Pipelines as text, and variants of them in which one thing is switched off.
 
 A :class:`Variant` is a pipeline and what is taken out of it.  :func:`ablations` names the variants
-of a workload: each pass of :data:`OPTIONAL_PASSES` skipped, loads that run ahead in the other way,
-and each option of the passes before ``transpile`` left out.
+of a workload: each pass of :data:`OPTIONAL_PASSES` skipped, and each part of :data:`PARTS_OFF`
+written into the plans.
 """
 
 from __future__ import annotations
@@ -25,34 +25,33 @@ OURS = "mugraph"
 TRY = "try "
 """How the names of further pipelines begin."""
 
-TRANSPILE = "transpile"
+PLANNED = "transpile"
+"""What is done to a workload: ``mugraph.compile`` does the same."""
 
 OPTIONAL_PASSES = (
-    "retile",
-    "online-softmax",
     "promote-registers",
     "use-warpgroups",
     "merge-products",
     "pipeline-products",
     "share-registers",
-    "persist-blocks",
     "bulk-stores",
-    "alternate-consumers",
-    "overlap-launches",
     "plan-swizzle",
     "fuse-threadblock",
 )
 """Passes that can be left out, where a pipeline has them."""
 
-PIPELINE_OPTION = ("schedule-threadblock", "pipeline")
-"""How loads run ahead: each of the two ways is set against the other."""
-
-WAYS = ("channels", "async-copies")
-
-FEW_ROWS = ("schedule-threadblock", "small_m")
-"""Who computes products of few rows: what is chosen is set against both."""
-
-FEW_ROWS_BY = ("mma", "swap")
+PARTS_OFF = (
+    "tiles=written",
+    "online-softmax=false",
+    "loads=cp_async",
+    "loads=tma preferred=loads",
+    "swap-ab=false",
+    "persistent=false",
+    "ping-pong=1",
+    "stores=threads",
+    "pdl=none",
+)
+"""Parts of plans that are written in place of what ``--plan``, or a later pass, decides."""
 
 OPTIONS_OFF = (("schedule-threadblock", "warps_along_k"),)
 """Options that are on and can be switched off."""
@@ -115,74 +114,26 @@ def tried(text: str) -> dict[str, tuple[Variant, ...]]:
     return variants
 
 
+def with_parts(parts: str, pipeline: str = PLANNED) -> str:
+    """A pipeline before which parts are written into the plans of all kernels."""
+    return f"plan{{{parts}}},{pipeline}"
+
+
 def ablations(pipeline: str, arch: str) -> tuple[Variant, ...]:
-    """The variants of a pipeline in which one thing is switched off, none of them twice."""
-    full = flat_passes(pipeline, arch)
-    seen = [full]
-    variants: list[Variant] = []
-    for variant in (*_skipped(pipeline, full), *_switched(pipeline, full), *_unwritten(pipeline)):
-        steps = variant.passes(arch)
-        if steps not in seen:
-            seen.append(steps)
-            variants.append(variant)
-    return tuple(variants)
+    """The variants of a pipeline in which one thing is switched off or planned otherwise.
 
-
-def _skipped(pipeline: str, full: tuple[ModulePass, ...]) -> list[Variant]:
-    """Without each pass that can be left out."""
-    present = [step.name for step in full]
-    return [
+    Variants that lead to the same kernels are found when these are built.
+    """
+    present = [step.name for step in flat_passes(pipeline, arch)]
+    skipped = [
         Variant(f"without {name}", pipeline, without=name)
         for name in OPTIONAL_PASSES
         if name in present
     ]
-
-
-def _switched(pipeline: str, full: tuple[ModulePass, ...]) -> list[Variant]:
-    """With loads that run ahead in the other way, and with each option that is on switched off."""
-    name, option = PIPELINE_OPTION
-    used = {getattr(step, option) for step in full if step.name == name}
-    off = [
-        Variant(f"{other.replace('_', '-')}=false", pipeline, None, (step, other, False))
-        for step, other in OPTIONS_OFF
-        if any(getattr(one, other) for one in full if one.name == step)
+    switched = [
+        Variant(f"{option.replace('_', '-')}=false", pipeline, None, (step, option, False))
+        for step, option in OPTIONS_OFF
+        if step in present
     ]
-    few, small = FEW_ROWS
-    asked = {getattr(step, small) for step in full if step.name == few}
-    off += [
-        Variant(f"small-m={way}", pipeline, None, (few, small, way))
-        for way in FEW_ROWS_BY
-        if asked and way not in asked
-    ]
-    return off + [
-        Variant(f"{option}={way}", pipeline, None, (name, option, way))
-        for way in WAYS
-        # What is chosen where nothing is said is the first of them.
-        if used and way not in used and (way != WAYS[0] or WAYS[1] in used)
-    ]
-
-
-def _unwritten(pipeline: str) -> list[Variant]:
-    """Without each pass and each option of a pass that stands in the text before ``transpile``.
-
-    What ``transpile`` is told to leave out (``overlap-launches=false``, for instance) is put in.
-    """
-    specs = list(parse_pipeline(pipeline))
-    variants: list[Variant] = []
-    for index, spec in enumerate(specs):
-        before, after = list(map(str, specs[:index])), list(map(str, specs[index + 1 :]))
-        if spec.name != TRANSPILE:
-            variants.append(Variant(f"without {spec.name}", ",".join([*before, *after])))
-        for option in spec.parameters:
-            if spec.name != TRANSPILE:
-                name = f"without {spec.name} {option}"
-            elif spec.parameters[option] == (False,):
-                name = f"with {option}"
-            else:
-                continue
-            if spec.name != TRANSPILE and len(spec.parameters) == 1:
-                continue  # that is the pass left out
-            fewer = {key: value for key, value in spec.parameters.items() if key != option}
-            text = ",".join([*before, str(ArgSpec(spec.name, fewer)), *after])
-            variants.append(Variant(name, text))
-    return variants
+    planned = [Variant(part, with_parts(part, pipeline)) for part in PARTS_OFF]
+    return (*skipped, *switched, *planned)

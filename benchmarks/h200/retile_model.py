@@ -3,7 +3,7 @@
     python -m benchmarks.h200.retile_model RESULTS.json > benchmarks/results/retile_model_h200.md
 
 ``RESULTS.json`` is what ``python -m benchmarks.h200 run --try`` wrote: times of workloads under
-several pipelines that begin with ``retile{...}``.  Each is estimated again, and compared.
+several pipelines that begin with ``plan{...}``.  Each is estimated again, and compared.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from benchmarks.h200.building import mugraph_of
 from benchmarks.h200.workloads import WORKLOADS, Workload
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.passes.costs.kernels import estimate
+from mugraph.passes.plan import PlanPass
 from mugraph.passes.retile import RetilePass
 from mugraph.passes.retile.dimensions import find_dimensions
 from mugraph.passes.retile.model import shape_under
@@ -40,11 +41,10 @@ class Row:
 
 
 def estimate_of(workload: Workload, pipeline: str) -> float:
-    """Microseconds that the model gives to the kernels that ``retile`` makes; infinite for none."""
+    """Microseconds that the model gives to the kernels that a plan makes; infinite for none."""
     module = mugraph_of(workload)
-    for spec in parse_pipeline(pipeline):
-        if spec.name == RetilePass.name:
-            PassPipeline((RetilePass.from_spec(spec),)).apply(make_context(), module)
+    plans = [PlanPass.from_spec(spec) for spec in parse_pipeline(pipeline)]
+    PassPipeline((*plans, RetilePass())).apply(make_context(), module)
     target = target_named(DEFAULT_TARGET)
     total = 0.0
     for op in module.walk():
@@ -62,7 +62,7 @@ def rows_of(workload: Workload, record: results.Record) -> list[Row]:
         first = next(iter(parse_pipeline(system.pipeline)), None) if system.pipeline else None
         if system.microseconds is None or first is None:
             continue
-        options = str(first) if first.name == RetilePass.name else ""
+        options = str(first) if first.name == PlanPass.name else ""
         fastest[options] = min(system.microseconds, fastest.get(options, system.microseconds))
     rows = [Row(text, time, estimate_of(workload, text)) for text, time in fastest.items()]
     return sorted(rows, key=lambda row: row.measured)

@@ -4,8 +4,8 @@
 
 rms_norm(X) · W with W[4096,6144] and X of 8 to 64 rows, by blocks of several sizes and tiles, and
 workloads of the harness whose products have few rows.  Each kernel is built with
-``small-m=mma`` and ``small-m=swap``, checked and timed as the harness does, interleaved; beside the
-times stands what ``small-m=auto`` chooses: at 64 rows warp groups without a swap.
+``swap_ab = false`` and ``true`` in its plan, checked and timed as the harness does, interleaved;
+beside the times stands what the estimate chooses: at 64 rows warp groups without a swap.
 """
 
 from __future__ import annotations
@@ -25,9 +25,8 @@ from pathlib import Path
 from benchmarks import references
 from benchmarks.facts import facts_of_this_run
 from benchmarks.h200.building import Build, Task, build, cuda_text, tensors_of
-from benchmarks.h200.pipelines import Variant
+from benchmarks.h200.pipelines import Variant, with_parts
 from benchmarks.h200.records import System
-from benchmarks.h200.stages import with_options
 from benchmarks.h200.worker import Job, Watched
 from benchmarks.h200.workloads import WORKLOADS, Workload
 from mugraph.dialects.cute.atoms.mma import SWAPPED
@@ -39,10 +38,10 @@ TILES = ((96, 128), (96, 256), (48, 256))
 """Blocks of the grid, and threads of each."""
 WAYS = ("mma", "swap")
 
-PIPELINE = "transpile{pipeline=channels objective=memory-first overlap-launches=false}"
+PARTS = {"mma": "swap-ab=false", "swap": "swap-ab=true"}
 OTHERS = {
-    "rmsnorm_bs8": ("", "retile{block=256}"),
-    "gated_mlp": ("retile{grid=64 forloop=32 block=256}", "retile{grid=64 forloop=64 block=128}"),
+    "rmsnorm_bs8": ("tiles=written", "block=256"),
+    "gated_mlp": ("grid=64 forloop=32 block=256", "grid=64 forloop=64 block=128"),
 }
 """Workloads of the harness, and repartitions of them whose tiles have whole 64 columns."""
 
@@ -90,24 +89,22 @@ def workloads(folder: str) -> Iterator[tuple[Workload, Sequence[str]]]:
             references.rms_norm_linear,
             (1.0, 1 / 64),
             2 * rows * DEPTH * COLUMNS,
-            PIPELINE,
             folder=folder,
         )
         workload.path.write_text(mugraph(rows), encoding="utf-8")
-        yield workload, [f"retile{{grid={blocks} block={threads}}}" for blocks, threads in TILES]
+        yield workload, [f"grid={blocks} block={threads}" for blocks, threads in TILES]
     for name, tiles in OTHERS.items():
         yield WORKLOADS[name], tiles
 
 
 def variant(workload: Workload, tiles: str, way: str) -> Variant:
-    """A workload in one repartition and one way."""
-    transpile = workload.pipeline.partition("transpile")
-    pipeline = with_options("".join(transpile[1:]), small_m=way)
-    return Variant(f"{tiles} {way}".strip(), ",".join(part for part in (tiles, pipeline) if part))
+    """A workload in one repartition and one way, launches one after the other."""
+    parts = f"{tiles} loads=tma pdl=none {PARTS.get(way, '')}".strip()
+    return Variant(f"{tiles} {way}", with_parts(parts, workload.pipeline))
 
 
 def chosen_way(task: Task) -> str:
-    """What ``auto`` makes of a task: ``swap``, ``mma``, or ``wgmma`` without a swap."""
+    """What the estimate makes of a task: ``swap``, ``mma``, or ``wgmma`` without a swap."""
     text = cuda_text(task)
     if SWAPPED in text:
         return WAYS[1]
@@ -118,7 +115,7 @@ def table(name: str, tiles: Sequence[str], systems: dict[str, System], ways: lis
     """A line a repartition."""
     lines: list[str] = []
     for tile, chosen in zip(tiles, ways, strict=True):
-        cells = [_cell(systems.get(f"{tile} {way}".strip())) for way in WAYS]
+        cells = [_cell(systems.get(f"{tile} {way}")) for way in WAYS]
         lines.append(f"| {name} | {tile or 'as it is'} | {' | '.join(cells)} | {chosen} |")
     return "\n".join(lines)
 
@@ -131,11 +128,9 @@ def _cell(system: System | None) -> str:
 
 TEXT = """
 rms_M is rms_norm(X) · W with X[M,4096] and W[4096,6144] in 32 iterations; launches follow each
-other, but for rmsnorm_bs8 and gated_mlp, whose own pipelines say so (rmsnorm_bs8: the next launch's
-blocks start while these still run). `auto` is what `small-m=auto` chooses: at 64 rows warp groups
-without a swap.
+other. The last column is what the estimate chooses: at 64 rows warp groups without a swap.
 """
-HEAD = "| workload | repartition | mma µs | swap µs | auto |\n|---|---|---:|---:|---|"
+HEAD = "| workload | repartition | mma µs | swap µs | chosen |\n|---|---|---:|---:|---|"
 
 
 def main() -> int:

@@ -1,8 +1,7 @@
-"""How many bytes channels should keep on their way, and when a stage's bytes are announced.
+"""How many stages rings should have.
 
-Each workload whose loads go through channels is timed with other numbers of bytes in flight, from
-which the stages follow, and with the announcement before the copies in place of after them.  What
-is best over the workloads is the target's ``bulk_bytes_in_flight`` (``passes/targets/h200.py``).
+Each workload is timed with other numbers of stages than follow from the target's
+``bulk_bytes_in_flight`` (``passes/targets/h200.py``), which is what is best over the workloads.
 """
 
 from __future__ import annotations
@@ -10,67 +9,43 @@ from __future__ import annotations
 import statistics
 from pathlib import Path
 
-from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
-
-from benchmarks.h200.pipelines import OURS, TRANSPILE, TRY, Variant
+from benchmarks.h200.pipelines import OURS, TRY, Variant, with_parts
 from benchmarks.h200.records import Records
 from benchmarks.h200.report import number
-from benchmarks.h200.workloads import PIPELINES
 
-KILOBYTES = (32, 48, 64, 96, 128)
-FIRST_AT = 64
-"""The kilobytes at which announcements before the copies are timed, too."""
-
-CHANNELS = tuple(name for name, pipeline in PIPELINES.items() if "pipeline=channels" in pipeline)
-"""The workloads whose pipelines ask for channels."""
+STAGES = (2, 3, 4, 5, 6, 8)
 
 
-def with_options(pipeline: str, **options: str | int) -> str:
-    """A pipeline with other options of ``transpile``; underscores stand for dashes."""
-    changed = {name.replace("_", "-"): (value,) for name, value in options.items()}
-    return ",".join(
-        str(ArgSpec(spec.name, {**spec.parameters, **changed}) if spec.name == TRANSPILE else spec)
-        for spec in parse_pipeline(pipeline)
-    )
-
-
-def name_of(kilobytes: int, publish: str) -> str:
+def name_of(stages: int) -> str:
     """The system of one choice."""
-    return f"{TRY}{kilobytes} KB, published {publish}"
-
-
-CHOICES = (*((kilobytes, "last") for kilobytes in KILOBYTES), (FIRST_AT, "first"))
+    return f"{TRY}{stages} stages"
 
 
 def variants(pipeline: str) -> tuple[Variant, ...]:
-    """A pipeline with each choice."""
+    """A pipeline with each number of stages."""
     return tuple(
-        Variant(
-            name_of(kilobytes, publish),
-            with_options(pipeline, bytes_in_flight=1024 * kilobytes, publish=publish),
-        )
-        for kilobytes, publish in CHOICES
+        Variant(name_of(n), with_parts(f"stages={n} preferred=stages", pipeline)) for n in STAGES
     )
 
 
 def markdown(records: Records) -> str:
     """A line a workload, a column a choice; times over the fastest, whose mean is the last line."""
     facts = next(iter(records.values())).facts
-    lines = ["# Bytes in flight and stages", ""]
+    lines = ["# Stages of rings", ""]
     lines += [f"- {name}: {value}" for name, value in facts.items()]
-    heads = [f"{kilobytes} KB {'' if p == 'last' else 'first'}".strip() for kilobytes, p in CHOICES]
+    names = [OURS, *map(name_of, STAGES)]
+    heads = ["chosen", *(f"at most {stages}" for stages in STAGES)]
     lines += [
         "",
-        "µs a call, and stages of the rings; `first`: a stage's bytes are announced before its",
-        "copies are issued, elsewhere after them. The last line is the geometric mean of the times",
-        "over the fastest of each workload.",
+        "µs a call, and stages of the rings. The last line is the geometric mean of the times over",
+        "the fastest of each workload.",
         "",
         f"| workload | {' | '.join(heads)} |",
         "|---" + "|---:" * len(heads) + "|",
     ]
     ratios: dict[str, list[float]] = {}
     for record in records.values():
-        systems = [record.systems.get(name_of(*choice)) for choice in CHOICES]
+        systems = [record.systems.get(name) for name in names]
         times = [None if system is None else system.microseconds for system in systems]
         known = [time for time in times if time is not None]
         cells: list[str] = []

@@ -3,7 +3,7 @@
 silu(X·W1) * (X·W2) with X[4096,K]: the epilogue is the same for every depth K, the loop before it
 is not.  Each depth is timed with one role of two warp groups, which share a tile of 128x128
 results, and with two roles of one warp group each, which have a tile of 128x64 each in turn
-(``--alternate-consumers``).
+(``--ping-pong``).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks import references
-from benchmarks.h200.pipelines import OURS, TRY, Variant
+from benchmarks.h200.pipelines import OURS, TRY, Variant, with_parts
 from benchmarks.h200.records import Record, Records
 from benchmarks.h200.report import number
 from benchmarks.h200.workloads import Workload
@@ -25,12 +25,8 @@ EXTENT = 4096
 STEP = 64
 """How much of K an iteration of the loop takes."""
 
-TOGETHER = "retile{grid=32,32 block=256},transpile{pipeline=channels overlap-launches=false}"
-_IN_TURN = (
-    "retile{{block=128}},"
-    "transpile{{pipeline=channels overlap-launches=false turns=2 pass-turn={place}}}"
-)
-PLACES = ("finished", "issued")
+TOGETHER = with_parts("grid=32,32 block=256 pdl=none ping-pong=1")
+IN_TURN = with_parts("grid=64,32 block=128 pdl=none ping-pong=2")
 
 
 @dataclass(frozen=True)
@@ -84,7 +80,7 @@ def gated_products() -> Generator[tuple[Workload, ...]]:
                 references.gated_mlp,
                 (1.0, 1 / 64, 1 / 64),
                 4 * EXTENT * EXTENT * depth,
-                TOGETHER,
+                pipeline=TOGETHER,
                 folder=Path(folder),
             )
             workload.path.write_text(mugraph(depth), encoding="utf-8")
@@ -93,12 +89,12 @@ def gated_products() -> Generator[tuple[Workload, ...]]:
 
 
 def variants() -> tuple[Variant, ...]:
-    """Roles that take turns, with each place where a turn is passed."""
-    return tuple(Variant(f"{TRY}{place}", _IN_TURN.format(place=place)) for place in PLACES)
+    """Two roles that take turns."""
+    return (Variant(f"{TRY}in turn", IN_TURN),)
 
 
 def markdown(records: Records) -> str:
-    """A line a depth: both structures' times, and the ratio of the better place to one role."""
+    """A line a depth: both structures' times, and their ratio."""
     facts = next(iter(records.values())).facts
     lines = ["# One role of two warp groups, or two roles in turn", ""]
     lines += [f"- {name}: {value}" for name, value in facts.items()]
@@ -106,18 +102,18 @@ def markdown(records: Records) -> str:
         "",
         f"silu(X·W1) * (X·W2), all {EXTENT} but the depth K, f16, µs a call. One role: two warp",
         "groups share a tile of 128x128 results. In turn: two warp groups with tiles of 128x64 of",
-        "their own, one multiplies while the other is in its epilogue; a turn is passed when the",
-        "last product is issued, or has finished. Made by `python -m benchmarks.h200 turns`.",
+        "their own, one multiplies while the other is in its epilogue.",
+        "Made by `python -m benchmarks.h200 turns`.",
         "",
-        "| workload | floor | one role | in turn, finished | in turn, issued | ours / one role |",
-        "|---|---:|---:|---:|---:|---:|",
+        "| workload | floor | one role | in turn | ratio |",
+        "|---|---:|---:|---:|---:|",
     ]
     lines += [_row(record) for record in records.values()]
     return "\n".join(lines) + "\n"
 
 
 def _row(record: Record) -> str:
-    systems = [record.systems.get(name) for name in (OURS, *(f"{TRY}{p}" for p in PLACES))]
+    systems = [record.systems.get(name) for name in (OURS, f"{TRY}in turn")]
     times = [None if system is None else system.microseconds for system in systems]
     together, *in_turn = times
     known = [time for time in in_turn if time is not None]

@@ -1,8 +1,9 @@
-"""What is measured, and the passes that make each workload fast.
+"""What is measured.
 
-A workload is a µGraph in ``mugraphs/``, as a user writes it.  All that is done to it stands in its
-``pipeline``, passes and options as ``mg-opt -p`` takes them; ``arch`` is filled in where a pass has
-that option and the text does not give it.
+A workload is a µGraph in ``mugraphs/``, as a user writes it, and goes through
+``--transpile="plan=true"``.  Variants of a workload have another ``pipeline``, passes and options
+as ``mg-opt -p`` takes them; ``arch`` is filled in where a pass has that option and the text does
+not give it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import references
+from benchmarks.h200.pipelines import PLANNED
 
 MUGRAPHS = Path(__file__).with_name("mugraphs")
 
@@ -44,9 +46,10 @@ class Workload:
     """What the normal random numbers of each input are multiplied by."""
     flop: int
     """Floating-point operations of the matrix products."""
-    pipeline: str
     overflowing: Overflowing | None = None
     """Inputs that only a running maximum keeps the result finite on; checked, too, not timed."""
+    pipeline: str = PLANNED
+    """What makes kernels of the µGraph, as ``mg-opt -p`` takes it."""
 
     @property
     def path(self) -> Path:
@@ -54,54 +57,9 @@ class Workload:
         return MUGRAPHS / f"{self.name}.mlir"
 
 
-_RINGS = "transpile{pipeline=channels overlap-launches=false}"
-_COPIES = "transpile{pipeline=async-copies}"
-_SOFTMAX = "transpile{online-softmax=true pipeline=async-copies}"
-_GROUPS = "transpile{online-softmax=true pipeline=channels}"
-_PARTS_OF_GROUPS = "transpile{online-softmax=true overlap-start=end}"
-
-_AUTO = "retile{auto=true}"
-"""Where the model chooses what is fastest of what was measured (``retile_model``)."""
-
-PIPELINES: dict[str, str] = {
-    # Two blocks fit on a multiprocessor, so that the next launch's start beside this one's.  With
-    # that, swapped operands are as fast, and no faster (docs/scheduling.md).
-    "rmsnorm_bs8": (
-        "retile{block=256},transpile{pipeline=channels objective=memory-first small-m=mma}"
-    ),
-    "rmsnorm_bs1": "retile{grid=192 block=256},transpile{pipeline=channels overlap-start=end}",
-    "gated_mlp": f"retile{{grid=128 forloop=32 block=256}},{_RINGS}",
-    "lora": f"retile{{grid=128}},{_COPIES}",
-    "gqa_bs8": f"{_AUTO},{_PARTS_OF_GROUPS}",
-    "gqa_bs1": f"{_AUTO},{_SOFTMAX}",
-    # The kernel of the norms is short, and the next one's blocks fit beside its own.
-    "qknorm_gqa_bs8": (
-        "retile{outline=true forloop=32 split=4},transpile{online-softmax=true overlap-start=early}"
-    ),
-    "qknorm_gqa_bs1": f"retile{{outline=true forloop=32 split=16}},{_SOFTMAX}",
-    "mqa_bs8": f"{_AUTO},{_PARTS_OF_GROUPS}",
-    "mqa_bs1": f"{_AUTO},{_SOFTMAX}",
-    "mha_bs8": f"retile{{forloop=32}},{_SOFTMAX}",
-    "mha_bs1": f"retile{{forloop=32 split=8}},{_SOFTMAX}",
-    "ntrans_bs8": f"{_AUTO},{_COPIES}",
-    "ntrans_bs1": f"{_AUTO},{_COPIES}",
-    "gemm4096_f16": f"{_AUTO},{_RINGS}",
-    "gemm4096_bf16": f"{_AUTO},{_RINGS}",
-    "gemm8192_f16": f"{_AUTO},{_RINGS}",
-    "gemm8192_bf16": f"{_AUTO},{_RINGS}",
-    "gemm_silu_mul": f"{_AUTO},{_RINGS}",
-    # Its epilogue is long beside the loop: two roles multiply in turn.
-    "gemm_silu_mul_k512": (
-        "retile{block=128},transpile{pipeline=channels overlap-launches=false turns=2}"
-    ),
-    "prefill": f"{_AUTO},{_GROUPS}",
-}
-"""The passes of each workload: the only place where workloads differ in how they are made fast."""
-
-
 def _workload(name: str, reference: Reference, scales: tuple[float, ...], flop: int) -> Workload:
     overflowing = Overflowing() if reference in references.LARGEST_EXPONENT else None
-    return Workload(name, reference, scales, flop, PIPELINES[name], overflowing)
+    return Workload(name, reference, scales, flop, overflowing)
 
 
 def _attention(name: str, heads: int, queries: int, depth: int = 64) -> Workload:

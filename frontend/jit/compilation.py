@@ -5,15 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import PassPipeline
-from xdsl.utils.arg_spec import ArgSpec
 from xdsl.utils.exceptions import DiagnosticException
 
 from mugraph.codegen.architecture import Architecture, choose_architecture
@@ -21,17 +19,18 @@ from mugraph.codegen.c_abi import interface_of, print_single_file
 from mugraph.codegen.cuda import require_kernels
 from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.locations import Place, reported_within
+from mugraph.dialects.plan import Plan
 from mugraph.dialects.te import is_texpr
 from mugraph.errors import UserError
 from mugraph.jit.cpu import CpuKernel
 from mugraph.jit.cuda import CudaKernel
 from mugraph.jit.kernel import Kernel
 from mugraph.passes.convert_linalg_to_kn import ConvertLinalgToKnPass
-from mugraph.passes.online_softmax import OnlineSoftmaxPass
 from mugraph.passes.remarks import RemarksPass
+from mugraph.passes.sequence import verifying
 from mugraph.passes.targets import default_targets, target_named
 from mugraph.passes.te_lower import TeLowerPass
-from mugraph.passes.transpile import TranspilePass, planned_then_scheduled
+from mugraph.passes.transpile import planned_then_scheduled, transpile_pipeline
 from mugraph.reading import make_context, parse_text, read_text
 from mugraph.runtime.compile import LINE_INFO, compile_library
 from mugraph.runtime.cuda import only_function
@@ -64,15 +63,15 @@ def compile(
     sizes: Mapping[str, int] | None = None,
     lineinfo: bool = False,
     remarks: bool = False,
-    **options: Any,
+    plan: Plan | None = None,
 ) -> Kernel:
     """A kernel for ``arch``: an architecture such as ``sm_90a``, a GPU such as ``h100``,
     ``native`` or ``cpu``.
 
     ``native`` is this machine's GPU, or the interpreter where there is none.  The graph is not
     changed.  Functions in ``linalg`` become µGraphs first.  ``sizes`` are the named sizes of a
-    `.te` file.  ``options`` are those of ``--transpile``: ``online_softmax=True``, for instance.
-    Kernels are planned (``--plan``) unless ``plan=False``.
+    `.te` file.  Kernels are planned (``--plan``); ``plan`` has the parts that are said of all of
+    them: ``Plan(tiles="written")`` keeps how each is cut.
     ``lineinfo`` compiles with nvcc's ``-lineinfo``, so that profilers show the lines of the file
     or of the Python program that built the graph.  ``remarks`` prints, to standard error, what each
     kernel lost against the best form of its target, as ``--remarks`` does; for the interpreter of a
@@ -81,7 +80,7 @@ def compile(
     Raises ``UserError`` and xDSL's exceptions, as the passes do, with a sentence that names the
     operator and a note with its line; ``CompileError`` where nvcc refuses what was generated.
     """
-    return _prepare(graph, arch, sizes or {}, options, lineinfo=lineinfo, remarks=remarks)()
+    return _prepare(graph, arch, sizes or {}, plan, lineinfo=lineinfo, remarks=remarks)()
 
 
 def compile_all(
@@ -90,14 +89,14 @@ def compile_all(
     *,
     progress: bool = False,
     jobs: int = 2,
-    **options: Any,
+    plan: Plan | None = None,
 ) -> list[Kernel]:
     """Kernels of several graphs, ``jobs`` of them under nvcc at a time.
 
-    ``options`` are those of ``--transpile``.  With ``progress`` a line a kernel goes to stderr when
-    it is done.
+    ``plan`` is that of :func:`compile`.  With ``progress`` a line a kernel goes to stderr when it
+    is done.
     """
-    prepared = [_prepare(graph, arch, {}, options) for graph in graphs]
+    prepared = [_prepare(graph, arch, {}, plan) for graph in graphs]
     done = 0
 
     def finish(make: Callable[[], Kernel]) -> Kernel:
@@ -122,7 +121,7 @@ def _prepare(
     graph: Graph,
     arch: str,
     sizes: Mapping[str, int],
-    options: Mapping[str, Any],
+    plan: Plan | None,
     *,
     lineinfo: bool = False,
     remarks: bool = False,
@@ -130,12 +129,9 @@ def _prepare(
     """Runs the passes and the printer; the result runs nvcc and loads."""
     context = make_context()
     module = _module_of(graph, context, sizes)
-    transpile = _transpile_pass(options)
     with reported_within(module):
         try:
-            return _prepare_module(
-                module, context, arch, transpile, lineinfo=lineinfo, remarks=remarks
-            )
+            return _prepare_module(module, context, arch, plan, lineinfo=lineinfo, remarks=remarks)
         except DiagnosticException as error:
             # The note that xDSL adds is the whole module, which the caller has.
             error.__notes__ = [
@@ -148,7 +144,7 @@ def _prepare_module(
     module: ModuleOp,
     context: Context,
     arch: str,
-    transpile: TranspilePass,
+    plan: Plan | None,
     *,
     lineinfo: bool,
     remarks: bool,
@@ -161,19 +157,19 @@ def _prepare_module(
         require_kernels(function)
     name = _architecture(arch)
     if name is None:
-        if transpile.online_softmax:
-            OnlineSoftmaxPass().apply(context, module)
         original = module.clone()
         if remarks and not is_te:
-            PassPipeline((transpile, RemarksPass())).apply(context, module.clone())
+            PassPipeline((*transpile_pipeline(plan=plan), RemarksPass())).apply(
+                context, module.clone()
+            )
         # The layouts of arguments and results are those of the kernel that a GPU would run.
-        steps = (TeLowerPass(),) if is_te else planned_then_scheduled()[0]
+        steps = (TeLowerPass(),) if is_te else planned_then_scheduled(plan=plan)[0]
         PassPipeline(steps).apply(context, module)
         interface = interface_of(only_function(module))
         return lambda: CpuKernel(original, interface)
     target = target_named(name)
-    (TeLowerPass(arch=name) if is_te else replace(transpile, arch=name)).apply(context, module)
-    module.verify()
+    steps = (TeLowerPass(arch=name),) if is_te else transpile_pipeline(name, plan)
+    verifying(steps).apply(context, module)
     if remarks and not is_te:
         RemarksPass(name).apply(context, module)
     interface = interface_of(only_function(module))
@@ -183,29 +179,6 @@ def _prepare_module(
     return lambda: CudaKernel(
         compile_library(source, found.name, flags=flags), interface, found.name
     )
-
-
-def _transpile_pass(options: Mapping[str, Any]) -> TranspilePass:
-    """``--transpile`` with these options; raises ``UserError`` for one that it does not have."""
-    known = [option.name for option in fields(TranspilePass) if option.name != "arch"]
-    for option in options:
-        if option not in known:
-            raise UserError(
-                f"mugraph.compile has no option {option!r}; those of --transpile are "
-                f"{', '.join(known)}."
-            )
-    given = {name: _as_list(value) for name, value in options.items()}
-    for name, value in given.items():
-        try:
-            TranspilePass.from_spec(ArgSpec(TranspilePass.name, {name: value}))
-        except ValueError as error:
-            raise UserError(f"mugraph.compile: the option {name!r}: {error}.") from error
-    given.setdefault("plan", (True,))
-    return TranspilePass.from_spec(ArgSpec(TranspilePass.name, given))
-
-
-def _as_list(value: Any) -> tuple[Any, ...]:
-    return tuple(cast(Iterable[Any], value)) if isinstance(value, (tuple, list)) else (value,)
 
 
 def _architecture(arch: str) -> str | None:

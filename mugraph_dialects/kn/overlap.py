@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Operation
 
 OVERLAPS = "kn.overlaps"
-"""The attribute of such an operator once ``--overlap-launches`` has decided so."""
+"""The attribute of such an operator once ``--programmatic-launch`` has decided so."""
 
 
 class CanOverlap(Operation, ABC):

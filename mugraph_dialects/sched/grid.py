@@ -4,12 +4,6 @@ from __future__ import annotations
 
 from xdsl.irdl import IRDLOperation, irdl_op_definition
 
-EXCLUSIVE = "sched.exclusive"
-"""The attribute of a kernel that wants no blocks of other launches beside its own.
-
-``--plan-stensor-memory`` then lets a block ask for so much shared memory that none fits.
-"""
-
 
 @irdl_op_definition
 class GridWaitOp(IRDLOperation):
@@ -37,4 +31,4 @@ class GridLaunchOp(IRDLOperation):
     assembly_format = "attr-dict"
 
 
-__all__ = ["EXCLUSIVE", "GridLaunchOp", "GridWaitOp"]
+__all__ = ["GridLaunchOp", "GridWaitOp"]

@@ -74,6 +74,11 @@ def require_consistent(graph: CustomizedOp, plan: Plan) -> None:
             f"--plan: {op_label(graph)}: tiles = written keeps grid, for-loop and block, but its "
             f"plan also says {names}; leave one of them out"
         )
+    if plan.persistent is False and (plan.ping_pong or 1) > 1:
+        raise PassFailedException(
+            f"--plan: {op_label(graph)}: {plan.text_of('ping_pong')} needs persistent blocks; "
+            "write persistent = true, or leave persistent free"
+        )
     if plan.loads == "cp_async" and (plan.swap_ab or plan.persistent or (plan.ping_pong or 1) > 1):
         raise PassFailedException(
             f"--plan: {op_label(graph)}: swap_ab, persistent and ping_pong need a producer; write "

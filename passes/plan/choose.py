@@ -52,7 +52,7 @@ def filled_plan(graph: CustomizedOp, plan: Plan, target: Target) -> Plan:
             take_out_running_maxima(trial)
             space = find_dimensions(trial)
             if not plan.cuts():
-                plan = plan.over(chosen_tiles(trial, space, target))
+                plan = plan.over(chosen_tiles(trial, space, target, plan))
                 require_cuttable(graph, plan, target)
             request = Request.of_plan(plan)
             shape = shape_under(space, choose_partition(space, request))
@@ -73,7 +73,7 @@ def require_cuttable(graph: CustomizedOp, plan: Plan, target: Target) -> None:
         retile_as_planned(trial, target)
 
 
-def chosen_tiles(graph: CustomizedOp, space: TileSpace, target: Target) -> Plan:
+def chosen_tiles(graph: CustomizedOp, space: TileSpace, target: Target, written: Plan) -> Plan:
     """How a kernel should be cut, and whether what its blocks compute alike is outlined."""
     choice = choose_least_time(space, target)
     if choice is None:
@@ -87,8 +87,17 @@ def chosen_tiles(graph: CustomizedOp, space: TileSpace, target: Target) -> Plan:
             times = [other.time - OVERLAP_NS for other in others if other is not None]
             if outlined is not None and outlined.time + sum(times) < choice.time:
                 return replace(tiles_of(own, outlined), outline=True)
-    in_turn = with_ping_pong(space, choice, target)
-    return replace(tiles_of(space, in_turn), ping_pong=2) if in_turn else tiles_of(space, choice)
+    in_turn = with_ping_pong(space, choice, target) if may_alternate(written) else None
+    if in_turn is None:
+        return tiles_of(space, choice)
+    return replace(tiles_of(space, in_turn), ping_pong=2, preferred=("ping_pong",))
+
+
+def may_alternate(written: Plan) -> bool:
+    """Whether a plan leaves room for ping-pong."""
+    return (
+        written.ping_pong != 1 and written.persistent is not False and written.loads != "cp_async"
+    )
 
 
 def with_ping_pong(space: TileSpace, choice: Choice, target: Target) -> Choice | None:
@@ -154,7 +163,8 @@ def chosen_pipeline(shape: KernelShape, target: Target) -> Plan:
     if producer_pays(shape, target):
         return Plan(pdl="end")
     stages = stages_by_threads(shape, target)
-    return Plan(loads="cp_async", stages=stages, pdl="late")
+    preferred = None if stages is None else ("stages",)
+    return Plan(loads="cp_async", stages=stages, pdl="late", preferred=preferred)
 
 
 def stages_by_threads(shape: KernelShape, target: Target) -> tuple[int, ...] | None:

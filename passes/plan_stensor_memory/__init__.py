@@ -19,7 +19,6 @@ from mugraph.dialects.sched import (
     WarpgroupMmaOp,
     roles_of,
 )
-from mugraph.dialects.sched.grid import EXCLUSIVE
 from mugraph.dialects.sched.kernel import LINE_BYTES, whole_lines
 from mugraph.dialects.sched.mbarriers import KeepsMbarriers
 from mugraph.dialects.tensor_types import element_bytes_of, resolved_layout_of
@@ -161,18 +160,6 @@ def registers_wanted(kernel: KernelOp) -> int:
     return min(wanted, registers_needed(kernel) - RECOMPUTED_REGISTERS)
 
 
-def exclusive_bytes(kernel: KernelOp, peak: int, resident: int, target: Target) -> int:
-    """The least shared memory with which no more than ``resident`` blocks share a multiprocessor.
-
-    Just ``peak`` where there are more blocks than run at once: others of this launch follow anyway.
-    """
-    if math.prod(kernel.grid_dim) > target.multiprocessors * resident:
-        return peak
-    share = target.shared_memory_per_multiprocessor // (resident + 1)
-    least = whole_lines(share - target.reserved_shared_memory_per_block + 1)
-    return min(max(peak, least), target.shared_memory_per_block)
-
-
 def plan_stensor_memory(
     kernel: KernelOp, target: Target, fit: str = BEST_FIT_OF_ALL, step_limit: int = STEP_LIMIT
 ) -> None:
@@ -193,9 +180,7 @@ def plan_stensor_memory(
         math.prod(kernel.grid_dim), kernel.threads, plan.peak, registers_wanted(kernel)
     )
     kernel.resident = IntegerAttr(resident, i64)
-    alone = EXCLUSIVE in kernel.attributes
-    smem = exclusive_bytes(kernel, plan.peak, resident, target) if alone else plan.peak
-    kernel.smem = IntegerAttr(smem, i64)
+    kernel.smem = IntegerAttr(plan.peak, i64)
 
 
 @dataclass(frozen=True)

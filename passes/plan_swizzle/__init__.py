@@ -157,9 +157,7 @@ class BufferChoice:
     choice: Choice
 
 
-def choose_layouts(
-    root: Operation, *, every: bool = False, boxes: bool = True
-) -> list[BufferChoice]:
+def choose_layouts(root: Operation, *, every: bool = False) -> list[BufferChoice]:
     """The choice for every shared-memory value under ``root`` whose accesses are known.
 
     Of a scheduled kernel by the accesses of its threads, of a µGraph by those that its operators
@@ -181,9 +179,6 @@ def choose_layouts(
         patterns = exact.get(value) if is_scheduled else declared_patterns(value, accesses)
         known = patterns or []
         if possible is not None:
-            single = [layout for layout in possible if base_layout(layout).depth <= 1]
-            if not boxes and single:
-                possible = single
             choice = choose_among(possible, layout, element_bytes_of(value.type), known)
             choices.append(BufferChoice(value, known, choice))
             continue
@@ -196,17 +191,14 @@ def choose_layouts(
     return choices
 
 
-def chosen_layouts(root: Operation, *, boxes: bool = True) -> dict[SSAValue, AnyLayout]:
+def chosen_layouts(root: Operation) -> dict[SSAValue, AnyLayout]:
     """The layout of every shared-memory value under ``root`` once it is planned."""
-    return {found.value: found.choice.chosen.layout for found in choose_layouts(root, boxes=boxes)}
+    return {found.value: found.choice.chosen.layout for found in choose_layouts(root)}
 
 
-def plan_swizzle(root: Operation, *, boxes: bool = True) -> None:
-    """Chooses and writes the layout of every shared-memory value under ``root``.
-
-    Without ``boxes`` a tile that one bulk copy can bring is not divided among several.
-    """
-    for value, layout in chosen_layouts(root, boxes=boxes).items():
+def plan_swizzle(root: Operation) -> None:
+    """Chooses and writes the layout of every shared-memory value under ``root``."""
+    for value, layout in chosen_layouts(root).items():
         Rewriter.replace_value_with_new_type(value, with_layout(value.type, layout))
 
 
@@ -222,20 +214,15 @@ class PlanSwizzlePass(ModulePass):
     Works on a µGraph, scheduled or not: a schedule's accesses are exact, those of a µGraph are what
     its operators declare.  Running it again changes nothing.  Pre-condition: ``--resolve-layout``.
 
-    With ``boxes=false`` a tile that one bulk copy can bring stays in one box, whatever wavefronts
-    several side by side would save: each is one more instruction of the thread that loads.
-
     Before: ``!tb.stensor<16x128xf16, (16,128):(128,1)>`` as an operand of ``tb.matmul``.
     After: ``!tb.stensor<16x128xf16, S<3,3,4> o (16,128):(128,1)>``.
     """
 
     name = "plan-swizzle"
 
-    boxes: bool = True
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Plans the whole module."""
-        plan_swizzle(op, boxes=self.boxes)
+        plan_swizzle(op)
 
 
 @dataclass(frozen=True)

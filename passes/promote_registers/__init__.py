@@ -12,7 +12,6 @@ from mugraph.dialects import sched
 from mugraph.dialects.sched import KernelOp
 from mugraph.dialects.sched.structure import computing_threads
 from mugraph.passes.analysis.registers import register_limit, registers_needed
-from mugraph.passes.options import member_named
 from mugraph.passes.promote_registers.divisors import invert_divisors
 from mugraph.passes.promote_registers.hoist import hoist_invariant
 from mugraph.passes.promote_registers.linear import (
@@ -27,7 +26,6 @@ from mugraph.passes.promote_registers.rewrite import Promotion, apply
 from mugraph.passes.promote_registers.stages import double_buffer
 from mugraph.passes.promote_registers.uses import uses_of
 from mugraph.passes.promote_registers.write_back import write_back
-from mugraph.passes.schedule_threadblock.plan import Objective
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 __all__ = ["PromoteRegistersPass", "promote_registers"]
@@ -90,8 +88,7 @@ class PromoteRegistersPass(ModulePass):
 
     What warp groups computed is written to device memory from registers, by quads of lanes.
 
-    Numbers of rows that are only divided by are inverted once.  Barriers are then placed anew, by
-    the ``objective`` of ``--schedule-threadblock``.
+    Numbers of rows that are only divided by are inverted once.  Barriers are then placed anew.
 
     What is computed and stays in registers is not rounded to the tensor's type.  Exponentials that
     are rounded to 16 bits for a product are taken as powers of two.
@@ -102,12 +99,10 @@ class PromoteRegistersPass(ModulePass):
     name = "promote-registers"
 
     arch: str = DEFAULT_TARGET
-    objective: str = Objective.BARRIERS_FIRST.value
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Promotes in every kernel of the module."""
         target = target_named(self.arch)
-        objective = member_named(Objective, self.objective, f"--{self.name}: unknown objective")
         for kernel in tuple(op.walk()):
             # Once its memory is planned, a kernel's buffers stay what they are.
             if not isinstance(kernel, KernelOp) or kernel.smem_bytes is not None:
@@ -118,9 +113,8 @@ class PromoteRegistersPass(ModulePass):
             if promoted:
                 write_back(kernel)
             if promoted or hoisted:
-                rearrange(kernel, target, objective)
+                rearrange(kernel, target)
             changed = promote_registers(kernel, target)
-            if objective is Objective.BARRIERS_FIRST:
-                changed |= double_buffer(kernel)
+            changed |= double_buffer(kernel)
             if changed:
-                rearrange(kernel, target, objective)
+                rearrange(kernel, target)

@@ -11,7 +11,6 @@ from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.kn import Phase
 from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.schedule_threadblock.build import Draft
-from mugraph.passes.schedule_threadblock.plan import Objective
 from mugraph.passes.schedule_threadblock.proposal import propose
 from mugraph.passes.schedule_threadblock.tasks import (
     TaskOperations,
@@ -30,9 +29,7 @@ _PLACED = sched.BarrierOp | sched.ConsumeOp | sched.ReleaseOp | sched.ProxyFence
 """What is put in place again when all else is."""
 
 
-def rearrange(
-    kernel: sched.KernelOp, target: Target, objective: Objective = Objective.BARRIERS_FIRST
-) -> sched.KernelOp:
+def rearrange(kernel: sched.KernelOp, target: Target) -> sched.KernelOp:
     """Takes the barriers out of a kernel's phases and puts in as few as it needs now.
 
     Where tiles come through channels their steps are placed anew too.
@@ -44,7 +41,7 @@ def rearrange(
                 op.erase()
     _separate_prologue(kernel)
     proposal = propose(Draft(kernel, tuple(tasks_of(kernel))), target)
-    schedule = proposal.fitting_schedule(objective) or proposal.smallest_schedule()
+    schedule = proposal.fitting_schedule() or proposal.smallest_schedule()
     return proposal.arranged(schedule)
 
 

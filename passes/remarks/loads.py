@@ -97,7 +97,7 @@ def _kernel_obstacle(scheduled: Scheduled, tiles: list[sched.TileOp]) -> Obstacl
     moves = any(tile.loop_dim >= 0 for tile in tiles)
     asked = Obstacle(
         "copies by all threads were asked for, or shared memory has no room for a ring",
-        "ask for pipeline=channels",
+        "write loads = tma in its plan",
     )
     found = (
         *block_obstacles(kernel.threads, scheduled.target),

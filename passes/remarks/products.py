@@ -85,7 +85,7 @@ def product_obstacle(op: sched.MmaOp, scheduled: Scheduled) -> Obstacle | None:
         by_warps = layout_by_warps(op, product, scheduled.target)
         if choose_small_layout(product, by_warps, scheduled.target) is by_warps:
             return None
-        return Obstacle("small-m=mma was asked for", "leave it out")
+        return Obstacle("its plan says swap_ab = false", "leave it out")
     if threads % GROUP_THREADS:
         whole = -(-threads // GROUP_THREADS) * GROUP_THREADS
         return Obstacle(
@@ -145,7 +145,7 @@ def epilogue_remarks(scheduled: Scheduled) -> Iterator[Remark]:
             f"{time.loop:.0f} of products",
             Obstacle(
                 "the same role writes the result",
-                "let two roles take turns (retile{block=128}, transpile{turns=2})",
+                "let two consumers take work tiles in turn (plan <block = [128], ping_pong = 2>)",
             ),
         )
 

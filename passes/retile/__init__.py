@@ -164,13 +164,11 @@ def inline_all(graphs: Sequence[CustomizedOp]) -> list[CustomizedOp]:
     ]
 
 
-def outline_all(
-    graphs: Sequence[CustomizedOp], target: Target, *, factors: bool
-) -> list[CustomizedOp]:
+def outline_all(graphs: Sequence[CustomizedOp], target: Target) -> list[CustomizedOp]:
     """Outlines what blocks compute alike from every kernel of several that has such operators.
 
-    With ``factors``, of norms one number a row. The new kernels are partitioned for the target;
-    what is left of the old ones is returned. Raises :class:`RetileError` where none has any.
+    The new kernels are partitioned for the target; what is left of the old ones is returned.
+    Raises :class:`RetileError` where none has any.
     """
     if not any(find_outlined(graph) for graph in graphs):
         outline(graphs[0])
@@ -179,7 +177,7 @@ def outline_all(
         if not find_outlined(graph):
             left.append(graph)
             continue
-        before, rest = outline(graph, factors=factors)
+        before, rest = outline(graph)
         for kernel in before:
             spread(kernel, target)
         left.append(rest)
@@ -282,8 +280,7 @@ class RetilePass(ModulePass):
     nothing else uses the product.
 
     ``outline`` first moves to kernels of their own, which run before, what several blocks compute
-    alike of one tile of the loop each, such as its norm, and stores it.  With ``factors=true`` it
-    stores one number a row of a norm, by which the blocks multiply the tiles that they load.
+    alike of one tile of the loop each, such as its norm, and stores it.
 
     ``function`` and ``kernel`` (counted from 0 in each function) choose one; default is all.
     Pre-condition: tiles have no layouts, so it stands before ``--resolve-layout``.
@@ -313,7 +310,6 @@ class RetilePass(ModulePass):
     block: tuple[int, ...] | None = None
     inline: bool = False
     outline: bool = False
-    factors: bool = False
     merge: bool = False
     split: int = 1
     parts: str = "f32"
@@ -360,7 +356,7 @@ class RetilePass(ModulePass):
         if self.inline:
             graphs = inline_all(graphs)
         if self.outline:
-            graphs = outline_all(graphs, target, factors=self.factors)
+            graphs = outline_all(graphs, target)
         if self.merge:
             graphs = merge_all(graphs)
         for graph in graphs:

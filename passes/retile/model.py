@@ -62,17 +62,17 @@ def _work(space: TileSpace, partition: Partition, operators: Iterable[Operation]
         if product_index(op) is not None:
             chained += bool(sources)
             passed_on = max([passed_on, *sources], key=math.prod)
-            sources = [(tiles[0][-2], tiles[1][-1])]
+            sources = [(tiles[0][-2], tiles[-1][-1])]
         if sources:
             derived.update(dict.fromkeys(op.results, sources[0]))
         if product_index(op) is not None:
-            rows, depth = tiles[0][-2:]
-            columns = tiles[1][-1]
+            rows, columns = tiles[0][-2], tiles[-1][-1]
             m, n, k = INSTRUCTION.shape_mnk
-            steps = _padded(depth, k)
-            count = math.prod(tiles[0][:-2]) * _padded(rows, m) * _padded(columns, n) * steps
-            group = rows if _is_for_groups(op) and columns % GROUP_COLUMNS == 0 else 0
-            products.append(Product(count, steps, group))
+            for lhs, rhs in matrices_of(op):
+                steps = _padded(tile_shape_of(space, partition, lhs)[-1], k)
+                count = math.prod(tiles[0][:-2]) * _padded(rows, m) * _padded(columns, n) * steps
+                for_groups = _is_for_groups(lhs, rhs) and columns % GROUP_COLUMNS == 0
+                products.append(Product(count, steps, rows if for_groups else 0))
             sums += math.prod(tiles[0][:-1]) * columns
         elif not (isinstance(op, tb.AccumulatorOp) and summed_by_product(op)):
             count = max(math.prod(shape) for shape in tiles)
@@ -97,13 +97,20 @@ def special_of(op: Operation) -> int:
     return {**UNARY_FUNCTIONS, **BINARY_FUNCTIONS}[op.FUNCTION].special
 
 
-def _is_for_groups(op: Operation) -> bool:
-    """Whether warp groups could multiply the operands as they are.
+def matrices_of(op: Operation) -> Sequence[tuple[SSAValue, SSAValue]]:
+    """The pairs of matrices whose products an operator adds up."""
+    if isinstance(op, tb.ConcatThenMatmulOp):
+        return op.products()
+    lhs, rhs = op.operands
+    return [(lhs, rhs)]
+
+
+def _is_for_groups(lhs: SSAValue, rhs: SSAValue) -> bool:
+    """Whether warp groups could multiply two matrices as they are.
 
     They read a right matrix from shared memory, as it is loaded.  The left one is loaded, too, or
     is in registers: what another product gives, or what is computed once, before the loop.
     """
-    lhs, rhs = op.operands
     return isinstance(rhs.owner, tb.InputOp) and (
         isinstance(lhs.owner, tb.InputOp) or _is_of_product(lhs) or _is_the_same(lhs)
     )

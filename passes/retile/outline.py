@@ -1,8 +1,7 @@
 """Computes in a kernel of its own, once, what all blocks compute alike of the tiles they load.
 
 Where blocks that load the same tile of a tensor all compute the same of it first, its norm for
-instance, a kernel before stores that for the whole tensor, and the blocks load it instead.  Of a
-norm it may also store one factor a row, by which the blocks multiply the tile that they load.
+instance, a kernel before stores that for the whole tensor, and the blocks load it instead.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import TensorType, f32
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import VerifyException
@@ -42,33 +41,12 @@ class Outlined:
         """The operator's result."""
         return self.operator.results[0]
 
-    def has_factors(self) -> bool:
-        """Whether the operator multiplies each row by one number, computed of the row."""
-        return isinstance(self.operator, tb.RmsNormOp)
-
-    def computed(self, tile: SSAValue, *, factors: bool) -> list[Operation]:
-        """What computes the result of a tile, or the factors of its rows; the last operator's."""
-        if factors and isinstance(self.operator, tb.RmsNormOp):
-            return factors_of_rows(tile, self.operator.epsilon_value)
+    def computed(self, tile: SSAValue) -> Operation:
+        """What computes the result of a tile."""
         operator = self.operator.clone({self.load.result: tile})
         own = tb.STensorType(shape_of(tile.type), element_type_of(self.result.type))
         Rewriter.replace_value_with_new_type(operator.results[0], own)
-        return [operator]
-
-
-def factors_of_rows(tile: SSAValue, epsilon: float) -> list[Operation]:
-    """1 / sqrt(mean of x² over the last dimension + epsilon), in f32; written as sqrt(m) / m."""
-    shape = shape_of(tile.type)
-    scalars = tb.STensorType((*shape[:-1], 1), f32)
-    square = tb.SquareOp(tile, tb.STensorType(shape, f32))
-    total = tb.ReductionOp(square.result, len(shape) - 1, scalars)
-    mean: Operation = tb.MulScalarOp(total.result, scalars, (1.0 / shape[-1],))
-    parts: list[Operation] = [square, total, mean]
-    if epsilon:
-        mean = tb.AddScalarOp(mean.results[0], scalars, (epsilon,))
-        parts.append(mean)
-    root = tb.SqrtOp(mean.results[0], scalars)
-    return [*parts, root, tb.DivOp(root.result, mean.results[0], scalars)]
+        return operator
 
 
 def find_outlined(graph: CustomizedOp) -> list[Outlined]:
@@ -110,8 +88,8 @@ def _parallel(load: tb.InputOp, op: Operation) -> tuple[int, ...] | None:
     return parallel if parallel and whole else None
 
 
-def _kernel_of(graph: CustomizedOp, found: Outlined, *, factors: bool) -> CustomizedOp:
-    """The kernel that computes what is outlined of a whole tensor, or the factors of its rows."""
+def _kernel_of(graph: CustomizedOp, found: Outlined) -> CustomizedOp:
+    """The kernel that computes what is outlined of a whole tensor."""
     source = tensor_of(graph, found.load)
     shape = shape_of(source.type)
     tile = [extent if dim not in found.parallel else 1 for dim, extent in enumerate(shape)]
@@ -131,28 +109,21 @@ def _kernel_of(graph: CustomizedOp, found: Outlined, *, factors: bool) -> Custom
     load = tb.InputOp(argument, map_, -1, tb.STensorType(tile, element_type_of(source.type)))
     load.result.name_hint = found.load.result.name_hint
     kernel.add(load)
-    operators = found.computed(load.result, factors=factors)
-    for operator in operators:
-        kernel.add(operator).results[0].name_hint = found.result.name_hint
+    computed = kernel.add(found.computed(load.result)).results[0]
+    computed.name_hint = found.result.name_hint
     # Results are stored behind the loop, of which there is one iteration.
-    computed = operators[-1].results[0]
     assert isinstance(computed.type, tb.STensorType)
     stored = tb.ForloopAccumOp(tb.AccumulatorKind.NONE, computed, computed.type)
     kernel.add(stored)
-    extents = (*shape[:-1], shape_of(computed.type)[-1])
-    whole = TensorType(computed.type.element_type, extents)
-    kernel.add(tb.OutputOp(stored.result, map_, whole))
+    kernel.add(tb.OutputOp(stored.result, map_, TensorType(computed.type.element_type, shape)))
     padded = (*grid, *(1,) * (len(AXES) - len(grid)))
     return kernel.finished(padded, graph.block_dim, 1)
 
 
-def outline(
-    graph: CustomizedOp, *, factors: bool = False
-) -> tuple[list[CustomizedOp], CustomizedOp]:
+def outline(graph: CustomizedOp) -> tuple[list[CustomizedOp], CustomizedOp]:
     """Replaces a kernel by those of what is outlined and one that loads their results.
 
-    With ``factors``, where a norm is outlined, they are one number a row. Raises
-    :class:`RetileError` where blocks compute nothing alike of the tiles of a loop.
+    Raises :class:`RetileError` where blocks compute nothing alike of the tiles of a loop.
     """
     found = find_outlined(graph)
     if not found:
@@ -163,38 +134,23 @@ def outline(
     before: list[CustomizedOp] = []
     rest = KernelWriter()
     of_load = {each.load: each for each in found}
-    skipped = {each.operator: each for each in found}
-    scales: dict[Outlined, SSAValue] = {}
+    skipped = {each.operator for each in found}
     for op in graph.body.block.ops:
         if isinstance(op, tb.InputOp) and op in of_load:
             each = of_load[op]
-            in_rows = factors and each.has_factors()
-            kernel = _kernel_of(graph, each, factors=in_rows)
+            kernel = _kernel_of(graph, each)
             before.append(kernel)
             result = each.result
             kernel.results[0].name_hint = f"{result.name_hint or 'tiles'}_of_all"
             argument = rest.argument(kernel.results[0], kernel.results[0].name_hint)
-            type_ = result.type
-            if in_rows:
-                rest.load(graph, op, op.map_, op.loop_dim)
-                type_ = tb.STensorType((*shape_of(type_)[:-1], 1), f32)
-            load = tb.InputOp(argument, op.map_, op.loop_dim, type_)
+            load = tb.InputOp(argument, op.map_, op.loop_dim, result.type)
             load.result.name_hint = result.name_hint
             rest.add(load)
-            if in_rows:
-                scales[each] = load.result
-            else:
-                rest.values[result] = load.result
+            rest.values[result] = load.result
         elif isinstance(op, tb.InputOp):
             rest.load(graph, op, op.map_, op.loop_dim)
         elif op not in skipped:
             rest.copy(op)
-        elif skipped[op] in scales:
-            each = skipped[op]
-            tile = rest.values[each.load.result]
-            scaled = tb.MulOp(tile, scales[each], each.result.type)
-            scaled.result.name_hint = each.result.name_hint
-            rest.values[each.result] = rest.add(scaled).results[0]
     new = rest.finished(graph.grid_dim, graph.block_dim, graph.forloop_range)
     for kernel in (*before, new):
         Rewriter.insert_op(kernel, InsertPoint.before(graph))

@@ -28,14 +28,10 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     value_label,
 )
-from mugraph.passes.options import member_named, require_natural, require_positive
+from mugraph.passes.options import refuse
 from mugraph.passes.schedule_threadblock.build import draft_kernel
 from mugraph.passes.schedule_threadblock.builder import Choices
 from mugraph.passes.schedule_threadblock.channels import (
-    Pipeline,
-    Publish,
-    note,
-    publish_first,
     uses_channels,
 )
 from mugraph.passes.schedule_threadblock.choose import (
@@ -48,16 +44,14 @@ from mugraph.passes.schedule_threadblock.choose import (
 )
 from mugraph.passes.schedule_threadblock.custom import check_operators, erase_unused_functions
 from mugraph.passes.schedule_threadblock.levels import Levels, find_levels, loads_of_rings
-from mugraph.passes.schedule_threadblock.plan import Objective
 from mugraph.passes.schedule_threadblock.products import (
     Groups,
     choose_products,
-    note_without_groups,
     spill_notes,
+    why_not_swapped,
 )
 from mugraph.passes.schedule_threadblock.proposal import Proposal, propose
 from mugraph.passes.schedule_threadblock.raster import ACROSS, DOWN, bytes_along, choose_raster
-from mugraph.passes.schedule_threadblock.small_products import SmallM
 from mugraph.passes.schedule_threadblock.write_back import with_direct_write_backs
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
@@ -72,53 +66,42 @@ def _bytes_loaded_an_iteration(loads: Iterable[tb.InputOp]) -> int:
     )
 
 
-PIPELINES = {"tma": Pipeline.CHANNELS, "cp_async": Pipeline.ASYNC_COPIES}
-"""How loads run ahead, by what a plan says of them."""
+BY_THREADS = "write loads = cp_async, or leave loads free"
+"""What fits where bulk copies cannot bring the tiles."""
 
 
 def schedule_graph(
     graph: CustomizedOp,
     target: Target,
     symbol: str,
-    objective: Objective = Objective.BARRIERS_FIRST,
-    pipeline: Pipeline = Pipeline.AUTO,
     *,
     along_k: bool = True,
-    asked: Stages = (),
-    small_m: SmallM = SmallM.AUTO,
 ) -> sched.KernelOp:
     """The schedule of one graph, with the most stages wanted that fit the block's memory.
 
-    Where ``pipeline`` allows it and bulk copies can bring all inputs, a role of its own loads.
+    Where its plan allows it and bulk copies can bring all inputs, a role of its own loads.
     Where the schedule of fewest barriers does not fit, those that trade barriers for memory are
-    tried before a stage is given up.  ``along_k``: whether warps may stand along k; ``asked``: the
-    stages that a user wants; ``small_m``: how products of few rows are computed where channels
-    bring their tiles.  What the graph's plan says counts in their place.
+    tried before a stage is given up.  ``along_k``: whether warps may stand along k.
     """
-    plan = graph.decided
-    pipeline = PIPELINES[plan.loads] if plan.loads else pipeline
-    asked = plan.stages or asked
-    if plan.swap_ab is not None:
-        small_m = SmallM.SWAP if plan.swap_ab else SmallM.MMA
     levels = find_levels(graph)
-    obstacles = uses_channels(graph, levels, target, pipeline)
-    if obstacles and pipeline is Pipeline.CHANNELS:
-        print(f"--schedule-threadblock: note: {note(graph, obstacles)}", file=sys.stderr)
+    obstacles = uses_channels(graph, levels, target)
+    if obstacles and graph.decided.loads == "tma":
+        refuse(graph, "loads", "schedule-threadblock", "; ".join(obstacles), BY_THREADS)
     scheduled = partial(
         _scheduled,
         graph,
         levels,
         target,
         symbol,
-        objective,
         along_k=along_k,
-        asked=asked,
-        small_m=small_m,
     )
     if not obstacles:
         kernel = scheduled(channels=True)
         if kernel is not None:
             return kernel
+        if graph.decided.loads == "tma":
+            why = f"its tiles do not fit in the shared memory of a block of {target.name}"
+            refuse(graph, "loads", "schedule-threadblock", why, "cut it into smaller tiles")
     kernel = scheduled(channels=False)
     assert kernel is not None  # one stage is taken whether it fits or not
     return kernel
@@ -129,22 +112,21 @@ def _scheduled(
     levels: Levels,
     target: Target,
     symbol: str,
-    objective: Objective,
     *,
     channels: bool,
     along_k: bool,
-    asked: Stages,
-    small_m: SmallM,
 ) -> sched.KernelOp | None:
     """The schedule of one graph by one way of loading; ``None`` where a ring does not fit."""
     threads = graph.threads + (WARP if channels else 0)
     groups = None
     if channels and target.multiplies_in_warpgroups:
-        groups = Groups(target, _bytes_loaded_an_iteration(levels.inputs), small_m)
-    elif small_m is SmallM.SWAP and (sentence := note_without_groups(graph, target)) is not None:
-        print(f"--schedule-threadblock: note: {sentence}", file=sys.stderr)
+        groups = Groups(target, _bytes_loaded_an_iteration(levels.inputs))
     products = choose_products(graph, levels, target, threads, groups=groups, along_k=along_k)
     warp_layouts, registers = products.warp_layouts, products.registers
+    if graph.decided.swap_ab:
+        why = why_not_swapped(graph, warp_layouts, target)
+        if why is not None:
+            refuse(graph, "swap_ab", "schedule-threadblock", why, "leave swap_ab free")
     for sentence in spill_notes(registers):
         print(f"--schedule-threadblock: note: {sentence}", file=sys.stderr)
 
@@ -163,28 +145,29 @@ def _scheduled(
     loads_of = loads_of_rings(levels) if channels else [levels.inputs]
     rings = [Ring(_bytes_loaded_an_iteration(loads), kept) for loads in loads_of]
     single, blocks = (1,) * len(rings), math.prod(graph.grid_dim)
-    if asked:
+    asked = graph.decided.stages
+    if asked is not None:
         stages = asked_stages(asked, len(rings), graph.forloop_range)
     elif channels:
         alone = drafted(single)
-        resident = alone.resident_blocks(alone.schedule_for(objective).peak)
+        resident = alone.resident_blocks(alone.least_barriers.peak)
         stages = choose_ring_stages(rings, resident, graph.forloop_range, target)
     else:
         # How many blocks share a multiprocessor is asked only where there are enough of them.
         single_stage_bytes = 0
         if blocks // target.multiprocessors > 1:
-            single_stage_bytes = drafted(single).schedule_for(objective).peak
+            single_stage_bytes = drafted(single).least_barriers.peak
         tile_bytes = rings[0].stage_bytes
         chosen = choose_stages(tile_bytes, blocks, graph.forloop_range, single_stage_bytes, target)
         stages = (chosen,)
     while stages is not None and max(stages, default=1) > 1:
         candidate = drafted(stages)
-        schedule = candidate.fitting_schedule(objective)
+        schedule = candidate.fitting_schedule()
         if schedule is not None:
             return ordered(candidate.arranged(schedule), levels, target)
         stages = fewer_stages(rings, stages, candidate.excess_bytes())
     proposal = drafted(single)
-    schedule = proposal.fitting_schedule(objective)
+    schedule = proposal.fitting_schedule()
     if schedule is None and channels:
         return None
     return ordered(proposal.arranged(schedule or proposal.smallest_schedule()), levels, target)
@@ -229,12 +212,8 @@ def schedule_threadblock(
     module: ModuleOp,
     function: FuncOp,
     target: Target,
-    objective: Objective = Objective.BARRIERS_FIRST,
-    pipeline: Pipeline = Pipeline.AUTO,
     *,
     along_k: bool = True,
-    stages: Stages = (),
-    small_m: SmallM = SmallM.AUTO,
 ) -> Sequence[sched.KernelOp]:
     """Replaces every custom kernel of a function by the launch of its schedule."""
     kernels: list[sched.KernelOp] = []
@@ -243,16 +222,7 @@ def schedule_threadblock(
         require_layouts(graph)
         separate_phases(graph)
         symbol = unused_symbol(module, f"{function.sym_name.data}_custom{index}", kernels)
-        kernel = schedule_graph(
-            graph,
-            target,
-            symbol,
-            objective,
-            pipeline,
-            along_k=along_k,
-            asked=stages,
-            small_m=small_m,
-        )
+        kernel = schedule_graph(graph, target, symbol, along_k=along_k)
         kernel.plan = graph.plan
         kernels.append(kernel)
         launch = sched.LaunchOp(symbol, graph.inputs, [value.type for value in graph.results])
@@ -266,18 +236,6 @@ def schedule_threadblock(
     return kernels
 
 
-def _ring_count(kernel: sched.KernelOp) -> int:
-    """How many numbers of stages a kernel has; all that its threads copy have one in common."""
-    rings = {
-        op.channel
-        for op in kernel.body.walk()
-        if isinstance(op, sched.BulkCopyOp)
-        and isinstance(op.tile.owner, sched.TileOp)
-        and op.tile.owner.loop_dim >= 0
-    }
-    return len(rings - {None}) or 1
-
-
 @dataclass(frozen=True)
 class ScheduleThreadblockPass(ModulePass):
     """Turns threadblock graphs into linear schedules: ``kn.customized`` into ``sched.kernel``.
@@ -289,79 +247,37 @@ class ScheduleThreadblockPass(ModulePass):
     access; all of it stands in the result.  ``sched.schedule_certificate`` on the kernel records
     barriers and peak with their bounds.
 
-    ``pipeline`` says how loads run ahead in the loop.  With ``channels`` a warp of its own loads by
-    bulk copies (TMA) into rings that the block's other warps read; ``block`` grows by that warp.
-    With ``async-copies`` all threads load by ``cp.async``.  ``auto`` takes channels where the
-    target has bulk copies and these can bring every input: whole tiles, strides and rows of whole
-    16 bytes, in a loop of several iterations.
+    What a kernel's plan says is kept (``kn.customized ... plan <loads = tma>``).  ``loads`` says
+    how loads run ahead in the loop.  With ``tma`` a warp of its own loads by bulk copies into rings
+    that the block's other warps read; ``block`` grows by that warp.  With ``cp_async`` all threads
+    load.  A plan that leaves it free gets ``tma`` where the target has bulk copies and these can
+    bring every input: whole tiles, strides and rows of whole 16 bytes, in a loop of several
+    iterations.  ``stages = [3]`` gives all that moves with the loop so many stages, and
+    ``stages = [2, 3]`` two to the first ring and three to the others.
 
-    ``bytes-in-flight`` replaces the target's number of bytes that channels keep on their way to a
-    multiprocessor, from which their stages follow.  ``stages=3`` gives all that moves with a loop
-    so many stages, as far as they fit, and ``stages=2,3`` two to the first ring of each kernel and
-    three to the others; a note says where there are more numbers than rings.  ``publish=first``
-    announces a stage's bytes before its copies are issued, ``last`` after them.
+    ``swap_ab`` says who computes products whose rows do not fill the 64 of an instruction of warp
+    groups, where a ring brings their tiles: single warps (``false``), warp groups that swap both
+    operands, so that the 64 are columns (``true``), or, where it is free, whichever an estimate
+    says is faster; ``--explain-schedule`` prints it.
 
-    ``small-m`` says who computes products whose rows do not fill the 64 of an instruction of warp
-    groups, where channels bring their tiles: single warps (``mma``), warp groups that swap both
-    operands, so that the 64 are columns (``swap``, where it can be, else a note says why not), or
-    whichever an estimate says is faster (``auto``); ``--explain-schedule`` prints it.
+    A part that is written and cannot be is an error that says what fits.
 
-    What a kernel's plan says counts in place of these options: ``loads`` (``tma`` for ``channels``,
-    ``cp_async`` for ``async-copies``), ``stages`` and ``swap_ab``.
-
-    ``warps-along-k=false`` leaves all steps of a product along k to each warp.
-
-    ``objective`` is ``barriers-first``; ``memory-first``, which takes the least peak that any
-    number of barriers allows; ``no-more-memory``, which takes the fewest barriers that need no
-    more memory than one barrier between successive depths would; or ``pareto``, which also prints,
-    to stderr, every schedule that no other beats in both.  Pre-conditions: ``--resolve-layout``,
-    and ``--decompose-threadblock`` where the graph has composite operators.
+    ``warps-along-k=false`` leaves all steps of a product along k to each warp.  Pre-conditions:
+    ``--resolve-layout``, and ``--decompose-threadblock`` where the graph has composite operators.
     """
 
     name = "schedule-threadblock"
 
     arch: str = DEFAULT_TARGET
-    objective: str = Objective.BARRIERS_FIRST.value
-    pipeline: str = Pipeline.AUTO.value
     warps_along_k: bool = True
-    bytes_in_flight: int = 0
-    stages: tuple[int, ...] = ()
-    publish: str = Publish.LAST.value
-    small_m: str = SmallM.AUTO.value
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Schedules every function of the module; kernels stand before the function."""
-        target = target_named(self.arch).keeping(self.bytes_in_flight)
-        require_positive(self.stages, f"--{self.name}: stages")
-        require_natural(self.bytes_in_flight, f"--{self.name}: bytes-in-flight")
-        publish = member_named(Publish, self.publish, f"--{self.name}: unknown publish")
-        objective = member_named(Objective, self.objective, f"--{self.name}: unknown objective")
-        pipeline = member_named(Pipeline, self.pipeline, f"--{self.name}: unknown pipeline")
-        small_m = member_named(SmallM, self.small_m, f"--{self.name}: unknown small-m")
+        target = target_named(self.arch)
         check_operators(op)
-        rings: list[int] = []
         for function in tuple(op.body.block.ops):
             if isinstance(function, FuncOp):
-                kernels = schedule_threadblock(
-                    op,
-                    function,
-                    target,
-                    objective,
-                    pipeline,
-                    along_k=self.warps_along_k,
-                    stages=self.stages,
-                    small_m=small_m,
-                )
+                kernels = schedule_threadblock(op, function, target, along_k=self.warps_along_k)
                 for kernel in kernels:
-                    rings.append(_ring_count(kernel))
-                    if publish is Publish.FIRST:
-                        publish_first(kernel)
                     op.body.block.insert_op_before(kernel, function)
-        most = max(rings, default=0)
-        if 0 < most < len(self.stages):
-            print(
-                f"--{self.name}: note: of stages={','.join(map(str, self.stages))} only the first "
-                f"{most} can be used, as many as rings",
-                file=sys.stderr,
-            )
         erase_unused_functions(op)

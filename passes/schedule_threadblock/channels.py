@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -21,7 +20,6 @@ from mugraph.dialects.sched.structure import computing_block
 from mugraph.dialects.tensor_types import (
     AnyLayout,
     base_layout,
-    op_label,
     value_label,
 )
 from mugraph.passes.analysis.remarks import Obstacle
@@ -31,21 +29,6 @@ from mugraph.passes.targets import Target
 
 CONSUMERS, PRODUCER = "consumers", "producer"
 """The roles of a kernel with channels."""
-
-
-class Pipeline(Enum):
-    """How the loads of a loop run ahead of what is computed."""
-
-    AUTO = "auto"
-    CHANNELS = "channels"
-    ASYNC_COPIES = "async-copies"
-
-
-class Publish(Enum):
-    """When a producer announces the bytes of a stage: before or after it issues their copies."""
-
-    LAST = "last"
-    FIRST = "first"
 
 
 def layouts_of_load(op: tb.InputOp, *, boxes: bool = False) -> list[AnyLayout]:
@@ -103,14 +86,16 @@ def obstacles(graph: CustomizedOp, levels: Levels, target: Target) -> list[str]:
     return found
 
 
-def uses_channels(
-    graph: CustomizedOp, levels: Levels, target: Target, pipeline: Pipeline
-) -> list[str]:
-    """Why a graph is not scheduled with channels; nothing where it is."""
-    if pipeline is Pipeline.ASYNC_COPIES:
-        return ["copies by all threads were asked for"]
+def uses_channels(graph: CustomizedOp, levels: Levels, target: Target) -> list[str]:
+    """Why a graph is not scheduled with channels; nothing where it is.
+
+    A plan that says ``loads = tma`` has them wherever they can be.
+    """
+    loads = graph.decided.loads
+    if loads == "cp_async":
+        return ["its plan says loads = cp_async"]
     found = obstacles(graph, levels, target)
-    if pipeline is Pipeline.AUTO:
+    if loads is None:
         moves = any(op.loop_dim >= 0 for op in levels.inputs)
         missing = loop_obstacles(moves=moves, iterations=graph.forloop_range)
         found += [obstacle.reason for obstacle in missing]
@@ -223,21 +208,6 @@ def producer_role(feeds: Sequence[Feed], iterations: int) -> sched.RoleOp:
     return sched.RoleOp(PRODUCER, 1, body, elected=True)
 
 
-def publish_first(kernel: sched.KernelOp) -> None:
-    """Moves every announcement of a stage's bytes before the first copy that brings them."""
-    publishes = [op for op in kernel.walk() if isinstance(op, sched.PublishOp)]
-    for publish in publishes:
-        first: Operation = publish
-        while isinstance(first.prev_op, sched.BulkCopyOp) and (
-            first.prev_op.channel is publish.channel and first.prev_op.stage == publish.stage
-        ):
-            first = first.prev_op
-        if first is not publish:
-            publish.detach()
-            assert first.parent is not None
-            first.parent.insert_op_before(publish, first)
-
-
 def _reads(op: Operation, buffers: Sequence[SSAValue]) -> bool:
     return any(operand in buffers for operand in op.operands)
 
@@ -299,22 +269,13 @@ def _phases(block: Block) -> Iterator[sched.PhaseOp | sched.ForloopOp]:
             yield op
 
 
-def note(graph: CustomizedOp, reasons: Sequence[str]) -> str:
-    """A sentence for a user who asked for channels and cannot have them."""
-    return f"{op_label(graph)} is scheduled with copies by all threads: {'; '.join(reasons)}"
-
-
 __all__ = [
     "BulkLoad",
     "Feed",
-    "Pipeline",
-    "Publish",
     "layouts_of_load",
     "make_feeds",
-    "note",
     "obstacles",
     "place_channel_steps",
     "producer_role",
-    "publish_first",
     "uses_channels",
 ]

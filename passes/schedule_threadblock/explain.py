@@ -200,7 +200,7 @@ def _ring_lines(kernel: KernelOp, target: Target) -> Iterator[str]:
 
 
 def _epilogue_lines(kernel: KernelOp, target: Target) -> Iterator[str]:
-    """Whether the epilogue of a persistent kernel is so long that roles should take turns."""
+    """Whether the epilogue of a persistent kernel is so long that ping-pong should pay."""
     time = None if kernel.persistent_blocks is None else epilogue_time(kernel, target)
     if time is None:
         return
@@ -210,11 +210,11 @@ def _epilogue_lines(kernel: KernelOp, target: Target) -> Iterator[str]:
     )
     turns = len(roles_in_turn(kernel))
     if turns:
-        yield f"{head}{turns} roles take turns, so that others multiply meanwhile"
+        yield f"{head}{turns} consumers take work tiles in turn, so that others multiply meanwhile"
     elif time.is_long:
-        yield f"{head}roles that take turns should be faster (retile{{block=128}}, turns=2)"
+        yield f"{head}ping-pong should be faster (plan <block = [128], ping_pong = 2>)"
     else:
-        yield f"{head}too little for roles that take turns"
+        yield f"{head}too little for ping-pong"
 
 
 def _one_a_level(kernel: KernelOp) -> str:

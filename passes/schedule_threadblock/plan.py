@@ -1,19 +1,17 @@
-"""The choice of a schedule: fewest barriers, least peak memory, or every trade between the two."""
+"""The choice of a schedule: fewest barriers, and what trades more of them for memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 
 from mugraph.dialects.kn import Phase
 from mugraph.passes.schedule_threadblock.barriers import (
     FewestBarriers,
     fewest_barriers,
-    level_schedule,
     windows,
 )
-from mugraph.passes.schedule_threadblock.model import Barriers, Graph, peak_load
+from mugraph.passes.schedule_threadblock.model import Barriers, Graph
 from mugraph.passes.schedule_threadblock.regions import (
     EXACT_TASKS,
     assign_regions,
@@ -24,15 +22,6 @@ FRONT_TRIALS = 400
 """How many numbers of barriers the search for all trades may look at."""
 FRUITLESS_TRIALS = 4
 """Beyond ``EXACT_TASKS``: how many in a row may save nothing before the search for trades ends."""
-
-
-class Objective(Enum):
-    """What a schedule is chosen for."""
-
-    BARRIERS_FIRST = "barriers-first"
-    MEMORY_FIRST = "memory-first"
-    NO_MORE_MEMORY = "no-more-memory"
-    PARETO = "pareto"
 
 
 @dataclass(frozen=True)
@@ -153,38 +142,3 @@ def improvements(
             last = replace(better, is_optimal=proved)
             fruitless = 0
             yield last
-
-
-def pareto_front(
-    graph: Graph, steps: int | None = None, trials: int = FRONT_TRIALS
-) -> list[Schedule]:
-    """The schedules that no other beats in both barriers and peak, fewest barriers first.
-
-    As far as :func:`improvements` goes.
-    """
-    front: list[Schedule] = []
-    for schedule in improvements(graph, steps, trials):
-        if front and schedule.executed == front[-1].executed:
-            front.pop()
-        front.append(schedule)
-    return front
-
-
-def choose_schedule(
-    graph: Graph, objective: Objective = Objective.BARRIERS_FIRST, steps: int | None = None
-) -> Schedule:
-    """The schedule that an objective asks for; ``PARETO`` takes the one of fewest barriers.
-
-    ``NO_MORE_MEMORY`` takes the fewest barriers for which the peak is no higher than that of the
-    seeds' rule, one barrier between successive depths.
-    """
-    if objective is Objective.NO_MORE_MEMORY:
-        limit = peak_load(graph, *level_schedule(graph))
-        front = improvements(graph, steps)
-        return (
-            next((schedule for schedule in front if schedule.peak <= limit), None)
-            or (pareto_front(graph, steps)[-1])
-        )
-    if objective is Objective.MEMORY_FIRST:
-        return pareto_front(graph, steps)[-1]
-    return least_barriers_schedule(graph, None, steps)

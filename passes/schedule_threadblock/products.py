@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
@@ -34,7 +33,6 @@ from mugraph.passes.schedule_threadblock.registers import (
     choose_pieces,
 )
 from mugraph.passes.schedule_threadblock.small_products import (
-    SmallM,
     SmallProduct,
     choose_small_layout,
     swap_obstacle,
@@ -74,14 +72,13 @@ def sums_once(op: tb.MatmulOp) -> bool:
 
 @dataclass(frozen=True)
 class Groups:
-    """What warp groups of a target may compute: all that they can, of few rows as ``small_m`` says.
+    """What warp groups of a target may compute: all that they can.
 
     ``tile_bytes`` are what an iteration of the graph's loop loads.
     """
 
     target: Target
     tile_bytes: int
-    small_m: SmallM = SmallM.AUTO
 
 
 def choose_warp_layouts(
@@ -102,7 +99,9 @@ def choose_warp_layouts(
             layouts[op] = along_m
             continue
         by_groups = None
-        if groups is not None and not (groups.small_m.is_forced and is_small(op)):
+        # A plan that says so decides over products of 64 rows, too, which need no swap.
+        is_told = graph.decided.swap_ab is not None and is_small(op)
+        if groups is not None and not is_told:
             by_groups = warpgroup_layout_of(op, graph.threads)
         iterations = graph.forloop_range if sums_once(op) else 1
         layouts[op] = by_groups or choose_layout_of(
@@ -118,37 +117,41 @@ def is_small(op: tb.MatmulOp) -> bool:
     return shape_of(op.result.type)[-2] <= GROUP_ROWS
 
 
-def note_without_groups(graph: CustomizedOp, target: Target) -> str | None:
-    """Why ``small-m=swap`` does nothing where no warp groups multiply what channels bring.
-
-    ``None`` where no product of the graph has few rows.
-    """
-    small = [op for op in graph.body.block.ops if isinstance(op, tb.MatmulOp) and is_small(op)]
-    if not small:
-        return None
-    reason = "no role loads the tiles by bulk copies (pipeline=channels)"
+def why_not_swapped(
+    graph: CustomizedOp, layouts: Mapping[tb.MatmulOp, WarpLayout], target: Target
+) -> str | None:
+    """Why no warp groups swap the operands of a product of few rows, if one is left."""
+    products = [op for op in graph.body.block.ops if isinstance(op, tb.MatmulOp)]
+    small = [op for op in products if is_small(op)]
     if not target.multiplies_in_warpgroups:
-        reason = f"no warp groups multiply on {target.arch}"
-    return f"small-m=swap swaps no operands in {op_label(graph)}: {reason}"
+        return f"no warp groups multiply on {target.arch}"
+    if not small:
+        return f"none of its products has {GROUP_ROWS} rows or fewer"
+    for op in small:
+        if op not in layouts or not layouts[op].atom.swaps_operands:
+            obstacle = _obstacle_to_swap(op, graph)
+            reason = "its rows must lie in one warp each" if obstacle is None else obstacle.reason
+            return f"{op_label(op)}: {reason}"
+    return None
+
+
+def _obstacle_to_swap(op: tb.MatmulOp, graph: CustomizedOp) -> Obstacle | None:
+    *_, rows, columns = shape_of(op.result.type)
+    depth, element = shape_of(op.lhs.type)[-1], element_type_name(element_type_of(op.lhs.type))
+    obstacle = swap_obstacle(rows, columns, depth, element, graph.threads)
+    if obstacle is None and not reads_descriptors(op):
+        return Obstacle("its operands do not come by bulk copies as warp groups read them")
+    return obstacle
 
 
 def _of_few_rows(
     op: tb.MatmulOp, by_warps: WarpLayout, graph: CustomizedOp, groups: Groups
 ) -> WarpLayout:
     """The layout of a product by single warps, or by warp groups with swapped operands."""
+    if _obstacle_to_swap(op, graph) is not None:
+        return by_warps
     *_, rows, columns = shape_of(op.result.type)
     depth, element = shape_of(op.lhs.type)[-1], element_type_name(element_type_of(op.lhs.type))
-    obstacle = swap_obstacle(rows, columns, depth, element, graph.threads)
-    if obstacle is None and not reads_descriptors(op):
-        obstacle = Obstacle("its operands do not come by bulk copies as warp groups read them")
-    if obstacle is not None:
-        if groups.small_m is SmallM.SWAP:
-            print(
-                f"--schedule-threadblock: note: warp groups cannot swap the operands of "
-                f"{op_label(op)}: {obstacle.reason}",
-                file=sys.stderr,
-            )
-        return by_warps
     product = SmallProduct(
         rows,
         columns,
@@ -162,7 +165,7 @@ def _of_few_rows(
         math.prod(graph.grid_dim),
         sums_once(op),
     )
-    return choose_small_layout(product, by_warps, groups.target, groups.small_m)
+    return choose_small_layout(product, by_warps, groups.target, graph.decided.swap_ab)
 
 
 def chained_products(graph: CustomizedOp) -> set[tb.MatmulOp]:

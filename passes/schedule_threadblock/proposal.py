@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,7 +13,6 @@ from xdsl.ir import Operation
 
 from mugraph.dialects import sched
 from mugraph.dialects.sched.kernel import whole_lines
-from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.plan_stensor_memory import (
     BEST_FIT_OF_ALL,
     certified_plan,
@@ -26,13 +24,7 @@ from mugraph.passes.plan_stensor_memory.pack import STEP_LIMIT
 from mugraph.passes.schedule_threadblock.barriers import level_barriers
 from mugraph.passes.schedule_threadblock.build import Draft, arrange
 from mugraph.passes.schedule_threadblock.model import Graph
-from mugraph.passes.schedule_threadblock.plan import (
-    Objective,
-    Schedule,
-    choose_schedule,
-    improvements,
-    pareto_front,
-)
+from mugraph.passes.schedule_threadblock.plan import Schedule, improvements
 from mugraph.passes.schedule_threadblock.tasks import kernel_graph, swizzled_twins
 from mugraph.passes.targets import Target
 
@@ -109,22 +101,19 @@ class Proposal:
             math.prod(kernel.grid_dim), kernel.threads, smem, registers_wanted(kernel)
         )
 
-    def schedule_for(self, objective: Objective) -> Schedule:
-        """The schedule that an objective asks for, whether it fits or not."""
-        if objective in (Objective.BARRIERS_FIRST, Objective.PARETO):
-            return next(iter(self.trades))
-        return choose_schedule(self.graph, objective)
+    @property
+    def least_barriers(self) -> Schedule:
+        """The schedule of fewest barriers, whether it fits or not."""
+        return next(iter(self.trades))
 
-    def fitting_schedule(self, objective: Objective) -> Schedule | None:
+    def fitting_schedule(self) -> Schedule | None:
         """The best schedule that fits a block's memory, if one does.
 
         A barrier more outside the loop is taken where it lets another block share the
         multiprocessor.
         """
-        if objective is Objective.PARETO:
-            print("\n".join(self.front_lines()), file=sys.stderr)
         limit = self.target.shared_memory_per_block
-        best = self.schedule_for(objective)
+        best = self.least_barriers
         packed = self._fitting_bytes(best, limit)
         if packed is not None and self.resident_blocks(packed) == self.resident_blocks(0):
             return best
@@ -159,24 +148,6 @@ class Proposal:
     def smallest_schedule(self) -> Schedule:
         """The schedule of least memory that was found, whether it fits or not."""
         return min(self.trades, key=lambda schedule: schedule.peak)
-
-    def front_lines(self) -> list[str]:
-        """Every schedule that no other beats in both barriers and bytes, a line each."""
-        stages = max(
-            (op.stage_count for op in self.draft.kernel.walk() if isinstance(op, sched.AllocOp)),
-            default=1,
-        )
-        counted = f"{stages} stage{'s' if stages > 1 else ''}"
-        lines = [f"{op_label(self.draft.kernel)}, {counted}: barriers against bytes of memory"]
-        for schedule in pareto_front(self.graph):
-            parts = schedule.barriers
-            proof = "" if schedule.is_optimal else f", at least {schedule.peak_bound}"
-            lines.append(
-                f"  {schedule.executed} barriers ({parts.before} before the loop, {parts.loop} in "
-                f"each of {self.graph.iterations} iterations, {parts.after} after it), "
-                f"{schedule.peak} bytes{proof}"
-            )
-        return lines
 
 
 def propose(draft: Draft, target: Target) -> Proposal:

@@ -98,14 +98,13 @@ def kept_stages(kernel: sched.KernelOp) -> dict[sched.ChannelOp, int]:
     return kept
 
 
-def choose_stages(
-    kernel: sched.KernelOp, feeds: Sequence[Feed], target: Target, asked: Stages = ()
-) -> Stages:
+def choose_stages(kernel: sched.KernelOp, feeds: Sequence[Feed], target: Target) -> Stages:
     """The stages that rings should have and a block's memory has room for.
 
     Blocks that registers let share a multiprocessor share its memory, where each then has two
-    stages: what one waits for another hides.  ``asked`` is what a user wants.
+    stages: what one waits for another hides.  What the kernel's plan says is kept.
     """
+    asked = kernel.decided.stages or ()
     channels = [feed for feed in feeds if feed.moves]
     kept = kept_stages(kernel)
     rings = [Ring(_stage_bytes(feed), kept[feed.channel]) for feed in channels]
@@ -136,16 +135,13 @@ def choose_stages(
     return fewer_stages(with_barriers, wanted, excess, least=least) or present
 
 
-def restage_rings(kernel: sched.KernelOp, target: Target, asked: Stages = ()) -> bool:
-    """Gives a kernel's rings the stages that there is room for now; whether that changed any.
-
-    ``asked`` is what a user wants.
-    """
+def restage_rings(kernel: sched.KernelOp, target: Target) -> bool:
+    """Gives a kernel's rings the stages that there is room for now; whether that changed any."""
     producer, feeds = producer_of(kernel), list(feeds_of(kernel))
     rings = [feed for feed in feeds if feed.moves]
     if producer is None or not rings:
         return False
-    stages = choose_stages(kernel, feeds, target, asked)
+    stages = choose_stages(kernel, feeds, target)
     if tuple(feed.stages for feed in rings) == stages:
         return False
     chosen = dict(zip((feed.channel for feed in rings), stages, strict=True))
@@ -165,6 +161,38 @@ def restage_rings(kernel: sched.KernelOp, target: Target, asked: Stages = ()) ->
     return True
 
 
+def present_stages(kernel: sched.KernelOp) -> Stages:
+    """The stages of a kernel's rings; what all threads load in its loop has one number."""
+    if producer_of(kernel) is not None:
+        return tuple(feed.stages for feed in feeds_of(kernel) if feed.moves)
+    loaded = [
+        op.destination.owner.stage_count
+        for op in kernel.body.walk()
+        if isinstance(op, sched.CopyOp)
+        and isinstance(op.source.owner, sched.TileOp)
+        and op.source.owner.loop_dim >= 0
+        and isinstance(op.destination.owner, sched.AllocOp)
+    ]
+    return (max(loaded, default=1),)
+
+
+def why_not_staged(kernel: sched.KernelOp) -> tuple[str, Stages] | None:
+    """Why a kernel has not the stages that its plan says, and the stages that fit."""
+    asked, present = kernel.decided.stages or (), present_stages(kernel)
+    iterations = loop_iterations(kernel)
+    if max(asked, default=0) > iterations:
+        return (
+            f"its loop has {iterations} iteration{'s' * (iterations > 1)}",
+            tuple(min(count, iterations) for count in asked),
+        )
+    if len(asked) > len(present):
+        rings = len(present)
+        return f"its loop has {rings} ring{'s' * (rings > 1)}", asked[:rings]
+    if asked and asked_stages(asked, len(present), iterations) != present:
+        return "the shared memory of a block has no room for them", present
+    return None
+
+
 def _remove_fences(kernel: sched.KernelOp) -> None:
     """Takes out the fences that stand before releases, which are placed anew."""
     for op in tuple(kernel.body.walk()):
@@ -176,4 +204,12 @@ def _next(op: Operation) -> Operation | None:
     return op.next_op
 
 
-__all__ = ["choose_stages", "feeds_of", "producer_of", "restage_rings", "shared_bytes"]
+__all__ = [
+    "choose_stages",
+    "feeds_of",
+    "present_stages",
+    "producer_of",
+    "restage_rings",
+    "shared_bytes",
+    "why_not_staged",
+]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import Enum
 
 from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
 from mugraph.dialects.cute.atoms.mma import SWAPPED
@@ -33,22 +32,6 @@ Fitted by ``benchmarks/h200/small_m_model.py`` (``benchmarks/results/h200_small_
 """
 WORTH_A_SWAP = 0.99
 """Swapped operands must take so little of the cycles of single warps: else both are equal."""
-
-
-class SmallM(Enum):
-    """How products are computed whose rows do not fill instructions of warp groups."""
-
-    AUTO = "auto"
-    """In the way that the estimate says is faster; by single warps where both are equal."""
-    MMA = "mma"
-    """By the instructions of single warps."""
-    SWAP = "swap"
-    """By warp groups with swapped operands, where they can."""
-
-    @property
-    def is_forced(self) -> bool:
-        """Whether no estimate is asked; products of 64 rows, which need no swap, obey as well."""
-        return self is not SmallM.AUTO
 
 
 @dataclass(frozen=True)
@@ -163,20 +146,21 @@ def way_cost(product: SmallProduct, layout: WarpLayout, target: Target) -> WayCo
 
 
 def choose_small_layout(
-    product: SmallProduct, by_warps: WarpLayout, target: Target, small_m: SmallM = SmallM.AUTO
+    product: SmallProduct, by_warps: WarpLayout, target: Target, swap: bool | None = None
 ) -> WarpLayout:
     """The arrangement of a product of few rows, which has no :func:`swap_obstacle`.
 
-    What is used in each iteration, as the scores of attention, stays with single warps unless a
-    swap is asked for: nothing runs beside it then, and no quad of lanes has a row.
+    ``swap`` is what a plan says; ``None`` leaves it to the estimate, and to single warps where both
+    are equal.  What is used in each iteration, as the scores of attention, stays with single warps
+    unless a swap is asked for: nothing runs beside it then, and no quad of lanes has a row.
     """
     swapped = swapped_layout(product)
-    if small_m is SmallM.AUTO and not product.sums_once:
+    if swap is None and not product.sums_once:
         return by_warps
-    if small_m is SmallM.AUTO:
+    if swap is None:
         costs = [way_cost(product, layout, target).cycles for layout in (by_warps, swapped)]
         return swapped if costs[1] < WORTH_A_SWAP * costs[0] else by_warps
-    return swapped if small_m is SmallM.SWAP else by_warps
+    return swapped if swap else by_warps
 
 
 def describe(cost: WayCost) -> str:
@@ -188,7 +172,6 @@ def describe(cost: WayCost) -> str:
 
 
 __all__ = [
-    "SmallM",
     "SmallProduct",
     "WayCost",
     "choose_small_layout",

@@ -32,6 +32,6 @@ TARGET = Target(
     schedulers_per_multiprocessor=4,
     bulk_bytes_in_flight=96 * 1024,
     moves_registers=True,
-    overlaps_launches=True,
+    has_programmatic_launch=True,
     blocks_per_cluster=8,
 )

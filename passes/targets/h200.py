@@ -4,7 +4,7 @@ Sources: the H200 data sheet (memory bandwidth), NVIDIA's "H100 Tensor Core GPU 
 (multiprocessors, L2, clock, dense tensor-core rates of ``wgmma``), and the tables of the CUDA
 programming guide for compute capability 9.0 (shared memory, threads, blocks, multiply-adds, special
 functions).  What bulk copies keep on their way: ``benchmarks/h200/stages.py``
-(``benchmarks/results/h200_stages.md``).  Clusters: ``cudaOccupancyMaxActiveClusters`` on an H200.
+(``benchmarks/results/h200_stages.md``).
 
 NVIDIA gives no rate of ``mma.sync``.  Alone, without loads, it reached 646 TFLOP/s in f16
 (``docs/texpr.md``; no script is kept), 1236 multiply-adds a cycle at the highest clock; of other
@@ -39,7 +39,6 @@ TARGET = Target(
     schedulers_per_multiprocessor=4,
     bulk_bytes_in_flight=64 * 1024,
     moves_registers=True,
-    overlaps_launches=True,
+    has_programmatic_launch=True,
     blocks_per_cluster=8,
-    clusters_at_once=((2, 66), (4, 30)),
 )

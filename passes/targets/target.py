@@ -8,7 +8,7 @@ an estimate is fitted to stands in :mod:`mugraph.passes.costs`, and what CUDA fi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from mugraph.dialects.launch_extents import MAX_THREADS
 from mugraph.dialects.programming_model import (
@@ -72,26 +72,15 @@ class Target:
     """What bulk copies keep on their way to a multiprocessor; ``None`` where there are none."""
     moves_registers: bool = False
     """Whether warp groups can pass registers on to others of their block (``setmaxnreg``)."""
-    overlaps_launches: bool = False
+    has_programmatic_launch: bool = False
     """Whether it has programmatic dependent launch."""
     blocks_per_cluster: int = 1
     """The blocks that a cluster may always have; 1 where there are no clusters."""
-    clusters_at_once: tuple[tuple[int, int], ...] = ()
-    """Blocks of a cluster, and how many such run at once, each block alone on a multiprocessor.
-
-    Blocks of a cluster are neighbours, and neighbours are fewer than multiprocessors where these
-    are not a multiple.  Sizes that are not named fill all multiprocessors.
-    """
 
     @property
     def multiplies_in_warpgroups(self) -> bool:
         """Whether warp groups multiply what lies in shared memory (``wgmma``)."""
         return WGMMA in self.macs_a_cycle
-
-    @property
-    def has_clusters(self) -> bool:
-        """Whether blocks in a row reach each other's shared memory, and bulk copies all of it."""
-        return self.blocks_per_cluster > 1
 
     @property
     def shared_bytes_a_cycle(self) -> int:
@@ -111,17 +100,6 @@ class Target:
         by_threads = self.max_threads_per_multiprocessor // threads
         limits = (waves, by_memory, by_registers, by_threads, self.max_blocks_per_multiprocessor)
         return max(1, min(limits))
-
-    def multiprocessors_in_clusters(self, blocks: int) -> int:
-        """How many multiprocessors clusters of so many blocks can take at once."""
-        known = dict(self.clusters_at_once)
-        return known.get(blocks, self.multiprocessors // blocks) * blocks
-
-    def keeping(self, bytes_in_flight: int) -> Target:
-        """The same with so many bytes of bulk copies on their way; 0 leaves the number."""
-        if bytes_in_flight == 0 or self.bulk_bytes_in_flight is None:
-            return self
-        return replace(self, bulk_bytes_in_flight=bytes_in_flight)
 
     def bytes_in_flight_per_multiprocessor(self) -> float:
         """What must be on its way to each SM for device memory to run at full speed.

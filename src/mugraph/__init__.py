@@ -3,7 +3,8 @@
 The sub-packages are folders of the repository: ``mugraph.dialects`` (``mugraph_dialects/``),
 ``mugraph.passes``, ``mugraph.codegen``, ``mugraph.runtime``, ``mugraph.tools``, and of
 ``frontend/`` ``mugraph.build`` and ``mugraph.jit``.  This module imports none of them until
-one of its functions is used, so that ``import mugraph.dialects.cute`` stays cheap.
+``mugraph.compile`` or another name of this module is used, so that
+``import mugraph.dialects.cute`` stays cheap.
 """
 
 from __future__ import annotations
@@ -13,12 +14,17 @@ from typing import TYPE_CHECKING, Any
 from mugraph.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from mugraph.dialects.plan import Plan
     from mugraph.jit import compile, compile_all, load
 
-__all__ = ["compile", "compile_all", "load"]
+__all__ = ["Plan", "compile", "compile_all", "load"]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "Plan":
+        from mugraph.dialects.plan import Plan
+
+        return Plan
     if name in __all__:
         from mugraph import jit
 

@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from schedules import AS_WRITTEN
+
+from mugraph.dialects.plan import Plan
 
 Array = npt.NDArray[Any]
 Reference = Callable[..., Array | Sequence[Array]]
@@ -55,8 +58,8 @@ class Case:
     operators by running error analysis."""
     sanitize: bool = False
     """Whether the case is of the set that runs under compute-sanitizer."""
-    options: tuple[tuple[str, Any], ...] = ()
-    """Options of ``--transpile``."""
+    plan: Plan = AS_WRITTEN
+    """What is said of how its kernels are compiled."""
 
     @property
     def id(self) -> str:

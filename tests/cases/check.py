@@ -19,12 +19,12 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Attribute
 from xdsl.parser import Parser
-from xdsl.passes import PassPipeline
 
 from cases.case import Array, Case, draw, results_of
 from mugraph.dialects.tb import STensorType
 from mugraph.dialects.tensor_types import element_type_of, shape_of
-from mugraph.passes.transpile import TranspilePass
+from mugraph.passes.sequence import verifying
+from mugraph.passes.transpile import transpile_pipeline
 from mugraph.reading import make_context
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.interpreter.arithmetic import (
@@ -89,9 +89,7 @@ def parse(case: Case) -> ModuleOp:
 
 def transpile(case: Case, module: ModuleOp, arch: str) -> ModuleOp:
     """The planned schedule, in place of the µGraph."""
-    options = dict(case.options)
-    PassPipeline((TranspilePass(arch=arch, **options),)).apply(make_context(), module)
-    module.verify()
+    verifying(transpile_pipeline(arch, case.plan)).apply(make_context(), module)
     return module
 
 

@@ -24,3 +24,13 @@ for variable in ("MUGRAPH_CUTLASS_INCLUDE", "MUGRAPH_TRACEBACK"):
 
 config.substitutions.append(("%python", sys.executable))
 config.substitutions.append(("%examples", os.path.join(config.test_source_root, "../../examples")))
+# The steps of --transpile without those that keep tiles in registers.
+config.substitutions.append(
+    (
+        "%unpromoted",
+        "--retile --online-softmax --insert-copies --decompose-threadblock --mask-ragged "
+        "--fuse-threadblock --resolve-layout --plan-dtensor-memory --schedule-threadblock "
+        "--merge-products --pipeline-products --persist-blocks --bulk-stores --programmatic-launch "
+        "--plan-swizzle --plan-stensor-memory --share-registers --check-hazards",
+    )
+)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from schedules import passes_as_written
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import SSAValue
@@ -21,7 +22,6 @@ from mugraph.dialects.functions import mugraphs_of
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.passes.sequence import VerifiedChanges
 from mugraph.passes.targets import default_targets
-from mugraph.passes.transpile import transpile_pipeline
 from mugraph.reading import make_context
 from mugraph.runtime.interpreter import run_function
 from mugraph.runtime.interpreter.arithmetic import convert, storage_dtype
@@ -175,7 +175,7 @@ def compile_checked(
         context = make_context()
         printed = str(module)
         changes = VerifiedChanges()
-        for step in transpile_pipeline(arch, **options):
+        for step in passes_as_written(arch, **options):
             stage = f"--{step.name}"
             step.apply(context, module)
             changes.verify(module)
@@ -201,7 +201,7 @@ def require_diagnostic(text: str) -> str:
     try:
         module = parse(text)
         context = make_context()
-        for step in transpile_pipeline():
+        for step in passes_as_written():
             stage = f"--{step.name}"
             step.apply(context, module)
             module.verify()

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from schedules import IN_REGISTERS, passes_as_written
 
 from fuzz.properties import make_case, parse, require_close, require_same_text
 from fuzz.search import WELL_FORMED, draw_case
 from mugraph.dialects.sched import BulkWaitOp, KernelOp, roles_of
 from mugraph.passes.analysis.hazards import find_hazards, progress_of, read_program
 from mugraph.passes.analysis.hazards.simulate import Simulation
-from mugraph.passes.transpile import TranspilePass
+from mugraph.passes.sequence import verifying
 from mugraph.reading import make_context
 from mugraph.runtime.interpreter import execute_by_address, run_function
 from mugraph.runtime.interpreter.address_level import Landing
@@ -34,12 +35,15 @@ def check_channels(text: str, *, bulk_stores: bool = False) -> int:
     """
     module = parse(text)
     case = make_case(module)
-    TranspilePass(
-        arch="sm_90a",
-        pipeline="channels",
-        check_hazards=False,
-        stores="all" if bulk_stores else "auto",
-        promote_registers=not bulk_stores,
+    verifying(
+        passes_as_written(
+            "sm_90a",
+            loads="tma",
+            check_hazards=False,
+            stores="tma" if bulk_stores else None,
+            without=IN_REGISTERS if bulk_stores else (),
+            preferred=("loads",),
+        )
     ).apply(make_context(), module)
     assert not bulk_stores or any(isinstance(op, BulkWaitOp) for op in module.walk())
     kernels = [op for op in module.walk() if isinstance(op, KernelOp) and roles_of(op)]

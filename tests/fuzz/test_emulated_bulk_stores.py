@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from schedules import passes_as_written
 
 from fuzz.emulated import build, check_emulated
 from fuzz.products import product
 from fuzz.properties import Compiled, PropertyError, make_case, parse, require_same_function
 from mugraph.codegen.cuda import print_module
-from mugraph.passes.persist_blocks import PersistBlocksPass
-from mugraph.passes.transpile import TranspilePass, transpile_pipeline
+from mugraph.passes.sequence import verifying
 from mugraph.reading import make_context
 
 
@@ -20,7 +20,7 @@ from mugraph.reading import make_context
 def stored(needs_emulator: None) -> Compiled:
     module = parse(product(32, 32, 128, blocks=2, loop=4))
     case = make_case(module)
-    transpile = TranspilePass(arch="sm_90a", pipeline="channels", stores="all")
+    transpile = verifying(passes_as_written("sm_90a", loads="tma", stores="tma"))
     transpile.apply(make_context(), module)
     return Compiled(case, module, print_module(module))
 
@@ -45,9 +45,8 @@ def test_blocks_take_several_blocks_of_the_grid(stored: Compiled, tmp_path: Path
     case = make_case(module)
     context = make_context()
     # Three stages do not divide the iterations: each block of the grid starts at another one.
-    steps = transpile_pipeline("sm_90a", pipeline="channels", bytes_in_flight=8192)
+    steps = passes_as_written("sm_90a", loads="tma", stages=(3,), blocks=1)
     for step in steps:
-        step = PersistBlocksPass(blocks=1) if isinstance(step, PersistBlocksPass) else step
         step.apply(context, module)
     one = Compiled(case, module, print_module(module))
     assert "place += 1, before += 5" in one.cuda
@@ -58,7 +57,7 @@ def test_blocks_of_a_cluster_bring_tiles_for_each_other(stored: Compiled, tmp_pa
     # Two boxes a tile of x, which all blocks of the grid have in common.
     module = parse(ROW.read_text(encoding="utf-8"))
     case = make_case(module)
-    TranspilePass(arch="sm_90a", pipeline="channels", cluster=2).apply(make_context(), module)
+    verifying(passes_as_written("sm_90a", loads="tma", cluster=2)).apply(make_context(), module)
     one = Compiled(case, module, print_module(module))
     assert "mugraph::bulk_multicast<2>(" in one.cuda
     check_emulated(build([one], tmp_path, cluster=2), 0, one, tmp_path / "run")
@@ -71,8 +70,7 @@ def test_results_leave_in_halves_where_the_whole_does_not_fit(
     case = make_case(module)
     context = make_context()
     # Five stages of 40 KB leave no room for a tile of 32 KB.
-    for step in transpile_pipeline("sm_90a", pipeline="channels", bytes_in_flight=163840):
-        step = PersistBlocksPass(blocks=2) if isinstance(step, PersistBlocksPass) else step
+    for step in passes_as_written("sm_90a", loads="tma", stages=(5,), blocks=2):
         step.apply(context, module)
     one = Compiled(case, module, print_module(module))
     assert one.cuda.count("mugraph::bulk_store(") == 4
@@ -86,8 +84,7 @@ def test_blocks_of_a_cluster_go_on_to_other_blocks_of_the_grid(
     module = parse(product(64, 128, 64, blocks=4, loop=5))
     case = make_case(module)
     context = make_context()
-    for step in transpile_pipeline("sm_90a", pipeline="channels", cluster=2, bytes_in_flight=65536):
-        step = PersistBlocksPass(blocks=3) if isinstance(step, PersistBlocksPass) else step
+    for step in passes_as_written("sm_90a", loads="tma", cluster=2, stages=(4,), blocks=3):
         step.apply(context, module)
     one = Compiled(case, module, print_module(module))
     # Three blocks are no whole clusters.

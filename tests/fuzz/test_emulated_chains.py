@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from schedules import passes_as_written
 from xdsl.dialects.builtin import ModuleOp
 
 from fuzz.emulated import check_together
@@ -23,7 +24,6 @@ from mugraph.codegen.cuda import print_module
 from mugraph.dialects import sched
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.passes.retile import RetilePass
-from mugraph.passes.transpile import transpile_pipeline
 from mugraph.reading import make_context
 from mugraph.runtime.interpreter import run_function
 from mugraph.runtime.interpreter.arithmetic import Array, storage_dtype
@@ -41,7 +41,6 @@ class Attention:
     layout_of_keys: str = ""
     element: str = "f16"
     online: bool = False
-    pipeline: str = "async-copies"
     split: int = 1
     """Over how many blocks the loop is divided."""
     scale: float = 0.125
@@ -52,9 +51,9 @@ class Attention:
     """Whether the values, too, are."""
     blocks: int = 1
     """Blocks of so many queries each."""
-    factors: bool = False
-    """Whether a kernel before finds out the factors of the values' rows."""
-    stages: tuple[int, ...] = ()
+    outlined: bool = False
+    """Whether a kernel before normalises the values."""
+    stages: tuple[int, ...] | None = None
     """What the rings of keys and of values are asked to have."""
     denominator: bool = False
     """Whether numerator and denominator are results, and not their quotient."""
@@ -125,9 +124,9 @@ ATTENTIONS = {
     "online-large-scores": Attention(online=True, inputs=8.0, scale=1.0),
     "keys-by-rows": column_major(Attention()),
     "three-tiles-a-warp-online": Attention(queries=96, online=True),
-    "loads-by-a-warp-of-their-own": Attention(online=True, pipeline="channels", loop=5),
+    "loads-by-a-warp-of-their-own": Attention(online=True, loop=5),
     "norms": Attention(online=True, norm=True),
-    "norms-through-channels": Attention(norm=True, pipeline="channels", loop=4),
+    "norms-through-channels": Attention(norm=True, loop=4),
     "parts-to-device-memory": Attention(online=True, loop=4, split=2),
     "bf16": Attention(element="bf16", keys=64, loop=1),
     "rows-past-the-end": Attention(queries=56, online=True),
@@ -137,9 +136,9 @@ ATTENTIONS = {
     "warp-groups-norm-of-queries": Attention(
         **GROUPS, online=True, norm=True, norm_values=False, loop=4
     ),
-    "factors-of-rows": Attention(online=True, norm=True, blocks=2, factors=True),
-    "warp-groups-factors-of-rows": Attention(
-        **GROUPS, online=True, norm=True, blocks=2, factors=True, loop=4
+    "norms-of-values-before": Attention(online=True, norm=True, blocks=2, outlined=True),
+    "warp-groups-norms-of-values-before": Attention(
+        **GROUPS, online=True, norm=True, blocks=2, outlined=True, loop=4
     ),
     "warp-groups-fewer-stages-of-keys": Attention(**GROUPS, online=True, loop=5, stages=(2, 3)),
     "warp-groups-one-stage-of-keys": Attention(**GROUPS, online=True, loop=4, stages=(1, 2)),
@@ -190,9 +189,9 @@ def compiled_in_registers(attention: Attention) -> Compiled:
     module = parse(attention.text())
     if attention.split > 1:
         RetilePass(split=attention.split).apply(make_context(), module)
-    if attention.factors:
-        RetilePass(outline=True, factors=True).apply(make_context(), module)
-    for step in transpile_pipeline(online_softmax=attention.online, stages=attention.stages):
+    if attention.outlined:
+        RetilePass(outline=True).apply(make_context(), module)
+    for step in passes_as_written(online_softmax=attention.online, stages=attention.stages):
         step.apply(make_context(), module)
         module.verify()
     module = require_same_text("--transpile", module)

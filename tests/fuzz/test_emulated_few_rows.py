@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from schedules import passes_as_written
 
 from fuzz.emulated import build, check_emulated
 from fuzz.properties import (
@@ -17,7 +18,6 @@ from fuzz.properties import (
 from mugraph.codegen.cuda import print_module
 from mugraph.dialects import sched
 from mugraph.passes.analysis.hazards import find_hazards
-from mugraph.passes.transpile import transpile_pipeline
 from mugraph.reading import make_context
 
 SHAPES = (
@@ -59,7 +59,7 @@ def compiled() -> list[Compiled]:
         module = parse(graph(*shape))
         case = make_case(module)
         context = make_context()
-        for step in transpile_pipeline("sm_90a", pipeline="channels", small_m="swap"):
+        for step in passes_as_written("sm_90a", loads="tma", swap_ab=True):
             step.apply(context, module)
             if step.name in ("schedule-threadblock", "pipeline-products", "share-registers"):
                 stage = f"--{step.name}"

@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from schedules import passes_as_written
 
 from fuzz.emulated import build, check_emulated
 from fuzz.products import product
 from fuzz.properties import Compiled, make_case, parse
 from mugraph.codegen.cuda import print_module
-from mugraph.passes.persist_blocks import PersistBlocksPass
-from mugraph.passes.transpile import transpile_pipeline
 from mugraph.reading import make_context
 
 GATED = """
@@ -39,34 +38,23 @@ func.func @fuzzed(%signed: tensor<64x320xf16>, %signed_1: tensor<320x160xf16>, \
 """silu(X·W) + X·V in blocks of 64 x 32: five, so that the turns do not come out even."""
 
 
-def compiled(turns: int, pass_turn: str, iterations: int) -> Compiled:
+def compiled(turns: int, iterations: int) -> Compiled:
     """The graph by one launched block, in three stages, of five iterations or of three."""
     depth = 64 * iterations
     graph = GATED.replace("320", str(depth)).replace("forloop 5", f"forloop {iterations}")
     module = parse(graph)
     case = make_case(module)
     context = make_context()
-    steps = transpile_pipeline(
-        "sm_90a",
-        pipeline="channels",
-        bytes_in_flight=8192,
-        turns=turns,
-        pass_turn=pass_turn,
-    )
+    steps = passes_as_written("sm_90a", loads="tma", stages=(3,), ping_pong=turns, blocks=1)
     for step in steps:
-        step = PersistBlocksPass(blocks=1) if isinstance(step, PersistBlocksPass) else step
         step.apply(context, module)
     return Compiled(case, module, print_module(module))
 
 
 @pytest.mark.usefixtures("needs_emulator")
-@pytest.mark.parametrize(
-    ("turns", "pass_turn", "iterations"), [(2, "finished", 5), (3, "issued", 5), (2, "issued", 3)]
-)
-def test_roles_in_turn_compute_every_block(
-    turns: int, pass_turn: str, iterations: int, tmp_path: Path
-) -> None:
-    one = compiled(turns, pass_turn, iterations)
+@pytest.mark.parametrize(("turns", "iterations"), [(2, 5), (3, 5), (2, 3)])
+def test_roles_in_turn_compute_every_block(turns: int, iterations: int, tmp_path: Path) -> None:
+    one = compiled(turns, iterations)
     assert f"place += {turns}, before += {iterations * turns}, ++round" in one.cuda
     check_emulated(build([one], tmp_path), 0, one, tmp_path / "run")
 
@@ -76,11 +64,8 @@ def test_roles_of_the_blocks_of_a_cluster_take_turns(tmp_path: Path) -> None:
     module = parse(product(64, 128, 64, blocks=6, loop=5))
     case = make_case(module)
     context = make_context()
-    steps = transpile_pipeline(
-        "sm_90a", pipeline="channels", bytes_in_flight=65536, turns=2, cluster=2
-    )
+    steps = passes_as_written("sm_90a", loads="tma", stages=(4,), ping_pong=2, cluster=2, blocks=2)
     for step in steps:
-        step = PersistBlocksPass(blocks=2) if isinstance(step, PersistBlocksPass) else step
         step.apply(context, module)
     one = Compiled(case, module, print_module(module))
     # One cluster of two blocks, each with three blocks of the grid.

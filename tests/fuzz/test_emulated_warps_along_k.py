@@ -65,7 +65,7 @@ GRAPHS = {
 
 @pytest.fixture(scope="module")
 def compiled() -> list[Compiled]:
-    return [compile_checked(text, small_m="mma") for text in GRAPHS.values()]
+    return [compile_checked(text, swap_ab=False) for text in GRAPHS.values()]
 
 
 def warps_along_k(one: Compiled) -> int:

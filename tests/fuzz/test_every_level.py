@@ -56,7 +56,7 @@ def two_products(rows: int, widths: tuple[int, int], loop: int) -> ModuleOp:
 def test_only_products_of_one_width_are_merged(
     rows: int, widths: tuple[int, int], loop: int
 ) -> None:
-    compiled = require_every_level(two_products(rows, widths, loop), "sm_90a", pipeline="channels")
+    compiled = require_every_level(two_products(rows, widths, loop), "sm_90a", loads="tma")
     products = [op for op in compiled.module.walk() if isinstance(op, sched.WarpgroupMmaOp)]
     assert products
     for op in products:
@@ -111,7 +111,7 @@ def test_a_reduction_that_nothing_reads_stays_in_step_with_the_loads(
     rows: int, columns: int, loop: int, steps: str, stages: int, arch: str
 ) -> None:
     module = unused_reduction(rows, columns, loop, steps)
-    require_every_level(module, arch, pipeline="auto", stages=(stages,))
+    require_every_level(module, arch, stages=(stages,))
 
 
 def sum_used_as(use: str, kind: str, dtype: Attribute, shape: tuple[int, int]) -> ModuleOp:

@@ -9,12 +9,13 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from schedules import passes_as_written
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from mugraph.codegen.cuda import CudaTarget
+from mugraph.passes.sequence import verifying
 from mugraph.passes.te_lower import TeLowerPass
-from mugraph.passes.transpile import TranspilePass
 from mugraph.reading import make_context, parse_text, read_module
 from mugraph.tools.diagnostics import describe_error
 
@@ -40,7 +41,7 @@ def mutated(text: str, random: Random) -> str:
 def scheduled(name: str, arch: str) -> str:
     context = make_context()
     module = read_module(str(EXAMPLES / name), context)
-    TranspilePass(arch=arch).apply(context, module)
+    verifying(passes_as_written(arch)).apply(context, module)
     return str(module)
 
 

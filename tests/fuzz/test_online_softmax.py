@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pytest
+from schedules import passes_as_written
 from xdsl.dialects.builtin import ModuleOp
 
 from fuzz.operator_cases import softmax_attention, tile
 from fuzz.properties import parse
 from mugraph.dialects import tb
 from mugraph.passes.online_softmax import OnlineSoftmaxPass
-from mugraph.passes.transpile import transpile_pipeline
 from mugraph.reading import make_context
 from mugraph.runtime.equivalence.check import Answer, Checker
 from mugraph.runtime.equivalence.subject import Subject
@@ -63,7 +63,7 @@ def test_large_scores_come_right_at_every_stage(text: str, scale: float) -> None
         (overflowing,) = run_function(module, None, [scores, values], "storage")
         assert not np.isfinite(overflowing).all()
     context = make_context()
-    for step in transpile_pipeline(online_softmax=True):
+    for step in passes_as_written(online_softmax=True):
         step.apply(context, module)
         (result,) = run_function(module, None, [scores, values], "storage")
         np.testing.assert_allclose(result.astype(np.float64), expected, atol=4e-3)

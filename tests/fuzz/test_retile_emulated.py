@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from schedules import passes_as_written
 
 from fuzz.emulated import check_together
 from fuzz.properties import Case, Compiled, function_of, parse
@@ -13,7 +14,6 @@ from mugraph.codegen.cuda import print_module
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.online_softmax import OnlineSoftmaxPass
 from mugraph.passes.retile import RetilePass
-from mugraph.passes.transpile import transpile_pipeline
 from mugraph.reading import make_context
 from mugraph.runtime.interpreter import run_function
 
@@ -45,7 +45,7 @@ def compiled(name: str, options: dict[str, object], maxima: bool) -> Compiled:
     RetilePass(**options).apply(context, module)  # type: ignore[arg-type]
     if maxima:
         OnlineSoftmaxPass().apply(context, module)
-    for step in transpile_pipeline():
+    for step in passes_as_written():
         step.apply(context, module)
     module.verify()
     return Compiled(case, module, print_module(module))

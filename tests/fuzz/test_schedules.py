@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from schedules import IN_REGISTERS, passes_as_written
 from xdsl.dialects.builtin import ModuleOp
 
 from fuzz.properties import parse
@@ -13,11 +14,10 @@ from fuzz.search import WELL_FORMED, draw_case
 from mugraph.dialects.sched import KernelOp
 from mugraph.passes.analysis.hazards import hazards_of_program, read_program, unneeded_barriers
 from mugraph.passes.analysis.lifetimes import buffer_lifetimes
-from mugraph.passes.schedule_threadblock import Pipeline
 from mugraph.passes.schedule_threadblock.barriers import fewest_barriers, level_barriers
 from mugraph.passes.schedule_threadblock.explain import read_schedule
 from mugraph.passes.schedule_threadblock.model import lifetimes
-from mugraph.passes.transpile import TranspilePass
+from mugraph.passes.sequence import verifying
 from mugraph.reading import make_context, read_module
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.mlir"))
@@ -26,10 +26,8 @@ SEED = 6
 
 def scheduled(module: ModuleOp) -> Iterator[KernelOp]:
     """The planned kernels of a µGraph's module, as ``--schedule-threadblock`` arranges them."""
-    steps = TranspilePass(
-        check_hazards=False, promote_registers=False, pipeline=Pipeline.ASYNC_COPIES.value
-    )
-    steps.apply(make_context(), module)
+    steps = passes_as_written(loads="cp_async", without=IN_REGISTERS, check_hazards=False)
+    verifying(steps).apply(make_context(), module)
     return (op for op in module.walk() if isinstance(op, KernelOp))
 
 
@@ -81,8 +79,8 @@ func.func @f(%x: {X}) -> tensor<12x3xf16> {{
 
 def test_a_barrier_before_the_loop_serves_what_follows() -> None:
     module = parse(INVARIANT)
-    steps = TranspilePass(check_hazards=False, pipeline=Pipeline.ASYNC_COPIES.value)
-    steps.apply(make_context(), module)
+    steps = passes_as_written(loads="cp_async", check_hazards=False)
+    verifying(steps).apply(make_context(), module)
     (kernel,) = (op for op in module.walk() if isinstance(op, KernelOp))
     program = read_program(kernel)
     assert not hazards_of_program(program)

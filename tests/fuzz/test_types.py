@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from schedules import passes_as_written
 
 from fuzz.emulated import check_together
 from fuzz.properties import Compiled, compile_checked, parse, require_close
@@ -14,7 +15,7 @@ from fuzz.typed_cases import all_cases
 from mugraph.codegen.cuda import print_module
 from mugraph.passes.analysis.hazards import find_hazards
 from mugraph.passes.check_hazards import scheduled_kernels
-from mugraph.passes.transpile import TranspilePass
+from mugraph.passes.sequence import verifying
 from mugraph.reading import make_context
 from mugraph.runtime.compile import calls_cublas, compile_cubin
 from mugraph.runtime.interpreter import run_function
@@ -75,7 +76,7 @@ def test_nvcc_compiles_every_type(arch: str) -> None:
     parts = ['#include "runtime.h"', '#include "channels.h"', "using namespace cute;"]
     for number, case in enumerate(CASES.values()):
         module = parse(case)
-        TranspilePass(arch=arch, check_hazards=False).apply(make_context(), module)
+        verifying(passes_as_written(arch, check_hazards=False)).apply(make_context(), module)
         cuda = print_module(module)
         if calls_cublas(cuda) and toolchain.cublas is None:
             continue

@@ -2,7 +2,7 @@
 
     python tests/mutation/score.py examples/*.mlir
     python tests/mutation/score.py --saved FOLDER --every 10
-    python tests/mutation/score.py --arch sm_90a --pipeline channels examples/*.mlir
+    python tests/mutation/score.py --arch sm_90a --loads tma examples/*.mlir
 
 A mutant is reported if the verifier refuses it or ``--check-hazards`` fails for it.  Harm is
 judged by running it (:mod:`harm`).  With ``--unreported`` only mutants that nothing reported are
@@ -21,18 +21,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 from harm import Judge
 from mutants import Mutant, mutants_of
+from schedules import passes_as_written
 from xdsl.dialects.builtin import ModuleOp
 
+from mugraph.dialects.plan import Loads
 from mugraph.dialects.sched import KernelOp
 from mugraph.passes.analysis.hazards import find_hazards, find_workspace_hazards
+from mugraph.passes.sequence import verifying
 from mugraph.passes.targets import DEFAULT_TARGET
-from mugraph.passes.transpile import TranspilePass
 from mugraph.reading import make_context, read_module
 from mugraph.runtime.cuda import only_function
 from mugraph.tools.import_mirage import import_mirage
@@ -130,11 +132,11 @@ def _outcome(mutant: Mutant, judge: Judge, unreported_only: bool) -> str:
 
 
 def scheduled(
-    module: ModuleOp, arch: str = DEFAULT_TARGET, pipeline: str = "async-copies"
+    module: ModuleOp, arch: str = DEFAULT_TARGET, loads: Loads = "cp_async"
 ) -> tuple[ModuleOp, list[Array]]:
     """The planned schedule of a µGraph, and inputs of its function."""
     inputs = random_inputs(only_function(module), [INPUT_SCALE], seed=INPUT_SEED)
-    steps = TranspilePass(arch=arch, pipeline=pipeline, check_hazards=False)
+    steps = verifying(passes_as_written(arch, loads=loads, check_hazards=False))
     steps.apply(make_context(), module)
     return module, [np.asarray(array) for array in inputs]
 
@@ -170,7 +172,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--mutants", type=int, default=1, help="take every N-th mutant")
     parser.add_argument("--unreported", action="store_true", help="run unreported mutants only")
     parser.add_argument("--arch", default=DEFAULT_TARGET, help="the GPU")
-    parser.add_argument("--pipeline", default="async-copies", help="or channels")
+    parser.add_argument("--loads", choices=get_args(Loads), default="cp_async")
     options = parser.parse_args(arguments)
     modules = [(path, read_module(path, make_context())) for path in options.files]
     if options.saved is not None:
@@ -178,7 +180,7 @@ def main(arguments: Sequence[str]) -> int:
     score = Score()
     for name, module in modules:
         started = time.monotonic()
-        schedule, inputs = scheduled(module, options.arch, options.pipeline)
+        schedule, inputs = scheduled(module, options.arch, options.loads)
         one = score_of(
             schedule,
             inputs,

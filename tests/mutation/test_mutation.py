@@ -12,10 +12,11 @@ from address_programs import PIPELINE
 from harm import RUNS, Judge
 from interpreter_programs import parse
 from mutants import Mutant, mutants_of
+from schedules import passes_as_written
 from xdsl.dialects.builtin import ModuleOp
 
 from mugraph.dialects import sched
-from mugraph.passes.transpile import TranspilePass
+from mugraph.passes.sequence import verifying
 from mugraph.reading import make_context
 from mugraph.runtime.cuda import only_function
 from mugraph.tools.mg_run import random_inputs
@@ -62,7 +63,7 @@ def test_the_runs_are_those_that_count() -> None:
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_is_right_in_every_run(path: Path) -> None:
     module = parse(reduced(path.read_text(encoding="utf-8")))
-    TranspilePass().apply(make_context(), module)
+    verifying(passes_as_written()).apply(make_context(), module)
     assert [str(evidence) for evidence in judge_of(module).unmutated()] == []
 
 

@@ -16,6 +16,7 @@ from harm import Judge
 from interpreter_programs import parse
 from mutants import mutants_of, random_mutant
 from persistent_programs import ROWS
+from schedules import passes_as_written
 from score import (
     INPUT_SCALE,
     INPUT_SEED,
@@ -31,10 +32,8 @@ from score import (
 from xdsl.dialects.builtin import ModuleOp
 
 from mugraph.dialects.sched import WarpgroupWaitOp, roles_in_turn, roles_of
-from mugraph.passes.alternate_consumers import AlternateConsumersPass
 from mugraph.passes.analysis.hazards import HazardKind, find_hazards, find_workspace_hazards
-from mugraph.passes.persist_blocks import PersistBlocksPass
-from mugraph.passes.transpile import TranspilePass, transpile_pipeline
+from mugraph.passes.sequence import verifying
 from mugraph.reading import make_context, read_module
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.interpreter.address_level import Landing
@@ -103,7 +102,7 @@ def test_several_changes_at_once(name: str) -> None:
 def test_loads_by_a_role_of_their_own() -> None:
     path = ROOT / "examples" / "lora.mlir"
     module = read_module(str(path), make_context())
-    module, inputs = scheduled(module, "sm_90a", "channels")
+    module, inputs = scheduled(module, "sm_90a", "tma")
     assert any(roles_of(kernel) for kernel in kernels_of(module))
     score = score_of(
         module, inputs, name=path.name, unreported_only=True, every=4 * SAMPLED_MUTANTS
@@ -128,7 +127,7 @@ func.func @gemm(%a: tensor<128x256xf16>, %b: tensor<256x256xf16>) -> tensor<128x
 
 
 def test_products_of_warp_groups() -> None:
-    module, inputs = scheduled(parse(PRODUCTS), "sm_90a", "channels")
+    module, inputs = scheduled(parse(PRODUCTS), "sm_90a", "tma")
     waits = [op for op in module.walk() if isinstance(op, WarpgroupWaitOp)]
     assert waits
     judge = Judge(module, inputs)
@@ -164,14 +163,8 @@ func.func @gemm(%a: tensor<64x256xf16>, %b: tensor<256x192xf16>) -> tensor<64x19
 def alternating() -> ModuleOp:
     """One block of the launch takes the grid, two roles in turn."""
     module, context = parse(TURNS), make_context()
-    steps = transpile_pipeline(
-        "sm_90a", pipeline="channels", bytes_in_flight=8192, check_hazards=False
-    )
+    steps = passes_as_written(loads="tma", stages=(3,), ping_pong=2, blocks=1, check_hazards=False)
     for step in steps:
-        if isinstance(step, PersistBlocksPass):
-            step = PersistBlocksPass(blocks=1)
-        if step.name == "plan-stensor-memory":
-            AlternateConsumersPass("sm_90a").apply(context, module)
         step.apply(context, module)
     return module
 
@@ -200,9 +193,7 @@ def test_roles_that_take_turns() -> None:
 @pytest.mark.parametrize("persistent", [0, 4])
 def test_clusters_and_what_persistent_kernels_do_once(persistent: int) -> None:
     module, context = parse(ROWS), make_context()
-    for step in transpile_pipeline("sm_90a", pipeline="channels", cluster=2):
-        if isinstance(step, PersistBlocksPass):
-            step = PersistBlocksPass(blocks=persistent)
+    for step in passes_as_written(loads="tma", cluster=2, blocks=persistent):
         step.apply(context, module)
     (kernel,) = kernels_of(module)
     assert kernel.persistent_blocks == (persistent or None) and find_hazards(kernel) == []
@@ -234,7 +225,7 @@ def test_chains_of_warp_groups() -> None:
     context = make_context()
     inputs_folder = ROOT / "tests" / "filecheck" / "passes" / "Inputs"
     module = read_module(str(inputs_folder / "warpgroup-attention.mlir"), context)
-    for step in transpile_pipeline("sm_90a", pipeline="channels", online_softmax=True):
+    for step in passes_as_written("sm_90a", loads="tma", online_softmax=True):
         step.apply(context, module)
     random = np.random.default_rng(0)
     shapes = (((1, 256, 64), 0.25), ((1, 64, 512), 0.25), ((1, 512, 64), 1.0))
@@ -298,7 +289,7 @@ def test_no_saved_mugraph_is_reported() -> None:
     require_saved()
     checked = 0
     for name, module in saved_modules(SAVED, 1):
-        TranspilePass(check_hazards=False).apply(make_context(), module)
+        verifying(passes_as_written(check_hazards=False)).apply(make_context(), module)
         for kernel in kernels_of(module):
             assert find_hazards(kernel) == [], name
             checked += 1

@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from hazard_kernels import kernel_of
+from schedules import passes_as_written
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.parser import Parser
 from xdsl.rewriter import Rewriter
 
 from mugraph.dialects import sched
-from mugraph.passes.alternate_consumers import AlternateConsumersPass
-from mugraph.passes.persist_blocks import PersistBlocksPass
-from mugraph.passes.transpile import transpile_pipeline
 from mugraph.reading import make_context
 from mugraph.runtime.interpreter import ExecutionError, execute_by_address
 from mugraph.runtime.interpreter.address_level import Landing
@@ -63,21 +61,22 @@ RUNS = [(order, landing) for order in ORDERS for landing in Landing]
 def scheduled(
     blocks: int | None,
     turns: int = 1,
-    pass_turn: str = "finished",
     text: str = GEMM,
     cluster: int = 1,
+    stages: int = 3,
 ) -> ModuleOp:
     """Persistent with so many blocks of the launch, or not; with so many roles in turn."""
     context = make_context()
     module = Parser(context, text).parse_module()
-    steps = transpile_pipeline("sm_90a", pipeline="channels", bytes_in_flight=8192, cluster=cluster)
+    steps = passes_as_written(
+        loads="tma",
+        stages=(stages,),
+        ping_pong=turns,
+        blocks=blocks or 0,
+        cluster=cluster,
+        without=() if blocks else ("persist-blocks",),
+    )
     for step in steps:
-        if isinstance(step, PersistBlocksPass):
-            if blocks is None:
-                continue
-            step = PersistBlocksPass(blocks=blocks)
-        if step.name == "plan-stensor-memory" and turns > 1:
-            AlternateConsumersPass("sm_90a", turns, pass_turn).apply(context, module)
         step.apply(context, module)
     module.verify()
     kernel = kernel_of(module)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from schedules import passes_as_written
 
 from mugraph.dialects.functions import mugraphs_of
 from mugraph.dialects.tensor_types import shape_of
@@ -25,7 +26,6 @@ from mugraph.passes.convert_linalg_to_kn.expressions import (
     substituted,
 )
 from mugraph.passes.convert_linalg_to_kn.views import strides_of_reshaped
-from mugraph.passes.transpile import transpile_pipeline
 from mugraph.reading import make_context, parse_text, read_module
 from mugraph.runtime.interpreter import run_function
 
@@ -94,7 +94,7 @@ def test_what_torch_writes_computes_its_function_at_every_stage(name: str) -> No
     expected = TORCH[name](*(array.astype(np.float64) for array in inputs))
     (result,) = run_function(module, None, inputs, "float64")
     np.testing.assert_allclose(result, expected, rtol=1e-6, atol=1e-6)
-    for step in transpile_pipeline():
+    for step in passes_as_written():
         step.apply(context, module)
     (result,) = run_function(module, None, inputs, "storage")
     np.testing.assert_allclose(result.astype(np.float64), expected, rtol=4e-3, atol=4e-3)

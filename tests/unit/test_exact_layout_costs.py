@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from schedules import IN_REGISTERS, passes_as_written
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.parser import Parser
@@ -16,7 +17,6 @@ from mugraph.passes.resolve_layout.explain import tensor_report
 from mugraph.passes.resolve_layout.problem import build_layout_problem, tensors_of
 from mugraph.passes.resolve_layout.solve import solve
 from mugraph.passes.targets import target_named
-from mugraph.passes.transpile import transpile_pipeline
 from mugraph.reading import make_context, read_module
 
 EXAMPLES = sorted((Path(__file__).parent.parent.parent / "examples").glob("*.mlir"))
@@ -46,7 +46,7 @@ def transpiled(module: ModuleOp, model: CostModelName) -> list[KernelOp]:
     steps = [
         ResolveLayoutPass(cost_model=model) if isinstance(step, ResolveLayoutPass) else step
         # The cost model is of tiles that all threads load, and of what is read from shared memory.
-        for step in transpile_pipeline(pipeline="async-copies", promote_registers=False)
+        for step in passes_as_written(loads="cp_async", without=IN_REGISTERS)
     ]
     PassPipeline(tuple(steps)).apply(make_context(), module)
     module.verify()

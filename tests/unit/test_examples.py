@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from schedules import passes_as_written
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.parser import Parser
@@ -16,14 +17,14 @@ from xdsl.passes import ModulePass
 from xdsl.printer import Printer
 
 from mugraph.dialects.tensor_types import shape_of
-from mugraph.passes.transpile import TranspilePass, transpile_pipeline
+from mugraph.passes.sequence import verifying
 from mugraph.reading import make_context
 from mugraph.runtime.compare import TOLERANCE, compare
 from mugraph.runtime.interpreter import run_function
 
 Array = npt.NDArray[Any]
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.mlir"))
-PASSES: tuple[ModulePass, ...] = transpile_pipeline()
+PASSES: tuple[ModulePass, ...] = passes_as_written()
 
 
 def parse(text: str) -> ModuleOp:
@@ -132,7 +133,7 @@ def test_every_pass_changes_nothing_the_second_time(path: Path) -> None:
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_transpile_is_its_passes(path: Path) -> None:
     module = parse(stages(path)[0])
-    TranspilePass().apply(make_context(), module)
+    verifying(passes_as_written()).apply(make_context(), module)
     assert str(module) == stages(path)[-1]
 
 

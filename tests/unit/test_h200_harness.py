@@ -17,7 +17,7 @@ from benchmarks.h200.compile_time import phase_seconds
 from benchmarks.h200.measure import status_with
 from benchmarks.h200.page import ABLATION, bought, table, times_table, with_table
 from benchmarks.h200.peers import Level, peers_of
-from benchmarks.h200.pipelines import OURS, Variant, ablations, flat_passes, tried
+from benchmarks.h200.pipelines import OURS, PLANNED, Variant, ablations, flat_passes, tried
 from benchmarks.h200.plot import svg
 from benchmarks.h200.records import Record, Records, System
 from benchmarks.h200.repetition import combined
@@ -102,7 +102,7 @@ def test_what_is_wrong_has_no_time() -> None:
 
 def test_build_reports_its_error() -> None:
     workload = WORKLOADS["lora"]
-    done = build(Task(workload, Variant(OURS, "transpile{solver=none}"), "sm_90a"))
+    done = build(Task(workload, Variant(OURS, "resolve-layout{solver=none}"), "sm_90a"))
     assert isinstance(done, Build)
     assert done.library is None and done.error is not None and "solver" in done.error
 
@@ -125,37 +125,25 @@ def test_variants_with_the_same_file_are_built_once() -> None:
 
 
 def test_pipelines_take_the_architecture() -> None:
-    steps = flat_passes("transpile{online-softmax=true}", "sm_80")
-    assert steps[0].name == "online-softmax"
+    steps = flat_passes("plan{stages=2},transpile", "sm_80")
+    assert [step.name for step in steps[:3]] == ["plan", "plan", "retile"]
     assert {getattr(step, "arch", "sm_80") for step in steps} == {"sm_80"}
     with pytest.raises(UserError, match="unknown pass 'faster'"):
         flat_passes("faster", "sm_80")
 
 
 def test_ablations_switch_one_thing_off_each() -> None:
-    pipeline = "retile{forloop=16 block=256},transpile{online-softmax=true overlap-launches=false}"
-    variants = ablations(pipeline, "sm_90a")
+    variants = ablations(PLANNED, "sm_90a")
     names = [variant.name for variant in variants]
     assert len(set(names)) == len(names)
-    assert {"without retile", "without retile forloop", "without online-softmax"} <= set(names)
-    assert {"pipeline=async-copies", "with overlap-launches", "without plan-swizzle"} <= set(names)
-    assert {"warps-along-k=false", "without use-warpgroups"} <= set(names)
-    full = flat_passes(pipeline, "sm_90a")
+    assert {"without plan-swizzle", "without use-warpgroups", "warps-along-k=false"} <= set(names)
+    assert {"tiles=written", "loads=cp_async", "pdl=none"} <= set(names)
+    full = flat_passes(PLANNED, "sm_90a")
     for variant in variants:
         steps = variant.passes("sm_90a")
         changed = [step for step in steps if step not in full]
         assert abs(len(full) - len(steps)) + len(changed) in (1, 2), variant.name
         assert steps != full
-
-
-@pytest.mark.parametrize(
-    ("stated", "other"), [("channels", "async-copies"), ("auto", "async-copies")]
-)
-def test_the_two_ways_of_loading_ahead(stated: str, other: str) -> None:
-    names = [v.name for v in ablations(f"transpile{{pipeline={stated}}}", "sm_90a")]
-    assert [name for name in names if name.startswith("pipeline=")] == [f"pipeline={other}"]
-    back = [v.name for v in ablations(f"transpile{{pipeline={other}}}", "sm_90a")]
-    assert "pipeline=channels" in back and "pipeline=async-copies" not in back
 
 
 def test_tried_pipelines() -> None:

@@ -8,12 +8,12 @@ from benchmarks.h200 import counters, page, sanitize, stages
 from benchmarks.h200.building import TensorOf
 from benchmarks.h200.checking import RIGHT
 from benchmarks.h200.counters import Kernel, parse, reason
-from benchmarks.h200.pipelines import OURS, flat_passes
+from benchmarks.h200.pipelines import OURS, PLANNED
 from benchmarks.h200.programs import argument_of
 from benchmarks.h200.records import Record, Records, System
 from benchmarks.h200.sanitize import Finding, summarize
 from benchmarks.h200.statistics import Samples
-from mugraph.passes.schedule_threadblock import ScheduleThreadblockPass
+from mugraph.passes.plan import PlanPass
 
 CSV = """\
 ==PROF== Connected
@@ -100,27 +100,24 @@ def test_every_planted_fault_is_there() -> None:
     assert all(f'is("{name}")' in source for name in sanitize.PLANTED)
 
 
-def test_pipelines_with_other_bytes_in_flight() -> None:
-    pipeline = "retile{block=256},transpile{pipeline=channels}"
-    text = stages.with_options(pipeline, bytes_in_flight=32768, publish="first")
-    assert text.startswith("retile{block=256},transpile{")
-    steps = {step.name: step for step in flat_passes(text, "sm_90a")}
-    schedule = steps["schedule-threadblock"]
-    assert isinstance(schedule, ScheduleThreadblockPass)
-    assert (schedule.bytes_in_flight, schedule.publish) == (32768, "first")
-    assert len(stages.variants(pipeline)) == 6
+def test_pipelines_with_other_stages() -> None:
+    variants = stages.variants(PLANNED)
+    assert len(variants) == len(stages.STAGES)
+    plan, *_ = variants[0].passes("sm_90a")
+    assert isinstance(plan, PlanPass)
+    assert (plan.stages, plan.preferred) == ((2,), ("stages",))
 
 
 def test_table_of_stages() -> None:
     records = records_of("gated_mlp", 18.0, 28.0)
-    for kilobytes, time in ((32, 20.0), (64, 16.0)):
-        system = System(stages.name_of(kilobytes, "last"), RIGHT)
-        system.progress = [f"2 roles, fills of stages 32 of {kilobytes // 16}: all 9 steps end"]
+    for count, time in ((2, 20.0), (4, 16.0)):
+        system = System(stages.name_of(count), RIGHT)
+        system.progress = [f"2 roles, fills of stages 32 of {count}: all 9 steps end"]
         system.set_samples(Samples((time,)))
         records["gated_mlp"].add(system)
     text = stages.markdown(records)
-    assert "| gated_mlp | 20.00 (2) |  | 16.00 (4) |  |  |  |" in text
-    assert "| over the fastest | 1.250 |  | 1.000 |" in text
+    assert "| gated_mlp | 18.00 () | 20.00 (2) |  | 16.00 (4) |  |  |  |" in text
+    assert "| over the fastest | 1.125 | 1.250 |  | 1.000 |" in text
 
 
 def test_arguments_of_a_call() -> None:

@@ -65,8 +65,9 @@ def test_repartitions_are_proved(name: str) -> None:
     workload = WORKLOADS[name]
     before = mugraph_of(workload)
     after = before.clone()
-    steps = [step for step in flat_passes(workload.pipeline, ARCH) if step.name == "retile"]
-    assert steps
+    passes = flat_passes(workload.pipeline, ARCH)
+    steps = [step for step in passes if step.name in ("plan", "retile")]
+    assert len(steps) == 2
     PassPipeline(tuple(steps)).apply(make_context(), after)
     verdict = Checker(Subject.of(before)).check(Subject.of(after))
     assert verdict.answer is Answer.PROVED, str(verdict)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from xdsl.utils.exceptions import DiagnosticException
+from xdsl.utils.exceptions import DiagnosticException, PassFailedException
 
 import mugraph
 import mugraph.build as mi
@@ -98,14 +98,12 @@ def test_a_function_in_linalg_becomes_a_mugraph() -> None:
         mugraph.compile(text, arch="cpu")
 
 
-def test_options_are_those_of_transpile() -> None:
-    options = {"online_softmax": True, "stages": 2}
-    kernel = mugraph.compile(EXAMPLES / "rmsnorm_linear.mlir", arch="cpu", **options)
+def test_a_plan_is_kept_or_refused() -> None:
+    plan = mugraph.Plan(tiles="written", stages=(2,))
+    kernel = mugraph.compile(EXAMPLES / "rmsnorm_linear.mlir", arch="cpu", plan=plan)
     assert kernel.name == "rmsnorm_linear"
-    with pytest.raises(UserError, match=r"no option 'online'; those of --transpile are .*stages"):
-        mugraph.compile(scaled_sum(), arch="cpu", online=True)
-    with pytest.raises(UserError, match="stages"):
-        mugraph.compile(scaled_sum(), arch="cpu", stages="two")
+    with pytest.raises(PassFailedException, match="--plan: stages = 2 must be a list"):
+        mugraph.compile(scaled_sum(), arch="cpu", plan=mugraph.Plan(stages=2))  # pyright: ignore
 
 
 def test_a_graph_is_called_as_mirage_users_do() -> None:

@@ -6,8 +6,8 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from schedules import passes_as_written
 from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
-from xdsl.passes import PassPipeline
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 
@@ -16,7 +16,7 @@ import mugraph.build as mi
 from mugraph.codegen.cuda import print_module
 from mugraph.dialects.locations import place_in, reported_within
 from mugraph.passes.decompose_threadblock import DecomposeThreadblockPass
-from mugraph.passes.transpile import TranspilePass
+from mugraph.passes.sequence import verifying
 from mugraph.reading import make_context, parse_text
 from mugraph.tools.diagnostics import describe_error
 
@@ -132,7 +132,7 @@ def test_operators_of_a_schedule_have_the_lines_of_the_graph(arch: str) -> None:
     text = EXAMPLE.read_text(encoding="utf-8")
     context = make_context()
     module = parse_text(context, text, "f.mlir")
-    TranspilePass(arch=arch).apply(context, module)
+    verifying(passes_as_written(arch)).apply(context, module)
     expected = {
         "tb.input %dx": {"sx"},
         "tb.input %dw": {"sw"},
@@ -164,7 +164,7 @@ def test_the_lines_of_a_python_program() -> None:
     here = Path(__file__).read_text(encoding="utf-8")
     line = line_of(here, "graph.mark_output(*graph.customized([x], block))")
     with pytest.raises(DiagnosticException, match="of shared memory") as raised:
-        mugraph.compile(graph, "sm_80", plan=False)
+        mugraph.compile(graph, "sm_80", plan=mugraph.Plan(tiles="written"))
     assert place_in(raised.value) == f"{__file__}:{line}:24"
     assert f"{__file__}:{line}:24: error: " in describe_error(raised.value)
 
@@ -172,7 +172,7 @@ def test_the_lines_of_a_python_program() -> None:
 def test_cuda_says_on_request_where_its_lines_come_from() -> None:
     context = make_context()
     module = parse_text(context, EXAMPLE.read_text(encoding="utf-8"), 'a "name".mlir')
-    PassPipeline((TranspilePass(arch="sm_80"),)).apply(context, module)
+    verifying(passes_as_written("sm_80")).apply(context, module)
     plain, annotated = print_module(module), print_module(module, line_info=True)
     lines = annotated.splitlines()
     assert "#line" not in plain

@@ -13,6 +13,7 @@ import pytest
 from access_cases import CASES, Case, copy, device, elementwise, parse, product, shared
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from schedules import passes_as_written
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
@@ -45,7 +46,7 @@ from mugraph.passes.analysis.wavefronts import (
     store_wavefronts,
 )
 from mugraph.passes.report_memory_access import attach_costs, memory_access_table
-from mugraph.passes.transpile import TranspilePass
+from mugraph.passes.sequence import verifying
 from mugraph.reading import multiverse
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -305,19 +306,19 @@ def test_sectors_of_a_launch_follow_where_tiles_start() -> None:
         assert cost.transactions == max(totals)
 
 
-def transpiled(path: Path, small_m: str = "mma") -> ModuleOp:
+def transpiled(path: Path, *, swap_ab: bool = False) -> ModuleOp:
     context = Context()
     for name, factory in multiverse().all_dialects.items():
         context.register_dialect(name, factory)
     module = Parser(context, path.read_text(encoding="utf-8")).parse_module()
-    TranspilePass(small_m=small_m).apply(context, module)
+    verifying(passes_as_written(swap_ab=swap_ab, preferred=("swap_ab",))).apply(context, module)
     return module
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.mlir")), ids=lambda path: path.stem)
-@pytest.mark.parametrize("small_m", ["mma", "swap"])
-def test_planned_layouts_have_no_bank_conflicts(path: Path, small_m: str) -> None:
-    kernels = [op for op in transpiled(path, small_m).walk() if isinstance(op, KernelOp)]
+@pytest.mark.parametrize("swap_ab", [False, True])
+def test_planned_layouts_have_no_bank_conflicts(path: Path, swap_ab: bool) -> None:
+    kernels = [op for op in transpiled(path, swap_ab=swap_ab).walk() if isinstance(op, KernelOp)]
     loads = 0
     for kernel in kernels:
         for cost in memory_access_costs(kernel):
@@ -398,7 +399,7 @@ def ragged_kernel(grid: int, iterations: int) -> KernelOp:
     for name, factory in multiverse().all_dialects.items():
         context.register_dialect(name, factory)
     module = Parser(context, text).parse_module()
-    TranspilePass(check_hazards=False).apply(context, module)
+    verifying(passes_as_written(check_hazards=False)).apply(context, module)
     return next(op for op in module.walk() if isinstance(op, KernelOp))
 
 

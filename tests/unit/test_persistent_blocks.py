@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from schedules import passes_as_written
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.rewriter import Rewriter
@@ -13,23 +14,20 @@ from xdsl.rewriter import Rewriter
 from mugraph.dialects import sched
 from mugraph.passes.analysis.hazards import find_hazards
 from mugraph.passes.analysis.hazards.findings import HazardKind
-from mugraph.passes.persist_blocks import PersistBlocksPass
-from mugraph.passes.transpile import transpile_pipeline
 from mugraph.reading import make_context, read_module
 
 GRAPH = Path(__file__).resolve().parents[1] / "filecheck/passes/Inputs/warpgroup-gemm.mlir"
 
 
-@pytest.fixture(scope="module", params=[0, 32768])
+@pytest.fixture(scope="module", params=[4, 3])
 def module(request: pytest.FixtureRequest) -> ModuleOp:
     """With four stages, which divide the eight iterations, and with three."""
     context = make_context()
     module = read_module(str(GRAPH), context)
-    steps = transpile_pipeline(
-        "sm_90a", pipeline="channels", check_hazards=False, bytes_in_flight=request.param
+    steps = passes_as_written(
+        "sm_90a", loads="tma", check_hazards=False, stages=(request.param,), blocks=3
     )
     for step in steps:
-        step = PersistBlocksPass(blocks=3) if isinstance(step, PersistBlocksPass) else step
         step.apply(context, module)
     return module
 

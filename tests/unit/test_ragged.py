@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from schedules import passes_as_written
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
@@ -32,7 +33,7 @@ from mugraph.dialects.maps import Bound, Split
 from mugraph.passes.analysis.hazards import find_hazards
 from mugraph.passes.analysis.memory_access import memory_access_costs
 from mugraph.passes.decompose_threadblock import DecomposeThreadblockPass
-from mugraph.passes.transpile import TranspilePass
+from mugraph.passes.sequence import verifying
 from mugraph.reading import make_context
 from mugraph.runtime.equivalence import Answer, Checker
 from mugraph.runtime.equivalence.subject import Subject
@@ -50,7 +51,7 @@ def parse(text: str) -> ModuleOp:
 
 def transpiled(text: str) -> ModuleOp:
     module = parse(text)
-    TranspilePass(arch="sm_90a").apply(make_context(), module)
+    verifying(passes_as_written("sm_90a")).apply(make_context(), module)
     module.verify()
     return module
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from schedules import passes_as_written
 from xdsl.parser import Parser
 
 from mugraph.codegen.architecture import Architecture
@@ -29,8 +30,8 @@ from mugraph.passes.schedule_threadblock.registers import (
     choose_pieces,
     registers_of_works,
 )
+from mugraph.passes.sequence import verifying
 from mugraph.passes.share_registers import RegisterShares, choose_shares
-from mugraph.passes.transpile import TranspilePass
 from mugraph.reading import make_context
 from mugraph.runtime.cuda import generate_cuda
 from mugraph.runtime.interpreter import run_function
@@ -121,7 +122,7 @@ def test_products_in_pieces_are_whole(
     if body == "exp":
         inputs[0] /= 64
     (expected,) = run_function(module, None, inputs)
-    TranspilePass().apply(context, module)
+    verifying(passes_as_written()).apply(context, module)
     module.verify()
     covered = np.zeros((rows, columns), int)
     for op in module.walk():
@@ -193,7 +194,7 @@ def test_large_blocks_have_fewer_registers() -> None:
 def test_what_no_pieces_hold_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     context = make_context()
     module = Parser(context, product(192, 192, 4, 8, "sum", 2)).parse_module()
-    TranspilePass("sm_100a").apply(context, module)
+    verifying(passes_as_written("sm_100a")).apply(context, module)
     said = capsys.readouterr().err
     assert "'tb.matmul' %m needs about" in said and "more warps" in said
 

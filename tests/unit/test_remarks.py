@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 
 import pytest
+from schedules import passes_as_written
 
 import mugraph
 from benchmarks.h200.pipelines import flat_passes
 from benchmarks.h200.workloads import WORKLOADS
 from mugraph.passes.remarks import Kind, Remark, remarks_of
+from mugraph.passes.sequence import verifying
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
-from mugraph.passes.transpile import TranspilePass
 from mugraph.reading import make_context, parse_text, read_module
 
 TARGET = target_named(DEFAULT_TARGET)
@@ -44,7 +45,7 @@ def remarks(text: str) -> list[Remark]:
     """The remarks on what ``--transpile`` makes of a text."""
     context = make_context()
     module = parse_text(context, text, "<text>")
-    TranspilePass().apply(context, module)
+    verifying(passes_as_written()).apply(context, module)
     return remarks_of(module, TARGET)
 
 

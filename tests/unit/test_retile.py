@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from schedules import passes_as_written
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
@@ -17,8 +18,8 @@ from mugraph.passes.retile import RetileError, RetilePass
 from mugraph.passes.retile.auto import in_one_iteration
 from mugraph.passes.retile.dimensions import find_dimensions
 from mugraph.passes.retile.partition import partition_of
+from mugraph.passes.sequence import verifying
 from mugraph.passes.targets import target_named
-from mugraph.passes.transpile import TranspilePass
 from mugraph.reading import make_context
 from mugraph.runtime.equivalence import Answer, Checker, Subject
 from mugraph.runtime.interpreter import run_function
@@ -146,7 +147,7 @@ def test_divided_sums_of_large_exponentials_come_right(scale: float) -> None:
 def test_retiled_schedules_have_no_hazards() -> None:
     """The last pass proves it; without an error the kernels are those of both parts."""
     module = rewritten(retiled(attention(), split=4))
-    TranspilePass().apply(make_context(), module)
+    verifying(passes_as_written()).apply(make_context(), module)
     assert str(module).count("sched.kernel @") == 2
 
 
@@ -289,19 +290,8 @@ def test_what_blocks_compute_alike_is_computed_once_before() -> None:
     assert main.count("tb.rms_norm") == 1 and "tb.rms_norm %sq" in main
     verdict = Checker(Subject.of(module)).check(Subject.of(after))
     assert verdict.answer is Answer.PROVED, str(verdict)
-    TranspilePass(arch="sm_90a", online_softmax=True).apply(make_context(), after)
+    verifying(passes_as_written("sm_90a", online_softmax=True)).apply(make_context(), after)
     assert str(after).count("sched.kernel @") == 3
-
-
-def test_factors_of_rows_are_computed_once_before() -> None:
-    """One number a row of the values, by which each block multiplies what it loads."""
-    module = norms_before_attention()
-    after = retiled(module, outline=True, factors=True, split=2)
-    first, main, _ = str(after).split("kn.customized")[1:]
-    assert "tb.rms_norm" not in first and first.count("tb.div") == 1
-    assert main.count("tb.rms_norm") == 1 and "tb.mul %sv, %nv" in main
-    verdict = Checker(Subject.of(module)).check(Subject.of(after))
-    assert verdict.answer is Answer.PROVED, str(verdict)
 
 
 @pytest.mark.parametrize("module", [attention(), norms_before_attention(tile=8)])

@@ -26,10 +26,8 @@ from mugraph.passes.schedule_threadblock.model import (
 )
 from mugraph.passes.schedule_threadblock.orders import Order, best_orders, peak_at_last_use
 from mugraph.passes.schedule_threadblock.plan import (
-    Objective,
-    choose_schedule,
+    improvements,
     least_barriers_schedule,
-    pareto_front,
 )
 from mugraph.passes.schedule_threadblock.regions import assign_regions
 
@@ -48,7 +46,7 @@ def straight(edges: Sequence[tuple[int, int]], sizes: Sequence[int]) -> Graph:
 
 def test_the_figure_with_bytes_free_after_the_next_barrier() -> None:
     # ``1234 56 7`` and ``12 534 6 7``: 2 barriers and 6 units, 3 barriers and 5.
-    front = pareto_front(straight(FIGURE_EDGES, [1] * 7))
+    front = list(improvements(straight(FIGURE_EDGES, [1] * 7)))
     assert [(schedule.executed, schedule.peak) for schedule in front] == [(2, 6), (3, 5), (4, 4)]
     assert all(schedule.peak == schedule.peak_bound for schedule in front)
     assert front[0].regions == (0, 0, 0, 0, 1, 1, 2)
@@ -92,11 +90,11 @@ def test_no_order_beats_the_front_at_last_use(seed: int) -> None:
         assert peak_at_last_use(graph, flat) == order.peak
 
 
-def test_objectives_on_the_figure() -> None:
+def test_trades_on_the_figure() -> None:
     graph = straight(FIGURE_EDGES, [1] * 7)
-    assert choose_schedule(graph).executed == 2
-    assert choose_schedule(graph, Objective.PARETO).executed == 2
-    least = choose_schedule(graph, Objective.MEMORY_FIRST)
+    assert least_barriers_schedule(graph).executed == 2
+    first, *_, least = improvements(graph)
+    assert first.executed == 2
     assert (least.executed, least.peak) == (4, 4)
 
 
@@ -316,13 +314,14 @@ def test_lifetimes_of_the_model() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("loop", [False, True])
-def test_the_seeds_schedule_and_no_more_memory_than_it(seed: int, loop: bool) -> None:
+def test_one_barrier_between_depths_and_what_needs_no_more_memory(seed: int, loop: bool) -> None:
     graph = random_graph(seed, loop=loop)
     barriers, regions = level_schedule(graph)
     for dependence in graph.active_dependences:
         apart = regions[dependence.after] - regions[dependence.before]
         assert apart >= dependence.gap(barriers.loop)
-    found = choose_schedule(graph, Objective.NO_MORE_MEMORY)
-    assert found.peak <= peak_load(graph, barriers, regions)
+    trades = list(improvements(graph))
+    limit = peak_load(graph, barriers, regions)
+    found = next(schedule for schedule in trades if schedule.peak <= limit)
     assert found.executed <= barriers.executed(graph.iterations)
-    assert found.executed >= choose_schedule(graph).executed
+    assert found.executed >= least_barriers_schedule(graph).executed

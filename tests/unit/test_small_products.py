@@ -19,7 +19,6 @@ from mugraph.passes.schedule_threadblock.choose import (
 )
 from mugraph.passes.schedule_threadblock.small_products import (
     WORTH_A_SWAP,
-    SmallM,
     SmallProduct,
     choose_small_layout,
     swap_obstacle,
@@ -93,19 +92,19 @@ def test_the_cheaper_way_is_chosen_unless_one_is_asked_for(
         small.threads,
         TARGET,
     )
-    ways = {SmallM.MMA: by_warps, SmallM.SWAP: swapped_layout(small)}
+    ways = {False: by_warps, True: swapped_layout(small)}
     for way, layout in ways.items():
         assert choose_small_layout(small, by_warps, TARGET, way) == layout
     chosen = choose_small_layout(small, by_warps, TARGET)
     by_single, by_groups = (way_cost(small, layout, TARGET).cycles for layout in ways.values())
-    assert chosen == ways[SmallM.SWAP if by_groups < WORTH_A_SWAP * by_single else SmallM.MMA]
+    assert chosen == ways[by_groups < WORTH_A_SWAP * by_single]
 
 
 def test_what_an_iteration_uses_stays_with_single_warps() -> None:
     used = replace(product(16, 64, 128, 128, 0), sums_once=False)
     by_warps = choose_warp_layout(16, 64, 128, choose_atom("f16", 128, ieee=False), 128, TARGET)
     assert choose_small_layout(used, by_warps, TARGET) == by_warps
-    assert choose_small_layout(used, by_warps, TARGET, SmallM.SWAP) == swapped_layout(used)
+    assert choose_small_layout(used, by_warps, TARGET, swap=True) == swapped_layout(used)
 
 
 MEASURED = {

@@ -66,13 +66,11 @@ def in_turn(kind: type[Operation], turn: int) -> Callable[[Operation], bool]:
 
 
 @pytest.mark.parametrize(
-    ("blocks", "turns", "pass_turn"),
-    [(1, 2, "finished"), (1, 2, "issued"), (3, 2, "finished"), (5, 2, "issued"), (3, 3, "issued")],
+    ("blocks", "turns"),
+    [(1, 2), (3, 2), (5, 2), (3, 3)],
 )
-def test_turns_give_the_same(
-    blocks: int, turns: int, pass_turn: str, inputs: list[Array], right: Array
-) -> None:
-    module = scheduled(blocks, turns, pass_turn)
+def test_turns_give_the_same(blocks: int, turns: int, inputs: list[Array], right: Array) -> None:
+    module = scheduled(blocks, turns)
     (logical,) = run_function(module, None, inputs)
     np.testing.assert_array_equal(logical, right)
     for result in runs(module, inputs):
@@ -94,11 +92,11 @@ def test_only_passed_turns_let_a_role_go_on(
 
 
 @pytest.mark.parametrize(
-    ("blocks", "turns", "pass_turn"),
-    [(1, 2, "finished"), (3, 2, "issued"), (5, 2, "finished"), (1, 3, "issued")],
+    ("blocks", "turns"),
+    [(1, 2), (3, 2), (5, 2), (1, 3)],
 )
-def test_turns_have_no_hazard(blocks: int, turns: int, pass_turn: str) -> None:
-    kernel = kernel_of(scheduled(blocks, turns, pass_turn))
+def test_turns_have_no_hazard(blocks: int, turns: int) -> None:
+    kernel = kernel_of(scheduled(blocks, turns))
     assert not find_hazards(kernel)
 
 

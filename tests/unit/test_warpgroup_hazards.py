@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from schedules import passes_as_written
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.ir import Operation
 
 from mugraph.dialects import sched
 from mugraph.passes.analysis.hazards import find_hazards
-from mugraph.passes.transpile import transpile_pipeline
 from mugraph.reading import make_context, read_module
 
 INPUTS = Path(__file__).parents[1] / "filecheck" / "passes" / "Inputs"
@@ -22,7 +22,7 @@ def attention() -> ModuleOp:
     """Scores of an iteration, and beside them the product of what the iteration before left."""
     context = make_context()
     module = read_module(str(INPUTS / "warpgroup-attention.mlir"), context)
-    for step in transpile_pipeline("sm_90a", pipeline="channels", online_softmax=True):
+    for step in passes_as_written("sm_90a", loads="tma", online_softmax=True):
         step.apply(context, module)
     return module
 

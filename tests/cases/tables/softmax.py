@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from schedules import AS_WRITTEN
 
 from cases.case import Array, Case, Level, Range
 from cases.functions import rms, softmax_times
 from cases.graph import Graph, Threadblock, Tile, replaced
+from mugraph.dialects.plan import Plan
 
 SMALL = Range(-0.7, 0.7)
 """Of queries and keys: exponentials of their products are numbers of every type."""
 LARGE = Range(-6, 6)
 """Scores up to about 130: exp overflows f16 and fp32 alike unless a maximum is subtracted."""
-ONLINE = (("online_softmax", True),)
+ONLINE = Plan(tiles="written")
 
 
 def scores_of(body: Threadblock, q: Tile, k: Tile, precision: str = "") -> Tile:
@@ -157,7 +159,7 @@ def attention_cases() -> Iterator[Case]:
                 yield Case(
                     *("softmax", f"online-{scale}{name}-{element}", text),
                     *((range_, range_, Range()), attention_reference),
-                    options=ONLINE,
+                    plan=ONLINE,
                     sanitize=scale == "large",
                 )
     for element in ("f16", "bf16", "f32", "f8E4M3FN", "f8E5M2"):
@@ -167,7 +169,7 @@ def attention_cases() -> Iterator[Case]:
         yield Case(
             *("softmax", f"online-two-places-{element}", softmax_rows(element)),
             *((large, large, Range()), softmax_rows_reference),
-            options=ONLINE,
+            plan=ONLINE,
         )
 
 
@@ -179,7 +181,7 @@ def cases() -> Iterator[Case]:
         *("softmax", "gqa-online", attention((2, 256, 4096, 64), 1, 64, "f16")),
         *((score, score, Range()), attention_reference),
         level=Level.TRANSPILED,
-        options=ONLINE,
+        plan=ONLINE,
     )
     for scale, range_ in (("small", score), ("large", Range(-3, 3))):
         yield Case(
@@ -192,13 +194,13 @@ def cases() -> Iterator[Case]:
         *((score, score, Range()), attention_reference),
         level=Level.TRANSPILED,
     )
-    for name, option in (("as-written", ()), ("online", ONLINE)):
+    for name, plan in (("as-written", AS_WRITTEN), ("online", ONLINE)):
         yield Case(
             "softmax",
             f"qk-norm-{name}",
             normalised_attention(2, 16, 96, 3),
             (Range(), Range(0.5, 1.5), Range(), Range(0.5, 1.5), Range()),
             normalised_attention_reference,
-            options=option,
+            plan=plan,
             sanitize=True,
         )

@@ -1,6 +1,6 @@
 // Vectors of a tile are no wider than its tensor's alignment, and pointers are checked before the first launch.
-// RUN: mg-opt --transpile -t cuda %s | filecheck %s
-// RUN: mg-opt --transpile %s | filecheck %s --check-prefix IR
+// RUN: mg-opt --plan=tiles=written --transpile -t cuda %s | filecheck %s
+// RUN: mg-opt --plan=tiles=written --transpile %s | filecheck %s --check-prefix IR
 
 // An asynchronous copy moves 4, 8 or 16 bytes; the tensor of 2 bytes is moved element by element.
 // IR: sched.copy %f_tile to %u by <64, vector 1,

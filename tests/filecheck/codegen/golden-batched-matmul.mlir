@@ -1,5 +1,5 @@
 // The first listing of seed 000: a batched product with layouts fixed in the signature.
-// RUN: mg-opt --transpile -t cuda %s | filecheck %s --match-full-lines --strict-whitespace
+// RUN: mg-opt --plan=tiles=written --transpile -t cuda %s | filecheck %s --match-full-lines --strict-whitespace
 
 // CHECK:#define NUM_GPUS 1
 // CHECK-NEXT:#define USE_NVSHMEM 0

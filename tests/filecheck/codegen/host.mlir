@@ -1,5 +1,5 @@
 // Kernel level: element-wise operators with broadcast, intermediates in the workspace.
-// RUN: mg-opt --transpile -t cuda %s | filecheck %s
+// RUN: mg-opt --plan=tiles=written --transpile -t cuda %s | filecheck %s
 
 // CHECK: // buf: 512 bytes of device memory for intermediates.
 // CHECK: _execute_mugraph(

@@ -1,5 +1,5 @@
 // Kernels count in 32 bits: a tensor that these do not reach is done in pieces, whose starts are added in 64 bits.
-// RUN: mg-opt --split-input-file --transpile -t cuda %s | filecheck %s
+// RUN: mg-opt --split-input-file --plan=tiles=written --transpile -t cuda %s | filecheck %s
 
 // CHECK:      for (int64_t i0 = 0; i0 < 4; ++i0) {
 // CHECK-NEXT:   using Target = Layout<Shape<Int<65536>, Int<16384>>, Stride<Int<1>, Int<65536>>>;

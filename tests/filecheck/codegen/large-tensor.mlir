@@ -1,8 +1,8 @@
 // A tensor of more than 2³¹ elements: offsets into it are computed in 64 bits, into others in 32.
-// RUN: mg-opt --transpile="pipeline=async-copies" -t cuda %s | filecheck %s
+// RUN: mg-opt --plan="tiles=written loads=cp_async" --transpile -t cuda %s | filecheck %s
 // A tile of more than 2³² elements from its first to its last one would wrap.
 // RUN: sed -e 's/512x8388608/4096x8388608/g' -e 's/128x64/1024x64/g' %s > %t.mlir
-// RUN: not mg-opt --transpile="pipeline=async-copies" -t cuda %t.mlir 2>&1 | filecheck %s --check-prefix TILE
+// RUN: not mg-opt --plan="tiles=written loads=cp_async" --transpile -t cuda %t.mlir 2>&1 | filecheck %s --check-prefix TILE
 // TILE: mg-opt: {{.*}}:{{[0-9]+}}:5: error: 'sched.tile' %dx_tile spans {{.*}} elements of %dx; inside a tile offsets have 32 bits, at most 4294967296: choose smaller tiles
 
 // CHECK: auto* const dx_tile = dx + static_cast<int64_t>(blockIdx.x) * 1073741824;

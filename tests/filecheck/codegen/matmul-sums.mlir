@@ -1,5 +1,5 @@
 // Sums of products of f16 leave cuBLAS as they are, in f32.
-// RUN: mg-opt --transpile -t cuda %s | filecheck %s
+// RUN: mg-opt --plan=tiles=written --transpile -t cuda %s | filecheck %s
 // RUN: mg-run %s --check | filecheck %s --check-prefix RESULT
 
 // CHECK: half_t *a

@@ -1,6 +1,6 @@
 // Nothing of the input reaches C++ as it is.
-// RUN: mg-opt --transpile -t cuda %s | filecheck %s
-// RUN: mg-opt --transpile -t cuda %s | filecheck %s --check-prefix CLEAN
+// RUN: mg-opt --plan=tiles=written --transpile -t cuda %s | filecheck %s
+// RUN: mg-opt --plan=tiles=written --transpile -t cuda %s | filecheck %s --check-prefix CLEAN
 // CLEAN-NOT: comment
 
 // The symbol becomes an identifier; keywords, words of the runtime, possible macros and the types

@@ -1,4 +1,4 @@
-// RUN: mg-opt --split-input-file --transpile -t cuda %s | filecheck %s
+// RUN: mg-opt --split-input-file --plan=tiles=written --transpile -t cuda %s | filecheck %s
 
 // Outputs in the order in which the source lies in memory; the four elements of a sum are 3 apart.
 // CHECK:      // OP type: kn.reduction

@@ -1,17 +1,20 @@
-// RUN: mg-opt --transpile="arch=sm_90a stores=all promote-registers=false overlap-launches=false" %s 2>&1 | filecheck %s
-// RUN: mg-opt --transpile="arch=sm_90a stores=all overlap-launches=false" %s 2>&1 | filecheck %s --check-prefix=REGISTERS
-// RUN: mg-opt --transpile="arch=sm_90a promote-registers=false overlap-launches=false" %s 2>&1 | filecheck %s --check-prefix=AUTO
+// RUN: not mg-opt --plan="tiles=written stores=tma function=ragged" --transpile %s 2>&1 | filecheck %s --check-prefix=RAGGED
+// RUN: not mg-opt --plan="tiles=written stores=tma function=aligned" --transpile %s 2>&1 | filecheck %s --check-prefix=ALIGNED
+// RUN: not mg-opt --plan="tiles=written stores=tma function=whole" --transpile %s 2>&1 | filecheck %s --check-prefix=REGISTERS
+// RUN: mg-opt --plan="tiles=written stores=tma function=whole" --plan=tiles=written %unpromoted %s 2>&1 | filecheck %s --check-prefix=NONE
+// RUN: mg-opt --plan="tiles=written stores=tma preferred=stores" --transpile %s 2>&1 | filecheck %s --check-prefix=PREFERRED
 
-// Whoever asks for bulk copies of all results is told which ones threads still write, and why.
+// Whoever asks for bulk copies of all results is told which ones threads would write, and why.
 
-// CHECK: --bulk-stores: note: 'sched.kernel' @ragged_custom0 writes %o with all threads: its tiles are ragged
-// CHECK-NEXT: --bulk-stores: note: 'sched.kernel' @aligned_custom0 writes %o with all threads: it is aligned to 8 bytes, and bulk copies need 16
-// CHECK-NOT: note
-// CHECK-NOT: @whole_custom0 writes
+// RAGGED: --bulk-stores: 'sched.kernel' @ragged_custom0 cannot have stores = tma: all threads write %o, since its tiles are ragged along dimension 0; leave stores free
+// ALIGNED: @aligned_custom0 cannot have stores = tma: all threads write %o, since it is aligned to 8 bytes, and bulk copies need 16; leave stores free
+// REGISTERS: @whole_custom0 cannot have stores = tma: all threads write %o, since it is not copied as it is out of a buffer of shared memory; leave stores free
 
-// REGISTERS: note: 'sched.kernel' @whole_custom0 writes %o with all threads: it is not copied as it is out of a buffer of shared memory
+// NONE-NOT: cannot have
+// NONE: sched.bulk_wait
 
-// AUTO-NOT: note
+// PREFERRED: --bulk-stores: note: 'sched.kernel' @ragged_custom0 cannot have stores = tma: all threads write %o, since its tiles are ragged
+// PREFERRED: note: 'sched.kernel' @aligned_custom0
 func.func @ragged(%x: tensor<62x64xf16>) -> tensor<62x64xf16> {
   %o = kn.customized %x grid [4, 1, 1] block [32, 1, 1] forloop 1 {
   ^bb0(%dx: tensor<62x64xf16>):

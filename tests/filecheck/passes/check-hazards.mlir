@@ -46,7 +46,7 @@
 // UNPLANNED: mg-opt: {{.*}}:{{[0-9]+}}:{{[0-9]+}}: error: --check-hazards: 'sched.kernel' @exponentials: %b has no offset in shared memory; run --plan-stensor-memory first
 
 // --transpile ends with the check; it can be left out.
-// RUN: mg-opt --transpile="check-hazards=false" %examples/lora.mlir | filecheck %s --check-prefix LORA
+// RUN: mg-opt --plan=tiles=written --transpile=check-hazards=false %examples/lora.mlir | filecheck %s --check-prefix LORA
 // LORA: sched.kernel @lora_custom0
 
 sched.kernel @exponentials inputs 1 grid [1, 1, 1] block [64, 1, 1] smem 3072 {

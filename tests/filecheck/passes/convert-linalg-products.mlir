@@ -1,7 +1,7 @@
 // Products keep the precision that they have: sums of f16 in f32, and f32 unrounded unless TF32 is asked for.
 // RUN: mg-opt --convert-linalg-to-kn=strict=true %s | filecheck %s
 // RUN: mg-opt --convert-linalg-to-kn="strict=true tf32=true" %s | filecheck %s --check-prefix TF32
-// RUN: mg-opt --convert-linalg-to-kn=strict=true --transpile -t 'cuda{function=exact}' %s | filecheck %s --check-prefix CUDA
+// RUN: mg-opt --convert-linalg-to-kn=strict=true --plan=tiles=written --transpile -t 'cuda{function=exact}' %s | filecheck %s --check-prefix CUDA
 
 #same = affine_map<(d0, d1) -> (d0, d1)>
 

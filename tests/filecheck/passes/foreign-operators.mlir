@@ -1,4 +1,4 @@
-// RUN: mg-opt --transpile %s | filecheck %s
+// RUN: mg-opt --plan=tiles=written --transpile %s | filecheck %s
 
 // A µGraph may hold operators of other dialects that touch none of its tensors.
 // CHECK: func.func @counted(%x: tensor<8x8xf16, #cute.layout<(8,8):(8,1)>>, %i: index, %log: memref<8xindex>)

@@ -1,8 +1,8 @@
 // Passes and printing take as long for a large grid and a long loop as for small ones.
 
-// RUN: mg-opt --transpile -t 'cuda{function=blocks}' %s | filecheck %s --check-prefix=GRID
-// RUN: mg-opt --transpile -t 'cuda{function=iterations}' %s | filecheck %s --check-prefix=LOOP
-// RUN: mg-opt --transpile %s | mg-opt --print-hazards --report-memory-access 2>&1 | filecheck %s
+// RUN: mg-opt --plan="tiles=written online-softmax=false" --transpile -t 'cuda{function=blocks}' %s | filecheck %s --check-prefix=GRID
+// RUN: mg-opt --plan="tiles=written online-softmax=false" --transpile -t 'cuda{function=iterations}' %s | filecheck %s --check-prefix=LOOP
+// RUN: mg-opt --plan="tiles=written online-softmax=false" --transpile %s | mg-opt --print-hazards --report-memory-access 2>&1 | filecheck %s
 
 // GRID: dim3(2147483647, 1, 1)
 // LOOP: it < 2147483647

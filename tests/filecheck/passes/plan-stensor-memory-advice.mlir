@@ -1,6 +1,6 @@
 // What would make a kernel fit is tried out before it is said.
 // RUN: not mg-opt --plan-stensor-memory %S/Inputs/eight-stages.mlir 2>&1 | filecheck %s --check-prefix STAGES
-// RUN: not mg-opt --transpile %s 2>&1 | filecheck %s
+// RUN: not mg-opt --plan=tiles=written --transpile %s 2>&1 | filecheck %s
 
 // STAGES: mg-opt: {{.*}}eight-stages.mlir:1:1: error: --plan-stensor-memory: 'sched.kernel' @stages needs 262144 bytes of shared memory, a block of sm_90a has 232448:
 // STAGES-NEXT:   %a: 128x128 x 8 stages, 262144 bytes, live in regions 0 to 1

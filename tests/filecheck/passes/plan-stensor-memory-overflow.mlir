@@ -1,9 +1,9 @@
 // Two buffers of 128 KiB that live at once do not fit.  The message lists them, largest first;
 // exit code 1, no output.
 // RUN: rm -f %t.mlir
-// RUN: not mg-opt --transpile %s -o %t.mlir 2>&1 | filecheck %s
+// RUN: not mg-opt --plan=tiles=written --transpile %s -o %t.mlir 2>&1 | filecheck %s
 // RUN: not ls %t.mlir
-// RUN: not mg-opt --transpile="arch=sm_80" %s 2>&1 | filecheck %s --check-prefix SM80
+// RUN: not mg-opt --plan=tiles=written --transpile=arch=sm_80 %s 2>&1 | filecheck %s --check-prefix SM80
 // CHECK:      mg-opt: {{.*}}overflow.mlir:14:3: error: --plan-stensor-memory: 'sched.kernel' @big_custom0 needs 327680 bytes of shared memory, a block of sm_90a has 232448:
 // CHECK-NEXT:   %s{{[wx]: (128x512|512x128)}} x 1 stages, 131072 bytes, live in regions 0 to 1
 // CHECK-NEXT:   %s{{[wx]: (128x512|512x128)}} x 1 stages, 131072 bytes, live in regions 0 to 1

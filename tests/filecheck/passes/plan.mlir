@@ -6,8 +6,8 @@
 // RUN: mg-opt --plan="grid=8 loads=tma" %s | filecheck %s --check-prefix ASKED
 // RUN: mg-opt --plan="grid=8" --retile %s | filecheck %s --check-prefix EIGHT
 // RUN: sed 's/forloop 64 {/forloop 64 plan <forloop = 32, loads = tma> {/' %s | mg-opt --plan="forloop=16 stages=2" | filecheck %s --check-prefix KEPT
-// RUN: mg-opt --transpile="arch=sm_90a plan=true" %s | filecheck %s --check-prefix PLANNED
-// RUN: mg-opt --transpile="arch=sm_90a plan=true pipeline=channels" %s | filecheck %s --check-prefix CHANNELS
+// RUN: mg-opt --transpile %s | filecheck %s --check-prefix PLANNED
+// RUN: mg-opt --plan=loads=tma --transpile %s | filecheck %s --check-prefix CHANNELS
 // RUN: not mg-opt --plan="tiles=written grid=8" %s 2>&1 | filecheck %s --check-prefix BOTH
 // RUN: not mg-opt --plan="loads=dma" %s 2>&1 | filecheck %s --check-prefix WORD
 // RUN: not mg-opt --plan="loads=cp_async ping-pong=2" %s 2>&1 | filecheck %s --check-prefix PRODUCER

@@ -1,7 +1,7 @@
 // Attention as one operator: what stands between the products stays in registers.
-// RUN: mg-opt --transpile="pipeline=async-copies promote-registers=true" %s | filecheck %s
-// RUN: mg-opt --transpile="pipeline=async-copies promote-registers=true online-softmax=true" %s | filecheck %s --check-prefix ONLINE
-// RUN: mg-opt --transpile="pipeline=async-copies promote-registers=false" %s | filecheck %s --check-prefix MEMORY
+// RUN: mg-opt --plan="tiles=written loads=cp_async online-softmax=false" --transpile %s | filecheck %s
+// RUN: mg-opt --plan="tiles=written loads=cp_async" --transpile %s | filecheck %s --check-prefix ONLINE
+// RUN: mg-opt --plan="tiles=written loads=cp_async online-softmax=false" %unpromoted %s | filecheck %s --check-prefix MEMORY
 
 // One barrier an iteration, that of the pipeline.  Rows lie in one warp; the scores' registers take
 // the exponentials, lanes sum their own parts of rows, and the left operand of the second product

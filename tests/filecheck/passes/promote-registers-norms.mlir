@@ -1,6 +1,6 @@
 // Normed queries and values: the norm of the queries is taken once, before the loop; the values are
 // multiplied as they came, and the norms of their rows scale the columns of the left operand.
-// RUN: mg-opt --transpile="pipeline=async-copies" %s | filecheck %s
+// RUN: mg-opt --plan="tiles=written loads=cp_async online-softmax=false" --transpile %s | filecheck %s
 
 // CHECK:      sched.prologue {
 // CHECK:        sched.wait pending

@@ -1,7 +1,7 @@
 // What only the threads that wrote it read stays in registers.
 // RUN: mg-opt --decompose-threadblock --fuse-threadblock --resolve-layout --plan-dtensor-memory --schedule-threadblock --promote-registers %s | filecheck %s
-// RUN: mg-opt --transpile -t 'cuda{function=norms}' %s | filecheck %s --check-prefix NORMS
-// RUN: mg-opt --transpile -t 'cuda{function=softmax}' %s | filecheck %s --check-prefix SOFTMAX
+// RUN: mg-opt --plan="tiles=written online-softmax=false" --transpile -t 'cuda{function=norms}' %s | filecheck %s --check-prefix NORMS
+// RUN: mg-opt --plan="tiles=written online-softmax=false" --transpile -t 'cuda{function=softmax}' %s | filecheck %s --check-prefix SOFTMAX
 
 // Two norms of a row that 16 warps share: one read and one write of each element, each norm by one
 // number a warp, one barrier, and a division a thread.

@@ -1,5 +1,5 @@
 // Accesses that wait for each other, or move little: what a layout would save, and which extents are why.
-// RUN: mg-opt --transpile --remarks -o %t %s 2>&1 | filecheck %s
+// RUN: mg-opt --plan=tiles=written --transpile --remarks -o %t %s 2>&1 | filecheck %s
 // RUN: mg-opt --fuse-threadblock --resolve-layout --plan-dtensor-memory --schedule-threadblock --remarks -o %t %s 2>&1 | filecheck %s --check-prefix PLAIN
 
 // PLAIN: kernel @short_custom0: 'sched.mma' reads %sw with conflicts of 6 ways, 192 wavefronts where its bytes need 32, since S<3,3,4> o (12,128):(128,1) in place of (12,128):(128,1) saves 1280 wavefronts a block; run --plan-swizzle [bank-conflicts]

@@ -1,6 +1,6 @@
 // Kernels and operators that could be one: the same blocks write and read a tensor, a kernel of its own computes element
 // by element, or an operator of its own reads what it could be a step of.
-// RUN: mg-opt --transpile --remarks -o %t %s 2>&1 | filecheck %s
+// RUN: mg-opt --plan="tiles=written online-softmax=false" --transpile --remarks -o %t %s 2>&1 | filecheck %s
 // RUN: mg-opt --decompose-threadblock --resolve-layout --plan-dtensor-memory --schedule-threadblock --remarks -o %t %s 2>&1 | filecheck %s --check-prefix UNFUSED
 
 // UNFUSED: kernel @steps_custom0: %m is read by a 'sched.elementwise' of its own, and not by a step of the 'sched.store' that writes it, since --fuse-threadblock did not run; run it before --schedule-threadblock [fusion]

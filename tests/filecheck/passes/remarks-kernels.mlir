@@ -1,6 +1,6 @@
 // What whole kernels lack: multiprocessors with a block, stages that shared memory has no room for, warp groups that
 // multiply beside an epilogue.
-// RUN: mg-opt --transpile="overlap-launches=false" --remarks -o %t %s 2>&1 | filecheck %s
+// RUN: mg-opt --plan="tiles=written pdl=none" --transpile --remarks -o %t %s 2>&1 | filecheck %s
 
 // CHECK: remark: kernel @stages_custom0: its loop keeps 0 bytes on their way to a multiprocessor, in 1 stage, and not 65536, since one more of 131072 bytes does not fit beside {{[0-9]+}} of the 232448 bytes that a block can have; load smaller tiles (retile{forloop=8}) [stages]
 func.func @stages(%x: tensor<1536x1024xf16>, %w: tensor<1024x1536xf16>) -> tensor<1536x1536xf16> {
@@ -28,7 +28,7 @@ func.func @few(%x: tensor<512x512xf16>, %w: tensor<512x1024xf16>) -> tensor<512x
   func.return %o : tensor<512x1024xf16>
 }
 
-// CHECK: remark: kernel @gate_custom0: its warp groups multiply nothing for about {{[0-9]+}} cycles behind each {{[0-9]+}} of products, since the same role writes the result; let two roles take turns (retile{block=128}, transpile{turns=2}) [serial-epilogue]
+// CHECK: remark: kernel @gate_custom0: its warp groups multiply nothing for about {{[0-9]+}} cycles behind each {{[0-9]+}} of products, since the same role writes the result; let two consumers take work tiles in turn (plan <block = [128], ping_pong = 2>) [serial-epilogue]
 func.func @gate(%x: tensor<4096x512xf16>, %w1: tensor<512x4096xf16> {mugraph.constant}, %w2: tensor<512x4096xf16> {mugraph.constant}) -> tensor<4096x4096xf16> {
   %o = kn.customized %x, %w1, %w2 grid [64, 32, 1] block [256, 1, 1] forloop 8 {
   ^bb0(%dx: tensor<4096x512xf16>, %dw1: tensor<512x4096xf16>, %dw2: tensor<512x4096xf16>):

@@ -1,10 +1,10 @@
 // Why the tiles of a product come by copies of all threads: the tensor, its tiles, the block, or the loop.
-// RUN: mg-opt --transpile --remarks -o %t %s 2>&1 | filecheck %s
-// RUN: mg-opt --transpile="pipeline=async-copies" --remarks -o %t %s 2>&1 | filecheck %s --check-prefix ASKED
-// RUN: mg-opt --transpile="arch=sm_80" --remarks="arch=sm_80" -o %t %s 2>&1 | filecheck %s --check-prefix OLDER --allow-empty
+// RUN: mg-opt --plan=tiles=written --transpile --remarks -o %t %s 2>&1 | filecheck %s
+// RUN: mg-opt --plan="tiles=written loads=cp_async" --transpile --remarks -o %t %s 2>&1 | filecheck %s --check-prefix ASKED
+// RUN: mg-opt --plan=tiles=written --transpile=arch=sm_80 --remarks="arch=sm_80" -o %t %s 2>&1 | filecheck %s --check-prefix OLDER --allow-empty
 
 // What was asked for is said where nothing else is why; what a target does not have is not missed.
-// ASKED: remark: kernel @best_custom0: %x, %w are loaded by cp.async and not by TMA, since copies by all threads were asked for, or shared memory has no room for a ring; ask for pipeline=channels [tma]
+// ASKED: remark: kernel @best_custom0: %x, %w are loaded by cp.async and not by TMA, since copies by all threads were asked for, or shared memory has no room for a ring; write loads = tma in its plan [tma]
 // OLDER-NOT: [tma]
 // OLDER-NOT: [wgmma]
 

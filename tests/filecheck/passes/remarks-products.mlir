@@ -1,9 +1,9 @@
 // Why single warps multiply: the depth, the elements, the threads, few rows whose operands cannot change places, or what
 // is done to them before. A kernel at its best has no remark.
-// RUN: mg-opt --transpile --remarks -o %t %s 2>&1 | filecheck %s
-// RUN: mg-opt --transpile="small-m=mma" --remarks -o %t %s 2>&1 | filecheck %s --check-prefix ASKED
+// RUN: mg-opt --plan="tiles=written online-softmax=false" --transpile --remarks -o %t %s 2>&1 | filecheck %s
+// RUN: mg-opt --plan="tiles=written swap-ab=false online-softmax=false" --transpile --remarks -o %t %s 2>&1 | filecheck %s --check-prefix ASKED
 
-// ASKED: kernel @swapped_custom0: the product %product, 16x64 of depth 128, is computed by mma.sync and not by WGMMA, since small-m=mma was asked for; leave it out [wgmma]
+// ASKED: kernel @swapped_custom0: the product %product, 16x64 of depth 128, is computed by mma.sync and not by WGMMA, since its plan says swap_ab = false; leave it out [wgmma]
 
 // CHECK: remark: kernel @depth_custom0: the product %product, 64x128 of depth 24, is computed by mma.sync and not by WGMMA, since a depth of 24 is no multiple of 16; cut tiles of a multiple of 16 along k [wgmma]
 func.func @depth(%x: tensor<2112x192xf16>, %w: tensor<192x1024xf16>) -> tensor<2112x1024xf16> {

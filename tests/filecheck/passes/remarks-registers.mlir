@@ -1,6 +1,6 @@
 // Values that pass through shared memory: other warps, or other lanes, read what some wrote, or nothing but a pass is missing.
-// RUN: mg-opt --transpile="promote-registers=false" --remarks -o %t %s 2>&1 | filecheck %s
-// RUN: mg-opt --transpile --remarks -o %t %s 2>&1 | filecheck %s --check-prefix HELD --allow-empty
+// RUN: mg-opt --plan="tiles=written online-softmax=false" %unpromoted --remarks -o %t %s 2>&1 | filecheck %s
+// RUN: mg-opt --plan="tiles=written online-softmax=false" --transpile --remarks -o %t %s 2>&1 | filecheck %s --check-prefix HELD --allow-empty
 
 // HELD-NOT: [registers]
 

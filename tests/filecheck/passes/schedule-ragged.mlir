@@ -1,6 +1,6 @@
-// RUN: mg-opt --transpile="promote-registers=false" %s | filecheck %s
-// RUN: mg-opt --transpile="promote-registers=false" -t cuda %s | filecheck %s --check-prefix CUDA
-// RUN: mg-opt --transpile="promote-registers=false" %s | sed 's/ within \[0\]//' | not mg-opt 2>&1 | filecheck %s --check-prefix UNCHECKED
+// RUN: mg-opt --plan="tiles=written online-softmax=false" %unpromoted %s | filecheck %s
+// RUN: mg-opt --plan="tiles=written online-softmax=false" %unpromoted -t cuda %s | filecheck %s --check-prefix CUDA
+// RUN: mg-opt --plan="tiles=written online-softmax=false" %unpromoted %s | sed 's/ within \[0\]//' | not mg-opt 2>&1 | filecheck %s --check-prefix UNCHECKED
 // A ragged tile is copied within the tensor; outputs with fordim are stored in the loop.
 
 // Slices of 10 rows of 38, 8 columns in each iteration; a row of the padded tensor is 16-byte aligned.

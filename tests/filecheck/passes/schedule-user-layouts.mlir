@@ -1,4 +1,4 @@
-// RUN: mg-opt --transpile %s | filecheck %s
+// RUN: mg-opt --plan=tiles=written --transpile %s | filecheck %s
 
 // A matrix whose rows start anywhere is loaded element by element; the kernel's name is a free one.
 func.func private @f_custom0()

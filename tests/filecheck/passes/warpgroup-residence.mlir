@@ -1,4 +1,4 @@
-// RUN: mg-opt --transpile="arch=sm_90a online-softmax=true" %s | filecheck %s
+// RUN: mg-opt --plan=tiles=written --transpile=arch=sm_90a %s | filecheck %s
 
 // Sixty-four rows a block and one warp group: the operands of its products take no registers, so two blocks share a
 // multiprocessor, and their rings have the stages that both have room for; V one more, which its product keeps an iteration longer.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from equivalence_programs import subject
+from schedules import passes_as_written
 
-from mugraph.passes.transpile import transpile_pipeline
 from mugraph.reading import make_context
 from mugraph.runtime.equivalence import Answer, Checker, Evidence
 from mugraph.runtime.equivalence.prove import prove
@@ -74,7 +74,7 @@ def test_other_functions_are_told_apart(text: str) -> None:
 
 def test_a_schedule_is_tested_in_float64_and_in_finite_fields() -> None:
     scheduled = subject(graph(4))
-    for step in transpile_pipeline("sm_80"):
+    for step in passes_as_written("sm_80"):
         step.apply(make_context(), scheduled.module)
     verdict = Checker(subject(graph(4)), seeds=(0,)).check(scheduled)
     assert verdict.answer is Answer.TESTED

@@ -163,13 +163,13 @@ def test_a_value_that_is_the_same_in_all_iterations_counts_once_for_each() -> No
 
 
 def test_an_operator_without_a_normal_form_is_the_reason() -> None:
+    from schedules import passes_as_written
     from xdsl.passes import PassPipeline
 
-    from mugraph.passes.transpile import transpile_pipeline
     from mugraph.reading import make_context
 
     scheduled = subject(rmsnorm_linear(2, 4))
-    PassPipeline(transpile_pipeline()).apply(make_context(), scheduled.module)
+    PassPipeline(passes_as_written()).apply(make_context(), scheduled.module)
     result = prove(scheduled.function, subject(RMSNORM_REFERENCE).function)
     assert not result.holds
     assert "'sched.launch'" in result.reason and "has no normal form" in result.reason

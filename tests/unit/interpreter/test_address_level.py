@@ -14,12 +14,13 @@ import numpy.typing as npt
 import pytest
 from address_programs import PIPELINE, STEP, SW_TYPE, SX_TYPE
 from interpreter_programs import context, integers, normal, parse, relative_error
+from schedules import passes_as_written
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.parser import Parser
 
 from mugraph.dialects.sched import MmaOp
-from mugraph.passes.transpile import TranspilePass
+from mugraph.passes.sequence import verifying
 from mugraph.reading import make_context
 from mugraph.runtime.interpreter import ExecutionError, execute_by_address, run_function
 from mugraph.tools.import_mirage import import_mirage
@@ -36,7 +37,7 @@ BLOCKS = 6
 
 
 def transpiled(module: ModuleOp) -> ModuleOp:
-    TranspilePass().apply(make_context(), module)
+    verifying(passes_as_written()).apply(make_context(), module)
     return module
 
 

@@ -189,7 +189,7 @@ def test_clusters_that_cannot_be(
 ) -> None:
     extents = (128, 256), (256, 256)
     inputs = [np.ones(extent, np.float16) for extent in extents]
-    module = scheduled(None, text=ROWS, cluster=2)
+    module = scheduled(None, text=ROWS, cluster=2, stages=2)
     kernel = kernel_of(module)
     assert kernel.cluster_dim == (2, 1, 1)
     assert (run_function(module, None, inputs, level=level)[0] == 256).all()

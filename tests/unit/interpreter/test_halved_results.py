@@ -6,14 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from schedules import passes_as_written
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.rewriter import Rewriter
 
 from mugraph.dialects import sched
 from mugraph.passes.analysis.hazards import find_hazards
 from mugraph.passes.analysis.hazards.findings import HazardKind
-from mugraph.passes.persist_blocks import PersistBlocksPass
-from mugraph.passes.transpile import transpile_pipeline
 from mugraph.reading import make_context, read_module
 from mugraph.runtime.interpreter import execute_by_address, run_function
 from mugraph.runtime.interpreter.address_level import Landing
@@ -25,11 +24,8 @@ GRAPH = Path(__file__).parents[2] / "filecheck/passes/Inputs/wide-gemm.mlir"
 def module() -> ModuleOp:
     context = make_context()
     module = read_module(str(GRAPH), context)
-    steps = transpile_pipeline(
-        "sm_90a", pipeline="channels", check_hazards=False, bytes_in_flight=163840
-    )
+    steps = passes_as_written("sm_90a", loads="tma", check_hazards=False, stages=(5,), blocks=2)
     for step in steps:
-        step = PersistBlocksPass(blocks=2) if isinstance(step, PersistBlocksPass) else step
         step.apply(context, module)
     return module
 

@@ -15,11 +15,12 @@ from interpreter_programs import (
     tensor,
     tile,
 )
+from schedules import passes_as_written
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from mugraph.dialects.tensor_types import shape_of
-from mugraph.passes.transpile import TranspilePass
+from mugraph.passes.sequence import verifying
 from mugraph.runtime.interpreter import run_function
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.tools.import_mirage import import_mirage
@@ -299,7 +300,7 @@ def test_a_loop_that_takes_hours_is_refused() -> None:
     )
     module = parse(text)
     scheduled = module.clone()
-    TranspilePass().apply(context(), scheduled)
+    verifying(passes_as_written()).apply(context(), scheduled)
     for program, level in ((module, "logical"), (scheduled, "logical"), (scheduled, "address")):
         with pytest.raises(ExecutionError, match=r"has 2147483647 iterations, .* at most 4194304"):
             run_function(program, None, inputs_of(module), level=level)

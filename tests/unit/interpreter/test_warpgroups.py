@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from schedules import passes_as_written
 from xdsl.dialects.builtin import ModuleOp
 
-from mugraph.passes.transpile import transpile_pipeline
 from mugraph.reading import make_context, read_module
 from mugraph.runtime.interpreter import run_function
 
@@ -22,7 +22,7 @@ def test_a_product_by_warp_groups_is_right(level: str) -> None:
     """Through TMA rings, descriptors, one product in flight, and stores by quads."""
     context = make_context()
     module = read_module(str(GRAPH), context)
-    for step in transpile_pipeline("sm_90a", pipeline="channels"):
+    for step in passes_as_written("sm_90a", loads="tma"):
         step.apply(context, module)
     assert "sched.warpgroup_mma async" in str(module)
     random = np.random.default_rng(0)
@@ -39,7 +39,7 @@ def attention() -> ModuleOp:
     """Scores, running maximum, and a product of what stays in registers."""
     context = make_context()
     module = read_module(str(ATTENTION), context)
-    for step in transpile_pipeline("sm_90a", pipeline="channels", online_softmax=True):
+    for step in passes_as_written("sm_90a", loads="tma", online_softmax=True):
         step.apply(context, module)
     return module
 
@@ -65,7 +65,7 @@ def test_attention_by_warp_groups_is_right(attention: ModuleOp, level: str, scal
 def test_two_products_with_one_left_matrix_are_one(level: str) -> None:
     context = make_context()
     module = read_module(str(GRAPH.with_name("warpgroup-gate.mlir")), context)
-    for step in transpile_pipeline("sm_90a", pipeline="channels"):
+    for step in passes_as_written("sm_90a", loads="tma"):
         step.apply(context, module)
     assert "to %gate, %up" in str(module)
     random = np.random.default_rng(0)

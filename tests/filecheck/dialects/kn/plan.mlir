@@ -5,17 +5,19 @@
 // RUN: sed 's/stages = .2, 3./stages = [0]/' %s | not mg-opt 2>&1 | filecheck %s --check-prefix STAGES
 // RUN: sed 's/forloop = 8/forloop = 0/' %s | not mg-opt 2>&1 | filecheck %s --check-prefix LOOP
 // RUN: sed 's/pdl = late/loads = tma/' %s | not mg-opt 2>&1 | filecheck %s --check-prefix TWICE
+// RUN: sed "s/preferred = .stages/preferred = [ping_pong/" %s | not mg-opt 2>&1 | filecheck %s --check-prefix FREE
 
 // A plan keeps the parts that are written, in one order.
-// CHECK: forloop 4 plan <grid = [4], along = [1], forloop = 8, loads = tma, stages = [2, 3], swap_ab = false, pdl = late> {
+// CHECK: forloop 4 plan <grid = [4], along = [1], forloop = 8, loads = tma, stages = [2, 3], swap_ab = false, pdl = late, preferred = [stages, loads]> {
 // PART: error: load is no part of a plan; it has tiles, outline, grid,
 // WORD: error: #kn.plan: loads = dma is unknown; expected one of tma, cp_async
 // STAGES: error: #kn.plan: stages = [0] cannot be; write numbers of at least 1
 // LOOP: error: #kn.plan: forloop = 0 must be at least 1
 // TWICE: error: loads is written twice;
+// FREE: error: #kn.plan: preferred = [ping_pong, loads]: the plan leaves ping_pong free
 
 func.func @f(%x: tensor<16x256xf16>, %w: tensor<256x64xf16>) -> tensor<16x64xf16> {
-  %o = kn.customized %x, %w grid [2, 1, 1] block [128, 1, 1] forloop 4 plan <loads = tma, pdl = late, grid = [4], along = [1], forloop = 8, stages = [2, 3], swap_ab = false> {
+  %o = kn.customized %x, %w grid [2, 1, 1] block [128, 1, 1] forloop 4 plan <loads = tma, pdl = late, grid = [4], along = [1], forloop = 8, preferred = [stages, loads], stages = [2, 3], swap_ab = false> {
   ^bb0(%dx: tensor<16x256xf16>, %dw: tensor<256x64xf16>):
     %sx = tb.input %dx imap [-1, -1, -1] fordim 1 : tensor<16x256xf16> -> !tb.stensor<16x64xf16>
     %sw = tb.input %dw imap [1, -1, -1] fordim 0 : tensor<256x64xf16> -> !tb.stensor<64x32xf16>

@@ -1,5 +1,5 @@
 // RUN: mg-opt %s | mg-opt | filecheck %s
-// RUN: mg-opt --transpile --verify-semantics %s -o %t.mlir
+// RUN: mg-opt --plan=tiles=written --transpile --verify-semantics %s -o %t.mlir
 // RUN: mg-opt -t cuda %t.mlir | filecheck %s --check-prefix CUDA
 
 // The memory of %x lives as long as its transpose is read: %e must not share it.

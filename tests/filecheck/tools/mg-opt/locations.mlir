@@ -14,7 +14,7 @@
 // PARSE-NEXT: %r = tb.forloop_accum rms %x : !tb.stensor<16x64xf16>
 // PARSE-NEXT: {{^ +\^$}}
 
-// RUN: mg-opt --transpile=arch=sm_80 -t 'cuda{line-info=true}' %s | filecheck %s --check-prefix CUDA
+// RUN: mg-opt --plan=tiles=written --transpile=arch=sm_80 -t 'cuda{line-info=true}' %s | filecheck %s --check-prefix CUDA
 // CUDA:      #line 29 "{{.*}}locations.mlir"
 // CUDA-NEXT: __global__ void {{.*}} norms_custom0(
 // CUDA:      // sched.elementwise

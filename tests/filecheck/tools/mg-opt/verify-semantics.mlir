@@ -1,6 +1,6 @@
 // The module is run before and after each pass, those of --transpile one by one.
 
-// RUN: mg-opt --verify-semantics --transpile %s 2>&1 >%t | filecheck %s
+// RUN: mg-opt --verify-semantics --plan=tiles=written --transpile %s 2>&1 >%t | filecheck %s
 // CHECK: mg-opt: note: @silu computes the same after each of {{[0-9]+}} passes (float64, seed 0 (scale 1)); rounding took at most {{[1-9][0-9]?}}% of its derived budget
 // RUN: filecheck %s --check-prefix RESULT < %t
 // RESULT: sched.kernel

@@ -1,5 +1,5 @@
 // The schedule on bytes and addresses, all blocks and a sample of them.
-// RUN: mg-opt --transpile="pipeline=async-copies" %s > %t
+// RUN: mg-opt --plan="tiles=written loads=cp_async" --transpile %s > %t
 // RUN: mg-run %t --level=address --check | filecheck %s
 // CHECK-NOT: blocks:
 // CHECK: check: output 0, 32x64 float16: relative error {{[1-9].*}}e-04 against float64, within 0.002

@@ -1,13 +1,12 @@
-"""``--overlap-launches``: kernels begin while the kernel before them in the stream still runs."""
+"""``--programmatic-launch``: kernels begin while the one before them in the stream still runs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, UnitAttr, i64
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -16,12 +15,11 @@ from mugraph.dialects import sched
 from mugraph.dialects.constant import is_constant
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.kn.overlap import CanOverlap
+from mugraph.dialects.plan import LaunchNext
 from mugraph.dialects.sched import AccessKind, GlobalType, HasThreadAccesses, KernelOp, LaunchOp
-from mugraph.dialects.sched.grid import EXCLUSIVE
-from mugraph.passes.options import member_named
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
 
-__all__ = ["OverlapLaunchesPass", "overlap_launches"]
+__all__ = ["ProgrammaticLaunchPass", "launch_programmatically"]
 
 _PASSABLE = (sched.CopyOp, sched.BulkCopyOp, sched.CommitOp, sched.PublishOp, sched.FillOp)
 """What a load may be moved across: nothing of it waits, for other threads or for copies."""
@@ -132,21 +130,15 @@ def strands(kernel: KernelOp) -> Iterator[Block]:
             yield op.body.block
 
 
-class Start(Enum):
-    """When a kernel lets the one behind it start."""
-
-    EARLY = "early"
-    """First of all."""
-    LATE = "late"
-    """When it has loaded all that its loop loads."""
-    END = "end"
-    """When its blocks end."""
+def producers(kernel: KernelOp) -> list[sched.RoleOp]:
+    """The roles of one thread that issues bulk copies."""
+    return [op for op in kernel.body.block.ops if isinstance(op, sched.RoleOp) and op.is_elected]
 
 
-def place_launch(kernel: KernelOp, start: Start) -> None:
+def place_launch(kernel: KernelOp, start: LaunchNext) -> None:
     """Rewrite: says where the kernel behind may start."""
     launch = sched.GridLaunchOp()
-    if start is Start.EARLY:
+    if start == "early":
         begin = next(
             op for op in kernel.body.block.ops if isinstance(op, sched.PhaseOp | sched.RoleOp)
         )
@@ -154,51 +146,31 @@ def place_launch(kernel: KernelOp, start: Start) -> None:
             begin.body.block.insert_op_before(launch, begin.body.block.first_op)
         else:
             kernel.body.block.insert_op_before(launch, begin)
-    elif start is Start.LATE:
-        roles = [op for op in kernel.body.block.ops if isinstance(op, sched.RoleOp)]
-        loads = next((role for role in roles if role.is_elected), None)
-        body = kernel.body.block if loads is None else loads.body.block
+    elif start == "late":
+        loads = producers(kernel)
+        body = loads[0].body.block if loads else kernel.body.block
         last = [op for op in body.ops if isinstance(op, sched.ForloopOp | sched.PrologueOp)][-1]
         body.insert_op_after(launch, last)
 
 
-def loads_in_a_loop(kernel: KernelOp) -> bool:
-    """Analysis: whether a loop loads from device memory."""
-    return any(
-        isinstance(step, (sched.CopyOp, sched.BulkCopyOp))
-        and isinstance(step.operands[0].type, GlobalType)
-        for op in kernel.body.walk()
-        if isinstance(op, sched.ForloopOp)
-        for step in op.walk()
-    )
-
-
-def overlap_kernel(
-    kernel: KernelOp, constant: Sequence[int], start: Start, *, exclusive: bool
-) -> None:
+def overlap_kernel(kernel: KernelOp, constant: Sequence[int], start: LaunchNext) -> None:
     """Rewrite: makes one kernel wait for those before it, and let the one behind it start."""
     added = [add_wait(body, constant) for body in strands(kernel)]
     if not any(added):
         return
     place_launch(kernel, start)
-    if exclusive and start is not Start.END and loads_in_a_loop(kernel):
-        kernel.attributes[EXCLUSIVE] = UnitAttr()
     if constant:
         kernel.constant = DenseArrayBase.from_list(i64, list(constant))
 
 
-def overlap_launches(
-    module: ModuleOp, start: Start = Start.LATE, *, exclusive: bool = False
-) -> None:
-    """Makes all kernels of a module overlap with those around them in their streams."""
+def launch_programmatically(module: ModuleOp) -> None:
+    """Makes the kernels of a module overlap with those around them in their streams."""
     for op in module.body.block.ops:
         if isinstance(op, KernelOp):
+            start = op.decided.pdl or "late"
             waits = any(isinstance(inner, sched.GridWaitOp) for inner in op.walk())
-            planned = op.decided.pdl
-            if not waits and planned != "none":
-                inputs = constant_inputs(module, op)
-                own = Start(planned) if planned else start
-                overlap_kernel(op, inputs, own, exclusive=exclusive)
+            if not waits and start != "none":
+                overlap_kernel(op, constant_inputs(module, op), start)
         elif isinstance(op, FuncOp):
             for step in op.walk():
                 if isinstance(step, CanOverlap):
@@ -206,35 +178,26 @@ def overlap_launches(
 
 
 @dataclass(frozen=True)
-class OverlapLaunchesPass(ModulePass):
+class ProgrammaticLaunchPass(ModulePass):
     """Lets each kernel start while the kernel before it in the stream, whoever's, still runs.
 
     Programmatic dependent launch: ``sched.grid_wait`` stands before the first access to device
     memory but for loads of constant tensors (``mugraph.constant`` of a function's argument), and
     those that the prologue does are moved in front of it: weights are on their way while the kernel
-    before ends.  ``start`` says when the next kernel may begin, at ``sched.grid_launch``: ``late``,
-    when all loads of the loop are on their way (what begins earlier takes bandwidth and
-    multiprocessors from them); ``early``, first of all, which suits kernels of little work; or
-    ``end``, when blocks end.  With ``exclusive=true`` the blocks of a kernel whose loop loads get
-    so much shared memory that none of the next kernel fits beside as many of theirs as share a
-    multiprocessor (``sched.exclusive``): the next kernel's blocks are dealt to multiprocessors as
-    evenly as if they started alone.  ``pdl`` of a kernel's plan counts in place of ``start``;
-    ``none`` leaves the kernel alone.  Pre-defined kernels wait first of all.  Nothing changes for
-    targets without the instructions.  Pre-condition: ``--schedule-threadblock``; before
+    before ends.  The kernel's plan says when the next kernel may begin, at ``sched.grid_launch``:
+    ``pdl = late``, when all loads of the loop are on their way (what begins earlier takes bandwidth
+    and multiprocessors from them); ``early``, first of all, which suits kernels of little work;
+    ``end``, when blocks end; or ``none``, which leaves the kernel alone.  Where the plan leaves it
+    free, it is ``late``.  Pre-defined kernels wait first of all.  Nothing changes for targets
+    without the instructions.  Pre-condition: ``--schedule-threadblock``; before
     ``--plan-stensor-memory``.
     """
 
-    name = "overlap-launches"
+    name = "programmatic-launch"
 
     arch: str = DEFAULT_TARGET
-    start: str = Start.LATE.value
-    exclusive: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrites the whole module."""
-        if target_named(self.arch).overlaps_launches:
-            overlap_launches(
-                op,
-                member_named(Start, self.start, f"--{self.name}: unknown start"),
-                exclusive=self.exclusive,
-            )
+        if target_named(self.arch).has_programmatic_launch:
+            launch_programmatically(op)

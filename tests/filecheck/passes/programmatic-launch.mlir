@@ -1,12 +1,11 @@
 // Each kernel lets the next one start at once, and waits before the first access to what the kernels
 // before it may still use: loads of constant tensors stand in front.
-// RUN: mg-opt --transpile="pipeline=async-copies overlap-start=early" %s | filecheck %s
-// RUN: mg-opt --transpile="pipeline=channels overlap-start=early" %s | filecheck %s --check-prefix ROLES
-// RUN: mg-opt --transpile="pipeline=async-copies overlap-start=early" -t cuda %s | filecheck %s --check-prefix CUDA
-// RUN: mg-opt --transpile="arch=sm_80" %s | filecheck %s --check-prefix WITHOUT
-// RUN: mg-opt --transpile="overlap-launches=false" %s | filecheck %s --check-prefix WITHOUT
-// RUN: mg-opt --transpile="pipeline=channels" %s | filecheck %s --check-prefix LATE
-// RUN: mg-opt --transpile="pipeline=async-copies overlap-exclusive=true" %s | filecheck %s --check-prefix ALONE
+// RUN: mg-opt --plan="tiles=written loads=cp_async pdl=early" --transpile %s | filecheck %s
+// RUN: mg-opt --plan="tiles=written loads=tma pdl=early" --transpile %s | filecheck %s --check-prefix ROLES
+// RUN: mg-opt --plan="tiles=written loads=cp_async pdl=early" --transpile -t cuda %s | filecheck %s --check-prefix CUDA
+// RUN: mg-opt --plan=tiles=written --transpile=arch=sm_80 %s | filecheck %s --check-prefix WITHOUT
+// RUN: mg-opt --plan="tiles=written pdl=none" --transpile %s | filecheck %s --check-prefix NONE
+// RUN: mg-opt --plan="tiles=written loads=tma" --transpile %s | filecheck %s --check-prefix LATE
 
 // CHECK:      sched.kernel @linear_custom0 inputs 2 constant [1] grid
 // CHECK:      sched.prologue {
@@ -34,15 +33,12 @@
 // ROLES-NEXT:     sched.bulk_copy %dx_tile to %sx on %ring iteration 0
 // ROLES-NEXT:     sched.publish %ring
 
-// More than half of a multiprocessor's shared memory: no block of the next kernel fits beside one.
-// ALONE: smem 115840 resident 1
-// ALONE: sched.exclusive
-
 // CUDA:      tb::grid_launch();  // sched.grid_launch
 // CUDA:      tb::grid_wait();  // sched.grid_wait
 // CUDA:      mugraph::launch("linear_custom0", linear_custom0, {{.*}}, mugraph::overlapping(stream), x, w, y);
 // CUDA:      kn::Elementwise<ops::Exp, Target, Source0>::run(mugraph::overlapping(stream), e, y);
 
+// NONE-NOT: grid_wait
 // WITHOUT-NOT: grid_wait
 // WITHOUT-NOT: kn.overlaps
 func.func @linear(%x: tensor<16x512xf16>, %w: tensor<512x128xf16> {mugraph.constant}) -> tensor<16x128xf16> {

@@ -35,7 +35,7 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     with_layout,
 )
-from mugraph.passes.costs.products import GROUP_LATENCY, group_cycles
+from mugraph.passes.costs.products import group_cycles, group_latency
 from mugraph.passes.options import refuse
 from mugraph.passes.plan_swizzle import possible_layouts
 from mugraph.passes.schedule_threadblock.choose import WarpLayout, product_cost
@@ -168,8 +168,7 @@ def cycles_of_groups(op: sched.MmaOp, groups: int, target: Target) -> float:
     """An estimate of the cycles that a product takes by warp groups, each time."""
     rows, columns = shape_of(op.accumulator.type)[-2:]
     depth = shape_of(op.rhs.type)[-2]
-    latency = GROUP_LATENCY * (1 if groups == 1 else 0.5)
-    return group_cycles(rows * columns * depth, target) + latency
+    return group_cycles(rows * columns * depth, target) + group_latency(groups)
 
 
 def cycles_of_warps(op: sched.MmaOp, arrangement: TiledMmaAttr, target: Target) -> float:

@@ -33,6 +33,8 @@ INSTRUCTION = tensor_core_atom("f16")
 """What products are counted in, whoever computes them."""
 LAUNCH_NS = 880.0
 """From one kernel's end to the next one's first load, and from its last store to its end."""
+OVERLAP_NS = 1000.0
+"""What is saved where a kernel is launched while the one before it ends; no script fits it."""
 ITERATION_CYCLES, WARP_CYCLES = 70.0, 14.6
 """What an iteration takes beside its arithmetic, and for each warp that waits for the others."""
 ISSUE_CYCLES = 150.0

@@ -13,7 +13,10 @@ INSTRUCTION_CYCLES, LOAD_INSTRUCTIONS = 4, 3
 SUM_BYTES = 4
 """Sums are fp32, or i32."""
 SUM_LATENCY = 150
-"""Cycles that a sum over warps takes beside its accesses: a barrier, stores and loads that wait."""
+"""Cycles that a sum over warps takes beside its accesses: a barrier, stores and loads that wait.
+
+No script fits it, nor the instructions above.
+"""
 GROUP_LATENCY = 128
 """Cycles from the issue of a group of instructions to its last sums, beside their own.
 
@@ -45,6 +48,14 @@ def warp_steps_cycles(
 def sum_cycles(parts: int, rows: int, columns: int, target: Target) -> float:
     """Cycles in which the sums of so many warps along k are added through shared memory."""
     return SUM_LATENCY + shared_cycles(2 * parts * rows * columns * SUM_BYTES, target)
+
+
+def group_latency(groups: int) -> float:
+    """Cycles that so many warp groups wait for the sums of a product.
+
+    Half of :data:`GROUP_LATENCY` where others multiply meanwhile; no script fits the half.
+    """
+    return GROUP_LATENCY if groups == 1 else GROUP_LATENCY / 2
 
 
 def group_cycles(macs: float, target: Target, element: str = "f16") -> float:

@@ -12,10 +12,10 @@ from mugraph.dialects.maps import AXES
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import GROUP_THREADS
 from mugraph.passes.costs.epilogues import FUNCTION_CYCLES, EpilogueTime, epilogue_cycles
-from mugraph.passes.costs.kernels import KernelShape, stages_of
+from mugraph.passes.costs.kernels import OVERLAP_NS, KernelShape, stages_of
 from mugraph.passes.costs.products import group_cycles
 from mugraph.passes.retile import retile_as_planned
-from mugraph.passes.retile.auto import OVERLAP_NS, Choice, choose_least_time, is_allowed
+from mugraph.passes.retile.auto import Choice, choose_least_time, is_allowed
 from mugraph.passes.retile.dimensions import TileSpace, find_dimensions
 from mugraph.passes.retile.errors import RetileError
 from mugraph.passes.retile.model import shape_under
@@ -104,7 +104,7 @@ def with_ping_pong(space: TileSpace, choice: Choice, target: Target) -> Choice |
     """The tiles of two consumers of a warp group each in turn; ``None`` where one is better.
 
     Two have half the tile each, so that more is loaded for each result.  It pays where the epilogue
-    takes long beside the loop, which other warps then use (``passes/analysis/epilogues.py``).
+    takes long beside the loop, which other warps then use (``passes/costs/epilogues.py``).
     """
     shape = shape_under(space, choice.partition)
     work = shape.loop

@@ -13,7 +13,7 @@ from xdsl.ir import Operation
 from mugraph.dialects import tb
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.programming_model import SECTOR_BYTES
-from mugraph.passes.costs.kernels import KernelShape, Load, Work, estimate
+from mugraph.passes.costs.kernels import OVERLAP_NS, KernelShape, Load, Work, estimate
 from mugraph.passes.retile.dimensions import TileSpace
 from mugraph.passes.retile.errors import RetileError
 from mugraph.passes.retile.loops import LoopAnalysis
@@ -51,8 +51,6 @@ FEWEST_SUMS = 128
 """A block that combines parts has as many sums."""
 OPERATORS_OF_COMBINATION = 3
 """On each part: a product with its weight, the accumulator, and its rescaling."""
-OVERLAP_NS = 1000.0
-"""What is saved where a kernel is launched while the one before it ends."""
 WORTHWHILE = 0.97
 """The present partition stays where no other takes so little of its time."""
 NEARLY_ALL, WORTH_FILLING = 0.95, 1.1

@@ -83,7 +83,7 @@ def inherit_location(made: Operation | Sequence[Operation], source: Operation) -
 
 
 class Rewriter(rewriter.Rewriter):
-    """xDSL's rewriter; new operations inherit the location of what they replace or stand before."""
+    """xDSL's rewriter; new operations inherit the location of what they replace or stand beside."""
 
     @staticmethod
     def replace_op(
@@ -104,6 +104,12 @@ class Rewriter(rewriter.Rewriter):
         if insertion_point.insert_before is not None:
             inherit_location(op_or_ops, insertion_point.insert_before)
         rewriter.Rewriter.insert_op(op_or_ops, insertion_point)
+
+    @staticmethod
+    def insert_op_after(op_or_ops: Operation | Sequence[Operation], op: Operation) -> None:
+        """Inserts operations behind one, from which they come; another may stand behind it."""
+        inherit_location(op_or_ops, op)
+        rewriter.Rewriter.insert_op(op_or_ops, rewriter.InsertPoint.after(op))
 
 
 def place_in(error: BaseException) -> Place | None:

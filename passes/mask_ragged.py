@@ -105,7 +105,7 @@ def mask_before_accumulation(op: Operation, tiles: RaggedTiles) -> tb.MaskOp | N
     mask = tb.MaskOp(result, 0.0, outside, Epilogue(accumulates=True), result.type)
     mask.result.name_hint = result.name_hint
     inherit_location(mask, op)
-    Rewriter.insert_op(mask, InsertPoint.after(op))
+    Rewriter.insert_op_after(mask, op)
     result.replace_uses_with_if(mask.result, lambda use: use.operation is not mask)
     if not epilogue.functions:
         del op.properties["epilogue"]

@@ -172,7 +172,7 @@ def apply_parts(match: PartsMatch) -> None:
     maximum = apply_online_softmax(match.here)
     largest = tb.ForloopAccumOp(tb.AccumulatorKind.MAX, maximum.maximum, maximum.maximum.type)
     largest.result.name_hint = "max_part"
-    Rewriter.insert_op(largest, InsertPoint.after(maximum))
+    Rewriter.insert_op_after(largest, maximum)
     tile, grid = shape_of(largest.result.type), match.first.grid_dim
     shape = list(tile)
     for axis, dim in enumerate(match.output.map_):
@@ -210,7 +210,7 @@ def apply_parts(match: PartsMatch) -> None:
             part.result, weight.result, tb.STensorType(shape_of(part.result.type), f32)
         )
         scaled.result.name_hint = part.result.name_hint
-        Rewriter.insert_op(scaled, InsertPoint.after(part))
+        Rewriter.insert_op_after(scaled, part)
         part.result.replace_uses_with_if(
             scaled.result, lambda use, own=scaled: use.operation is not own
         )

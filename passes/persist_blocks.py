@@ -101,7 +101,7 @@ def persist(found: PersistentKernel) -> None:
     assert wait is not None
     for release in reversed(found.releases):
         freed = sched.ReleaseOp(release.channel, iteration=last)
-        Rewriter.insert_op(freed, InsertPoint.after(wait))
+        Rewriter.insert_op_after(freed, wait)
     found.kernel.persistent = IntegerAttr(found.blocks, i64)
 
 

@@ -73,11 +73,11 @@ def alternate(found: Alternating, turns: int) -> None:
         for buffer in found.own:
             copy = buffer.clone()
             copy.result.name_hint = f"{buffer.result.name_hint or 'buffer'}_{turn}"
-            Rewriter.insert_op(copy, InsertPoint.after(buffer))
+            Rewriter.insert_op_after(copy, buffer)
             owned[buffer.result] = copy.result
         other = role.clone(owned)
         _take_turn(other, name, turn)
-        Rewriter.insert_op(other, InsertPoint.after(role))
+        Rewriter.insert_op_after(other, role)
     _take_turn(role, name, 0)
     kernel.block = DenseArrayBase.from_list(i64, [threads, 1, 1])
 

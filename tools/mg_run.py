@@ -54,6 +54,10 @@ REPEATS = 3
 """How often the GPU runs; the results must be the same to the bit."""
 
 
+SCALES_BETWEEN = 3
+"""How many sizes of inputs are tried beside those of ``SCALES``."""
+
+
 def random_inputs(
     function: FuncOp, scales: Sequence[float], seed: int, *, positive: bool = False
 ) -> list[Array]:
@@ -192,13 +196,32 @@ def overflows(module: ModuleOp, function: str, inputs: Sequence[Array]) -> bool:
 def largest_inputs(module: ModuleOp, function: FuncOp, seed: int) -> tuple[str, list[Array]] | None:
     """The largest random inputs for which a µGraph's results are finite, and what they are.
 
-    ``None`` where no inputs are found, of all scales of ``SCALES``, positive ones at last.
+    Of all scales of ``SCALES``, and a few between the largest of them that will do and the next,
+    which says from where on the µGraph overflows; positive ones at last.  ``None`` where no inputs
+    are found.
     """
     for positive in (False, True):
-        for scale in SCALES:
+        sign = "positive, " if positive else ""
+
+        def finite(scale: float, positive: bool = positive) -> list[Array] | None:
             inputs = random_inputs(function, [scale], seed, positive=positive)
-            if not overflows(module, function.sym_name.data, inputs):
-                return f"{'positive, ' if positive else ''}--scale {scale:g}", inputs
+            return None if overflows(module, function.sym_name.data, inputs) else inputs
+
+        too_large = math.inf
+        for scale in SCALES:
+            found = finite(scale)
+            if found is None:
+                too_large = scale
+                continue
+            for _ in range(SCALES_BETWEEN) if math.isfinite(too_large) else ():
+                between = float(f"{math.sqrt(scale * too_large):.2g}")
+                larger = finite(between)
+                if larger is None:
+                    too_large = between
+                else:
+                    scale, found = between, larger
+            limit = f" (it does from about {too_large:g} on)" if math.isfinite(too_large) else ""
+            return f"{sign}--scale {scale:g}{limit}", found
     return None
 
 

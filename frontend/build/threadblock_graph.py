@@ -138,15 +138,9 @@ class ThreadblockGraph(GraphOperators[STensor]):
 
         ``input_map`` says which dimension each grid axis splits (-1: none), ``forloop_dim`` which
         one the for-loop walks; without it the tile is loaded once and may be used after the loop.
-        ``store_in_dmem=True``, which leaves a tile of Mirage's in device memory, is refused.
+        Mirage's ``store_in_dmem``, which keeps a tile in device memory, changes nothing: what it
+        computes is the same, and where tiles are is the compiler's choice.
         """
-        if store_in_dmem:
-            raise BuildError(
-                "new_input: store_in_dmem=True reads a tile from device memory each time it is "
-                "used; here the compiler places tiles, in shared memory or registers, and the "
-                "numbers are the same: leave the argument out, and cut a tile that does not fit "
-                "with input_map or forloop_dim"
-            )
         if not isinstance(dtensor, DTensor):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise BuildError(f"new_input: expected a DTensor, got {type(dtensor).__name__}")
         grid, loop = self._around.grid_dim, self._around.forloop_range

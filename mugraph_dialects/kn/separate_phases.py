@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from xdsl.ir import Operation
-from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import tb
 from mugraph.dialects.element_types import is_integer
@@ -39,7 +38,7 @@ def separate_phases(graph: CustomizedOp) -> None:
             kept = tb.ForloopAccumOp(tb.AccumulatorKind.NONE, value, value.type)
             kept.result.name_hint = value.name_hint
             assert isinstance(value.owner, Operation)
-            Rewriter.insert_op(kept, InsertPoint.after(value.owner))
+            Rewriter.insert_op_after(kept, value.owner)
             value.replace_uses_with_if(
                 kept.result, lambda use, users=tuple(users): use.operation in users
             )
@@ -60,6 +59,6 @@ def _repeat_invariant_operators(graph: CustomizedOp) -> None:
         }
         if late:
             repeated = op.clone()
-            Rewriter.insert_op(repeated, InsertPoint.after(op))
+            Rewriter.insert_op_after(repeated, op)
             for value, copy in zip(op.results, repeated.results, strict=True):
                 value.replace_uses_with_if(copy, lambda use, late=late: use.operation in late)

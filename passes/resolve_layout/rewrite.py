@@ -101,7 +101,7 @@ def cast_at_calls(function: FuncOp) -> None:
             if before != type_:
                 result = Rewriter.replace_value_with_new_type(result, type_)
                 conversion, converted = UnrealizedConversionCastOp.cast_one(result, before)
-                Rewriter.insert_op(conversion, InsertPoint.after(call))
+                Rewriter.insert_op_after(conversion, call)
                 result.replace_uses_with_if(
                     converted, lambda use, cast=conversion: use.operation is not cast
                 )

@@ -425,7 +425,7 @@ def _combining(
         value = ops[-1].results[0]
     ops.append(BindOp(value, buffer, own, map_))
     inner.add_ops(ops)
-    Rewriter.insert_op(nest, InsertPoint.after(band.loops[0]))
+    Rewriter.insert_op_after(nest, band.loops[0])
     return nest
 
 

@@ -233,7 +233,7 @@ class Program:
         program = Program(lane.result, WARP, warps, self.scalars, self.mappings)
         if band.is_of_lanes:
             marker = apply(AffineExpr.constant(0), [], None)
-            Rewriter.insert_op(marker, InsertPoint.after(first))
+            Rewriter.insert_op_after(marker, first)
             program.band(first)
             after_band(partials, InsertPoint.before(marker))
             Rewriter.erase_op(marker)

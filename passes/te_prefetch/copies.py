@@ -174,7 +174,7 @@ def prefetch(found: Prefetch, ahead: int, *, fragments: bool) -> None:
         assert first_op is not None
         Rewriter.insert_op([WaitOp(ahead - 1), *copies], InsertPoint.before(first_op))
     # Nothing is under way any more; what comes behind may use the same bytes.
-    Rewriter.insert_op(WaitOp(0), InsertPoint.after(loop))
+    Rewriter.insert_op_after(WaitOp(0), loop)
 
 
 def _only_step(found: Prefetch) -> StepOp | None:

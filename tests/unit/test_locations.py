@@ -14,6 +14,7 @@ from xdsl.utils.exceptions import DiagnosticException, ParseError
 import mugraph
 import mugraph.build as mi
 from mugraph.codegen.cuda import print_module
+from mugraph.dialects import tb
 from mugraph.dialects.locations import place_in, reported_within
 from mugraph.passes.decompose_threadblock import DecomposeThreadblockPass
 from mugraph.passes.sequence import verifying
@@ -125,6 +126,19 @@ def test_what_is_made_of_an_operation_has_its_line() -> None:
     }
     rms = line_of(text, "forloop_accum rms")
     assert (lines["tb.square"], lines["tb.reduction"], lines["tb.sqrt"]) == (rms, rms, rms)
+
+
+def test_what_is_inserted_behind_an_operation_has_its_line() -> None:
+    path = Path(__file__).parents[1] / "filecheck/passes/separate-phases.mlir"
+    text = path.read_text(encoding="utf-8")
+    context = make_context()
+    module = parse_text(context, text, "f.mlir")
+    DecomposeThreadblockPass().apply(context, module)
+    accumulators = [op for op in module.walk() if isinstance(op, tb.ForloopAccumOp)]
+    inserted = next(op for op in accumulators if isinstance(op.input.owner, tb.MatmulOp))
+    location = inserted.location
+    assert isinstance(location, FileLineColLoc)
+    assert location.line.data == line_of(text, "!tb.stensor<64x32xf16>) ->")
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])

@@ -107,7 +107,7 @@ def test_flags_that_cannot_be_read(arguments: list[str], message: str):
         ),
         (
             "transpile{arch=sm_80 stage-count=many}",
-            "--transpile: the option 'stage-count' is of type int|None, which 'many' is not.",
+            "--transpile: the option 'stage-count' is 'many'; expected an integer.",
         ),
     ],
 )

@@ -36,7 +36,7 @@
 // CHANNELS: sched.role "producer"
 
 // BOTH: 'kn.customized' %o: tiles = written keeps grid, for-loop and block, but its plan also says grid; leave one of them out
-// WORD: --plan: the option 'loads' is of type {{.*}}'tma', 'cp_async'{{.*}}, which 'dma' is not
+// WORD: --plan: the option 'loads' is 'dma'; expected tma or cp_async.
 // PRODUCER: 'kn.customized' %o: swap_ab, persistent and ping_pong need a producer; write loads = tma, or leave loads free
 
 func.func @f(%x: tensor<16x4096xf16>, %w: tensor<4096x64xf16>) -> tensor<16x64xf16> {

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerType, i64
 from xdsl.irdl import IRDLOperation, prop_def
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.tensor_types import op_label
+from mugraph.dialects.tensor_types import kept_with_attribute, op_label
 
 MAX_THREADS = 1024
 """Threads in a block, on every target."""
@@ -19,7 +19,7 @@ MAX_GRID = (2**31 - 1, 65535, 65535)
 """Blocks along x, y, z, on every target."""
 
 
-@lru_cache(maxsize=4096)
+@kept_with_attribute
 def extents_of(attribute: DenseArrayBase[IntegerType]) -> tuple[int, ...]:
     """The integers of an array attribute."""
     return tuple(attribute.get_values())

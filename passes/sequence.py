@@ -25,7 +25,11 @@ class SequencePass(ModulePass, ABC):
 def verifying(passes: Sequence[ModulePass]) -> PassPipeline:
     """Runs passes in order, verifying the IR before them and after each that changed it."""
     changes = VerifiedChanges()
-    return PassPipeline(tuple(passes), lambda _before, module, _after: changes.verify(module))
+
+    def verify(_before: ModulePass | None, module: ModuleOp, _after: ModulePass | None) -> None:
+        changes.verify(module)
+
+    return PassPipeline(tuple(passes), verify)
 
 
 class VerifiedChanges:
@@ -34,12 +38,14 @@ class VerifiedChanges:
     def __init__(self) -> None:
         self._verified: list[object] = []
 
-    def verify(self, module: ModuleOp) -> None:
-        """Verifies the module, unless it is what it was when that was last done."""
+    def verify(self, module: ModuleOp) -> bool:
+        """Verifies the module, unless it is what it was when that was last done: then false."""
         structure = structure_of(module)
-        if structure != self._verified:
-            module.verify()
-            self._verified = structure
+        if structure == self._verified:
+            return False
+        module.verify()
+        self._verified = structure
+        return True
 
 
 def structure_of(module: ModuleOp) -> list[object]:

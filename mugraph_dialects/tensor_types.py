@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Protocol, TypeVar, cast, runtime_checkable
 
-from xdsl.dialects.builtin import FixedBitwidthType, NoneAttr, TensorType
+from xdsl.dialects.builtin import FixedBitwidthType, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -87,12 +87,13 @@ def element_bytes_of(type_: Attribute) -> int:
     return element_type.size
 
 
+@kept_with_attribute
 def layout_of(type_: Attribute) -> AnyLayout | None:
     """The layout of a type, ``None`` where it has not been resolved."""
     if isinstance(type_, TensorType):
         attribute = cast(TensorType[Attribute], type_).encoding
     else:
-        attribute = getattr(type_, "layout", NoneAttr())
+        attribute = getattr(type_, "layout", None)
     return attribute.data if isinstance(attribute, LayoutAttr) else None
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass, PassPipeline
 
 
@@ -54,11 +55,16 @@ def structure_of(module: ModuleOp) -> list[object]:
     Most passes change nothing in most modules, and this takes a fraction of a verification.
     """
     structure: list[object] = []
-    for op in module.walk():
+    pending: list[Operation] = [module]
+    while pending:
+        op = pending.pop()
         structure += (op, op.parent, *op.operands, *op.result_types, *op.successors)
         structure += (dict(op.properties), dict(op.attributes))
-        structure += ((region, *region.blocks) for region in op.regions)
-        structure += ((block, *block.arg_types) for region in op.regions for block in region.blocks)
+        for region in op.regions:
+            structure.append(region)
+            for block in region.blocks:
+                structure += (block, *block.arg_types)
+                pending += block.ops
     return structure
 
 

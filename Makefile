@@ -43,9 +43,10 @@ SEED ?= 0
 COMPILE ?= 0
 EMULATE ?= 0
 
-fuzz: $(INSTALLED) ## take N random µGraphs through every pass and check each stage
+fuzz: $(INSTALLED) ## take N random µGraphs through every pass, and 10,000 layouts through each operation
 	PYTHONPATH=tests $(BIN)/python -m fuzz -n $(N) --seed $(SEED) \
 		--compile $(COMPILE) --emulate $(EMULATE) --out build/fuzz
+	MUGRAPH_CUTE_INPUTS=10000 $(BIN)/python -m pytest -q tests/unit/cute/test_other_implementations.py
 
 lint: $(INSTALLED) ## check style and types
 	$(BIN)/ruff check .

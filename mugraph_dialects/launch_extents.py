@@ -11,10 +11,10 @@ from xdsl.irdl import IRDLOperation, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.programming_model import MAX_BLOCK, MAX_GRID, MAX_THREADS
-from mugraph.dialects.tensor_types import op_label
+from mugraph.dialects.tensor_types import kept_with_attribute, op_label
 
 
-@lru_cache(maxsize=4096)
+@kept_with_attribute
 def extents_of(attribute: DenseArrayBase[IntegerType]) -> tuple[int, ...]:
     """The integers of an array attribute."""
     return tuple(attribute.get_values())

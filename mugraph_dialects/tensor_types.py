@@ -9,10 +9,11 @@ elements.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Protocol, cast, runtime_checkable
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Protocol, TypeVar, cast, runtime_checkable
 
-from xdsl.dialects.builtin import FixedBitwidthType, NoneAttr, TensorType
+from xdsl.dialects.builtin import FixedBitwidthType, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -20,6 +21,9 @@ from mugraph.dialects.cute import ComposedLayout, Layout, is_injective
 from mugraph.dialects.cute.attributes import LayoutAttr
 
 AnyLayout = Layout | ComposedLayout
+
+A = TypeVar("A", bound=Attribute)
+R = TypeVar("R")
 
 MAX_ELEMENTS = 2**60
 """So many elements of 8 bytes have addresses of 63 bits."""
@@ -38,6 +42,27 @@ class LaidOutType(Protocol):
         ...
 
 
+def kept_with_attribute(function: Callable[[A], R]) -> Callable[[A], R]:
+    """The same function of an attribute, which keeps its result with the attribute.
+
+    Attributes never change.  To look a result up in a table would take longer than to find it, for
+    attributes are hashed with all that is in them.
+    """
+    key = f"{function.__module__}.{function.__qualname__}"
+
+    @wraps(function)
+    def kept(attribute: A) -> R:
+        results = vars(attribute)
+        try:
+            return results[key]
+        except KeyError:
+            result = results[key] = function(attribute)
+            return result
+
+    return kept
+
+
+@kept_with_attribute
 def shape_of(type_: Attribute) -> tuple[int, ...]:
     """The extents of a tensor, STensor or buffer type."""
     shape = cast(LaidOutType, type_).get_shape()
@@ -53,6 +78,7 @@ def element_type_of(type_: Attribute) -> Attribute:
     return cast(LaidOutType, type_).get_element_type()
 
 
+@kept_with_attribute
 def element_bytes_of(type_: Attribute) -> int:
     """The size of one element in bytes."""
     element_type = element_type_of(type_)
@@ -61,12 +87,13 @@ def element_bytes_of(type_: Attribute) -> int:
     return element_type.size
 
 
+@kept_with_attribute
 def layout_of(type_: Attribute) -> AnyLayout | None:
     """The layout of a type, ``None`` where it has not been resolved."""
     if isinstance(type_, TensorType):
         attribute = cast(TensorType[Attribute], type_).encoding
     else:
-        attribute = getattr(type_, "layout", NoneAttr())
+        attribute = getattr(type_, "layout", None)
     return attribute.data if isinstance(attribute, LayoutAttr) else None
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass, PassPipeline
 
 
@@ -25,7 +26,11 @@ class SequencePass(ModulePass, ABC):
 def verifying(passes: Sequence[ModulePass]) -> PassPipeline:
     """Runs passes in order, verifying the IR before them and after each that changed it."""
     changes = VerifiedChanges()
-    return PassPipeline(tuple(passes), lambda _before, module, _after: changes.verify(module))
+
+    def verify(_before: ModulePass | None, module: ModuleOp, _after: ModulePass | None) -> None:
+        changes.verify(module)
+
+    return PassPipeline(tuple(passes), verify)
 
 
 class VerifiedChanges:
@@ -34,12 +39,14 @@ class VerifiedChanges:
     def __init__(self) -> None:
         self._verified: list[object] = []
 
-    def verify(self, module: ModuleOp) -> None:
-        """Verifies the module, unless it is what it was when that was last done."""
+    def verify(self, module: ModuleOp) -> bool:
+        """Verifies the module, unless it is what it was when that was last done: then false."""
         structure = structure_of(module)
-        if structure != self._verified:
-            module.verify()
-            self._verified = structure
+        if structure == self._verified:
+            return False
+        module.verify()
+        self._verified = structure
+        return True
 
 
 def structure_of(module: ModuleOp) -> list[object]:
@@ -48,11 +55,16 @@ def structure_of(module: ModuleOp) -> list[object]:
     Most passes change nothing in most modules, and this takes a fraction of a verification.
     """
     structure: list[object] = []
-    for op in module.walk():
+    pending: list[Operation] = [module]
+    while pending:
+        op = pending.pop()
         structure += (op, op.parent, *op.operands, *op.result_types, *op.successors)
         structure += (dict(op.properties), dict(op.attributes))
-        structure += ((region, *region.blocks) for region in op.regions)
-        structure += ((block, *block.arg_types) for region in op.regions for block in region.blocks)
+        for region in op.regions:
+            structure.append(region)
+            for block in region.blocks:
+                structure += (block, *block.arg_types)
+                pending += block.ops
     return structure
 
 

@@ -1,4 +1,4 @@
-"""xDSL's parser, with places: of operations in a text, and of what is wrong with it."""
+"""xDSL's parser, which reads each type once, with places of operations and of what is wrong."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import LocationAttr, UnknownLoc
-from xdsl.ir import Operation
+from xdsl.ir import Operation, TypeAttribute
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Input, Span
@@ -20,8 +20,44 @@ _STRINGS = re.compile(r'//[^\n]*|"(?:[^"\\\n\v\f]|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*
 """Comments, strings as MLIR has them, and what begins as a string and is none."""
 
 
-class LocatingParser(Parser):
-    """xDSL's parser, with locations of operations, and errors in the line that is not complete."""
+def _in_angle_brackets(depth: int) -> str:
+    """A pattern of balanced brackets with neither strings, comments nor arrows in them."""
+    nested = f"|{_in_angle_brackets(depth - 1)}" if depth else ""
+    return rf'<(?:[^<>"/-]++|-(?!>){nested})*+>'
+
+
+_PARAMETRIZED_TYPE = re.compile(rf"!?[A-Za-z_][\w.$]*+{_in_angle_brackets(3)}")
+
+
+class TypeCachingParser(Parser):
+    """xDSL's parser, which does not parse the text of a type a second time.
+
+    IR names the same few types on every line, and parsing them takes most of the time.  An alias
+    cannot change its meaning within a text, so that one text of a type is one type.
+    """
+
+    def __init__(self, context: Context, text: str, name: str = "<unknown>") -> None:
+        super().__init__(context, text, name)
+        self._types: dict[str, TypeAttribute] = {}
+
+    def parse_optional_type(self) -> TypeAttribute | None:
+        """A type, if there is one."""
+        text = self.lexer.input.content
+        match = _PARAMETRIZED_TYPE.match(text, self.pos)
+        if match is None:
+            return super().parse_optional_type()
+        known = self._types.get(match[0])
+        if known is not None:
+            self._resume_from(match.end())
+            return known
+        parsed = super().parse_optional_type()
+        if parsed is not None and not text[match.end() : self.pos].strip():
+            self._types[match[0]] = parsed
+        return parsed
+
+
+class LocatingParser(TypeCachingParser):
+    """A parser with locations of operations, and errors in the line that is not complete."""
 
     def __init__(self, context: Context, text: str, name: str, lines_before: int) -> None:
         super().__init__(context, text, name)

@@ -315,7 +315,8 @@ class BulkCopyOp(
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
         """Chunks of 16 bytes along the tensor's contiguous dimension."""
-        return [SharedAccess(self.buffer, self._partition().inner, self._partition().vector)]
+        partition = self._partition()
+        return [SharedAccess(self.buffer, partition.inner, partition.vector)]
 
     def possible_layouts(self, value: SSAValue) -> Sequence[AnyLayout]:
         """Those that such copies can give the tile, in every stage of the buffer."""
@@ -346,7 +347,11 @@ class BulkCopyOp(
 
         Chunk i of the source goes to chunk i of the destination.
         """
-        return [self._access(0, AccessKind.READ), self._access(1, AccessKind.WRITE)]
+        partition = self._partition()
+        return [
+            self._access(operand, kind, partition)
+            for operand, kind in enumerate((AccessKind.READ, AccessKind.WRITE))
+        ]
 
     def _part_of_tile(self) -> tuple[Layout, int]:
         """The layout of what is read or written of the tile, and the offset of its start."""
@@ -354,8 +359,8 @@ class BulkCopyOp(
         start = 0 if self.is_load else sum(map(operator.mul, self.start, strides))
         return Layout(shape_of(self.source.type), strides), start
 
-    def _access(self, operand: int, kind: AccessKind) -> ThreadAccess:
-        value, partition = self.operands[operand], self._partition()
+    def _access(self, operand: int, kind: AccessKind, partition: LinearPartition) -> ThreadAccess:
+        value = self.operands[operand]
         layout, start = self.part() if value is self.buffer else self._part_of_tile()
         plain = base_layout(layout)
         # Boxes side by side make a nested mode of the contiguous dimension.

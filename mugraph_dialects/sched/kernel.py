@@ -377,6 +377,11 @@ def whole_lines(size: int) -> int:
     return (size + LINE_BYTES - 1) // LINE_BYTES * LINE_BYTES
 
 
+def with_regions(block: Block) -> list[Operation]:
+    """The operators of a block that hold others, such as roles, phases and loops."""
+    return [op for op in block.ops if op.regions]
+
+
 def enclosing_kernel(op: Operation) -> KernelOp:
     """The kernel around an operator; raises ``VerifyException`` outside of one."""
     parent = op.parent_op()

@@ -24,6 +24,7 @@ from mugraph.dialects.sched.kernel import (
     WARPGROUP,
     KernelOp,
     enclosing_kernel,
+    with_regions,
 )
 from mugraph.dialects.tensor_types import op_label, shape_of
 
@@ -94,7 +95,7 @@ class RoleOp(IRDLOperation):
     @property
     def phases(self) -> list[Operation]:
         """The prologue, the for-loop and the epilogue, those that there are."""
-        return [op for op in self.body.block.ops if op.regions]
+        return with_regions(self.body.block)
 
     @property
     def warp_count(self) -> int:
@@ -214,7 +215,7 @@ class RoleOp(IRDLOperation):
 
 def roles_of(kernel: KernelOp) -> list[RoleOp]:
     """The roles of a kernel, in order; none where all warps of the block do the same."""
-    return [op for op in kernel.body.block.ops if isinstance(op, RoleOp)]
+    return [op for op in with_regions(kernel.body.block) if isinstance(op, RoleOp)]
 
 
 def roles_in_turn(kernel: KernelOp) -> list[RoleOp]:

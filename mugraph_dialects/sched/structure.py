@@ -30,7 +30,13 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.maps import PartitionError, block_strides, tile_bounds, tile_shape
 from mugraph.dialects.ragged import Bounds
-from mugraph.dialects.sched.kernel import KernelOp, LaunchOp, enclosing_kernel, whole_lines
+from mugraph.dialects.sched.kernel import (
+    KernelOp,
+    LaunchOp,
+    enclosing_kernel,
+    whole_lines,
+    with_regions,
+)
 from mugraph.dialects.sched.role import roles_of, verify_partition
 from mugraph.dialects.sched.types import (
     FragmentType,
@@ -148,7 +154,7 @@ def loop_iterations(kernel: KernelOp) -> int:
 def loops_of(kernel: KernelOp) -> list[ForloopOp]:
     """The for-loop of a kernel, or those of its roles."""
     bodies = [kernel.body.block, *(role.body.block for role in roles_of(kernel))]
-    return [op for body in bodies for op in body.ops if isinstance(op, ForloopOp)]
+    return [op for body in bodies for op in with_regions(body) if isinstance(op, ForloopOp)]
 
 
 def computing_block(kernel: KernelOp) -> Block:

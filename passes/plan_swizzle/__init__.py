@@ -89,10 +89,29 @@ def declared_patterns(value: SSAValue, accesses: Sequence[SharedAccess]) -> list
     ]
 
 
-def possible_layouts(value: SSAValue) -> list[AnyLayout] | None:
+@dataclass(frozen=True)
+class Trials:
+    """Copies of kernels, one of each, in which layouts are tried."""
+
+    copies: dict[KernelOp, dict[Operation, Operation]] = field(
+        default_factory=dict[KernelOp, dict[Operation, Operation]]
+    )
+
+    def owner_of(self, value: SSAValue) -> Operation:
+        """The owner of a kernel's buffer in the copy of the kernel."""
+        owner = value.owner
+        assert isinstance(owner, Operation)
+        kernel = enclosing_kernel(owner)
+        if kernel not in self.copies:
+            self.copies[kernel] = dict(zip(kernel.walk(), kernel.clone().walk(), strict=True))
+        return self.copies[kernel][owner]
+
+
+def possible_layouts(value: SSAValue, trials: Trials | None = None) -> list[AnyLayout] | None:
     """The layouts that all operators on a buffer can work with; ``None`` where they take any.
 
-    The one it has where no other is common to all.
+    The one it has where no other is common to all.  Several buffers of a kernel may share
+    ``trials``, which spares copies of the kernel.
     """
     asked = [
         use.operation.possible_layouts(value)
@@ -104,28 +123,31 @@ def possible_layouts(value: SSAValue) -> list[AnyLayout] | None:
     first, *others = asked
     common = [layout for layout in first if all(layout in other for other in others)]
     nested = [layout for layout in common if base_layout(layout).depth > 1]
-    walked = walked_layouts(value, nested) if nested else []
+    walked: list[AnyLayout] = []
+    if nested:
+        walked = walked_layouts((trials or Trials()).owner_of(value), nested)
     found = [layout for layout in common if layout not in nested or layout in walked]
     return found or [resolved_layout_of(value)]
 
 
-def walked_layouts(value: SSAValue, layouts: Sequence[AnyLayout]) -> list[AnyLayout]:
-    """The layouts of a kernel's buffer in which all its operators could find their elements."""
-    owner = value.owner
-    assert isinstance(owner, Operation)
-    kernel = enclosing_kernel(owner)
-    twins = dict(zip(kernel.walk(), kernel.clone().walk(), strict=True))
-    trial: SSAValue = twins[owner].results[0]
+def walked_layouts(owner: Operation, layouts: Sequence[AnyLayout]) -> list[AnyLayout]:
+    """The layouts of a buffer in which all operators could find their elements.
+
+    ``owner`` makes the buffer, in a copy of its kernel; it has the type that it had in the end.
+    """
+    buffer: SSAValue = owner.results[0]
+    given = buffer.type
     found: list[AnyLayout] = []
     for layout in layouts:
-        trial = Rewriter.replace_value_with_new_type(trial, with_layout(trial.type, layout))
+        buffer = Rewriter.replace_value_with_new_type(buffer, with_layout(given, layout))
         try:
-            for use in trial.uses:
+            for use in buffer.uses:
                 if isinstance(use.operation, HasThreadAccesses):
                     use.operation.thread_accesses()
         except (AccessError, MappingError, VerifyException):
             continue
         found.append(layout)
+    Rewriter.replace_value_with_new_type(buffer, given)
     return found
 
 
@@ -170,9 +192,10 @@ def choose_layouts(root: Operation, *, every: bool = False) -> list[BufferChoice
         for buffer, patterns in scheduled_patterns(kernel).items()
     }
     choices: list[BufferChoice] = []
+    trials = Trials()
     for value, accesses in collect_accesses(root).items():
         layout = resolved_layout_of(value)
-        possible = possible_layouts(value)
+        possible = possible_layouts(value, trials)
         if possible is None and not is_plain_enough(layout):
             continue
         is_scheduled = isinstance(value.owner, AllocOp)

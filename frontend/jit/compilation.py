@@ -152,6 +152,10 @@ def _prepare_module(
     module.verify()
     function = only_function(module)
     is_te = is_texpr(function)
+    if is_te and plan is not None:
+        raise UserError(
+            "a plan says how kernels of µGraphs are compiled; leave it out for a .te file."
+        )
     if is_foreign(function) and not is_te:
         ConvertLinalgToKnPass(strict=True).apply(context, module)
         require_kernels(function)

@@ -29,9 +29,12 @@ class PlanPass(Plan, ModulePass):
     - ``grid``, ``along``, ``forloop``, ``block`` and ``split_k``, where none of them is written.
       ``--retile`` cuts the kernel so.
     - ``outline``, where blocks compute something of the loop's tiles alike.
-    - ``loads = cp_async``, where a producer would not pay.
+    - ``loads = cp_async``, where a producer would not pay, and then ``stages``.
     - ``ping_pong``, where the epilogue takes long beside the loop.
+    - ``pdl``.
 
+    ``stages`` and ``ping_pong`` are then ``preferred``: whether they fit shows only when the kernel
+    is scheduled.  Any other part is kept, or refused with a sentence that says what would fit.
     Parts that stay free are decided by the pass that applies them, from the schedule it has.
 
     ``function`` and ``kernel`` (counted from 0 in each function) choose one; default is all.
@@ -59,7 +62,7 @@ class PlanPass(Plan, ModulePass):
         if problem is not None:
             raise PassFailedException(f"--{self.name}: {problem}")
         target = target_named(self.arch)
-        for graph in chosen_graphs(op, self.function, self.kernel):
+        for graph in chosen_graphs(op, self.function, self.kernel, self.name):
             plan = graph.decided.over(asked)
             require_consistent(graph, plan)
             graph.decided = filled_plan(graph, plan, target)

@@ -21,13 +21,13 @@ def block_remarks(scheduled: Scheduled) -> Iterator[Remark]:
     blocks = math.prod(kernel.grid_dim)
     if blocks < all_of_them:
         grid = ", ".join(map(str, kernel.grid_dim))
-        splits = " or divide its loop over blocks (retile{split=...})"
+        splits = " or divide its loop over blocks (plan <split_k = ...>)"
         yield scheduled.remark(
             Kind.BLOCKS,
             f"it runs on {blocks} of {all_of_them} multiprocessors",
             Obstacle(
                 f"its grid [{grid}] has no more blocks",
-                "cut its results in more tiles (retile{auto=true})"
+                "cut its results in more tiles (plan <grid = [...]>)"
                 + (splits if loop_iterations(kernel) > 1 else ""),
             ),
         )

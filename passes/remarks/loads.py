@@ -143,7 +143,7 @@ def stage_remarks(scheduled: Scheduled) -> Iterator[Remark]:
         Obstacle(
             f"one more of {one_more} bytes does not fit beside {kernel.smem_bytes} of the {room} "
             "bytes that a block can have",
-            f"load smaller tiles (retile{{forloop={2 * loop_iterations(kernel)}}})",
+            f"load smaller tiles (plan <forloop = {2 * loop_iterations(kernel)}>)",
         ),
     )
 

@@ -90,7 +90,7 @@ def product_obstacle(op: sched.MmaOp, scheduled: Scheduled) -> Obstacle | None:
         whole = -(-threads // GROUP_THREADS) * GROUP_THREADS
         return Obstacle(
             f"{threads} threads are not made of warp groups of {GROUP_THREADS}",
-            f"give the block whole ones (retile{{block={whole}}})",
+            f"give the block whole ones (plan <block = [{whole}]>)",
         )
     if longest_instruction(columns) is None:
         return Obstacle(f"{columns} columns are no multiple of 8", "cut wider tiles", 1)

@@ -225,20 +225,22 @@ def _kernels_in(function: Operation) -> list[CustomizedOp]:
     return [op for op in function.walk() if isinstance(op, CustomizedOp)]
 
 
-def chosen_graphs(module: ModuleOp, function: str, kernel: int) -> Sequence[CustomizedOp]:
+def chosen_graphs(
+    module: ModuleOp, function: str, kernel: int, pass_name: str = "retile"
+) -> Sequence[CustomizedOp]:
     """The custom kernels of one function, or of all, and of them one, or all.
 
     Raises :class:`RetileError` where there is no such function or kernel.
     """
     functions = [op for op in mugraphs_of(module) if function in ("", op.sym_name.data)]
     if not functions:
-        raise RetileError(f"--retile: the module has no µGraph @{function}")
+        raise RetileError(f"--{pass_name}: the module has no µGraph @{function}")
     chosen: list[CustomizedOp] = []
     for op in functions:
         graphs = _kernels_in(op)
         if kernel >= len(graphs):
             raise RetileError(
-                f"--retile: @{op.sym_name.data} has {len(graphs)} custom kernels; there is no "
+                f"--{pass_name}: @{op.sym_name.data} has {len(graphs)} custom kernels; there is no "
                 f"kernel {kernel}, counted from 0"
             )
         chosen += graphs if kernel < 0 else [graphs[kernel]]

@@ -55,18 +55,18 @@ def block_obstacles(threads: int, target: Target) -> Iterator[Obstacle]:
         whole = -(-threads // WARP) * WARP
         yield Obstacle(
             f"its block of {threads} threads is not made of whole warps",
-            f"give it whole warps (retile{{block={whole}}})",
+            f"give it whole warps (plan <block = [{whole}]>)",
         )
     if threads + WARP > MAX_THREADS:
         yield Obstacle(
             f"its block of {threads} threads leaves no room for a producer",
-            f"leave a warp to it (retile{{block={MAX_THREADS // 2}}})",
+            f"leave a warp to it (plan <block = [{MAX_THREADS // 2}]>)",
         )
 
 
 def loop_obstacles(*, moves: bool, iterations: int) -> Iterator[Obstacle]:
     """Why channels gain nothing in a loop; ``moves``: whether it loads a tile an iteration."""
-    mend = "cut what it loads by a for-loop (retile{forloop=...})"
+    mend = "cut what it loads by a for-loop (plan <forloop = ...>)"
     if not moves:
         yield Obstacle("nothing is loaded in its loop", mend)
     if iterations == 1:

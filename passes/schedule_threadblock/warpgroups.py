@@ -67,7 +67,7 @@ def group_obstacle(depth: int, element: str, threads: int) -> Obstacle | None:
     if threads < GROUP_THREADS:
         return Obstacle(
             f"{threads} threads are no warp group of {GROUP_THREADS}",
-            f"give the block a warp group (retile{{block={GROUP_THREADS}}})",
+            f"give the block a warp group (plan <block = [{GROUP_THREADS}]>)",
         )
     return None
 

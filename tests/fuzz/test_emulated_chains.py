@@ -226,7 +226,11 @@ def test_attention_is_in_registers(compiled: dict[str, Compiled]) -> None:
         for name, one in compiled.items()
         if any(isinstance(op, sched.LoadColumnsOp) for op in one.module.walk())
     }
-    assert scaled == {name for name, case in ATTENTIONS.items() if case.norm and case.norm_values}
+    assert scaled == {
+        name
+        for name, case in ATTENTIONS.items()
+        if case.norm and case.norm_values and not case.outlined
+    }
 
 
 @pytest.mark.usefixtures("needs_emulator")

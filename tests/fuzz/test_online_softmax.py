@@ -63,10 +63,14 @@ def test_large_scores_come_right_at_every_stage(text: str, scale: float) -> None
         (overflowing,) = run_function(module, None, [scores, values], "storage")
         assert not np.isfinite(overflowing).all()
     context = make_context()
+    is_online = False
     for step in passes_as_written(online_softmax=True):
         step.apply(context, module)
-        (result,) = run_function(module, None, [scores, values], "storage")
-        np.testing.assert_allclose(result.astype(np.float64), expected, atol=4e-3)
+        is_online = is_online or step.name == "online-softmax"
+        if is_online:
+            (result,) = run_function(module, None, [scores, values], "storage")
+            np.testing.assert_allclose(result.astype(np.float64), expected, atol=4e-3)
+    assert is_online
     (result,) = execute_by_address(module, None, [scores, values]).outputs
     np.testing.assert_allclose(result.astype(np.float64), expected, atol=4e-3)
 

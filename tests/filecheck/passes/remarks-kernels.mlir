@@ -2,7 +2,7 @@
 // multiply beside an epilogue.
 // RUN: mg-opt --plan="tiles=written pdl=none" --transpile --remarks -o %t %s 2>&1 | filecheck %s
 
-// CHECK: remark: kernel @stages_custom0: its loop keeps 0 bytes on their way to a multiprocessor, in 1 stage, and not 65536, since one more of 131072 bytes does not fit beside {{[0-9]+}} of the 232448 bytes that a block can have; load smaller tiles (retile{forloop=8}) [stages]
+// CHECK: remark: kernel @stages_custom0: its loop keeps 0 bytes on their way to a multiprocessor, in 1 stage, and not 65536, since one more of 131072 bytes does not fit beside {{[0-9]+}} of the 232448 bytes that a block can have; load smaller tiles (plan <forloop = 8>) [stages]
 func.func @stages(%x: tensor<1536x1024xf16>, %w: tensor<1024x1536xf16>) -> tensor<1536x1536xf16> {
   %o = kn.customized %x, %w grid [12, 12, 1] block [256, 1, 1] forloop 4 {
   ^bb0(%dx: tensor<1536x1024xf16>, %dw: tensor<1024x1536xf16>):
@@ -15,7 +15,7 @@ func.func @stages(%x: tensor<1536x1024xf16>, %w: tensor<1024x1536xf16>) -> tenso
   func.return %o : tensor<1536x1536xf16>
 }
 
-// CHECK: remark: kernel @few_custom0: it runs on 64 of 132 multiprocessors, since its grid [8, 8, 1] has no more blocks; cut its results in more tiles (retile{auto=true}) or divide its loop over blocks (retile{split=...}) [few-blocks]
+// CHECK: remark: kernel @few_custom0: it runs on 64 of 132 multiprocessors, since its grid [8, 8, 1] has no more blocks; cut its results in more tiles (plan <grid = [...]>) or divide its loop over blocks (plan <split_k = ...>) [few-blocks]
 func.func @few(%x: tensor<512x512xf16>, %w: tensor<512x1024xf16>) -> tensor<512x1024xf16> {
   %o = kn.customized %x, %w grid [8, 8, 1] block [128, 1, 1] forloop 8 {
   ^bb0(%dx: tensor<512x512xf16>, %dw: tensor<512x1024xf16>):

@@ -65,8 +65,8 @@ func.func @rows(%x: tensor<2112x96xf16>, %w: tensor<96x1024xf16>) -> tensor<2112
   func.return %o : tensor<2112x1024xf16>
 }
 
-// CHECK: remark: kernel @warps_custom0: %x, %w are loaded by cp.async and not by TMA, since its block of 48 threads is not made of whole warps; give it whole warps (retile{block=64}) [tma]
-// CHECK-NEXT: remark: kernel @warps_custom0: the product %product, 64x64 of depth 64, is computed by mma.sync and not by WGMMA, since 48 threads are no warp group of 128; give the block a warp group (retile{block=128}) [wgmma]
+// CHECK: remark: kernel @warps_custom0: %x, %w are loaded by cp.async and not by TMA, since its block of 48 threads is not made of whole warps; give it whole warps (plan <block = [64]>) [tma]
+// CHECK-NEXT: remark: kernel @warps_custom0: the product %product, 64x64 of depth 64, is computed by mma.sync and not by WGMMA, since 48 threads are no warp group of 128; give the block a warp group (plan <block = [128]>) [wgmma]
 // CHECK-NEXT: remark: kernel @warps_custom0: %product passes through shared memory in each of 8 iterations, since a thread would need about {{[0-9]+}} registers of 255; give the block more threads, or cut smaller tiles [registers]
 // CHECK-NEXT: remark: kernel @warps_custom0: 'sched.copy' writes %o 8 bytes at a time and not 16, since 4 elements of %product, which goes with it, are 16 bytes already [vectors]
 func.func @warps(%x: tensor<2112x512xf16>, %w: tensor<512x1024xf16>) -> tensor<2112x1024xf16> {
@@ -81,7 +81,7 @@ func.func @warps(%x: tensor<2112x512xf16>, %w: tensor<512x1024xf16>) -> tensor<2
   func.return %o : tensor<2112x1024xf16>
 }
 
-// CHECK: remark: kernel @once_custom0: %x, %w are loaded by cp.async and not by TMA, since its loop has one iteration; cut what it loads by a for-loop (retile{forloop=...}) [tma]
+// CHECK: remark: kernel @once_custom0: %x, %w are loaded by cp.async and not by TMA, since its loop has one iteration; cut what it loads by a for-loop (plan <forloop = ...>) [tma]
 // CHECK-NEXT: remark: kernel @once_custom0: the product %product, 64x128 of depth 64, is computed by mma.sync and not by WGMMA, since %sx does not come by TMA; see the remark on its load [wgmma]
 func.func @once(%x: tensor<2112x64xf16>, %w: tensor<64x1024xf16>) -> tensor<2112x1024xf16> {
   %o = kn.customized %x, %w grid [8, 33, 1] block [128, 1, 1] forloop 1 {

@@ -31,7 +31,7 @@ func.func @type(%x: tensor<2112x512xf32>, %w: tensor<512x1024xf32>) -> tensor<21
   func.return %o : tensor<2112x1024xf32>
 }
 
-// CHECK: remark: kernel @threads_custom0: the product %product, 64x128 of depth 64, is computed by mma.sync and not by WGMMA, since 96 threads are no warp group of 128; give the block a warp group (retile{block=128}) [wgmma]
+// CHECK: remark: kernel @threads_custom0: the product %product, 64x128 of depth 64, is computed by mma.sync and not by WGMMA, since 96 threads are no warp group of 128; give the block a warp group (plan <block = [128]>) [wgmma]
 func.func @threads(%x: tensor<2112x512xf16>, %w: tensor<512x1024xf16>) -> tensor<2112x1024xf16> {
   %o = kn.customized %x, %w grid [8, 33, 1] block [96, 1, 1] forloop 8 {
   ^bb0(%dx: tensor<2112x512xf16>, %dw: tensor<512x1024xf16>):

@@ -16,7 +16,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Sequence
-from typing import IO, Any, ClassVar, Literal, NoReturn, cast, get_args, get_origin, get_type_hints
+from typing import IO, ClassVar, NoReturn, cast, get_type_hints
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
@@ -26,6 +26,7 @@ from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 import mugraph
+from mugraph.passes.options import values_in_words
 from mugraph.tools.diagnostics import ToolError, atomic_output, run_tool
 from mugraph.tools.modules import (
     add_size_argument,
@@ -175,30 +176,8 @@ def check_options(what: str, spec: ArgSpec, kind: type[ArgSpecConvertible]) -> N
                 raise ToolError(f"{what}: the option {name!r} needs a value: {name}=...") from error
             raise ToolError(
                 f"{what}: the option {name!r} is {shown!r}; expected "
-                f"{_in_words(types[fields[name].name])}."
+                f"{values_in_words(types[fields[name].name])}."
             ) from error
-
-
-_WORDS_OF_TYPES = {
-    bool: "true or false",
-    int: "an integer",
-    float: "a number",
-    str: "a word, in quotes where it looks like a number",
-}
-
-
-def _in_words(type_: Any) -> str:
-    """What values of an option's type are: the words allowed, or of what kind."""
-    if get_origin(type_) is Literal:
-        words = [str(word) for word in get_args(type_)]
-        return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
-    if get_origin(type_) is tuple:
-        item = next(each for each in get_args(type_) if each is not Ellipsis)
-        return f"{_in_words(item)}, perhaps several with commas between them"
-    kinds = [each for each in get_args(type_) if each is not type(None)]
-    if kinds:
-        return " or ".join(dict.fromkeys(map(_in_words, kinds)))
-    return _WORDS_OF_TYPES.get(type_, type_repr(type_))
 
 
 def _suggestion(name: str, known: Collection[str]) -> str:

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any, cast
+from typing import Any, cast, get_type_hints
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -27,6 +27,7 @@ from mugraph.jit.cuda import CudaKernel
 from mugraph.jit.kernel import Kernel
 from mugraph.passes.convert_linalg_to_kn import ConvertLinalgToKnPass
 from mugraph.passes.online_softmax import OnlineSoftmaxPass
+from mugraph.passes.options import values_in_words
 from mugraph.passes.remarks import RemarksPass
 from mugraph.passes.targets import TARGETS, target_named
 from mugraph.passes.te_lower import TeLowerPass
@@ -182,11 +183,17 @@ def _transpile_pass(options: Mapping[str, Any]) -> TranspilePass:
                 f"{', '.join(known)}."
             )
     given = {name: _as_list(value) for name, value in options.items()}
+    types = get_type_hints(TranspilePass)
     for name, value in given.items():
         try:
             TranspilePass.from_spec(ArgSpec(TranspilePass.name, {name: value}))
         except ValueError as error:
-            raise UserError(f"mugraph.compile: the option {name!r}: {error}.") from error
+            if "Incompatible types" not in str(error):
+                raise UserError(f"mugraph.compile: the option {name!r}: {error}.") from error
+            raise UserError(
+                f"mugraph.compile: the option {name!r} is {options[name]!r}; expected "
+                f"{values_in_words(types[name])}."
+            ) from error
     given.setdefault("plan", (True,))
     return TranspilePass.from_spec(ArgSpec(TranspilePass.name, given))
 

@@ -16,7 +16,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Sequence
-from typing import IO, ClassVar, NoReturn, cast, get_type_hints
+from typing import IO, Any, ClassVar, NoReturn, cast, get_type_hints
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
@@ -26,7 +26,6 @@ from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 import mugraph
-from mugraph.passes.options import values_in_words
 from mugraph.tools.diagnostics import ToolError, atomic_output, run_tool
 from mugraph.tools.modules import (
     add_size_argument,
@@ -176,8 +175,14 @@ def check_options(what: str, spec: ArgSpec, kind: type[ArgSpecConvertible]) -> N
                 raise ToolError(f"{what}: the option {name!r} needs a value: {name}=...") from error
             raise ToolError(
                 f"{what}: the option {name!r} is {shown!r}; expected "
-                f"{values_in_words(types[fields[name].name])}."
+                f"{_in_words(types[fields[name].name])}."
             ) from error
+
+
+def _in_words(type_: Any) -> str:
+    from mugraph.passes.options import values_in_words
+
+    return values_in_words(type_)
 
 
 def _suggestion(name: str, known: Collection[str]) -> str:

@@ -368,7 +368,7 @@ class BulkStoresPass(ModulePass):
         if target.bulk_bytes_in_flight is None:
             for kernel in op.body.block.ops:
                 if isinstance(kernel, sched.KernelOp) and kernel.decided.stores == "tma":
-                    why = f"{target.name} has no bulk copies"
+                    why = f"{target.arch} has no bulk copies"
                     refuse(kernel, "stores", self.name, why, "leave stores free")
             return
         launches = [launch for launch in op.walk() if isinstance(launch, sched.LaunchOp)]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from typing import Any, Literal, get_args, get_origin
 
 from xdsl.utils.exceptions import PassFailedException
+from xdsl.utils.hints import type_repr
 
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.sched import KernelOp
@@ -28,3 +30,25 @@ def require_natural(number: int, option: str) -> None:
     """Raises ``PassFailedException`` at a number below 0, of an option for which 0 is no number."""
     if number < 0:
         raise PassFailedException(f"{option} of {number} cannot be; write 1 or more, or leave it")
+
+
+_WORDS_OF_TYPES = {
+    bool: "true or false",
+    int: "an integer",
+    float: "a number",
+    str: "a word",
+}
+
+
+def values_in_words(type_: Any) -> str:
+    """What values of an option's type are: the words allowed, or of what kind."""
+    if get_origin(type_) is Literal:
+        words = [str(word) for word in get_args(type_)]
+        return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+    if get_origin(type_) is tuple:
+        item = next(each for each in get_args(type_) if each is not Ellipsis)
+        return f"{values_in_words(item)}, perhaps several with commas between them"
+    kinds = [each for each in get_args(type_) if each is not type(None)]
+    if kinds:
+        return " or ".join(dict.fromkeys(map(values_in_words, kinds)))
+    return _WORDS_OF_TYPES.get(type_, type_repr(type_))

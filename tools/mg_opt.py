@@ -16,7 +16,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Sequence
-from typing import IO, Any, ClassVar, Literal, NoReturn, cast, get_args, get_origin, get_type_hints
+from typing import IO, Any, ClassVar, NoReturn, cast, get_type_hints
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
@@ -178,26 +178,10 @@ def check_options(what: str, spec: ArgSpec, kind: type[ArgSpecConvertible]) -> N
             ) from error
 
 
-_WORDS_OF_TYPES = {
-    bool: "true or false",
-    int: "an integer",
-    float: "a number",
-    str: "a word, in quotes where it looks like a number",
-}
-
-
 def _in_words(type_: Any) -> str:
-    """What values of an option's type are: the words allowed, or of what kind."""
-    if get_origin(type_) is Literal:
-        words = [str(word) for word in get_args(type_)]
-        return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
-    if get_origin(type_) is tuple:
-        item = next(each for each in get_args(type_) if each is not Ellipsis)
-        return f"{_in_words(item)}, perhaps several with commas between them"
-    kinds = [each for each in get_args(type_) if each is not type(None)]
-    if kinds:
-        return " or ".join(dict.fromkeys(map(_in_words, kinds)))
-    return _WORDS_OF_TYPES.get(type_, type_repr(type_))
+    from mugraph.passes.options import values_in_words
+
+    return values_in_words(type_)
 
 
 def _suggestion(name: str, known: Collection[str]) -> str:

@@ -21,8 +21,8 @@ from mugraph.dialects.maps import AXES
 from mugraph.dialects.plan import TILE_PARTS, LaunchNext, Plan
 from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.costs.kernels import LAUNCH_NS
-from mugraph.passes.online_softmax import online_softmax
-from mugraph.passes.online_softmax_of_parts import online_softmax_of_parts
+from mugraph.passes.online_softmax.kernel import online_softmax
+from mugraph.passes.online_softmax.parts import online_softmax_of_parts
 from mugraph.passes.retile.auto import Choice, choose_least_time, in_one_iteration, why_kept
 from mugraph.passes.retile.dimensions import find_dimensions
 from mugraph.passes.retile.errors import RetileError

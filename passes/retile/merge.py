@@ -20,7 +20,7 @@ from mugraph.dialects.kn import CustomizedOp, Phase, phases_of
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.maps import mapped_axes
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
-from mugraph.passes.online_softmax_of_parts import consumer_of, loads_of
+from mugraph.passes.online_softmax.parts import consumer_of, loads_of
 from mugraph.passes.retile.dimensions import TileSpace, find_dimensions
 from mugraph.passes.retile.errors import RetileError
 from mugraph.passes.retile.loops import LoopAnalysis

@@ -12,7 +12,7 @@ from mugraph.dialects import tb
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tensor_types import op_label
-from mugraph.passes.online_softmax import find_online_softmax
+from mugraph.passes.online_softmax.kernel import find_online_softmax
 from mugraph.passes.retile.errors import RetileError
 
 PLAIN_KINDS = {

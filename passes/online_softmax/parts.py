@@ -3,7 +3,7 @@
 Each block of the first kernel computes its exponentials below the running maximum of its own rows,
 and stores that maximum when its loop is done.  The second kernel, which loads the parts one an
 iteration, multiplies each by exp(its maximum - the largest so far), and rescales what it has added
-up whenever that grows.  See :mod:`mugraph.passes.online_softmax`.
+up whenever that grows.  See :mod:`mugraph.passes.online_softmax.kernel`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mugraph.dialects import tb
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tensor_types import shape_of
-from mugraph.passes.online_softmax import (
+from mugraph.passes.online_softmax.kernel import (
     Degree,
     Flow,
     OnlineSoftmax,

@@ -22,7 +22,7 @@ from xdsl.passes import PassPipeline
 
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.sched import KernelOp
-from mugraph.passes.analysis.hazards import (
+from mugraph.passes.schedule.analysis.hazards import (
     hazards_of_program,
     read_program,
     unneeded_barriers,

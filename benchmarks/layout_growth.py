@@ -17,8 +17,8 @@ import time
 from xdsl.dialects.func import FuncOp
 from xdsl.parser import Parser
 
-from mugraph.passes.resolve_layout import CostModelName, layout_problem_of
-from mugraph.passes.resolve_layout.solve import solve
+from mugraph.passes.mugraph.resolve_layout import CostModelName, layout_problem_of
+from mugraph.passes.mugraph.resolve_layout.solve import solve
 from mugraph.passes.targets import target_named
 from mugraph.reading import make_context
 

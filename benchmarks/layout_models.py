@@ -4,7 +4,7 @@
 
 Every µGraph of Mirage's JSON files in ``FOLDER``, and every example of this project, is taken
 through ``--transpile`` once with each cost model; then the accesses of the kernels are counted
-(:mod:`mugraph.passes.analysis.memory_access`).  Prints a table in Markdown: the sectors of device
+(:mod:`mugraph.passes.memory.memory_access`).  Prints a table in Markdown: the sectors of device
 memory, wavefronts of shared memory and warp instructions of one call, and the largest kernel's
 shared memory.  With ``--only-different`` the graphs for which both models give the same counts
 are left out.
@@ -25,8 +25,8 @@ from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.sched import KernelOp
-from mugraph.passes.analysis.memory_access import memory_access_costs
-from mugraph.passes.resolve_layout import CostModelName, ResolveLayoutPass
+from mugraph.passes.memory.memory_access import memory_access_costs
+from mugraph.passes.mugraph.resolve_layout import CostModelName, ResolveLayoutPass
 from mugraph.passes.transpile import transpile_pipeline
 from mugraph.reading import make_context, read_module
 from mugraph.tools.import_mirage import MirageImportError, import_mirage

@@ -11,14 +11,14 @@ from dataclasses import replace
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.sched import AllocOp, KernelOp
 from mugraph.dialects.sched.kernel import LINE_BYTES, whole_lines
-from mugraph.passes.plan_stensor_memory import memory_requests
-from mugraph.passes.plan_stensor_memory.allocate import best_of_seed_fits
-from mugraph.passes.schedule_threadblock.barriers import level_schedule
-from mugraph.passes.schedule_threadblock.build import arrange, draft_kernel
-from mugraph.passes.schedule_threadblock.builder import Choices
-from mugraph.passes.schedule_threadblock.levels import find_levels
-from mugraph.passes.schedule_threadblock.products import choose_products
-from mugraph.passes.schedule_threadblock.proposal import propose
+from mugraph.passes.memory.packing.allocate import best_of_seed_fits
+from mugraph.passes.schedule.plan_stensor_memory import memory_requests
+from mugraph.passes.schedule.schedule_threadblock.barriers import level_schedule
+from mugraph.passes.schedule.schedule_threadblock.build import arrange, draft_kernel
+from mugraph.passes.schedule.schedule_threadblock.builder import Choices
+from mugraph.passes.schedule.schedule_threadblock.levels import find_levels
+from mugraph.passes.schedule.schedule_threadblock.products import choose_products
+from mugraph.passes.schedule.schedule_threadblock.proposal import propose
 from mugraph.passes.targets import target_named
 
 

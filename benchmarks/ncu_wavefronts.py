@@ -42,12 +42,12 @@ from mugraph.dialects.sched.accesses import AccessKind
 from mugraph.dialects.sched.mappings import IDLE
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.errors import UserError
-from mugraph.passes.analysis.memory_access import (
+from mugraph.passes.memory.memory_access import (
     AccessCost,
     access_cost,
     thread_accesses,
 )
-from mugraph.passes.plan_stensor_memory import PlanSTensorMemoryPass
+from mugraph.passes.schedule.plan_stensor_memory import PlanSTensorMemoryPass
 from mugraph.passes.sequence import verifying
 from mugraph.passes.transpile import transpile_pipeline
 from mugraph.runtime.cuda import CudaProgram, generate_cuda

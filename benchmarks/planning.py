@@ -42,13 +42,13 @@ from mugraph.dialects.sched import (
     enclosing_loop,
 )
 from mugraph.dialects.sched.kernel import LINE_BYTES
-from mugraph.passes.analysis.lifetimes import Lifetime
-from mugraph.passes.plan_stensor_memory import memory_requests
-from mugraph.passes.plan_stensor_memory.allocate import Request, best_of_seed_fits
-from mugraph.passes.plan_stensor_memory.certificate import SHARED_MEMORY_CERTIFICATE
-from mugraph.passes.plan_stensor_memory.pack import pack
-from mugraph.passes.plan_swizzle import choose_layouts
-from mugraph.passes.schedule_threadblock.levels import find_levels
+from mugraph.passes.memory.lifetimes import Lifetime
+from mugraph.passes.memory.packing.allocate import Request, best_of_seed_fits
+from mugraph.passes.memory.packing.certificate import SHARED_MEMORY_CERTIFICATE
+from mugraph.passes.memory.packing.pack import pack
+from mugraph.passes.schedule.plan_stensor_memory import memory_requests
+from mugraph.passes.schedule.plan_swizzle import choose_layouts
+from mugraph.passes.schedule.schedule_threadblock.levels import find_levels
 from mugraph.passes.transpile import transpile_pipeline
 from mugraph.reading import make_context, read_module
 from mugraph.tools.import_mirage import import_mirage

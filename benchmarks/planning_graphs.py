@@ -11,8 +11,8 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from mugraph.dialects import tb
 from mugraph.dialects.kn import CustomizedOp
-from mugraph.passes.analysis.lifetimes import Lifetime
-from mugraph.passes.plan_stensor_memory.allocate import Request
+from mugraph.passes.memory.lifetimes import Lifetime
+from mugraph.passes.memory.packing.allocate import Request
 
 TILE = 64
 ITERATIONS = 4

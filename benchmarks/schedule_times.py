@@ -20,9 +20,15 @@ from time import process_time
 
 from benchmarks.planning_graphs import random_mugraph
 from mugraph.dialects.plan import Plan
-from mugraph.passes.schedule_threadblock.barriers import fewest_barriers
-from mugraph.passes.schedule_threadblock.model import Buffer, Dependence, Graph, Phase, Task
-from mugraph.passes.schedule_threadblock.plan import least_barriers_schedule
+from mugraph.passes.schedule.schedule_threadblock.barriers import fewest_barriers
+from mugraph.passes.schedule.schedule_threadblock.model import (
+    Buffer,
+    Dependence,
+    Graph,
+    Phase,
+    Task,
+)
+from mugraph.passes.schedule.schedule_threadblock.plan import least_barriers_schedule
 from mugraph.passes.transpile import transpile_pipeline
 from mugraph.reading import make_context
 

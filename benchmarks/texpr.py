@@ -25,7 +25,7 @@ from benchmarks.h200.timing import interleaved, prepared
 from mugraph.codegen.architecture import Architecture
 from mugraph.codegen.c_abi import CInterface, interface_of, print_single_file
 from mugraph.jit import CudaKernel
-from mugraph.passes.te_lower import TeLowerPass
+from mugraph.passes.texpr.te_lower import TeLowerPass
 from mugraph.reading import make_context, read_te
 from mugraph.runtime.compile import compile_library
 from mugraph.runtime.cuda import only_function

@@ -15,12 +15,12 @@ from xdsl.context import Context
 from xdsl.ir import SSAValue
 
 from mugraph.dialects.te import Space
-from mugraph.passes.te_map import TeMapPass, program, rewrite
-from mugraph.passes.te_map.bands import Band
-from mugraph.passes.te_map.choice import Choice, choose, traffic_of
-from mugraph.passes.te_map.family import BandMapping
-from mugraph.passes.te_map.objectives import Objective
-from mugraph.passes.te_map.search import Classes
+from mugraph.passes.texpr.te_map import TeMapPass, program, rewrite
+from mugraph.passes.texpr.te_map.bands import Band
+from mugraph.passes.texpr.te_map.choice import Choice, choose, traffic_of
+from mugraph.passes.texpr.te_map.family import BandMapping
+from mugraph.passes.texpr.te_map.objectives import Objective
+from mugraph.passes.texpr.te_map.search import Classes
 from mugraph.texpr import read_texpr
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "texpr"

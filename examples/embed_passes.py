@@ -5,8 +5,8 @@ from pathlib import Path
 from xdsl.passes import PassPipeline
 from xdsl.transforms.canonicalize import CanonicalizePass
 
-from mugraph.passes.plan_swizzle import PlanSwizzlePass
-from mugraph.passes.resolve_layout import ResolveLayoutPass
+from mugraph.passes.mugraph.resolve_layout import ResolveLayoutPass
+from mugraph.passes.schedule.plan_swizzle import PlanSwizzlePass
 from mugraph.reading import make_context, read_module
 
 context = make_context()

@@ -7,12 +7,12 @@ clauses (a disjunction of literals) and groups (exactly or at most one variable 
 preference is a clause that is broken only where the hard constraints leave no other way; a soft
 cost is paid when all literals of a conjunction hold.  A solution breaks the fewest preferences
 and, among those that do, pays the least.
-``mugraph.passes.resolve_layout`` builds the problem by asking the operators, and solves it.
+``mugraph.passes.mugraph.resolve_layout`` builds the problem by asking the operators, and solves it.
 
 Costs come from one of two models.  :data:`MIRAGE_COSTS` are constants that operators charge
 themselves, of seed 002 section 3.3.  Under :data:`EXACT_COSTS` all of these are 0, and
-``mugraph.passes.resolve_layout.exact`` charges the time that the accesses to memory take on the
-target, in picoseconds.  An operator that charges weights of its own does so in that unit.
+``mugraph.passes.mugraph.resolve_layout.exact`` charges the time that the accesses to memory take on
+the target, in picoseconds.  An operator that charges weights of its own does so in that unit.
 
 Source: seed 000 "Layout Resolution".
 """

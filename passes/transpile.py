@@ -7,30 +7,30 @@ from dataclasses import dataclass
 from xdsl.passes import ModulePass
 
 from mugraph.dialects.plan import Plan
-from mugraph.passes.bulk_stores import BulkStoresPass
-from mugraph.passes.check_hazards import CheckHazardsPass
-from mugraph.passes.decompose_threadblock import DecomposeThreadblockPass
-from mugraph.passes.fuse_threadblock import FuseThreadblockPass
-from mugraph.passes.insert_copies import InsertCopiesPass
-from mugraph.passes.mask_ragged import MaskRaggedPass
-from mugraph.passes.merge_products import MergeProductsPass
-from mugraph.passes.online_softmax import OnlineSoftmaxPass
-from mugraph.passes.persist_blocks import PersistBlocksPass
-from mugraph.passes.ping_pong import PingPongPass
-from mugraph.passes.pipeline_products import PipelineProductsPass
-from mugraph.passes.plan import PlanPass
-from mugraph.passes.plan_dtensor_memory import PlanDTensorMemoryPass
-from mugraph.passes.plan_stensor_memory import PlanSTensorMemoryPass
-from mugraph.passes.plan_swizzle import PlanSwizzlePass
-from mugraph.passes.programmatic_launch import ProgrammaticLaunchPass
-from mugraph.passes.promote_registers import PromoteRegistersPass
-from mugraph.passes.resolve_layout import ResolveLayoutPass
-from mugraph.passes.retile import RetilePass
-from mugraph.passes.schedule_threadblock import ScheduleThreadblockPass
+from mugraph.passes.mugraph.decompose_threadblock import DecomposeThreadblockPass
+from mugraph.passes.mugraph.fuse_threadblock import FuseThreadblockPass
+from mugraph.passes.mugraph.insert_copies import InsertCopiesPass
+from mugraph.passes.mugraph.mask_ragged import MaskRaggedPass
+from mugraph.passes.mugraph.online_softmax import OnlineSoftmaxPass
+from mugraph.passes.mugraph.plan import PlanPass
+from mugraph.passes.mugraph.resolve_layout import ResolveLayoutPass
+from mugraph.passes.mugraph.retile import RetilePass
+from mugraph.passes.program.plan_dtensor_memory import PlanDTensorMemoryPass
+from mugraph.passes.schedule.bulk_stores import BulkStoresPass
+from mugraph.passes.schedule.check_hazards import CheckHazardsPass
+from mugraph.passes.schedule.merge_products import MergeProductsPass
+from mugraph.passes.schedule.persist_blocks import PersistBlocksPass
+from mugraph.passes.schedule.ping_pong import PingPongPass
+from mugraph.passes.schedule.pipeline_products import PipelineProductsPass
+from mugraph.passes.schedule.plan_stensor_memory import PlanSTensorMemoryPass
+from mugraph.passes.schedule.plan_swizzle import PlanSwizzlePass
+from mugraph.passes.schedule.programmatic_launch import ProgrammaticLaunchPass
+from mugraph.passes.schedule.promote_registers import PromoteRegistersPass
+from mugraph.passes.schedule.schedule_threadblock import ScheduleThreadblockPass
+from mugraph.passes.schedule.share_registers import ShareRegistersPass
+from mugraph.passes.schedule.use_warpgroups import UseWarpgroupsPass
 from mugraph.passes.sequence import SequencePass
-from mugraph.passes.share_registers import ShareRegistersPass
 from mugraph.passes.targets import DEFAULT_TARGET
-from mugraph.passes.use_warpgroups import UseWarpgroupsPass
 
 
 def transpile_pipeline(

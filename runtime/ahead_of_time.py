@@ -42,7 +42,7 @@ from mugraph.dialects.sched import KernelOp, LaunchOp
 from mugraph.dialects.te import is_texpr
 from mugraph.errors import UserError
 from mugraph.passes.targets import architecture_named
-from mugraph.passes.te_lower import TeLowerPass
+from mugraph.passes.texpr.te_lower import TeLowerPass
 from mugraph.passes.transpile import planned_then_scheduled
 from mugraph.runtime.compile import CompileError, calls_cublas
 from mugraph.runtime.cuda import only_function

@@ -52,7 +52,7 @@ def generate_cuda(module: ModuleOp, context: Context, arch: str) -> CudaProgram:
     """
     from mugraph.codegen.cuda import CudaTarget
     from mugraph.passes.targets import architecture_named
-    from mugraph.passes.te_lower import TeLowerPass
+    from mugraph.passes.texpr.te_lower import TeLowerPass
     from mugraph.passes.transpile import TranspilePass
 
     if is_texpr(only_function(module)):
@@ -79,7 +79,7 @@ def only_function(module: ModuleOp) -> FuncOp:
 
 def signature_of(function: FuncOp) -> Signature:
     """The tensors and the workspace of a function whose layouts and memory have been planned."""
-    from mugraph.passes.plan_dtensor_memory import WORKSPACE_BYTES
+    from mugraph.passes.program.plan_dtensor_memory import WORKSPACE_BYTES
 
     workspace = function.attributes.get(WORKSPACE_BYTES)
     if is_texpr(function):

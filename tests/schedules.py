@@ -16,8 +16,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from mugraph.dialects import sched
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.sched.role import roles_of
-from mugraph.passes.persist_blocks import PersistBlocksPass
-from mugraph.passes.programmatic_launch import ProgrammaticLaunchPass
+from mugraph.passes.schedule.persist_blocks import PersistBlocksPass
+from mugraph.passes.schedule.programmatic_launch import ProgrammaticLaunchPass
 from mugraph.passes.transpile import transpile_pipeline
 
 AS_WRITTEN = Plan(tiles="written", online_softmax=False)

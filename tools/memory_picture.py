@@ -28,13 +28,13 @@ from mugraph.dialects.sched import (
 )
 from mugraph.dialects.sched.mbarriers import KeepsMbarriers
 from mugraph.dialects.tensor_types import dims, element_type_of, shape_of, value_label
-from mugraph.passes.analysis.lifetimes import (
+from mugraph.passes.memory.lifetimes import (
     Lifetime,
     buffer_lifetimes,
     tensor_lifetimes,
     workspace_values,
 )
-from mugraph.passes.plan_stensor_memory.certificate import (
+from mugraph.passes.memory.packing.certificate import (
     SHARED_MEMORY_CERTIFICATE,
     WORKSPACE_CERTIFICATE,
 )

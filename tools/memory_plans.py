@@ -7,7 +7,7 @@ from xdsl.passes import ModulePass, PassPipeline
 
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.sched import AllocOp, KernelOp
-from mugraph.passes.plan_stensor_memory import PlanSTensorMemoryPass
+from mugraph.passes.schedule.plan_stensor_memory import PlanSTensorMemoryPass
 from mugraph.passes.targets import target_named
 from mugraph.passes.transpile import transpile_pipeline
 from mugraph.reading import make_context, read_module

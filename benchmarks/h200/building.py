@@ -19,7 +19,7 @@ from mugraph.dialects.functions import result_types
 from mugraph.dialects.sched import KernelOp
 from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, shape_of
 from mugraph.errors import UserError
-from mugraph.passes.analysis.hazards import PROGRESS_CERTIFICATE
+from mugraph.passes.schedule.analysis.hazards import PROGRESS_CERTIFICATE
 from mugraph.passes.sequence import verifying
 from mugraph.reading import make_context, read_module
 from mugraph.runtime.compare import tolerance_for

@@ -22,11 +22,11 @@ from benchmarks.h200.building import mugraph_of
 from benchmarks.h200.workloads import WORKLOADS, Workload
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.passes.costs.kernels import estimate
-from mugraph.passes.plan import PlanPass
-from mugraph.passes.retile import RetilePass
-from mugraph.passes.retile.dimensions import find_dimensions
-from mugraph.passes.retile.model import shape_under
-from mugraph.passes.retile.partition import partition_of
+from mugraph.passes.mugraph.plan import PlanPass
+from mugraph.passes.mugraph.retile import RetilePass
+from mugraph.passes.mugraph.retile.dimensions import find_dimensions
+from mugraph.passes.mugraph.retile.model import shape_under
+from mugraph.passes.mugraph.retile.partition import partition_of
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
 from mugraph.reading import make_context
 

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.h200.small_m import COLUMNS, DEPTH, ITERATIONS, ROWS, TILES, WAYS
-from mugraph.passes.schedule_threadblock.choose import (
+from mugraph.passes.schedule.schedule_threadblock.choose import (
     Ring,
     choose_atom,
     choose_ring_stages,
     choose_warp_layout,
 )
-from mugraph.passes.schedule_threadblock.small_products import (
+from mugraph.passes.schedule.schedule_threadblock.small_products import (
     SmallProduct,
     swapped_layout,
     way_cost,

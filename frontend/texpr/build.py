@@ -23,7 +23,7 @@ from xdsl.utils.lexer import Span
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.te import ELEMENT_TYPES, RESULT, BufferType, Space, accesses_in
 from mugraph.errors import UserError
-from mugraph.passes.analysis.texpr.bounds import largest_indices
+from mugraph.passes.texpr.analysis.bounds import largest_indices
 from mugraph.texpr.body import BodyBuilder
 from mugraph.texpr.expressions import location_of
 from mugraph.texpr.parser import parse_text

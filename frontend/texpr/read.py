@@ -9,7 +9,7 @@ from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Input, Span
 
 from mugraph.dialects.te import BufferType
-from mugraph.passes.te_check import TexprError, check_module
+from mugraph.passes.texpr.te_check import TexprError, check_module
 from mugraph.texpr.build import build_module, build_operator
 
 

@@ -20,7 +20,7 @@ from mugraph.dialects import kn, tb
 from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.dialects.maps import block_coordinate_factors, mapped_axes
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
-from mugraph.passes.te_inline import inline_calls
+from mugraph.passes.texpr.te_inline import inline_calls
 from mugraph.runtime.equivalence import normal_form as nf
 from mugraph.runtime.equivalence.errors import NoProofError
 from mugraph.runtime.equivalence.functions import apply_function, root, square

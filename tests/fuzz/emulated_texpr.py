@@ -18,7 +18,7 @@ from fuzz.emulated import DRIVER, build_program, main_of, run_program, with_emul
 from fuzz.emulated_ptx import INCLUDES, with_emulated_instructions
 from mugraph.codegen.cuda import print_module, workspace_bytes
 from mugraph.dialects.te import BufferType, input_parameters, written_parameters
-from mugraph.passes.te_lower import TeLowerPass
+from mugraph.passes.texpr.te_lower import TeLowerPass
 from mugraph.runtime.interpreter.arithmetic import storage_dtype
 
 Array = npt.NDArray[Any]

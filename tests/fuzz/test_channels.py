@@ -11,8 +11,8 @@ from schedules import IN_REGISTERS, passes_as_written
 from fuzz.properties import make_case, parse, require_close, require_same_text
 from fuzz.search import WELL_FORMED, draw_case
 from mugraph.dialects.sched import BulkWaitOp, KernelOp, roles_of
-from mugraph.passes.analysis.hazards import find_hazards, progress_of, read_program
-from mugraph.passes.analysis.hazards.simulate import Simulation
+from mugraph.passes.schedule.analysis.hazards import find_hazards, progress_of, read_program
+from mugraph.passes.schedule.analysis.hazards.simulate import Simulation
 from mugraph.passes.sequence import verifying
 from mugraph.reading import make_context
 from mugraph.runtime.interpreter import execute_by_address, run_function

@@ -23,7 +23,7 @@ from fuzz.properties import (
 from mugraph.codegen.cuda import print_module
 from mugraph.dialects import sched
 from mugraph.dialects.tensor_types import element_type_of, shape_of
-from mugraph.passes.retile import RetilePass
+from mugraph.passes.mugraph.retile import RetilePass
 from mugraph.reading import make_context
 from mugraph.runtime.interpreter import run_function
 from mugraph.runtime.interpreter.arithmetic import Array, storage_dtype

@@ -17,7 +17,7 @@ from fuzz.properties import (
 )
 from mugraph.codegen.cuda import print_module
 from mugraph.dialects import sched
-from mugraph.passes.analysis.hazards import find_hazards
+from mugraph.passes.schedule.analysis.hazards import find_hazards
 from mugraph.reading import make_context
 
 SHAPES = (

@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from mugraph.codegen.cuda import CudaTarget
 from mugraph.passes.sequence import verifying
-from mugraph.passes.te_lower import TeLowerPass
+from mugraph.passes.texpr.te_lower import TeLowerPass
 from mugraph.reading import make_context, parse_text, read_module
 from mugraph.tools.diagnostics import describe_error
 

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from fuzz.operator_cases import softmax_attention, tile
 from fuzz.properties import parse
 from mugraph.dialects import tb
-from mugraph.passes.online_softmax import OnlineSoftmaxPass
+from mugraph.passes.mugraph.online_softmax import OnlineSoftmaxPass
 from mugraph.reading import make_context
 from mugraph.runtime.equivalence.check import Answer, Checker
 from mugraph.runtime.equivalence.subject import Subject

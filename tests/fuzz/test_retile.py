@@ -10,8 +10,8 @@ from xdsl.dialects.builtin import ModuleOp
 from fuzz.properties import compile_checked, make_case, parse, require_same_function
 from fuzz.search import WELL_FORMED, draw_case
 from mugraph.dialects.kn import CustomizedOp
-from mugraph.passes.retile import RetileError, retile
-from mugraph.passes.retile.partition import Request
+from mugraph.passes.mugraph.retile import RetileError, retile
+from mugraph.passes.mugraph.retile.partition import Request
 
 SEED = 3
 ATTEMPTS = 12

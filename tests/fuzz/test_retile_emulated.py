@@ -12,8 +12,8 @@ from fuzz.emulated import check_together
 from fuzz.properties import Case, Compiled, function_of, parse
 from mugraph.codegen.cuda import print_module
 from mugraph.dialects.tensor_types import shape_of
-from mugraph.passes.online_softmax import OnlineSoftmaxPass
-from mugraph.passes.retile import RetilePass
+from mugraph.passes.mugraph.online_softmax import OnlineSoftmaxPass
+from mugraph.passes.mugraph.retile import RetilePass
 from mugraph.reading import make_context
 from mugraph.runtime.interpreter import run_function
 

@@ -12,11 +12,15 @@ from xdsl.dialects.builtin import ModuleOp
 from fuzz.properties import parse
 from fuzz.search import WELL_FORMED, draw_case
 from mugraph.dialects.sched import KernelOp
-from mugraph.passes.analysis.hazards import hazards_of_program, read_program, unneeded_barriers
-from mugraph.passes.analysis.lifetimes import buffer_lifetimes
-from mugraph.passes.schedule_threadblock.barriers import fewest_barriers, level_barriers
-from mugraph.passes.schedule_threadblock.explain import read_schedule
-from mugraph.passes.schedule_threadblock.model import lifetimes
+from mugraph.passes.memory.lifetimes import buffer_lifetimes
+from mugraph.passes.schedule.analysis.hazards import (
+    hazards_of_program,
+    read_program,
+    unneeded_barriers,
+)
+from mugraph.passes.schedule.schedule_threadblock.barriers import fewest_barriers, level_barriers
+from mugraph.passes.schedule.schedule_threadblock.explain import read_schedule
+from mugraph.passes.schedule.schedule_threadblock.model import lifetimes
 from mugraph.passes.sequence import verifying
 from mugraph.reading import make_context, read_module
 

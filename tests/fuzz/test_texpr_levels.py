@@ -21,9 +21,9 @@ from mugraph.dialects.te import (
     Scope,
     input_parameters,
 )
-from mugraph.passes.analysis.texpr.hazards import find_texpr_hazards, unneeded_texpr_barriers
-from mugraph.passes.te_lower import TeLowerPass
-from mugraph.passes.te_map import TeMapPass
+from mugraph.passes.texpr.analysis.hazards import find_texpr_hazards, unneeded_texpr_barriers
+from mugraph.passes.texpr.te_lower import TeLowerPass
+from mugraph.passes.texpr.te_map import TeMapPass
 from mugraph.runtime.interpreter.arithmetic import Precision
 from mugraph.runtime.interpreter.texpr import run_texpr
 from mugraph.texpr import read_texpr

@@ -14,7 +14,7 @@ from xdsl.dialects.func import FuncOp
 from fuzz.texpr_races import make
 from mugraph.codegen.cuda import print_module
 from mugraph.dialects.te import BufferType, input_parameters
-from mugraph.passes.te_lower import TeLowerPass
+from mugraph.passes.texpr.te_lower import TeLowerPass
 from mugraph.runtime.interpreter.arithmetic import Precision
 from mugraph.runtime.interpreter.texpr import run_texpr
 from mugraph.texpr import read_texpr

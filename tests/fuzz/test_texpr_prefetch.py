@@ -11,8 +11,8 @@ from xdsl.dialects.func import FuncOp
 
 from fuzz.texpr_prefetch import make_prefetching
 from mugraph.dialects.te import KernelOp
-from mugraph.passes.analysis.texpr.hazards import find_texpr_hazards, unneeded_texpr_barriers
-from mugraph.passes.te_lower import TeLowerPass
+from mugraph.passes.texpr.analysis.hazards import find_texpr_hazards, unneeded_texpr_barriers
+from mugraph.passes.texpr.te_lower import TeLowerPass
 from mugraph.runtime.interpreter.arithmetic import Precision
 from mugraph.runtime.interpreter.texpr import run_texpr
 from mugraph.texpr import read_texpr

@@ -13,8 +13,8 @@ from fuzz.emulated import check_together
 from fuzz.properties import Compiled, compile_checked, parse, require_close
 from fuzz.typed_cases import all_cases
 from mugraph.codegen.cuda import print_module
-from mugraph.passes.analysis.hazards import find_hazards
-from mugraph.passes.check_hazards import scheduled_kernels
+from mugraph.passes.schedule.analysis.hazards import find_hazards
+from mugraph.passes.schedule.check_hazards import scheduled_kernels
 from mugraph.passes.sequence import verifying
 from mugraph.reading import make_context
 from mugraph.runtime.compile import calls_cublas, compile_cubin

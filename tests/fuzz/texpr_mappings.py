@@ -28,14 +28,14 @@ from xdsl.ir.affine import AffineExpr
 
 from mugraph.dialects.te import ApplyOp, BufferType, LoopOp, Space
 from mugraph.dialects.tensor_types import element_bytes_of, row_major_strides
-from mugraph.passes.te_map import TeMapPass, rewrite
-from mugraph.passes.te_map import program as blocks
-from mugraph.passes.te_map.bands import Band
-from mugraph.passes.te_map.choice import Choice, swizzles_for
-from mugraph.passes.te_map.choice import choose as choose_mappings
-from mugraph.passes.te_map.cost import DEVICE_INSTRUCTION, Place, places_of, width_of
-from mugraph.passes.te_map.family import VECTORS, BandMapping
-from mugraph.passes.te_map.search import Classes
+from mugraph.passes.texpr.te_map import TeMapPass, rewrite
+from mugraph.passes.texpr.te_map import program as blocks
+from mugraph.passes.texpr.te_map.bands import Band
+from mugraph.passes.texpr.te_map.choice import Choice, swizzles_for
+from mugraph.passes.texpr.te_map.choice import choose as choose_mappings
+from mugraph.passes.texpr.te_map.cost import DEVICE_INSTRUCTION, Place, places_of, width_of
+from mugraph.passes.texpr.te_map.family import VECTORS, BandMapping
+from mugraph.passes.texpr.te_map.search import Classes
 from mugraph.texpr import read_texpr
 
 IntArray = npt.NDArray[np.int64]

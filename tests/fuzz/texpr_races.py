@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
-from mugraph.passes.analysis.texpr.bounds import find_out_of_bounds
-from mugraph.passes.analysis.texpr.domains import Access
-from mugraph.passes.analysis.texpr.races import Race, find_race
+from mugraph.passes.texpr.analysis.bounds import find_out_of_bounds
+from mugraph.passes.texpr.analysis.domains import Access
+from mugraph.passes.texpr.analysis.races import Race, find_race
 from mugraph.texpr import build_module
 
 LARGEST_DOMAIN = 4000

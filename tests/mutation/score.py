@@ -32,7 +32,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from mugraph.dialects.plan import Loads
 from mugraph.dialects.sched import KernelOp
-from mugraph.passes.analysis.hazards import find_hazards, find_workspace_hazards
+from mugraph.passes.schedule.analysis.hazards import find_hazards, find_workspace_hazards
 from mugraph.passes.sequence import verifying
 from mugraph.passes.targets import DEFAULT_TARGET
 from mugraph.reading import make_context, read_module

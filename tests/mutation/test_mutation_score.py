@@ -32,7 +32,11 @@ from score import (
 from xdsl.dialects.builtin import ModuleOp
 
 from mugraph.dialects.sched import WarpgroupWaitOp, roles_in_turn, roles_of
-from mugraph.passes.analysis.hazards import HazardKind, find_hazards, find_workspace_hazards
+from mugraph.passes.schedule.analysis.hazards import (
+    HazardKind,
+    find_hazards,
+    find_workspace_hazards,
+)
 from mugraph.passes.sequence import verifying
 from mugraph.reading import make_context, read_module
 from mugraph.runtime.cuda import only_function

@@ -12,7 +12,7 @@ from access_cases import parse
 from xdsl.dialects.builtin import ModuleOp
 
 from mugraph.dialects import sched
-from mugraph.passes.analysis.hazards import Finding, HazardKind, find_hazards
+from mugraph.passes.schedule.analysis.hazards import Finding, HazardKind, find_hazards
 
 SHARED = "!sched.shared<64x8xf16, (64,8):(8,1)>"
 DEVICE = "!sched.global<64x8xf16, (64,8):(8,1)>"

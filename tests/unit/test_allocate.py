@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mugraph.passes.analysis.lifetimes import Lifetime
-from mugraph.passes.plan_stensor_memory.allocate import Fit, Plan, Request, allocate, best_plan
+from mugraph.passes.memory.lifetimes import Lifetime
+from mugraph.passes.memory.packing.allocate import Fit, Plan, Request, allocate, best_plan
 
 
 @st.composite

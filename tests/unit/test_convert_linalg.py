@@ -16,8 +16,8 @@ from schedules import passes_as_written
 
 from mugraph.dialects.functions import mugraphs_of
 from mugraph.dialects.tensor_types import shape_of
-from mugraph.passes.convert_linalg_to_kn import ConvertLinalgToKnPass, convert_linalg_to_kn
-from mugraph.passes.convert_linalg_to_kn.expressions import (
+from mugraph.passes.program.convert_linalg_to_kn import ConvertLinalgToKnPass, convert_linalg_to_kn
+from mugraph.passes.program.convert_linalg_to_kn.expressions import (
     Argument,
     Call,
     Constant,
@@ -25,7 +25,7 @@ from mugraph.passes.convert_linalg_to_kn.expressions import (
     call,
     substituted,
 )
-from mugraph.passes.convert_linalg_to_kn.views import strides_of_reshaped
+from mugraph.passes.program.convert_linalg_to_kn.views import strides_of_reshaped
 from mugraph.reading import make_context, parse_text, read_module
 from mugraph.runtime.interpreter import run_function
 

@@ -6,8 +6,8 @@ import pytest
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import PassFailedException
 
-from mugraph.passes.insert_copies import is_library_matrix
-from mugraph.passes.resolve_layout import ResolveLayoutPass
+from mugraph.passes.mugraph.insert_copies import is_library_matrix
+from mugraph.passes.mugraph.resolve_layout import ResolveLayoutPass
 from mugraph.reading import make_context
 
 

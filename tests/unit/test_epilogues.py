@@ -7,8 +7,8 @@ import pytest
 from benchmarks.h200 import turns
 from benchmarks.h200.pipelines import flat_passes
 from mugraph.dialects import sched
-from mugraph.passes.analysis.epilogues import epilogue_time
-from mugraph.passes.check_hazards import CheckHazardsPass
+from mugraph.passes.schedule.analysis.epilogues import epilogue_time
+from mugraph.passes.schedule.check_hazards import CheckHazardsPass
 from mugraph.passes.targets import target_named
 from mugraph.reading import make_context, read_module
 

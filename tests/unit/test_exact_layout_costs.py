@@ -11,11 +11,15 @@ from xdsl.passes import PassPipeline
 
 from mugraph.dialects.sched import KernelOp
 from mugraph.dialects.tensor_types import layout_of, strides_of
-from mugraph.passes.analysis.memory_access import memory_access_costs
-from mugraph.passes.resolve_layout import CostModelName, ResolveLayoutPass, layout_problem_of
-from mugraph.passes.resolve_layout.explain import tensor_report
-from mugraph.passes.resolve_layout.problem import build_layout_problem, tensors_of
-from mugraph.passes.resolve_layout.solve import solve
+from mugraph.passes.memory.memory_access import memory_access_costs
+from mugraph.passes.mugraph.resolve_layout import (
+    CostModelName,
+    ResolveLayoutPass,
+    layout_problem_of,
+)
+from mugraph.passes.mugraph.resolve_layout.explain import tensor_report
+from mugraph.passes.mugraph.resolve_layout.problem import build_layout_problem, tensors_of
+from mugraph.passes.mugraph.resolve_layout.solve import solve
 from mugraph.passes.targets import target_named
 from mugraph.reading import make_context, read_module
 

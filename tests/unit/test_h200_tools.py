@@ -13,7 +13,7 @@ from benchmarks.h200.programs import argument_of
 from benchmarks.h200.records import Record, Records, System
 from benchmarks.h200.sanitize import Finding, summarize
 from benchmarks.h200.statistics import Samples
-from mugraph.passes.plan import PlanPass
+from mugraph.passes.mugraph.plan import PlanPass
 
 CSV = """\
 ==PROF== Connected

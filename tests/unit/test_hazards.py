@@ -34,7 +34,7 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def
 from mugraph.dialects import sched
 from mugraph.dialects.sched import AccessKind, ThreadAccess
 from mugraph.dialects.sched.accesses import StageReference
-from mugraph.passes.analysis.hazards import (
+from mugraph.passes.schedule.analysis.hazards import (
     HazardKind,
     find_hazards,
     read_program,

@@ -9,14 +9,14 @@ import pytest
 from access_cases import parse
 from hazard_kernels import kernel_of
 
-from mugraph.passes.analysis.hazards import (
+from mugraph.passes.schedule.analysis.hazards import (
     Finding,
     HazardKind,
     find_hazards,
     progress_of,
     read_program,
 )
-from mugraph.passes.analysis.hazards.simulate import Simulation
+from mugraph.passes.schedule.analysis.hazards.simulate import Simulation
 
 INPUTS = Path(__file__).parents[1] / "filecheck" / "passes" / "Inputs"
 MATMUL = (INPUTS / "channel-matmul.mlir").read_text(encoding="utf-8")

@@ -32,8 +32,8 @@ from xdsl.ir import Operation
 
 from mugraph.dialects import sched
 from mugraph.dialects.sched import AccessKind, Proxy, ThreadAccess, start_bytes
-from mugraph.passes.analysis.hazards import HazardKind, find_hazards, read_program
-from mugraph.passes.analysis.hazards.simulate import Simulation
+from mugraph.passes.schedule.analysis.hazards import HazardKind, find_hazards, read_program
+from mugraph.passes.schedule.analysis.hazards.simulate import Simulation
 
 Threads = dict[int, set[int]]
 """Which threads touch each byte of shared memory."""

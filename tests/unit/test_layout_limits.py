@@ -11,17 +11,17 @@ from xdsl.dialects.func import FuncOp
 from xdsl.parser import Parser
 
 from mugraph.dialects.layout_problem import LayoutProblem
-from mugraph.passes.decompose_threadblock import DecomposeThreadblockPass
-from mugraph.passes.fuse_threadblock import FuseThreadblockPass
-from mugraph.passes.resolve_layout import (
+from mugraph.passes.mugraph.decompose_threadblock import DecomposeThreadblockPass
+from mugraph.passes.mugraph.fuse_threadblock import FuseThreadblockPass
+from mugraph.passes.mugraph.resolve_layout import (
     ResolveLayoutPass,
     access_work,
     exact,
     layout_problem_of,
 )
-from mugraph.passes.resolve_layout.rewrite import CERTIFICATE
-from mugraph.passes.resolve_layout.solution import price_of
-from mugraph.passes.resolve_layout.solve import Solution, solve, solve_with_bounds
+from mugraph.passes.mugraph.resolve_layout.rewrite import CERTIFICATE
+from mugraph.passes.mugraph.resolve_layout.solution import price_of
+from mugraph.passes.mugraph.resolve_layout.solve import Solution, solve, solve_with_bounds
 from mugraph.passes.targets import target_named
 from mugraph.reading import make_context
 

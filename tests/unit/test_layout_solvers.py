@@ -12,12 +12,16 @@ from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr
 from xdsl.dialects.func import FuncOp
 
 from mugraph.dialects.layout_problem import LayoutProblem, Literal, Role, Variable
-from mugraph.passes.decompose_threadblock import DecomposeThreadblockPass
-from mugraph.passes.fuse_threadblock import FuseThreadblockPass
-from mugraph.passes.resolve_layout import CostModelName, ResolveLayoutPass, layout_problem_of
-from mugraph.passes.resolve_layout.rewrite import CERTIFICATE
-from mugraph.passes.resolve_layout.solution import UnsatisfiableLayouts
-from mugraph.passes.resolve_layout.solve import Solution, solve, solve_with_z3
+from mugraph.passes.mugraph.decompose_threadblock import DecomposeThreadblockPass
+from mugraph.passes.mugraph.fuse_threadblock import FuseThreadblockPass
+from mugraph.passes.mugraph.resolve_layout import (
+    CostModelName,
+    ResolveLayoutPass,
+    layout_problem_of,
+)
+from mugraph.passes.mugraph.resolve_layout.rewrite import CERTIFICATE
+from mugraph.passes.mugraph.resolve_layout.solution import UnsatisfiableLayouts
+from mugraph.passes.mugraph.resolve_layout.solve import Solution, solve, solve_with_z3
 from mugraph.passes.targets import target_named
 from mugraph.reading import make_context, read_module
 from mugraph.tools.import_mirage import import_mirage

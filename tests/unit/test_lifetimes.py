@@ -5,7 +5,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
 from mugraph.dialects.sched import KernelOp
-from mugraph.passes.analysis.lifetimes import Lifetime, buffer_lifetimes
+from mugraph.passes.memory.lifetimes import Lifetime, buffer_lifetimes
 from mugraph.reading import make_context
 
 SHARED = "!sched.shared<8x16xf16, (8,16):(16,1)>"

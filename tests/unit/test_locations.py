@@ -16,7 +16,7 @@ import mugraph.build as mi
 from mugraph.codegen.cuda import print_module
 from mugraph.dialects import tb
 from mugraph.dialects.locations import place_in, reported_within
-from mugraph.passes.decompose_threadblock import DecomposeThreadblockPass
+from mugraph.passes.mugraph.decompose_threadblock import DecomposeThreadblockPass
 from mugraph.passes.sequence import verifying
 from mugraph.reading import make_context, parse_text
 from mugraph.tools.diagnostics import describe_error

@@ -26,7 +26,7 @@ from mugraph.dialects.sched import (
     enclosing_loop,
     start_bytes,
 )
-from mugraph.passes.analysis.memory_access import (
+from mugraph.passes.memory.memory_access import (
     AccessCost,
     memory_access_costs,
     ragged_starts,
@@ -34,7 +34,7 @@ from mugraph.passes.analysis.memory_access import (
     thread_accesses,
     warp_addresses,
 )
-from mugraph.passes.analysis.wavefronts import (
+from mugraph.passes.memory.wavefronts import (
     copy_sectors,
     copy_wavefronts,
     ideal_sectors,
@@ -45,7 +45,7 @@ from mugraph.passes.analysis.wavefronts import (
     sectors,
     store_wavefronts,
 )
-from mugraph.passes.report_memory_access import attach_costs, memory_access_table
+from mugraph.passes.schedule.report_memory_access import attach_costs, memory_access_table
 from mugraph.passes.sequence import verifying
 from mugraph.reading import multiverse
 

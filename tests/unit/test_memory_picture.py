@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mugraph.passes.analysis.lifetimes import Lifetime
+from mugraph.passes.memory.lifetimes import Lifetime
 from mugraph.tools.memory_picture import Box, MemoryChart, memory_charts, to_svg
 from mugraph.tools.memory_plans import planned_module
 from mugraph.tools.mg_viz import main

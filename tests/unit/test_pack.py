@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mugraph.passes.analysis.lifetimes import Lifetime
-from mugraph.passes.plan_stensor_memory.allocate import (
+from mugraph.passes.memory.lifetimes import Lifetime
+from mugraph.passes.memory.packing.allocate import (
     Fit,
     Plan,
     Request,
@@ -15,15 +15,15 @@ from mugraph.passes.plan_stensor_memory.allocate import (
     best_of_seed_fits,
     place_in_order,
 )
-from mugraph.passes.plan_stensor_memory.bounds import (
+from mugraph.passes.memory.packing.bounds import (
     instance_of,
     max_load,
     next_height,
     stack_heights,
 )
-from mugraph.passes.plan_stensor_memory.exact import Answer, search
-from mugraph.passes.plan_stensor_memory.improve import Steps
-from mugraph.passes.plan_stensor_memory.pack import components, pack, pack_in_place
+from mugraph.passes.memory.packing.exact import Answer, search
+from mugraph.passes.memory.packing.improve import Steps
+from mugraph.passes.memory.packing.pack import components, pack, pack_in_place
 
 
 @st.composite

@@ -12,8 +12,8 @@ from xdsl.ir import Operation
 from xdsl.rewriter import Rewriter
 
 from mugraph.dialects import sched
-from mugraph.passes.analysis.hazards import find_hazards
-from mugraph.passes.analysis.hazards.findings import HazardKind
+from mugraph.passes.memory.findings import HazardKind
+from mugraph.passes.schedule.analysis.hazards import find_hazards
 from mugraph.reading import make_context, read_module
 
 GRAPH = Path(__file__).resolve().parents[1] / "filecheck/passes/Inputs/warpgroup-gemm.mlir"

@@ -13,8 +13,8 @@ from xdsl.passes import PassPipeline
 from mugraph.dialects import kn
 from mugraph.dialects.interfaces import HasWorkspace
 from mugraph.dialects.kn.workspace import NOT_IN_WORKSPACE, WORKSPACE_BYTES, tensor_bytes
-from mugraph.passes.plan_dtensor_memory import ALIGNMENT, PlanDTensorMemoryPass
-from mugraph.passes.resolve_layout import ResolveLayoutPass
+from mugraph.passes.mugraph.resolve_layout import ResolveLayoutPass
+from mugraph.passes.program.plan_dtensor_memory import ALIGNMENT, PlanDTensorMemoryPass
 from mugraph.reading import make_context, read_module
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.mlir"))

@@ -30,9 +30,9 @@ from mugraph.dialects.elementwise import (
     ScalarFunction,
 )
 from mugraph.dialects.maps import Bound, Split
-from mugraph.passes.analysis.hazards import find_hazards
-from mugraph.passes.analysis.memory_access import memory_access_costs
-from mugraph.passes.decompose_threadblock import DecomposeThreadblockPass
+from mugraph.passes.memory.memory_access import memory_access_costs
+from mugraph.passes.mugraph.decompose_threadblock import DecomposeThreadblockPass
+from mugraph.passes.schedule.analysis.hazards import find_hazards
 from mugraph.passes.sequence import verifying
 from mugraph.reading import make_context
 from mugraph.runtime.equivalence import Answer, Checker

@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import PassFailedException
 import mugraph
 from mugraph.dialects import sched
 from mugraph.dialects.plan import Plan
-from mugraph.passes.persist_blocks import PersistBlocksPass
+from mugraph.passes.schedule.persist_blocks import PersistBlocksPass
 from mugraph.passes.transpile import transpile_pipeline
 from mugraph.reading import make_context, parse_text
 

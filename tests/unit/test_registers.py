@@ -16,13 +16,13 @@ from xdsl.parser import Parser
 from mugraph.codegen.architecture import Architecture
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import tensor_core_atom
-from mugraph.passes.analysis.registers import (
+from mugraph.passes.schedule.analysis.registers import (
     MAX_THREAD_REGISTERS,
     Tiles,
     register_limit,
     registers_needed,
 )
-from mugraph.passes.schedule_threadblock.registers import (
+from mugraph.passes.schedule.schedule_threadblock.registers import (
     MAX_PIECES,
     SPARE_REGISTERS,
     Work,
@@ -30,8 +30,8 @@ from mugraph.passes.schedule_threadblock.registers import (
     choose_pieces,
     registers_of_works,
 )
+from mugraph.passes.schedule.share_registers import RegisterShares, choose_shares
 from mugraph.passes.sequence import verifying
-from mugraph.passes.share_registers import RegisterShares, choose_shares
 from mugraph.reading import make_context
 from mugraph.runtime.cuda import generate_cuda
 from mugraph.runtime.interpreter import run_function

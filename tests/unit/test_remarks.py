@@ -10,7 +10,7 @@ from schedules import passes_as_written
 import mugraph
 from benchmarks.h200.pipelines import flat_passes
 from benchmarks.h200.workloads import WORKLOADS
-from mugraph.passes.remarks import Kind, Remark, remarks_of
+from mugraph.passes.schedule.remarks import Kind, Remark, remarks_of
 from mugraph.passes.sequence import verifying
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
 from mugraph.reading import make_context, parse_text, read_module

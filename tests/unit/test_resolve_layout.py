@@ -22,18 +22,18 @@ from mugraph.dialects.layout_problem import CostModel, LayoutProblem, Literal, R
 from mugraph.dialects.sched import Sched
 from mugraph.dialects.tb import Tb
 from mugraph.dialects.tensor_types import layout_of, strides_of
-from mugraph.passes.fuse_threadblock import FuseThreadblockPass
-from mugraph.passes.resolve_layout import CostModelName, ResolveLayoutPass
-from mugraph.passes.resolve_layout.exhaustive import solve_exhaustively
-from mugraph.passes.resolve_layout.problem import build_layout_problem
-from mugraph.passes.resolve_layout.rewrite import CERTIFICATE, apply_layouts
-from mugraph.passes.resolve_layout.solution import (
+from mugraph.passes.mugraph.fuse_threadblock import FuseThreadblockPass
+from mugraph.passes.mugraph.resolve_layout import CostModelName, ResolveLayoutPass
+from mugraph.passes.mugraph.resolve_layout.exhaustive import solve_exhaustively
+from mugraph.passes.mugraph.resolve_layout.problem import build_layout_problem
+from mugraph.passes.mugraph.resolve_layout.rewrite import CERTIFICATE, apply_layouts
+from mugraph.passes.mugraph.resolve_layout.solution import (
     Solution,
     UnsatisfiableLayouts,
     is_satisfied,
     solution_of,
 )
-from mugraph.passes.resolve_layout.solve import solve, solve_with_z3
+from mugraph.passes.mugraph.resolve_layout.solve import solve, solve_with_z3
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 

@@ -13,11 +13,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
 from mugraph.dialects.kn import CustomizedOp
-from mugraph.passes.online_softmax import OnlineSoftmaxPass
-from mugraph.passes.retile import RetileError, RetilePass
-from mugraph.passes.retile.auto import in_one_iteration
-from mugraph.passes.retile.dimensions import find_dimensions
-from mugraph.passes.retile.partition import partition_of
+from mugraph.passes.mugraph.online_softmax import OnlineSoftmaxPass
+from mugraph.passes.mugraph.retile import RetileError, RetilePass
+from mugraph.passes.mugraph.retile.auto import in_one_iteration
+from mugraph.passes.mugraph.retile.dimensions import find_dimensions
+from mugraph.passes.mugraph.retile.partition import partition_of
 from mugraph.passes.sequence import verifying
 from mugraph.passes.targets import target_named
 from mugraph.reading import make_context

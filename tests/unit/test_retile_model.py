@@ -10,7 +10,7 @@ from benchmarks.h200.building import mugraph_of
 from benchmarks.h200.workloads import WORKLOADS
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.passes.costs.kernels import KernelShape, Load, Product, Work, estimate, stages_of
-from mugraph.passes.retile import RetilePass
+from mugraph.passes.mugraph.retile import RetilePass
 from mugraph.passes.targets import target_named
 from mugraph.reading import make_context
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mugraph.dialects.cute.atoms import tensor_core_atom
 from mugraph.dialects.sched.types import accumulators_per_thread
-from mugraph.passes.schedule_threadblock.choose import (
+from mugraph.passes.schedule.schedule_threadblock.choose import (
     WORTH_A_SUM,
     Ring,
     WarpLayout,

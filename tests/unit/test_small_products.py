@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from benchmarks.h200 import small_m_model
 from mugraph.passes.costs.memory import BULK_BYTES_A_CYCLE
-from mugraph.passes.schedule_threadblock.choose import (
+from mugraph.passes.schedule.schedule_threadblock.choose import (
     Ring,
     choose_atom,
     choose_ring_stages,
     choose_warp_layout,
 )
-from mugraph.passes.schedule_threadblock.small_products import (
+from mugraph.passes.schedule.schedule_threadblock.small_products import (
     WORTH_A_SWAP,
     SmallProduct,
     choose_small_layout,

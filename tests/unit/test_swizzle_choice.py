@@ -13,7 +13,7 @@ from mugraph.dialects.tensor_types import (
     padded_strides,
     physical_elements,
 )
-from mugraph.passes.plan_swizzle.choose import SwizzleDemand, choose_swizzle
+from mugraph.passes.schedule.plan_swizzle.choose import SwizzleDemand, choose_swizzle
 
 LINE_BYTES = 128
 CHUNK_BYTES = 16

@@ -12,16 +12,21 @@ from xdsl.passes import ModulePass, PassPipeline
 from mugraph.dialects.cute import ComposedLayout, Layout, Swizzle
 from mugraph.dialects.sched import AllocOp, KernelOp, Proxy
 from mugraph.dialects.tensor_types import padded_strides, physical_elements
-from mugraph.passes.analysis.memory_access import memory_access_costs
-from mugraph.passes.decompose_threadblock import DecomposeThreadblockPass
-from mugraph.passes.fuse_threadblock import FuseThreadblockPass
-from mugraph.passes.plan_swizzle import PlanSwizzlePass, choose_layouts
-from mugraph.passes.plan_swizzle.evaluate import swizzled_wavefronts
-from mugraph.passes.plan_swizzle.patterns import Instruction, Pattern
-from mugraph.passes.plan_swizzle.selection import Certificate, Method, boxes_of, choose_layout
-from mugraph.passes.plan_swizzle.space import Extents, extents_of, paddings, swizzles
-from mugraph.passes.resolve_layout import ResolveLayoutPass
-from mugraph.passes.schedule_threadblock import ScheduleThreadblockPass
+from mugraph.passes.memory.memory_access import memory_access_costs
+from mugraph.passes.mugraph.decompose_threadblock import DecomposeThreadblockPass
+from mugraph.passes.mugraph.fuse_threadblock import FuseThreadblockPass
+from mugraph.passes.mugraph.resolve_layout import ResolveLayoutPass
+from mugraph.passes.schedule.plan_swizzle import PlanSwizzlePass, choose_layouts
+from mugraph.passes.schedule.plan_swizzle.evaluate import swizzled_wavefronts
+from mugraph.passes.schedule.plan_swizzle.patterns import Instruction, Pattern
+from mugraph.passes.schedule.plan_swizzle.selection import (
+    Certificate,
+    Method,
+    boxes_of,
+    choose_layout,
+)
+from mugraph.passes.schedule.plan_swizzle.space import Extents, extents_of, paddings, swizzles
+from mugraph.passes.schedule.schedule_threadblock import ScheduleThreadblockPass
 from mugraph.reading import make_context, read_module
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.mlir"))

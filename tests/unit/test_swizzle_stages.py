@@ -14,11 +14,11 @@ from xdsl.passes import ModulePass, PassPipeline
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.sched import AllocOp
 from mugraph.dialects.tensor_types import layout_of
-from mugraph.passes.decompose_threadblock import DecomposeThreadblockPass
-from mugraph.passes.fuse_threadblock import FuseThreadblockPass
-from mugraph.passes.plan_swizzle import PlanSwizzlePass
-from mugraph.passes.resolve_layout import ResolveLayoutPass
-from mugraph.passes.schedule_threadblock import ScheduleThreadblockPass
+from mugraph.passes.mugraph.decompose_threadblock import DecomposeThreadblockPass
+from mugraph.passes.mugraph.fuse_threadblock import FuseThreadblockPass
+from mugraph.passes.mugraph.resolve_layout import ResolveLayoutPass
+from mugraph.passes.schedule.plan_swizzle import PlanSwizzlePass
+from mugraph.passes.schedule.schedule_threadblock import ScheduleThreadblockPass
 from mugraph.reading import make_context, read_module
 from mugraph.tools.import_mirage import import_mirage
 

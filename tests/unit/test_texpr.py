@@ -9,7 +9,7 @@ import pytest
 from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import ParseError
 
-from mugraph.passes.te_check import TexprError, check_module
+from mugraph.passes.texpr.te_check import TexprError, check_module
 from mugraph.runtime.interpreter.arithmetic import Precision
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.texpr import run_texpr

@@ -25,18 +25,18 @@ from mugraph.dialects.te import (
     Space,
     input_parameters,
 )
-from mugraph.passes.analysis.texpr.hazards import (
+from mugraph.passes.texpr.analysis.hazards import (
     HazardKind,
     find_texpr_hazards,
     unneeded_texpr_barriers,
 )
-from mugraph.passes.te_lower import TeLowerPass
-from mugraph.passes.te_map import TeMapPass
-from mugraph.passes.te_map.family import BandMapping, Role, deals
-from mugraph.passes.te_map.search import classes_of
-from mugraph.passes.te_promote import TePromotePass
-from mugraph.passes.te_sync.choice import choose_barriers, hitting_set
-from mugraph.passes.te_sync.dependences import dependences_of, leaves_of
+from mugraph.passes.texpr.te_lower import TeLowerPass
+from mugraph.passes.texpr.te_map import TeMapPass
+from mugraph.passes.texpr.te_map.family import BandMapping, Role, deals
+from mugraph.passes.texpr.te_map.search import classes_of
+from mugraph.passes.texpr.te_promote import TePromotePass
+from mugraph.passes.texpr.te_sync.choice import choose_barriers, hitting_set
+from mugraph.passes.texpr.te_sync.dependences import dependences_of, leaves_of
 from mugraph.runtime.interpreter.arithmetic import Precision
 from mugraph.runtime.interpreter.texpr import run_texpr
 from mugraph.texpr import read_texpr

@@ -13,10 +13,10 @@ from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.te import ParOp, Space
-from mugraph.passes.te_map import TeMapPass
-from mugraph.passes.te_map.bands import Band, band_at
-from mugraph.passes.te_map.cost import places_of
-from mugraph.passes.te_map.farkas import distance_of, factors_of, nearest
+from mugraph.passes.texpr.te_map import TeMapPass
+from mugraph.passes.texpr.te_map.bands import Band, band_at
+from mugraph.passes.texpr.te_map.cost import places_of
+from mugraph.passes.texpr.te_map.farkas import distance_of, factors_of, nearest
 from mugraph.texpr import read_texpr
 
 

@@ -16,17 +16,17 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.te import BarrierOp, CopyAsyncOp, KernelOp, NewOp, Scope, SeqOp, WaitOp
-from mugraph.passes.analysis.texpr.hazards import (
+from mugraph.passes.texpr.analysis.hazards import (
     find_texpr_hazards,
     unneeded_texpr_barriers,
 )
-from mugraph.passes.te_lower import TeLowerPass
-from mugraph.passes.te_map import TeMapPass
-from mugraph.passes.te_prefetch import TePrefetchPass
-from mugraph.passes.te_promote import TePromotePass
-from mugraph.passes.te_sync import TeSyncPass
-from mugraph.passes.te_sync.choice import choose_barriers
-from mugraph.passes.te_sync.dependences import dependences_of, leaves_of
+from mugraph.passes.texpr.te_lower import TeLowerPass
+from mugraph.passes.texpr.te_map import TeMapPass
+from mugraph.passes.texpr.te_prefetch import TePrefetchPass
+from mugraph.passes.texpr.te_promote import TePromotePass
+from mugraph.passes.texpr.te_sync import TeSyncPass
+from mugraph.passes.texpr.te_sync.choice import choose_barriers
+from mugraph.passes.texpr.te_sync.dependences import dependences_of, leaves_of
 from mugraph.runtime.interpreter.arithmetic import Precision
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.texpr import run_texpr

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from mugraph.codegen.cuda import print_module
-from mugraph.passes.te_lower import TeLowerPass
+from mugraph.passes.texpr.te_lower import TeLowerPass
 from mugraph.runtime.interpreter.arithmetic import Precision
 from mugraph.runtime.interpreter.texpr import run_texpr
 from mugraph.texpr import read_texpr

@@ -21,9 +21,9 @@ from xdsl.ir import Operation
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from mugraph.dialects import sched
-from mugraph.passes.analysis.hazards import find_hazards, progress_of, read_program
-from mugraph.passes.analysis.hazards.findings import HazardKind
-from mugraph.passes.analysis.hazards.simulate import Simulation
+from mugraph.passes.memory.findings import HazardKind
+from mugraph.passes.schedule.analysis.hazards import find_hazards, progress_of, read_program
+from mugraph.passes.schedule.analysis.hazards.simulate import Simulation
 from mugraph.runtime.interpreter import ExecutionError, run_function
 
 LONG = (

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.ir import Operation
 
 from mugraph.dialects import sched
-from mugraph.passes.analysis.hazards import find_hazards
+from mugraph.passes.schedule.analysis.hazards import find_hazards
 from mugraph.reading import make_context, read_module
 
 INPUTS = Path(__file__).parents[1] / "filecheck" / "passes" / "Inputs"

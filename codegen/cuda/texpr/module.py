@@ -22,7 +22,7 @@ from mugraph.dialects.te import (
     written_parameters,
 )
 from mugraph.dialects.tensor_types import element_bytes_of, op_label
-from mugraph.passes.te_promote import OFFSET
+from mugraph.passes.texpr.te_promote import OFFSET
 
 
 def print_texpr(function: FuncOp, writer: Writer) -> str:

@@ -55,7 +55,7 @@ from mugraph.dialects.te import (
 from mugraph.dialects.te.iterations import is_only_stated
 from mugraph.dialects.te.mapped import UNROLL
 from mugraph.dialects.tensor_types import element_bytes_of, layout_of, row_major_strides
-from mugraph.passes.te_promote import OFFSET
+from mugraph.passes.texpr.te_promote import OFFSET
 
 _COMBINATIONS = {Combination.ADD: "Add", Combination.MAX: "Max", Combination.MIN: "Min"}
 

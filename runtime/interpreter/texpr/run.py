@@ -16,7 +16,7 @@ from xdsl.ir.affine import AffineMap
 
 from mugraph.dialects import te
 from mugraph.dialects.tensor_types import value_label
-from mugraph.passes.te_inline import fold_sections, inline_calls
+from mugraph.passes.texpr.te_inline import fold_sections, inline_calls
 from mugraph.runtime.interpreter.arithmetic import Array, Precision
 from mugraph.runtime.interpreter.errors import ExecutionError, iterations_of
 from mugraph.runtime.interpreter.texpr.batch import Batch, Rows, Storage

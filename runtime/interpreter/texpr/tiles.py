@@ -14,7 +14,7 @@ from mugraph.dialects import sched, te
 from mugraph.dialects.sched.custom_accesses import element_offsets
 from mugraph.dialects.sched.mappings import IntArray
 from mugraph.dialects.tensor_types import resolved_layout_of, shape_of
-from mugraph.passes.te_inline import fold_sections, inline_calls
+from mugraph.passes.texpr.te_inline import fold_sections, inline_calls
 from mugraph.runtime.interpreter.arithmetic import Arithmetic, Array, Precision, convert
 from mugraph.runtime.interpreter.components import ComponentArray
 from mugraph.runtime.interpreter.errors import ExecutionError

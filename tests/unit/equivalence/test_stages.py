@@ -16,7 +16,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.universe import Universe
 
 from mugraph.dialects import sched, tb
-from mugraph.passes.decompose_threadblock import DecomposeThreadblockPass
+from mugraph.passes.mugraph.decompose_threadblock import DecomposeThreadblockPass
 from mugraph.passes.sequence import flattened
 from mugraph.passes.transpile import TranspilePass
 from mugraph.reading import make_context, multiverse

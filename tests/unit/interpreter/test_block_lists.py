@@ -25,7 +25,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import sched
-from mugraph.passes.analysis.hazards import find_hazards
+from mugraph.passes.schedule.analysis.hazards import find_hazards
 from mugraph.runtime.interpreter import ExecutionError, execute_by_address, run_function
 from mugraph.runtime.interpreter.block_lists import block_lists, blocks_at
 

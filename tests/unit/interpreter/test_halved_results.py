@@ -11,8 +11,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.rewriter import Rewriter
 
 from mugraph.dialects import sched
-from mugraph.passes.analysis.hazards import find_hazards
-from mugraph.passes.analysis.hazards.findings import HazardKind
+from mugraph.passes.memory.findings import HazardKind
+from mugraph.passes.schedule.analysis.hazards import find_hazards
 from mugraph.reading import make_context, read_module
 from mugraph.runtime.interpreter import execute_by_address, run_function
 from mugraph.runtime.interpreter.address_level import Landing

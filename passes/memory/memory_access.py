@@ -1,0 +1,303 @@
+"""What the accesses of a scheduled kernel cost: wavefronts and sectors against the ideal.
+
+Read from the access streams alone; see :mod:`mugraph.passes.memory.wavefronts` for the model.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mugraph.dialects.sched import (
+    AllocOp,
+    BulkCopyOp,
+    HasThreadAccesses,
+    KernelOp,
+    ThreadAccess,
+    TileOp,
+    enclosing_loop,
+    enclosing_role,
+    start_bytes,
+)
+from mugraph.dialects.sched.accesses import AccessKind, Predicate, Proxy
+from mugraph.dialects.sched.mappings import IDLE
+from mugraph.passes.memory.wavefronts import (
+    SECTOR_BYTES,
+    WAVEFRONT_BYTES,
+    IntArray,
+    copy_sectors,
+    copy_wavefronts,
+    ideal_sectors,
+    ideal_wavefronts,
+    lane_addresses,
+    ldmatrix_wavefronts,
+    load_wavefronts,
+    sector_residues,
+    sectors,
+    store_wavefronts,
+)
+
+
+@dataclass(frozen=True)
+class AccessCost:
+    """One access of an operator, executed once by one block.
+
+    ``transactions`` are wavefronts in shared memory and sectors in device memory; in device memory
+    those of the least favourable start of the tile over blocks and iterations.  ``per_launch`` is
+    their exact sum over all blocks and iterations, ``executions`` how often the operator runs in
+    them.
+    """
+
+    access: ThreadAccess
+    instructions: int
+    transactions: int
+    ideal: int
+    per_launch: int
+    executions: int
+
+    @property
+    def excess(self) -> int:
+        """Transactions that another layout or mapping could save."""
+        return max(0, self.transactions - self.ideal)
+
+
+def thread_accesses(kernel: KernelOp) -> Iterator[ThreadAccess]:
+    """All accesses of a kernel, in the order of its operators.
+
+    Of roles that take blocks of the grid in turn those of the first: each does for its blocks what
+    the others do for theirs.  Raises ``AccessError`` at an operator whose accesses are not
+    modelled.
+    """
+    for op in kernel.body.walk():
+        role = enclosing_role(op)
+        if isinstance(op, HasThreadAccesses) and (role is None or not role.turn_number):
+            yield from op.thread_accesses()
+
+
+def warp_addresses(access: ThreadAccess, start: int) -> IntArray:
+    """Byte addresses by warp instruction and lane, ``[instructions, 32]``; idle warps left out.
+
+    ``start`` is the address of the first element of the stage or tile.
+    """
+    return lane_addresses(access.offsets, access.element_bytes, start)
+
+
+def other_side(access: ThreadAccess) -> ThreadAccess | None:
+    """The read of the ``cp.async`` that an access is the write of, or the other way round."""
+    operation = access.operation
+    if access.proxy is not Proxy.ASYNC_COPY or not isinstance(operation, HasThreadAccesses):
+        return None
+    return next(
+        (
+            other
+            for other in operation.thread_accesses()
+            if other.proxy is Proxy.ASYNC_COPY and other.kind is not access.kind
+        ),
+        None,
+    )
+
+
+def access_wavefronts(access: ThreadAccess, addresses: IntArray) -> IntArray:
+    """The wavefronts of every warp instruction of an access to shared memory."""
+    if access.warp_collective:
+        return ldmatrix_wavefronts(addresses)
+    source = other_side(access)
+    if source is not None:
+        # Where the tile starts moves all banks alike.
+        return copy_wavefronts(addresses, warp_addresses(source, 0), access.access_bytes)
+    if access.kind is AccessKind.WRITE:
+        return store_wavefronts(addresses, access.access_bytes)
+    return load_wavefronts(addresses, access.access_bytes)
+
+
+def access_sectors(access: ThreadAccess, addresses: IntArray) -> IntArray:
+    """The sectors of every warp instruction of an access to device memory."""
+    target = other_side(access)
+    if target is not None:
+        # Stages start at bank 0, so that no offset changes which writes conflict.
+        return copy_sectors(warp_addresses(target, 0), addresses, access.access_bytes)
+    return sectors(addresses, access.access_bytes)
+
+
+def access_cost(access: ThreadAccess, kernel: KernelOp) -> AccessCost:
+    """The cost of one access of a kernel; unplanned buffers are taken to start at a line."""
+    if isinstance(access.operation, BulkCopyOp):
+        return _bulk_cost(access, access.operation, kernel)
+    if access.in_device_memory:
+        return _device_cost(access, kernel)
+    owner = access.value.owner
+    # Stages are whole lines of all banks, so that every one of them costs the same.
+    start = (owner.byte_offset or 0) if isinstance(owner, AllocOp) else 0
+    addresses = warp_addresses(access, start)
+    wavefronts = int(access_wavefronts(access, addresses).sum())
+    executions = executions_of_block(access) * math.prod(kernel.grid_dim)
+    return AccessCost(
+        access,
+        len(addresses),
+        wavefronts,
+        int(ideal_wavefronts(addresses, access.access_bytes).sum()),
+        wavefronts * executions,
+        executions,
+    )
+
+
+def _bulk_cost(access: ThreadAccess, op: BulkCopyOp, kernel: KernelOp) -> AccessCost:
+    """The cost of one side of a bulk copy: what it touches is moved once, by no thread.
+
+    ``instructions`` are its boxes.  In shared memory whole lines of all banks are moved, whatever
+    the swizzle, which stays within lines.
+    """
+    unit = SECTOR_BYTES if access.in_device_memory else WAVEFRONT_BYTES
+    addresses = access.offsets[access.active()] * access.element_bytes
+    if access.in_device_memory:
+        counts = start_residues(access, kernel)
+    else:
+        # Buffers of bulk copies start at a line.
+        counts = Counter({0: executions_of_block(access) * math.prod(kernel.grid_dim)})
+    touched = {start: len(np.unique((addresses + start) // unit)) for start in counts}
+    return AccessCost(
+        access,
+        len(op.bulk_tile().starts),
+        max(touched.values()),
+        -(-addresses.size * access.access_bytes // unit),
+        sum(count * touched[start] for start, count in counts.items()),
+        sum(counts.values()),
+    )
+
+
+def _device_cost(access: ThreadAccess, kernel: KernelOp) -> AccessCost:
+    if access.predicate is not None:
+        return _ragged_cost(access, access.predicate, kernel)
+    counts = start_residues(access, kernel)
+    by_residue = {
+        residue: int(access_sectors(access, warp_addresses(access, residue)).sum())
+        for residue in counts
+    }
+    addresses = warp_addresses(access, 0)
+    return AccessCost(
+        access,
+        len(addresses),
+        max(by_residue.values()),
+        int(ideal_sectors(addresses, access.access_bytes).sum()),
+        sum(count * by_residue[residue] for residue, count in counts.items()),
+        sum(counts.values()),
+    )
+
+
+def _ragged_cost(access: ThreadAccess, predicate: Predicate, kernel: KernelOp) -> AccessCost:
+    """The cost of an access of which only some elements exist.
+
+    Of a vector of which a part exists, the elements are moved one by one.
+    """
+    counts = ragged_starts(access, predicate, kernel)
+    costs: dict[tuple[int, tuple[int, ...]], tuple[int, int, int]] = {}
+    for residue, existing in counts:
+        of_lanes = predicate.counts(existing, access.width)
+        is_whole = (of_lanes == access.width) & (access.offsets != IDLE)
+        parts = [replace(access, offsets=np.where(is_whole, access.offsets, IDLE))]
+        for element in range(access.width - 1):
+            has_it = ~is_whole & (of_lanes > element) & (access.offsets != IDLE)
+            offsets = np.where(has_it, access.offsets + element, IDLE)
+            parts.append(replace(access, width=1, offsets=offsets))
+        instructions = touched = ideal = 0
+        for part in parts:
+            addresses = warp_addresses(part, residue)
+            if len(addresses):
+                instructions += len(addresses)
+                touched += int(sectors(addresses, part.access_bytes).sum())
+                ideal += int(ideal_sectors(addresses, part.access_bytes).sum())
+        costs[residue, existing] = instructions, touched, ideal
+    worst = max(costs.values(), key=lambda cost: cost[1])
+    return AccessCost(
+        access,
+        worst[0],
+        worst[1],
+        worst[2],
+        sum(count * costs[key][1] for key, count in counts.items()),
+        sum(counts.values()),
+    )
+
+
+def ragged_starts(
+    access: ThreadAccess, predicate: Predicate, kernel: KernelOp
+) -> Counter[tuple[int, tuple[int, ...]]]:
+    """As :func:`start_residues`, for each number of elements that exist along each dimension."""
+    bounds = [entry.bound for entry in predicate.ragged]
+    cuts = zip(*(bound.cuts() for bound in bounds), strict=True)
+    spans = [
+        _between({index for some in of_axis for index in some}, range(extent))
+        for of_axis, extent in zip(cuts, kernel.grid_dim, strict=True)
+    ]
+    iterations, times = iterations_meant(access)
+    counts = Counter[tuple[int, tuple[int, ...]]]()
+    for blocks in itertools.product(*spans):
+        block = tuple(span.start for span in blocks)
+        whole = {bound.of_block(block) // bound.tile for bound in bounds if bound.moves}
+        for span in _between({at for last in whole for at in (last, last + 1)}, iterations):
+            existing = predicate.existing(block, span.start)
+            for residue, number in _residues(access, span, blocks).items():
+                counts[residue, existing] += number * times
+    return counts
+
+
+def _between(cuts: set[int], whole: range) -> list[range]:
+    """A range, cut where it says."""
+    inside = sorted({whole.start, *(cut for cut in cuts if cut in whole)}) if whole else []
+    return [range(*ends) for ends in itertools.pairwise([*inside, whole.stop])]
+
+
+def iterations_meant(access: ThreadAccess) -> tuple[range, int]:
+    """Which iterations' stages or tiles a block touches with this access, and each how often."""
+    loop, stage = enclosing_loop(access.operation), access.stage
+    if loop is None:
+        first = stage.iteration_at(0)
+        return range(first, first + 1), 1
+    if stage.iteration is not None:
+        return range(stage.iteration, stage.iteration + 1), loop.iterations
+    return range(max(stage.ahead, 0), loop.iterations + min(stage.ahead, 0)), 1
+
+
+def executions_of_block(access: ThreadAccess) -> int:
+    """How often a block runs the operator of an access."""
+    iterations, times = iterations_meant(access)
+    return len(iterations) * times
+
+
+def start_residues(access: ThreadAccess, kernel: KernelOp) -> Counter[int]:
+    """Where tiles start within a sector, in bytes, and how many executions start there.
+
+    Tensors are taken to start at a sector.
+    """
+    iterations, times = iterations_meant(access)
+    counts = _residues(access, iterations, [range(extent) for extent in kernel.grid_dim])
+    return Counter({start: number * times for start, number in counts.items()})
+
+
+def _residues(access: ThreadAccess, iterations: range, blocks: Sequence[range]) -> Counter[int]:
+    """Where tiles start within a sector in some iterations of some blocks, once each."""
+    value = access.value
+    strides = block_strides(value.owner) if isinstance(value.owner, TileOp) else (0, 0, 0)
+    start = start_bytes(value, iterations.start, [span.start for span in blocks])
+    step = start_bytes(value, 1) - start_bytes(value, 0)
+    moves = (stride * access.element_bytes for stride in strides)
+    steps = zip((iterations, *blocks), (step, *moves), strict=True)
+    return sector_residues(((len(span), move) for span, move in steps), start)
+
+
+def block_strides(tile: TileOp) -> tuple[int, ...]:
+    """How far a tile, of a tile perhaps, moves with each block index, in elements."""
+    strides = tile.block_strides()
+    owner = tile.source.owner
+    if isinstance(owner, TileOp):
+        return tuple(a + b for a, b in zip(strides, block_strides(owner), strict=True))
+    return strides
+
+
+def memory_access_costs(kernel: KernelOp) -> list[AccessCost]:
+    """The cost of every access of a kernel, in the order of its operators."""
+    return [access_cost(access, kernel) for access in thread_accesses(kernel)]

@@ -1,0 +1,1 @@
+"""Placing buffers in one memory: which bytes each takes while it lives."""

@@ -1,0 +1,116 @@
+"""Lower bounds on the bytes that any plan needs, and the instance in the form that they read.
+
+A plan's peak is at least the load of every region: the sizes of all buffers alive in it.  Buffers
+can slide down until each rests on another or on the ground, so that a peak is also the height of a
+stack: the sum of some sizes.  Where the exact search (:mod:`exact`) proves that no plan meets the
+bound, the bound rises to the next height that a stack can have.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mugraph.passes.memory.packing.allocate import Request, aligned
+
+MAX_SUM_BITS = 1 << 20
+"""Beyond this many units sums of sizes are not enumerated."""
+
+
+@dataclass(frozen=True)
+class Instance:
+    """Buffers in units of bytes, and the sections in which they meet.
+
+    ``sizes``, and ``alignments`` of offsets, are in units of ``unit`` bytes.  ``sections`` are the
+    largest sets of buffers that live at the same time, in order of time: two buffers must be apart
+    exactly where some section has both.  ``spans`` are the first and last section of each buffer.
+    """
+
+    unit: int
+    sizes: tuple[int, ...]
+    alignments: tuple[int, ...]
+    sections: tuple[tuple[int, ...], ...]
+    spans: tuple[tuple[int, int], ...]
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether any multiple of the unit is an offset for any buffer."""
+        return all(alignment == 1 for alignment in self.alignments)
+
+
+def live_sets(requests: Sequence[Request]) -> list[frozenset[int]]:
+    """The largest sets of requests alive at once, in order of time; none contains another."""
+    starts = sorted({request.lifetime.first for request in requests})
+    found: list[frozenset[int]] = []
+    for region in starts:
+        alive = frozenset(
+            index
+            for index, request in enumerate(requests)
+            if request.lifetime.first <= region <= request.lifetime.last
+        )
+        # Buffers are born at every start, so that only an earlier set can be contained.
+        if found and found[-1] <= alive:
+            found[-1] = alive
+        else:
+            found.append(alive)
+    return found
+
+
+def instance_of(requests: Sequence[Request], alignment: int) -> Instance:
+    """The instance of requests that all start at multiples of ``alignment`` bytes."""
+    sizes = [aligned(request.size, alignment) for request in requests]
+    steps = [math.lcm(alignment, request.alignment) for request in requests]
+    unit = math.gcd(*sizes, *steps) or 1
+    sections = live_sets(requests)
+    spans = [(len(sections), -1)] * len(requests)
+    for position, section in enumerate(sections):
+        for index in section:
+            first, last = spans[index]
+            spans[index] = (min(first, position), max(last, position))
+    return Instance(
+        unit,
+        tuple(size // unit for size in sizes),
+        tuple(step // unit for step in steps),
+        tuple(tuple(sorted(section)) for section in sections),
+        tuple(spans),
+    )
+
+
+def neighbours_of(instance: Instance) -> list[list[int]]:
+    """Which other buffers share a section with each, in order."""
+    found: list[set[int]] = [set() for _ in instance.sizes]
+    for section in instance.sections:
+        for buffer in section:
+            found[buffer].update(section)
+    return [sorted(others - {buffer}) for buffer, others in enumerate(found)]
+
+
+def max_load(instance: Instance) -> int:
+    """The most units alive at once."""
+    return max(
+        (sum(instance.sizes[index] for index in section) for section in instance.sections),
+        default=0,
+    )
+
+
+def stack_heights(instance: Instance) -> int | None:
+    """The heights, in units, that stacks of buffers can have, as the bits of a number.
+
+    ``None`` where alignments leave gaps in stacks, or where the heights are too many to list.
+    """
+    total = sum(instance.sizes)
+    if not instance.is_uniform or total > MAX_SUM_BITS:
+        return None
+    heights = 1
+    for size in instance.sizes:
+        heights |= heights << size
+    return heights
+
+
+def next_height(heights: int | None, least: int) -> int:
+    """The lowest possible height from ``least`` on; ``least`` where heights are not known."""
+    if heights is None:
+        return least
+    above = heights >> least
+    return least if not above else least + (above & -above).bit_length() - 1

@@ -1,0 +1,242 @@
+"""Packing with a certificate: the choice behind both memory planning passes, with no IR in it.
+
+Heuristics first; where one meets the lower bound it is optimal and nothing else is tried.  Then
+greedy placements in several orders and improvements of the best one; then the exact search,
+which either finds a better plan, proves that there is none, or stops at its limit of steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from mugraph.passes.memory.lifetimes import Lifetime
+from mugraph.passes.memory.packing.allocate import (
+    Fit,
+    Plan,
+    Request,
+    allocate,
+)
+from mugraph.passes.memory.packing.bounds import (
+    Instance,
+    instance_of,
+    max_load,
+    next_height,
+    stack_heights,
+)
+from mugraph.passes.memory.packing.exact import Answer, search
+from mugraph.passes.memory.packing.improve import GreedyPacking, Steps, improve
+
+STEP_LIMIT = 400_000
+"""Buffers that the exact search of one plan may look at."""
+IMPROVEMENT_STEPS = 3000
+"""Pairs of buffers that the greedy placements may compare, for each buffer of a plan."""
+
+MAX_CHOICES = 4
+"""Up to this many pairs of buffers every choice of those that share bytes is tried."""
+
+
+@dataclass(frozen=True)
+class CertifiedPlan:
+    """A plan, and the bytes that no plan can do without.
+
+    ``method`` says what found it; the plan is proved optimal where ``bound`` is its peak.
+    """
+
+    plan: Plan
+    bound: int
+    method: str
+
+    @property
+    def is_optimal(self) -> bool:
+        """Whether no plan needs fewer bytes."""
+        return self.plan.peak <= self.bound
+
+
+def components(requests: Sequence[Request]) -> list[list[int]]:
+    """Groups of requests, such that those of different groups never live at the same time."""
+    groups: list[list[int]] = []
+    end = -1
+    for index in sorted(range(len(requests)), key=lambda i: requests[i].lifetime.first):
+        life = requests[index].lifetime
+        if not groups or life.first > end:
+            groups.append([])
+            end = life.last
+        groups[-1].append(index)
+        end = max(end, life.last)
+    return [sorted(group) for group in groups]
+
+
+def pack(
+    requests: Sequence[Request], alignment: int, step_limit: int = STEP_LIMIT
+) -> CertifiedPlan:
+    """The plan of lowest peak that was found, with a lower bound on every plan's.
+
+    Offsets are multiples of ``alignment`` bytes and of each request's own.  Ties go to the earlier
+    heuristic.  ``step_limit`` bounds the exact search of each group of buffers that meet in time.
+    """
+    offsets = [0] * len(requests)
+    peak = bound = 0
+    method = Fit.FIRST.value
+    for group in components(requests):
+        found = _pack_together([requests[index] for index in group], alignment, step_limit)
+        for index, offset in zip(group, found.plan.offsets, strict=True):
+            offsets[index] = offset
+        bound = max(bound, found.bound)
+        if found.plan.peak > peak:
+            peak, method = found.plan.peak, found.method
+    return CertifiedPlan(Plan(tuple(offsets), peak), bound, method)
+
+
+def _pack_together(requests: Sequence[Request], alignment: int, step_limit: int) -> CertifiedPlan:
+    instance = instance_of(requests, alignment)
+    bound = max_load(instance) * instance.unit
+    best: CertifiedPlan | None = None
+    for method, plan in _heuristics(requests, instance, alignment):
+        if best is None or plan.peak < best.plan.peak:
+            best = CertifiedPlan(plan, bound, method)
+        if best.is_optimal:
+            return best
+    if best is None:
+        return CertifiedPlan(Plan((), 0), 0, Fit.FIRST.value)
+    return _search_below(instance, best, step_limit)
+
+
+def _orders(instance: Instance) -> dict[str, list[int]]:
+    """Orders in which greedy placements take buffers, by name."""
+    loads = [sum(instance.sizes[buffer] for buffer in section) for section in instance.sections]
+    lengths = [last - first + 1 for first, last in instance.spans]
+    sizes = instance.sizes
+    crowds = [max(loads[first : last + 1]) for first, last in instance.spans]
+    keys: dict[str, Callable[[int], tuple[int, ...]]] = {
+        "largest first": lambda i: (sizes[i], lengths[i]),
+        "longest first": lambda i: (lengths[i], sizes[i]),
+        "most area first": lambda i: (sizes[i] * lengths[i], sizes[i]),
+        "most crowded first": lambda i: (crowds[i], sizes[i] * lengths[i]),
+        "long and large first": lambda i: (sizes[i] * lengths[i] ** 3, sizes[i]),
+    }
+    return {
+        name: sorted(range(len(sizes)), key=lambda i, key=key: (*(-x for x in key(i)), i))
+        for name, key in keys.items()
+    }
+
+
+def _heuristics(
+    requests: Sequence[Request], instance: Instance, alignment: int
+) -> Iterator[tuple[str, Plan]]:
+    """Plans, and what made them, the seeds' heuristics first."""
+    for fit in Fit:
+        yield f"{fit.value} fit", allocate(requests, fit, alignment)
+    packing = GreedyPacking(instance)
+    found: list[list[int]] = []
+    for name, order in _orders(instance).items():
+        found.append(packing.place(order))
+        yield f"greedy, {name}", _plan_of(instance, found[-1])
+        found.append(packing.fill(order))
+        yield f"lowest floor, {name}", _plan_of(instance, found[-1])
+    if found:
+        best = min(found, key=packing.peak)
+        order = sorted(range(len(best)), key=lambda i: (best[i], i))
+        steps = Steps(IMPROVEMENT_STEPS * len(requests))
+        improved = improve(instance, order, max_load(instance), steps)
+        yield "improved order", _plan_of(instance, improved)
+
+
+def _plan_of(instance: Instance, offsets: Sequence[int]) -> Plan:
+    unit = instance.unit
+    ends = (offset + size for offset, size in zip(offsets, instance.sizes, strict=True))
+    return Plan(tuple(offset * unit for offset in offsets), max(ends, default=0) * unit)
+
+
+def _search_below(instance: Instance, best: CertifiedPlan, step_limit: int) -> CertifiedPlan:
+    """Looks for plans between the bound and the best one; raises the one or lowers the other."""
+    steps = Steps(step_limit)
+    heights = stack_heights(instance)
+    order = _orders(instance)["most crowded first"]
+    while not best.is_optimal:
+        target = best.bound // instance.unit
+        # Most instances have a plan of the bound's height: half of the steps look for that.
+        share = Steps(max(steps.left // 2, 0))
+        before = share.left
+        result = search(instance, target, order, share)
+        steps.left -= before - max(share.left, 0)
+        if result.answer is Answer.FOUND:
+            return _better(instance, best, result.offsets)
+        if result.answer is Answer.IMPOSSIBLE:
+            raised = next_height(heights, target + 1) * instance.unit
+            best = replace(best, bound=min(raised, best.plan.peak))
+            continue
+        result = search(instance, best.plan.peak // instance.unit - 1, order, steps)
+        if result.answer is Answer.LIMIT_REACHED:
+            return best
+        if result.answer is Answer.IMPOSSIBLE:
+            return replace(best, bound=best.plan.peak)
+        best = _better(instance, best, result.offsets)
+    return best
+
+
+def _better(instance: Instance, best: CertifiedPlan, offsets: Sequence[int]) -> CertifiedPlan:
+    return replace(best, plan=_plan_of(instance, offsets), method="exact search")
+
+
+def pack_in_place(
+    requests: Sequence[Request],
+    pairs: Sequence[tuple[int, int]],
+    alignment: int,
+    step_limit: int = STEP_LIMIT,
+) -> CertifiedPlan:
+    """As :func:`pack`, where of some pairs of requests both may have one offset.
+
+    Of each pair the second may take the bytes of the first although both live in one region; no
+    request is first in two pairs or second in two.  The bound is one on every choice of pairs: no
+    region holds less than it does with all of them.
+    """
+    apart = pack(requests, alignment, step_limit)
+    if not pairs:
+        return apart
+    joined = _joined(requests, pairs)
+    together = instance_of([request for request, _ in joined], alignment)
+    bound = max_load(together) * together.unit
+    best = replace(apart, bound=min(bound, apart.plan.peak))
+    if best.is_optimal:
+        return best
+    every = len(pairs) <= MAX_CHOICES
+    choices = range(1, 1 << len(pairs)) if every else [(1 << len(pairs)) - 1]
+    least = apart.bound
+    for choice in choices:
+        chosen = [pair for bit, pair in enumerate(pairs) if choice >> bit & 1]
+        groups = _joined(requests, chosen)
+        found = pack([request for request, _ in groups], alignment, step_limit)
+        least = min(least, found.bound)
+        if found.plan.peak < best.plan.peak:
+            offsets = [0] * len(requests)
+            for (_, members), offset in zip(groups, found.plan.offsets, strict=True):
+                for member in members:
+                    offsets[member] = offset
+            method = f"{found.method}, {len(chosen)} in place"
+            best = CertifiedPlan(Plan(tuple(offsets), found.plan.peak), best.bound, method)
+    if every:
+        best = replace(best, bound=max(best.bound, least))
+    return replace(best, bound=min(best.bound, best.plan.peak))
+
+
+def _joined(
+    requests: Sequence[Request], pairs: Sequence[tuple[int, int]]
+) -> list[tuple[Request, list[int]]]:
+    """Requests with each chain of pairs as one, and the requests that each stands for."""
+    group = list(range(len(requests)))
+    for first, second in pairs:
+        old, new = group[second], group[first]
+        group = [new if member == old else member for member in group]
+    members: dict[int, list[int]] = {}
+    for index, leader in enumerate(group):
+        members.setdefault(leader, []).append(index)
+    joined: list[tuple[Request, list[int]]] = []
+    for indices in members.values():
+        lives = [requests[index].lifetime for index in indices]
+        whole = Lifetime(min(life.first for life in lives), max(life.last for life in lives))
+        size = max(requests[index].size for index in indices)
+        alignment = math.lcm(*(requests[index].alignment for index in indices))
+        joined.append((Request(size, whole, alignment), indices))
+    return joined

@@ -1,0 +1,1 @@
+"""Passes on µGraphs: ``kn.customized`` with its ``tb`` body."""

@@ -1,0 +1,195 @@
+"""What an estimate of its time decides of a kernel's plan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.maps import AXES
+from mugraph.dialects.plan import Plan
+from mugraph.dialects.programming_model import GROUP_THREADS
+from mugraph.passes.costs.epilogues import FUNCTION_CYCLES, EpilogueTime, epilogue_cycles
+from mugraph.passes.costs.kernels import OVERLAP_NS, KernelShape, stages_of
+from mugraph.passes.costs.products import group_cycles
+from mugraph.passes.mugraph.retile import retile_as_planned
+from mugraph.passes.mugraph.retile.auto import Choice, choose_least_time, is_allowed
+from mugraph.passes.mugraph.retile.dimensions import TileSpace, find_dimensions
+from mugraph.passes.mugraph.retile.errors import RetileError
+from mugraph.passes.mugraph.retile.model import shape_under
+from mugraph.passes.mugraph.retile.outline import find_outlined, outline
+from mugraph.passes.mugraph.retile.partition import Request, choose_partition, partition_of
+from mugraph.passes.mugraph.retile.running_maxima import take_out_running_maxima
+from mugraph.passes.schedule.schedule_threadblock.choose import choose_stages
+from mugraph.passes.targets import Target
+
+
+@contextmanager
+def trial_of(graph: CustomizedOp) -> Generator[CustomizedOp]:
+    """A copy of a kernel, in a copy of its function, to ask what a change would cost."""
+    function = graph.parent_op()
+    assert function is not None
+    place = [op for op in function.walk() if isinstance(op, CustomizedOp)].index(graph)
+    trial = function.clone()
+    try:
+        yield [op for op in trial.walk() if isinstance(op, CustomizedOp)][place]
+    finally:
+        trial.erase()
+
+
+def filled_plan(graph: CustomizedOp, plan: Plan, target: Target) -> Plan:
+    """A kernel's plan with what an estimate decides; what is written stays.
+
+    A kernel whose tiles are as written is left as it is.
+    """
+    if plan.tiles is not None:
+        return plan
+    written = plan
+    with trial_of(graph) as trial:
+        try:
+            take_out_running_maxima(trial)
+            space = find_dimensions(trial)
+            if not plan.cuts():
+                plan = plan.over(chosen_tiles(trial, space, target, plan))
+                require_cuttable(graph, plan, target)
+            request = Request.of_plan(plan)
+            shape = shape_under(space, choose_partition(space, request))
+        except RetileError:
+            return written  # --retile says why, where that asks for what cannot be
+    shape = replace(
+        shape,
+        blocks=shape.blocks * request.split,
+        iterations=shape.iterations // request.split,
+    )
+    return plan.over(chosen_pipeline(shape, target))
+
+
+def require_cuttable(graph: CustomizedOp, plan: Plan, target: Target) -> None:
+    """Raises ``RetileError`` where a kernel cannot be cut as its plan says."""
+    with trial_of(graph) as trial:
+        trial.decided = plan
+        retile_as_planned(trial, target)
+
+
+def chosen_tiles(graph: CustomizedOp, space: TileSpace, target: Target, written: Plan) -> Plan:
+    """How a kernel should be cut, and whether what its blocks compute alike is outlined."""
+    choice = choose_least_time(space, target)
+    if choice is None:
+        return Plan()
+    if find_outlined(graph):
+        with trial_of(graph) as trial:
+            before, rest = outline(trial)
+            own = find_dimensions(rest)
+            others = [choose_least_time(find_dimensions(kernel), target) for kernel in before]
+            outlined = choose_least_time(own, target)
+            times = [other.time - OVERLAP_NS for other in others if other is not None]
+            if outlined is not None and outlined.time + sum(times) < choice.time:
+                return replace(tiles_of(own, outlined), outline=True)
+    in_turn = with_ping_pong(space, choice, target) if may_alternate(written) else None
+    if in_turn is None:
+        return tiles_of(space, choice)
+    return replace(tiles_of(space, in_turn), ping_pong=2, preferred=("ping_pong",))
+
+
+def may_alternate(written: Plan) -> bool:
+    """Whether a plan leaves room for ping-pong."""
+    return (
+        written.ping_pong != 1 and written.persistent is not False and written.loads != "cp_async"
+    )
+
+
+def with_ping_pong(space: TileSpace, choice: Choice, target: Target) -> Choice | None:
+    """The tiles of two consumers of a warp group each in turn; ``None`` where one is better.
+
+    Two have half the tile each, so that more is loaded for each result.  It pays where the epilogue
+    takes long beside the loop, which other warps then use (``passes/costs/epilogues.py``).
+    """
+    shape = shape_under(space, choice.partition)
+    work = shape.loop
+    if (
+        choice.split > 1
+        or shape.threads != 2 * GROUP_THREADS
+        or shape.blocks <= target.multiprocessors
+        or not work.is_of_groups(shape.threads, target)
+    ):
+        return None
+    macs = sum(product.macs for product in work.products)
+    of_a_warp = shape.after.elements * FUNCTION_CYCLES / shape.threads
+    warps = shape.threads // target.warp_size
+    loop, epilogue = (
+        shape.iterations * group_cycles(macs, target),
+        epilogue_cycles(of_a_warp, warps, target),
+    )
+    if not EpilogueTime(loop, epilogue).is_long:
+        return None
+    halves: list[Choice] = []
+    for axis, extent in enumerate(choice.partition.grid):
+        grid = [*choice.partition.grid]
+        grid[axis] = 2 * extent
+        half = replace(choice.partition, grid=tuple(grid), block=(GROUP_THREADS, 1, 1))
+        own = shape_under(space, half)
+        is_half = own.loop.sums * 2 == work.sums and own.loop.is_of_groups(GROUP_THREADS, target)
+        if is_half and is_allowed(space, half):
+            halves.append(Choice(half, 1, choice.time, own.loop_bytes))
+    return min(halves, key=lambda half: half.loop_bytes, default=None)
+
+
+def tiles_of(space: TileSpace, choice: Choice) -> Plan:
+    """The parts of a plan that lead to a chosen partition; none where it is the present one."""
+    old, new = partition_of(space), choice.partition
+    along = [-1] * len(AXES)
+    numbers = space.numbers[space.outputs()[0].stensor]
+    for axis in range(len(AXES)):
+        if new.cut_by(axis) != old.cut_by(axis):
+            cut = [dim for dim, number in enumerate(numbers) if number in new.cut_by(axis)]
+            along[axis] = cut[0] if cut else -1
+    return Plan(
+        grid=new.grid if new.grid != old.grid else None,
+        along=tuple(along) if max(along) >= 0 else None,
+        forloop=new.forloop if new.forloop != old.forloop else None,
+        block=new.block if new.block != old.block else None,
+        split_k=choice.split if choice.split > 1 else None,
+    )
+
+
+def chosen_pipeline(shape: KernelShape, target: Target) -> Plan:
+    """Who loads, how far ahead, and when the next kernel may start.
+
+    A producer keeps as many bytes on their way as the memory needs; what starts beside it only
+    takes from it.  Where all threads load, they are late with it.
+    """
+    if producer_pays(shape, target):
+        return Plan(pdl="end")
+    stages = stages_by_threads(shape, target)
+    preferred = None if stages is None else ("stages",)
+    return Plan(loads="cp_async", stages=stages, pdl="late", preferred=preferred)
+
+
+def stages_by_threads(shape: KernelShape, target: Target) -> tuple[int, ...] | None:
+    """More stages than ``--schedule-threadblock`` takes where few blocks load; else free.
+
+    It takes as many bytes as Little's law says of all multiprocessors; requests come in bursts.
+    """
+    waves = math.ceil(shape.blocks / target.multiprocessors)
+    ahead = 2 * target.bytes_in_flight_per_multiprocessor() / max(shape.loop_bytes * waves, 1)
+    wanted = min(math.ceil(ahead) + 1, stages_of(shape, target) or 1, shape.iterations)
+    taken = choose_stages(shape.loop_bytes, shape.blocks, shape.iterations, 0, target)
+    return (wanted,) if wanted > taken else None
+
+
+def producer_pays(shape: KernelShape, target: Target) -> bool:
+    """Whether a producer would pay where bulk copies can bring the tiles.
+
+    A loop whose tiles are all on their way before it begins needs nobody to load.  Where warps
+    exchange what products pass on through shared memory, the block's barriers hold up a producer's
+    stages as long as they hold up its own loads.  Source: ``benchmarks/results/h200_plans.md``.
+    """
+    stages = stages_of(shape, target) or 1
+    work = shape.loop
+    meets = work.chained and not work.stays_in_registers(shape.threads, target.warp_size)
+    return shape.iterations > stages and not meets and shape.prefers_bulk(target)
+
+
+__all__ = ["filled_plan"]

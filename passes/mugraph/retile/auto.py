@@ -1,0 +1,371 @@
+"""The partition that is estimated to take the least time."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache, partial
+
+from xdsl.ir import Operation
+
+from mugraph.dialects import tb
+from mugraph.dialects.maps import AXES
+from mugraph.dialects.programming_model import SECTOR_BYTES
+from mugraph.passes.costs.kernels import OVERLAP_NS, KernelShape, Load, Work, estimate
+from mugraph.passes.mugraph.retile.dimensions import TileSpace
+from mugraph.passes.mugraph.retile.errors import RetileError
+from mugraph.passes.mugraph.retile.loops import LoopAnalysis
+from mugraph.passes.mugraph.retile.model import product_index, shape_under, tile_shape_of
+from mugraph.passes.mugraph.retile.partition import (
+    Cut,
+    Partition,
+    Request,
+    choose_partition,
+    has_one_of,
+    partition_of,
+    require_same_function,
+)
+from mugraph.passes.targets import Target
+
+BLOCKS = (64, 128, 256, 512)
+"""Numbers of threads to choose from."""
+LONGEST_TILE = 512
+"""Elements along what the loop cuts, of all tiles but those of one iteration."""
+USUAL_THREADS = 256
+"""Enough to copy and to share products, few enough to have many registers each."""
+USUAL_LOOP_BYTES = 24 * 1024
+"""Tiles of one iteration: long enough to outweigh what it costs, short enough for some stages."""
+SPLITS = (1, 2, 4, 8, 16, 32)
+"""Over how many blocks a loop may be divided."""
+WAVES = 8
+"""Blocks for each multiprocessor, at most."""
+FEW_BLOCKS = 8
+"""Multiprocessors for each block, at most: a split of the loop can still fill the others."""
+PART_BYTES = 4
+"""Parts of sums are stored in fp32."""
+SMALLEST_ROW_BYTES = SECTOR_BYTES
+"""Tiles have no shorter rows than this, unless the tensor has."""
+FEWEST_SUMS = 128
+"""A block that combines parts has as many sums."""
+OPERATORS_OF_COMBINATION = 3
+"""On each part: a product with its weight, the accumulator, and its rescaling."""
+WORTHWHILE = 0.97
+"""The present partition stays where no other takes so little of its time."""
+NEARLY_ALL, WORTH_FILLING = 0.95, 1.1
+"""The part of the multiprocessors that should have a block, and how much longer that may take.
+
+Memory delivers more to more of them than the estimate knows (``benchmarks/results/h200_plans.md``).
+"""
+ALIKE_NS = 80.0
+"""Times that differ by less are alike: no launch is as regular."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A partition, over how many blocks its loop is divided, and nanoseconds."""
+
+    partition: Partition
+    split: int
+    time: float
+    loop_bytes: int
+    """What an iteration loads."""
+
+    def keeps_busy(self, target: Target) -> bool:
+        """Whether nearly all multiprocessors have a block."""
+        blocks = math.prod(self.partition.grid) * self.split
+        return blocks >= NEARLY_ALL * target.multiprocessors
+
+
+def divisors(number: int) -> list[int]:
+    """All of them, from 1 on."""
+    return [divisor for divisor in range(1, number + 1) if number % divisor == 0]
+
+
+def parallel_dimensions(space: TileSpace) -> list[frozenset[int]]:
+    """The dimensions that blocks may divide, those together that one axis cuts.
+
+    Every result has one of them, and no operator sums over them.
+    """
+    old = partition_of(space)
+    groups: list[frozenset[int]] = []
+    for number in range(len(space.dimensions)):
+        group = old.cut_together(number)
+        dimensions = [space.dimensions[other] for other in group]
+        if group in groups or any(
+            d.fixed
+            or d.summed
+            or d.looped
+            or len(d.axes) > 1
+            or any(axis in space.fixed_axes for axis in d.axes)
+            for d in dimensions
+        ):
+            continue
+        if all(has_one_of(space, output, group) for output in space.outputs()):
+            groups.append(group)
+    return groups
+
+
+def products_of(space: TileSpace) -> list[Operation]:
+    """The operators that sum products of two tiles."""
+    return [op for op in space.graph.body.block.ops if product_index(op) is not None]
+
+
+def _block_counts(space: TileSpace, number: int) -> list[int]:
+    """Into how many blocks a dimension may be cut so that rows of tiles stay long enough."""
+    dimension = space.dimensions[number]
+    if any(number in space.numbers[op.operands[0]][:-2] for op in products_of(space)):
+        # Tiles of several matrices are cut into single ones at some cost.
+        return [dimension.extent]
+    smallest = 1
+    for op in space.graph.body.block.ops:
+        value = op.result if isinstance(op, tb.InputOp) else None
+        if value is not None and space.numbers[value][-1] == number:
+            smallest = max(smallest, SMALLEST_ROW_BYTES // 2)
+    return [
+        count
+        for count in divisors(dimension.extent)
+        if dimension.extent // count >= smallest or count == 1
+    ]
+
+
+def _grids(space: TileSpace, target: Target) -> Iterator[Partition]:
+    """Partitions with other grids, each dimension along the axis that it has, or a free one."""
+    old = partition_of(space)
+    taken = {axis for d in space.dimensions for axis in d.axes} | set(space.fixed_axes)
+    free = [axis for axis in range(len(AXES)) if axis not in taken]
+    axes: dict[frozenset[int], int] = {}
+    for group in sorted(
+        parallel_dimensions(space), key=lambda g: -max(space.dimensions[n].extent for n in g)
+    ):
+        own = space.dimensions[min(group)].axes
+        if own:
+            axes[group] = own[0]
+        elif free:
+            axes[group] = free.pop(0)
+    others = math.prod(extent for axis, extent in enumerate(old.grid) if axis not in axes.values())
+    most = WAVES * target.multiprocessors
+    present = math.prod(old.grid)
+    counts_of = [
+        sorted(set[int].intersection(*({*_block_counts(space, n)} for n in group)))
+        for group in axes
+    ]
+    for counts in itertools.product(*counts_of):
+        blocks = others * math.prod(counts)
+        if not min(present, target.multiprocessors // FEW_BLOCKS) <= blocks <= max(most, present):
+            continue
+        grid, cuts = list(old.grid), list(old.cuts)
+        for (group, axis), count in zip(axes.items(), counts, strict=True):
+            grid[axis] = count
+            for number in group:
+                cuts[number] = Cut((axis,) if count > 1 else (), cuts[number].looped)
+        yield replace(old, grid=tuple(grid), cuts=tuple(cuts))
+
+
+def _loops(space: TileSpace, partition: Partition) -> Iterator[Partition]:
+    """The same with other numbers of iterations, as far as the loop's tiles may change."""
+    yield partition
+    if partition.forloop == 1 and not partition.looped():
+        try:
+            partition = choose_partition(space, Request(forloop=2))
+        except RetileError:
+            return
+        cuts = tuple(
+            replace(cut, looped=new.looped)
+            for cut, new in zip(partition_of(space).cuts, partition.cuts, strict=True)
+        )
+        partition = replace(partition, cuts=cuts)
+    looped = [n for n, cut in enumerate(partition.cuts) if cut.looped]
+    if not looped or any(space.dimensions[number].fixed for number in looped):
+        return
+    try:
+        LoopAnalysis(space, frozenset(looped))
+    except RetileError:
+        return
+    common = 0
+    for number in looped:
+        whole = partition.split(number, space.dimensions[number].extent)
+        common = math.gcd(common, whole.block_extent)
+    for iterations in divisors(common):
+        if 16 <= common // iterations <= LONGEST_TILE or iterations == 1:
+            yield replace(partition, forloop=iterations)
+
+
+def _candidates(space: TileSpace, target: Target) -> Iterator[tuple[Partition, KernelShape]]:
+    """The present partition, and others, with what an estimate needs of them."""
+    old = partition_of(space)
+    seen: set[Partition] = set()
+    for grid in (old, *_grids(space, target)):
+        for partition in _loops(space, grid):
+            if partition in seen:
+                continue
+            seen.add(partition)
+            shape = shape_under(space, partition)
+            yield partition, shape
+            for threads in BLOCKS:
+                yield (
+                    replace(partition, block=(threads, 1, 1)),
+                    replace(shape, threads=threads),
+                )
+
+
+def split_time(
+    space: TileSpace, partition: Partition, shape: KernelShape, split: int, target: Target
+) -> float | None:
+    """Nanoseconds with the loop divided over blocks, and of the kernel that combines."""
+    tiles = [op.result for op in space.graph.body.block.ops if isinstance(op, tb.AccumulatorOp)]
+    parts = sum(math.prod(tile_shape_of(space, partition, tile)) for tile in tiles)
+    first = replace(
+        shape,
+        blocks=shape.blocks * split,
+        iterations=shape.iterations // split,
+        after=Work((), 0),
+        stored_bytes=parts * PART_BYTES,
+    )
+    one = estimate(first, target)
+    other = combination_time(shape.blocks, parts, split, shape.stored_bytes, target)
+    return None if one is None or other is None else one + other - OVERLAP_NS
+
+
+@cache
+def combination_time(
+    blocks: int, parts: int, split: int, stored_bytes: int, target: Target
+) -> float | None:
+    """Nanoseconds of the kernel that adds up what blocks have stored, partitioned anew.
+
+    Each of ``blocks`` tiles has ``parts`` sums, ``split`` times over.  The kernel's blocks divide
+    the tiles further, along what is parallel, and load all parts of theirs at once, or one an
+    iteration.
+    """
+    times: list[float] = []
+    spread = 1
+    while spread <= max(1, parts // FEWEST_SUMS):
+        own = parts // spread
+        for iterations in {1, split}:
+            loaded = own * PART_BYTES * (split // iterations)
+            shape = KernelShape(
+                blocks * spread,
+                USUAL_THREADS,
+                iterations,
+                (Load(loaded, parts * PART_BYTES * blocks * split, looped=iterations > 1),),
+                Work((), OPERATORS_OF_COMBINATION * own * (split // iterations)),
+                Work((), own),
+                stored_bytes // spread,
+                own * PART_BYTES + (loaded if iterations == 1 else 0),
+            )
+            time = estimate(shape, target)
+            if time is not None:
+                times.append(time)
+        spread *= 2
+    return min(times, default=None)
+
+
+def choose_least_time(space: TileSpace, target: Target, *, split: bool = True) -> Choice | None:
+    """The partition of least estimated time: the present one where no other is much better.
+
+    ``None`` where no partition fits a block.  ``split`` says whether the loop may be divided over
+    blocks.
+    """
+    old = partition_of(space)
+    now = shape_under(space, old)
+    present = estimate(now, target)
+    free = sum(extent > 1 for extent in old.grid) < len(AXES)
+    choices = [
+        Choice(partition, splits, time, shape.loop_bytes)
+        for partition, shape in _candidates(space, target)
+        for splits in (SPLITS if split and free else (1,))
+        if (time := _time(space, partition, shape, splits, target)) is not None
+    ]
+    choices.sort(key=lambda choice: choice.time)
+    fastest = next((choice for choice in choices if is_allowed(space, choice.partition)), None)
+    if fastest is None:
+        return None
+    if not fastest.keeps_busy(target):
+        near = (c for c in choices if c.time <= WORTH_FILLING * fastest.time)
+        busy = [choice for choice in near if choice.keeps_busy(target) and choice.split == 1]
+        fastest = next((c for c in busy if is_allowed(space, c.partition)), fastest)
+        choices = busy or choices
+    alike = (choice for choice in choices if choice.time <= fastest.time + ALIKE_NS)
+    for best in sorted(alike, key=partial(_effort, target)):
+        if is_allowed(space, best.partition):
+            no_gain = present is not None and best.time > WORTHWHILE * present
+            ours = Choice(old, 1, present or 0.0, now.loop_bytes)
+            if no_gain and best.split == 1 and ours.keeps_busy(target) >= best.keeps_busy(target):
+                return ours
+            return best
+    return fastest
+
+
+def why_kept(space: TileSpace, target: Target) -> str:
+    """A clause for a user: why :func:`choose_least_time` has no other partition."""
+    present = estimate(shape_under(space, partition_of(space)), target)
+    if present is None:
+        return f"no partition of it has tiles that fit a block of {target.name}"
+    if not parallel_dimensions(space):
+        return "no dimension that all its results have and no operator sums over is left to cut"
+    return (
+        f"it is estimated to take {present / 1000:.3g} µs on {target.name}, and no other partition "
+        f"that its operators allow less than {WORTHWHILE:.0%} of that"
+    )
+
+
+def _effort(target: Target, choice: Choice) -> tuple[float, ...]:
+    """What to have little of where times are alike: kernels, idle multiprocessors, blocks, axes."""
+    blocks = math.prod(choice.partition.grid) * choice.split
+    threads = math.prod(choice.partition.block)
+    unusual = abs(math.log2(threads / USUAL_THREADS))
+    tiles = abs(math.log2(max(choice.loop_bytes, 1) / USUAL_LOOP_BYTES))
+    axes = sum(extent > 1 for extent in choice.partition.grid)
+    idle = not choice.keeps_busy(target)
+    return (
+        choice.split > 1,
+        idle,
+        blocks,
+        axes,
+        unusual,
+        tiles,
+        choice.time,
+        *choice.partition.grid,
+    )
+
+
+def _time(
+    space: TileSpace, partition: Partition, shape: KernelShape, split: int, target: Target
+) -> float | None:
+    if split == 1:
+        return estimate(shape, target)
+    used = sum(extent > 1 for extent in partition.grid)
+    looped = partition.looped()
+    if partition.forloop % split or used >= len(AXES) or not looped:
+        return None
+    if any(partition.split(n, space.dimensions[n].extent).bound() for n in looped):
+        return None
+    return split_time(space, partition, shape, split, target)
+
+
+def in_one_iteration(space: TileSpace, partition: Partition, target: Target) -> Partition | None:
+    """The partition with all tiles of the loop in one; ``None`` where a block has no room."""
+    whole = replace(partition, forloop=1)
+    fits = estimate(shape_under(space, whole), target) is not None
+    return whole if fits and is_allowed(space, whole) else None
+
+
+def is_allowed(space: TileSpace, partition: Partition) -> bool:
+    """Whether a partition leaves the function as it is."""
+    try:
+        require_same_function(space, partition)
+    except RetileError:
+        return False
+    return True
+
+
+__all__ = [
+    "Choice",
+    "choose_least_time",
+    "divisors",
+    "in_one_iteration",
+    "is_allowed",
+    "parallel_dimensions",
+    "why_kept",
+]

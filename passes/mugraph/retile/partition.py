@@ -1,0 +1,235 @@
+"""Which partition of a threadblock graph is meant by a request, and whether it is allowed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, replace
+
+from mugraph.dialects import tb
+from mugraph.dialects.maps import AXES, Split
+from mugraph.dialects.plan import Plan
+from mugraph.dialects.tensor_types import op_label
+from mugraph.passes.mugraph.retile.dimensions import Dimension, TileSpace, fixed_reasons
+from mugraph.passes.mugraph.retile.errors import RetileError
+from mugraph.passes.mugraph.retile.loops import LoopAnalysis
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How one dimension is cut: by which axes of the grid, outermost first, and by the loop."""
+
+    axes: tuple[int, ...] = ()
+    looped: bool = False
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A grid, a block, a for-loop, and how each dimension of a graph is cut by them."""
+
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    forloop: int
+    cuts: tuple[Cut, ...]
+
+    def split(self, number: int, extent: int) -> Split:
+        """How a dimension of that number and extent is split."""
+        cut = self.cuts[number]
+        blocks = tuple(extent if axis in cut.axes else 1 for axis, extent in enumerate(self.grid))
+        return Split(extent, blocks, self.forloop if cut.looped else 1)
+
+    def cut_by(self, axis: int) -> frozenset[int]:
+        """The dimensions that an axis of the grid cuts."""
+        return frozenset(number for number, cut in enumerate(self.cuts) if axis in cut.axes)
+
+    def cut_together(self, number: int) -> frozenset[int]:
+        """The dimension and all others that an axis cuts which cuts it."""
+        return frozenset({number}).union(*(self.cut_by(axis) for axis in self.cuts[number].axes))
+
+    def looped(self) -> frozenset[int]:
+        """The dimensions that the loop cuts."""
+        if self.forloop == 1:
+            return frozenset()
+        return frozenset(number for number, cut in enumerate(self.cuts) if cut.looped)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be changed; ``None`` where it stays.
+
+    ``along`` says for each axis which dimension of the first result it cuts, -1 where that stays.
+    """
+
+    grid: tuple[int, ...] | None = None
+    along: tuple[int, ...] | None = None
+    forloop: int | None = None
+    block: tuple[int, ...] | None = None
+    split: int = 1
+    """Over how many blocks the loop is divided."""
+    parts: str = "f32"
+    """The type in which they store their parts of sums."""
+    spread: bool = True
+    """Whether the kernel that combines parts is partitioned anew."""
+    auto: bool = False
+    """Whether the partition of least estimated time is chosen."""
+
+    @classmethod
+    def of_plan(cls, plan: Plan) -> Request:
+        """What a plan says of how its kernel is cut."""
+        return cls(plan.grid, plan.along, plan.forloop, plan.block, plan.split_k or 1)
+
+
+def partition_of(space: TileSpace) -> Partition:
+    """The partition that a graph has."""
+    graph = space.graph
+    cuts = tuple(Cut(dimension.axes, dimension.looped) for dimension in space.dimensions)
+    return Partition(graph.grid_dim, graph.block_dim, graph.forloop_range, cuts)
+
+
+def padded(extents: Sequence[int]) -> tuple[int, ...]:
+    """Three extents, of which the last ones may be left out."""
+    return (*extents, *(1,) * (len(AXES) - len(extents)))
+
+
+def choose_partition(space: TileSpace, request: Request) -> Partition:
+    """The partition that a request asks for.
+
+    Raises :class:`RetileError` where the request does not say what an axis or the loop shall cut.
+    """
+    old = partition_of(space)
+    new = replace(
+        old,
+        grid=old.grid if request.grid is None else padded(request.grid),
+        block=old.block if request.block is None else padded(request.block),
+    )
+    along = [-1] * len(AXES) if request.along is None else list(request.along)
+    along += [-1] * (len(AXES) - len(along))
+    # What an axis of one block would cut is said by the map that stores the first result.
+    for axis, dim in enumerate(space.outputs()[0].map_):
+        if along[axis] < 0 and old.grid[axis] == 1 and new.grid[axis] > 1:
+            along[axis] = dim
+    new = _with_axes(space, new, along)
+    cuts = [
+        replace(cut, axes=tuple(axis for axis in cut.axes if new.grid[axis] > 1))
+        for cut in new.cuts
+    ]
+    new = replace(new, cuts=tuple(cuts))
+    for axis, extent in enumerate(new.grid):
+        if extent > 1 and not any(axis in cut.axes for cut in new.cuts) and old.grid[axis] == 1:
+            raise RetileError(
+                f"{op_label(space.graph)}: grid axis {AXES[axis]} shall have {extent} blocks, but "
+                "cuts nothing so far; say with 'along' which dimension of the result it cuts"
+            )
+    return _with_forloop(space, new, request.forloop) if request.forloop is not None else new
+
+
+def _with_axes(space: TileSpace, partition: Partition, along: Sequence[int]) -> Partition:
+    """The partition with axes moved to dimensions of the first result."""
+    output = space.outputs()[0]
+    numbers = space.numbers[output.stensor]
+    cuts = list(partition.cuts)
+    for axis, dim in enumerate(along):
+        if dim < 0:
+            continue
+        number = numbers[dim] if dim < len(numbers) else None
+        if number is None:
+            raise RetileError(
+                f"{op_label(space.graph)}: grid axis {AXES[axis]} shall cut dimension {dim} of the "
+                "first result, which has no such dimension of more than one element"
+            )
+        for at, cut in enumerate(cuts):
+            axes = {*cut.axes} - {axis} | ({axis} if at == number else set[int]())
+            cuts[at] = replace(cut, axes=tuple(sorted(axes)))
+    return replace(partition, cuts=tuple(cuts))
+
+
+def _with_forloop(space: TileSpace, partition: Partition, forloop: int) -> Partition:
+    """The partition with another number of iterations, over what the loop may cut."""
+    new = replace(partition, forloop=forloop)
+    if forloop == 1 or any(cut.looped for cut in partition.cuts):
+        return new
+    failures: list[RetileError] = []
+    by_extent = sorted(enumerate(space.dimensions), key=lambda item: -item[1].extent)
+    for number, dimension in by_extent:
+        if not dimension.summed or dimension.fixed:
+            continue
+        cuts = list(new.cuts)
+        cuts[number] = replace(cuts[number], looped=True)
+        candidate = replace(new, cuts=tuple(cuts))
+        try:
+            LoopAnalysis(space, candidate.looped())
+        except RetileError as error:
+            failures.append(error)
+        else:
+            return candidate
+    if failures:
+        raise failures[0]
+    raise RetileError(
+        f"{op_label(space.graph)}: a for-loop of {forloop} iterations has nothing to cut, for the "
+        "operators sum over no dimension that may be cut"
+    )
+
+
+def has_one_of(space: TileSpace, output: tb.OutputOp, numbers: Set[int]) -> bool:
+    """Whether a result has exactly one of some dimensions, once."""
+    return sum(number in numbers for number in space.numbers[output.stensor]) == 1
+
+
+def require_same_function(space: TileSpace, new: Partition) -> None:
+    """Raises :class:`RetileError` where a partition would change what the graph computes."""
+    old = partition_of(space)
+    label = op_label(space.graph)
+    for axis, (before, after) in enumerate(zip(old.grid, new.grid, strict=True)):
+        if axis not in space.fixed_axes:
+            continue
+        if before != after or old.cut_by(axis) != new.cut_by(axis):
+            raise RetileError(
+                f"{label}: grid axis {AXES[axis]} must keep its {before} blocks as they are, "
+                f"because {space.fixed_axes[axis]}"
+            )
+    for number, dimension in enumerate(space.dimensions):
+        _require_cut_allowed(space, number, dimension, old, new)
+    if (old.forloop, old.looped()) != (new.forloop, new.looped()):
+        for partition in (old, new):
+            if partition.forloop > 1:
+                LoopAnalysis(space, partition.looped())
+
+
+def _require_cut_allowed(
+    space: TileSpace, number: int, dimension: Dimension, old: Partition, new: Partition
+) -> None:
+    label = op_label(space.graph)
+    extent = dimension.extent
+    before, after = old.split(number, extent), new.split(number, extent)
+    if before == after and old.cuts[number] == new.cuts[number]:
+        return
+    if dimension.fixed:
+        raise RetileError(
+            f"{label}: {dimension.name} must stay cut as it is, because "
+            f"{fixed_reasons(dimension.fixed)}"
+        )
+    if after.tile * (math.prod(after.blocks) * after.iterations - 1) >= extent:
+        raise RetileError(
+            f"{label}: {dimension.name} has {extent} elements, too few for "
+            f"{math.prod(after.blocks)} blocks of {after.iterations} tiles each"
+        )
+    if after.tile % dimension.multiple:
+        raise RetileError(
+            f"{label}: tiles of {after.tile} along {dimension.name} are no multiple of "
+            f"{dimension.multiple}, as {op_label(dimension.summed[0])} needs"
+        )
+    if before.blocks == after.blocks:
+        return
+    if dimension.summed:
+        raise RetileError(
+            f"{label}: {op_label(dimension.summed[0])} sums over {dimension.name}, so that blocks "
+            "would each have a part of the sum; use 'split' to divide it over blocks"
+        )
+    for partition in (old, new):
+        together = partition.cut_together(number)
+        for index, output in enumerate(space.outputs()):
+            if partition.cuts[number].axes and not has_one_of(space, output, together):
+                raise RetileError(
+                    f"{label}: blocks cannot divide {dimension.name}, for result {index} does not "
+                    "have this dimension, and they would overwrite each other"
+                )

@@ -1,0 +1,80 @@
+"""Takes the running maxima of ``--online-softmax`` out of a kernel, to be put back later.
+
+What a running maximum is in an iteration depends on the tiles before, the results do not: the
+maximum cancels.  So a kernel is repartitioned without it.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from mugraph.dialects import tb
+from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.tensor_types import op_label
+from mugraph.passes.mugraph.online_softmax.kernel import find_online_softmax
+from mugraph.passes.mugraph.retile.errors import RetileError
+
+PLAIN_KINDS = {
+    tb.RescaledKind.NONE: tb.AccumulatorKind.NONE,
+    tb.RescaledKind.SUM: tb.AccumulatorKind.SUM,
+}
+
+
+def _fail(maximum: tb.ReductionMaxOp, why: str) -> RetileError:
+    return RetileError(
+        f"{op_label(maximum)} is a running maximum that must stay in its kernel as it is: {why}"
+    )
+
+
+def _exponentials(maximum: tb.ReductionMaxOp, value: SSAValue) -> list[tb.UnaryOp]:
+    """The operators that use a value, all of which must be exponentials."""
+    users = [use.operation for use in value.uses]
+    found = [op for op in users if isinstance(op, tb.UnaryOp) and op.FUNCTION == "exp"]
+    if len(found) != len(users):
+        raise _fail(maximum, "not only exponentials use what lies below it, or how far it rises")
+    return found
+
+
+def _take_out(maximum: tb.ReductionMaxOp) -> list[tb.UnaryOp]:
+    """The exponentials that were below the maximum."""
+    below: list[tb.UnaryOp] = []
+    for use in tuple(maximum.maximum.uses):
+        difference = use.operation
+        if not isinstance(difference, tb.BinaryOp) or difference.FUNCTION != "sub":
+            raise _fail(maximum, "it is not only subtracted from what it is the maximum of")
+        if difference.lhs is not maximum.input or difference.rhs is not maximum.maximum:
+            raise _fail(maximum, "it is subtracted from something else than it is the maximum of")
+        below += _exponentials(maximum, difference.result)
+        difference.result.replace_all_uses_with(maximum.input)
+        Rewriter.erase_op(difference)
+    for rescale in _exponentials(maximum, maximum.difference):
+        for use in tuple(rescale.result.uses):
+            accumulator = use.operation
+            if not isinstance(accumulator, tb.ForloopAccumRescaleOp) or use.index != 1:
+                raise _fail(maximum, "other operators than accumulators are rescaled by it")
+            kind = PLAIN_KINDS[accumulator.kind.data]
+            plain = tb.ForloopAccumOp(kind, accumulator.input, accumulator.result.type)
+            plain.result.name_hint = accumulator.result.name_hint
+            accumulator.result.replace_all_uses_with(plain.result)
+            Rewriter.replace_op(accumulator, plain)
+        Rewriter.erase_op(rescale)
+    Rewriter.erase_op(maximum)
+    return below
+
+
+def take_out_running_maxima(graph: CustomizedOp) -> bool:
+    """Removes the running maxima of a kernel; whether there were any.
+
+    Raises :class:`RetileError` for one that does not cancel.
+    """
+    maxima = [op for op in graph.body.block.ops if isinstance(op, tb.ReductionMaxOp)]
+    for maximum in maxima:
+        message = _fail(maximum, "it does not cancel in all results")
+        for exponential in _take_out(maximum):
+            if isinstance(find_online_softmax(exponential, graph), str):
+                raise message
+    return bool(maxima)
+
+
+__all__ = ["take_out_running_maxima"]

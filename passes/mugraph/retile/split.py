@@ -1,0 +1,286 @@
+"""Divides the for-loop of a kernel over blocks: partial sums, and a kernel that combines them.
+
+The first kernel has one more axis of the grid, along which blocks have some of the iterations
+each.  What they accumulate is stored, the parts of one sum one after the other along the first
+dimension.  The second kernel loads them, one an iteration, accumulates them, and does what the
+kernel did after its loop.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import DenseArrayBase, TensorType, f32, i64
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects import tb
+from mugraph.dialects.element_types import is_integer
+from mugraph.dialects.kn import CustomizedOp, Phase, accumulates, phases_of
+from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.maps import AXES
+from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
+from mugraph.passes.mugraph.retile.accumulators import divide
+from mugraph.passes.mugraph.retile.dimensions import TileSpace, find_dimensions
+from mugraph.passes.mugraph.retile.errors import RetileError
+from mugraph.passes.mugraph.retile.loops import LoopAnalysis
+from mugraph.passes.mugraph.retile.writer import KernelWriter
+
+PARTS_DIM = 0
+"""The dimension along which the parts of a sum are stored."""
+
+
+@dataclass(frozen=True)
+class SplitPlan:
+    """How the loop of a graph is divided over blocks."""
+
+    splits: int
+    """Over how many."""
+    used: tuple[int, ...]
+    """The axes of extent over 1 of the graph; they become the first axes, in this order."""
+
+    @property
+    def axis(self) -> int:
+        """The new axis."""
+        return len(self.used)
+
+    def extents(self, grid: Sequence[int], last: int) -> tuple[int, ...]:
+        """A grid with ``last`` blocks along the new axis."""
+        extents = [grid[axis] for axis in self.used] + [last]
+        return tuple(extents + [1] * (len(AXES) - len(extents)))
+
+    def map_(self, old: Sequence[int], last: int) -> tuple[int, ...]:
+        """A map with ``last`` as the dimension that the new axis cuts."""
+        entries = [old[axis] for axis in self.used] + [last]
+        return tuple(entries + [-1] * (len(AXES) - len(entries)))
+
+
+def plan_split(space: TileSpace, splits: int) -> SplitPlan:
+    """How to divide the loop; raises :class:`RetileError` where it cannot be divided so."""
+    graph = space.graph
+    label = op_label(graph)
+    if graph.forloop_range % splits or splits < 2:
+        raise RetileError(
+            f"{label}: a for-loop of {graph.forloop_range} iterations cannot be divided over "
+            f"{splits} blocks; choose a number of at least 2 that divides it, or another 'forloop'"
+        )
+    used = tuple(axis for axis, extent in enumerate(graph.grid_dim) if extent > 1)
+    if len(used) == len(AXES):
+        raise RetileError(
+            f"{label}: the grid has no axis left to divide the for-loop over; all three of "
+            f"{list(graph.grid_dim)} cut something"
+        )
+    looped = frozenset(n for n, dimension in enumerate(space.dimensions) if dimension.looped)
+    LoopAnalysis(space, looped)
+    for op in graph.body.block.ops:
+        if isinstance(op, tb.InputOp) and op.loop_dim >= 0 and op.bounds()[op.loop_dim]:
+            raise RetileError(
+                f"{label}: the for-loop cuts dimension {op.loop_dim} of {value_label(op.dtensor)} "
+                "into tiles that are not all whole; choose a 'forloop' that divides it first"
+            )
+        if accumulates(op) and not isinstance(op, tb.AccumulatorOp):
+            raise RetileError(
+                f"{op_label(op)} has an epilogue that accumulates; run --retile before "
+                "--fuse-threadblock"
+            )
+    return SplitPlan(splits, used)
+
+
+def stored_map(space: TileSpace, tile: SSAValue, plan: SplitPlan) -> tuple[int, ...]:
+    """How blocks store their parts: the new axis along the first dimension, others along theirs.
+
+    Blocks that have the same part store it side by side, along a dimension of one element if there
+    is one.
+    """
+    numbers = space.numbers[tile]
+    single = [dim for dim, number in enumerate(numbers) if number is None]
+    entries: list[int] = []
+    for axis in plan.used:
+        cut = [
+            dim
+            for dim, number in enumerate(numbers)
+            if number is not None and axis in space.dimensions[number].axes
+        ]
+        entries.append([*cut, *reversed(single), len(numbers) - 1][0])
+    return (*entries, PARTS_DIM, *(-1,) * (len(AXES) - len(entries) - 1))
+
+
+@dataclass
+class _Split:
+    """The two kernels, while they are written."""
+
+    space: TileSpace
+    plan: SplitPlan
+    part_type: Attribute
+    first: KernelWriter = field(default_factory=KernelWriter)
+    second: KernelWriter = field(default_factory=KernelWriter)
+    parts: list[tuple[tb.AccumulatorOp, SSAValue, tb.OutputOp]] = field(
+        default_factory=list[tuple[tb.AccumulatorOp, SSAValue, tb.OutputOp]]
+    )
+    """Each accumulator with its part in the first kernel and what stores that."""
+    results: dict[tb.OutputOp, tuple[int, int]] = field(
+        default_factory=dict[tb.OutputOp, tuple[int, int]]
+    )
+    """Which result of which kernel each old output has become."""
+
+    def add_input(self, kernel: KernelWriter, op: tb.InputOp, last: int) -> None:
+        """Loads a tile of the old graph in one of the new ones."""
+        kernel.load(self.space.graph, op, self.plan.map_(op.map_, last), op.loop_dim)
+
+    def add_output(self, kernel: KernelWriter, op: tb.OutputOp, last: int) -> None:
+        """Stores a result of the old graph in one of the new ones."""
+        new = kernel.copy(op)
+        map_ = self.plan.map_(op.map_, last)
+        new.properties["omap"] = DenseArrayBase.from_list(i64, list(map_))
+        number = 0 if kernel is self.first else 1
+        self.results[op] = (number, len(kernel.stored) - 1)
+
+    def add_accumulator(self, op: tb.AccumulatorOp) -> None:
+        """Accumulates in each block, and stores what it has accumulated."""
+        count = self.space.graph.forloop_range
+        divided = divide(op, self.first.values[op.operands[0]], count)
+        for part in divided.accumulate:
+            self.first.add(part)
+        value = divided.accumulate[-1].results[0]
+        value.name_hint = op.result.name_hint
+        map_ = stored_map(self.space, op.result, self.plan)
+        grid = self.plan.extents(self.space.graph.grid_dim, self.plan.splits)
+        shape = list(shape_of(value.type))
+        for axis, dim in enumerate(map_):
+            shape[dim] *= grid[axis] if dim >= 0 else 1
+        exact = is_integer(element_type_of(value.type))
+        type_ = TensorType(element_type_of(value.type) if exact else self.part_type, shape)
+        self.parts.append((op, value, tb.OutputOp(value, map_, type_)))
+
+    def write_first(self) -> CustomizedOp:
+        """The kernel of the loop."""
+        graph = self.space.graph
+        needed = _needed_in_loop(graph)
+        for op, phase in phases_of(graph.body.block, graph.forloop_range).items():
+            if isinstance(op, tb.InputOp):
+                if op in needed:
+                    self.add_input(self.first, op, op.loop_dim)
+            elif phase is Phase.AFTER:
+                continue
+            elif isinstance(op, tb.AccumulatorOp):
+                self.add_accumulator(op)
+            elif isinstance(op, tb.OutputOp):
+                self.add_output(self.first, op, op.loop_dim)
+            else:
+                self.first.copy(op)
+        for _, _, store in self.parts:
+            self.first.add(store)
+        grid = self.plan.extents(graph.grid_dim, self.plan.splits)
+        iterations = graph.forloop_range // self.plan.splits
+        return self.first.finished(grid, graph.block_dim, iterations)
+
+    def add_sum_of_parts(self, load: tb.InputOp) -> SSAValue:
+        """The sum of the parts that an iteration loads, where they are single along a dimension.
+
+        Tiles of the second kernel can then be made to hold several parts.
+        """
+        shape = shape_of(load.result.type)
+        if shape[PARTS_DIM] > 1 or len(shape) == 1:
+            return load.result
+        summed = tb.ReductionOp(load.result, PARTS_DIM, load.result.type)
+        summed.result.name_hint = load.result.name_hint
+        return self.second.add(summed).results[0]
+
+    def write_second(self, parts: Sequence[SSAValue]) -> CustomizedOp | None:
+        """The kernel of what comes after the loop; ``None`` where nothing does."""
+        graph = self.space.graph
+        after = [
+            op
+            for op, phase in phases_of(graph.body.block, graph.forloop_range).items()
+            if phase is Phase.AFTER
+        ]
+        wanted = {value for op in after for value in op.operands}
+        for op in graph.body.block.ops:
+            if isinstance(op, tb.InputOp) and op.result in wanted:
+                self.add_input(self.second, op, -1)
+        for (op, value, store), part in zip(self.parts, parts, strict=True):
+            argument = self.second.argument(part, f"{op.result.name_hint or 'part'}_parts")
+            map_ = (*store.map_[: self.plan.axis], *(-1,) * (len(AXES) - self.plan.axis))
+            type_ = tb.STensorType(shape_of(value.type), element_type_of(part.type))
+            load = tb.InputOp(argument, map_, PARTS_DIM, type_)
+            load.result.name_hint = f"{op.result.name_hint or 'part'}_part"
+            self.second.add(load)
+            divided = divide(op, op.operands[0], graph.forloop_range)
+            combined = divided.combine(
+                self.add_sum_of_parts(load) if divided.adds else load.result, op.result.type
+            )
+            for step in combined:
+                self.second.add(step)
+            combined[-1].results[0].name_hint = op.result.name_hint
+            self.second.values[op.result] = combined[-1].results[0]
+        for op in after:
+            if isinstance(op, tb.OutputOp):
+                self.add_output(self.second, op, -1)
+            else:
+                self.second.copy(op)
+        if not self.second.stored:
+            return None
+        grid = self.plan.extents(graph.grid_dim, 1)
+        return self.second.finished(grid, graph.block_dim, self.plan.splits)
+
+
+def _needed_in_loop(graph: CustomizedOp) -> set[Operation]:
+    """The inputs that operators of the loop use."""
+    phases = phases_of(graph.body.block, graph.forloop_range)
+    users = [op for op, phase in phases.items() if phase is Phase.LOOP]
+    return {
+        value.owner for op in users for value in op.operands if isinstance(value.owner, Operation)
+    }
+
+
+def apply_split(
+    space: TileSpace, plan: SplitPlan, part_type: Attribute = f32
+) -> tuple[CustomizedOp, CustomizedOp | None]:
+    """Replaces a graph by the kernel of its loop and the one that combines, if there is one.
+
+    ``part_type`` is the type in which parts of sums are stored.
+    """
+    graph = space.graph
+    split = _Split(space, plan, part_type)
+    first = split.write_first()
+    Rewriter.insert_op(first, InsertPoint.before(graph))
+    stored = len(first.results) - len(split.parts)
+    for (op, _, _), result in zip(split.parts, first.results[stored:], strict=True):
+        result.name_hint = f"{op.result.name_hint or 'part'}_parts"
+    second = split.write_second(first.results[stored:])
+    kernels = [first] if second is None else [first, second]
+    if second is not None:
+        Rewriter.insert_op(second, InsertPoint.before(graph))
+    for output, result in zip(space.outputs(), graph.results, strict=True):
+        kernel, place = split.results[output]
+        new = kernels[kernel].results[place]
+        new.name_hint = result.name_hint
+        result.replace_all_uses_with(new)
+    Rewriter.erase_op(graph)
+    try:
+        for kernel in kernels:
+            kernel.verify()
+    except VerifyException as error:
+        raise RetileError(f"the divided loop does not go together: {error}") from error
+    return first, second
+
+
+def split_loop(
+    graph: CustomizedOp, splits: int, part_type: Attribute = f32
+) -> tuple[CustomizedOp, CustomizedOp | None]:
+    """Divides the for-loop of a graph over that many blocks.
+
+    Raises :class:`RetileError` where the results would be others.
+    """
+    space = find_dimensions(graph)
+    return apply_split(space, plan_split(space, splits), part_type)
+
+
+def partial_bytes(space: TileSpace, plan: SplitPlan, element_bytes: int = 4) -> int:
+    """What the first kernel stores and the second loads, in bytes."""
+    blocks = math.prod(plan.extents(space.graph.grid_dim, plan.splits))
+    tiles = [op for op in space.graph.body.block.ops if isinstance(op, tb.AccumulatorOp)]
+    return blocks * sum(math.prod(shape_of(op.result.type)) for op in tiles) * element_bytes

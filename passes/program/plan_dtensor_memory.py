@@ -1,0 +1,81 @@
+"""``--plan-dtensor-memory``: intermediate DTensors get offsets in one workspace.
+
+Tensors that no kernel needs at the same time share bytes.  Source of the alignment: seed 002,
+section 6.1, whose plans have no reuse.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.dialects.func import FuncOp
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import PassFailedException, VerifyException
+
+from mugraph.dialects.functions import is_foreign
+from mugraph.dialects.interfaces import HasWorkspace
+from mugraph.dialects.kn.workspace import NOT_IN_WORKSPACE, WORKSPACE_BYTES, tensor_bytes
+from mugraph.passes.memory.lifetimes import Lifetime, tensor_lifetimes, workspace_values
+from mugraph.passes.memory.packing.allocate import Request
+from mugraph.passes.memory.packing.certificate import (
+    WORKSPACE_CERTIFICATE,
+    certificate_attribute,
+)
+from mugraph.passes.memory.packing.pack import STEP_LIMIT, pack
+
+ALIGNMENT = 128
+"""Every tensor of the workspace starts at a multiple of this many bytes."""
+
+
+def plan_dtensor_memory(
+    function: FuncOp, *, reuse: bool = True, step_limit: int = STEP_LIMIT
+) -> None:
+    """Writes the plan into the operators; size and certificate of the workspace into the function.
+
+    Without ``reuse`` every tensor has bytes of its own, as if all lived to the end.
+    """
+    values = workspace_values(function)
+    try:
+        sizes = [tensor_bytes(value) for value in values]
+    except VerifyException as error:
+        raise PassFailedException(f"--plan-dtensor-memory: {error}") from error
+    lifetimes = tensor_lifetimes(function, values) if reuse else [Lifetime(0, 0)] * len(values)
+    requests = [Request(size, life) for size, life in zip(sizes, lifetimes, strict=True)]
+    found = pack(requests, ALIGNMENT, step_limit)
+    offset_of = dict(zip(values, found.plan.offsets, strict=True))
+    for op in function.walk():
+        if isinstance(op, HasWorkspace):
+            op.set_workspace_offsets(
+                [offset_of.get(result, NOT_IN_WORKSPACE) for result in op.results]
+            )
+    function.attributes[WORKSPACE_BYTES] = IntegerAttr(found.plan.peak, i64)
+    function.attributes.pop(WORKSPACE_CERTIFICATE, None)
+    if values:
+        function.attributes[WORKSPACE_CERTIFICATE] = certificate_attribute(found)
+
+
+@dataclass(frozen=True)
+class PlanDTensorMemoryPass(ModulePass):
+    """Gives every intermediate DTensor an offset in the function's workspace.
+
+    Tensors share bytes where no operator needs both of them; ``reuse=false`` gives each its own.
+    Results of the function live in its outputs and get -1.  ``kn.workspace_certificate`` on the
+    function records the workspace's size, the lower bound and whether they meet; ``step-limit``
+    bounds the exact search for a smaller one.  Pre-condition: ``--resolve-layout``.
+
+    After: ``%s = kn.exp %x workspace [0] : ...`` and ``attributes {kn.workspace_bytes = 4096}`` on
+    the function.
+    """
+
+    name = "plan-dtensor-memory"
+
+    reuse: bool = True
+    step_limit: int = STEP_LIMIT
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Plans every µGraph of the module, scheduled or not."""
+        for function in op.walk():
+            if isinstance(function, FuncOp) and not is_foreign(function):
+                plan_dtensor_memory(function, reuse=self.reuse, step_limit=self.step_limit)

@@ -1,0 +1,1 @@
+"""Passes on schedules: the ``sched`` dialect, and the lowering to it."""

@@ -1,0 +1,396 @@
+"""``--bulk-stores``: results leave shared memory by bulk copies (TMA) of one thread.
+
+What all threads copy out of a buffer, or write from registers in pieces, goes as whole boxes: the
+threads write the tile to shared memory, and one of them starts the copy, which runs by itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint
+
+from mugraph.dialects import sched
+from mugraph.dialects.alignment import DEFAULT_ALIGNMENT, alignment_of
+from mugraph.dialects.bulk import (
+    CHUNK_BYTES,
+    BulkCopyError,
+    bulk_tile,
+    require_whole_tiles,
+    tensor_dims,
+    tile_layouts,
+)
+from mugraph.dialects.cute.attributes import LayoutAttr
+from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.plan import Stores
+from mugraph.dialects.sched.kernel import enclosing_kernel
+from mugraph.dialects.sched.role import enclosing_threads, roles_of
+from mugraph.dialects.sched.structure import computing_block
+from mugraph.dialects.tb.operators import epilogue_of
+from mugraph.dialects.tensor_types import (
+    AnyLayout,
+    element_bytes_of,
+    element_type_of,
+    resolved_layout_of,
+    shape_of,
+    strides_of,
+    value_label,
+)
+from mugraph.passes.options import refuse
+from mugraph.passes.schedule.halve_results import Halves, find_halves, halve
+from mugraph.passes.schedule.plan_stensor_memory import (
+    BEST_FIT_OF_ALL,
+    STEP_LIMIT,
+    certified_plan,
+    memory_requests,
+    registers_wanted,
+    with_channels,
+)
+from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+
+MIN_VECTORS = 8
+"""Copies of 16 bytes a thread from which on a bulk copy is worth its fence and its barrier.
+
+An estimate: the start of a bulk copy takes about as long as a thread takes for so many of its own.
+"""
+
+
+@dataclass(frozen=True)
+class Result:
+    """An operator behind the loop that writes a tile, and the layouts that bulk copies can read.
+
+    A ``sched.copy`` out of a buffer, or a ``sched.quad_store`` from registers.
+    """
+
+    op: sched.CopyOp | sched.QuadStoreOp
+    tile: SSAValue
+    layouts: tuple[AnyLayout, ...]
+
+    @property
+    def is_in_registers(self) -> bool:
+        """Whether there is no buffer yet."""
+        return isinstance(self.op, sched.QuadStoreOp)
+
+    def vectors(self) -> float:
+        """How many vectors of 16 bytes each thread would write."""
+        size = math.prod(shape_of(self.tile.type)) * element_bytes_of(self.tile.type)
+        return size / CHUNK_BYTES / enclosing_threads(self.op)
+
+
+def find_results(kernel: sched.KernelOp, alignments: Sequence[int]) -> Iterator[Result]:
+    """The tiles behind the loop that bulk copies could bring to device memory.
+
+    ``alignments`` are those of the kernel's tensors, in bytes.
+    """
+    for op in writes_behind_loop(kernel):
+        if isinstance(op, sched.StoreOp):
+            continue
+        try:
+            yield Result(op, op.destination, layouts_of_result(op, alignments))
+        except BulkCopyError:
+            continue
+
+
+def writes_behind_loop(
+    kernel: sched.KernelOp,
+) -> Iterator[sched.CopyOp | sched.QuadStoreOp | sched.StoreOp]:
+    """What writes tiles of device memory behind the loop, element by element or in vectors."""
+    for phase in computing_block(kernel).ops:
+        if isinstance(phase, sched.EpilogueOp):
+            for op in phase.body.block.ops:
+                if isinstance(op, sched.CopyOp | sched.QuadStoreOp | sched.StoreOp) and isinstance(
+                    op.destination.owner, sched.TileOp
+                ):
+                    yield op
+
+
+def layouts_of_result(
+    op: sched.CopyOp | sched.QuadStoreOp, alignments: Sequence[int]
+) -> tuple[AnyLayout, ...]:
+    """The layouts of a buffer from which bulk copies can write a tile.
+
+    Raises :class:`BulkCopyError` where they cannot, which says why.
+    """
+    tile = op.destination.owner
+    assert isinstance(tile, sched.TileOp)
+    tensor = tile.source
+    aligned = alignments[enclosing_kernel(op).body.block.args.index(tensor)]
+    require_whole_tiles(tile.bounds(), aligned)
+    if isinstance(op, sched.CopyOp) and not _is_plain(op):
+        raise BulkCopyError("it is not copied as it is out of a buffer of shared memory")
+    extents = shape_of(tile.result.type)
+    if isinstance(op, sched.CopyOp):
+        size, strides = element_bytes_of(tensor.type), strides_of(resolved_layout_of(tensor))
+        dims = tensor_dims(shape_of(tensor.type), strides, size)
+        bulk_tile(dims, extents, resolved_layout_of(op.source), size)
+    return _layouts_of_tile(tile.result, extents)
+
+
+def _layouts_of_tile(tile: SSAValue, extents: Sequence[int]) -> tuple[AnyLayout, ...]:
+    """The layouts from which bulk copies can write a tile, or a part of it of these extents."""
+    assert isinstance(tile.owner, sched.TileOp)
+    tensor = tile.owner.source
+    strides = strides_of(resolved_layout_of(tensor))
+    size = element_bytes_of(tensor.type)
+    return tuple(tile_layouts(shape_of(tensor.type), strides, extents, size, boxes=True))
+
+
+def obstacles(kernel: sched.KernelOp, alignments: Sequence[int]) -> Iterator[str]:
+    """Of each result that threads still write, a sentence that names it and says why."""
+    for op in writes_behind_loop(kernel):
+        tile = op.destination.owner
+        assert isinstance(tile, sched.TileOp)
+        reason = "shared memory has no room for it, or for as many blocks as before"
+        try:
+            if isinstance(op, sched.StoreOp):
+                raise BulkCopyError("'sched.store' writes it from registers")
+            layouts_of_result(op, alignments)
+        except BulkCopyError as error:
+            reason = str(error)
+        yield f"all threads write {value_label(tile.source)}, since {reason}"
+
+
+def _is_plain(op: sched.CopyOp) -> bool:
+    """Whether a copy moves a buffer of its own as it is."""
+    buffer = op.source.owner
+    return (
+        isinstance(buffer, sched.AllocOp)
+        and buffer.stage_count == 1
+        and isinstance(op.source.type, sched.SharedType)
+        and not op.checked_dims
+        and element_type_of(op.source.type) == element_type_of(op.destination.type)
+    )
+
+
+def choose_results(
+    results: Sequence[Result], stores: Stores | None, *, is_fed: bool, goes_on: bool = False
+) -> list[int]:
+    """Which of the results of a kernel leave by bulk copies, as positions.
+
+    ``stores`` is what its plan says.  ``is_fed``: whether channels bring its tiles.  ``goes_on``:
+    whether its blocks take several blocks of the grid, and the copies of one run beside the loop of
+    the next.
+    """
+    if stores == "threads":
+        return []
+    if goes_on:
+        return [i for i, result in enumerate(results) if result.is_in_registers]
+    if stores == "tma":
+        return list(range(len(results)))
+    return [
+        i
+        for i, result in enumerate(results)
+        if is_fed and not result.is_in_registers and result.vectors() >= MIN_VECTORS
+    ]
+
+
+def with_bulk_store(
+    result: Result, *, behind_barrier: bool = False, halves: Halves | None = None
+) -> None:
+    """Rewrite: the tile through a buffer, a fence, a barrier, one bulk copy, and a wait at the end.
+
+    ``behind_barrier``: another barrier before the tile is written lets it take the place of what
+    was read before.  ``halves``: the columns leave in two halves through one buffer.  Where blocks
+    go on to other blocks of the grid, the wait is for the tile of the one before, and the last
+    one's stands behind the phases.
+    """
+    op = result.op
+    block = op.parent
+    assert isinstance(block, Block)
+    goes_on = enclosing_kernel(op).persistent_blocks is not None
+    steps: list[Operation] = []
+    if isinstance(op, sched.QuadStoreOp):
+        parts = [op.source] if halves is None else halve(halves)
+        buffer = _new_buffer(result, shape_of(parts[0].type))
+        columns = shape_of(parts[0].type)[-1]
+        for number, part in enumerate(parts):
+            is_free = number == 0 and not goes_on
+            steps += [] if is_free else [sched.BulkWaitOp()]
+            steps += [] if is_free and not behind_barrier else [sched.BarrierOp()]
+            write = sched.StoreOp(part, buffer.result, epilogue_of(op))
+            at = [0] * (len(shape_of(part.type)) - 1) + [number * columns]
+            copy = sched.BulkCopyOp(buffer.result, result.tile, at=at if halves else None)
+            steps += [write, sched.ProxyFenceOp(), sched.BarrierOp(), copy]
+    else:
+        steps = [*_publish(op), sched.BulkCopyOp(op.source, result.tile)]
+    Rewriter.insert_op(steps, InsertPoint.before(op))
+    Rewriter.erase_op(op)
+    phase = block.parent_op()
+    around = phase.parent if goes_on and phase is not None else block
+    assert isinstance(around, Block)
+    if not isinstance(around.last_op, sched.BulkWaitOp):
+        around.add_op(sched.BulkWaitOp())
+    if halves is not None:
+        Rewriter.erase_op(halves.fragment)
+
+
+def _new_buffer(result: Result, extents: Sequence[int]) -> sched.AllocOp:
+    kernel = enclosing_kernel(result.op)
+    layout, element = result.layouts[0], element_type_of(result.tile.type)
+    if tuple(extents) != shape_of(result.tile.type):
+        layout = _layouts_of_tile(result.tile, extents)[0]
+    type_ = sched.SharedType.of(extents, element, LayoutAttr(layout))
+    buffer = sched.AllocOp(type_)
+    hint = result.tile.name_hint
+    buffer.result.name_hint = f"{hint.removesuffix('_tile')}_shared" if hint else None
+    tile = result.tile.owner
+    assert isinstance(tile, Operation)
+    kernel.body.block.insert_op_before(buffer, tile)
+    return buffer
+
+
+def _publish(op: sched.CopyOp) -> list[Operation]:
+    """Lets bulk copies see what threads wrote: a fence before a barrier.
+
+    Of a barrier that stands behind the last write already, in the same phase, or of a new one.
+    """
+    before: list[Operation] = []
+    current = op.prev_op
+    while current is not None and not _writes(current, op.source):
+        if isinstance(current, sched.BarrierOp):
+            before.append(current)
+        current = current.prev_op
+    if current is None or not before:
+        return [sched.ProxyFenceOp(), sched.BarrierOp()]
+    Rewriter.insert_op(sched.ProxyFenceOp(), InsertPoint.before(before[-1]))
+    return []
+
+
+def _writes(op: Operation, value: SSAValue) -> bool:
+    return isinstance(op, HasBufferEffects) and value in op.buffers_written()
+
+
+def resident_blocks(kernel: sched.KernelOp, target: Target) -> int | None:
+    """How many blocks would share a multiprocessor; ``None`` where not even one fits."""
+    found = certified_plan(kernel, memory_requests(kernel), BEST_FIT_OF_ALL, STEP_LIMIT)
+    peak = with_channels(kernel, found).plan.peak
+    if peak > target.shared_memory_per_block:
+        return None
+    return target.resident_blocks(
+        math.prod(kernel.grid_dim), kernel.threads, peak, registers_wanted(kernel)
+    )
+
+
+def store_in_bulk(kernel: sched.KernelOp, alignments: Sequence[int], target: Target) -> None:
+    """Lets the chosen results leave by bulk copies, as far as shared memory allows.
+
+    No block more may have to wait for a multiprocessor than before.
+    """
+    before = resident_blocks(kernel, target)
+    skipped = 0
+    while True:
+        results = list(find_results(kernel, alignments))
+        goes_on = kernel.persistent_blocks is not None
+        chosen = choose_results(
+            results, kernel.decided.stores, is_fed=bool(roles_of(kernel)), goes_on=goes_on
+        )
+        positions = chosen[skipped:]
+        if not positions:
+            return
+        for way in Way:
+            trial = kernel.clone()
+            again = list(find_results(trial, alignments))[positions[0]]
+            if not _store_so(again, way):
+                continue
+            after = resident_blocks(trial, target)
+            if after is not None and (before is None or after >= before):
+                _store_so(results[positions[0]], way)
+                break
+        else:
+            skipped += 1
+
+
+class Way(Enum):
+    """Ways to bring a result to a buffer, those that take less time first."""
+
+    AT_ONCE = "at once"
+    BEHIND_BARRIER = "behind a barrier"
+    IN_HALVES = "in halves"
+
+
+def _store_so(result: Result, way: Way) -> bool:
+    """Rewrites so, if that is possible: in halves only where blocks go on to other blocks."""
+    if way is not Way.IN_HALVES:
+        with_bulk_store(result, behind_barrier=way is Way.BEHIND_BARRIER)
+        return True
+    goes_on = enclosing_kernel(result.op).persistent_blocks is not None
+    store = result.op
+    halves = find_halves(store) if goes_on and isinstance(store, sched.QuadStoreOp) else None
+    if halves is None:
+        return False
+    try:
+        with_bulk_store(result, halves=halves)
+    except BulkCopyError:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class BulkStoresPass(ModulePass):
+    """Lets results leave shared memory by bulk copies (TMA), which one thread starts.
+
+    Each thread fences what it wrote (``sched.proxy_fence``), the role meets at a barrier, its first
+    thread starts the copy (``sched.bulk_copy %s to %tile``) and waits, at the end of the role,
+    until the buffer has been read (``sched.bulk_wait``).
+
+    A plan that leaves it free gets what the threads of a kernel with channels would copy out of
+    shared memory behind the loop, eight vectors each or more.  With ``plan <stores = tma>`` shorter
+    ones, those of other kernels, and what threads would write from registers
+    (``sched.quad_store``) leave so, too, through a buffer, with one barrier more where it only fits
+    in the place of what was read before; with ``stores = threads`` nothing does.
+    Of kernels whose blocks take several blocks of the grid (``--persist-blocks``) it is what leaves
+    from registers: the copy runs beside the loop of the next block.  Where
+    a buffer of the tile does not fit beside the rings, the sums of a product become two fragments
+    of half the columns, which leave one after the other through a buffer of half the tile
+    (``sched.bulk_copy %o_shared to %o_tile at [0, 128]``).
+    Ragged tiles, tensors that start at less than 16 bytes, and what would let fewer blocks share a
+    multiprocessor stay as they are; with ``stores = tma`` that is an error.
+
+    Pre-condition: ``--schedule-threadblock`` (and ``--promote-registers``); run ``--plan-swizzle``
+    behind it.
+    """
+
+    name = "bulk-stores"
+
+    arch: str = DEFAULT_TARGET
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Treats every kernel of the module whose memory is not planned yet."""
+        target = target_named(self.arch)
+        if target.bulk_bytes_in_flight is None:
+            for kernel in op.body.block.ops:
+                if isinstance(kernel, sched.KernelOp) and kernel.decided.stores == "tma":
+                    why = f"{target.arch} has no bulk copies"
+                    refuse(kernel, "stores", self.name, why, "leave stores free")
+            return
+        launches = [launch for launch in op.walk() if isinstance(launch, sched.LaunchOp)]
+        for kernel in op.body.block.ops:
+            if isinstance(kernel, sched.KernelOp) and kernel.smem_bytes is None:
+                mine = [launch for launch in launches if launch.resolve() is kernel]
+                alignments = alignments_of(kernel, mine)
+                store_in_bulk(kernel, alignments, target)
+                if kernel.decided.stores == "tma":
+                    for why in obstacles(kernel, alignments):
+                        refuse(kernel, "stores", self.name, why, "leave stores free")
+
+
+def alignments_of(kernel: sched.KernelOp, launches: Sequence[sched.LaunchOp]) -> list[int]:
+    """The bytes that each of a kernel's tensors is aligned to, wherever it is launched."""
+    alignments = [DEFAULT_ALIGNMENT] * len(kernel.body.block.args)
+    for launch in launches:
+        values = (*launch.arguments, *launch.outputs)
+        alignments = [
+            min(known, alignment_of(value)) for known, value in zip(alignments, values, strict=True)
+        ]
+    return alignments
+
+
+__all__ = ["BulkStoresPass", "Result", "choose_results", "find_results", "store_in_bulk"]

@@ -1,0 +1,173 @@
+"""``--ping-pong``: consumers of one warp group take work tiles in turn.
+
+While one of them finishes a tile and writes it, the next one multiplies: the tensor cores go on
+through the epilogue, which else all warps of a block are in together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.ir import Block, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint
+
+from mugraph.dialects import sched
+from mugraph.dialects.launch_extents import MAX_THREADS
+from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.sched.kernel import WARP, WARPGROUP
+from mugraph.dialects.sched.role import roles_of
+from mugraph.dialects.sched.turns import shared_buffers_of
+from mugraph.passes.memory.lifetimes import channel_buffers
+from mugraph.passes.options import refuse
+from mugraph.passes.schedule.bulk_stores import resident_blocks
+from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+
+
+@dataclass(frozen=True)
+class Alternating:
+    """A kernel whose role that computes can be several, and what of memory is that role's own."""
+
+    kernel: sched.KernelOp
+    role: sched.RoleOp
+    loop: sched.ForloopOp
+    epilogue: sched.EpilogueOp
+    own: tuple[sched.AllocOp, ...]
+
+
+def find_alternating(kernel: sched.KernelOp) -> Alternating | str:
+    """The kernel, if its role that computes can take turns with others like it; else why not."""
+    if kernel.persistent_blocks is None:
+        return "its blocks are not persistent: each computes one work tile"
+    roles = roles_of(kernel)
+    if len(roles) != 2 or roles[0].is_elected or not roles[1].is_elected:
+        return "it has not just one role that computes and one that loads"
+    role = roles[0]
+    if role.warp_count != WARPGROUP:
+        return (
+            f"its consumers are {role.warp_count} warps, and ping-pong is of consumers of "
+            f"{WARPGROUP} (block = [{WARPGROUP * WARP}])"
+        )
+    loops = [op for op in role.phases if isinstance(op, sched.ForloopOp)]
+    ends = [op for op in role.phases if isinstance(op, sched.EpilogueOp)]
+    if len(loops) != 1 or len(ends) != 1:
+        return "its role that computes has no loop with an epilogue behind it"
+    rings = channel_buffers(kernel)
+    own = [buffer for buffer in shared_buffers_of(role) if buffer not in rings]
+    return Alternating(kernel, role, loops[0], ends[0], tuple(own))
+
+
+def alternate(found: Alternating, turns: int) -> None:
+    """Rewrite: as many roles as turns, each with buffers of its own, and their order."""
+    kernel, role, threads = found.kernel, found.role, _threads(found, turns)
+    order = sched.TurnsOp()
+    order.result.name_hint = "order"
+    barrier = next(op for op in kernel.body.block.ops if isinstance(op, sched.BarrierOp))
+    Rewriter.insert_op(order, InsertPoint.before(barrier))
+    _order_steps(found, order.result)
+    name = role.role.data
+    for turn in reversed(range(1, turns)):
+        owned: dict[SSAValue, SSAValue] = {}
+        for buffer in found.own:
+            copy = buffer.clone()
+            copy.result.name_hint = f"{buffer.result.name_hint or 'buffer'}_{turn}"
+            Rewriter.insert_op_after(copy, buffer)
+            owned[buffer.result] = copy.result
+        other = role.clone(owned)
+        _take_turn(other, name, turn)
+        Rewriter.insert_op_after(other, role)
+    _take_turn(role, name, 0)
+    kernel.block = DenseArrayBase.from_list(i64, [threads, 1, 1])
+
+
+def _threads(found: Alternating, turns: int) -> int:
+    """The threads of a block with so many roles."""
+    return found.kernel.threads + (turns - 1) * found.role.warp_count * WARP
+
+
+def _take_turn(role: sched.RoleOp, name: str, turn: int) -> None:
+    role.role = StringAttr(f"{name}_{turn}")
+    role.turn = IntegerAttr(turn, i64)
+
+
+def _order_steps(found: Alternating, order: SSAValue) -> None:
+    """Lets the role wait for its turn before the loop, and pass it behind the loop."""
+    awaits = sched.AwaitTurnOp(order)
+    before = found.loop.prev_op
+    if isinstance(before, sched.PrologueOp):
+        before.body.block.add_op(awaits)
+    else:
+        Rewriter.insert_op(sched.PrologueOp(Block([awaits])), InsertPoint.before(found.loop))
+    first = found.epilogue.body.block.first_op
+    assert first is not None
+    found.epilogue.body.block.insert_op_before(sched.PassTurnOp(order), first)
+
+
+def fitting_blocks(found: Alternating, turns: int, target: Target) -> int | None:
+    """How many blocks run at once with so many roles; ``None`` where not even one fits."""
+    trial = found.kernel.clone()
+    again = find_alternating(trial)
+    assert isinstance(again, Alternating)
+    alternate(again, turns)
+    resident = resident_blocks(trial, target)
+    return None if resident is None else resident * target.multiprocessors
+
+
+@dataclass(frozen=True)
+class PingPongPass(ModulePass):
+    """Ping-pong: consumers of one warp group each take the work tiles of persistent blocks in turn.
+
+    For kernels whose plan says so (``ping_pong = 2``), whose blocks are persistent
+    (``--persist-blocks``) and whose consumers are one warp group: the role is there twice,
+    ``sched.role "consumers_0" warps 4 turn 0``, each with fragments and results' buffers of its
+    own.  The rings are read in the order of the work tiles: a role waits (``sched.await_turn``)
+    until the one before has issued its last product (``sched.pass_turn``), and its epilogue runs
+    beside the loop of the next.  Where a kernel cannot have it, that is an error.
+
+    It pays where the epilogue takes long beside the loop.  On an H200, silu(X W1) * (X W2) with X
+    of 4096 x K took 0.85 of the time of one role of two warp groups for K = 256, 0.91 for 512, 0.94
+    for 1024, 0.98 for 2048 and 1.02 for 4096: one warp group has smaller tiles, so that more is
+    loaded for each result (``benchmarks/results/h200_turns.md``).  ``--plan`` writes it where it
+    should pay.
+
+    Pre-condition: ``--bulk-stores``; run ``--plan-stensor-memory`` behind it.
+    """
+
+    name = "ping-pong"
+
+    arch: str = DEFAULT_TARGET
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Treats every kernel of the module whose memory is not planned yet."""
+        target = target_named(self.arch)
+        for kernel in op.body.block.ops:
+            if not isinstance(kernel, sched.KernelOp) or kernel.smem_bytes is not None:
+                continue
+            count = kernel.decided.ping_pong or 1
+            reason = alternated(kernel, count, target) if count > 1 else None
+            if reason is not None:
+                refuse(kernel, "ping_pong", self.name, reason, "leave ping_pong free")
+
+
+def alternated(kernel: sched.KernelOp, turns: int, target: Target) -> str | None:
+    """Makes so many roles of the one that computes; why the kernel stays as it is, if it does."""
+    found = find_alternating(kernel)
+    if isinstance(found, str):
+        return found
+    threads = _threads(found, turns)
+    if threads > MAX_THREADS:
+        return f"with {turns} a block has {threads} threads, more than {MAX_THREADS}"
+    blocks = fitting_blocks(found, turns, target)
+    if blocks is None:
+        return (
+            f"shared memory has no room for the results of {turns}; give its rings fewer stages, "
+            "or it smaller tiles"
+        )
+    alternate(found, turns)
+    kernel.persistent = IntegerAttr(min(kernel.persistent_blocks or blocks, blocks), i64)
+    return None
+
+
+__all__ = ["Alternating", "PingPongPass", "alternate", "find_alternating"]

@@ -1,0 +1,213 @@
+"""``--pipeline-products``: the products of warp groups run behind the program by one iteration.
+
+A product that the program waits for where it stands leaves the tensor cores idle until the next one
+is issued.  Issued asynchronously, the products of an iteration run while the next iteration finds
+its tiles; what they read is released one iteration later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i64
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint
+
+from mugraph.dialects import sched
+from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.sched.kernel import WARP, WARPGROUP
+from mugraph.dialects.sched.role import roles_of
+from mugraph.dialects.sched.structure import computing_threads
+from mugraph.passes.schedule.analysis.registers import (
+    MAX_THREAD_REGISTERS,
+    register_limit,
+    registers_needed,
+)
+from mugraph.passes.schedule.chained_products import delay_product, find_chained_loops
+from mugraph.passes.schedule.share_registers import LOADING_REGISTERS
+from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+
+
+@dataclass(frozen=True)
+class PipelinedLoop:
+    """A role's loop whose products can run behind it, with the releases of what they read."""
+
+    loop: sched.ForloopOp
+    epilogue: sched.EpilogueOp
+    products: tuple[sched.WarpgroupMmaOp, ...]
+    releases: tuple[sched.ReleaseOp, ...]
+
+
+def find_pipelined_loops(kernel: sched.KernelOp) -> Iterator[PipelinedLoop]:
+    """The loops whose products nothing in the loop waits for."""
+    for role in roles_of(kernel):
+        ops = list(role.body.block.ops)
+        loop = next((op for op in ops if isinstance(op, sched.ForloopOp)), None)
+        epilogue = next((op for op in ops if isinstance(op, sched.EpilogueOp)), None)
+        if loop is None or epilogue is None or loop.iterations < 2:
+            continue
+        found = _pipelined(loop, epilogue)
+        if found is not None:
+            yield found
+
+
+def _pipelined(loop: sched.ForloopOp, epilogue: sched.EpilogueOp) -> PipelinedLoop | None:
+    body = list(loop.body.block.ops)
+    products = [op for op in body if isinstance(op, sched.WarpgroupMmaOp)]
+    releases = [op for op in body if isinstance(op, sched.ReleaseOp)]
+    if not products or any(op.is_async for op in products):
+        return None
+    sums = {value for op in products for value in op.accumulators}
+    operands = {value for op in products for value in (op.lhs, op.rhs)}
+    others = [op for op in body if op not in products]
+    if any(_touches(op, sums) or _writes(op, operands) for op in others):
+        return None
+    # A stage is kept one iteration longer, so there must be another one.
+    channels = [op.channel.owner for op in releases]
+    if any(not isinstance(op, sched.ChannelOp) or op.stage_count < 2 for op in channels):
+        return None
+    return PipelinedLoop(loop, epilogue, tuple(products), tuple(releases))
+
+
+def _touches(op: Operation, values: set[SSAValue]) -> bool:
+    return any(inner_value in values for inner in op.walk() for inner_value in inner.operands)
+
+
+def _reads(op: HasBufferEffects, values: set[SSAValue]) -> bool:
+    return not isinstance(op, sched.ChannelStepOp) and bool(values & set(op.buffers_read()))
+
+
+def _writes(op: Operation, values: set[SSAValue]) -> bool:
+    return any(
+        isinstance(inner, HasBufferEffects) and values & set(inner.buffers_written())
+        for inner in op.walk()
+    )
+
+
+def pipeline_products(found: PipelinedLoop) -> None:
+    """Issues the products asynchronously, and waits for those of the iteration before.
+
+    Products of few rows, with swapped operands, end long before the next tiles are there: they run
+    beside what else the iteration computes, and are waited for at its end.
+    """
+    for product in found.products:
+        product.asynchronous = UnitAttr()
+    if all(product.atom.swaps_operands for product in found.products):
+        wait_at_the_end(found)
+        return
+    last = found.products[-1]
+    steps: list[Operation] = [sched.WarpgroupWaitOp(len(found.products))]
+    for release in found.releases:
+        release.detach()
+        release.ahead = IntegerAttr(-1, i64)
+        steps.append(release)
+    _insert_behind(last, steps)
+    first = found.epilogue.body.block.first_op
+    wait = sched.WarpgroupWaitOp(0)
+    if first is None:
+        found.epilogue.body.block.add_op(wait)
+    else:
+        Rewriter.insert_op(wait, InsertPoint.before(first))
+
+
+def wait_at_the_end(found: PipelinedLoop) -> None:
+    """Waits for the products at the end of their iteration, and releases what they have read."""
+    body = found.loop.body.block
+    released: set[SSAValue] = set()
+    for release in found.releases:
+        release.detach()
+        release.ahead = None
+        assert isinstance(release.channel.owner, sched.ChannelOp)
+        released |= set(release.channel.owner.buffers)
+    others = [op for op in body.ops if op not in found.products]
+    loads = any(isinstance(op, HasBufferEffects) and _reads(op, released) for op in others)
+    fences = [sched.ProxyFenceOp()] if loads else []
+    body.add_ops([sched.WarpgroupWaitOp(0), *fences, *found.releases])
+
+
+def _insert_behind(op: Operation, steps: Sequence[Operation]) -> None:
+    block = op.parent
+    assert isinstance(block, Block)
+    block.insert_ops_after(list(steps), op)
+
+
+def delay_products(kernel: sched.KernelOp) -> None:
+    """Issues the second products of a kernel's chains one iteration late."""
+    for found in tuple(find_chained_loops(kernel)):
+        # A stage is kept one iteration longer, so there must be another one.
+        if found.ring.stage_count > 1:
+            delay_product(found)
+
+
+def suffices_late(kernel: sched.KernelOp, target: Target) -> bool:
+    """Whether registers suffice when left operands live from one iteration to the next."""
+    trial = kernel.clone()
+    delay_products(trial)
+    registers = target.registers_per_multiprocessor
+    limit = register_limit(kernel.threads, registers)
+    if target.moves_registers:
+        # The role that loads leaves all but a few to the one that computes.
+        left = registers - LOADING_REGISTERS[0] * WARPGROUP * WARP
+        limit = min(left // computing_threads(kernel), MAX_THREAD_REGISTERS)
+    return registers_needed(trial) <= limit
+
+
+def write_fresh(kernel: sched.KernelOp) -> None:
+    """Lets products take the place of zeros that an accumulator was filled with for them alone."""
+    for op in tuple(kernel.walk()):
+        if not isinstance(op, sched.WarpgroupMmaOp) or len(op.accumulators) > 1 or op.ahead_of:
+            continue
+        fill = _last_use_before(op, op.accumulator)
+        if isinstance(fill, sched.FillOp) and fill.value.value.data == 0.0:
+            Rewriter.erase_op(fill)
+            op.fresh = UnitAttr()
+
+
+def _last_use_before(op: Operation, value: SSAValue) -> Operation | None:
+    """The last operator of the same phase before ``op`` that touches a value."""
+    before = op.prev_op
+    while before is not None and not _touches(before, {value}):
+        before = before.prev_op
+    return before
+
+
+@dataclass(frozen=True)
+class PipelineProductsPass(ModulePass):
+    """Lets the products of warp groups run behind the program, one iteration of the loop.
+
+    Where nothing else in a role's loop writes their operands or touches their sums, products become
+    ``async``; each iteration waits for those of the iteration before and then releases the stages
+    that these read, ``sched.release ... ahead -1``.  The epilogue waits for the last ones.
+
+    Of two products of which the second multiplies what is computed of the first, the second becomes
+    that of the iteration before, ``ahead -1``: it is issued behind the first, and what is computed
+    of the first runs beside it.  What uses the second one's sums, or writes its left operand, then
+    stands at the end of the iteration, behind a wait; the last product stands behind the loop.
+
+    That is left undone where ``arch`` has too few registers for what then lives longer.
+
+    A product for which alone an accumulator is filled with zeros becomes ``fresh``.
+    Pre-condition: ``--schedule-threadblock`` (and ``--promote-registers``, which moves operators).
+    """
+
+    name = "pipeline-products"
+
+    arch: str = DEFAULT_TARGET
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Pipelines every kernel of the module."""
+        target = target_named(self.arch)
+        for kernel in op.body.block.ops:
+            if isinstance(kernel, sched.KernelOp):
+                for found in tuple(find_pipelined_loops(kernel)):
+                    pipeline_products(found)
+                if suffices_late(kernel, target):
+                    delay_products(kernel)
+                write_fresh(kernel)
+
+
+__all__ = ["PipelineProductsPass", "PipelinedLoop", "find_pipelined_loops", "pipeline_products"]

@@ -1,0 +1,217 @@
+"""``--plan-stensor-memory``: shared buffers of a scheduled kernel get offsets."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import PassFailedException
+
+from mugraph.dialects.cute import ComposedLayout
+from mugraph.dialects.sched import (
+    AllocOp,
+    BulkCopyOp,
+    KernelOp,
+    MapOp,
+    WarpgroupMmaOp,
+    roles_of,
+)
+from mugraph.dialects.sched.kernel import LINE_BYTES, whole_lines
+from mugraph.dialects.sched.mbarriers import KeepsMbarriers
+from mugraph.dialects.tensor_types import element_bytes_of, resolved_layout_of
+from mugraph.passes.memory.lifetimes import buffer_lifetimes
+from mugraph.passes.memory.packing.allocate import Fit, Plan, Request, allocate
+from mugraph.passes.memory.packing.bounds import instance_of, max_load
+from mugraph.passes.memory.packing.certificate import (
+    SHARED_MEMORY_CERTIFICATE,
+    certificate_attribute,
+)
+from mugraph.passes.memory.packing.pack import (
+    STEP_LIMIT,
+    CertifiedPlan,
+    pack,
+    pack_in_place,
+)
+from mugraph.passes.schedule.analysis.registers import (
+    MAX_THREAD_REGISTERS,
+    fragment_registers,
+    registers_needed,
+)
+from mugraph.passes.schedule.plan_stensor_memory.in_place import in_place_pairs
+from mugraph.passes.schedule.plan_stensor_memory.overflow import overflow_message
+from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+
+BEST_FIT_OF_ALL = "best-of-all"
+
+
+def alignment_of(buffer: AllocOp) -> int:
+    """What the buffer's offset must be a multiple of, in bytes.
+
+    Swizzles act on offsets within the buffer, so that lines of all banks are enough.  A bulk copy's
+    swizzle acts on addresses: there the buffer starts where its pattern does.
+    """
+    layout = resolved_layout_of(buffer.result)
+    is_bulk = any(isinstance(use.operation, BulkCopyOp) for use in buffer.result.uses)
+    if not is_bulk or not isinstance(layout, ComposedLayout):
+        return LINE_BYTES
+    swizzle = layout.swizzle
+    bits = swizzle.bits + swizzle.base + abs(swizzle.shift)
+    return max(LINE_BYTES, element_bytes_of(buffer.result.type) << bits)
+
+
+def memory_requests(kernel: KernelOp) -> dict[AllocOp, Request]:
+    """Size, lifetime and alignment of every buffer that the kernel uses."""
+    lifetimes = buffer_lifetimes(kernel)
+    return {
+        buffer: Request(buffer.total_bytes(), life, alignment_of(buffer))
+        for buffer, life in lifetimes.items()
+    }
+
+
+def fit_named(name: str) -> Fit | None:
+    """A heuristic by name, ``None`` for the best of all; raises ``PassFailedException``."""
+    names = {member.value: member for member in Fit}
+    if name != BEST_FIT_OF_ALL and name not in names:
+        raise PassFailedException(
+            f"--plan-stensor-memory: unknown fit '{name}'; expected {', '.join(names)} or "
+            f"{BEST_FIT_OF_ALL}"
+        )
+    return names.get(name)
+
+
+def choose_plan(requests: list[Request], fit: str) -> Plan:
+    """The plan of one heuristic by name, or the best that is found, nothing in place."""
+    chosen = fit_named(fit)
+    if chosen is None:
+        return pack(requests, LINE_BYTES).plan
+    return allocate(requests, chosen, LINE_BYTES)
+
+
+def certified_plan(
+    kernel: KernelOp, requests: dict[AllocOp, Request], fit: str, step_limit: int
+) -> CertifiedPlan:
+    """The plan of a kernel's buffers, in the order of ``requests``.
+
+    With the best of all fits, results may also take the bytes of operands that they overwrite.
+    """
+    sizes = list(requests.values())
+    chosen = fit_named(fit)
+    if chosen is None:
+        return pack_in_place(sizes, _pairs(kernel, requests), LINE_BYTES, step_limit)
+    plan = allocate(sizes, chosen, LINE_BYTES)
+    instance = instance_of(sizes, LINE_BYTES)
+    return CertifiedPlan(plan, max_load(instance) * instance.unit, f"{chosen.value} fit")
+
+
+def _pairs(kernel: KernelOp, requests: dict[AllocOp, Request]) -> list[tuple[int, int]]:
+    """The pairs of buffers that may share bytes, as positions in ``requests``."""
+    position = {buffer: index for index, buffer in enumerate(requests)}
+    return [
+        (position[pair.operand], position[pair.result])
+        for pair in in_place_pairs(kernel)
+        if requests[pair.operand].lifetime.last == requests[pair.result].lifetime.first
+    ]
+
+
+def channel_bytes(kernel: KernelOp) -> int:
+    """The size of the mbarriers of all channels and turns, in whole lines of shared memory."""
+    keepers = [op for op in kernel.body.block.ops if isinstance(op, KeepsMbarriers)]
+    return whole_lines(sum(keeper.barrier_bytes() for keeper in keepers))
+
+
+def with_channels(kernel: KernelOp, found: CertifiedPlan) -> CertifiedPlan:
+    """The plan with the mbarriers behind all buffers: they live for the whole kernel."""
+    extra = channel_bytes(kernel)
+    plan = replace(found.plan, peak=found.plan.peak + extra)
+    return replace(found, plan=plan, bound=found.bound + extra)
+
+
+def place_channels(kernel: KernelOp, end: int) -> None:
+    """Gives the mbarriers of channels and turns their place, in the last bytes before ``end``."""
+    offset = end - channel_bytes(kernel)
+    for op in kernel.body.block.ops:
+        if isinstance(op, KeepsMbarriers):
+            op.offset = IntegerAttr(offset, i64)
+            offset += op.barrier_bytes()
+
+
+WORKING_REGISTERS = 80
+"""What a thread needs besides its fragments: addresses, operands loaded ahead, epilogues."""
+
+
+RECOMPUTED_REGISTERS = 8
+"""Addresses that the compiler computes again rather than hold, where that lets in another block."""
+
+
+def registers_wanted(kernel: KernelOp) -> int:
+    """An estimate of the registers that each thread should have: fragments and room to work.
+
+    Where everything between products stays in fragments there is less besides them, and more warps
+    hide what each waits for.  Warp groups need none for operands that they read from memory.
+    """
+    wanted = min(fragment_registers(kernel) + WORKING_REGISTERS, MAX_THREAD_REGISTERS)
+    operators = tuple(kernel.walk())
+    by_groups = any(isinstance(op, WarpgroupMmaOp) for op in operators)
+    if (roles_of(kernel) and not by_groups) or not any(isinstance(op, MapOp) for op in operators):
+        return wanted
+    return min(wanted, registers_needed(kernel) - RECOMPUTED_REGISTERS)
+
+
+def plan_stensor_memory(
+    kernel: KernelOp, target: Target, fit: str = BEST_FIT_OF_ALL, step_limit: int = STEP_LIMIT
+) -> None:
+    """Writes offsets into the kernel's buffers; bytes and certificate into the kernel.
+
+    Raises ``PassFailedException`` where the block's shared memory does not suffice.
+    """
+    requests = memory_requests(kernel)
+    found = with_channels(kernel, certified_plan(kernel, requests, fit, step_limit))
+    plan = found.plan
+    if plan.peak > target.shared_memory_per_block:
+        raise PassFailedException(overflow_message(kernel, requests, plan.peak, target))
+    for buffer, offset in zip(requests, plan.offsets, strict=True):
+        buffer.offset = IntegerAttr(offset, i64)
+    place_channels(kernel, plan.peak)
+    kernel.attributes[SHARED_MEMORY_CERTIFICATE] = certificate_attribute(found)
+    resident = target.resident_blocks(
+        math.prod(kernel.grid_dim), kernel.threads, plan.peak, registers_wanted(kernel)
+    )
+    kernel.resident = IntegerAttr(resident, i64)
+    kernel.smem = IntegerAttr(plan.peak, i64)
+
+
+@dataclass(frozen=True)
+class PlanSTensorMemoryPass(ModulePass):
+    """Gives every shared buffer of a scheduled kernel an offset in the block's memory.
+
+    Buffers share bytes where their lifetimes allow; freed bytes are used again only after the next
+    barrier, but for a result that each thread writes to the very places where it alone has read the
+    operand for the last time.  Also says how many blocks share a multiprocessor (``resident``),
+    from which the compiler knows how many registers a thread may use.
+
+    With ``fit=best-of-all`` the plan is the best of several heuristics and, where none of them
+    meets the lower bound, of an exact search; ``step-limit`` bounds that search, in buffers looked
+    at.  ``fit`` may also name one heuristic: ``first``, ``best``, ``last`` or ``worst``.
+    ``sched.memory_certificate`` on the kernel records the peak, the bound and whether they meet.
+    The mbarriers of channels and turns stand behind all buffers.  Pre-condition:
+    ``--schedule-threadblock``; run ``--plan-swizzle`` before, as it changes sizes.
+
+    After: ``sched.alloc stages 3 offset 4096 : ...`` and ``smem 61440`` on the kernel.
+    """
+
+    name = "plan-stensor-memory"
+
+    arch: str = DEFAULT_TARGET
+    fit: str = BEST_FIT_OF_ALL
+    step_limit: int = STEP_LIMIT
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Plans every kernel of the module."""
+        target = target_named(self.arch)
+        fit_named(self.fit)
+        for kernel in op.walk():
+            if isinstance(kernel, KernelOp):
+                plan_stensor_memory(kernel, target, self.fit, self.step_limit)

@@ -1,0 +1,120 @@
+"""``--promote-registers``: what only one thread needs stays in its registers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from mugraph.dialects import sched
+from mugraph.dialects.sched import KernelOp
+from mugraph.dialects.sched.structure import computing_threads
+from mugraph.passes.schedule.analysis.registers import register_limit, registers_needed
+from mugraph.passes.schedule.promote_registers.divisors import invert_divisors
+from mugraph.passes.schedule.promote_registers.hoist import hoist_invariant
+from mugraph.passes.schedule.promote_registers.linear import (
+    choose_promoted,
+    find_domains,
+    partition_domains,
+    values_held,
+)
+from mugraph.passes.schedule.promote_registers.mma import promote_mma
+from mugraph.passes.schedule.promote_registers.rearrange import rearrange
+from mugraph.passes.schedule.promote_registers.rewrite import Promotion, apply
+from mugraph.passes.schedule.promote_registers.stages import double_buffer
+from mugraph.passes.schedule.promote_registers.uses import uses_of
+from mugraph.passes.schedule.promote_registers.write_back import write_back
+from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+
+__all__ = ["PromoteRegistersPass", "promote_registers"]
+
+
+def plan_promotion(kernel: KernelOp, without: int = 0) -> Promotion:
+    """What of a kernel can be held in linear fragments, but for the ``without`` largest buffers."""
+    uses = uses_of(kernel)
+    domains = find_domains(uses)
+    distinct, threads = list(dict.fromkeys(domains.values())), computing_threads(kernel)
+    partition_domains(distinct, threads, domains)
+    order = sorted(
+        (value for value in domains if isinstance(value.owner, sched.AllocOp)),
+        key=lambda value: -values_held(value, domains[value]),
+    )
+    for value in order[:without]:
+        del domains[value]
+    # What turns out to stay in memory may want narrower vectors.
+    promoted = choose_promoted(uses, domains)
+    partition_domains(distinct, threads, promoted)
+    promoted = choose_promoted(uses, domains)
+    gaining = {domains[value] for value in promoted if isinstance(value.owner, sched.AllocOp)}
+    return Promotion(kernel, uses, domains, {v for v in promoted if domains[v] in gaining})
+
+
+def promote_registers(kernel: KernelOp, target: Target) -> bool:
+    """Promotes what can be and what the registers of a thread suffice for; whether anything was."""
+    limit = register_limit(kernel.threads, target.registers_per_multiprocessor)
+    without = 0
+    while True:
+        trial = kernel.clone()
+        promotion = plan_promotion(trial, without)
+        if not promotion.promoted:
+            return False
+        apply(promotion)
+        if registers_needed(trial) <= limit:
+            break
+        without += 1
+    apply(plan_promotion(kernel, without))
+    return True
+
+
+@dataclass(frozen=True)
+class PromoteRegistersPass(ModulePass):
+    """Keeps in registers what is read only by the threads that wrote it.
+
+    Chains of tensor-core products: element-wise operators and reductions of rows between products
+    become ``sched.map`` and ``sched.reduce_rows`` on what threads hold of the products, which
+    shuffles complete where lanes share a row; a left operand that is computed is multiplied from
+    registers, where the layout algebra proves that accumulators are the instruction's operand A.
+    Warps are then side by side along m, so that a row lies in one; that is not done where a
+    product would take more instructions in sequence, or a thread more registers than it can have.
+
+    Elsewhere a buffer becomes a ``sched.fragment`` where every operator that touches it can be
+    dealt out so that each thread finds what it needs among its own values: element-wise operators,
+    masks, copies to and from device memory, and reductions of rows, whose results all threads of
+    the row get, by shuffles or, of rows that several warps share, through one number a warp in
+    shared memory.  Operators on one chain are dealt out alike, in 16-byte vectors where device
+    memory allows.
+
+    What warp groups computed is written to device memory from registers, by quads of lanes.
+
+    Numbers of rows that are only divided by are inverted once.  Barriers are then placed anew.
+
+    What is computed and stays in registers is not rounded to the tensor's type.  Exponentials that
+    are rounded to 16 bits for a product are taken as powers of two.
+
+    Pre-condition: ``--schedule-threadblock``.
+    """
+
+    name = "promote-registers"
+
+    arch: str = DEFAULT_TARGET
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Promotes in every kernel of the module."""
+        target = target_named(self.arch)
+        for kernel in tuple(op.walk()):
+            # Once its memory is planned, a kernel's buffers stay what they are.
+            if not isinstance(kernel, KernelOp) or kernel.smem_bytes is not None:
+                continue
+            invert_divisors(kernel)
+            hoisted = hoist_invariant(kernel)
+            promoted = promote_mma(kernel, target)
+            if promoted:
+                write_back(kernel)
+            if promoted or hoisted:
+                rearrange(kernel, target)
+            changed = promote_registers(kernel, target)
+            changed |= double_buffer(kernel)
+            if changed:
+                rearrange(kernel, target)

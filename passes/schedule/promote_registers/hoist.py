@@ -1,0 +1,67 @@
+"""Operators that compute the same in every iteration run once, before the loop."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation, SSAValue
+
+from mugraph.dialects import sched
+from mugraph.dialects.tb import epilogue_of
+from mugraph.passes.schedule.promote_registers.mma_analysis import Uses, phases_of_kernel
+
+
+def invariant_operators(kernel: sched.KernelOp) -> list[Operation]:
+    """The operators of the loop whose operands do not change in it, in the order of the text.
+
+    Element-wise operators and reductions that write buffers which nothing else writes.
+    """
+    phases = list(phases_of_kernel(kernel))
+    loop = next((phase for phase in phases if isinstance(phase, sched.ForloopOp)), None)
+    if loop is None or loop.iterations == 1:
+        return []
+    inside = list(loop.body.block.ops)
+    uses = Uses.of([op for op in kernel.walk() if op.parent_op() is not kernel])
+    # Loops of other roles, too, bring tiles anew: a channel can have one stage.
+    loops = [op for op in kernel.walk() if isinstance(op, sched.ForloopOp)]
+    changing = {value for each in loops for value in Uses.of(list(each.walk())).writers}
+    found: list[Operation] = []
+    for op in inside:
+        if not isinstance(op, sched.ElementwiseOp | sched.ReduceOp):
+            continue
+        written = op.buffers_written()
+        if epilogue_of(op).accumulates or not all(_is_buffer(value) for value in written):
+            continue
+        if any(len(uses.writers[value]) > 1 for value in written):
+            continue
+        if any(value in changing or not _is_buffer(value) for value in op.buffers_read()):
+            continue
+        found.append(op)
+        changing -= set(written)
+    return found
+
+
+def _is_buffer(value: SSAValue) -> bool:
+    """Whether a value is a buffer that is the same in every iteration unless it is written."""
+    return isinstance(value.owner, sched.AllocOp) and value.owner.stage_count == 1
+
+
+def hoist_invariant(kernel: sched.KernelOp) -> bool:
+    """Moves what every iteration computes alike to the end of the prologue; whether there was any.
+
+    Copies under way that it reads are waited for first.  There is a barrier before each operator,
+    as they run once; those of the loop stay where they are.
+    """
+    found = invariant_operators(kernel)
+    prologue = next(
+        (phase for phase in phases_of_kernel(kernel) if isinstance(phase, sched.PrologueOp)), None
+    )
+    if not found or prologue is None:
+        return False
+    block = prologue.body.block
+    groups = sum(isinstance(op, sched.CommitOp) for op in block.ops)
+    if groups:
+        # What comes once stands in the first group.
+        block.add_op(sched.WaitOp(groups - 1))
+    for op in found:
+        op.detach()
+        block.add_ops([sched.BarrierOp(), op])
+    return True

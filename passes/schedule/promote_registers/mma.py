@@ -1,0 +1,109 @@
+"""Chains of tensor-core products in registers: what is chosen, and the rewrite."""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from mugraph.dialects import sched
+from mugraph.dialects.cute.atoms import mma_atom
+from mugraph.dialects.cute.attributes import TiledMmaAttr
+from mugraph.dialects.sched.warpgroup import is_of_warpgroups
+from mugraph.dialects.tensor_types import shape_of
+from mugraph.passes.schedule.analysis.registers import register_limit, registers_needed, tiles_of
+from mugraph.passes.schedule.promote_registers.mma_analysis import (
+    Chain,
+    arrangement_of,
+    find_chains,
+    phases_of_kernel,
+)
+from mugraph.passes.schedule.promote_registers.mma_columns import scale_columns
+from mugraph.passes.schedule.promote_registers.mma_peephole import simplify
+from mugraph.passes.schedule.promote_registers.mma_pieces import join_pieces
+from mugraph.passes.schedule.promote_registers.mma_rewrite import rewrite_chain
+from mugraph.passes.targets import Target
+
+
+def choose_arrangement(chain: Chain, threads: int) -> TiledMmaAttr | None:
+    """How the warps share the products of a chain; ``None`` where it does not pay.
+
+    All warps along m where rows must lie in one warp, unless a product then takes more instructions
+    in sequence than it does now; otherwise that which the products have.
+    """
+    present = {arrangement_of(product) for product in chain.products}
+    first = next(iter(present))
+    if first is None or len({mma.atom for mma in present if mma is not None}) > 1:
+        return None
+    columns = mma_atom(first.atom).shape_mnk[1]
+    if any(
+        isinstance(op, sched.ReduceOp) and shape_of(op.source.type)[-1] % columns
+        for op in chain.operators
+    ):
+        return None  # what is past a row in its last instruction would be reduced, too
+    if not chain.has_rows:
+        return first if len(present) == 1 else None
+    if mma_atom(first.atom).is_scalar:
+        return None
+    if mma_atom(first.atom).swaps_operands:
+        return None  # lanes that share a row are no neighbours
+    if is_of_warpgroups(mma_atom(first.atom)):
+        # Groups are where the operands' boxes let them be.
+        return first if len(present) == 1 and first.thr_layout[1] == 1 else None
+    along_m = TiledMmaAttr(first.atom, (threads // 32, 1, 1))
+    for product in chain.products:
+        if _tiles(product.accumulator, along_m) > _tiles(product.accumulator, None):
+            return None
+    return along_m
+
+
+def _tiles(accumulator: SSAValue, arrangement: TiledMmaAttr | None) -> int:
+    """Instruction tiles of a warp."""
+    type_ = accumulator.type
+    assert isinstance(type_, sched.FragmentType)
+    if arrangement is not None:
+        type_ = sched.FragmentType.of(type_.get_shape(), type_.element_type, arrangement)
+    tiles = tiles_of(type_)
+    assert tiles is not None
+    return tiles.m * tiles.n
+
+
+def promote_mma(kernel: sched.KernelOp, target: Target) -> bool:
+    """Moves chains of products to registers where they fit; says whether any was.
+
+    Element-wise operators and reductions of rows between products then work on what threads hold,
+    and left operands are multiplied as they lie in registers.  Products that were cut in pieces, as
+    registers hold other sums that chains need no more, are joined where all chains then fit.
+    Barriers stay where they are.
+    """
+    limit = register_limit(kernel.threads, target.registers_per_multiprocessor)
+    for trial in (join_pieces(kernel.clone()), kernel.clone()):
+        if trial is not None and _promote_all(trial, limit):
+            kernel.body.detach_block(0)
+            kernel.body.add_block(trial.body.detach_block(0))
+            return True
+    return False
+
+
+def computing_threads(kernel: sched.KernelOp) -> int:
+    """How many threads compute: those of the block, or of the role that does."""
+    phase = next(phases_of_kernel(kernel))
+    return sched.enclosing_threads(phase)
+
+
+def _promote_all(kernel: sched.KernelOp, limit: int) -> bool:
+    """Rewrites every chain for which warps can be arranged; says whether there is one, and fits."""
+    promoted = False
+    threads = computing_threads(kernel)
+    while True:
+        chosen = (
+            (chain, arrangement)
+            for chain in find_chains(kernel)
+            if (arrangement := choose_arrangement(chain, threads)) is not None
+        )
+        found = next(chosen, None)
+        if found is None:
+            break
+        rewrite_chain(kernel, *found)
+        promoted = True
+    simplify(kernel)
+    scale_columns(kernel)
+    return promoted and registers_needed(kernel) <= limit

@@ -1,0 +1,76 @@
+"""Results of chains that go from registers straight to device memory."""
+
+from __future__ import annotations
+
+from mugraph.dialects import sched
+from mugraph.dialects.cute.atoms import mma_atom
+from mugraph.dialects.cute.chaining import holds_pairs_of_columns
+from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.programming_model import SECTOR_BYTES
+from mugraph.dialects.sched.quad_store import quad_store_problem
+from mugraph.dialects.tb import epilogue_of
+from mugraph.dialects.tensor_types import (
+    element_bytes_of,
+    resolved_layout_of,
+    shape_of,
+    strides_of,
+)
+from mugraph.passes.schedule.schedule_threadblock.write_back import (
+    WriteBack,
+    find_write_backs,
+    write_back_directly,
+)
+
+
+def writes_whole_sectors(fragment: sched.FragmentType, found: WriteBack) -> bool:
+    """Whether lanes that share a row of a product write whole sectors of it, each its own values.
+
+    For numbers of rows: whether neighbouring rows are neighbours in memory.
+    """
+    tile = found.copy.destination
+    strides, size = strides_of(resolved_layout_of(tile)), element_bytes_of(tile.type)
+    mma = fragment.arrangement
+    if mma is None:
+        return False
+    if fragment.row_mma is not None:
+        return shape_of(tile.type)[-1] == 1 and strides[-2] == 1
+    atom = mma_atom(mma.atom)
+    if not atom.is_scalar and not holds_pairs_of_columns(atom):
+        return False
+    width = atom.shape_mnk[1]
+    is_aligned = all(stride * size % SECTOR_BYTES == 0 for stride in strides[:-1])
+    whole = shape_of(tile.type)[-1] % width == 0
+    return strides[-1] == 1 and is_aligned and whole and width * size % SECTOR_BYTES == 0
+
+
+def can_be_written_directly(found: WriteBack) -> bool:
+    """Whether the fragment of a product, or of its rows, need not go through shared memory."""
+    fragment = found.store.source.type
+    if not isinstance(fragment, sched.FragmentType) or fragment.arrangement is None:
+        return False
+    if fragment.parts > 1 or fragment.column_mma is not None:
+        return False
+    by_quads = quad_store_problem(fragment, found.copy.destination) is None
+    return by_quads or writes_whole_sectors(fragment, found)
+
+
+def write_back(kernel: sched.KernelOp) -> bool:
+    """Lets fragments of products be written where they were copied to; whether there were any.
+
+    Elements of 16 bits by quads of lanes, 16 bytes a lane, wider ones as lanes hold them, where
+    they make whole sectors.  Barriers stay where they are.
+    """
+    changed = False
+    for found in list(find_write_backs(kernel, can_be_written_directly)):
+        fragment = found.store.source.type
+        assert isinstance(fragment, sched.FragmentType)
+        if quad_store_problem(fragment, found.copy.destination) is None:
+            write_back_directly(found)
+        else:
+            epilogue = epilogue_of(found.store)
+            store = sched.StoreOp(found.store.source, found.copy.destination, epilogue)
+            Rewriter.replace_op(found.store, store, [])
+            Rewriter.erase_op(found.copy)
+            Rewriter.erase_op(found.buffer)
+        changed = True
+    return changed

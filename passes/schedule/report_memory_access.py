@@ -1,0 +1,110 @@
+"""``--report-memory-access``: bank conflicts and coalescing of a schedule, access by access."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import StringIO
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+from xdsl.printer import Printer
+
+from mugraph.dialects.sched import KernelOp
+from mugraph.passes.memory.memory_access import AccessCost, memory_access_costs
+
+WAVEFRONTS = "sched.wavefronts"
+"""The wavefronts of an operator's accesses to shared memory, in order, for one execution."""
+SECTORS = "sched.sectors"
+"""The sectors of an operator's accesses to device memory, in order, for one execution."""
+
+_HEADER = ("operator", "buffer", "instruction", "count", "moved", "ideal", "excess", "runs")
+
+
+def memory_access_table(kernel: KernelOp, costs: Sequence[AccessCost]) -> str:
+    """The costs as a table in fixed columns, one access a line, buffers named as printed."""
+    printer = Printer(stream=StringIO())
+    printer.print_op(kernel)  # gives every value the name it is printed with
+    rows: list[tuple[str, ...]] = [_HEADER]
+    blocks = kernel.grid_dim[0] * kernel.grid_dim[1] * kernel.grid_dim[2]
+    for cost in costs:
+        access = cost.access
+        unit = "sectors" if access.in_device_memory else "wavefronts"
+        rows.append(
+            (
+                access.operation.name,
+                f"%{printer.print_ssa_value(access.value)}",
+                access.instruction,
+                str(cost.instructions),
+                f"{cost.transactions} {unit}",
+                str(cost.ideal),
+                str(cost.excess),
+                str(cost.executions // blocks),
+            )
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    return "\n".join([f"memory accesses of @{kernel.sym_name.data}, {blocks} blocks:", *lines, ""])
+
+
+def attach_costs(costs: Sequence[AccessCost]) -> None:
+    """Writes each operator's wavefronts and sectors to its attributes."""
+    by_operation: dict[Operation, list[AccessCost]] = {}
+    for cost in costs:
+        by_operation.setdefault(cost.access.operation, []).append(cost)
+    for op, own in by_operation.items():
+        for name, in_device_memory in ((WAVEFRONTS, False), (SECTORS, True)):
+            counts = [
+                cost.transactions
+                for cost in own
+                if cost.access.in_device_memory is in_device_memory
+            ]
+            op.attributes.pop(name, None)
+            if counts:
+                op.attributes[name] = DenseArrayBase.from_list(i64, counts)
+
+
+@dataclass(frozen=True)
+class ReportMemoryAccessPass(ModulePass):
+    """Prints, to standard error, what every access to memory of a schedule costs.
+
+    A line is one access of an operator: how many instructions a block executes with it (over its
+    warps), the wavefronts of shared memory or sectors of device memory they move, the least that
+    their bytes need, the excess, and how often a block runs the operator.  The IR stays as it is;
+    ``attach=true`` writes ``sched.wavefronts`` and ``sched.sectors`` to the operators.
+
+    Pre-condition: ``--schedule-threadblock``.  Before ``--plan-stensor-memory`` buffers are taken
+    to start at a multiple of 128 bytes.
+
+    Example line::
+
+        sched.mma  %sx  ldmatrix.x4  32  128 wavefronts  128  0  32
+    """
+
+    name = "report-memory-access"
+
+    attach: bool = False
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Reports every kernel of the module, in order."""
+        for kernel in op.walk():
+            if isinstance(kernel, KernelOp):
+                costs = memory_access_costs(kernel)
+                sys.stderr.write(memory_access_table(kernel, costs))
+                if self.attach:
+                    attach_costs(costs)
+
+
+__all__ = [
+    "SECTORS",
+    "WAVEFRONTS",
+    "ReportMemoryAccessPass",
+    "attach_costs",
+    "memory_access_table",
+]

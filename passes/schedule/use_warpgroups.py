@@ -1,0 +1,329 @@
+"""``--use-warpgroups``: chains of products in registers are multiplied by warp groups.
+
+An instruction of a warp group gives each thread the same values, in the same order, as the
+instructions of its four warps along m: the layout algebra proves it.  So what stands between two
+products of a chain stays as it is, and only the products change.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint
+
+from mugraph.dialects import sched
+from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
+from mugraph.dialects.cute.attributes import TiledMmaAttr
+from mugraph.dialects.cute.chaining import accumulator_is_operand, held_alike
+from mugraph.dialects.cute.errors import LayoutError
+from mugraph.dialects.cute.matrix_descriptor import matrix_descriptor
+from mugraph.dialects.element_types import element_type_name
+from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.programming_model import GROUP_ROWS, GROUP_THREADS, WARP
+from mugraph.dialects.sched.warpgroup import matrix_of
+from mugraph.dialects.tensor_types import (
+    AnyLayout,
+    element_bytes_of,
+    element_type_of,
+    shape_of,
+    with_layout,
+)
+from mugraph.passes.costs.products import group_cycles, group_latency
+from mugraph.passes.options import refuse
+from mugraph.passes.schedule.plan_swizzle import possible_layouts
+from mugraph.passes.schedule.schedule_threadblock.choose import WarpLayout, product_cost
+from mugraph.passes.schedule.schedule_threadblock.rings import restage_rings, why_not_staged
+from mugraph.passes.schedule.schedule_threadblock.warpgroups import (
+    DEPTH,
+    ELEMENTS,
+    longest_instruction,
+    warpgroup_atom,
+)
+from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The products of a role, all by the same warps along m, and the instruction of each."""
+
+    role: sched.RoleOp
+    arrangement: TiledMmaAttr
+    products: dict[sched.MmaOp, MmaAtom]
+
+    @property
+    def groups(self) -> int:
+        """How many warp groups there are, side by side along m."""
+        return self.role.threads // GROUP_THREADS
+
+    def fragments(self) -> Iterator[SSAValue]:
+        """The fragments that are held as the products' accumulators are."""
+        for op in self.role.body.walk():
+            for value in op.results:
+                type_ = value.type
+                if isinstance(type_, sched.FragmentType) and type_.arrangement == self.arrangement:
+                    yield value
+
+
+def find_chains(kernel: sched.KernelOp) -> Iterator[Chain]:
+    """The roles in which all products could be those of warp groups."""
+    for role in sched.roles_of(kernel):
+        products = [op for op in role.body.walk() if isinstance(op, sched.MmaOp)]
+        whole = role.threads % GROUP_THREADS == 0 and role.first_thread % GROUP_THREADS == 0
+        if not products or not whole:
+            continue
+        arrangement = _arrangement(products[0])
+        if arrangement is None or arrangement.thr_layout != (role.threads // WARP, 1, 1):
+            continue
+        atoms = {op: _instruction(op, arrangement, role.threads) for op in products}
+        found = {op: atom for op, atom in atoms.items() if atom is not None}
+        if len(found) == len(products):
+            yield Chain(role, arrangement, found)
+
+
+def _arrangement(op: sched.MmaOp) -> TiledMmaAttr | None:
+    type_ = op.accumulator.type
+    return type_.tiled_mma if isinstance(type_, sched.FragmentType) else None
+
+
+def _instruction(op: sched.MmaOp, arrangement: TiledMmaAttr, threads: int) -> MmaAtom | None:
+    """The instruction by which groups compute a product of single warps, if there is one.
+
+    Its threads hold the same, and what is in memory came there by bulk copies, in rows that a
+    descriptor can say.  A left matrix that threads wrote before the loop is taken from registers.
+    """
+    element = element_type_name(element_type_of(op.rhs.type))
+    rows, columns = shape_of(op.accumulator.type)[-2:]
+    depth, length = shape_of(op.rhs.type)[-2], longest_instruction(columns)
+    groups = threads // GROUP_THREADS
+    if _arrangement(op) != arrangement or op.at is not None or element not in ELEMENTS:
+        return None
+    if length is None or rows % (GROUP_ROWS * groups) or depth % DEPTH:
+        return None
+    in_registers = op.lhs_in_registers or walked_layout(op.lhs) is None
+    atom = warpgroup_atom(element, length, lhs_in_registers=in_registers)
+    if not held_alike(mma_atom(arrangement.atom), arrangement.thr_layout[:2], atom, (groups, 1)):
+        return None
+    if in_registers and not op.lhs_in_registers and not is_loaded_once(op):
+        return None
+    return atom if walked_layout(op.rhs, transposed=True) is not None else None
+
+
+def is_loaded_once(op: sched.MmaOp) -> bool:
+    """Whether a product of the loop can have its left matrix in registers from before the loop."""
+    owner, loop = op.lhs.owner, sched.enclosing_loop(op)
+    arrangement = _arrangement(op)
+    if loop is None or arrangement is None or not isinstance(owner, sched.AllocOp):
+        return False
+    atom = mma_atom(arrangement.atom)
+    takes_it = (
+        owner.stage_count == 1
+        and accumulator_is_operand(atom, atom)
+        and shape_of(op.lhs.type)[-1] % atom.shape_mnk[2] == 0
+    )
+    return takes_it and prologue_of(loop) is not None and not _written_in(loop, op.lhs)
+
+
+def _written_in(loop: sched.ForloopOp, value: SSAValue) -> bool:
+    return any(
+        isinstance(op, HasBufferEffects) and value in op.buffers_written()
+        for op in loop.body.block.ops
+    )
+
+
+def prologue_of(loop: sched.ForloopOp) -> sched.PrologueOp | None:
+    """The prologue before a loop."""
+    block = loop.parent_block()
+    phases = () if block is None else block.ops
+    return next((op for op in phases if isinstance(op, sched.PrologueOp)), None)
+
+
+def walked_layout(value: SSAValue, *, transposed: bool = False) -> AnyLayout | None:
+    """The layout in which a channel's buffer can be read by descriptors; ``None`` without one."""
+    users = [use.operation for use in value.uses]
+    writers = [
+        op for op in users if isinstance(op, HasBufferEffects) and value in op.buffers_written()
+    ]
+    if not writers or not all(isinstance(op, sched.BulkCopyOp) for op in writers):
+        return None
+    for layout in possible_layouts(value) or []:
+        trial = sched.AllocOp(with_layout(value.type, layout))
+        try:
+            matrix_descriptor(
+                matrix_of(trial.result, transposed=transposed), element_bytes_of(value.type)
+            )
+        except LayoutError:
+            continue
+        return layout
+    return None
+
+
+def cycles_of_groups(op: sched.MmaOp, groups: int, target: Target) -> float:
+    """An estimate of the cycles that a product takes by warp groups, each time."""
+    rows, columns = shape_of(op.accumulator.type)[-2:]
+    depth = shape_of(op.rhs.type)[-2]
+    return group_cycles(rows * columns * depth, target) + group_latency(groups)
+
+
+def cycles_of_warps(op: sched.MmaOp, arrangement: TiledMmaAttr, target: Target) -> float:
+    """The same by the instructions of single warps."""
+    rows, columns = shape_of(op.accumulator.type)[-2:]
+    layout = WarpLayout(mma_atom(arrangement.atom), *arrangement.thr_layout)
+    depth, size = shape_of(op.rhs.type)[-2], element_bytes_of(op.rhs.type)
+    return product_cost(layout, rows, columns, depth, size, target).cycles
+
+
+def is_faster(chain: Chain, target: Target) -> bool:
+    """Whether warp groups take fewer cycles for the products of a chain than single warps."""
+    by_groups = math.fsum(cycles_of_groups(op, chain.groups, target) for op in chain.products)
+    by_warps = math.fsum(cycles_of_warps(op, chain.arrangement, target) for op in chain.products)
+    return by_groups < by_warps
+
+
+def use_warpgroups(chain: Chain) -> None:
+    """Writes the products of a chain as those of warp groups."""
+    groups = (chain.groups, 1, 1)
+    own = {op.accumulator: TiledMmaAttr(atom.name, groups) for op, atom in chain.products.items()}
+    loaded = {op.destination for op in chain.role.body.walk() if isinstance(op, sched.LoadOp)}
+    first = next(iter(own.values()))
+    moved: dict[SSAValue, SSAValue] = {}
+    for value in tuple(chain.fragments()):
+        # The instructions that load a matrix from memory are those of single warps.
+        if value not in loaded:
+            type_ = retyped(value, own.get(value) or first)
+            moved[value] = Rewriter.replace_value_with_new_type(value, type_)
+    for op, atom in chain.products.items():
+        in_registers = atom.a_space == "registers"
+        if in_registers and not op.lhs_in_registers:
+            load_once(op, chain.arrangement)
+        for index, value in enumerate((op.lhs, op.rhs)):
+            if isinstance(value.type, sched.SharedType):
+                layout = walked_layout(value, transposed=index == 1)
+                assert layout is not None  # found by the analysis
+                Rewriter.replace_value_with_new_type(value, with_layout(value.type, layout))
+    for op in chain.products:
+        Rewriter.replace_op(op, sched.WarpgroupMmaOp(op.lhs, op.rhs, op.accumulator), [])
+
+
+def load_once(op: sched.MmaOp, arrangement: TiledMmaAttr) -> None:
+    """Loads the left matrix of a product of the loop to registers, at the end of the prologue."""
+    loop = sched.enclosing_loop(op)
+    assert loop is not None
+    prologue = prologue_of(loop)
+    assert prologue is not None  # asked by the analysis
+    type_ = sched.FragmentType.of(shape_of(op.lhs.type), element_type_of(op.lhs.type), arrangement)
+    held = sched.FragmentOp(type_)
+    held.result.name_hint = op.lhs.name_hint
+    Rewriter.insert_op(held, InsertPoint.before(prologue))
+    # The warps of a group load what others have written.  What was loaded keeps its place until the
+    # next barrier, as all buffers do.
+    if not isinstance(prologue.body.block.last_op, sched.BarrierOp):
+        prologue.body.block.add_op(sched.BarrierOp())
+    prologue.body.block.add_op(sched.LoadOp(op.lhs, held.result, ldmatrix=op.ldmatrix[0]))
+    op.operands[0] = held.result
+
+
+def retyped(value: SSAValue, arrangement: TiledMmaAttr) -> sched.FragmentType:
+    """The type of a fragment that is held as another one is, or the rows and columns of that."""
+    type_ = value.type
+    assert isinstance(type_, sched.FragmentType)
+    layout = type_.layout
+    if isinstance(layout, sched.RowsAttr):
+        layout = sched.RowsAttr(arrangement)
+    elif isinstance(layout, sched.ColumnsAttr):
+        layout = sched.ColumnsAttr(dividing(arrangement, type_.get_shape()[-1]))
+    else:
+        layout = dividing(arrangement, type_.get_shape()[-1])
+    return sched.FragmentType.of(type_.get_shape(), type_.element_type, layout)
+
+
+def dividing(arrangement: TiledMmaAttr, columns: int) -> TiledMmaAttr:
+    """The arrangement, or that of the longest instruction that divides so many columns."""
+    atom = mma_atom(arrangement.atom)
+    if columns % atom.shape_mnk[1] == 0:
+        return arrangement
+    length = longest_instruction(columns)
+    assert length is not None  # whole instructions of eight columns
+    in_registers = atom.a_space == "registers"
+    narrow = warpgroup_atom(atom.a_type, length, lhs_in_registers=in_registers)
+    return TiledMmaAttr(narrow.name, arrangement.thr_layout)
+
+
+def release_early(kernel: sched.KernelOp) -> None:
+    """Releases what only products of warp groups read right behind the last of them.
+
+    They have read their operands when they are finished, so nothing need wait for the next
+    iteration.
+    """
+    for op in kernel.body.walk():
+        if not isinstance(op, sched.ReleaseOp) or op.ahead_of != -1:
+            continue
+        channel = op.channel.owner
+        assert isinstance(channel, sched.ChannelOp)
+        block = op.parent_block()
+        readers = [user for user in _readers(channel) if user.parent_block() is block]
+        if block is None or not all(isinstance(r, sched.WarpgroupMmaOp) for r in readers):
+            continue
+        order = {other: index for index, other in enumerate(block.ops)}
+        last = max(readers, key=order.__getitem__)
+        release = sched.ReleaseOp(op.channel)
+        block.insert_op_after(release, last)
+        Rewriter.erase_op(op)
+
+
+def _readers(channel: sched.ChannelOp) -> Iterator[Operation]:
+    for buffer in channel.buffers:
+        for use in buffer.uses:
+            if not isinstance(use.operation, sched.BulkCopyOp | sched.ChannelOp):
+                yield use.operation
+
+
+@dataclass(frozen=True)
+class UseWarpgroupsPass(ModulePass):
+    """Multiplies chains of products in registers by warp groups, where that takes fewer cycles.
+
+    In kernels whose tiles come through channels, all ``sched.mma`` of a role become
+    ``sched.warpgroup_mma``: with the left matrix in shared memory, or in registers where a chain
+    left it there.  Their accumulators get the type of the new instruction, which holds them as the
+    old one did; maps, reductions of rows and stores stay.  An estimate of the tensor cores' cycles,
+    and of the reads of shared memory, decides.  Rings then get the stages that there is room for,
+    and are released right behind the products that read them.  Stages that the plan says and that
+    do not fit are an error.
+
+    Pre-condition: ``--promote-registers``.
+    """
+
+    name = "use-warpgroups"
+
+    arch: str = DEFAULT_TARGET
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Changes every kernel of the module where the target has such products."""
+        target = target_named(self.arch)
+        for kernel in tuple(op.body.block.ops):
+            if not isinstance(kernel, sched.KernelOp) or kernel.smem_bytes is not None:
+                continue
+            if target.multiplies_in_warpgroups:
+                _apply(kernel, target)
+            # From here on no pass changes the stages.
+            if kernel.decided.requires("stages") and (found := why_not_staged(kernel)) is not None:
+                why, fit = found
+                refuse(kernel, "stages", self.name, why, f"write stages = {list(fit)}")
+
+
+def _apply(kernel: sched.KernelOp, target: Target) -> None:
+    chosen = [chain for chain in find_chains(kernel) if is_faster(chain, target)]
+    for chain in chosen:
+        use_warpgroups(chain)
+    if chosen:
+        restage_rings(kernel, target)
+        release_early(kernel)
+
+
+__all__ = ["Chain", "UseWarpgroupsPass", "find_chains", "is_faster", "use_warpgroups"]

@@ -1,0 +1,1 @@
+"""Passes on tensor expressions: the ``te`` dialect."""

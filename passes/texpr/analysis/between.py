@@ -1,0 +1,88 @@
+"""Which places of a block's program control comes to between two moments, as sets of isl."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import islpy as isl
+from xdsl.ir import Operation, SSAValue
+
+from mugraph.dialects.te import IfOp, ThreadsOp
+from mugraph.passes.texpr.analysis.domains import Domain, domain_of, isl_set
+
+
+@dataclass(frozen=True)
+class Moment:
+    """An operator in one iteration of the loops around it that all threads of a block share."""
+
+    op: Operation
+    names: Mapping[SSAValue, str]
+    """What the variables of those loops are, as isl reads it, the outermost first."""
+
+
+def between(
+    place: Operation,
+    conditions: Sequence[IfOp],
+    moments: tuple[Moment, Moment],
+    order: Mapping[Operation, int],
+    dimensions: Sequence[str],
+) -> isl.Set:
+    """Where control comes to the front of an operator behind one moment and before another.
+
+    ``conditions`` are those that control comes there under, which must hold for all threads or for
+    none; ``order`` numbers operators as they stand in the text; ``dimensions`` are the names that
+    the moments are stated in, and the coordinates of the result.
+    """
+    source, target = moments
+    loops = tuple(one for one in domain_of(place).loops if not isinstance(one, ThreadsOp))
+    names: dict[SSAValue, str] = {}
+    own: list[str] = []
+    for depth, loop in enumerate(loops):
+        name = source.names.get(loop.variable)
+        # Two moments in one iteration of a loop have what is between them in it, too.
+        if own or name is None or target.names.get(loop.variable) != name:
+            name = f"q{depth}"
+            own.append(name)
+        names[loop.variable] = name
+    constraints = Domain(loops, tuple(conditions)).constraints(names)
+    constraints.append(_earlier(source.names, names, order[source.op] < order[place]))
+    constraints.append(_earlier(names, target.names, order[place] <= order[target.op]))
+    return isl_set(dimensions, own, constraints)
+
+
+def _earlier(first: Mapping[SSAValue, str], second: Mapping[SSAValue, str], in_text: bool) -> str:
+    """When one iteration comes before another, or is the same and one operator before the other."""
+    alternatives: list[str] = []
+    equal: list[str] = []
+    for variable, name in first.items():
+        if variable not in second:
+            break
+        other = second[variable]
+        if name != other:
+            alternatives.append(" and ".join([*equal, f"{name} < {other}"]))
+            equal.append(f"{name} = {other}")
+    if in_text:
+        alternatives.append(" and ".join(equal) or "0 = 0")
+    return "(" + " or ".join(f"({one})" for one in alternatives or ["0 = 1"]) + ")"
+
+
+def cells(
+    pairs: isl.Set, always: frozenset[int], sometimes: Mapping[int, isl.Set]
+) -> Iterator[frozenset[int]]:
+    """The sets of places that lie between pairs of moments, for each set some pair has just those.
+
+    ``always`` lie between any; ``sometimes`` says for which pairs others do.  Sets that hold a
+    smaller one found before may be left out.
+    """
+    if pairs.is_empty():
+        return
+    open_ = pairs
+    for set_ in sometimes.values():
+        open_ = open_.subtract(set_)
+    if not open_.is_empty():
+        yield always
+        return
+    (place, set_), *rest = sometimes.items()
+    yield from cells(pairs.subtract(set_), always, dict(rest))
+    yield from cells(pairs.intersect(set_), always | {place}, dict(rest))

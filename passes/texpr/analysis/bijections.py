@@ -1,0 +1,340 @@
+"""Mappings as isl relations: does every iteration run exactly once?
+
+A ``te.iteration`` states a relation from the numbers of threads (and blocks) and the variables of
+the loops of a step to the indices of an iteration; the variables of all other loops around it are
+parameters.  It is right if it is a bijection onto the box of the iterations, for all parameters.
+All of it is quasi-affine, so that isl decides each part, and has a point where one does not hold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import islpy as isl
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineExpr
+
+from mugraph.dialects.te import IfOp, IterationOp, KernelOp, LoopOp, SeqOp, StepOp, ThreadsOp
+from mugraph.dialects.tensor_types import value_label
+from mugraph.passes.texpr.analysis.domains import (
+    Domain,
+    domain_of,
+    first_point,
+    isl_context,
+    isl_set,
+    isl_text,
+)
+from mugraph.passes.texpr.analysis.evaluate import expanded
+
+
+@dataclass(frozen=True)
+class MappingError:
+    """What is wrong with a mapping: a sentence with a witness, and the operator it is about."""
+
+    op: Operation
+    message: str
+
+
+@dataclass(frozen=True)
+class Relation:
+    """The relation that a ``te.iteration`` states."""
+
+    op: IterationOp
+    step: StepOp | None
+    domain: Domain
+    mapped: tuple[LoopOp, ...]
+    """The loops whose variables say together which iteration runs."""
+
+    @property
+    def fixed(self) -> list[LoopOp]:
+        """The loops around that the iterations are all run in."""
+        return [loop for loop in self.domain.loops if loop not in self.mapped]
+
+    @property
+    def title(self) -> str:
+        """What is mapped, in words."""
+        return "the blocks" if self.step is None else f"'{self.step.title.data}'"
+
+    @cached_property
+    def map(self) -> isl.Map:
+        """The relation in isl, the variables of other loops its parameters."""
+        fixed = {loop.variable: f"p{place}" for place, loop in enumerate(self.fixed)}
+        own = self.names("a")
+        found, constraints = self.indices(fixed | own)
+        indices = [f"x{place}" for place in range(len(found))]
+        constraints += [f"{x} = {text}" for x, text in zip(indices, found, strict=True)]
+        return isl.Map(
+            f"[{', '.join(fixed.values())}] -> {{ [{', '.join(own.values())}] -> "
+            f"[{', '.join(indices)}] : {' and '.join(constraints) or 'true'} }}",
+            isl_context(),
+        )
+
+    def names(self, prefix: str) -> dict[SSAValue, str]:
+        """Names for the variables of the mapped loops."""
+        return {loop.variable: f"{prefix}{place}" for place, loop in enumerate(self.mapped)}
+
+    def indices(self, name: Mapping[SSAValue, str]) -> tuple[list[str], list[str]]:
+        """The indices as isl expressions, and the constraints on the variables."""
+        found, variables = expanded(self.op.map.data.results, list(self.op.indices))
+        names = [name[value] for value in variables]
+        return [isl_text(one, names) for one in found], self.domain.constraints(name)
+
+
+def relation_of(op: IterationOp) -> Relation:
+    """The relation that an operator states."""
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, StepOp):
+        parent = parent.parent_op()
+    domain = domain_of(op)
+    mapped = tuple(
+        loop
+        for loop in domain.loops
+        if (isinstance(loop, SeqOp) and parent is not None and parent.is_ancestor(loop))
+        or isinstance(loop, ThreadsOp)
+        or (isinstance(loop, KernelOp) and (parent is None or op.is_over_grid))
+    )
+    return Relation(op, parent, domain, mapped)
+
+
+def mapping_errors(kernel: KernelOp) -> Iterator[MappingError]:
+    """What is wrong with the mappings of a kernel; nothing where each is a bijection."""
+    for op in kernel.walk():
+        if isinstance(op, StepOp):
+            stated = [inner for inner in op.walk() if isinstance(inner, IterationOp)]
+            if len(stated) != 1:
+                yield MappingError(
+                    op,
+                    f"step '{op.title.data}' has {len(stated)} 'te.iteration'; one says which "
+                    "iteration a thread runs, so that it can be proved that each runs once",
+                )
+        elif isinstance(op, IterationOp):
+            error = mapping_error(relation_of(op))
+            if error is not None:
+                yield MappingError(op, error)
+
+
+def mapping_error(relation: Relation) -> str | None:
+    """A sentence on what keeps a relation from being a bijection, with a witness."""
+    return _twice(relation) or _outside(relation) or _never(relation) or _not_together(relation)
+
+
+def _pair(relation: Relation) -> tuple[list[str], list[dict[SSAValue, str]], list[list[str]]]:
+    """Names and constraints of two points with the same parameters, and the indices of both."""
+    fixed = {loop.variable: f"p{place}" for place, loop in enumerate(relation.fixed)}
+    names = [fixed | relation.names(prefix) for prefix in "ab"]
+    indices: list[list[str]] = []
+    constraints: list[str] = []
+    for name in names:
+        found, bounds = relation.indices(name)
+        indices.append(found)
+        constraints += bounds
+    return list(dict.fromkeys(constraints)), names, indices
+
+
+def _twice(relation: Relation) -> str | None:
+    if relation.map.is_injective():
+        return None
+    constraints, names, (first, second) = _pair(relation)
+    own = [list(relation.names(prefix).values()) for prefix in "ab"]
+    constraints += [f"{one} = {other}" for one, other in zip(first, second, strict=True)]
+    constraints.append(f"({' or '.join(f'{a} < {b}' for a, b in zip(*own, strict=True))})")
+    dimensions = list(dict.fromkeys([*names[0].values(), *names[1].values()]))
+    point = first_point(isl_set(dimensions, [], constraints))
+    assert point is not None
+    value = dict(zip(dimensions, point, strict=True))
+    one, other = ({loop: value[name[loop]] for loop in name} for name in names)
+    return (
+        f"{relation.title}: iteration {_indices(relation, one)} runs twice: "
+        f"{_where(relation, one)}, and {_where(relation, other)}"
+    )
+
+
+def _outside(relation: Relation) -> str | None:
+    fixed = {loop.variable: f"p{place}" for place, loop in enumerate(relation.fixed)}
+    name = fixed | relation.names("a")
+    found, constraints = relation.indices(name)
+    outside = [
+        text
+        for index, extent in zip(found, relation.op.box, strict=True)
+        for text in (f"{index} < 0", f"{index} >= {extent}")
+    ]
+    if not outside:
+        return None
+    set_ = isl_set(list(name.values()), [], [*constraints, f"({' or '.join(outside)})"])
+    point = first_point(set_)
+    if point is None:
+        return None
+    at = dict(zip(name, point, strict=True))
+    return (
+        f"{relation.title}: {_where(relation, at)}, iteration {_indices(relation, at)} runs, which "
+        f"is not in the box {_box(relation)}"
+    )
+
+
+def _never(relation: Relation) -> str | None:
+    if _covers(relation):
+        return None
+    indices = [f"x{place}" for place in range(len(relation.op.box))]
+    bounds = [f"0 <= {x} < {extent}" for x, extent in zip(indices, relation.op.box, strict=True)]
+    fixed = {loop.variable: f"p{place}" for place, loop in enumerate(relation.fixed)}
+    outer = Domain(tuple(relation.fixed), tuple(_outer_conditions(relation)))
+    text = " and ".join([*bounds, *outer.constraints(fixed)]) or "true"
+    box = isl.Set(
+        f"[{', '.join(fixed.values())}] -> {{ [{', '.join(indices)}] : {text} }}", isl_context()
+    )
+    left = box.subtract(relation.map.range())
+    if left.is_empty():
+        return None
+    count = len(fixed)
+    whole = left.move_dims(isl.dim_type.set, 0, isl.dim_type.param, 0, count)
+    point = first_point(whole)
+    assert point is not None
+    where = _values({loop.variable: v for loop, v in zip(relation.fixed, point, strict=False)})
+    index = ", ".join(map(str, point[count:]))
+    return f"{relation.title}: no thread runs iteration [{index}] of the box {_box(relation)}" + (
+        f" where {where}" if where else ""
+    )
+
+
+def _covers(relation: Relation) -> bool:
+    """Whether counting shows that a relation comes to every iteration; ``False`` may mean nothing.
+
+    Without the conditions that leave out what reaches past the extents, it is injective from a box
+    of threads and steps into a box of indices.  If those have equally many points it comes to all
+    of the latter; and if no iteration of the stated box is left out, to all of these.  That spares
+    isl the complement of a projection.
+    """
+    mapped = {loop.variable: loop.iterations for loop in relation.mapped}
+    found, variables = expanded(relation.op.map.data.results, list(relation.op.indices))
+    if not set(variables) <= set(mapped):
+        return False
+    name = relation.names("a")
+    names = [name[value] for value in variables]
+    texts = [isl_text(one, names) for one in found]
+    guards: list[str] = []
+    for condition in relation.domain.conditions:
+        equalities = [equal for _, equal in condition.conditions()]
+        tests, used = expanded(condition.map.data.results, list(condition.indices))
+        if not set(used) <= set(mapped):
+            return False
+        for test, equal in zip(tests, equalities, strict=True):
+            last = _last(test) if len(used) == 1 and not equal else None
+            if last is not None:
+                mapped[used[0]] = min(mapped[used[0]], last + 1)
+            else:
+                text = isl_text(test, [name[value] for value in used])
+                guards.append(f"{text} {'=' if equal else '>='} 0")
+    within = [f"0 <= {name[one]} < {extent}" for one, extent in mapped.items()]
+    extents = [_extent(name, within, text) for text in texts]
+    if None in extents or math.prod(mapped.values()) != math.prod(map(int, extents)):  # type: ignore[arg-type]
+        return False
+    other = relation.names("b")
+    others = [isl_text(one, [other[value] for value in variables]) for one in found]
+    both = [*within, *(f"0 <= {other[one]} < {extent}" for one, extent in mapped.items())]
+    both += [f"{one} = {same}" for one, same in zip(texts, others, strict=True)]
+    apart = [f"{name[one]} < {other[one]}" for one in mapped]
+    if apart:
+        set_ = isl_set([*name.values(), *other.values()], [], [*both, f"({' or '.join(apart)})"])
+        if not set_.is_empty():
+            return False
+    inside = [f"0 <= {x} < {extent}" for x, extent in zip(texts, relation.op.box, strict=True)]
+    smaller = any(
+        int(extent or 0) < stated for extent, stated in zip(extents, relation.op.box, strict=True)
+    )
+    left_out = [f"not ({guard})" for guard in guards]
+    return not smaller and (
+        not left_out
+        or isl_set(
+            list(name.values()), [], [*within, *inside, f"({' or '.join(left_out)})"]
+        ).is_empty()
+    )
+
+
+def _last(test: AffineExpr) -> int | None:
+    """The greatest value of a variable for which ``c - variable >= 0``, the test, holds."""
+    zero, one, far = (test.eval([value], []) for value in (0, 1, 1 << 30))
+    is_linear = not any(
+        isinstance(part, AffineBinaryOpExpr)
+        and part.kind not in (AffineBinaryOpKind.Add, AffineBinaryOpKind.Mul)
+        for part in test.dfs()
+    )
+    falls = one == zero - 1 and far == zero - (1 << 30)
+    return zero if is_linear and falls and zero >= 0 else None
+
+
+def _extent(name: Mapping[SSAValue, str], within: list[str], text: str) -> int | None:
+    """How many values an index has from 0 on; ``None`` where it begins elsewhere."""
+    values = isl_set(["x", *name.values()], [], [*within, f"x = {text}"])
+    if values.is_empty() or values.dim_min_val(0).to_python() != 0:
+        return None
+    return int(values.dim_max_val(0).to_python()) + 1
+
+
+def _outer_conditions(relation: Relation) -> list[IfOp]:
+    step = relation.step
+    return (
+        []
+        if step is None
+        else [one for one in relation.domain.conditions if not step.is_ancestor(one)]
+    )
+
+
+def _not_together(relation: Relation) -> str | None:
+    alignment = relation.op.thread_alignment
+    if alignment is None:
+        return None
+    constraints, names, (first, second) = _pair(relation)
+    thread = next(loop for loop in relation.mapped if isinstance(loop, ThreadsOp)).variable
+    others = [loop.variable for loop in relation.mapped if not isinstance(loop, ThreadsOp)]
+    follows = [f"{one} = {other}" for one, other in zip(first[:-1], second[:-1], strict=True)]
+    follows.append(f"{second[-1]} = {first[-1]} + 1")
+    one, other = names
+    apart = [f"{other[thread]} != {one[thread]} + 1"]
+    apart += [f"{one[loop]} != {other[loop]}" for loop in others]
+    dimensions = list(dict.fromkeys([*one.values(), *other.values()]))
+    point = first_point(
+        isl_set(dimensions, [], [*constraints, *follows, f"({' or '.join(apart)})"])
+    )
+    if point is not None:
+        value = dict(zip(dimensions, point, strict=True))
+        at, then = ({loop: value[name[loop]] for loop in name} for name in names)
+        return (
+            f"{relation.title}: iterations {_indices(relation, at)} and {_indices(relation, then)} "
+            f"of a fully parallel loop are not on consecutive threads: {_where(relation, at)}, and "
+            f"{_where(relation, then)}"
+        )
+    bounds = relation.indices(one)[1]
+    off = f"({one[thread]} - {first[-1]}) mod {alignment} != 0"
+    point = first_point(isl_set(list(one.values()), [], [*bounds, off]))
+    if point is None:
+        return None
+    at = dict(zip(one, point, strict=True))
+    return (
+        f"{relation.title}: the iterations of a fully parallel loop begin at a thread that is no "
+        f"multiple of {alignment}: {_where(relation, at)} runs {_indices(relation, at)}"
+    )
+
+
+def _indices(relation: Relation, value: Mapping[SSAValue, int]) -> str:
+    found, variables = expanded(relation.op.map.data.results, list(relation.op.indices))
+    numbers = [value[one] for one in variables]
+    return f"[{', '.join(str(one.eval(numbers, [])) for one in found)}]"
+
+
+def _where(relation: Relation, value: Mapping[SSAValue, int]) -> str:
+    order = sorted(relation.mapped, key=lambda loop: not isinstance(loop, ThreadsOp))
+    variables = [loop.variable for loop in (*order, *relation.fixed)]
+    return f"where {_values({one: value[one] for one in variables})}"
+
+
+def _values(value: Mapping[SSAValue, int]) -> str:
+    return ", ".join(
+        f"{one.name_hint or value_label(one)} = {number}" for one, number in value.items()
+    )
+
+
+def _box(relation: Relation) -> str:
+    return " x ".join(map(str, relation.op.box)) or "of one"

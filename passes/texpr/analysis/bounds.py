@@ -1,0 +1,99 @@
+"""Accesses outside their buffers, found exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineExpr
+
+from mugraph.dialects.te import AccessOp, BufferType, SectionOp
+from mugraph.passes.texpr.analysis.domains import domain_of, first_point, isl_set, isl_text
+
+
+@dataclass(frozen=True)
+class OutOfBounds:
+    """An access that leaves its buffer in some iteration."""
+
+    op: Operation
+    buffer: SSAValue
+    dimension: int
+    """Which of the indices."""
+    index: int
+    """Its value in that iteration."""
+    extent: int
+    """What it must be below."""
+    iteration: dict[SSAValue, int]
+    """The variables of the loops around."""
+
+
+def find_out_of_bounds(root: Operation) -> OutOfBounds | None:
+    """The first access in the text of ``root`` that leaves its buffer, if there is any.
+
+    A section must lie in its buffer, and accesses to a function's parameter in the parameter's
+    extents, so that functions are checked by themselves.
+    """
+    for op in root.walk():
+        if isinstance(op, AccessOp):
+            type_ = op.buffer_type
+            shape = type_.get_shape()
+            results = op.index_map.results
+            extents = shape if len(results) == len(shape) else (type_.elements,)
+            found = _check(op, op.buffer, op.indices, results, extents)
+        elif isinstance(op, SectionOp):
+            source, result = cast(BufferType, op.buffer.type), op.result.type
+            extents = tuple(
+                whole - part + 1
+                for whole, part in zip(source.get_shape(), result.get_shape(), strict=True)
+            )
+            found = _check(op, op.buffer, op.indices, op.index_map.results, extents)
+        else:
+            continue
+        if found is not None:
+            return found
+    return None
+
+
+def _check(
+    op: Operation,
+    buffer: SSAValue,
+    indices: Sequence[SSAValue],
+    expressions: Sequence[AffineExpr],
+    extents: Sequence[int],
+) -> OutOfBounds | None:
+    domain = domain_of(op)
+    variables = [loop.variable for loop in domain.loops]
+    name = {variable: f"i{position}" for position, variable in enumerate(variables)}
+    names = [name[value] for value in indices]
+    for dimension, (expression, extent) in enumerate(zip(expressions, extents, strict=True)):
+        constraints = [
+            *domain.constraints(name),
+            f"x = {isl_text(expression, names)}",
+            f"(x < 0 or x >= {extent})",
+        ]
+        point = first_point(isl_set([*name.values(), "x"], [], constraints))
+        if point is not None:
+            iteration = dict(zip(variables, point[:-1], strict=True))
+            return OutOfBounds(op, buffer, dimension, point[-1], extent, iteration)
+    return None
+
+
+def largest_indices(accesses: Sequence[AccessOp]) -> list[int]:
+    """The largest value of each index over accesses with as many indices; at least 0."""
+    largest = [0] * len(accesses[0].index_map.results)
+    for op in accesses:
+        domain = domain_of(op)
+        name = {loop.variable: f"i{position}" for position, loop in enumerate(domain.loops)}
+        names = [name[value] for value in op.indices]
+        for position, expression in enumerate(op.index_map.results):
+            values = isl_set(
+                ["x"],
+                list(name.values()),
+                [*domain.constraints(name), f"x = {isl_text(expression, names)}"],
+            )
+            if not values.is_empty():
+                bound = values.dim_max_val(0).to_python()
+                largest[position] = max(largest[position], int(bound))
+    return largest

@@ -1,0 +1,274 @@
+"""Iteration domains and accesses of tensor expressions, in the notation of isl.
+
+Everything is quasi-affine with constant extents, so that sets of iterations and elements are
+Presburger sets, of which isl decides emptiness and finds points exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import cast
+
+import islpy as isl
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+)
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.te import (
+    AccessKind,
+    AccessOp,
+    AsmOp,
+    BufferType,
+    Combination,
+    CopyAsyncOp,
+    Direction,
+    IfOp,
+    LoopOp,
+    SectionOp,
+    VectorOp,
+)
+from mugraph.passes.texpr.analysis.evaluate import expanded
+
+
+@cache
+def isl_context() -> isl.Context:
+    """The context that all our sets live in."""
+    return isl.Context()
+
+
+def isl_text(expression: AffineExpr, names: Sequence[str]) -> str:
+    """An index expression as isl reads it."""
+    match expression:
+        case AffineConstantExpr():
+            return str(expression.value)
+        case AffineDimExpr():
+            return names[expression.position]
+        case AffineBinaryOpExpr():
+            left, right = isl_text(expression.lhs, names), isl_text(expression.rhs, names)
+            match expression.kind:
+                case AffineBinaryOpKind.Add:
+                    return f"({left} + {right})"
+                case AffineBinaryOpKind.Mul:
+                    return f"({right} * {left})"  # isl wants the constant first
+                case AffineBinaryOpKind.FloorDiv:
+                    return f"floor({left} / {right})"
+                case AffineBinaryOpKind.CeilDiv:
+                    return f"ceil({left} / {right})"
+                case AffineBinaryOpKind.Mod:
+                    return f"({left} mod {right})"
+        case _:
+            raise VerifyException("an index expression has no symbols")
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The loops around an operator, the outermost first, and the conditions that it is under."""
+
+    loops: tuple[LoopOp, ...]
+    conditions: tuple[IfOp, ...]
+
+    def names(self, name: Mapping[SSAValue, str], indices: Sequence[SSAValue]) -> list[str]:
+        """The names of some of the variables."""
+        return [name[value] for value in indices]
+
+    def constraints(self, name: Mapping[SSAValue, str]) -> list[str]:
+        """What holds of the variables, under the names given."""
+        bounds = [f"0 <= {name[loop.variable]} < {loop.iterations}" for loop in self.loops]
+        for condition in self.conditions:
+            equalities = [equal for _, equal in condition.conditions()]
+            found, variables = expanded(condition.map.data.results, list(condition.indices))
+            names = [name[value] for value in variables]
+            for expression, equal in zip(found, equalities, strict=True):
+                bounds.append(f"{isl_text(expression, names)} {'=' if equal else '>='} 0")
+        return bounds
+
+
+def domain_of(op: Operation) -> Domain:
+    """The domain of an operator."""
+    loops: list[LoopOp] = []
+    conditions: list[IfOp] = []
+    parent = op.parent_op()
+    while parent is not None:
+        if isinstance(parent, LoopOp):
+            loops.append(parent)
+        elif isinstance(parent, IfOp):
+            conditions.append(parent)
+        parent = parent.parent_op()
+    return Domain(tuple(reversed(loops)), tuple(reversed(conditions)))
+
+
+@dataclass(frozen=True)
+class Access:
+    """An access to an element of a buffer, or to a box of elements."""
+
+    op: Operation
+    buffer: SSAValue
+    kind: AccessKind
+    combines: Combination | None
+    indices: tuple[SSAValue, ...]
+    expressions: tuple[AffineExpr, ...]
+    domain: Domain
+    box: tuple[int, ...] | None = None
+    """The extents of the box whose first element the indices say; ``None`` for one element."""
+
+    @property
+    def writes(self) -> bool:
+        """Whether the access changes the element."""
+        return self.kind is not AccessKind.READ
+
+    @property
+    def type(self) -> BufferType:
+        """The type of the buffer."""
+        return cast(BufferType, self.buffer.type)
+
+    def conflicts(self, other: Access) -> bool:
+        """Whether the two may not be to the same element in two iterations of a parallel loop.
+
+        Two reads may; so may two reductions, or two atomic operations, of the same kind.
+        """
+        if self.kind is AccessKind.READ and other.kind is AccessKind.READ:
+            return False
+        if self.kind is other.kind and self.kind in (AccessKind.RED, AccessKind.ATOMIC):
+            return self.kind is AccessKind.RED and self.combines != other.combines
+        return True
+
+    def element(
+        self, name: Mapping[SSAValue, str], prefix: str, flat: bool
+    ) -> tuple[list[str], list[str], list[str]]:
+        """The element as isl expressions: one a dimension, or one in row-major order.
+
+        Beside them the variables that run over the box, whose names begin with ``prefix``, and
+        their bounds.
+        """
+        names = [name[value] for value in self.indices]
+        texts = [isl_text(expression, names) for expression in self.expressions]
+        runs: list[str] = []
+        bounds: list[str] = []
+        for dimension, extent in enumerate(self.box or ()):
+            if extent > 1:
+                run = f"{prefix}x{dimension}"
+                runs.append(run)
+                bounds.append(f"0 <= {run} < {extent}")
+                texts[dimension] = f"({texts[dimension]} + {run})"
+        if flat and len(texts) > 1:
+            terms: list[str] = []
+            size = 1
+            for text, extent in zip(reversed(texts), reversed(self.type.get_shape()), strict=True):
+                terms.append(f"{size} * {text}")
+                size *= extent
+            texts = [" + ".join(terms)]
+        return texts, runs, bounds
+
+
+def accesses_of(root: Operation) -> list[Access]:
+    """The accesses in an operator, calls inlined and sections folded before.
+
+    Each register operand of inline PTX is an access to all of its elements.
+    """
+    accesses: list[Access] = []
+    for op in root.walk():
+        match op:
+            case AccessOp():
+                found, variables = expanded(op.index_map.results, list(op.indices))
+                width = op.width if isinstance(op, VectorOp) else 1
+                accesses.append(
+                    Access(
+                        op,
+                        op.buffer,
+                        op.kind,
+                        op.combines,
+                        tuple(variables),
+                        found,
+                        domain_of(op),
+                        (*(1,) * (len(found) - 1), width) if width > 1 else None,
+                    )
+                )
+            case CopyAsyncOp():
+                accesses += _copied(op)
+            case AsmOp():
+                for direction, argument in zip(op.operand_directions, op.arguments, strict=True):
+                    if isinstance(argument.type, BufferType):
+                        kind = AccessKind.READ if direction is Direction.IN else AccessKind.WRITE
+                        accesses.append(_box_access(op, argument, kind))
+            case _:
+                pass
+    return accesses
+
+
+def _copied(op: CopyAsyncOp) -> list[Access]:
+    """The read and the write of an asynchronous copy."""
+    made: list[Access] = []
+    for buffer, indices, map_, kind in (
+        (op.source, op.source_indices, op.source_map.data, AccessKind.READ),
+        (op.target, op.target_indices, op.target_map.data, AccessKind.WRITE),
+    ):
+        found, variables = expanded(map_.results, list(indices))
+        box = (*(1,) * (len(found) - 1), op.elements)
+        made.append(Access(op, buffer, kind, None, tuple(variables), found, domain_of(op), box))
+    return made
+
+
+def _box_access(op: AsmOp, argument: SSAValue, kind: AccessKind) -> Access:
+    """The access of an instruction to all elements of a buffer, or of a section of one."""
+    shape = cast(BufferType, argument.type).get_shape()
+    if isinstance(section := argument.owner, SectionOp):
+        start, variables = expanded(section.index_map.results, list(section.indices))
+        indices = tuple(variables)
+        return Access(op, section.buffer, kind, None, indices, start, domain_of(op), shape)
+    start = (AffineExpr.constant(0),) * len(shape)
+    return Access(op, argument, kind, None, (), start, domain_of(op), shape)
+
+
+def isl_set(
+    dimensions: Sequence[str], exists: Sequence[str], constraints: Sequence[str]
+) -> isl.Set:
+    """``{ [dimensions] : exists exists : constraints }``."""
+    formula = " and ".join(constraints) or "true"
+    if exists:
+        formula = f"exists ({', '.join(exists)} : {formula})"
+    return isl.Set(f"{{ [{', '.join(dimensions)}] : {formula} }}", isl_context())
+
+
+def first_point(set_: isl.Set) -> list[int] | None:
+    """The lexicographically first point of a bounded set; ``None`` where it is empty.
+
+    By bisection in one dimension after the other: isl's own search for it may take very long where
+    deciding that there are points takes none.
+    """
+    if set_.is_empty():
+        return None
+    point: list[int] = []
+    for position in range(set_.dim(isl.dim_type.set)):
+        # A point gives an upper bound, doubling steps below it a lower one.
+        high = _coordinate(set_, position)
+        low, step = high, 1
+        while not (below := _at_most(set_, position, low - 1)).is_empty():
+            high = _coordinate(below, position)
+            low, step = high - step, step * 2
+        while low < high:
+            middle = (low + high) // 2
+            below = _at_most(set_, position, middle)
+            if below.is_empty():
+                low = middle + 1
+            else:
+                high = min(middle, _coordinate(below, position))
+        point.append(high)
+        set_ = set_.fix_val(isl.dim_type.set, position, high)
+    return point
+
+
+def _coordinate(set_: isl.Set, position: int) -> int:
+    """One coordinate of some point."""
+    return set_.sample_point().get_coordinate_val(isl.dim_type.set, position).to_python()
+
+
+def _at_most(set_: isl.Set, position: int, bound: int) -> isl.Set:
+    return set_.upper_bound_val(isl.dim_type.set, position, bound)

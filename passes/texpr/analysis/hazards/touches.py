@@ -1,0 +1,135 @@
+"""What threads touch, listed: one row a thread and element."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.ir import Operation, SSAValue
+
+from mugraph.dialects.locations import place_of
+from mugraph.dialects.te import AccessKind, LoopOp, StepOp
+from mugraph.dialects.tensor_types import row_major_strides, value_label
+from mugraph.passes.texpr.analysis.domains import Access
+from mugraph.passes.texpr.analysis.evaluate import evaluate, numbers_at, variables_of
+
+IntArray = npt.NDArray[np.int64]
+
+MOST_POINTS = 1 << 25
+"""The rows of one access that are listed at most."""
+
+
+class TooManyError(Exception):
+    """An access has more rows than are listed."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of an access: the values of the variables asked for, and the element's number."""
+
+    values: dict[SSAValue, IntArray]
+    numbers: IntArray
+
+
+def variables_used(access: Access) -> set[SSAValue]:
+    """The loop variables on which the element depends, or whether the access happens."""
+    used = set(access.indices)
+    for condition in access.domain.conditions:
+        used |= set(variables_of(list(condition.indices)))
+    return used
+
+
+def rows_of(access: Access, wanted: Sequence[SSAValue], fixed: Mapping[SSAValue, int]) -> Rows:
+    """All rows of an access with some variables fixed, others at all of their values.
+
+    Variables on which nothing depends are left out unless they are ``wanted``.  Raises
+    ``TooManyError``.
+    """
+    used = variables_used(access)
+    loops = [
+        loop
+        for loop in access.domain.loops
+        if loop.variable not in fixed and (loop.variable in used or loop.variable in wanted)
+    ]
+    box = access.box or (1,) * len(access.expressions)
+    if math.prod([*(loop.iterations for loop in loops), *box]) > MOST_POINTS:
+        raise TooManyError
+    points = grid_of(loops) | {
+        variable: np.array(value, np.int64) for variable, value in fixed.items()
+    }
+    count = math.prod(loop.iterations for loop in loops)
+    holds = np.ones(count, np.bool_)
+    for condition in access.domain.conditions:
+        for expression, equal in condition.conditions():
+            value = evaluate(expression, list(condition.indices), points)
+            holds &= (value == 0) if equal else (value >= 0)
+    shape = access.type.get_shape()
+    start = numbers_at(access.expressions, list(access.indices), shape, points)
+    start = np.broadcast_to(start, (count,))[holds]
+    strides = [1] if len(access.expressions) == 1 else list(row_major_strides(shape))
+    offsets = np.zeros(1, np.int64)
+    for extent, stride in zip(box, strides, strict=False):
+        offsets = (offsets[:, None] + np.arange(extent) * stride).reshape(-1)
+    numbers = (start[:, None] + offsets).reshape(-1)
+    values = {
+        variable: np.repeat(np.broadcast_to(points[variable], (count,))[holds], len(offsets))
+        for variable in wanted
+    }
+    return Rows(values, numbers)
+
+
+def grid_of(loops: Sequence[LoopOp]) -> dict[SSAValue, IntArray]:
+    """The values of the variables at all points of some loops, the last fastest."""
+    count = math.prod(loop.iterations for loop in loops)
+    points: dict[SSAValue, IntArray] = {}
+    stride = count
+    number = np.arange(count)
+    for loop in loops:
+        stride //= loop.iterations
+        points[loop.variable] = number // stride % loop.iterations
+    return points
+
+
+_CLASSES = {AccessKind.READ: 0, AccessKind.WRITE: 1, AccessKind.ATOMIC: 2}
+_MODES = ("add", "max", "min")
+CLASSES = 3 + len(_MODES)
+"""How many classes of accesses there are."""
+
+
+def class_of(access: Access) -> int:
+    """A number for what an access does: reads, writes, atomic operations, reductions of a kind."""
+    if access.kind is AccessKind.RED:
+        return 3 + _MODES.index(str(access.combines))
+    return _CLASSES[access.kind]
+
+
+def classes_conflict(one: int, other: int) -> bool:
+    """Whether two accesses of these classes to one element need an order."""
+    return one == other == 1 or (one != other)
+
+
+def describe(access: Access, number: int) -> str:
+    """``'te.bind' of 'par 64 i' (4:13) writes tile[3, 5]``."""
+    op = access.op
+    step: Operation | None = op
+    while step is not None and not isinstance(step, StepOp):
+        step = step.parent_op()
+    place = f" of '{step.title.data}'" if step is not None else ""
+    at = place_of(op)
+    if at is not None:
+        place += f" ({at})"
+    index: list[int] = []
+    for extent in reversed(access.type.get_shape()):
+        index.insert(0, number % extent)
+        number //= extent
+    name = access.buffer.name_hint or value_label(access.buffer)
+    verb = {
+        AccessKind.READ: "reads",
+        AccessKind.WRITE: "writes",
+        AccessKind.RED: "reduces into",
+        AccessKind.ATOMIC: "changes atomically",
+    }[access.kind]
+    return f"'{op.name}'{place} {verb} {name}[{', '.join(map(str, index))}]"

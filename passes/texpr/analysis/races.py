@@ -1,0 +1,99 @@
+"""Iterations of a parallel loop that touch the same element, one of them writing, found exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from mugraph.dialects.te import LoopOp, ParOp
+from mugraph.passes.texpr.analysis.domains import Access, accesses_of, first_point, isl_set
+
+
+@dataclass(frozen=True)
+class Race:
+    """Two iterations of a parallel loop and an element that both touch."""
+
+    loop: ParOp
+    outer: dict[SSAValue, int]
+    """The variables of the loops around, the same for both."""
+    iterations: tuple[int, int]
+    """The loop's variable in each."""
+    accesses: tuple[Access, Access]
+    """What each does; at least one writes."""
+    element: tuple[int, ...]
+    """The coordinate, or the number in row-major order."""
+
+
+def find_race(root: Operation) -> Race | None:
+    """A race in the first parallel loop of the text that has one, if there is any.
+
+    Calls must have been inlined and sections folded.  The function's parameters are different
+    buffers.
+    """
+    return next(races_in(root), None)
+
+
+def races_in(root: Operation) -> Iterator[Race]:
+    """A race of every pair of accesses that has one, loop by loop."""
+    accesses = accesses_of(root)
+    for loop in root.walk():
+        if not isinstance(loop, ParOp) or loop.iterations == 1:
+            continue
+        shared = [one for one in accesses if loop in one.domain.loops and _outside(one, loop)]
+        for first, second in combinations_with_replacement(shared, 2):
+            if first.buffer is second.buffer and first.conflicts(second):
+                race = _race(loop, first, second)
+                if race is not None:
+                    yield race
+
+
+def _outside(access: Access, loop: LoopOp) -> bool:
+    """Whether the iterations of a loop share the buffer of an access in it."""
+    buffer = access.buffer
+    owner = buffer.block.parent_op() if isinstance(buffer, BlockArgument) else buffer.owner
+    return not isinstance(owner, Operation) or not loop.is_ancestor(owner) or owner is loop
+
+
+def _race(loop: ParOp, first: Access, second: Access) -> Race | None:
+    depth = first.domain.loops.index(loop)
+    outer = [one.variable for one in first.domain.loops[:depth]]
+    name = {variable: f"o{position}" for position, variable in enumerate(outer)}
+    names = [
+        name
+        | {loop.variable: own}
+        | {
+            inner.variable: f"{prefix}{position}"
+            for position, inner in enumerate(access.domain.loops[depth + 1 :])
+        }
+        for access, own, prefix in ((first, "p", "a"), (second, "q", "b"))
+    ]
+    flat = len(first.expressions) != len(second.expressions)
+    rank = 1 if flat else len(first.expressions)
+    element = [f"e{dimension}" for dimension in range(rank)]
+    constraints = ["p < q" if first is second else "p != q"]
+    exists: list[str] = []
+    for access, own, prefix in zip((first, second), names, "ab", strict=True):
+        texts, runs, bounds = access.element(own, prefix, flat)
+        exists += runs
+        constraints += [*access.domain.constraints(own), *bounds]
+        constraints += [f"{e} = {text}" for e, text in zip(element, texts, strict=True)]
+    exists += [
+        text
+        for own in names
+        for variable, text in own.items()
+        if variable not in outer and variable is not loop.variable
+    ]
+    point = first_point(isl_set([*name.values(), "p", "q", *element], exists, constraints))
+    if point is None:
+        return None
+    at = len(outer)
+    return Race(
+        loop,
+        dict(zip(outer, point[:at], strict=True)),
+        (point[at], point[at + 1]),
+        (first, second),
+        tuple(point[at + 2 :]),
+    )

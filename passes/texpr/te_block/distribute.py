@@ -1,0 +1,432 @@
+"""Parallel loops around several statements become one a statement, and reductions of their own.
+
+``par i { A  par j { B } }`` is ``par i { A }`` and then ``par i { par j { B } }``: iterations are
+independent, so that all may do A before one does B.  A buffer of an iteration that several of these
+use gets a dimension more.  ``par i { par j { red s[i] += e } }`` writes ``e`` to a buffer, whose
+rows are reduced by the threads of the block together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.arith import ExtFOp, NegfOp, TruncFOp
+from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr, f32, i32, i64
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.rewriter import InsertPoint
+from xdsl.utils.exceptions import PassFailedException
+
+from mugraph.dialects.element_types import HALF_TYPES
+from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.sched.custom_accesses import number_coordinates
+from mugraph.dialects.te import (
+    AccessOp,
+    BindOp,
+    BufferType,
+    Combination,
+    NewOp,
+    ParOp,
+    RedOp,
+    ViewOp,
+)
+from mugraph.dialects.tensor_types import value_label
+from mugraph.passes.texpr.analysis.numbers import is_number
+from mugraph.passes.texpr.te_map.bands import Band, band_at, has_par
+from mugraph.passes.texpr.te_map.reductions import combine
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """The elements of ``source`` along ``dim``, combined, are those of ``destination``.
+
+    The destination has one element along that dimension.  With ``accumulates`` what it was before
+    takes part.
+    """
+
+    source: SSAValue
+    destination: SSAValue
+    dim: int
+    largest: bool
+    """Whether the largest is taken, and not the sum."""
+    accumulates: bool = False
+
+
+# Distribution.
+
+
+def distribute(loop: ParOp, threads: int) -> list[ParOp]:
+    """Splits a band around several statements, of which some are parallel, into one a statement.
+
+    Returns the bands in its place.  A band with enough iterations for all threads stays whole, as
+    does one whose statements pass numbers on.
+    """
+    band = band_at(loop)
+    body = band.body
+    iterations = 1
+    for extent in band.extents:
+        iterations *= extent
+    if not any(has_par(op) or isinstance(op, ParOp) for op in body.ops):
+        return [loop]
+    if iterations >= threads or not all(
+        isinstance(op, ParOp) or not has_par(op) for op in body.ops
+    ):
+        return [loop]
+    groups = _groups(body)
+    if groups is None:
+        return [loop]
+    _expand(band, groups)
+    made: list[ParOp] = []
+    for group in groups:
+        twin, inner = _empty_nest(band)
+        for op in group:
+            op.detach()
+            inner.add_op(op)
+        for old, new in zip(band.loops, _loops_of(twin, len(band.loops)), strict=True):
+            for op in group:
+                _replace_in(op, old.variable, new.variable)
+        Rewriter.insert_op(twin, InsertPoint.before(loop))
+        made.append(twin)
+    _copy_numbers(band, made)
+    Rewriter.erase_op(loop, safe_erase=False)
+    return [part for twin in made for part in distribute(twin, threads)]
+
+
+def _groups(body: Block) -> list[list[Operation]] | None:
+    """Statements that stay together: each parallel loop alone, others in runs; buffers left out.
+
+    ``None`` where a number that was read in one is used in another.
+    """
+    groups: list[list[Operation]] = []
+    run: list[Operation] = []
+    of_group: dict[Operation, int] = {}
+    for op in body.ops:
+        if isinstance(op, NewOp) or (is_number(op) and not _reads_of(op, of_group)):
+            continue
+        if isinstance(op, ParOp):
+            if run:
+                groups.append(run)
+                run = []
+            of_group[op] = len(groups)
+            groups.append([op])
+        else:
+            of_group[op] = len(groups)
+            run.append(op)
+    if run:
+        groups.append(run)
+    for op, group in of_group.items():
+        for use in (use for result in op.results for use in result.uses):
+            user: Operation | None = use.operation
+            while user is not None and user.parent_block() is not body:
+                user = user.parent_op()
+            if user is not None and of_group.get(user, group) != group:
+                return None
+    return groups
+
+
+def _reads_of(op: Operation, known: dict[Operation, int]) -> bool:
+    return any(isinstance(value.owner, Operation) and value.owner in known for value in op.operands)
+
+
+def _expand(band: Band, groups: Sequence[list[Operation]]) -> None:
+    """Gives buffers of an iteration that several groups use a dimension for each loop."""
+    for new in [op for op in band.body.ops if isinstance(op, NewOp)]:
+        uses = [use.operation for use in new.result.uses]
+        homes = {
+            number
+            for number, group in enumerate(groups)
+            for op in group
+            if any(op is user or op.is_ancestor(user) for user in uses)
+        }
+        if len(homes) <= 1:
+            new.detach()
+            if homes:
+                (home,) = homes
+                first = groups[home][0]
+                Rewriter.insert_op(new, InsertPoint.before(first))
+                groups[home].insert(0, new)
+            continue
+        type_ = new.result.type
+        shape = type_.get_shape()
+        wider = BufferType.of((*band.extents, *shape), type_.element_type, None, None)
+        new.detach()
+        Rewriter.insert_op(new, InsertPoint.before(band.loops[0]))
+        buffer = Rewriter.replace_value_with_new_type(new.result, wider)
+        for use in list(buffer.uses):
+            if isinstance(access := use.operation, AccessOp):
+                _prepend(access, buffer, [loop.variable for loop in band.loops], shape)
+
+
+def _prepend(
+    access: AccessOp, buffer: SSAValue, variables: Sequence[SSAValue], shape: Sequence[int]
+) -> None:
+    """Puts variables in front of the indices of an access."""
+    own = list(access.indices)
+    results = access.index_map.results
+    if len(results) != len(shape):
+        results = number_coordinates(results[0], shape)
+    more: list[AffineExpr] = []
+    for variable in variables:
+        if variable not in own:
+            own.append(variable)
+        more.append(AffineExpr.dimension(own.index(variable)))
+    before = access.operands[: list(access.operands).index(buffer)]
+    access.operands = [*before, buffer, *own]
+    access.properties["map"] = AffineMapAttr(AffineMap(len(own), 0, (*more, *results)))
+
+
+def _empty_nest(band: Band) -> tuple[ParOp, Block]:
+    """Loops as those of a band, with nothing in them."""
+    blocks = [Block(arg_types=[loop.variable.type]) for loop in band.loops]
+    for block, loop in zip(blocks, band.loops, strict=True):
+        block.args[0].name_hint = loop.variable.name_hint
+    inner = blocks[-1]
+    made = ParOp(band.loops[-1].iterations, inner)
+    for block, loop in zip(reversed(blocks[:-1]), reversed(band.loops[:-1]), strict=True):
+        block.add_op(made)
+        made = ParOp(loop.iterations, block)
+    return made, inner
+
+
+def _loops_of(loop: ParOp, count: int) -> list[ParOp]:
+    loops = [loop]
+    while len(loops) < count:
+        inner = loops[-1].body.block.first_op
+        assert isinstance(inner, ParOp)
+        loops.append(inner)
+    return loops
+
+
+def _replace_in(op: Operation, old: SSAValue, new: SSAValue) -> None:
+    for inner in op.walk():
+        for place, operand in enumerate(inner.operands):
+            if operand is old:
+                inner.operands[place] = new
+
+
+def _copy_numbers(band: Band, made: Sequence[ParOp]) -> None:
+    """Computes numbers of the band anew in each part that uses them."""
+    for op in reversed([op for op in band.body.ops if is_number(op)]):
+        for use in [use for result in op.results for use in list(result.uses)]:
+            user = use.operation
+            home = next((one for one in made if one.is_ancestor(user)), None)
+            if home is None:
+                continue
+            copy = op.clone()
+            Rewriter.insert_op(copy, InsertPoint.before(user))
+            user.operands[use.index] = copy.results[0]
+            twins = _loops_of(home, len(band.loops))
+            for loop, twin in zip(band.loops, twins, strict=True):
+                _replace_in(copy, loop.variable, twin.variable)
+
+
+# Reductions.
+
+
+def take_out_reductions(loop: ParOp, label: str) -> list[ParOp | Reduction]:
+    """Replaces reductions of a band into elements that its iterations share.
+
+    Returns what stands in its place: the band, and for each reduction one a dimension, and a band
+    that combines the element with what it was before.
+    """
+    band = band_at(loop)
+    found: list[ParOp | Reduction] = []
+    for red in [op for op in loop.walk() if isinstance(op, RedOp)]:
+        if _is_own(red, loop):
+            _serialise(red)
+            continue
+        found += _take_out(red, band, label)
+    return [loop, *found] if loop.parent_block() is not None else found
+
+
+def _is_own(red: RedOp, loop: ParOp) -> bool:
+    """Whether the buffer is one of an iteration: a reduction within one thread."""
+    owner = red.buffer.owner
+    return isinstance(owner, NewOp) and loop.is_ancestor(owner)
+
+
+def _serialise(red: RedOp) -> None:
+    """A reduction of a thread into its own register is a read, an operation and a write."""
+    indices = list(red.indices)
+    old = ViewOp(red.buffer, indices, red.map)
+    ops: list[Operation] = [old]
+    total, value = old.result, red.value
+    both = combine(red.combines, total, value)
+    ops += [both, BindOp(both.results[0], red.buffer, indices, red.map)]
+    Rewriter.replace_op(red, ops, [])
+
+
+def _take_out(red: RedOp, band: Band, label: str) -> list[ParOp | Reduction]:
+    name = value_label(red.buffer)
+    if red.parent_block() is not band.body:
+        raise PassFailedException(
+            f"{label}: the reduction into {name} stands in a loop in order or under a condition; "
+            "sum up in a register there, and reduce that behind it"
+        )
+    kept = _kept_loops(red, band)
+    if kept is None:
+        raise PassFailedException(
+            f"{label}: the reduction into {name} has indices that are not variables of the "
+            "parallel loops around it; each must be one of them, or a constant"
+        )
+    reduced = [number for number in range(len(band.loops)) if number not in kept]
+    if not reduced:
+        _serialise(red)
+        return []
+    value, combination = red.value, red.combines
+    ops: list[Operation] = []
+    if value.type != f32:
+        if value.type not in HALF_TYPES:
+            raise PassFailedException(
+                f"{label}: the reduction into {name} is of {value.type}; reduce numbers of f32"
+            )
+        ops.append(ExtFOp(value, f32))
+        value = ops[-1].results[0]
+    if combination is Combination.MIN:
+        ops.append(NegfOp(value))
+        value = ops[-1].results[0]
+    copied = None if ops else _copied(red, band)
+    extents = list(band.extents)
+    is_row = _is_row(red, band, kept, reduced)
+    if copied is not None and is_row:
+        buffer = red.buffer
+        Rewriter.erase_op(band.loops[0], safe_erase=False)
+        found = [Reduction(copied, buffer, reduced[0], combination is not Combination.ADD, True)]
+        return found
+    source = _new_buffer(extents, f"{red.buffer.name_hint or 'v'}_parts", band)
+    variables = [loop.variable for loop in band.loops]
+    ops.append(BindOp(value, source, variables, _identity(len(variables))))
+    indices, map_, buffer = list(red.indices), red.map, red.buffer
+    Rewriter.replace_op(red, ops, [])
+    if is_row:
+        return [Reduction(source, buffer, reduced[0], combination is not Combination.ADD, True)]
+    found: list[ParOp | Reduction] = []
+    for dim in reversed(reduced):
+        extents[dim] = 1
+        total = _new_buffer(extents, f"{buffer.name_hint or 'v'}_{combination}", band)
+        found.append(Reduction(source, total, dim, combination is not Combination.ADD))
+        source = total
+    found.append(_combining(band, kept, source, buffer, indices, map_, combination))
+    return found
+
+
+def _is_row(red: RedOp, band: Band, kept: Sequence[int], reduced: Sequence[int]) -> bool:
+    """Whether the buffer is one number a row of the band, which can be reduced into at once."""
+    shape = list(band.extents)
+    if len(reduced) != 1 or red.combines is Combination.MIN:
+        return False
+    shape[reduced[0]] = 1
+    type_, results = red.buffer_type, red.index_map.results
+    if type_.element_type != f32 or list(type_.get_shape()) != shape:
+        return False
+    return len(results) == len(shape) and all(
+        (number in kept and _variable(red, number) is band.loops[number].variable)
+        or (number in reduced and results[number] == AffineExpr.constant(0))
+        for number in range(len(shape))
+    )
+
+
+def _variable(access: AccessOp, number: int) -> SSAValue | None:
+    expression = access.index_map.results[number]
+    if not isinstance(expression, AffineDimExpr):
+        return None
+    return list(access.indices)[expression.position]
+
+
+def _copied(red: RedOp, band: Band) -> SSAValue | None:
+    """The buffer whose elements a band reduces as they are, and does nothing else."""
+    ops = [op for op in band.body.ops if op is not red]
+    view = ops[0] if ops else None
+    if len(ops) > 2 or not isinstance(view, ViewOp) or view.buffer_type.element_type == i32:
+        return None
+    value = view.result
+    if len(ops) == 2:
+        if not isinstance(ops[1], ExtFOp) or ops[1].operands[0] is not value:
+            return None
+        value = ops[1].results[0]
+    variables = [loop.variable for loop in band.loops]
+    if red.value is not value or view.buffer_type.get_shape() != band.extents:
+        return None
+    is_whole = len(view.index_map.results) == len(variables) and all(
+        _variable(view, number) is variable for number, variable in enumerate(variables)
+    )
+    return view.buffer if is_whole else None
+
+
+def _kept_loops(red: RedOp, band: Band) -> list[int] | None:
+    """The loops whose variables are the indices, each alone; ``None`` where others are."""
+    variables = [loop.variable for loop in band.loops]
+    kept: list[int] = []
+    for expression in red.index_map.results:
+        if isinstance(expression, AffineConstantExpr):
+            continue
+        if not isinstance(expression, AffineDimExpr):
+            return None
+        operand = list(red.indices)[expression.position]
+        if operand not in variables or variables.index(operand) in kept:
+            return None
+        kept.append(variables.index(operand))
+    return kept
+
+
+def _identity(count: int) -> AffineMapAttr:
+    return AffineMapAttr(
+        AffineMap(count, 0, tuple(AffineExpr.dimension(number) for number in range(count)))
+    )
+
+
+def _new_buffer(extents: Sequence[int], name: str, band: Band) -> SSAValue:
+    new = NewOp(BufferType.of(tuple(extents), f32))
+    new.result.name_hint = name
+    Rewriter.insert_op(new, InsertPoint.before(band.loops[0]))
+    return new.result
+
+
+def _combining(
+    band: Band,
+    kept: Sequence[int],
+    total: SSAValue,
+    buffer: SSAValue,
+    indices: Sequence[SSAValue],
+    map_: AffineMapAttr,
+    combination: Combination,
+) -> ParOp:
+    """A band that combines each reduced element with what it was before."""
+    places = sorted(kept)
+    chosen = Band(tuple(band.loops[number] for number in places) or band.loops[:1])
+    nest, inner = _empty_nest(chosen)
+    loops = _loops_of(nest, len(chosen.loops))
+    if not places:
+        nest.extent = IntegerAttr(1, i64)
+    became = {old.variable: new.variable for old, new in zip(chosen.loops, loops, strict=True)}
+    zero = AffineExpr.constant(0)
+    coordinates = tuple(
+        AffineExpr.dimension(places.index(number)) if number in places else zero
+        for number in range(len(band.loops))
+    )
+    variables = [loop.variable for loop in loops] if places else []
+    part = ViewOp(total, variables, AffineMapAttr(AffineMap(len(variables), 0, coordinates)))
+    own = [became[index] for index in indices]
+    old = ViewOp(buffer, own, map_)
+    ops: list[Operation] = [part, old]
+    value, before = part.result, old.result
+    if combination is Combination.MIN:
+        ops.append(NegfOp(value))
+        value = ops[-1].results[0]
+    element = before.type
+    if element != f32:
+        ops.append(ExtFOp(before, f32))
+        before = ops[-1].results[0]
+    ops.append(combine(combination, before, value))
+    value = ops[-1].results[0]
+    if element != f32:
+        ops.append(TruncFOp(value, element))
+        value = ops[-1].results[0]
+    ops.append(BindOp(value, buffer, own, map_))
+    inner.add_ops(ops)
+    Rewriter.insert_op_after(nest, band.loops[0])
+    return nest
+
+
+__all__ = ["Reduction", "distribute", "take_out_reductions"]

@@ -1,0 +1,168 @@
+"""From a function to the list of its parallel bands, and the buffers between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import AffineMapAttr, IndexType
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.rewriter import InsertPoint
+from xdsl.utils.exceptions import PassFailedException
+
+from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.te import (
+    ApplyOp,
+    IfOp,
+    NewOp,
+    ParOp,
+    SeqOp,
+    is_result,
+)
+from mugraph.dialects.te.points import evaluate
+from mugraph.passes.texpr.analysis.numbers import is_number, sink_numbers
+from mugraph.passes.texpr.te_block.distribute import (
+    Reduction,
+    distribute,
+    take_out_reductions,
+)
+from mugraph.passes.texpr.te_inline import fold_sections, inline_calls
+from mugraph.passes.texpr.te_map.bands import has_par
+
+MOST_STEPS = 64
+"""The parallel loops, one after another, that a block's program may have once it is written out."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A copy of a function whose statements are buffers, bands, and reductions between them.
+
+    ``parameters`` are the operands in order, ``results`` the results; ``buffers`` are those that
+    bands share.
+    """
+
+    function: FuncOp
+    parameters: tuple[SSAValue, ...]
+    results: tuple[SSAValue, ...]
+    items: tuple[ParOp | Reduction, ...]
+
+    @property
+    def buffers(self) -> list[NewOp]:
+        """The buffers that the function makes outside of bands."""
+        return [op for op in self.function.body.block.ops if isinstance(op, NewOp)]
+
+
+def block_program(function: FuncOp, label: str, threads: int) -> Program:
+    """The program of a block of so many threads that runs a function on its tiles.
+
+    Calls are inlined; loops in order around parallel ones are written out, conditions around them
+    decided; statements outside parallel loops are one thread's.  Raises ``PassFailedException``,
+    with ``label`` for the operator's name, where there are too many steps.
+    """
+    copy = function.clone()
+    inline_calls(copy, function)
+    fold_sections(copy)
+    block = copy.body.block
+    _write_out(block, label)
+    _gather_serial(block, label)
+    sink_numbers(block)
+    items: list[ParOp | Reduction] = []
+    for loop in [op for op in block.ops if isinstance(op, ParOp)]:
+        for part in distribute(loop, threads):
+            items += take_out_reductions(part, label)
+    arguments = block.args
+    places = range(len(arguments))
+    program = Program(
+        copy,
+        tuple(arguments[place] for place in places if not is_result(copy, place)),
+        tuple(arguments[place] for place in places if is_result(copy, place)),
+        tuple(items),
+    )
+    if len(items) > MOST_STEPS:
+        raise PassFailedException(
+            f"{label}: written out, its loops in order around parallel ones make "
+            f"{len(items)} steps of a block; {MOST_STEPS} are the most, so use fewer "
+            "iterations or put the loop inside the parallel one"
+        )
+    return program
+
+
+def _write_out(block: Block, label: str) -> None:
+    """Writes out loops and conditions around parallel loops."""
+    steps = 0
+    while True:
+        found = next(
+            (op for op in block.ops if isinstance(op, (SeqOp, IfOp)) and has_par(op)), None
+        )
+        if found is None:
+            return
+        steps += found.iterations if isinstance(found, SeqOp) else 1
+        if steps > 4 * MOST_STEPS:
+            raise PassFailedException(
+                f"{label}: a loop in order around parallel ones is too long to be written out: "
+                f"{MOST_STEPS} steps are the most; put it inside the parallel loop"
+            )
+        if isinstance(found, IfOp):
+            _decide(found)
+        else:
+            _unroll(found)
+
+
+def _decide(condition: IfOp) -> None:
+    """Keeps the body of a condition on numbers that are known, or nothing of it."""
+    holds = True
+    for expression, equal in condition.conditions():
+        value = int(evaluate(expression, list(condition.indices), {}))
+        holds = holds and (value == 0 if equal else value >= 0)
+    if holds:
+        Rewriter.inline_block(condition.body.block, InsertPoint.before(condition))
+    Rewriter.erase_op(condition, safe_erase=False)
+
+
+def _unroll(loop: SeqOp) -> None:
+    for iteration in range(loop.iterations):
+        twin = loop.clone()
+        number = AffineMapAttr(AffineMap(0, 0, (AffineExpr.constant(iteration),)))
+        index = ApplyOp([], number)
+        index.result.name_hint = loop.variable.name_hint
+        Rewriter.insert_op(index, InsertPoint.before(loop))
+        body = twin.body.block
+        Rewriter.inline_block(body, InsertPoint.before(loop), [index.result])
+    Rewriter.erase_op(loop, safe_erase=False)
+
+
+def _gather_serial(block: Block, label: str) -> None:
+    """Makes a parallel loop of one iteration of statements that stand outside parallel loops."""
+    group: list[Operation] = []
+    for op in list(block.ops):
+        if isinstance(op, NewOp) or (is_number(op) and not _depends_on(op, group)):
+            continue
+        if not isinstance(op, (ParOp, ReturnOp)):
+            group.append(op)
+            continue
+        if group:
+            _wrap(group, label)
+            group = []
+
+
+def _depends_on(op: Operation, group: Sequence[Operation]) -> bool:
+    return any(isinstance(value.owner, Operation) and value.owner in group for value in op.operands)
+
+
+def _wrap(group: Sequence[Operation], label: str) -> None:
+    body = Block(arg_types=[IndexType()])
+    body.args[0].name_hint = "once"
+    loop = ParOp(1, body)
+    Rewriter.insert_op(loop, InsertPoint.before(group[0]))
+    for op in group:
+        op.detach()
+        body.add_op(op)
+    for op in group:
+        for use in (use for result in op.results for use in result.uses):
+            if not loop.is_ancestor(use.operation):
+                raise PassFailedException(
+                    f"{label}: '{op.name}' stands outside parallel loops, and what it gives is "
+                    "used inside them; read the element where it is used"
+                )

@@ -1,0 +1,208 @@
+"""What te programs are made of, as mapping sees it: bands of loops, and buffers of a block."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from mugraph.dialects.te import (
+    AccessKind,
+    AccessOp,
+    AsmOp,
+    AtomicOp,
+    BindOp,
+    Level,
+    NewOp,
+    ParOp,
+    RedOp,
+    SectionOp,
+    SeqOp,
+    Space,
+)
+from mugraph.passes.texpr.analysis.evaluate import variables_of
+
+
+@dataclass(frozen=True)
+class Band:
+    """Parallel loops, each the only operator in the one before."""
+
+    loops: tuple[ParOp, ...]
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """How often each runs."""
+        return tuple(loop.iterations for loop in self.loops)
+
+    @property
+    def body(self) -> Block:
+        """What an iteration does."""
+        return self.loops[-1].body.block
+
+    @property
+    def is_fully(self) -> bool:
+        """Whether the last loop's iterations run together, each on its thread."""
+        return self.loops[-1].is_fully
+
+    @property
+    def group(self) -> int:
+        """How many consecutive threads a fully parallel loop takes, idle ones for its alignment."""
+        loop = self.loops[-1]
+        align = loop.thread_alignment
+        return -(-loop.iterations // align) * align
+
+    @property
+    def is_of_lanes(self) -> bool:
+        """Whether its iterations are dealt to the lanes of one warp."""
+        return self.loops[0].scope is Level.WARP and not self.is_fully
+
+    @property
+    def title(self) -> str:
+        """The loops as the source has them."""
+        return ", ".join(
+            f"{'fully ' if loop.is_fully else ''}par {loop.iterations} "
+            f"{loop.variable.name_hint or 'i'}"
+            for loop in self.loops
+        )
+
+
+def band_at(loop: ParOp) -> Band:
+    """The band that begins with a loop: it ends where more than a loop stands, or a fully one."""
+    loops = [loop]
+    while not loops[-1].is_fully:
+        body = loops[-1].body.block
+        inner = body.first_op
+        if not isinstance(inner, ParOp) or inner.next_op is not None:
+            break
+        loops.append(inner)
+    return Band(tuple(loops))
+
+
+def block_band_at(loop: ParOp) -> Band:
+    """The band in a block that begins with a loop: it also ends before a loop at level warp."""
+    loops = band_at(loop).loops
+    if loops[-1].is_fully or loops[0].scope is Level.WARP:
+        return Band(loops)
+    warp = next((n for n, one in enumerate(loops) if one.scope is Level.WARP), len(loops))
+    return Band(loops[:warp])
+
+
+def is_warp_program(band: Band) -> bool:
+    """Whether the iterations of a band are each run by a warp, the loops in it by its lanes."""
+    return band.is_of_lanes or any(
+        isinstance(op, ParOp) and (op.scope is Level.WARP or op.is_fully) for op in band.body.walk()
+    )
+
+
+def has_par(op: Operation) -> bool:
+    """Whether parallel loops stand in an operator's regions."""
+    return any(isinstance(inner, ParOp) for inner in op.walk() if inner is not op)
+
+
+def bands_in(root: Operation) -> list[Band]:
+    """The outermost bands in an operator that are dealt to threads, in the order of the text."""
+    return [band for band in _outermost(root) if not is_warp_program(band)]
+
+
+def warp_bands_in(root: Operation) -> list[Band]:
+    """The outermost bands in an operator whose iterations are each run by a warp."""
+    return [band for band in _outermost(root) if is_warp_program(band)]
+
+
+def _outermost(root: Operation) -> list[Band]:
+    found: list[Band] = []
+    for region in root.regions:
+        for block in region.blocks:
+            for op in block.ops:
+                if isinstance(op, ParOp):
+                    found.append(block_band_at(op))
+                else:
+                    found += _outermost(op)
+    return found
+
+
+def grid_depth(band: Band) -> int:
+    """How many of a top-level band's loops run over blocks, each iteration a block.
+
+    Those at levels grid and cluster; where a loop's iterations hold further parallel loops, all
+    that are not of a narrower level.  Loops that remain are dealt to threads, and to blocks where
+    they have no level.
+    """
+    inner = any(isinstance(op, ParOp) for op in band.loops[-1].body.walk())
+    depth = 0
+    for loop in band.loops:
+        if loop.is_fully:
+            break
+        if loop.scope in (Level.GRID, Level.CLUSTER) or (
+            loop.scope is None and inner and not cluster_blocks(band.loops[:depth])
+        ):
+            depth += 1
+        else:
+            break
+    return depth
+
+
+def cluster_blocks(loops: Sequence[ParOp]) -> int | None:
+    """The blocks of a cluster: the iterations of the loops at that level, if there are any."""
+    extents = [loop.iterations for loop in loops if loop.scope is Level.CLUSTER]
+    return math.prod(extents) if extents else None
+
+
+def is_block_scalar(new: NewOp) -> bool:
+    """Whether all threads of a block can hold a buffer's contents in registers, the same in all.
+
+    What is written to it outside parallel loops all threads compute; inside them it is only read,
+    or reduced into one element.
+    """
+    if new.result.type.memory_space not in (None, Space.REGISTER):
+        return False
+    top = new.parent_block()
+    for use in new.result.uses:
+        op = use.operation
+        inside = _loops_between(op, top)
+        parallel = [loop.variable for loop in inside if isinstance(loop, ParOp)]
+        if not isinstance(op, AccessOp) or isinstance(op, AtomicOp):
+            return False
+        if isinstance(op, (BindOp, RedOp)):
+            serial = {loop.variable for loop in inside if not isinstance(loop, ParOp)}
+            if isinstance(op, BindOp) and parallel:
+                return False
+            if isinstance(op, RedOp) and (not parallel or op.indices):
+                return False
+            if not set(variables_of(list(op.indices))) <= serial:
+                return False
+    return True
+
+
+def _loops_between(op: Operation, top: Block | None) -> list[ParOp | SeqOp]:
+    """The loops around an operator, up to a block that it stands in."""
+    loops: list[ParOp | SeqOp] = []
+    parent = op.parent_op()
+    while parent is not None and op.parent_block() is not top:
+        if isinstance(parent, (ParOp, SeqOp)):
+            loops.append(parent)
+        op, parent = parent, parent.parent_op()
+    return loops
+
+
+def writes_outside(op: Operation, scalars: set[SSAValue]) -> bool:
+    """Whether an operator has effects on something that not all threads hold for themselves."""
+    for inner in op.walk():
+        if isinstance(inner, AccessOp):
+            if inner.kind is not AccessKind.READ and not _is_within(inner.buffer, op, scalars):
+                return True
+        elif isinstance(inner, AsmOp) or inner.name == "te.anchor":
+            return True
+    return False
+
+
+def _is_within(buffer: SSAValue, op: Operation, scalars: set[SSAValue]) -> bool:
+    """Whether a buffer is a block's scalar, or made in the operator."""
+    if buffer in scalars:
+        return True
+    owner = buffer.owner
+    while isinstance(owner, SectionOp):
+        owner = owner.buffer.owner
+    return isinstance(owner, NewOp) and op.is_ancestor(owner)

@@ -1,0 +1,241 @@
+"""What a mapping costs: the exact sectors and wavefronts of the accesses of a band."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineExpr
+
+from mugraph.dialects.programming_model import VECTOR_BYTES
+from mugraph.dialects.te import (
+    AccessOp,
+    AsmOp,
+    BufferType,
+    IfOp,
+    LoopOp,
+    RedOp,
+    SectionOp,
+    Space,
+)
+from mugraph.dialects.tensor_types import element_bytes_of
+from mugraph.passes.costs.memory import DEVICE_INSTRUCTION
+from mugraph.passes.memory.wavefronts import (
+    WARP,
+    group_wavefronts,
+    lanes_together,
+    sectors,
+)
+from mugraph.passes.texpr.analysis.evaluate import (
+    Along,
+    Points,
+    access_box,
+    evaluate,
+    numbers_at,
+    starts_vector,
+    variables_of,
+)
+from mugraph.passes.texpr.te_map.bands import Band
+from mugraph.passes.texpr.te_map.search import Batch
+
+IntArray = npt.NDArray[np.int64]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Place:
+    """An access of a band to memory."""
+
+    op: AccessOp | AsmOp
+    operand: SSAValue
+    buffer: SSAValue
+    repeats: int
+    """How often an iteration of the band comes to it."""
+    conditions: tuple[IfOp, ...]
+    """What it is under in the band."""
+    is_direct: bool
+    """Whether it stands in the band itself, so that neighbours may be accessed at once."""
+
+    @property
+    def type(self) -> BufferType:
+        """The type of the buffer."""
+        return cast(BufferType, self.buffer.type)
+
+    @cached_property
+    def box(self) -> tuple[tuple[AffineExpr, ...], list[SSAValue], tuple[int, ...]]:
+        """Where the access begins, and its extents."""
+        return access_box(self.op, self.operand)
+
+    def numbers(self, points: Points) -> IntArray:
+        """The row-major number of the first element, at all points."""
+        expressions, operands, _ = self.box
+        return numbers_at(expressions, operands, self.type.get_shape(), points)
+
+
+def places_of(band: Band, spaces: dict[SSAValue, Space]) -> list[Place]:
+    """The accesses of a band to buffers in device and shared memory."""
+    found: list[Place] = []
+    for op in band.body.walk():
+        operands: list[SSAValue] = []
+        if isinstance(op, AccessOp):
+            operands = [op.buffer]
+        elif isinstance(op, AsmOp):
+            operands = [one for one in op.arguments if isinstance(one.type, BufferType)]
+        for operand in operands:
+            buffer = operand
+            if isinstance(section := operand.owner, SectionOp):
+                buffer = section.buffer
+            if spaces.get(buffer, Space.REGISTER) is Space.REGISTER:
+                continue
+            repeats = 1
+            conditions: list[IfOp] = []
+            parent = op.parent_op()
+            while parent is not None and parent is not band.loops[-1]:
+                if isinstance(parent, LoopOp):
+                    repeats *= parent.iterations
+                elif isinstance(parent, IfOp):
+                    conditions.append(parent)
+                parent = parent.parent_op()
+            is_direct = op.parent_block() is band.body and not isinstance(op, (AsmOp, RedOp))
+            access = cast("AccessOp | AsmOp", op)
+            found.append(Place(access, operand, buffer, repeats, tuple(conditions), is_direct))
+    return found
+
+
+def width_of(band: Band, place: Place, vector: Sequence[int]) -> int:
+    """How many elements an access takes at once, of a thread's neighbours along each index."""
+    if isinstance(place.op, AsmOp):
+        return math.prod(place.box[2])
+    count = math.prod(vector)
+    size = element_bytes_of(place.type)
+    if count == 1 or not place.is_direct or count * size > VECTOR_BYTES:
+        return 1
+    along = next(dimension for dimension, one in enumerate(vector) if one > 1)
+    leaves = {band.loops[along].variable: Along(1, count)}
+    expressions, operands, _ = place.box
+    return (
+        count if starts_vector(expressions, operands, place.type.get_shape(), leaves, count) else 1
+    )
+
+
+def served_together(band: Band, vector: Sequence[int], places: Sequence[Place]) -> tuple[int, ...]:
+    """The lanes that a wavefront of some access serves, ascending, a warp at last."""
+    found = {WARP}
+    for place in places:
+        if place.type.memory_space is Space.SHARED:
+            bytes_ = width_of(band, place, vector) * element_bytes_of(place.type)
+            found.add(lanes_together(min(bytes_, VECTOR_BYTES)))
+    return tuple(sorted(found))
+
+
+class Counter:
+    """Counts what the accesses of a band take under every class of a batch.
+
+    All instructions are counted, with the variables of loops in the band and around it at all of
+    their values, where that is at most ``most`` elements a class; else evenly spaced instructions,
+    and variables that do not fit at 0.
+    """
+
+    def __init__(self, band: Band, places: Sequence[Place], batch: Batch, most: int) -> None:
+        self.band = band
+        self.batch = batch
+        lanes = batch.lanes.shape[2]
+        padded = -(-lanes // WARP) * WARP
+        width = math.prod(batch.deal.vector)
+        kept = batch.rest.shape[2]
+        others: list[LoopOp] = []
+        for loop in _others(band, places):
+            count = math.prod(one.iterations for one in (*others, loop))
+            if width * padded * kept * count <= most:
+                others.append(loop)
+        self.is_exact = kept == batch.instructions and others == _others(band, places)
+        count = math.prod(loop.iterations for loop in others)
+        self.scale = batch.instructions / kept / count
+        self.points: dict[SSAValue, IntArray] = {}
+        number = np.tile(np.arange(count), kept)
+        for loop in others:
+            count //= loop.iterations
+            self.points[loop.variable] = (number // count % loop.iterations).reshape(1, 1, -1, 1)
+        repeats = len(number) // kept
+        neighbours = np.arange(width).reshape(1, -1, 1, 1)
+        shape = (len(batch.numbers), width, len(number), padded)
+        idle = np.zeros(shape, np.bool_)
+        idle[..., lanes:] = True
+        for dimension, loop in enumerate(band.loops):
+            lane = np.pad(batch.lanes[:, dimension], ((0, 0), (0, padded - lanes)))
+            rest = np.repeat(batch.rest[:, dimension], repeats, axis=1)
+            index = rest[:, None, :, None] + lane[:, None, None, :]
+            if batch.deal.vector[dimension] > 1:
+                index = index + neighbours
+            self.points[loop.variable] = index
+            idle |= index >= batch.deal.extents[dimension]
+        self.idle = idle
+
+    def numbers(self, place: Place) -> IntArray:
+        """The element that each lane accesses, ``[class, neighbour, instruction, lane]``."""
+        return np.broadcast_to(place.numbers(self.points), self.idle.shape)
+
+    def idle_in(self, place: Place) -> npt.NDArray[np.bool_]:
+        """The lanes that an access leaves out."""
+        idle = self.idle
+        for condition in place.conditions:
+            for expression, equal in condition.conditions():
+                value = evaluate(expression, list(condition.indices), self.points)
+                idle = idle | ((value != 0) if equal else (value < 0))
+        return idle
+
+    def cost(self, place: Place, addresses: IntArray, width: int) -> FloatArray:
+        """Sectors or wavefronts of an access, and its instructions: ``[class, 2]``.
+
+        ``addresses`` are in elements, as ``numbers``.
+        """
+        bytes_, at = self._bytes(place, addresses, width)
+        active = np.not_equal(at.max(axis=1), -1)
+        if place.type.memory_space is Space.SHARED:
+            lanes = lanes_together(min(bytes_, VECTOR_BYTES))
+            traffic = group_wavefronts(at, min(bytes_, VECTOR_BYTES), lanes).sum(axis=1)
+        else:
+            traffic = sectors(at, bytes_) + DEVICE_INSTRUCTION * active
+        return self._sum(place, traffic, active)
+
+    def least(self, place: Place, width: int) -> FloatArray:
+        """What an access to shared memory takes at least: no bank is asked twice."""
+        bytes_, at = self._bytes(place, np.zeros(self.idle.shape, np.int64), width)
+        lanes = lanes_together(min(bytes_, VECTOR_BYTES))
+        groups = np.not_equal(at.reshape(len(at), -1, lanes).max(axis=2), -1)
+        traffic: IntArray = groups.sum(axis=1)
+        return self._sum(place, traffic, np.greater(traffic, 0))
+
+    def _bytes(self, place: Place, addresses: IntArray, width: int) -> tuple[int, IntArray]:
+        size = element_bytes_of(place.type)
+        idle = self.idle_in(place)
+        if width > 1 and not isinstance(place.op, AsmOp):
+            addresses, idle = addresses[:, :1], idle[:, :1]
+        return width * size, np.where(idle, -1, addresses * size).reshape(-1, WARP)
+
+    def _sum(self, place: Place, traffic: IntArray, active: npt.NDArray[np.bool_]) -> FloatArray:
+        classes = len(self.batch.numbers)
+        both = [one.reshape(classes, -1).sum(axis=1) for one in (traffic, active)]
+        return np.stack(both, axis=1) * (self.scale * place.repeats)
+
+
+def _others(band: Band, places: Sequence[Place]) -> list[LoopOp]:
+    """The loops in a band, then those around it, whose variables accesses depend on."""
+    own = {loop.variable for loop in band.loops}
+    used: dict[SSAValue, None] = {}
+    for place in places:
+        for values in (place.box[1], *(list(one.indices) for one in place.conditions)):
+            used |= dict.fromkeys(one for one in variables_of(values) if one not in own)
+    loops: list[LoopOp] = []
+    for variable in used:
+        parent = None if isinstance(variable.owner, Operation) else variable.owner.parent_op()
+        if isinstance(parent, LoopOp):
+            loops.append(parent)
+    return sorted(loops, key=lambda loop: not band.loops[0].is_ancestor(loop))

@@ -1,0 +1,236 @@
+"""Applies mappings: kernels around bands, and loops over digits in their place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import IndexType, IntegerAttr, i64
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint
+from xdsl.utils.exceptions import PassFailedException
+
+from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.programming_model import WARP
+from mugraph.dialects.te import (
+    MAX_THREADS,
+    KernelOp,
+    Level,
+    NewOp,
+    ParOp,
+    Space,
+    ThreadsOp,
+)
+from mugraph.dialects.tensor_types import op_label
+from mugraph.passes.targets import Target
+from mugraph.passes.texpr.analysis.numbers import is_number, sink_numbers
+from mugraph.passes.texpr.te_inline import fold_sections, inline_calls
+from mugraph.passes.texpr.te_map.bands import (
+    Band,
+    band_at,
+    bands_in,
+    cluster_blocks,
+    grid_depth,
+    warp_bands_in,
+)
+from mugraph.passes.texpr.te_map.choice import choose
+from mugraph.passes.texpr.te_map.objectives import Objective
+from mugraph.passes.texpr.te_map.program import Candidates, Program
+from mugraph.passes.texpr.te_map.steps import (
+    apply,
+    band_step,
+    digits_of,
+    move,
+    stated,
+)
+
+DEFAULT_THREADS = 256
+
+
+def map_function(
+    function: FuncOp, target: Target, threads: int = 0, objective: Objective = Objective.TRAFFIC
+) -> None:
+    """Makes kernels of a function; raises ``PassFailedException`` for what cannot be mapped."""
+    inline_calls(function)
+    fold_sections(function)
+    _Mapper(function, target, threads, objective.candidates).run()
+
+
+@dataclass
+class _Mapper:
+    function: FuncOp
+    target: Target
+    threads: int
+    objective: Candidates
+    kernels: int = 0
+
+    def run(self) -> None:
+        """Makes a kernel of each top-level loop, and of what stands between them."""
+        block = self.function.body.block
+        serial: list[Operation] = []
+        for op in list(block.ops):
+            if isinstance(op, ParOp):
+                self.serial_kernel(serial)
+                serial = []
+                self.kernel(op)
+            elif isinstance(op, ReturnOp):
+                self.serial_kernel(serial)
+            elif isinstance(op, KernelOp):
+                raise PassFailedException(
+                    f"--te-map: {op_label(self.function)} has kernels already ('{op.symbol.data}');"
+                    " map it once, and whole"
+                )
+            elif isinstance(op, NewOp) or is_number(op):
+                continue
+            else:
+                serial.append(op)
+        sink_numbers(block)
+
+    def symbol(self) -> str:
+        """A name for the next kernel."""
+        name = self.function.sym_name.data
+        self.kernels += 1
+        return name if self.kernels == 1 else f"{name}_{self.kernels}"
+
+    def serial_kernel(self, ops: list[Operation]) -> None:
+        """A kernel of one block for statements outside parallel loops."""
+        if not ops:
+            return
+        for op in ops:
+            refuse_blocks_in(op, "stands inside a statement that one block runs")
+        kernel = self.new_kernel(ops[0])
+        for op in ops:
+            op.detach()
+            kernel.threads.body.block.add_op(op)
+        self.finish(kernel, [])
+
+    def kernel(self, loop: ParOp) -> None:
+        """The kernel of a top-level parallel loop."""
+        band = band_at(loop)
+        depth = grid_depth(band)
+        refuse_blocks_in(band.loops[-1], "stands beside other statements")
+        rest = band.loops[depth:]
+        if depth == 0 and rest[0].scope is None and not band.is_fully:
+            self.flat_kernel(band)
+            return
+        grid = band.loops[:depth]
+        kernel = self.new_kernel(loop)
+        body = kernel.threads.body.block
+        if rest:
+            rest[0].detach()
+            body.add_op(rest[0])
+        else:
+            move(band.body, body)
+        self.finish(kernel, grid)
+        if grid:
+            Rewriter.erase_op(loop, safe_erase=False)
+
+    def new_kernel(self, before: Operation) -> KernelOp:
+        """An empty kernel of one thread, in front of an operator."""
+        body, outer = (Block(arg_types=[IndexType()]) for _ in range(2))
+        body.args[0].name_hint = "thread"
+        outer.args[0].name_hint = "block"
+        outer.add_op(ThreadsOp(1, body))
+        kernel = KernelOp(self.symbol(), 1, outer)
+        Rewriter.insert_op(kernel, InsertPoint.before(before))
+        return kernel
+
+    def finish(self, kernel: KernelOp, grid: Sequence[ParOp]) -> None:
+        """Makes the grid of loops around a block's program, and deals its bands to threads."""
+        holder = kernel.threads
+        block = kernel.variable
+        numbers = digits_of([one.iterations for one in grid])
+        indices: list[SSAValue] = []
+        for one, expression in zip(grid, numbers, strict=True):
+            index = apply(expression, [block], one.variable.name_hint)
+            Rewriter.insert_op(index, InsertPoint.before(holder))
+            one.variable.replace_all_uses_with(index.result)
+            indices.append(index.result)
+        certificate = stated(indices, [one.iterations for one in grid], grid=True)
+        Rewriter.insert_op(certificate, InsertPoint.before(holder))
+        kernel.extent = IntegerAttr(math.prod(one.iterations for one in grid), i64)
+        if (blocks := cluster_blocks(grid)) is not None:
+            self.check_cluster(blocks)
+            kernel.cluster = IntegerAttr(blocks, i64)
+        threads = self.block_threads(bands_in(holder), warp_bands_in(holder))
+        program = Program(holder.variable, threads, objective=self.objective)
+        program.choose(holder, self.spaces)
+        program.rewrite(list(holder.body.block.ops))
+        holder.extent = IntegerAttr(threads, i64)
+
+    def check_cluster(self, blocks: int) -> None:
+        """Raises ``PassFailedException`` where clusters cannot have so many blocks."""
+        limit = self.target.blocks_per_cluster
+        if blocks > limit:
+            raise PassFailedException(
+                f"--te-map: {blocks} iterations of loops at level cluster are as many blocks of "
+                f"one cluster; {self.target.arch} "
+                + (f"has clusters of up to {limit} blocks" if limit > 1 else "has no clusters")
+            )
+
+    def block_threads(self, bands: Sequence[Band], warp_bands: Sequence[Band]) -> int:
+        """The threads of a block: what fully parallel loops and warps need, or else up to 256."""
+        if self.threads:
+            return self.threads
+        fully = [math.prod(band.extents[:-1]) * band.group for band in bands if band.is_fully]
+        warps = [1 if band.is_of_lanes else math.prod(band.extents) for band in warp_bands]
+        if warps and max(warps) * WARP <= MAX_THREADS:
+            fully.append(max(warps) * WARP)
+        if fully:
+            group = max([WARP, *(band.group for band in bands if band.is_fully)])
+            wanted = max(fully)
+            while wanted > MAX_THREADS and wanted % 2 == 0 and wanted // 2 % group == 0:
+                wanted //= 2
+            return -(-min(wanted, MAX_THREADS) // WARP) * WARP
+        items = max([math.prod(band.extents) for band in bands], default=1)
+        return min(DEFAULT_THREADS, -(-items // WARP) * WARP)
+
+    def flat_kernel(self, band: Band) -> None:
+        """The kernel of a band whose iterations are dealt to blocks and threads alike."""
+        threads = self.threads or DEFAULT_THREADS
+        items = math.prod(band.extents)
+        threads = min(threads, -(-items // WARP) * WARP)
+        spaces = self.spaces(self.function)
+        enough = threads * self.target.multiprocessors
+        candidates = self.objective([band], threads, spaces, enough)
+        (mapping,) = choose([[band]], [candidates], spaces).mappings
+        kernel = self.new_kernel(band.loops[0])
+        holder = kernel.threads
+        # The last dimension's blocks are neighbours, and in each the slowest digit comes first.
+        radices = [mapping.step_radices(dimension) for dimension in range(len(band.loops))]
+        numbers = iter(digits_of([radix for each in radices for radix in reversed(each)]))
+        steps = [[(next(numbers), [kernel.variable]) for _ in each][::-1] for each in radices]
+        holder.body.block.add_op(band_step(band, mapping, holder.variable, steps))
+        Rewriter.erase_op(band.loops[0], safe_erase=False)
+        holder.extent = IntegerAttr(threads, i64)
+        kernel.extent = IntegerAttr(mapping.steps, i64)
+
+    def spaces(self, root: Operation) -> dict[SSAValue, Space]:
+        """Where buffers are taken to be: undecided ones in registers."""
+        spaces: dict[SSAValue, Space] = dict.fromkeys(self.function.body.block.args, Space.GLOBAL)
+        for op in self.function.body.block.ops:
+            if isinstance(op, NewOp):
+                spaces[op.result] = Space.GLOBAL
+        for op in root.walk():
+            if isinstance(op, NewOp):
+                spaces.setdefault(op.result, op.result.type.memory_space or Space.REGISTER)
+        return spaces
+
+
+def refuse_blocks_in(op: Operation, where: str) -> None:
+    """Refuses loops over blocks in an operator's regions.
+
+    Raises:
+        PassFailedException: There is one: which, and what to do.
+    """
+    for inner in op.walk():
+        if inner is op or not isinstance(inner, ParOp):
+            continue
+        if inner.scope in (Level.GRID, Level.CLUSTER):
+            raise PassFailedException(
+                f"--te-map: the loop over {inner.variable.name_hint or 'blocks'} is at level "
+                f"{inner.scope}, but {where}: loops over blocks are the outermost ones, one "
+                "directly in the other"
+            )

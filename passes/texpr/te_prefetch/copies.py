@@ -1,0 +1,219 @@
+"""Copies into shared memory for later iterations of a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import AffineMapAttr, IndexType
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.rewriter import InsertPoint
+
+from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.te import (
+    AccessOp,
+    ApplyOp,
+    AsmOp,
+    BindOp,
+    BufferType,
+    CommitOp,
+    CopyAsyncOp,
+    Direction,
+    IfOp,
+    IterationOp,
+    KernelOp,
+    NewOp,
+    SectionOp,
+    SeqOp,
+    Space,
+    StepOp,
+    ViewOp,
+    WaitOp,
+)
+from mugraph.passes.texpr.te_prefetch.fragments import FragmentWriter, find_fragments
+from mugraph.passes.texpr.te_prefetch.stages import at_stage, read_stage, staged_buffer
+
+
+@dataclass(frozen=True)
+class Prefetch:
+    """A loop, the buffers that it fills anew in each iteration, and the steps that do so."""
+
+    loop: SeqOp
+    buffers: tuple[NewOp, ...]
+    fills: tuple[StepOp, ...]
+
+
+def find_prefetch(loop: SeqOp, kernel: KernelOp) -> Prefetch:
+    """What a loop of a block's program loads from device memory into shared memory.
+
+    A step that only copies, of buffers that the kernel does not write, into shared buffers made in
+    the loop, that no other step writes, and that are read only after it.  Both are empty where
+    there is none.
+    """
+    body = loop.body.block
+    position = {op: index for index, op in enumerate(body.ops)}
+    written = {buffer for op in kernel.walk() for buffer in _written(op)}
+    fills = [op for op in body.ops if isinstance(op, StepOp) and _only_copies(op, written)]
+    buffers = [
+        op
+        for op in body.ops
+        if isinstance(op, NewOp) and op.result.type.memory_space is Space.SHARED
+    ]
+
+    def at(op: Operation) -> int:
+        while op.parent_block() is not body:
+            parent = op.parent_op()
+            assert parent is not None
+            op = parent
+        return position[op]
+
+    places = {position[step] for step in fills}
+    while True:
+        kept: list[NewOp] = []
+        for new in buffers:
+            writes = {at(op) for op, is_write in _touching(new) if is_write}
+            reads = {at(op) for op, is_write in _touching(new) if not is_write}
+            if writes and writes <= places and max(writes) < min(reads, default=len(position)):
+                kept.append(new)
+        results = {new.result for new in kept}
+        filling = [
+            step for step in fills if {b for op in step.walk() for b in _written(op)} <= results
+        ]
+        if len(kept) == len(buffers) and len(filling) == len(fills):
+            return Prefetch(loop, tuple(kept), tuple(filling))
+        buffers, fills = kept, filling
+        places = {position[step] for step in fills}
+
+
+def _written(op: Operation) -> Iterator[SSAValue]:
+    """The buffers that an operator writes."""
+    if isinstance(op, AccessOp) and op.kind != "read":
+        yield op.buffer
+    elif isinstance(op, CopyAsyncOp):
+        yield op.target
+    elif isinstance(op, AsmOp):
+        for direction, argument in zip(op.operand_directions, op.arguments, strict=True):
+            if direction is not Direction.IN and isinstance(argument.type, BufferType):
+                owner = argument.owner
+                yield owner.buffer if isinstance(owner, SectionOp) else argument
+
+
+def _touching(new: NewOp) -> Iterator[tuple[Operation, bool]]:
+    """The operators that access a buffer, and whether they write it."""
+    for use in new.result.uses:
+        op = use.operation
+        users = [use.operation for use in op.result.uses] if isinstance(op, SectionOp) else [op]
+        for user in users:
+            yield user, new.result in list(_written(user))
+
+
+def _only_copies(step: StepOp, written: set[SSAValue]) -> bool:
+    """Whether a step does nothing but copy elements of buffers that stay as they are."""
+    for op in step.body.walk():
+        match op:
+            case SeqOp() | IfOp() | ApplyOp() | IterationOp():
+                pass
+            case ViewOp():
+                space = op.buffer_type.memory_space
+                if op.buffer in written or space not in (None, Space.GLOBAL):
+                    return False
+            case BindOp():
+                if not isinstance(op.value.owner, ViewOp) or not step.is_ancestor(op.value.owner):
+                    return False
+            case _:
+                return False
+    return True
+
+
+def prefetch(found: Prefetch, ahead: int, *, fragments: bool) -> None:
+    """Copies ``ahead`` iterations ahead, into several buffers in the place of each.
+
+    With ``fragments``, registers are loaded from them one part of a step early where that can be;
+    the copies of an iteration then begin when all but its last part is done.
+    """
+    loop = found.loop
+    total = loop.iterations
+    ahead = min(ahead, total)
+    use = _only_step(found)
+    split = find_fragments(use, loop) if fragments and use is not None and ahead > 1 else None
+    stages = ahead if split else ahead + 1
+    staged: dict[SSAValue, SSAValue] = {
+        new.result: staged_buffer(new, stages, loop) for new in found.buffers
+    }
+    before = InsertPoint.before(loop)
+
+    first = Block(arg_types=[IndexType()])
+    first.args[0].name_hint = f"{loop.variable.name_hint or 'i'}_ahead"
+    for step in found.fills:
+        first.add_op(_copying(step, loop, first.args[0], staged, stages))
+    first.add_op(CommitOp())
+    Rewriter.insert_op(SeqOp(ahead, first), before)
+
+    copies: list[Operation] = []
+    if ahead < total:
+        next_ = ApplyOp([loop.variable], _of_one(AffineExpr.dimension(0) + ahead))
+        next_.result.name_hint = f"{loop.variable.name_hint or 'i'}_ahead"
+        steps = [_copying(step, loop, next_.result, staged, stages) for step in found.fills]
+        limit = _of_one(AffineExpr.dimension(0) * -1 + (total - 1 - ahead))
+        copies.append(IfOp([loop.variable], limit, [False], Block([next_, *steps])))
+    copies.append(CommitOp())
+    for step in found.fills:
+        Rewriter.erase_op(step)
+    for new in found.buffers:
+        read_stage(new.result, staged[new.result], loop.variable, stages)
+        Rewriter.erase_op(new)
+    if split:
+        writer = FragmentWriter(split, loop)
+        Rewriter.insert_op([WaitOp(ahead - 1), writer.first()], before)
+        steps_ = [writer.all_but_last(), WaitOp(ahead - 2), *copies, writer.last()]
+        Rewriter.insert_op(steps_, InsertPoint.before(split.step))
+        Rewriter.erase_op(split.step)
+    else:
+        first_op = loop.body.block.first_op
+        assert first_op is not None
+        Rewriter.insert_op([WaitOp(ahead - 1), *copies], InsertPoint.before(first_op))
+    # Nothing is under way any more; what comes behind may use the same bytes.
+    Rewriter.insert_op_after(WaitOp(0), loop)
+
+
+def _only_step(found: Prefetch) -> StepOp | None:
+    """The step that uses what a loop loads, where nothing else stands in it."""
+    known = {*found.fills, *found.buffers}
+    rest = [op for op in found.loop.body.block.ops if op not in known]
+    (use,) = rest if len(rest) == 1 else (None,)
+    return use if isinstance(use, StepOp) else None
+
+
+def _of_one(expression: AffineExpr) -> AffineMapAttr:
+    return AffineMapAttr(AffineMap(1, 0, (expression,)))
+
+
+def _copying(
+    step: StepOp,
+    loop: SeqOp,
+    iteration: SSAValue,
+    staged: dict[SSAValue, SSAValue],
+    stages: int,
+) -> StepOp:
+    """A step that fills the buffers of an iteration, by asynchronous copies."""
+    copy = step.clone({loop.variable: iteration})
+    for bind in [op for op in copy.walk() if isinstance(op, BindOp)]:
+        view = bind.value.owner
+        assert isinstance(view, ViewOp)
+        dimension = AffineExpr.dimension(bind.index_map.num_dims)
+        type_ = bind.buffer_type
+        map_ = at_stage(bind.index_map, type_, dimension % stages)
+        send = CopyAsyncOp(
+            view.buffer,
+            list(view.indices),
+            view.map,
+            staged[bind.buffer],
+            [*bind.indices, iteration],
+            AffineMapAttr(map_),
+        )
+        Rewriter.replace_op(bind, send, [])
+    for view in [op for op in copy.walk() if isinstance(op, ViewOp)]:
+        if not view.result.first_use:
+            Rewriter.erase_op(view)
+    return copy

@@ -1,0 +1,222 @@
+"""Registers that are loaded from shared memory one part of a step before they are used.
+
+The step that uses the buffers of an iteration often is a loop over parts of them: instructions load
+registers from shared memory, and others compute with them.  The loads of a part then stand before
+the computation of the part before, those of the first part in the iteration before, so that threads
+that have met at a barrier have something to compute at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import AffineMapAttr, IndexType, UnitAttr
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.rewriter import InsertPoint
+
+from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.te import (
+    AccessOp,
+    ApplyOp,
+    AsmOp,
+    BufferType,
+    Direction,
+    IfOp,
+    IterationOp,
+    NewOp,
+    SectionOp,
+    SeqOp,
+    Space,
+    StepOp,
+)
+from mugraph.dialects.te.mapped import OF_EACH_THREAD
+from mugraph.passes.texpr.analysis.evaluate import variables_of
+from mugraph.passes.texpr.te_prefetch.stages import read_stage
+
+_TURNS = 2
+"""The fragments that are in registers: those computed with, and those loaded."""
+
+
+@dataclass(frozen=True)
+class Fragments:
+    """A step that computes with the buffers of an iteration part by part."""
+
+    step: StepOp
+    parts: SeqOp
+    registers: tuple[NewOp, ...]
+    """What each part loads."""
+    loads: tuple[Operation, ...]
+    rest: tuple[Operation, ...]
+
+
+def find_fragments(step: StepOp, loop: SeqOp) -> Fragments | None:
+    """The parts of a step that is the only one in a loop to use its buffers.
+
+    Indices of the thread, then a loop of an even number of parts; each first loads registers of its
+    own from shared memory, and does the rest without shared memory.
+    """
+    body = list(step.body.block.ops)
+    parts = body[-1] if body else None
+    if not isinstance(parts, SeqOp) or parts.iterations % _TURNS:
+        return None
+    for op in body[:-1]:
+        if not isinstance(op, (ApplyOp, IterationOp)):
+            return None
+        if loop.variable in variables_of(list(op.operands)):
+            return None
+    inner = list(parts.body.block.ops)
+    registers = [op for op in inner if isinstance(op, NewOp)]
+    if not registers or inner[: len(registers)] != registers:
+        return None
+    if any(new.result.type.memory_space is not Space.REGISTER for new in registers):
+        return None
+    own: set[SSAValue] = {new.result for new in registers}
+    inner = inner[len(registers) :]
+    count = 0
+    while count < len(inner) and _only_loads(inner[count], own):
+        count += 1
+    loads, rest = inner[:count], inner[count:]
+    if not loads or any(_spaces(op) & {Space.SHARED, Space.GLOBAL} for op in rest):
+        return None
+    if any(not isinstance(use, (AccessOp, SectionOp)) for new in own for use in _users(new)):
+        return None
+    return Fragments(step, parts, tuple(registers), tuple(loads), tuple(rest))
+
+
+def _users(value: SSAValue) -> Iterator[Operation]:
+    return (use.operation for use in value.uses)
+
+
+def _buffers(op: Operation) -> Iterator[tuple[SSAValue, bool]]:
+    """The buffers that an operator and those in it access, and whether they write them."""
+    for one in op.walk():
+        match one:
+            case AccessOp():
+                yield one.buffer, one.kind != "read"
+            case AsmOp():
+                for direction, argument in zip(one.operand_directions, one.arguments, strict=True):
+                    if isinstance(argument.type, BufferType):
+                        owner = argument.owner
+                        buffer = owner.buffer if isinstance(owner, SectionOp) else argument
+                        yield buffer, direction is not Direction.IN
+            case _:
+                pass
+
+
+def _spaces(op: Operation) -> set[Space]:
+    """The memories that an operator accesses, device memory where it is open."""
+    spaces: set[Space] = set()
+    for buffer, _ in _buffers(op):
+        assert isinstance(buffer.type, BufferType)
+        spaces.add(buffer.type.memory_space or Space.GLOBAL)
+    return spaces
+
+
+def _only_loads(op: Operation, registers: set[SSAValue]) -> bool:
+    """Whether an operator only reads shared memory and writes some registers."""
+    allowed = (SeqOp, IfOp, ApplyOp, SectionOp, AsmOp, AccessOp)
+    if any(not isinstance(one, allowed) for one in op.walk()):
+        return False
+    found = list(_buffers(op))
+    spaces = _spaces(op)
+    writes = {buffer for buffer, is_write in found if is_write}
+    reads = {buffer for buffer, is_write in found if not is_write}
+    return Space.SHARED in spaces and writes <= registers and not reads & registers
+
+
+class FragmentWriter:
+    """Writes the steps of a loop whose registers are loaded one part early."""
+
+    def __init__(self, found: Fragments, loop: SeqOp) -> None:
+        self.found = found
+        self.loop = loop
+        self.turns: dict[SSAValue, SSAValue] = {}
+        for new in found.registers:
+            type_ = new.result.type
+            shape = (_TURNS, *type_.get_shape())
+            made = NewOp(BufferType.of(shape, type_.element_type, None, Space.REGISTER))
+            made.attributes[OF_EACH_THREAD] = UnitAttr()
+            made.result.name_hint = new.result.name_hint
+            Rewriter.insert_op(made, InsertPoint.before(loop))
+            self.turns[new.result] = made.result
+
+    def first(self) -> StepOp:
+        """The loads of the first part of the first iteration."""
+        step, block, values = self._step()
+        zero = _constant(0)
+        block.add_ops([zero])
+        self._add(block, self.found.loads, values | {self.loop.variable: zero.result}, zero.result)
+        return step
+
+    def all_but_last(self) -> StepOp:
+        """The parts of an iteration but the last, each behind the loads of the part after it."""
+        step, block, values = self._step()
+        parts = self.found.parts
+        inner = Block(arg_types=[IndexType()])
+        part = inner.args[0]
+        part.name_hint = parts.variable.name_hint
+        block.add_op(SeqOp(parts.iterations - 1, inner))
+        following = _next(part)
+        inner.add_op(following)
+        self._add(inner, self.found.loads, values, following.result)
+        self._add(inner, self.found.rest, values, part)
+        return step
+
+    def last(self) -> StepOp:
+        """The last part of an iteration, behind the loads of the first one of the next."""
+        step, block, values = self._step()
+        loop = self.loop
+        ahead = Block()
+        limit = AffineExpr.dimension(0) * -1 + (loop.iterations - 2)
+        map_ = AffineMapAttr(AffineMap(1, 0, (limit,)))
+        block.add_op(IfOp([loop.variable], map_, [False], ahead))
+        following, zero = _next(loop.variable), _constant(0)
+        ahead.add_ops([following, zero])
+        moved = values | {loop.variable: following.result}
+        self._add(ahead, self.found.loads, moved, zero.result)
+        final = _constant(self.found.parts.iterations - 1)
+        block.add_op(final)
+        self._add(block, self.found.rest, values, final.result)
+        return step
+
+    def _step(self) -> tuple[StepOp, Block, dict[SSAValue, SSAValue]]:
+        """A step with the indices of the thread."""
+        found = self.found
+        values: dict[SSAValue, SSAValue] = {}
+        block = Block(
+            [op.clone(values) for op in found.step.body.block.ops if op is not found.parts]
+        )
+        return StepOp(found.step.title.data, block), block, values
+
+    def _add(
+        self,
+        block: Block,
+        ops: Sequence[Operation],
+        values: dict[SSAValue, SSAValue],
+        part: SSAValue,
+    ) -> None:
+        """Adds copies of operators for a part; its registers are those of its turn."""
+        values = values | {self.found.parts.variable: part}
+        held: list[NewOp] = []
+        for new in self.found.registers:
+            held.append(new.clone(values))
+            block.add_op(held[-1])
+        block.add_ops([op.clone(values) for op in ops])
+        for new, copy in zip(self.found.registers, held, strict=True):
+            read_stage(copy.result, self.turns[new.result], part, _TURNS)
+            Rewriter.erase_op(copy)
+
+
+def _constant(value: int) -> ApplyOp:
+    apply = ApplyOp([], AffineMapAttr(AffineMap(0, 0, (AffineExpr.constant(value),))))
+    apply.result.name_hint = "part"
+    return apply
+
+
+def _next(variable: SSAValue) -> ApplyOp:
+    map_ = AffineMapAttr(AffineMap(1, 0, (AffineExpr.dimension(0) + 1,)))
+    apply = ApplyOp([variable], map_)
+    apply.result.name_hint = f"{variable.name_hint or 'i'}_next"
+    return apply

@@ -1,0 +1,474 @@
+"""``--te-promote``: every buffer gets a memory: registers, shared memory or device memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.context import Context
+from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr, ModuleOp, i64
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint
+from xdsl.utils.exceptions import PassFailedException
+
+from mugraph.dialects.kn.workspace import WORKSPACE_BYTES
+from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.programming_model import WARP
+from mugraph.dialects.te import (
+    AccessOp,
+    AllReduceOp,
+    AsmOp,
+    BufferType,
+    CopyAsyncOp,
+    IfOp,
+    KernelOp,
+    LoopOp,
+    NewOp,
+    Scope,
+    SectionOp,
+    Space,
+    StepOp,
+    ThreadsOp,
+    is_texpr,
+)
+from mugraph.dialects.tensor_types import element_bytes_of, row_major_strides, value_label
+from mugraph.passes.memory.lifetimes import Lifetime
+from mugraph.passes.memory.packing.allocate import Request, best_plan
+from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+from mugraph.passes.texpr.analysis.evaluate import (
+    access_box,
+    evaluate,
+    numbers_at,
+    variables_of,
+)
+from mugraph.passes.texpr.te_map.reductions import OF_EACH_THREAD
+from mugraph.passes.texpr.te_map.types import retype
+
+IntArray = npt.NDArray[np.int64]
+
+MOST_REGISTERS = 128
+"""The 32-bit registers that a buffer of undecided place may take of each thread."""
+SHARED_ALIGNMENT = 128
+WORKSPACE_ALIGNMENT = 256
+OFFSET = "te.offset"
+"""The attribute of a ``te.new``: where it begins, in bytes of shared memory or of the workspace."""
+_MOST_POINTS = 1 << 22
+
+
+@dataclass(frozen=True)
+class _Use:
+    """An access to a buffer: the operand that stands for it, and the box that it touches."""
+
+    op: AccessOp | AsmOp
+    expressions: tuple[AffineExpr, ...]
+    operands: list[SSAValue]
+    box: tuple[int, ...]
+    section: SectionOp | None
+
+
+def _uses(buffer: SSAValue) -> list[_Use]:
+    found: list[_Use] = []
+    for use in buffer.uses:
+        op = use.operation
+        if isinstance(op, SectionOp):
+            for inner in op.result.uses:
+                asm = cast(AsmOp, inner.operation)
+                found.append(_Use(asm, *access_box(asm, op.result), op))
+        elif isinstance(op, (AccessOp, AsmOp)):
+            found.append(_Use(op, *access_box(op, buffer), None))
+    return found
+
+
+@dataclass(frozen=True)
+class Registers:
+    """How the elements of a buffer are held by the threads of a block."""
+
+    count: int
+    """The registers of each thread."""
+    indices: tuple[AffineExpr, ...]
+    """The register of each use's first element, in the variables of ``operands``."""
+    operands: tuple[list[SSAValue], ...]
+
+
+def registers_of(new: NewOp, holder: ThreadsOp) -> Registers | None:
+    """How threads can hold a buffer of a block, each what it alone touches; ``None`` if not.
+
+    Found by enumeration of all threads and all iterations of the loops that the indices have.
+    Each thread's elements are numbered in row-major order, and the numbers of each use must be
+    affine in the variables of its loops.  Raises ``PassFailedException`` for an access out of
+    bounds.
+    """
+    uses = _uses(new.result)
+    thread = holder.variable
+    shape = new.result.type.get_shape()
+    elements = new.result.type.elements
+    touched: list[tuple[IntArray, IntArray, list[SSAValue]]] = []
+    for use in uses:
+        variables = variables_of(use.operands)
+        if any(_is_outside(one, holder) for one in variables if one is not thread):
+            return None
+        points = _points(use, thread, variables, holder)
+        if points is None:
+            return None
+        start = np.broadcast_to(
+            numbers_at(use.expressions, use.operands, shape, points), points[thread].shape
+        )
+        strides = [1] if len(use.expressions) == 1 else row_major_strides(shape)
+        box = np.zeros(1, np.int64)
+        for extent, stride in zip(use.box, strides, strict=True):
+            box = (box[:, None] + np.arange(extent) * stride).reshape(-1)
+        numbers = start[:, None] + box
+        if numbers.min() < 0 or numbers.max() >= elements:
+            raise PassFailedException(
+                f"--te-promote: {value_label(new.result)} is accessed beyond its {elements} "
+                "elements; --te-check says where"
+            )
+        touched.append((points[thread], numbers, variables))
+    owner = np.full(elements, -1, np.int64)
+    for threads, numbers, _ in touched:
+        owner[numbers.reshape(-1)] = np.repeat(threads, numbers.shape[1])
+    for threads, numbers, _ in touched:
+        if (owner[numbers] != threads[:, None]).any():
+            return None
+    rank = np.zeros(elements, np.int64)
+    order = np.lexsort((np.arange(elements), owner))
+    starts = np.r_[0, np.flatnonzero(np.diff(owner[order])) + 1]
+    lengths = np.diff(np.r_[starts, elements])
+    rank[order] = np.arange(elements) - np.repeat(starts, lengths)
+    indices: list[AffineExpr] = []
+    operands: list[list[SSAValue]] = []
+    for use, (_, numbers, variables) in zip(uses, touched, strict=True):
+        loops = [one for one in variables if one is not thread]
+        index = _affine(rank[numbers], _points(use, thread, variables, holder), loops)
+        if index is None:
+            return None
+        indices.append(index)
+        operands.append(loops)
+    held = owner >= 0
+    count = int(rank[held].max()) + 1 if held.any() else 1
+    return Registers(count, tuple(indices), tuple(operands))
+
+
+def _is_outside(variable: SSAValue, holder: ThreadsOp) -> bool:
+    owner = variable.owner
+    loop = owner.parent_op() if not isinstance(owner, Operation) else owner
+    return loop is None or not holder.is_ancestor(loop) or loop is holder
+
+
+def _points(
+    use: _Use, thread: SSAValue, variables: Sequence[SSAValue], holder: ThreadsOp
+) -> dict[SSAValue, IntArray] | None:
+    """All values of the thread number and of a use's variables, where its conditions hold."""
+    loops = [one for one in variables if one is not thread]
+    extents = [_iterations(one) for one in loops]
+    threads = holder.iterations
+    if threads * math.prod(extents) > _MOST_POINTS:
+        return None
+    grids = np.meshgrid(*(np.arange(n) for n in (threads, *extents)), indexing="ij")
+    points = {
+        variable: grid.reshape(-1) for variable, grid in zip((thread, *loops), grids, strict=True)
+    }
+    parent = use.op.parent_op()
+    keep = np.ones(points[thread].shape, np.bool_)
+    while parent is not None and parent is not holder:
+        if isinstance(parent, IfOp):
+            operands = list(parent.indices)
+            # A condition on other variables may hold for any point.
+            if set(variables_of(operands)) <= set(points):
+                for expression, equal in parent.conditions():
+                    value = evaluate(expression, operands, points)
+                    keep &= (value == 0) if equal else (value >= 0)
+        parent = parent.parent_op()
+    return {variable: values[keep] for variable, values in points.items()}
+
+
+def _iterations(variable: SSAValue) -> int:
+    loop = variable.owner.parent_op() if not isinstance(variable.owner, Operation) else None
+    assert isinstance(loop, LoopOp)
+    return loop.iterations
+
+
+def _affine(
+    ranks: IntArray, points: dict[SSAValue, IntArray] | None, loops: Sequence[SSAValue]
+) -> AffineExpr | None:
+    """The register of the first element as an affine expression of loops; ``None`` if not one.
+
+    The elements of a box must be in consecutive registers.
+    """
+    if points is None:
+        return None
+    first = ranks[:, 0]
+    if not len(first):
+        return AffineExpr.constant(0)
+    consecutive: IntArray = first[:, np.newaxis] + np.arange(ranks.shape[1], dtype=np.int64)
+    if not np.array_equal(ranks, consecutive):
+        return None
+    columns = [points[loop] for loop in loops]
+    system = np.stack([np.ones_like(first), *columns], axis=1)
+    solved = np.linalg.lstsq(system.astype(np.float64), first.astype(np.float64), rcond=None)[0]
+    factors = np.rint(solved).astype(np.int64)
+    if not np.array_equal(system @ factors, first):
+        return None
+    expression = AffineExpr.constant(0)
+    for position, factor in enumerate(factors[1:]):
+        if factor:
+            term = AffineExpr.dimension(position)
+            term = term if factor == 1 else term * int(factor)
+            expression = term if expression == AffineExpr.constant(0) else expression + term
+    constant = int(factors[0])
+    return expression + constant if constant else expression
+
+
+def put_in_registers(new: NewOp, found: Registers) -> None:
+    """Makes a buffer of a block the registers of each thread."""
+    uses = _uses(new.result)
+    element = new.result.type.element_type
+    type_ = BufferType.of((found.count,), element, None, Space.REGISTER)
+    changed = Rewriter.replace_value_with_new_type(new.result, type_)
+    for use, index, variables in zip(uses, found.indices, found.operands, strict=True):
+        kept = [one for one in range(len(variables)) if _has(index, one)]
+        place = [AffineExpr.constant(0)] * len(variables)
+        for position, dimension in enumerate(kept):
+            place[dimension] = AffineExpr.dimension(position)
+        compact = index.replace_dims_and_symbols(place, [])
+        operands = [variables[one] for one in kept]
+        map_ = AffineMapAttr(AffineMap(len(kept), 0, (compact,)))
+        if isinstance(use.op, AccessOp):
+            before = use.op.operands[: use.op.operands.index(use.op.buffer)]
+            use.op.operands = [*before, changed, *operands]
+            use.op.properties["map"] = map_
+            continue
+        count = math.prod(use.box)
+        section = SectionOp(changed, operands, map_, (count,))
+        Rewriter.insert_op(section, InsertPoint.before(use.op))
+        old = changed if use.section is None else use.section.result
+        use.op.operands = [section.result if one is old else one for one in use.op.operands]
+    for use in uses:
+        if use.section is not None and use.section.parent and not use.section.result.first_use:
+            Rewriter.erase_op(use.section)
+
+
+def _has(expression: AffineExpr, dimension: int) -> bool:
+    return AffineExpr.dimension(dimension) in list(expression.dfs())
+
+
+def is_same_in_all_threads(new: NewOp, holder: ThreadsOp) -> bool:
+    """Whether all threads can hold a buffer of a block: outside steps alone it is written."""
+    for use in _uses(new.result):
+        if not isinstance(use.op, AccessOp):
+            return False
+        if _step_of(use.op) is not None and use.op.kind != "read":
+            return False
+        if use.op.kind not in ("read", "write") or _varies(use.operands, holder):
+            return False
+    return True
+
+
+def _varies(operands: Sequence[SSAValue], holder: ThreadsOp) -> bool:
+    return holder.variable in variables_of(operands)
+
+
+def _step_of(op: Operation) -> StepOp | None:
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, StepOp):
+        parent = parent.parent_op()
+    return parent
+
+
+def promote_kernel(kernel: KernelOp, target: Target) -> None:
+    """Places the buffers of a kernel's blocks."""
+    holder = kernel.threads
+    shared: list[NewOp] = []
+    for new in [op for op in holder.walk() if isinstance(op, NewOp)]:
+        type_ = new.result.type
+        space = type_.memory_space
+        name = new.result.name_hint or value_label(new.result)
+        if OF_EACH_THREAD in new.attributes:
+            continue
+        if space is Space.SHARED:
+            shared.append(new)
+            continue
+        if space is Space.GLOBAL:
+            _into_workspace(kernel, new)
+            continue
+        if _step_of(new) is not None:
+            retype(new.result, type_.with_space(Space.REGISTER))
+            continue
+        if is_same_in_all_threads(new, holder) and (
+            space is Space.REGISTER or _words(type_) <= MOST_REGISTERS
+        ):
+            retype(new.result, type_.with_space(Space.REGISTER))
+            continue
+        found = registers_of(new, holder)
+        element = BufferType.of((found.count if found else 1,), type_.element_type)
+        if found and (space is Space.REGISTER or _words(element) <= MOST_REGISTERS):
+            put_in_registers(new, found)
+        elif space is Space.REGISTER:
+            raise PassFailedException(
+                f"--te-promote: {name} is in #reg and shared by iterations of a parallel loop, but "
+                "the threads that they are dealt to touch the same elements, or elements in no "
+                "order that registers could be numbered in; leave out #reg"
+            )
+        elif _size(type_) <= target.shared_memory_per_block // 2:
+            retype(new.result, type_.with_space(Space.SHARED))
+            shared.append(new)
+        else:
+            _into_workspace(kernel, new)
+    for reduction in [op for op in holder.walk() if isinstance(op, AllReduceOp)]:
+        if holder.iterations > WARP and reduction.threads is Scope.BLOCK:
+            warps = -(-holder.iterations // WARP)
+            scratch = NewOp(BufferType.of((warps,), reduction.value.type, None, Space.SHARED))
+            scratch.result.name_hint = "scratch"
+            Rewriter.insert_op(scratch, InsertPoint.before(reduction))
+            reduction.operands = [reduction.value, scratch.result]
+            shared.append(scratch)
+    _place_shared(kernel, shared, target)
+
+
+def _size(type_: BufferType) -> int:
+    return type_.elements * element_bytes_of(type_)
+
+
+def _words(type_: BufferType) -> int:
+    return -(-_size(type_) // 4)
+
+
+def _place_shared(kernel: KernelOp, shared: Sequence[NewOp], target: Target) -> None:
+    """Offsets for shared buffers, by the statements of the block between first and last use."""
+    holder = kernel.threads
+    lives = [_lifetime(new, holder) for new in shared]
+    requests = [
+        Request(_size(new.result.type), life) for new, life in zip(shared, lives, strict=True)
+    ]
+    plan = best_plan(requests, SHARED_ALIGNMENT)
+    limit = target.shared_memory_per_block
+    if plan.peak > limit:
+        raise PassFailedException(
+            f"--te-promote: a block of kernel '{kernel.symbol.data}' needs {plan.peak} bytes of "
+            f"shared memory; {target.arch} has {limit}: use smaller tiles"
+        )
+    for new, offset in zip(shared, plan.offsets, strict=True):
+        new.detach()
+        Rewriter.insert_op(new, InsertPoint.before(holder))
+        new.attributes[OFFSET] = IntegerAttr(offset, i64)
+    kernel.smem = IntegerAttr(plan.peak, i64)
+
+
+def _lifetime(new: NewOp, holder: ThreadsOp) -> Lifetime:
+    """The statements of a block's program, numbered in order, in which a buffer is alive.
+
+    A buffer made outside a loop and used in it lives through the whole loop.  What reductions pass
+    numbers through is nobody else's: the next one may begin while threads still read it.
+    """
+    places = {op: index for index, op in enumerate(holder.walk())}
+    last = {op: max(places[inner] for inner in op.walk()) for op in places if op.regions}
+    home = new.parent_block()
+    if any(isinstance(use.operation, AllReduceOp) for use in new.result.uses):
+        return Lifetime(0, len(places))
+    touched: list[int] = []
+    users: list[Operation] = [use.op for use in _uses(new.result)]
+    users += [one.operation for one in new.result.uses if isinstance(one.operation, CopyAsyncOp)]
+    for op in users:
+        while op.parent_block() is not home:
+            parent = op.parent_op()
+            assert parent is not None
+            op = parent
+        touched += [places[op], last.get(op, places[op])]
+    return Lifetime(min(touched, default=places[new]), max(touched, default=places[new]))
+
+
+def _into_workspace(kernel: KernelOp, new: NewOp) -> None:
+    """Makes a buffer of a block one of the function, with a part for each block."""
+    if any(use.section is not None or isinstance(use.op, AsmOp) for use in _uses(new.result)):
+        name = new.result.name_hint or value_label(new.result)
+        raise PassFailedException(
+            f"--te-promote: {name} does not fit into shared memory, and instructions take its "
+            "address; put it into #shared, in smaller tiles"
+        )
+    old = new.result.type
+    shape = old.get_shape()
+    uses = _uses(new.result)
+    new.detach()
+    Rewriter.insert_op(new, InsertPoint.before(kernel))
+    type_ = BufferType.of((kernel.iterations, *shape), old.element_type, None, Space.GLOBAL)
+    changed = Rewriter.replace_value_with_new_type(new.result, type_)
+    for use in uses:
+        op = cast(AccessOp, use.op)
+        block = AffineExpr.dimension(len(use.operands))
+        if len(use.expressions) == len(shape):
+            results = (block, *use.expressions)
+        else:
+            results = (block * old.elements + use.expressions[0],)
+        before = op.operands[: op.operands.index(changed)]
+        op.operands = [*before, changed, *use.operands, kernel.variable]
+        op.properties["map"] = AffineMapAttr(AffineMap(len(use.operands) + 1, 0, results))
+
+
+def place_workspace(function: FuncOp) -> None:
+    """Offsets for buffers in device memory, by the kernels between first and last use."""
+    block = function.body.block
+    news = [op for op in block.ops if isinstance(op, NewOp)]
+    places = {op: index for index, op in enumerate(block.ops)}
+    requests: list[Request] = []
+    for new in news:
+        retype(new.result, new.result.type.with_space(Space.GLOBAL))
+        kernels: list[int] = []
+        for use in new.result.uses:
+            op = use.operation
+            while (parent := op.parent_op()) is not function:
+                assert parent is not None
+                op = parent
+            kernels.append(places[op])
+        life = Lifetime(min(kernels, default=0), max(kernels, default=0))
+        requests.append(Request(_size(new.result.type), life))
+    plan = best_plan(requests, WORKSPACE_ALIGNMENT)
+    for new, offset in zip(news, plan.offsets, strict=True):
+        new.attributes[OFFSET] = IntegerAttr(offset, i64)
+    function.attributes[WORKSPACE_BYTES] = IntegerAttr(plan.peak, i64)
+
+
+@dataclass(frozen=True)
+class TePromotePass(ModulePass):
+    """Puts every ``te.new`` of mapped functions into registers, shared memory or device memory.
+
+    What is made within a step is in registers.  A buffer of a block whose place is open goes into
+    registers where all threads hold the same in it, or where each element is touched by one thread
+    alone, which is found by enumeration; its accesses then have the number of a register for index.
+    Else it goes into shared memory, or if it takes more than half of that into device memory, with
+    a part for each block.  Shared buffers move out of ``te.threads``; ``te.offset`` is where they
+    begin, by the allocator of ``--plan-stensor-memory``: buffers that are not alive at the same
+    time share bytes.  Pre-condition: ``--te-map``.
+
+    Before, in ``te.threads %thread = 256``, and after::
+
+        %v = te.new : !te.buffer<512xf32>
+        te.step "par 512 j" {
+          te.seq %s = 2 {
+            %j = te.apply %thread + %s * 256
+            te.bind %0, %v[%j] : !te.buffer<512xf32>
+
+        %v = te.new : !te.buffer<2xf32, register>
+        te.step "par 512 j" {
+          te.seq %s = 2 {
+            te.bind %0, %v[%s] : !te.buffer<2xf32, register>
+    """
+
+    name = "te-promote"
+
+    arch: str = DEFAULT_TARGET
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Places the buffers of every mapped function."""
+        target = target_named(self.arch)
+        for function in op.ops:
+            if isinstance(function, FuncOp) and is_texpr(function):
+                for kernel in [one for one in function.walk() if isinstance(one, KernelOp)]:
+                    promote_kernel(kernel, target)
+                place_workspace(function)

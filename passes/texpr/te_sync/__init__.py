@@ -1,0 +1,58 @@
+"""``--te-sync``: the fewest barriers that the dependences between threads need.
+
+:mod:`.dependences` says between which parts of a program threads must meet, :mod:`.choice` at
+which places; the pass puts barriers there.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint
+
+from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.te import BarrierOp, KernelOp, is_texpr
+from mugraph.passes.texpr.analysis.sums import remark_of, unordered_sums
+from mugraph.passes.texpr.te_sync.choice import choose_barriers
+from mugraph.passes.texpr.te_sync.dependences import dependences_of, leaves_of
+
+
+def synchronise(kernel: KernelOp) -> None:
+    """Puts barriers into a kernel."""
+    holder = kernel.threads
+    leaves = leaves_of(holder)
+    chosen = choose_barriers(leaves, dependences_of(leaves, holder))
+    for index, scope in chosen.items():
+        Rewriter.insert_op(BarrierOp(scope), InsertPoint.before(leaves[index].place))
+
+
+@dataclass(frozen=True)
+class TeSyncPass(ModulePass):
+    """Puts ``te.barrier`` between the steps of kernels, where threads exchange data.
+
+    Two accesses of which one writes, to the same element of shared or device memory or to buffers
+    that share bytes, in different threads of a block, need a barrier on the way from one to the
+    other, also into later iterations of a loop and under conditions: of the warp where the threads
+    are always of one warp, else of the block.  isl decides which there are.  Of all places the ones
+    are taken that the fewest barriers run at; ``te.all_reduce`` is a barrier of the block.  Between
+    kernels nothing is needed.  Pre-condition: ``--te-promote``.
+
+    A remark on stderr names each sum of floating-point numbers that several threads add to in any
+    order, with ``te.red`` or ``te.atomic`` in memory: it may differ from run to run.
+    """
+
+    name = "te-sync"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Puts barriers into the kernels of every mapped function."""
+        for function in op.ops:
+            if isinstance(function, FuncOp) and is_texpr(function):
+                for kernel in [one for one in function.walk() if isinstance(one, KernelOp)]:
+                    synchronise(kernel)
+                    for access in unordered_sums(kernel):
+                        print(remark_of(access), file=sys.stderr)

@@ -1,0 +1,54 @@
+"""Where barriers stand, of all places that would do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mugraph.dialects.te import Scope
+from mugraph.passes.texpr.te_sync.dependences import Dependence, Leaf
+
+
+def choose_barriers(leaves: Sequence[Leaf], dependences: Sequence[Dependence]) -> dict[int, Scope]:
+    """Where barriers stand: in front of the leaves given, fewest when the program runs.
+
+    Barriers of the block first; a dependence within warps that these do not cover needs one of the
+    warp.  Exact.
+    """
+    free = {i for i, leaf in enumerate(leaves) if leaf.is_barrier}
+    open_ = [one.places for one in dependences if one.scope is Scope.BLOCK]
+    weights = [leaf.weight for leaf in leaves]
+    block = hitting_set([one for one in open_ if not one & free], weights)
+    covered = free | block | {i for i, leaf in enumerate(leaves) if leaf.is_warp_barrier}
+    rest = [
+        one.places for one in dependences if one.scope is Scope.WARP and not one.places & covered
+    ]
+    warp = hitting_set(rest, weights)
+    return {**dict.fromkeys(warp, Scope.WARP), **dict.fromkeys(block, Scope.BLOCK)}
+
+
+def hitting_set(sets: Sequence[frozenset[int]], weights: Sequence[int]) -> set[int]:
+    """The points of least weight, and then number, that meet every set.
+
+    By branching on the points of the smallest set that is not met yet.
+    """
+    # A set that holds another is met with it.
+    distinct = set(sets)
+    minimal = [one for one in distinct if not any(other < one for other in distinct)]
+    best: list[tuple[tuple[int, int], set[int]]] = []
+
+    def search(chosen: set[int], banned: set[int]) -> None:
+        cost = (sum(weights[i] for i in chosen), len(chosen))
+        if best and cost >= best[0][0]:
+            return
+        left = [one - banned for one in minimal if not one & chosen]
+        if not left:
+            best[:] = [(cost, chosen)]
+            return
+        smallest = min(left, key=lambda one: (len(one), sorted(one)))
+        refused: set[int] = set()
+        for point in sorted(smallest, key=lambda i: (weights[i], i)):
+            search({*chosen, point}, banned | refused)
+            refused.add(point)
+
+    search(set(), set())
+    return best[0][1]

@@ -1,0 +1,439 @@
+"""Which threads of a block must meet between which parts of its program, and where they may."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import islpy as isl
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.utils.exceptions import PassFailedException
+
+from mugraph.dialects.programming_model import WARP
+from mugraph.dialects.te import (
+    AllReduceOp,
+    BarrierOp,
+    CopyAsyncOp,
+    IfOp,
+    KernelOp,
+    LoopOp,
+    NewOp,
+    Scope,
+    SeqOp,
+    Space,
+    StepOp,
+    ThreadsOp,
+)
+from mugraph.dialects.tensor_types import element_bytes_of
+from mugraph.passes.texpr.analysis.between import Moment, between, cells
+from mugraph.passes.texpr.analysis.domains import (
+    Access,
+    Domain,
+    accesses_of,
+    domain_of,
+    isl_set,
+)
+from mugraph.passes.texpr.analysis.evaluate import expanded
+from mugraph.passes.texpr.analysis.groups import CopyGroups, Landing
+from mugraph.passes.texpr.te_promote import OFFSET
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A part of a block's program without barriers in it, or the beginning of a loop of parts."""
+
+    op: Operation
+    accesses: tuple[Access, ...]
+    loops: tuple[SeqOp, ...]
+    """The loops of the block around it, the outermost first."""
+    conditions: tuple[IfOp, ...]
+
+    @property
+    def place(self) -> Operation:
+        """Where a barrier in front of it stands: conditions that it is the first part of follow.
+
+        One that is a barrier itself stands where it is.
+        """
+        place = self.op
+        if isinstance(place, AllReduceOp):
+            return place
+        parent = place.parent_op()
+        while isinstance(parent, IfOp) and not any(
+            _has_parts(before) or isinstance(before, StepOp) for before in _before(place)
+        ):
+            place, parent = parent, parent.parent_op()
+        return place
+
+    @property
+    def needed(self) -> set[IfOp]:
+        """The conditions that hold wherever control comes to a barrier in front of it."""
+        place = self.place
+        return {one for one in self.conditions if one is not place and one.is_ancestor(place)}
+
+    @property
+    def is_barrier(self) -> bool:
+        """Whether all threads wait for each other in it."""
+        return isinstance(self.op, AllReduceOp) and self.op.threads is Scope.BLOCK
+
+    @property
+    def is_warp_barrier(self) -> bool:
+        """Whether the threads of each warp wait for each other in it."""
+        return isinstance(self.op, AllReduceOp)
+
+    @property
+    def weight(self) -> int:
+        """How often control comes to it."""
+        return math.prod(loop.iterations for loop in self.loops)
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """Two leaves between which threads of a scope must meet, at one of some places.
+
+    A place is the number of the leaf that a barrier stands in front of.
+    """
+
+    source: int
+    target: int
+    scope: Scope
+    places: frozenset[int]
+
+
+def leaves_of(holder: ThreadsOp) -> list[Leaf]:
+    """The parts of a block's program in order."""
+    return list(_leaves(holder.body.block, (), ()))
+
+
+def _leaves(block: Block, loops: tuple[SeqOp, ...], conditions: tuple[IfOp, ...]) -> Iterator[Leaf]:
+    for op in block.ops:
+        if isinstance(op, BarrierOp):
+            continue
+        if isinstance(op, (SeqOp, IfOp)) and _has_parts(op):
+            if isinstance(op, SeqOp):
+                # A barrier may stand in front of a loop, too.
+                yield Leaf(op, (), loops, conditions)
+                yield from _leaves(op.body.block, (*loops, op), conditions)
+            else:
+                yield from _leaves(op.body.block, loops, (*conditions, op))
+            continue
+        accesses = tuple(access for access in accesses_of(op) if _is_memory(access))
+        if accesses or isinstance(op, AllReduceOp):
+            yield Leaf(op, accesses, loops, conditions)
+
+
+def _before(op: Operation) -> Iterator[Operation]:
+    """The operators before one in its block."""
+    before = op.prev_op
+    while before is not None:
+        yield before
+        before = before.prev_op
+
+
+def _has_parts(op: Operation) -> bool:
+    return any(isinstance(inner, (StepOp, AllReduceOp)) for inner in op.walk())
+
+
+def _is_memory(access: Access) -> bool:
+    """Whether an access is to memory that other threads see and somebody writes."""
+    return access.type.memory_space is not Space.REGISTER
+
+
+def dependences_of(leaves: Sequence[Leaf], holder: ThreadsOp) -> list[Dependence]:
+    """All dependences between different threads of a block.
+
+    Exact: of each pair of steps in which threads touch one element, also in other iterations of
+    loops and under conditions, the places that control comes to between the two.
+    """
+    groups = CopyGroups(holder)
+    found: list[Dependence] = []
+    for source, first in enumerate(leaves):
+        for target, second in enumerate(leaves):
+            common = [a for a, b in zip(first.loops, second.loops, strict=False) if a is b]
+            if source < target:
+                found += _needed(_Way(leaves, source, target, common, None, groups))
+            for depth, loop in enumerate(common):
+                found += _needed(_Way(leaves, source, target, common[:depth], loop, groups))
+    return found
+
+
+@dataclass(frozen=True)
+class _Way:
+    """From a leaf to another: in one iteration of loops, or to a later one of the carrying loop."""
+
+    leaves: Sequence[Leaf]
+    source: int
+    target: int
+    common: Sequence[SeqOp]
+    carried: SeqOp | None
+    groups: CopyGroups
+
+    @property
+    def first(self) -> Leaf:
+        """Where it begins."""
+        return self.leaves[self.source]
+
+    @property
+    def second(self) -> Leaf:
+        """Where it ends."""
+        return self.leaves[self.target]
+
+    @cached_property
+    def moments(self) -> tuple[Moment, Moment]:
+        """Both ends, in the names that accesses there have."""
+        same = _same(self.groups.holder, self.common)
+        first, second = self.first.op, self.second.op
+        return (
+            Moment(first, _shared_names(first, "a", same)),
+            Moment(second, _shared_names(second, "b", same)),
+        )
+
+    @cached_property
+    def dimensions(self) -> list[str]:
+        """The variables of both ends that all threads share."""
+        return list(dict.fromkeys(name for one in self.moments for name in one.names.values()))
+
+    @cached_property
+    def always(self) -> frozenset[int]:
+        """Leaves that control comes to in front of on every such way."""
+        leaves, source, target = self.leaves, self.source, self.target
+        if self.carried is None:
+            sure = {*self.first.conditions, *self.second.conditions}
+            between = range(source + 1, target + 1)
+            return frozenset(i for i in between if leaves[i].needed <= sure)
+        inside = [i for i, leaf in enumerate(leaves) if self.carried in leaf.loops]
+        behind, before = {*self.first.conditions}, {*self.second.conditions}
+        return frozenset(
+            i
+            for i in inside
+            if (i > source and leaves[i].needed <= behind)
+            or (i <= target and leaves[i].needed <= before)
+        )
+
+    @cached_property
+    def sometimes(self) -> dict[int, isl.Set]:
+        """The other leaves that may lie on the way, and when they do."""
+        return self._some(self.moments, self.always, self.carried)
+
+    def landed(self, landing: Landing) -> tuple[frozenset[int], dict[int, isl.Set]]:
+        """Both for the way from a wait to the target.
+
+        What has landed for one thread is visible to the others after a barrier there.
+        """
+        order, carried = self.groups.order, landing.carried
+        wait, last = order[landing.wait], order[self.second.op]
+        known = {*self.second.conditions}
+        always = frozenset(
+            i
+            for i, leaf in enumerate(self.leaves)
+            # From behind the wait to the end of the iteration before, and from the start of this.
+            if (
+                wait < order[leaf.place] and order[leaf.op] <= last and leaf.needed <= known
+                if carried is None
+                else carried in leaf.loops
+                and (order[leaf.place] > wait or order[leaf.op] <= last)
+                and all(one.is_ancestor(carried) for one in leaf.needed)
+            )
+        )
+        _, end = self.moments
+        around = [one.variable for one in domain_of(landing.wait).loops]
+        names = {value: end.names[value] for value in around if value in end.names}
+        if carried is not None:
+            names[carried.variable] = f"({names[carried.variable]} - 1)"
+        return always, self._some((Moment(landing.wait, names), end), always, carried)
+
+    def _is_of_threads(self, condition: IfOp) -> bool:
+        _, variables = expanded(condition.map.data.results, list(condition.indices))
+        return self.groups.holder.variable in variables
+
+    def _some(
+        self, moments: tuple[Moment, Moment], always: frozenset[int], carried: SeqOp | None
+    ) -> dict[int, isl.Set]:
+        order = self.groups.order
+        first, last = (order[one.op] for one in moments)
+        alone = {*moments[0].names} ^ {*moments[1].names}
+        found: dict[int, isl.Set] = {}
+        for i, leaf in enumerate(self.leaves):
+            inside = first < order[leaf.place] and order[leaf.op] <= last
+            if carried is None:
+                near = inside or any(loop.variable in alone for loop in leaf.loops)
+            else:
+                near = carried in leaf.loops
+            # What only some threads come to is no barrier of all.
+            if near and i not in always and not any(map(self._is_of_threads, leaf.needed)):
+                found[i] = between(leaf.place, list(leaf.needed), moments, order, self.dimensions)
+        return found
+
+
+def _same(holder: ThreadsOp, common: Sequence[SeqOp]) -> set[LoopOp]:
+    """The loops in one iteration of which both ends of a way are."""
+    kernel = holder.parent_op()
+    return {*common, *([kernel] if isinstance(kernel, KernelOp) else [])}
+
+
+def _needed(way: _Way) -> list[Dependence]:
+    """The dependences from a leaf to another."""
+    found: dict[tuple[Scope, frozenset[int]], None] = {}
+    for one in way.first.accesses:
+        for other in way.second.accesses:
+            is_async = isinstance(one.op, CopyAsyncOp)
+            done = not is_async and (Scope.BLOCK, way.always) in found
+            if done or not one.conflicts(other):
+                continue
+            pairs = _pairs(one, other, way.groups.holder, way.common, way.carried)
+            if pairs is None:
+                continue
+            if not is_async:
+                _add(found, pairs, way.dimensions, [], lambda: (way.always, way.sometimes))
+                continue
+            for landing, constraints in _landings(pairs, way.groups):
+                _add(found, pairs, way.dimensions, constraints, partial(way.landed, landing))
+    return [Dependence(way.source, way.target, scope, places) for scope, places in found]
+
+
+def _add(
+    found: dict[tuple[Scope, frozenset[int]], None],
+    pairs: _Pairs,
+    dimensions: Sequence[str],
+    extra: Sequence[str],
+    places: Callable[[], tuple[frozenset[int], dict[int, isl.Set]]],
+) -> None:
+    """Adds what pairs of accesses need: of whom a barrier, and the places that meet it."""
+    for scope, apart in pairs.scopes():
+        met = pairs.at(dimensions, [*apart, *extra])
+        if met.is_empty():
+            continue
+        always, sometimes = places()
+        for one in cells(met, always, sometimes):
+            # A barrier of the block is one of its warps, too.
+            if (Scope.BLOCK, one) not in found:
+                found[scope, one] = None
+        if (Scope.BLOCK, always) in found:
+            return
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Iterations of two accesses that touch the same bytes, the first of them before."""
+
+    one: Access
+    other: Access
+    holder: ThreadsOp
+    names: tuple[Mapping[SSAValue, str], Mapping[SSAValue, str]]
+    dimensions: list[str]
+    constraints: list[str]
+
+    def exist(self, *extra: str) -> bool:
+        """Whether there is a pair for which more holds."""
+        return not isl_set(self.dimensions, [], [*self.constraints, *extra]).is_empty()
+
+    def at(self, dimensions: Sequence[str], extra: Sequence[str]) -> isl.Set:
+        """Where there are pairs for which more holds, by some of the variables."""
+        others = [name for name in self.dimensions if name not in dimensions]
+        return isl_set(dimensions, others, [*self.constraints, *extra])
+
+    def scopes(self) -> list[tuple[Scope, list[str]]]:
+        """Who must meet, and for which pairs: those of different warps, and of different threads.
+
+        The latter hold the former, for which a barrier of the block does.
+        """
+        if self.holder.iterations == 1:
+            return []
+        if self.one.buffer is not self.other.buffer:
+            return [(Scope.BLOCK, [])]
+        first, second = (names[self.holder.variable] for names in self.names)
+        threads = (Scope.WARP, [f"{first} != {second}"])
+        if self.holder.iterations <= WARP:
+            return [threads]
+        warps = f"floor({first} / {WARP}) != floor({second} / {WARP})"
+        return [(Scope.BLOCK, [warps]), threads]
+
+
+def _pairs(
+    one: Access,
+    other: Access,
+    holder: ThreadsOp,
+    common: Sequence[SeqOp],
+    carried: SeqOp | None,
+) -> _Pairs | None:
+    """The iterations in which two accesses touch the same bytes; ``None`` where none may."""
+    shared = one.buffer is other.buffer
+    if not shared and not _overlap(one.buffer, other.buffer):
+        return None
+    same = _same(holder, common)
+    names = _names(one.domain, "a", same), _names(other.domain, "b", same)
+    constraints = [
+        text
+        for access, name in zip((one, other), names, strict=True)
+        for text in access.domain.constraints(name)
+    ]
+    dimensions = [*names[0].values(), *names[1].values()]
+    if shared:
+        flat = len(one.expressions) != len(other.expressions)
+        elements, runs, bounds = one.element(names[0], "ra", flat)
+        elements_b, runs_b, bounds_b = other.element(names[1], "rb", flat)
+        constraints += bounds + bounds_b
+        constraints += [f"{x} = {y}" for x, y in zip(elements, elements_b, strict=True)]
+        dimensions += [*runs, *runs_b]
+    if carried is not None:
+        constraints.append(f"{names[0][carried.variable]} < {names[1][carried.variable]}")
+    return _Pairs(one, other, holder, names, list(dict.fromkeys(dimensions)), constraints)
+
+
+def _landings(pairs: _Pairs, groups: CopyGroups) -> list[tuple[Landing, list[str]]]:
+    """The waits behind which copies have landed before another access to the same bytes.
+
+    Of each pair the first wait that makes sure of it, and what holds of those pairs.  Raises
+    ``PassFailedException`` where no wait does.
+    """
+    if not pairs.exist():
+        return []
+    group = groups.closed_before(pairs.one.op).text(pairs.names[0])
+    found: list[tuple[Landing, list[str]]] = []
+    open_: list[str] = []
+    for landing in reversed(list(groups.waits_before(pairs.other.op))):
+        landed = landing.of(group, pairs.names[1])
+        if pairs.exist(*open_, landed):
+            found.append((landing, [*open_, landed]))
+        open_.append(f"not ({landed})")
+    if pairs.exist(*open_):
+        name = pairs.other.buffer.name_hint or "a buffer"
+        raise PassFailedException(
+            f"--te-sync: '{pairs.other.op.name}' touches {name} where an asynchronous copy may be "
+            "under way: no 'te.wait' before it is for the copy's group"
+        )
+    return found
+
+
+def _names(domain: Domain, prefix: str, same: set[LoopOp]) -> Mapping[SSAValue, str]:
+    return {
+        loop.variable: f"s{depth}" if loop in same else f"{prefix}{depth}"
+        for depth, loop in enumerate(domain.loops)
+    }
+
+
+def _shared_names(op: Operation, prefix: str, same: set[LoopOp]) -> Mapping[SSAValue, str]:
+    """The names of what all threads of a block share of the loops around an operator."""
+    domain = domain_of(op)
+    threads = {loop.variable for loop in domain.loops if isinstance(loop, ThreadsOp)}
+    names = _names(domain, prefix, same)
+    return {value: name for value, name in names.items() if value not in threads}
+
+
+def _overlap(one: SSAValue, other: SSAValue) -> bool:
+    """Whether two buffers of a block share bytes of shared memory."""
+    ranges: list[tuple[int, int]] = []
+    for buffer in (one, other):
+        new = buffer.owner
+        if not isinstance(new, NewOp) or new.result.type.memory_space is not Space.SHARED:
+            return False
+        offset = new.attributes.get(OFFSET)
+        if not isinstance(offset, IntegerAttr):
+            raise PassFailedException("--te-sync: a shared buffer has no place; run --te-promote")
+        start = offset.value.data
+        type_ = new.result.type
+        ranges.append((start, start + type_.elements * element_bytes_of(type_)))
+    (a, b), (c, d) = ranges
+    return a < d and c < b

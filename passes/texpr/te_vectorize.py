@@ -1,0 +1,279 @@
+"""``--te-vectorize``: neighbours in memory are read and written at once, through registers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import AffineMapAttr, ModuleOp, UnitAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint
+
+from mugraph.dialects.cute import ComposedLayout
+from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.programming_model import VECTOR_BYTES
+from mugraph.dialects.te import (
+    AccessOp,
+    AnchorOp,
+    ApplyOp,
+    AsmOp,
+    AtomicOp,
+    BindOp,
+    BufferType,
+    CopyAsyncOp,
+    IterationOp,
+    LoadOp,
+    NewOp,
+    SectionOp,
+    SeqOp,
+    Space,
+    StepOp,
+    StoreOp,
+    ViewOp,
+    is_texpr,
+)
+from mugraph.dialects.te.mapped import UNROLL
+from mugraph.dialects.tensor_types import element_bytes_of, layout_of, row_major_strides
+from mugraph.passes.texpr.analysis.evaluate import Along, starts_vector, variables_of
+
+MOST_UNROLLED = 512
+"""The instructions of inline PTX that a loop in a step may become when it is written out."""
+_ITSELF = AffineMapAttr(AffineMap(1, 0, (AffineExpr.dimension(0),)))
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Accesses in the body of a loop to one element, which moves on by one as the loop runs."""
+
+    loop: SeqOp
+    accesses: tuple[ViewOp | BindOp, ...]
+
+
+def find_neighbours(loop: SeqOp) -> list[Neighbours]:
+    """What a loop of a step can access at once.
+
+    All accesses to a buffer that is read and written must be to the same element; a body with
+    effects of other kinds is left as it is.  Elements that are only written, by several operators,
+    are written in the order of these: the last of them comes first here.
+    """
+    inner = [op for op in loop.body.walk()]
+    if any(isinstance(op, (AnchorOp, AsmOp, AtomicOp)) for op in inner):
+        return []
+    groups: dict[SSAValue, list[AccessOp]] = {}
+    for op in inner:
+        if isinstance(op, AccessOp) and op.buffer_type.memory_space is not Space.REGISTER:
+            groups.setdefault(op.buffer, []).append(op)
+    found: list[Neighbours] = []
+    for accesses in groups.values():
+        elements: dict[tuple[object, ...], list[AccessOp]] = {}
+        for op in accesses:
+            elements.setdefault((op.map, *op.indices), []).append(op)
+        if len(elements) > 1 and any(op.kind != "read" for op in accesses):
+            # Neighbours begin at multiples of their number: any two are the same or disjoint.
+            if not all(
+                isinstance(op, BindOp)
+                and op.parent_block() is loop.body.block
+                and _are_neighbours(op, loop)
+                for op in accesses
+            ):
+                continue
+            found += [
+                Neighbours(loop, (op,)) for op in reversed(accesses) if isinstance(op, BindOp)
+            ]
+            continue
+        for same in elements.values():
+            direct = [
+                op
+                for op in same
+                if isinstance(op, (ViewOp, BindOp)) and op.parent_block() is loop.body.block
+            ]
+            if len(direct) == len(same) and _are_neighbours(direct[0], loop):
+                found.append(Neighbours(loop, tuple(direct)))
+    return found
+
+
+def _are_neighbours(op: ViewOp | BindOp, loop: SeqOp) -> bool:
+    return _moves_by_one(op.buffer_type, op.index_map, list(op.indices), loop)
+
+
+def _moves_by_one(
+    type_: BufferType, map_: AffineMap, operands: list[SSAValue], loop: SeqOp
+) -> bool:
+    """Whether an access moves on by one element, from one that so many begin at."""
+    width = loop.iterations
+    if width * element_bytes_of(type_) not in (4, 8, VECTOR_BYTES) or width == 1:
+        return False
+    shape, strides = type_.get_shape(), type_.strides()
+    by_number = len(map_.results) != len(shape)
+    if by_number and tuple(strides) != tuple(row_major_strides(shape)):
+        return False
+    layout = layout_of(type_)
+    if isinstance(layout, ComposedLayout) and width > 1 << layout.swizzle.base:
+        return False
+    leaves = {loop.variable: Along(1, 0)}
+    return starts_vector(map_.results, operands, shape, leaves, width, strides)
+
+
+def is_copy_of_neighbours(loop: SeqOp) -> bool:
+    """Whether a loop does nothing but begin asynchronous copies of neighbours to neighbours."""
+    copies = [op for op in loop.body.block.ops if not isinstance(op, (ApplyOp, IterationOp))]
+    return bool(copies) and all(
+        isinstance(op, CopyAsyncOp)
+        and op.elements == 1
+        and _moves_by_one(
+            _buffer_type(op.source), op.source_map.data, list(op.source_indices), loop
+        )
+        and _moves_by_one(
+            _buffer_type(op.target), op.target_map.data, list(op.target_indices), loop
+        )
+        for op in copies
+    )
+
+
+def _buffer_type(buffer: SSAValue) -> BufferType:
+    assert isinstance(buffer.type, BufferType)
+    return buffer.type
+
+
+def copy_at_once(loop: SeqOp) -> None:
+    """Makes one asynchronous copy of those of a loop."""
+    for op in [op for op in loop.body.block.ops if isinstance(op, CopyAsyncOp)]:
+        source = _at_first(op.source_map.data, list(op.source_indices), loop)
+        target = _at_first(op.target_map.data, list(op.target_indices), loop)
+        wide = CopyAsyncOp(op.source, *source, op.target, *target, loop.iterations)
+        Rewriter.insert_op(wide, InsertPoint.before(loop))
+        Rewriter.erase_op(op)
+    if not any(isinstance(op, IterationOp) for op in loop.body.block.ops):
+        Rewriter.erase_op(loop)
+
+
+def access_at_once(found: Neighbours) -> None:
+    """Reads the neighbours before the loop, if it reads them first, and writes them after it."""
+    loop, accesses = found.loop, found.accesses
+    first = accesses[0]
+    type_ = BufferType.of((loop.iterations,), first.buffer_type.element_type, None, Space.REGISTER)
+    registers = NewOp(type_)
+    registers.result.name_hint = f"{first.buffer.name_hint or 'v'}_vector"
+    Rewriter.insert_op(registers, InsertPoint.before(loop))
+    operands, map_ = _at_first(first.index_map, list(first.indices), loop)
+    before, after = InsertPoint.before(loop), InsertPoint.after(loop)
+    if isinstance(first, ViewOp):
+        Rewriter.insert_op(LoadOp(registers.result, first.buffer, operands, map_), before)
+    if any(isinstance(op, BindOp) for op in accesses):
+        Rewriter.insert_op(StoreOp(registers.result, first.buffer, operands, map_), after)
+    for op in accesses:
+        if isinstance(op, ViewOp):
+            view = ViewOp(registers.result, [loop.variable], _ITSELF)
+            Rewriter.replace_op(op, view)
+        else:
+            Rewriter.replace_op(
+                op, BindOp(op.value, registers.result, [loop.variable], _ITSELF), []
+            )
+
+
+def _at_first(
+    map_: AffineMap, operands: list[SSAValue], loop: SeqOp
+) -> tuple[list[SSAValue], AffineMapAttr]:
+    """The index of the first neighbour: the loop's variable is 0 in it."""
+    variables: list[SSAValue] = []
+
+    def of(value: SSAValue) -> AffineExpr:
+        owner = value.owner
+        if value is loop.variable:
+            return AffineExpr.constant(0)
+        if isinstance(owner, ApplyOp) and loop.is_ancestor(owner):
+            inner = [of(one) for one in owner.indices]
+            return owner.expression.replace_dims_and_symbols(inner, [])
+        if value not in variables:
+            variables.append(value)
+        return AffineExpr.dimension(variables.index(value))
+
+    replaced = [of(one) for one in operands]
+    results = tuple(one.replace_dims_and_symbols(replaced, []) for one in map_.results)
+    return variables, AffineMapAttr(AffineMap(len(variables), 0, results))
+
+
+def remove_unused_indices(root: Operation) -> None:
+    """Erases ``te.apply`` that nothing uses."""
+    for op in reversed([one for one in root.walk() if isinstance(one, ApplyOp)]):
+        if not op.result.first_use:
+            Rewriter.erase_op(op)
+
+
+def mark_unrolled(root: Operation) -> None:
+    """Marks the loops whose variables say which register: registers have no addresses."""
+    for op in root.walk():
+        if not isinstance(op, (AccessOp, SectionOp)):
+            continue
+        buffer = op.buffer.type
+        assert isinstance(buffer, BufferType)
+        if buffer.memory_space is not Space.REGISTER:
+            continue
+        for variable in variables_of(list(op.indices)):
+            loop = None if isinstance(variable.owner, Operation) else variable.owner.parent_op()
+            if isinstance(loop, SeqOp):
+                loop.attributes[UNROLL] = UnitAttr()
+    for loop in [op for op in root.walk(reverse=True) if isinstance(op, SeqOp)]:
+        if _in_step(loop) and 0 < _instructions(loop) <= MOST_UNROLLED:
+            loop.attributes[UNROLL] = UnitAttr()
+
+
+def _in_step(op: Operation) -> bool:
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, StepOp):
+        parent = parent.parent_op()
+    return parent is not None
+
+
+def _instructions(op: Operation) -> int:
+    """The instructions of inline PTX that a thread comes to, if it comes everywhere."""
+    if isinstance(op, AsmOp):
+        return 1
+    inner = sum(_instructions(one) for region in op.regions for one in region.block.ops)
+    return inner * (op.iterations if isinstance(op, SeqOp) else 1)
+
+
+@dataclass(frozen=True)
+class TeVectorizePass(ModulePass):
+    """Makes one access of those of a loop to neighbours in memory, and marks loops to unroll.
+
+    A loop of a step of 2, 4 or 8 iterations, whose accesses to a buffer in device or shared memory
+    move on by one element from a multiple of their number, reads the elements at once into
+    registers before it and writes them at once after it; up to 16 bytes.  A loop of asynchronous
+    copies becomes one.  Loops whose variable is
+    in the index of registers get ``te.unroll``, and those of not too many instructions of inline
+    PTX.  Pre-condition: ``--te-promote``.
+
+    Before::
+
+        te.seq %n = 4 {
+          %i = te.apply %thread * 4 + %n
+          %0 = te.view %a[%i] : !te.buffer<4096xf32>
+
+    After::
+
+        %r = te.new : !te.buffer<4xf32, register>
+        te.load %r : !te.buffer<4xf32, register>, %a[%thread * 4] : !te.buffer<4096xf32>
+        te.seq %n = 4 {
+          %0 = te.view %r[%n] : !te.buffer<4xf32, register>
+    """
+
+    name = "te-vectorize"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Runs the pass on every mapped function."""
+        for function in op.ops:
+            if not (isinstance(function, FuncOp) and is_texpr(function)):
+                continue
+            for step in [one for one in function.walk() if isinstance(one, StepOp)]:
+                for loop in [one for one in step.walk() if isinstance(one, SeqOp)]:
+                    if is_copy_of_neighbours(loop):
+                        copy_at_once(loop)
+                        continue
+                    for found in find_neighbours(loop):
+                        access_at_once(found)
+            remove_unused_indices(function)
+            mark_unrolled(function)

@@ -2,8 +2,8 @@
 
 The loop is software pipelined.  Either a role of its own loads, through channels
 (:mod:`~mugraph.passes.schedule.schedule_threadblock.channels`), or all threads do: with S stages
-the prologue then loads the tiles of the first S - 1 iterations; each iteration waits for its own tiles
-and starts the loads of the iteration S - 1 ahead, at the latest behind its first barrier.
+the prologue then loads the tiles of the first S - 1 iterations; each iteration waits for its own
+tiles and starts the loads of the iteration S - 1 ahead, at the latest behind its first barrier.
 
 A kernel is written in two steps.  The draft has all operators but no barriers, and says which of
 them stay together; a schedule then gives each of these tasks its region.

@@ -21,11 +21,10 @@ from mugraph.dialects.functions import mugraphs_of
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.passes.sequence import VerifiedChanges
 from mugraph.passes.targets import default_targets
-from mugraph.reading import make_context
+from mugraph.reading import make_context, parse_text
 from mugraph.runtime.interpreter import run_function
 from mugraph.runtime.interpreter.arithmetic import convert, storage_dtype
 from mugraph.tools.diagnostics import describe_error
-from mugraph.tools.modules import parse_text
 
 Array = npt.NDArray[Any]
 

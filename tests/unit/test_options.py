@@ -5,8 +5,8 @@ from typing import Any, Literal, Optional
 import pytest
 
 import mugraph
+from mugraph.errors import UserError
 from mugraph.passes.options import values_in_words
-from mugraph.runtime.errors import UserError
 
 
 @pytest.mark.parametrize(

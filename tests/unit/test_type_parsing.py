@@ -10,7 +10,7 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 
 from mugraph.dialects.tensor_types import kept_with_attribute, shape_of
-from mugraph.tools.modules import make_context, parse_text
+from mugraph.reading import make_context, parse_text
 
 TILE = "!sched.shared<2x8xf16, S<1,0,1> o (2,8):(8,1)>"
 TENSOR = "tensor<2x8xf16, #cute.layout<(2,8):(-1,4)>>"

@@ -63,7 +63,7 @@ def test_broken_regression(path: Path) -> None:
 
 
 def test_a_wrong_pass_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mugraph.passes import decompose_threadblock
+    from mugraph.passes.mugraph import decompose_threadblock
 
     original = decompose_threadblock.tb.MulScalarOp
 

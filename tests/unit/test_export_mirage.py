@@ -167,6 +167,7 @@ REFUSED = {
     "_contiguous ": "sums runs of neighbours",
     ".add_scalar": "Mirage's format has no such (threadblock )?operator.",
     ".max": "Mirage's format has no such (threadblock )?operator.",
+    ".softplus": "Mirage's format has no such (threadblock )?operator.",
     ".tanh": "Mirage's format has no such (threadblock )?operator.",
     "tb.concat %v2, %v3, %v": "Mirage's format joins two.",
     "mugraph.alignment": "Mirage's format has no field for mugraph.alignment.",

@@ -11,9 +11,11 @@ from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.codegen.cuda import CudaTarget
 from mugraph.dialects.cute.atoms import PRODUCT_ATOMS, mma_atom
+from mugraph.dialects.plan import Plan
 from mugraph.errors import UserError
 from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.costs.products import group_cycles, instruction_cycles
+from mugraph.passes.sequence import verifying
 from mugraph.passes.targets import (
     MMA,
     TARGETS,
@@ -23,7 +25,7 @@ from mugraph.passes.targets import (
     default_targets,
     target_named,
 )
-from mugraph.passes.transpile import TranspilePass
+from mugraph.passes.transpile import transpile_pipeline
 from mugraph.reading import make_context, read_module
 from mugraph.runtime.ahead_of_time import generate_sources
 
@@ -31,10 +33,10 @@ GRAPH = Path(__file__).parents[2] / "examples" / "rmsnorm_linear.mlir"
 
 
 def cuda_for(name: str) -> str:
-    """The example's CUDA for a target."""
+    """The example's CUDA for a target, with the tiles that it has."""
     context = make_context()
     module = read_module(str(GRAPH), context)
-    TranspilePass(arch=name).apply(context, module)
+    verifying(transpile_pipeline(name, Plan(tiles="written"))).apply(context, module)
     output = io.StringIO()
     CudaTarget().emit(context, module, output)
     return output.getvalue()

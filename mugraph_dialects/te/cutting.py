@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import FunctionType, IntegerAttr, StringAttr, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
+from xdsl.utils.disjoint_set import DisjointSet
 
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.te.accesses import AccessKind, AccessOp, NewOp
@@ -41,31 +42,12 @@ class Cut:
     buffers: tuple[tuple[int, int], ...]
 
 
-class _Classes:
-    """What is indexed by the same loops, by union-find."""
+class _Classes(DisjointSet[Node]):
+    """What is indexed by the same loops; ``whole`` are nodes whose classes cannot be cut."""
 
-    def __init__(self) -> None:
-        self.parent: dict[Node, Node] = {}
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        super().__init__(nodes)
         self.whole: set[Node] = set()
-
-    def find(self, node: Node) -> Node:
-        """The node that stands for a class."""
-        parent = self.parent.setdefault(node, node)
-        if parent is node or parent == node:
-            return node
-        root = self.find(parent)
-        self.parent[node] = root
-        return root
-
-    def join(self, one: Node, other: Node) -> None:
-        """Makes one class of two."""
-        self.parent[self.find(other)] = self.find(one)
-
-    def keep(self, nodes: Iterable[Node]) -> None:
-        """Notes that classes cannot be cut."""
-        for node in nodes:
-            self.whole.add(node)
-            self.find(node)
 
 
 def find_cuts(function: FuncOp) -> list[Cut]:
@@ -73,30 +55,30 @@ def find_cuts(function: FuncOp) -> list[Cut]:
     ops = list(function.walk())
     if any(isinstance(op, (CallOp, SectionOp, AsmOp)) for op in ops):
         return []
-    classes = _Classes()
     loops = [op for op in ops if isinstance(op, LoopOp)]
     buffers: list[SSAValue] = [op.result for op in ops if isinstance(op, NewOp)]
     arguments = list(function.body.block.args)
-    for value in (*arguments, *buffers):
-        for dim in range(len(cast(BufferType, value.type).get_shape())):
-            classes.find((value, dim))
-    for loop in loops:
-        classes.find(loop)
-        if not isinstance(loop, ParOp):
-            classes.keep([loop])
+    places = [
+        (value, dim)
+        for value in (*arguments, *buffers)
+        for dim in range(len(cast(BufferType, value.type).get_shape()))
+    ]
+    nodes: list[Node] = [*places, *loops]
+    classes = _Classes(nodes)
+    classes.whole.update(loop for loop in loops if not isinstance(loop, ParOp))
     for op in ops:
         if isinstance(op, (IfOp, IndexValueOp)):
-            classes.keep(_loops_of(op.indices))
+            classes.whole.update(_loops_of(op.indices))
         elif isinstance(op, AccessOp):
             _follow(op, classes)
     _refuse_nests(loops, classes)
     members: dict[Node, list[Node]] = {}
-    for node in classes.parent:
+    for node in nodes:
         members.setdefault(classes.find(node), []).append(node)
     found = [
         _cut_of(nodes, arguments, buffers, loops)
         for nodes in members.values()
-        if not any(node in classes.whole for node in nodes)
+        if classes.whole.isdisjoint(nodes)
     ]
     return [cut for cut in found if cut is not None]
 
@@ -112,8 +94,8 @@ def _follow(op: AccessOp, classes: _Classes) -> None:
     shape, results = op.buffer_type.get_shape(), op.index_map.results
     operands = list(op.indices)
     if len(results) != len(shape):
-        classes.keep([(op.buffer, dim) for dim in range(len(shape))])
-        classes.keep(_loops_of(operands))
+        classes.whole.update((op.buffer, dim) for dim in range(len(shape)))
+        classes.whole.update(_loops_of(operands))
         return
     indexing: list[LoopOp] = []
     for dim, expression in enumerate(results):
@@ -123,9 +105,9 @@ def _follow(op: AccessOp, classes: _Classes) -> None:
         ]
         (loop,) = _loops_of(used) if isinstance(expression, AffineDimExpr) else (None,)
         if loop is None or loop.iterations != shape[dim]:
-            classes.keep([place, *_loops_of(used)])
+            classes.whole.update([place, *_loops_of(used)])
             continue
-        classes.join(loop, place)
+        classes.union(loop, place)
         indexing.append(loop)
     if op.kind is AccessKind.READ:
         return
@@ -134,7 +116,7 @@ def _follow(op: AccessOp, classes: _Classes) -> None:
     parent = op.parent_op()
     while parent is not None and not (isinstance(home, NewOp) and parent.is_ancestor(home)):
         if isinstance(parent, LoopOp) and parent not in indexing:
-            classes.keep([parent])
+            classes.whole.add(parent)
         parent = parent.parent_op()
 
 
@@ -143,8 +125,8 @@ def _refuse_nests(loops: Sequence[LoopOp], classes: _Classes) -> None:
     for loop in loops:
         parent = loop.parent_op()
         while parent is not None:
-            if isinstance(parent, LoopOp) and classes.find(parent) == classes.find(loop):
-                classes.keep([loop])
+            if isinstance(parent, LoopOp) and classes.connected(parent, loop):
+                classes.whole.add(loop)
             parent = parent.parent_op()
 
 

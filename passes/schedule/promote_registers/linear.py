@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import f32, i32
 from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.disjoint_set import DisjointSet
 
 from mugraph.dialects import sched
 from mugraph.dialects.element_types import HALF_TYPES
@@ -72,27 +73,6 @@ class Domain:
         return rows_like(parent.partition, parent.shape, self.shape)
 
 
-class _Groups:
-    """Values that belong together, by union-find."""
-
-    def __init__(self) -> None:
-        self._parent: dict[SSAValue, SSAValue] = {}
-
-    def find(self, value: SSAValue) -> SSAValue:
-        """The value that stands for the group of another."""
-        parent = self._parent.setdefault(value, value)
-        if parent is value:
-            return value
-        root = self.find(parent)
-        self._parent[value] = root
-        return root
-
-    def join(self, values: Sequence[SSAValue]) -> None:
-        """Makes one group of those of several values."""
-        for value in values[1:]:
-            self._parent[self.find(value)] = self.find(values[0])
-
-
 def full_values(op: Operation) -> list[SSAValue]:
     """The buffers and fragments that an operator must find dealt out alike; none for others."""
     if isinstance(op, sched.ElementwiseOp | sched.MaskOp):
@@ -107,11 +87,13 @@ def full_values(op: Operation) -> list[SSAValue]:
 
 def find_domains(uses: Uses) -> dict[SSAValue, Domain]:
     """The domain of every value that could be held in a linear fragment."""
-    groups = _Groups()
     operations = list(dict.fromkeys(use.operation for each in uses.values() for use in each))
     # Also through values that stay in memory: what is read together is best dealt out alike.
-    for op in operations:
-        groups.join(full_values(op))
+    together = [full_values(op) for op in operations]
+    groups = DisjointSet(list(dict.fromkeys([*uses, *(v for values in together for v in values)])))
+    for first, *others in filter(None, together):
+        for other in others:
+            groups.union(first, other)
     domains: dict[SSAValue, Domain] = {}
     of_value: dict[SSAValue, Domain] = {}
     for value in uses:

@@ -103,6 +103,7 @@ _LISTS = ("grid", "along", "block", "stages")
 _NAMES = ("preferred",)
 _WORDS = {"tiles": Tiles, "loads": Loads, "stores": Stores, "pdl": LaunchNext}
 _SWITCHES = ("outline", "online_softmax", "swap_ab", "persistent")
+_COUNTS = ("forloop", "split_k", "ping_pong")
 
 
 def problem_of(plan: Plan) -> str | None:
@@ -114,7 +115,11 @@ def problem_of(plan: Plan) -> str | None:
         if name in _WORDS and part not in get_args(_WORDS[name]):
             known = ", ".join(get_args(_WORDS[name]))
             return f"{name} = {part} is unknown; expected one of {known}"
-        if isinstance(part, int) and not isinstance(part, bool) and part < 1:
+        if name in _SWITCHES and not isinstance(part, bool):
+            return f"{name} = {part} is no truth value; write true or false"
+        if name in _COUNTS and (not isinstance(part, int) or isinstance(part, bool)):
+            return f"{name} = {part} must be an integer"
+        if isinstance(part, int) and name in _COUNTS and part < 1:
             return f"{name} = {part} must be at least 1"
     for name, extents in (("grid", plan.grid), ("block", plan.block)):
         if extents is not None and (not 1 <= len(extents) <= 3 or min(extents) < 1):

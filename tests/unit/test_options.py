@@ -3,9 +3,9 @@
 from typing import Any, Literal, Optional
 
 import pytest
+from xdsl.utils.exceptions import PassFailedException
 
 import mugraph
-from mugraph.errors import UserError
 from mugraph.passes.options import values_in_words
 
 
@@ -23,12 +23,23 @@ def test_values_of_a_type(type_: Any, words: str) -> None:
     assert values_in_words(type_).startswith(words)
 
 
-def test_an_option_of_a_compilation_says_what_it_may_be() -> None:
-    text = """
+TEXT = """
 func.func @f(%x: tensor<8x8xf16>) -> tensor<8x8xf16> {
   %y = kn.exp %x : tensor<8x8xf16> -> tensor<8x8xf16>
   func.return %y : tensor<8x8xf16>
 }"""
-    expected = "the option 'solver' is 'q'; expected dynamic-programming or z3."
-    with pytest.raises(UserError, match=expected):
-        mugraph.compile(text, arch="cpu", solver="q")
+
+
+@pytest.mark.parametrize(
+    ("parts", "sentence"),
+    [
+        ({"loads": "bulk"}, "loads = bulk is unknown; expected one of tma, cp_async"),
+        ({"stages": 3}, r"stages = 3 must be a list, as stages = \[3\]"),
+        ({"swap_ab": "yes"}, "swap_ab = yes is no truth value; write true or false"),
+        ({"forloop": 0}, "forloop = 0 must be at least 1"),
+        ({"split_k": 1.5}, "split_k = 1.5 must be an integer"),
+    ],
+)
+def test_a_part_of_a_plan_says_what_it_may_be(parts: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(PassFailedException, match=sentence):
+        mugraph.compile(TEXT, arch="cpu", plan=mugraph.Plan(**parts))

@@ -181,10 +181,7 @@ def why_not_staged(kernel: sched.KernelOp) -> tuple[str, Stages] | None:
     asked, present = kernel.decided.stages or (), present_stages(kernel)
     iterations = loop_iterations(kernel)
     if max(asked, default=0) > iterations:
-        return (
-            f"its loop has {iterations} iteration{'s' * (iterations > 1)}",
-            tuple(min(count, iterations) for count in asked),
-        )
+        return f"its loop has {iterations} iteration{'s' * (iterations > 1)}", present
     if len(asked) > len(present):
         rings = len(present)
         return f"its loop has {rings} ring{'s' * (rings > 1)}", asked[:rings]

@@ -1,7 +1,7 @@
 """What is measured.
 
 A workload is a µGraph in ``mugraphs/``, as a user writes it, and goes through
-``--transpile="plan=true"``.  Variants of a workload have another ``pipeline``, passes and options
+``--transpile``.  Variants of a workload have another ``pipeline``, passes and options
 as ``mg-opt -p`` takes them; ``arch`` is filled in where a pass has that option and the text does
 not give it.
 """

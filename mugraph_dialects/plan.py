@@ -82,6 +82,10 @@ class Plan:
         """The names of the decided parts that say how the kernel is cut."""
         return tuple(name for name in TILE_PARTS if name in self.parts())
 
+    def needs_producer(self) -> bool:
+        """Whether a decided part can only be where a producer loads."""
+        return bool(self.swap_ab or self.persistent or (self.ping_pong or 1) > 1)
+
     def over(self, other: AnyPlan) -> AnyPlan:
         """This plan, with what it leaves free as in another, whose type the result has."""
         parts: dict[str, Any] = dict(self.parts())

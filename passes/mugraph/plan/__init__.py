@@ -82,7 +82,7 @@ def require_consistent(graph: CustomizedOp, plan: Plan) -> None:
             f"--plan: {op_label(graph)}: {plan.text_of('ping_pong')} needs persistent blocks; "
             "write persistent = true, or leave persistent free"
         )
-    if plan.loads == "cp_async" and (plan.swap_ab or plan.persistent or (plan.ping_pong or 1) > 1):
+    if plan.loads == "cp_async" and plan.needs_producer():
         raise PassFailedException(
             f"--plan: {op_label(graph)}: swap_ab, persistent and ping_pong need a producer; write "
             "loads = tma, or leave loads free"

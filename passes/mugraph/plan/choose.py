@@ -63,7 +63,9 @@ def filled_plan(graph: CustomizedOp, plan: Plan, target: Target) -> Plan:
         blocks=shape.blocks * request.split,
         iterations=shape.iterations // request.split,
     )
-    return plan.over(chosen_pipeline(shape, target))
+    if plan.needs_producer() or producer_pays(shape, target):
+        return plan.over(Plan(pdl="end"))
+    return plan.over(loads_by_threads(shape, target))
 
 
 def require_cuttable(graph: CustomizedOp, plan: Plan, target: Target) -> None:
@@ -154,14 +156,12 @@ def tiles_of(space: TileSpace, choice: Choice) -> Plan:
     )
 
 
-def chosen_pipeline(shape: KernelShape, target: Target) -> Plan:
-    """Who loads, how far ahead, and when the next kernel may start.
+def loads_by_threads(shape: KernelShape, target: Target) -> Plan:
+    """How far ahead all threads load, and when the next kernel may start.
 
-    A producer keeps as many bytes on their way as the memory needs; what starts beside it only
-    takes from it.  Where all threads load, they are late with it.
+    A producer keeps as many bytes on their way as the memory needs, so that what starts beside it
+    only takes from it: its next kernel starts at its end.  Where all threads load, they are late.
     """
-    if producer_pays(shape, target):
-        return Plan(pdl="end")
     stages = stages_by_threads(shape, target)
     preferred = None if stages is None else ("stages",)
     return Plan(loads="cp_async", stages=stages, pdl="late", preferred=preferred)

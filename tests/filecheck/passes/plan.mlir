@@ -4,6 +4,7 @@
 // RUN: mg-check %s %t.mlir
 // RUN: mg-opt --plan="tiles=written" %s | filecheck %s --check-prefix WRITTEN
 // RUN: mg-opt --plan="grid=8 loads=tma" %s | filecheck %s --check-prefix ASKED
+// RUN: mg-opt --plan="grid=8 swap-ab=true" %s | filecheck %s --check-prefix FED
 // RUN: mg-opt --plan="grid=8" --retile %s | filecheck %s --check-prefix EIGHT
 // RUN: sed 's/forloop 64 {/forloop 64 plan <forloop = 32, loads = tma> {/' %s | mg-opt --plan="forloop=16 stages=2" | filecheck %s --check-prefix KEPT
 // RUN: mg-opt --transpile %s | filecheck %s --check-prefix PLANNED
@@ -24,6 +25,8 @@
 
 // What is asked for is kept, and of the tiles nothing else is chosen then.
 // ASKED: forloop 64 plan <grid = [8], loads = tma, pdl = {{end|late}}> {
+// What needs a producer keeps one, where threads would load by themselves otherwise.
+// FED: forloop 64 plan <grid = [8], swap_ab = true, pdl = end> {
 // EIGHT: kn.customized %x, %w grid [8, 1, 1] block [128, 1, 1] forloop 64 plan <tiles = written
 
 // What the text says is kept before what options say.

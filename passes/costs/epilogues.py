@@ -1,7 +1,7 @@
 """Cycles of what follows the loop of a persistent kernel, beside those of the loop.
 
 While the warps of a block are in an epilogue the tensor cores wait, unless other warps multiply
-meanwhile (``--alternate-consumers``).  The numbers are fitted to what two kernels on an H200 took
+meanwhile (``--ping-pong``).  The numbers are fitted to what two kernels on an H200 took
 at several depths of their products (``benchmarks/h200/turns.py``,
 ``benchmarks/results/h200_turns.md``).
 """

@@ -38,6 +38,7 @@ from mugraph.passes.memory.packing.certificate import (
     SHARED_MEMORY_CERTIFICATE,
     WORKSPACE_CERTIFICATE,
 )
+from mugraph.tools.svg import document, fitted, line, text
 
 
 @dataclass(frozen=True)
@@ -213,7 +214,6 @@ _HEIGHT = 320
 _MIN_COLUMN, _MAX_COLUMN = 56, 150
 _ROW = 15
 _TABLE = 400
-_FONT = "Helvetica, Arial, sans-serif"
 
 
 def _colour(index: int) -> str:
@@ -221,26 +221,6 @@ def _colour(index: int) -> str:
     hue, lightness = index * 0.618033988749895 % 1.0, (0.80, 0.86, 0.74)[index % 3]
     red, green, blue = (round(255 * part) for part in hls_to_rgb(hue, lightness, 0.62))
     return f"#{red:02x}{green:02x}{blue:02x}"
-
-
-def _text(x: float, y: float, text: str, size: float = 10, **style: str) -> str:
-    extra = "".join(f' {name.replace("_", "-")}="{value}"' for name, value in style.items())
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" font-family="{_FONT}"{extra}>'
-        f"{escape(text)}</text>"
-    )
-
-
-def _line(x1: float, y1: float, x2: float, y2: float, style: str) -> str:
-    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" {style}/>'
-
-
-def _fitted(text: str, width: float, size: float) -> str:
-    """As much of the text as fits, with dots for the rest."""
-    most = int(width / (0.56 * size))
-    if len(text) <= most:
-        return text
-    return text[: most - 1] + "…" if most > 2 else ""
 
 
 @dataclass(frozen=True)
@@ -286,18 +266,18 @@ def _draw_scale(frame: _Frame) -> list[str]:
     step = _tick(chart.peak)
     for byte in range(0, chart.peak + 1, step):
         y = frame.y(byte)
-        drawn.append(_line(frame.left, y, frame.left + frame.width, y, 'stroke="#e4e4e4"'))
-        drawn.append(_text(frame.left - 6, y + 3.5, f"{byte:,}", 9, text_anchor="end", fill="#555"))
+        drawn.append(line(frame.left, y, frame.left + frame.width, y, 'stroke="#e4e4e4"'))
+        drawn.append(text(frame.left - 6, y + 3.5, f"{byte:,}", 9, text_anchor="end", fill="#555"))
     bottom = frame.y(0)
     for index, label in enumerate(chart.columns):
         middle = frame.x(index + 0.5)
-        shown = _fitted(label, frame.column - 4, 9)
-        drawn.append(_text(middle, bottom + 14, str(index), 9, text_anchor="middle", fill="#555"))
-        drawn.append(_text(middle, bottom + 26, shown, 9, text_anchor="middle", fill="#555"))
+        shown = fitted(label, frame.column - 4, 9)
+        drawn.append(text(middle, bottom + 14, str(index), 9, text_anchor="middle", fill="#555"))
+        drawn.append(text(middle, bottom + 26, shown, 9, text_anchor="middle", fill="#555"))
         if index:
             barrier = index <= len(chart.gaps)
             style = 'stroke="#9a9a9a" stroke-dasharray="2 3"' if barrier else 'stroke="#e4e4e4"'
-            drawn.append(_line(frame.x(index), frame.top, frame.x(index), bottom, style))
+            drawn.append(line(frame.x(index), frame.top, frame.x(index), bottom, style))
     return drawn
 
 
@@ -313,13 +293,13 @@ def _draw_box(frame: _Frame, box: Box, index: int) -> list[str]:
     ]
     for stage in range(1, box.stages):
         at = frame.y(box.offset + box.size * stage / box.stages)
-        drawn.append(_line(x, at, x + width, at, 'stroke="#333" stroke-width="0.5" opacity="0.5"'))
+        drawn.append(line(x, at, x + width, at, 'stroke="#333" stroke-width="0.5" opacity="0.5"'))
     if height >= 10:
         size = min(11, max(8, height - 3))
         stages = f" x {box.stages}" if box.stages > 1 else ""
-        label = _fitted(f"{box.name} {box.type}{stages}", width - 6, size)
+        label = fitted(f"{box.name} {box.type}{stages}", width - 6, size)
         drawn.append(
-            _text(x + width / 2, y + height / 2 + size / 3, label, size, text_anchor="middle")
+            text(x + width / 2, y + height / 2 + size / 3, label, size, text_anchor="middle")
         )
     return drawn
 
@@ -336,18 +316,18 @@ def _draw_levels(frame: _Frame) -> list[str]:
     drawn = [
         f'<polyline points="{" ".join(steps)}" fill="none" stroke="#1f4e9e" stroke-width="1.6" '
         'stroke-dasharray="5 3"/>',
-        _line(frame.left, frame.y(chart.peak), right, frame.y(chart.peak), 'stroke="#222"'),
+        line(frame.left, frame.y(chart.peak), right, frame.y(chart.peak), 'stroke="#222"'),
     ]
     if chart.bound is not None:
         y = frame.y(chart.bound)
-        drawn.append(_line(frame.left, y, right, y, 'stroke="#c62828" stroke-width="1.8"'))
+        drawn.append(line(frame.left, y, right, y, 'stroke="#c62828" stroke-width="1.8"'))
     return drawn
 
 
 def _draw_table(frame: _Frame, left: float) -> list[str]:
     """Every buffer with its colour, bytes, place and lifetime, from the top of memory down."""
     drawn = [
-        _text(left + x, frame.top - 6, head, 9, fill="#555", text_anchor=anchor)
+        text(left + x, frame.top - 6, head, 9, fill="#555", text_anchor=anchor)
         for x, head, anchor in (
             (16, "buffer", "start"),
             (250, "bytes", "end"),
@@ -363,10 +343,10 @@ def _draw_table(frame: _Frame, left: float) -> list[str]:
             'stroke="#333" stroke-width="0.6"/>'
         )
         stages = f" x {box.stages}" if box.stages > 1 else ""
-        drawn.append(_text(left + 16, y + 1, _fitted(f"{box.name} {box.type}{stages}", 180, 10)))
+        drawn.append(text(left + 16, y + 1, fitted(f"{box.name} {box.type}{stages}", 180, 10)))
         life = f"{box.life.first} to {box.life.last}"
-        for x, text in ((250, f"{box.size:,}"), (320, f"{box.offset:,}"), (384, life)):
-            drawn.append(_text(left + x, y + 1, text, 10, text_anchor="end"))
+        for x, shown in ((250, f"{box.size:,}"), (320, f"{box.offset:,}"), (384, life)):
+            drawn.append(text(left + x, y + 1, shown, 10, text_anchor="end"))
     return drawn
 
 
@@ -379,8 +359,8 @@ def _draw_key(frame: _Frame, left: float) -> list[str]:
         ('stroke="#c62828" stroke-width="1.8"', "lower bound"),
         ('stroke="#1f4e9e" stroke-width="1.6" stroke-dasharray="5 3"', "bytes alive"),
     ):
-        drawn.append(_line(left, y, left + 20, y, style))
-        drawn.append(_text(left + 24, y + 3, name, 9, fill="#555"))
+        drawn.append(line(left, y, left + 20, y, style))
+        drawn.append(text(left + 24, y + 3, name, 9, fill="#555"))
         left += 36 + 5.4 * len(name)
     return drawn
 
@@ -403,8 +383,8 @@ def to_svg(charts: Sequence[MemoryChart]) -> str:
     top = float(_MARGIN)
     for chart, column in zip(charts, columns, strict=True):
         frame = _Frame(chart, _MARGIN + _LEFT, top + _TOP, column)
-        drawn.append(_text(_MARGIN, top + 12, chart.title, 13, font_weight="bold"))
-        drawn.append(_text(_MARGIN, top + 27, chart.verdict(), 11, fill="#333"))
+        drawn.append(text(_MARGIN, top + 12, chart.title, 13, font_weight="bold"))
+        drawn.append(text(_MARGIN, top + 27, chart.verdict(), 11, fill="#333"))
         drawn += _draw_scale(frame)
         for index, box in enumerate(chart.boxes):
             drawn += _draw_box(frame, box, index)
@@ -412,8 +392,4 @@ def to_svg(charts: Sequence[MemoryChart]) -> str:
         drawn += _draw_key(frame, frame.left)
         drawn += _draw_table(frame, table)
         top += _height(chart) + _MARGIN
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{top:.0f}" '
-        f'viewBox="0 0 {width:.0f} {top:.0f}">'
-    )
-    return "\n".join([head, '<rect width="100%" height="100%" fill="#ffffff"/>', *drawn, "</svg>"])
+    return document(width, top, drawn)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
 
+from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.sched import AllocOp, KernelOp
 from mugraph.passes.schedule.plan_stensor_memory import PlanSTensorMemoryPass
@@ -41,3 +42,17 @@ def planned_module(path: str, arch: str) -> ModuleOp:
     PassPipeline(missing_passes(module, arch)).apply(context, module)
     module.verify()
     return module
+
+
+def kernels_of(module: ModuleOp, name: str | None = None) -> list[KernelOp]:
+    """The scheduled kernels of a module, or the one of a name; raises ``LayoutError`` for none."""
+    kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
+    if not kernels:
+        raise LayoutError(
+            "There is no schedule to draw: the module has no µGraph and no scheduled kernel."
+        )
+    chosen = [op for op in kernels if name in (None, op.sym_name.data)]
+    if not chosen:
+        there = ", ".join(f"'{op.sym_name.data}'" for op in kernels)
+        raise LayoutError(f"There is no kernel '{name}'; the module has {there}.")
+    return chosen

@@ -1,4 +1,4 @@
-"""mg-viz: pictures of layouts, atoms, swizzles, bank conflicts and memory plans, as SVG or LaTeX.
+"""mg-viz: pictures of layouts, atoms, swizzles, bank conflicts, memory and schedules.
 
 ::
 
@@ -9,6 +9,7 @@
     mg-viz swizzle 'S<3,3,3> o (8,64):(64,1)' -o swizzle.svg
     mg-viz banks 'S<3,3,3> o (8,64):(64,1)' '(8,8):(1,8)' -o banks.svg
     mg-viz memory examples/rmsnorm_linear.mlir -o plan.svg
+    mg-viz schedule examples/rmsnorm_linear.mlir -o schedule.svg
 """
 
 from __future__ import annotations
@@ -102,28 +103,38 @@ def _banks_command(options: argparse.Namespace) -> Picture:
     return pictures.banks_picture(_layout(options.layout), _plain(options.access), options.bits)
 
 
-class _MemoryPicture:
-    """The memory plans of a module; drawn as SVG only."""
+class _ModulePicture:
+    """Pictures of a module's kernels; drawn as SVG only."""
 
-    def __init__(self, path: str, arch: str) -> None:
-        from mugraph.tools.memory_picture import memory_charts
-        from mugraph.tools.memory_plans import planned_module, shared_memory_limit
-
-        self.charts = memory_charts(planned_module(path, arch), shared_memory_limit(arch))
+    def __init__(self, what: str, svg: str) -> None:
+        self.what = what
+        self.svg = svg
 
     def to_svg(self) -> str:
         """The picture as an SVG document."""
-        from mugraph.tools.memory_picture import to_svg
-
-        return to_svg(self.charts)
+        return self.svg
 
     def to_latex(self) -> str:
         """Raises LayoutError."""
-        raise LayoutError("Memory plans are drawn as SVG only: give a file that ends in .svg.")
+        raise LayoutError(f"{self.what} are drawn as SVG only: give a file that ends in .svg.")
 
 
-def _memory_command(options: argparse.Namespace) -> _MemoryPicture:
-    return _MemoryPicture(options.input, options.arch)
+def _memory_command(options: argparse.Namespace) -> _ModulePicture:
+    from mugraph.tools.memory_picture import memory_charts, to_svg
+    from mugraph.tools.memory_plans import planned_module, shared_memory_limit
+
+    module = planned_module(options.input, options.arch)
+    charts = memory_charts(module, shared_memory_limit(options.arch))
+    return _ModulePicture("Memory plans", to_svg(charts))
+
+
+def _schedule_command(options: argparse.Namespace) -> _ModulePicture:
+    from mugraph.tools.memory_plans import kernels_of, planned_module
+    from mugraph.tools.schedule_chart import schedule_chart
+    from mugraph.tools.schedule_picture import to_svg
+
+    kernels = kernels_of(planned_module(options.input, options.arch), options.kernel)
+    return _ModulePicture("Schedules", to_svg([schedule_chart(kernel) for kernel in kernels]))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -172,10 +183,14 @@ def _parser() -> argparse.ArgumentParser:
     result = command("memory", _memory_command, "the memory plans of a module's kernels")
     result.add_argument("input", help="a .mlir file at any stage; what is missing is planned")
     result.add_argument("--arch", default=DEFAULT_TARGET, help=f"the GPU ({DEFAULT_TARGET})")
+    result = command("schedule", _schedule_command, "what a module's kernels do in time")
+    result.add_argument("input", help="a .mlir file at any stage; it is scheduled first")
+    result.add_argument("--arch", default=DEFAULT_TARGET, help=f"the GPU ({DEFAULT_TARGET})")
+    result.add_argument("--kernel", help="one kernel only, by its name")
     return parser
 
 
-def _write(picture: Picture | _MemoryPicture, output: str | None) -> None:
+def _write(picture: Picture | _ModulePicture, output: str | None) -> None:
     if output is None:
         print(picture.to_svg())
         return

@@ -106,7 +106,7 @@ def progress_of(program: Program) -> Progress | None:
             channel.stage_count,
             *(counts[channel, step] for step in (PublishOp, ConsumeOp, ReleaseOp)),
         )
-        for label, channel in zip(_labels(program.channels), program.channels, strict=True)
+        for label, channel in zip(channel_labels(program.channels), program.channels, strict=True)
     )
     roles = [strand.role for strand in program.strands if strand.role is not None]
     loops = [
@@ -124,7 +124,7 @@ def progress_of(program: Program) -> Progress | None:
     )
 
 
-def _labels(channels: Sequence[ChannelOp]) -> list[str]:
+def channel_labels(channels: Sequence[ChannelOp]) -> list[str]:
     """How the channels are called; those of one name are numbered as in the text: ``%ring_1``."""
     seen: Counter[str] = Counter()
     labels: list[str] = []

@@ -101,7 +101,7 @@ def generate_sources(
             planned[arch] = own
             interfaces.append(found)
         else:
-            planned[arch] = next(iter(planned.values())).clone()
+            planned[arch] = next(iter(planned.values()))
     # Architectures may need different workspaces; a call gives the largest.
     interface = max(interfaces, key=lambda one: one.workspace_bytes)
     files = {f"include/{interface.name}.h": print_header(interface)}

@@ -24,11 +24,12 @@ from mugraph.codegen.cuda.operations import (
 )
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
+from mugraph.dialects.element_types import DESCRIPTIONS, HALF_TYPES
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups, matrix_of
 from mugraph.dialects.tb.compute import epilogue_of
 from mugraph.dialects.tensor_types import op_label, shape_of
 
-_OPERANDS = {"f16": "half_t", "bf16": "bfloat16_t"}
+_OPERANDS = {DESCRIPTIONS[type_].instruction: DESCRIPTIONS[type_].cuda for type_ in HALF_TYPES}
 _REGISTERS_A = 4
 """32-bit registers of A, 64 x 16 elements of 16 bits over 128 threads."""
 

@@ -157,6 +157,13 @@ def loops_of(kernel: KernelOp) -> list[ForloopOp]:
     return [op for body in bodies for op in with_regions(body) if isinstance(op, ForloopOp)]
 
 
+def loop_and_epilogue(block: Block) -> tuple[ForloopOp, EpilogueOp] | None:
+    """The first for-loop and the first epilogue among the phases of a block that has both."""
+    loop = next((op for op in block.ops if isinstance(op, ForloopOp)), None)
+    epilogue = next((op for op in block.ops if isinstance(op, EpilogueOp)), None)
+    return None if loop is None or epilogue is None else (loop, epilogue)
+
+
 def computing_block(kernel: KernelOp) -> Block:
     """The block with the phases of those threads that compute.
 

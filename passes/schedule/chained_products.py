@@ -19,6 +19,7 @@ from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.kernel import WARPGROUP
 from mugraph.dialects.sched.role import roles_of
+from mugraph.dialects.sched.structure import loop_and_epilogue
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,10 @@ class ChainedLoop:
 def find_chained_loops(kernel: sched.KernelOp) -> Iterator[ChainedLoop]:
     """The loops whose second product can be issued one iteration later."""
     for role in roles_of(kernel):
-        ops = list(role.body.block.ops)
-        loop = next((op for op in ops if isinstance(op, sched.ForloopOp)), None)
-        epilogue = next((op for op in ops if isinstance(op, sched.EpilogueOp)), None)
-        if loop is None or epilogue is None or loop.iterations < 2:
+        phases = loop_and_epilogue(role.body.block)
+        if phases is None or phases[0].iterations < 2:
             continue
-        found = _chained(role, loop, epilogue)
+        found = _chained(role, *phases)
         if found is not None:
             yield found
 

@@ -21,7 +21,7 @@ from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.kernel import WARP, WARPGROUP
 from mugraph.dialects.sched.role import roles_of
-from mugraph.dialects.sched.structure import computing_threads
+from mugraph.dialects.sched.structure import computing_threads, loop_and_epilogue
 from mugraph.passes.schedule.analysis.registers import (
     MAX_THREAD_REGISTERS,
     register_limit,
@@ -45,12 +45,10 @@ class PipelinedLoop:
 def find_pipelined_loops(kernel: sched.KernelOp) -> Iterator[PipelinedLoop]:
     """The loops whose products nothing in the loop waits for."""
     for role in roles_of(kernel):
-        ops = list(role.body.block.ops)
-        loop = next((op for op in ops if isinstance(op, sched.ForloopOp)), None)
-        epilogue = next((op for op in ops if isinstance(op, sched.EpilogueOp)), None)
-        if loop is None or epilogue is None or loop.iterations < 2:
+        phases = loop_and_epilogue(role.body.block)
+        if phases is None or phases[0].iterations < 2:
             continue
-        found = _pipelined(loop, epilogue)
+        found = _pipelined(*phases)
         if found is not None:
             yield found
 

@@ -9,6 +9,7 @@ The sub-packages are folders of the repository: ``mugraph.dialects`` (``mugraph_
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from mugraph.version import __version__ as __version__
@@ -19,14 +20,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Plan", "compile", "compile_all", "load"]
 
+_HOMES = {
+    "Plan": "mugraph.dialects.plan",
+    "compile": "mugraph.jit",
+    "compile_all": "mugraph.jit",
+    "load": "mugraph.jit",
+}
+"""The module of each name, imported when the name is first used."""
+
 
 def __getattr__(name: str) -> Any:
-    if name == "Plan":
-        from mugraph.dialects.plan import Plan
-
-        return Plan
-    if name in __all__:
-        from mugraph import jit
-
-        return getattr(jit, name)
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'mugraph' has no attribute '{name}'")

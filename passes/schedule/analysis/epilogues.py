@@ -8,7 +8,7 @@ from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import sched
 from mugraph.dialects.sched.kernel import WARP
-from mugraph.dialects.sched.structure import computing_block
+from mugraph.dialects.sched.structure import computing_block, loop_and_epilogue
 from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.costs.epilogues import (
@@ -26,11 +26,10 @@ def epilogue_time(kernel: sched.KernelOp, target: Target) -> EpilogueTime | None
 
     Of roles that take turns one is looked at.
     """
-    phases = list(computing_block(kernel).ops)
-    loop = next((op for op in phases if isinstance(op, sched.ForloopOp)), None)
-    ends = next((op for op in phases if isinstance(op, sched.EpilogueOp)), None)
-    if loop is None or ends is None:
+    phases = loop_and_epilogue(computing_block(kernel))
+    if phases is None:
         return None
+    loop, ends = phases
     products = [op for op in loop.walk() if isinstance(op, sched.WarpgroupMmaOp)]
     warps = sched.enclosing_threads(loop) // WARP
     if not products or not target.multiplies_in_warpgroups:

@@ -128,6 +128,3 @@ def _row(record: Record) -> str:
 def write(records: Records, output: Path) -> None:
     """Writes OUTPUT.md in the place of the run's."""
     output.with_suffix(".md").write_text(markdown(records), encoding="utf-8")
-
-
-__all__ = ["DEPTHS", "TOGETHER", "gated_products", "markdown", "mugraph", "variants", "write"]

@@ -391,17 +391,3 @@ class ForloopAccumSumToDimxContiguousOp(ForloopAccumSumToDimxOp):
     def groups(self) -> Groups:
         """Runs of neighbours."""
         return contiguous_groups(shape_of(self.input.type)[-1], self.dimx)
-
-
-__all__ = [
-    "AccumulatorKind",
-    "AccumulatorKindAttr",
-    "AccumulatorOp",
-    "ForloopAccumOp",
-    "ForloopAccumRescaleOp",
-    "ForloopAccumSumToDimxContiguousOp",
-    "ForloopAccumSumToDimxOp",
-    "ForloopAccumSumToDimxStridedOp",
-    "RescaledKind",
-    "RescaledKindAttr",
-]

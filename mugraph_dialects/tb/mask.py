@@ -103,6 +103,3 @@ class MaskOp(ElementwiseOp):
         error = ragged_error(self.ragged, shape_of(self.input.type), grid)
         if error is not None:
             raise VerifyException(f"{op_label(self)} {error}")
-
-
-__all__ = ["MaskOp"]

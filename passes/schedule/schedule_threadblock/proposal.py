@@ -13,9 +13,7 @@ from xdsl.ir import Operation
 
 from mugraph.dialects import sched
 from mugraph.dialects.sched.kernel import whole_lines
-from mugraph.passes.memory.packing.pack import STEP_LIMIT
 from mugraph.passes.schedule.plan_stensor_memory import (
-    BEST_FIT_OF_ALL,
     certified_plan,
     memory_requests,
     registers_wanted,
@@ -91,7 +89,7 @@ class Proposal:
             buffer: replace(request, size=size_of(buffer))
             for buffer, request in memory_requests(kernel).items()
         }
-        found = certified_plan(kernel, requests, BEST_FIT_OF_ALL, STEP_LIMIT)
+        found = certified_plan(kernel, requests)
         return with_channels(kernel, found).plan.peak
 
     def resident_blocks(self, smem: int) -> int:

@@ -16,10 +16,8 @@ from mugraph.dialects import sched
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.channel import BARRIER_BYTES
 from mugraph.dialects.sched.structure import loop_iterations
-from mugraph.passes.memory.packing.pack import STEP_LIMIT
 from mugraph.passes.schedule.chained_products import find_chained_loops
 from mugraph.passes.schedule.plan_stensor_memory import (
-    BEST_FIT_OF_ALL,
     certified_plan,
     memory_requests,
     registers_wanted,
@@ -72,7 +70,7 @@ def _moves(copy: sched.BulkCopyOp) -> bool:
 
 def shared_bytes(kernel: sched.KernelOp) -> int:
     """What the buffers and channels of a kernel take, those not alive at once in one place."""
-    found = certified_plan(kernel, memory_requests(kernel), BEST_FIT_OF_ALL, STEP_LIMIT)
+    found = certified_plan(kernel, memory_requests(kernel))
     return with_channels(kernel, found).plan.peak
 
 

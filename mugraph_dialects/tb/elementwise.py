@@ -92,9 +92,7 @@ class ElementwiseOp(
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
         """Reads and the write, along the dimension that scheduling will choose."""
-        _, block, _ = enclosing_graph(self)
-        threads = block[0] * block[1] * block[2]
-        return elementwise_accesses(self.result, self.operands, threads)
+        return elementwise_accesses(self.result, self.operands, enclosing_graph(self).threads)
 
 
 class UnaryOp(UnaryFunctionOperator, ElementwiseOp, FusesWithProducer, ABC):

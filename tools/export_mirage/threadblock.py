@@ -124,10 +124,12 @@ def _expect_division(
     op: Operation, shape: Sequence[int], map_: Sequence[int], loop_dim: int
 ) -> None:
     """Raises ``MirageExportError`` where the last tile along a dimension is smaller."""
-    grid, _, forloop_range = tb.enclosing_graph(op)
+    graph = tb.enclosing_graph(op)
     for dim, extent in enumerate(shape):
-        parts = math.prod(grid[axis] for axis in range(len(grid)) if map_[axis] == dim)
-        parts *= forloop_range if loop_dim == dim else 1
+        parts = math.prod(
+            blocks for blocks, split in zip(graph.grid_dim, map_, strict=True) if split == dim
+        )
+        parts *= graph.forloop_range if loop_dim == dim else 1
         if extent % parts:
             raise refuse(
                 op,

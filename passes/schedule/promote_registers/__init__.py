@@ -21,7 +21,6 @@ from mugraph.passes.schedule.promote_registers.linear import (
     values_held,
 )
 from mugraph.passes.schedule.promote_registers.mma import promote_mma
-from mugraph.passes.schedule.promote_registers.rearrange import rearrange
 from mugraph.passes.schedule.promote_registers.rewrite import Promotion, apply
 from mugraph.passes.schedule.promote_registers.stages import double_buffer
 from mugraph.passes.schedule.promote_registers.uses import uses_of
@@ -51,21 +50,20 @@ def plan_promotion(kernel: KernelOp, without: int = 0) -> Promotion:
     return Promotion(kernel, uses, domains, {v for v in promoted if domains[v] in gaining})
 
 
-def promote_registers(kernel: KernelOp, target: Target) -> bool:
-    """Promotes what can be and what the registers of a thread suffice for; whether anything was."""
+def promote_registers(kernel: KernelOp, target: Target) -> None:
+    """Promotes what can be and what the registers of a thread suffice for."""
     limit = register_limit(kernel.threads, target.registers_per_multiprocessor)
     without = 0
     while True:
         trial = kernel.clone()
         promotion = plan_promotion(trial, without)
         if not promotion.promoted:
-            return False
+            return
         apply(promotion)
         if registers_needed(trial) <= limit:
             break
         without += 1
     apply(plan_promotion(kernel, without))
-    return True
 
 
 @dataclass(frozen=True)
@@ -88,12 +86,12 @@ class PromoteRegistersPass(ModulePass):
 
     What warp groups computed is written to device memory from registers, by quads of lanes.
 
-    Numbers of rows that are only divided by are inverted once.  Barriers are then placed anew.
+    Numbers of rows that are only divided by are inverted once.
 
     What is computed and stays in registers is not rounded to the tensor's type.  Exponentials that
     are rounded to 16 bits for a product are taken as powers of two.
 
-    Pre-condition: ``--schedule-threadblock``.
+    Pre-condition: ``--lower-threadblock``.
     """
 
     name = "promote-registers"
@@ -108,13 +106,8 @@ class PromoteRegistersPass(ModulePass):
             if not isinstance(kernel, KernelOp) or kernel.smem_bytes is not None:
                 continue
             invert_divisors(kernel)
-            hoisted = hoist_invariant(kernel)
-            promoted = promote_mma(kernel, target)
-            if promoted:
+            hoist_invariant(kernel)
+            if promote_mma(kernel, target):
                 write_back(kernel)
-            if promoted or hoisted:
-                rearrange(kernel, target)
-            changed = promote_registers(kernel, target)
-            changed |= double_buffer(kernel)
-            if changed:
-                rearrange(kernel, target)
+            promote_registers(kernel, target)
+            double_buffer(kernel)

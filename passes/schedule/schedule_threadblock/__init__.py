@@ -66,129 +66,69 @@ from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 __all__ = ["ScheduleThreadblockPass", "schedule_threadblock"]
 
 
-def _bytes_loaded_an_iteration(loads: Iterable[tb.InputOp]) -> int:
-    return sum(
-        math.prod(shape_of(op.result.type)) * element_bytes_of(op.result.type)
-        for op in loads
-        if op.loop_dim >= 0
-    )
+def tile_bytes(load: tb.InputOp) -> int:
+    """The bytes of an input's tile."""
+    return math.prod(shape_of(load.result.type)) * element_bytes_of(load.result.type)
+
+
+def bytes_loaded_an_iteration(loads: Iterable[tb.InputOp]) -> int:
+    """What each iteration of the loop loads."""
+    return sum(tile_bytes(op) for op in loads if op.loop_dim >= 0)
 
 
 BY_THREADS = "write loads = cp_async, or leave loads free"
 """What fits where bulk copies cannot bring the tiles."""
 
 
-def schedule_graph(
+def lower_graph(
     graph: CustomizedOp,
     target: Target,
     symbol: str,
     *,
     along_k: bool = True,
 ) -> sched.KernelOp:
-    """The schedule of one graph, with the most stages wanted that fit the block's memory.
+    """The operators of one graph in order, without barriers, each tile of the loop in one stage.
 
     Where its plan allows it and bulk copies can bring all inputs, a role of its own loads.
-    Where the schedule of fewest barriers does not fit, those that trade barriers for memory are
-    tried before a stage is given up.  ``along_k``: whether warps may stand along k.
+    ``along_k``: whether warps may stand along k.
     """
     levels = find_levels(graph)
-    obstacles = uses_channels(graph, levels, target)
-    if obstacles and graph.decided.loads == "tma":
-        refuse(graph, "loads", "schedule-threadblock", "; ".join(obstacles), BY_THREADS)
-    scheduled = partial(
-        _scheduled,
-        graph,
-        levels,
-        target,
-        symbol,
-        along_k=along_k,
-    )
-    if not obstacles:
-        kernel = scheduled(channels=True)
-        if kernel is not None:
-            return kernel
-        if graph.decided.loads == "tma":
-            why = f"its tiles do not fit in the shared memory of a block of {target.name}"
-            refuse(graph, "loads", "schedule-threadblock", why, "cut it into smaller tiles")
-    kernel = scheduled(channels=False)
-    assert kernel is not None  # one stage is taken whether it fits or not
-    return kernel
-
-
-def _scheduled(
-    graph: CustomizedOp,
-    levels: Levels,
-    target: Target,
-    symbol: str,
-    *,
-    channels: bool,
-    along_k: bool,
-) -> sched.KernelOp | None:
-    """The schedule of one graph by one way of loading; ``None`` where a ring does not fit."""
+    channels = loads_through_channels(graph, levels, target)
     threads = graph.threads + (WARP if channels else 0)
     groups = None
     if channels and target.multiplies_in_warpgroups:
-        groups = Groups(target, _bytes_loaded_an_iteration(levels.inputs))
+        groups = Groups(target, bytes_loaded_an_iteration(levels.inputs))
     products = choose_products(graph, levels, target, threads, groups=groups, along_k=along_k)
     warp_layouts, registers = products.warp_layouts, products.registers
     if graph.decided.swap_ab:
         why = why_not_swapped(graph, warp_layouts, target)
         if why is not None:
-            refuse(graph, "swap_ab", "schedule-threadblock", why, "leave swap_ab free")
+            refuse(graph, "swap_ab", "lower-threadblock", why, "leave swap_ab free")
     for sentence in spill_notes(registers):
-        print(f"--schedule-threadblock: note: {sentence}", file=sys.stderr)
-
-    atoms = [layout.atom for layout in warp_layouts.values()]
-    by_groups = any(is_of_warpgroups(atom) for atom in atoms)
-    # Products of few rows end long before the next tile is there, and keep no stage from it.
-    stays_behind = any(is_of_warpgroups(atom) and not atom.swaps_operands for atom in atoms)
-
-    @cache
-    def drafted(stages: Stages) -> Proposal:
-        choices = Choices(stages, warp_layouts, registers.accumulators, registers.pieces, channels)
-        draft = draft_kernel(graph, levels, choices, symbol)
-        return propose(with_direct_write_backs(draft) if by_groups else draft, target)
-
-    kept = 1 if stays_behind else 0
-    loads_of = loads_of_rings(levels) if channels else [levels.inputs]
-    rings = [Ring(_bytes_loaded_an_iteration(loads), kept) for loads in loads_of]
-    single, blocks = (1,) * len(rings), math.prod(graph.grid_dim)
-    asked = graph.decided.stages
-    if asked is not None:
-        stages = asked_stages(asked, len(rings), graph.forloop_range)
-    elif channels:
-        alone = drafted(single)
-        resident = alone.resident_blocks(alone.least_barriers.peak)
-        stages = choose_ring_stages(rings, resident, graph.forloop_range, target)
-    else:
-        # How many blocks share a multiprocessor is asked only where there are enough of them.
-        single_stage_bytes = 0
-        if blocks // target.multiprocessors > 1:
-            single_stage_bytes = drafted(single).least_barriers.peak
-        tile_bytes = rings[0].stage_bytes
-        chosen = choose_stages(tile_bytes, blocks, graph.forloop_range, single_stage_bytes, target)
-        stages = (chosen,)
-    while stages is not None and max(stages, default=1) > 1:
-        candidate = drafted(stages)
-        schedule = candidate.fitting_schedule()
-        if schedule is not None:
-            return ordered(candidate.arranged(schedule), levels, target)
-        stages = fewer_stages(rings, stages, candidate.excess_bytes())
-    proposal = drafted(single)
-    schedule = proposal.fitting_schedule()
-    if schedule is None and channels:
-        return None
-    return ordered(proposal.arranged(schedule or proposal.smallest_schedule()), levels, target)
-
-
-def ordered(kernel: sched.KernelOp, levels: Levels, target: Target) -> sched.KernelOp:
-    """The kernel, with the order in which its blocks start where channels feed them."""
-    if roles_of(kernel):
+        print(f"--lower-threadblock: note: {sentence}", file=sys.stderr)
+    choices = Choices(warp_layouts, registers.accumulators, registers.pieces, channels)
+    kernel = lower_kernel(graph, levels, choices, symbol)
+    if any(is_of_warpgroups(layout.atom) for layout in warp_layouts.values()):
+        for found in list(find_write_backs(kernel)):
+            write_back_directly(found)
+    if channels:
         down, across = (bytes_along(levels.inputs, axis) for axis in (DOWN, ACROSS))
         rows = choose_raster(kernel.grid_dim, down, across, target.multiprocessors)
         if rows > 1:
             kernel.raster = IntegerAttr(rows, i64)
     return kernel
+
+
+def loads_through_channels(graph: CustomizedOp, levels: Levels, target: Target) -> bool:
+    """Whether a role of its own loads; what the graph's plan says is kept, or refused."""
+    obstacles = uses_channels(graph, levels, target)
+    if not obstacles:
+        tiles = sum(tile_bytes(op) for op in levels.inputs)
+        if tiles > target.shared_memory_per_block:
+            obstacles = [f"its tiles do not fit in the shared memory of a block of {target.name}"]
+    if obstacles and graph.decided.loads == "tma":
+        refuse(graph, "loads", "lower-threadblock", "; ".join(obstacles), BY_THREADS)
+    return not obstacles
 
 
 def require_layouts(graph: CustomizedOp) -> None:

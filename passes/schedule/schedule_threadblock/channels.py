@@ -23,7 +23,6 @@ from mugraph.dialects.tensor_types import (
     value_label,
 )
 from mugraph.passes.schedule.analysis.remarks import Obstacle
-from mugraph.passes.schedule.schedule_threadblock.choose import Stages
 from mugraph.passes.schedule.schedule_threadblock.levels import Levels
 from mugraph.passes.targets import Target
 
@@ -154,22 +153,22 @@ class Feed:
         ]
 
 
-def make_feeds(loads: Sequence[BulkLoad], stages: Stages) -> list[Feed]:
-    """The rings of what moves with the loop, in order; a channel of one stage for each other input.
+def make_feeds(loads: Sequence[BulkLoad]) -> list[Feed]:
+    """The rings of what moves with the loop, in order; then a channel for each other input.
 
-    Channels of one stage come last.
+    All have one stage.
     """
     rings: dict[int, list[BulkLoad]] = {}
     for load in loads:
         if load.ring is not None:
             rings.setdefault(load.ring, []).append(load)
-    groups = [(tuple(rings[ring]), stages[ring], True) for ring in sorted(rings)]
-    groups += [((load,), 1, False) for load in loads if not load.moves]
+    groups = [(tuple(rings[ring]), True) for ring in sorted(rings)]
+    groups += [((load,), False) for load in loads if not load.moves]
     feeds: list[Feed] = []
-    for group, count, moves in groups:
+    for group, moves in groups:
         channel = sched.ChannelOp([load.buffer for load in group])
         channel.result.name_hint = "ring" if moves else f"{group[0].buffer.name_hint}_once"
-        feeds.append(Feed(channel, group, count, moves))
+        feeds.append(Feed(channel, group, 1, moves))
     return feeds
 
 
@@ -216,10 +215,9 @@ def place_channel_steps(kernel: sched.KernelOp) -> None:
     """Puts the consumers' steps of every channel where they belong in the text.
 
     They wait for a stage right before the first operator that reads it, and then release the one
-    before: what their loads brought from there has been used by now.  A load that is only issued
-    may still read when the next bulk copy writes, as the two take different ways to memory, so a
-    ring of one stage has a fence between its last reader and the release.  What comes once is
-    waited for before the loop where the loop reads it.  Steps that stand there already are moved.
+    before: what their loads brought from there has been used by now.  Where only products of warp
+    groups read a stage it is released behind them.  What comes once is waited for before the loop
+    where the loop reads it.  Steps that stand there already are moved.
     """
     channels = [op for op in kernel.body.block.ops if isinstance(op, sched.ChannelOp)]
     for channel in channels:
@@ -243,11 +241,12 @@ def _place_steps(channel: sched.ChannelOp, block: Block) -> None:
         first, last = readers[0], readers[-1]
         if moves:
             steps: list[Operation] = [sched.ConsumeOp(channel.result)]
-            if isinstance(phase, sched.ForloopOp) and channel.stage_count > 1:
-                steps.append(sched.ReleaseOp(channel.result, -1))
-            elif isinstance(phase, sched.ForloopOp):
-                behind = [sched.ProxyFenceOp(), sched.ReleaseOp(channel.result)]
-                phase.body.block.insert_ops_after(behind, last)
+            if isinstance(phase, sched.ForloopOp):
+                behind = _release(channel, readers)
+                if behind is None:
+                    steps.append(sched.ReleaseOp(channel.result, -1))
+                else:
+                    phase.body.block.insert_ops_after(behind, last)
             phase.body.block.insert_ops_before(steps, first)
             continue
         consume = sched.ConsumeOp(channel.result, iteration=0)
@@ -257,6 +256,20 @@ def _place_steps(channel: sched.ChannelOp, block: Block) -> None:
         else:
             phase.body.block.insert_op_before(consume, first)
         return
+
+
+def _release(channel: sched.ChannelOp, readers: Sequence[Operation]) -> list[Operation] | None:
+    """What releases a stage behind its last reader; ``None`` where the next iteration does.
+
+    Products of warp groups have read their operands when they are finished.  A load that is only
+    issued may still read when the next bulk copy writes, as the two take different ways to memory,
+    so a ring of one stage has a fence before the release.
+    """
+    if all(isinstance(op, sched.WarpgroupMmaOp) for op in readers):
+        return [sched.ReleaseOp(channel.result)]
+    if channel.stage_count == 1:
+        return [sched.ProxyFenceOp(), sched.ReleaseOp(channel.result)]
+    return None
 
 
 def _moves(copy: sched.BulkCopyOp) -> bool:

@@ -95,9 +95,7 @@ def _(op: tb.CustomOp, builder: KernelBuilder) -> None:
     }
     results = [builder.buffer(value) for value in op.outputs]
     written = {value: np.zeros(math.prod(shape_of(value.type)), np.bool_) for value in results}
-    for number, item in enumerate(program.items):
-        if number:
-            builder.begin_another_task()
+    for item in program.items:
         if isinstance(item, Reduction):
             builder.here.append(_reduce(item, buffers, builder))
             continue

@@ -228,7 +228,6 @@ def _(op: tb.MatmulOp, builder: KernelBuilder) -> None:
     if type_.parts > 1:
         parts = builder.partial_sums(op)
         builder.here.append(sched.StoreOp(write_product(op, builder, ldmatrix), parts, Epilogue()))
-        builder.begin_another_task()
         builder.here.append(builder.sum_of_parts(parts, destination, epilogue))
         return
     for start, extents in builder.pieces_of(op):

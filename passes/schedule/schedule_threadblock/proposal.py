@@ -79,12 +79,15 @@ class Proposal:
         return kernel
 
     def packed_bytes(self, schedule: Schedule) -> int:
-        """The bytes a block needs by a schedule once its buffers are swizzled and packed."""
+        """The bytes a block needs by a schedule once its buffers are swizzled and packed.
+
+        By the stages that buffers have now.
+        """
 
         def size_of(buffer: sched.AllocOp) -> int:
             twin = self.twins.get(buffer)
             assert isinstance(twin, sched.AllocOp)
-            return whole_lines(twin.total_bytes())
+            return whole_lines(twin.stage_bytes() * buffer.stage_count)
 
         kernel = self.arranged(schedule)
         requests = {

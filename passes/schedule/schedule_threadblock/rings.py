@@ -1,8 +1,4 @@
-"""The stages of a kernel's rings once more, when other buffers have left its shared memory.
-
-Stages were chosen beside everything that a schedule keeps in memory.  Where results move to
-registers the tiles have room for more.
-"""
+"""The rings of a kernel: what feeds them, and the stages that they get."""
 
 from __future__ import annotations
 
@@ -70,12 +66,6 @@ def _moves(copy: sched.BulkCopyOp) -> bool:
     return isinstance(copy.tile.owner, sched.TileOp) and copy.tile.owner.loop_dim >= 0
 
 
-def shared_bytes(kernel: sched.KernelOp) -> int:
-    """What the buffers and channels of a kernel take, those not alive at once in one place."""
-    found = certified_plan(kernel, memory_requests(kernel), BEST_FIT_OF_ALL, STEP_LIMIT)
-    return with_channels(kernel, found).plan.peak
-
-
 def _stage_bytes(feed: Feed) -> int:
     tiles = [load.buffer.owner for load in feed.loads]
     return sum(tile.stage_bytes() for tile in tiles if isinstance(tile, sched.AllocOp))
@@ -98,67 +88,61 @@ def kept_stages(kernel: sched.KernelOp) -> dict[sched.ChannelOp, int]:
     return kept
 
 
-def choose_stages(kernel: sched.KernelOp, feeds: Sequence[Feed], target: Target) -> Stages:
-    """The stages that rings should have and a block's memory has room for.
+def set_stages(feeds: Sequence[Feed], stages: Stages) -> list[Feed]:
+    """Gives the buffers of rings so many stages, in order; the channels with their new loads."""
+    counts, staged = iter(stages), list[Feed]()
+    for feed in feeds:
+        count = next(counts) if feed.moves else 1
+        for load in feed.loads:
+            assert isinstance(load.buffer.owner, sched.AllocOp)
+            load.buffer.owner.stages = IntegerAttr(count, i64) if count > 1 else None
+        staged.append(Feed(feed.channel, feed.loads, count, feed.moves))
+    return staged
 
-    Blocks that registers let share a multiprocessor share its memory, where each then has two
-    stages: what one waits for another hides.  What the kernel's plan says is kept.
+
+def pipeline_rings(kernel: sched.KernelOp, target: Target) -> None:
+    """Gives a kernel's rings the stages that they should have and a block's memory has room for.
+
+    Barriers are chosen beside rings of the fewest stages, which then grow.  Blocks that registers
+    let share a multiprocessor share its memory, where each then has two stages: what one waits for
+    another hides.  What the kernel's plan says is kept.
     """
-    asked = kernel.decided.stages or ()
-    channels = [feed for feed in feeds if feed.moves]
+    producer, feeds = producer_of(kernel), list(feeds_of(kernel))
+    assert producer is not None  # asked by the caller
+    iterations, asked = loop_iterations(kernel), kernel.decided.stages
+    moving = [feed for feed in feeds if feed.moves]
     kept = kept_stages(kernel)
-    rings = [Ring(_stage_bytes(feed), kept[feed.channel]) for feed in channels]
-    present = tuple(feed.stages for feed in channels)
-    with_barriers = [Ring(ring.stage_bytes + 2 * BARRIER_BYTES, ring.kept) for ring in rings]
-
-    def together(stages: Stages) -> int:
-        return sum(
-            count * ring.stage_bytes for count, ring in zip(stages, with_barriers, strict=True)
-        )
-
-    others = shared_bytes(kernel) - together(present)
-    resident = target.resident_blocks(
-        math.prod(kernel.grid_dim),
-        kernel.threads,
-        others + together((MIN_STAGES,) * len(rings)),
-        registers_wanted(kernel),
-    )
-    iterations, share = loop_iterations(kernel), target.shared_memory_per_block
+    least = (1 if asked else min(MIN_STAGES, iterations),) * len(moving)
+    set_stages(feeds, least)
+    proposal = propose_barriers(kernel, target)
+    schedule = proposal.fitting_schedule()
+    if schedule is None:
+        least = (1,) * len(moving)
+        set_stages(feeds, least)
+        proposal = propose_barriers(kernel, target)
+        schedule = proposal.fitting_schedule() or proposal.smallest_schedule()
+    share = target.shared_memory_per_block
     if asked:
-        wanted = asked_stages(asked, len(rings), iterations)
+        wanted = asked_stages(asked, len(moving), iterations)
     else:
+        resident = proposal.resident_blocks(proposal.packed_bytes(schedule))
+        rings = [Ring(_stage_bytes(feed), kept[feed.channel]) for feed in moving]
         wanted = choose_ring_stages(rings, resident, iterations, target)
         of_each = target.shared_memory_per_multiprocessor // resident
         share = min(of_each - target.reserved_shared_memory_per_block, share)
-    excess = others + together(wanted) - share
-    least = 1 if asked else MIN_STAGES
-    return fewer_stages(with_barriers, wanted, excess, least=least) or present
-
-
-def restage_rings(kernel: sched.KernelOp, target: Target) -> bool:
-    """Gives a kernel's rings the stages that there is room for now; whether that changed any."""
-    producer, feeds = producer_of(kernel), list(feeds_of(kernel))
-    rings = [feed for feed in feeds if feed.moves]
-    if producer is None or not rings:
-        return False
-    stages = choose_stages(kernel, feeds, target)
-    if tuple(feed.stages for feed in rings) == stages:
-        return False
-    chosen = dict(zip((feed.channel for feed in rings), stages, strict=True))
-    restaged: list[Feed] = []
-    for feed in feeds:
-        if feed.moves:
-            count = chosen[feed.channel]
-            for load in feed.loads:
-                assert isinstance(load.buffer.owner, sched.AllocOp)
-                load.buffer.owner.stages = IntegerAttr(count, i64)
-            restaged.append(Feed(feed.channel, feed.loads, count, moves=True))
-        else:
-            restaged.append(feed)
-    Rewriter.replace_op(producer, producer_role(restaged, loop_iterations(kernel)), [])
-    _remove_fences(kernel)
-    place_channel_steps(kernel)
-    return True
+    with_barriers = [
+        Ring(_stage_bytes(feed) + 2 * BARRIER_BYTES, kept[feed.channel]) for feed in moving
+    ]
+    stages: Stages | None = wanted
+    while stages is not None:
+        set_stages(feeds, stages)
+        excess = proposal.packed_bytes(schedule) - share
+        if excess <= 0 or stages == least:
+            break
+        stages = fewer_stages(with_barriers, stages, excess, least=min(least, default=1))
+    staged = set_stages(feeds, stages or least)
+    Rewriter.replace_op(producer, producer_role(staged, iterations), [])
+    proposal.arranged(schedule)
 
 
 def present_stages(kernel: sched.KernelOp) -> Stages:
@@ -190,23 +174,10 @@ def why_not_staged(kernel: sched.KernelOp) -> tuple[str, Stages] | None:
     return None
 
 
-def _remove_fences(kernel: sched.KernelOp) -> None:
-    """Takes out the fences that stand before releases, which are placed anew."""
-    for op in tuple(kernel.body.walk()):
-        if isinstance(op, sched.ProxyFenceOp) and isinstance(_next(op), sched.ReleaseOp):
-            Rewriter.erase_op(op)
-
-
-def _next(op: Operation) -> Operation | None:
-    return op.next_op
-
-
 __all__ = [
-    "choose_stages",
     "feeds_of",
     "present_stages",
     "producer_of",
-    "restage_rings",
-    "shared_bytes",
+    "pipeline_rings",
     "why_not_staged",
 ]

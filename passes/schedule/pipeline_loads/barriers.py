@@ -1,4 +1,4 @@
-"""Barriers anew: the kernel's operators as tasks again, and a schedule of the fewest barriers."""
+"""The operators of a kernel as tasks, between which a schedule puts barriers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.kn import Phase
 from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.schedule.schedule_threadblock.build import Draft
-from mugraph.passes.schedule.schedule_threadblock.proposal import propose
+from mugraph.passes.schedule.schedule_threadblock.proposal import Proposal, propose
 from mugraph.passes.schedule.schedule_threadblock.tasks import (
     TaskOperations,
     kernel_graph,
@@ -26,13 +26,13 @@ _PHASES: dict[type[Operation], Phase] = {
 }
 
 _PLACED = sched.BarrierOp | sched.ConsumeOp | sched.ReleaseOp | sched.ProxyFenceOp
-"""What is put in place again when all else is."""
+"""What is put in place when all else is."""
 
 
-def rearrange(kernel: sched.KernelOp, target: Target) -> sched.KernelOp:
-    """Takes the barriers out of a kernel's phases and puts in as few as it needs now.
+def propose_barriers(kernel: sched.KernelOp, target: Target) -> Proposal:
+    """What the choice of barriers for the phases of a kernel needs.
 
-    Where tiles come through channels their steps are placed anew too.
+    Barriers of the prologue are put in, as there is no choice; steps of channels are taken out.
     """
     for phase in sched.computing_block(kernel).ops:
         for op in tuple(phase.walk()):
@@ -40,13 +40,11 @@ def rearrange(kernel: sched.KernelOp, target: Target) -> sched.KernelOp:
                 op.detach()
                 op.erase()
     _separate_prologue(kernel)
-    proposal = propose(Draft(kernel, tuple(tasks_of(kernel))), target)
-    schedule = proposal.fitting_schedule() or proposal.smallest_schedule()
-    return proposal.arranged(schedule)
+    return propose(Draft(kernel, tuple(tasks_of(kernel))), target)
 
 
 def tasks_of(kernel: sched.KernelOp) -> Iterator[TaskOperations]:
-    """The operators of a kernel, those that stay together in one task; as they were drafted."""
+    """The operators of a kernel, those that stay together in one task."""
     for op in sched.computing_block(kernel).ops:
         phase = _PHASES.get(type(op))
         if phase is None:

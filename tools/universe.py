@@ -50,7 +50,7 @@ PASSES = {
     "plan-swizzle": "mugraph.passes.schedule.plan_swizzle:PlanSwizzlePass",
     "explain-swizzle": "mugraph.passes.schedule.plan_swizzle:ExplainSwizzlePass",
     "plan-stensor-memory": "mugraph.passes.schedule.plan_stensor_memory:PlanSTensorMemoryPass",
-    "share-registers": "mugraph.passes.schedule.share_registers:ShareRegistersPass",
+    "set-register-budgets": "mugraph.passes.schedule.set_register_budgets:SetRegisterBudgetsPass",
     "check-hazards": "mugraph.passes.schedule.check_hazards:CheckHazardsPass",
     "print-hazards": "mugraph.passes.schedule.check_hazards:PrintHazardsPass",
     "remarks": "mugraph.passes.schedule.remarks:RemarksPass",

@@ -43,7 +43,7 @@ def _check_buffers(program: Program) -> Iterator[Finding]:
     smem = program.kernel.smem_bytes
     words = {
         keeper: (keeper.byte_offset or 0, (keeper.byte_offset or 0) + keeper.barrier_bytes())
-        for keeper in (*program.channels, *program.turns)
+        for keeper in (*program.channels, *program.order_barriers)
     }
     used = {touch.buffer for touch in program.touches}
     for buffer in program.buffers:

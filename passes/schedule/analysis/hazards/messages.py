@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
-from mugraph.dialects.sched import AccessKind, ChannelOp, Proxy, ThreadAccess, TurnsOp
+from mugraph.dialects.sched import AccessKind, ChannelOp, OrderBarrierOp, Proxy, ThreadAccess
 from mugraph.dialects.tensor_types import value_label
 from mugraph.passes.memory.findings import Finding, HazardKind
 from mugraph.passes.schedule.analysis.hazards.memory import Event
@@ -204,8 +204,8 @@ def unfinished(scene: Scene) -> Finding:
     )
 
 
-def not_set_up(channel: ChannelOp | TurnsOp) -> Finding:
-    """A channel, or an order of turns, that roles may use before its mbarriers have been set up."""
+def not_set_up(channel: ChannelOp | OrderBarrierOp) -> Finding:
+    """A channel, or an order barrier, that roles may use before its mbarriers have been set up."""
     return Finding(
         HazardKind.PROTOCOL,
         (channel,),

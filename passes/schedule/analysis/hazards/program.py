@@ -30,6 +30,8 @@ from mugraph.dialects.sched import (
     GridWaitOp,
     HasThreadAccesses,
     KernelOp,
+    OrderBarrierOp,
+    OrderStepOp,
     PhaseOp,
     PrologueOp,
     Proxy,
@@ -38,8 +40,6 @@ from mugraph.dialects.sched import (
     SharedType,
     ThreadAccess,
     TileOp,
-    TurnsOp,
-    TurnStepOp,
     WaitOp,
     WarpgroupWaitOp,
     enclosing_kernel,
@@ -221,7 +221,7 @@ class Program:
     findings: list[Finding] = field(default_factory=list[Finding])
     buffers: dict[AllocOp, int] = field(default_factory=dict[AllocOp, int])
     channels: list[ChannelOp] = field(default_factory=list[ChannelOp])
-    turns: list[TurnsOp] = field(default_factory=list[TurnsOp])
+    order_barriers: list[OrderBarrierOp] = field(default_factory=list[OrderBarrierOp])
     waits_for_grids: bool = False
     """Whether it is launched while the kernel before it may still run."""
     lengths: tuple[int, ...] = (1,)
@@ -274,8 +274,8 @@ _SIMPLE = (
     FragmentOp,
     GridWaitOp,
     ProxyFenceOp,
-    TurnStepOp,
-    TurnsOp,
+    OrderStepOp,
+    OrderBarrierOp,
     WaitOp,
     WarpgroupWaitOp,
 )
@@ -301,9 +301,9 @@ def read_program(kernel: KernelOp) -> Program:
         elif isinstance(op, ChannelOp):
             _require_offset(op.result, op.byte_offset)
             program.channels.append(op)
-        elif isinstance(op, TurnsOp):
+        elif isinstance(op, OrderBarrierOp):
             _require_offset(op.result, op.byte_offset)
-            program.turns.append(op)
+            program.order_barriers.append(op)
     strands = itertools.count()
     for is_role, group in itertools.groupby(
         kernel.body.block.ops, lambda op: isinstance(op, RoleOp)

@@ -61,7 +61,7 @@ class Progress:
     iterations: int
     """Of the longest loop of a role, for one block of the grid."""
     steps: int
-    """Steps of channels, and of orders of turns, that ran, each to its end."""
+    """Steps of channels, and of order barriers, that ran, each to its end."""
     blocks: int = 1
     """How many blocks of the grid the block takes, one after the other: the most that one does."""
 

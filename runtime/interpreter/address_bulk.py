@@ -17,7 +17,7 @@ from mugraph.dialects import sched
 from mugraph.runtime.interpreter.address_level import AddressFunctions, Landing
 from mugraph.runtime.interpreter.address_plans import CopyPlan
 from mugraph.runtime.interpreter.mbarriers import AddressChannel, AddressOrderBarrier
-from mugraph.runtime.interpreter.memory import CopyInFlight, Place, poison
+from mugraph.runtime.interpreter.memory import CopyInFlight, Storage, poison
 
 Store = Callable[[bool], None]
 """Reads the buffer of a bulk copy and writes the tile; false where the block has ended before."""
@@ -144,8 +144,8 @@ class BulkFunctions(InterpreterFunctions):
         self.stores = []
 
 
-def _as_place(value: object) -> Place:
-    assert isinstance(value, Place)
+def _as_place(value: object) -> Storage:
+    assert isinstance(value, Storage)
     return value
 
 

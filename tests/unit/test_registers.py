@@ -25,7 +25,7 @@ from mugraph.passes.schedule.analysis.registers import (
 from mugraph.passes.schedule.schedule_threadblock.registers import (
     MAX_PIECES,
     SPARE_REGISTERS,
-    Work,
+    RegisterWork,
     choose_kept,
     choose_pieces,
     registers_of_works,
@@ -161,7 +161,7 @@ def test_no_pieces_load_less(m: int, n: int, registers: int) -> None:
 @given(
     st.lists(
         st.builds(
-            Work,
+            RegisterWork,
             st.integers(1, 200),
             st.integers(0, 40),
             keepable=st.booleans(),
@@ -172,7 +172,7 @@ def test_no_pieces_load_less(m: int, n: int, registers: int) -> None:
     ),
     st.integers(64, 255),
 )
-def test_what_is_kept_fits(works: list[Work], limit: int) -> None:
+def test_what_is_kept_fits(works: list[RegisterWork], limit: int) -> None:
     kept = choose_kept(works, limit)
     assert all(works[index].keepable for index in kept)
     assert not kept or registers_of_works(works, kept) <= limit

@@ -52,7 +52,7 @@ from mugraph.passes.schedule.analysis.hazards.footprints import Footprint, footp
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class ProgramPoint:
     """Where an operator stands: the ``number``-th of a phase, counted from 1, perhaps of a role."""
 
     operation: Operation
@@ -88,7 +88,7 @@ class Touch:
     """
 
     index: int
-    place: Place
+    place: ProgramPoint
     access: ThreadAccess
     footprint: Footprint
     buffer: AllocOp
@@ -139,7 +139,7 @@ class Step:
     ``dependent`` are its accesses to device memory that must wait for the kernels before.
     """
 
-    place: Place
+    place: ProgramPoint
     reads: tuple[Touch, ...] = ()
     writes: tuple[Touch, ...] = ()
     ahead: int = 0
@@ -214,8 +214,8 @@ class Program:
     kernel: KernelOp
     granule: int
     sections: list[list[Strand]] = field(default_factory=list[list[Strand]])
-    accesses: list[tuple[Place, ThreadAccess]] = field(
-        default_factory=list[tuple[Place, ThreadAccess]]
+    accesses: list[tuple[ProgramPoint, ThreadAccess]] = field(
+        default_factory=list[tuple[ProgramPoint, ThreadAccess]]
     )
     touches: list[Touch] = field(default_factory=list[Touch])
     findings: list[Finding] = field(default_factory=list[Finding])
@@ -257,7 +257,7 @@ class Program:
         ]
         return max(*(step.behind for step in steps), *back, 0, 0)
 
-    def barriers(self) -> Iterator[Place]:
+    def barriers(self) -> Iterator[ProgramPoint]:
         """Every barrier, in order."""
         for segment in self.segments:
             for step in segment.steps:
@@ -377,14 +377,14 @@ def _add_segment(
 ) -> None:
     steps: list[Step] = []
     for number, op in enumerate(ops, 1):
-        step = _step(program, strand, Place(op, phase, number, strand.role))
+        step = _step(program, strand, ProgramPoint(op, phase, number, strand.role))
         if step is not None:
             steps.append(step)
     if steps:
         strand.segments.append(Segment(iterations, tuple(steps), is_phase))
 
 
-def _step(program: Program, strand: Strand, place: Place) -> Step | None:
+def _step(program: Program, strand: Strand, place: ProgramPoint) -> Step | None:
     op = place.operation
     if isinstance(op, BarrierOp) and strand.role is not None and strand.role.is_elected:
         message = (
@@ -452,7 +452,9 @@ def _fragments(op: Operation) -> tuple[tuple[SSAValue, ...], tuple[SSAValue, ...
     return chosen(op.buffers_read()), chosen(op.buffers_written())
 
 
-def _touch(program: Program, strand: Strand, place: Place, access: ThreadAccess) -> Touch | None:
+def _touch(
+    program: Program, strand: Strand, place: ProgramPoint, access: ThreadAccess
+) -> Touch | None:
     program.accesses.append((place, access))
     buffer = access.value.owner
     if access.in_device_memory or not isinstance(buffer, AllocOp):

@@ -31,7 +31,7 @@ from mugraph.dialects.tensor_types import (
 )
 from mugraph.passes.memory.findings import Finding, HazardKind
 from mugraph.passes.schedule.analysis.hazards.clocks import Clocks, Mbarrier, join
-from mugraph.passes.schedule.analysis.hazards.program import Place, Strand
+from mugraph.passes.schedule.analysis.hazards.program import ProgramPoint, Strand
 
 PARITY = "an mbarrier tells phases apart by their parity, so that the wait"
 
@@ -50,7 +50,7 @@ class Moment:
     barrier's step ``meant`` is the block of the list.
     """
 
-    place: Place
+    place: ProgramPoint
     strand: Strand
     iteration: int
     meant: int

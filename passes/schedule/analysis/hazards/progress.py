@@ -91,7 +91,7 @@ class Progress:
 def progress_of(program: Program) -> Progress | None:
     """Follows all roles; ``None`` where there are no channels or not all roles end.
 
-    Of blocks that take several blocks of the grid one that takes the most, to the end.  Iterations
+    Of persistent blocks one that has the most work tiles, to the end.  Iterations
     that begin in a state of channels that has been before are counted and not followed again.
     """
     if not program.channels:

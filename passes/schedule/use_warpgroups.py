@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
@@ -36,14 +36,14 @@ from mugraph.dialects.tensor_types import (
     with_layout,
 )
 from mugraph.passes.costs.products import group_cycles, group_latency
-from mugraph.passes.schedule.plan_swizzle import possible_layouts
-from mugraph.passes.schedule.schedule_threadblock.choose import WarpLayout, product_cost
-from mugraph.passes.schedule.schedule_threadblock.warpgroups import (
+from mugraph.passes.schedule.lower_threadblock.warp_layouts import WarpLayout, product_cost
+from mugraph.passes.schedule.lower_threadblock.warpgroups import (
     DEPTH,
     ELEMENTS,
     longest_instruction,
     warpgroup_atom,
 )
+from mugraph.passes.schedule.plan_swizzle import possible_layouts
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mugraph.passes.schedule.schedule_threadblock.model import Graph
+from mugraph.passes.schedule.barriers.model import Graph
 
 
 @dataclass(frozen=True)

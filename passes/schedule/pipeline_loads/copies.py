@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Block, Operation
@@ -49,9 +50,17 @@ def find_copies(kernel: sched.KernelOp) -> ThreadCopies:
 
 def _loads(block: Block) -> Iterator[sched.CopyOp]:
     for op in block.ops:
-        if isinstance(op, sched.CopyOp) and isinstance(op.source.type, sched.GlobalType):
-            if isinstance(op.destination.type, sched.SharedType):
-                yield op
+        if _is_load(op):
+            yield op
+
+
+def _is_load(op: Operation) -> TypeGuard[sched.CopyOp]:
+    """Whether an operator copies a tile from device memory to shared memory."""
+    return (
+        isinstance(op, sched.CopyOp)
+        and isinstance(op.source.type, sched.GlobalType)
+        and isinstance(op.destination.type, sched.SharedType)
+    )
 
 
 def can_run_ahead(copy: sched.CopyOp) -> bool:
@@ -59,9 +68,7 @@ def can_run_ahead(copy: sched.CopyOp) -> bool:
     return copy.partition.data.vector * element_bytes_of(copy.source.type) in ASYNC_BYTES
 
 
-def _copy(
-    load: sched.CopyOp, *, ahead: int = 0, iteration: int | None = None
-) -> sched.CopyOp:
+def _copy(load: sched.CopyOp, *, ahead: int = 0, iteration: int | None = None) -> sched.CopyOp:
     """The copy of the same tile, at another iteration."""
     copy = sched.CopyOp(
         load.source,
@@ -86,7 +93,9 @@ def stage_copies(found: ThreadCopies, stages: int) -> None:
         assert isinstance(load.destination.owner, sched.AllocOp)
         load.destination.owner.stages = IntegerAttr(stages, i64) if stages > 1 else None
     distance = found.iterations if stages == found.iterations else stages - 1
-    before: list[Operation] = [_copy(load, iteration=0) for load in found.once]
+    for load in found.once:
+        Rewriter.replace_op(load, _copy(load, iteration=0), [])
+    before: list[Operation] = []
     for iteration in range(distance):
         before += [_copy(load, iteration=iteration) for load in found.moving]
         before.append(sched.CommitOp())
@@ -95,11 +104,22 @@ def stage_copies(found: ThreadCopies, stages: int) -> None:
     inside = _steps_of_loop(found, stages, distance)
     if not any(can_run_ahead(load) for load in loads):
         before, inside = _without_groups(before), _without_groups(inside)
-    insert_first(found.prologue, before)
+    _insert_after_loads(found.prologue, before)
     insert_first(found.loop, inside)
     _wait_in_prologue(found, before)
-    for load in loads:
+    for load in found.moving:
         Rewriter.erase_op(load)
+
+
+def _insert_after_loads(prologue: Block, operations: Sequence[Operation]) -> None:
+    """Puts operators behind the copies that a prologue begins with."""
+    first = prologue.first_op
+    while isinstance(first, sched.CopyOp | sched.FragmentOp):
+        first = first.next_op
+    if first is None:
+        prologue.add_ops(operations)
+    else:
+        prologue.insert_ops_before(operations, first)
 
 
 def _without_groups(steps: Sequence[Operation]) -> list[Operation]:

@@ -10,43 +10,24 @@ from mugraph.dialects import sched
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.kn import Phase
 from mugraph.dialects.tensor_types import op_label
-from mugraph.passes.schedule.schedule_threadblock.build import Draft
-from mugraph.passes.schedule.schedule_threadblock.proposal import Proposal, propose
-from mugraph.passes.schedule.schedule_threadblock.tasks import (
+from mugraph.passes.schedule.barriers.dependences import (
     TaskOperations,
     kernel_graph,
     swizzled_twins,
 )
-from mugraph.passes.targets import Target
 
-_PHASES: dict[type[Operation], Phase] = {
+PHASES: dict[type[Operation], Phase] = {
     sched.PrologueOp: Phase.BEFORE,
     sched.ForloopOp: Phase.LOOP,
     sched.EpilogueOp: Phase.AFTER,
 }
-
-_PLACED = sched.BarrierOp | sched.ConsumeOp | sched.ReleaseOp | sched.ProxyFenceOp
-"""What is put in place when all else is."""
-
-
-def propose_barriers(kernel: sched.KernelOp, target: Target) -> Proposal:
-    """What the choice of barriers for the phases of a kernel needs.
-
-    Barriers of the prologue are put in, as there is no choice; steps of channels are taken out.
-    """
-    for phase in sched.computing_block(kernel).ops:
-        for op in tuple(phase.walk()):
-            if isinstance(op, _PLACED):
-                op.detach()
-                op.erase()
-    _separate_prologue(kernel)
-    return propose(Draft(kernel, tuple(tasks_of(kernel))), target)
+"""The phases of the threads that compute."""
 
 
 def tasks_of(kernel: sched.KernelOp) -> Iterator[TaskOperations]:
     """The operators of a kernel, those that stay together in one task."""
     for op in sched.computing_block(kernel).ops:
-        phase = _PHASES.get(type(op))
+        phase = PHASES.get(type(op))
         if phase is None:
             continue
         inner = list(op.regions[0].block.ops)
@@ -56,7 +37,7 @@ def tasks_of(kernel: sched.KernelOp) -> Iterator[TaskOperations]:
             yield from _tasks(inner, phase)
 
 
-def _separate_prologue(kernel: sched.KernelOp) -> None:
+def separate_prologue(kernel: sched.KernelOp) -> None:
     """Puts a barrier before an operator of the prologue where it depends on other threads.
 
     Its operators run once, in the order of the text, in which no schedule has fewer barriers.

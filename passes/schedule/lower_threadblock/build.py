@@ -2,45 +2,39 @@
 
 The operators stand in order, in the phases before, in and after the loop; no barriers stand between
 them yet.  Either a role of its own loads, through channels of one stage
-(:mod:`~mugraph.passes.schedule.schedule_threadblock.channels`), or all threads copy each tile where
-it is needed; ``--pipeline-loads`` lets loads run ahead.
+(:mod:`~mugraph.passes.schedule.pipeline_loads.feeds`), or all threads copy each tile where it is
+needed; ``--pipeline-loads`` lets loads run ahead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mugraph.dialects import sched, tb
 from mugraph.dialects.cute.attributes import LayoutAttr
-from mugraph.dialects.kn import CustomizedOp, Phase
+from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.locations import inherit_location
-from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.ragged import ragged_dims
 from mugraph.dialects.sched.kernel import WARP
-from mugraph.dialects.sched.transfer import ASYNC_BYTES
 from mugraph.dialects.tensor_types import (
     element_type_of,
-    op_label,
     resolved_layout_of,
     shape_of,
 )
-from mugraph.passes.schedule.schedule_threadblock.builder import Choices, KernelBuilder
-from mugraph.passes.schedule.schedule_threadblock.channels import (
+from mugraph.passes.schedule.barriers.channel_steps import place_channel_steps
+from mugraph.passes.schedule.lower_threadblock.builder import Choices, KernelBuilder
+from mugraph.passes.schedule.lower_threadblock.bulk_loads import layouts_of_load
+from mugraph.passes.schedule.lower_threadblock.levels import Levels, loads_of_rings
+from mugraph.passes.schedule.lower_threadblock.operators import schedule_operator
+from mugraph.passes.schedule.lower_threadblock.warpgroups import is_read_by_warpgroups
+from mugraph.passes.schedule.pipeline_loads.feeds import (
     CONSUMERS,
     BulkLoad,
-    layouts_of_load,
     make_feeds,
-    place_channel_steps,
     producer_role,
 )
-from mugraph.passes.schedule.schedule_threadblock.levels import Levels, loads_of_rings
-from mugraph.passes.schedule.schedule_threadblock.model import Barriers
-from mugraph.passes.schedule.schedule_threadblock.operators import schedule_operator
-from mugraph.passes.schedule.schedule_threadblock.tasks import TaskOperations
-from mugraph.passes.schedule.schedule_threadblock.warpgroups import is_read_by_warpgroups
 
 
 def load_of(builder: KernelBuilder, op: tb.InputOp, argument: SSAValue) -> sched.CopyOp:

@@ -1,4 +1,4 @@
-"""``--schedule-threadblock``: threadblock graphs become linear schedules."""
+"""``--lower-threadblock``: threadblock graphs become the operators of linear schedules."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, i64
@@ -19,7 +18,6 @@ from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.kn.separate_phases import separate_phases
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.kernel import WARP
-from mugraph.dialects.sched.role import roles_of
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
@@ -29,41 +27,30 @@ from mugraph.dialects.tensor_types import (
     value_label,
 )
 from mugraph.passes.options import refuse
-from mugraph.passes.schedule.schedule_threadblock.build import draft_kernel
-from mugraph.passes.schedule.schedule_threadblock.builder import Choices
-from mugraph.passes.schedule.schedule_threadblock.channels import (
-    uses_channels,
-)
-from mugraph.passes.schedule.schedule_threadblock.choose import (
-    Ring,
-    Stages,
-    asked_stages,
-    choose_ring_stages,
-    choose_stages,
-    fewer_stages,
-)
-from mugraph.passes.schedule.schedule_threadblock.custom import (
-    check_operators,
-    erase_unused_functions,
-)
-from mugraph.passes.schedule.schedule_threadblock.levels import Levels, find_levels, loads_of_rings
-from mugraph.passes.schedule.schedule_threadblock.products import (
+from mugraph.passes.schedule.lower_threadblock.build import lower_kernel
+from mugraph.passes.schedule.lower_threadblock.builder import Choices
+from mugraph.passes.schedule.lower_threadblock.bulk_loads import uses_channels
+from mugraph.passes.schedule.lower_threadblock.custom import check_operators, erase_unused_functions
+from mugraph.passes.schedule.lower_threadblock.levels import Levels, find_levels
+from mugraph.passes.schedule.lower_threadblock.products import (
     WarpgroupLimits,
     choose_products,
     spill_notes,
     why_not_swapped,
 )
-from mugraph.passes.schedule.schedule_threadblock.proposal import Proposal, propose
-from mugraph.passes.schedule.schedule_threadblock.raster import (
+from mugraph.passes.schedule.lower_threadblock.raster import (
     ACROSS,
     DOWN,
     bytes_along,
     choose_raster,
 )
-from mugraph.passes.schedule.schedule_threadblock.write_back import with_direct_write_backs
+from mugraph.passes.schedule.lower_threadblock.write_back import (
+    find_write_backs,
+    write_back_directly,
+)
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
-__all__ = ["ScheduleThreadblockPass", "schedule_threadblock"]
+__all__ = ["LowerThreadblockPass", "lower_threadblock"]
 
 
 def tile_bytes(load: tb.InputOp) -> int:
@@ -137,7 +124,7 @@ def require_layouts(graph: CustomizedOp) -> None:
     for value in (*graph.inputs, *graph.results, *tiles):
         if layout_of(value.type) is None:
             raise PassFailedException(
-                f"--schedule-threadblock: {value_label(value)} in {op_label(graph)} has no layout "
+                f"--lower-threadblock: {value_label(value)} in {op_label(graph)} has no layout "
                 "yet; run --resolve-layout, after the passes that make tiles"
             )
 
@@ -156,7 +143,7 @@ def unused_symbol(module: ModuleOp, wish: str, kernels: Sequence[sched.KernelOp]
     return symbol
 
 
-def schedule_threadblock(
+def lower_threadblock(
     module: ModuleOp,
     function: FuncOp,
     target: Target,
@@ -170,7 +157,7 @@ def schedule_threadblock(
         require_layouts(graph)
         separate_phases(graph)
         symbol = unused_symbol(module, f"{function.sym_name.data}_custom{index}", kernels)
-        kernel = schedule_graph(graph, target, symbol, along_k=along_k)
+        kernel = lower_graph(graph, target, symbol, along_k=along_k)
         kernel.plan = graph.plan
         kernels.append(kernel)
         launch = sched.LaunchOp(symbol, graph.inputs, [value.type for value in graph.results])
@@ -185,23 +172,20 @@ def schedule_threadblock(
 
 
 @dataclass(frozen=True)
-class ScheduleThreadblockPass(ModulePass):
+class LowerThreadblockPass(ModulePass):
     """Turns threadblock graphs into linear schedules: ``kn.customized`` into ``sched.kernel``.
 
-    Puts barriers only where threads depend on what others did, as few as can be, and among
-    schedules with so few takes one of least peak shared memory; pipelines the loop with the fewest
-    stages that cover the latency of device memory, keeps accumulators in registers while they fit,
-    and chooses the tensor-core instruction, the warps' arrangement and the vector width of every
-    access; all of it stands in the result.  ``sched.schedule_certificate`` on the kernel records
-    barriers and peak with their bounds.
+    Every tile has a buffer in shared memory; accumulators are kept in registers while they fit.
+    Chooses the instruction of each product and how warps share it, the vector width of every
+    access, and who loads; all of it stands in the result.  Barriers and the stages of what the loop
+    loads are not chosen yet: ``--pipeline-loads`` does that, when it is known what is in memory.
 
     What a kernel's plan says is kept (``kn.customized ... plan <loads = tma>``).  ``loads`` says
-    how loads run ahead in the loop.  With ``tma`` a warp of its own loads by bulk copies into rings
-    that the block's other warps read; ``block`` grows by that warp.  With ``cp_async`` all threads
-    load.  A plan that leaves it free gets ``tma`` where the target has bulk copies and these can
-    bring every input: whole tiles, strides and rows of whole 16 bytes, in a loop of several
-    iterations.  ``stages = [3]`` gives all that moves with the loop so many stages, and
-    ``stages = [2, 3]`` two to the first ring and three to the others.
+    who loads.  With ``tma`` a warp of its own loads by bulk copies into rings that the block's
+    other warps read; ``block`` grows by that warp.  With ``cp_async`` all threads load.  A plan
+    that leaves it free gets ``tma`` where the target has bulk copies and these can bring every
+    input: whole tiles, strides and rows of whole 16 bytes, in a loop of several iterations, and one
+    tile of each fits in the block's memory.
 
     ``swap_ab`` says who computes products whose rows do not fill the 64 of an instruction of warp
     groups, where a ring brings their tiles: single warps (``false``), warp groups that swap both
@@ -214,7 +198,7 @@ class ScheduleThreadblockPass(ModulePass):
     ``--resolve-layout``, and ``--decompose-threadblock`` where the graph has composite operators.
     """
 
-    name = "schedule-threadblock"
+    name = "lower-threadblock"
 
     arch: str = DEFAULT_TARGET
     warps_along_k: bool = True
@@ -225,7 +209,7 @@ class ScheduleThreadblockPass(ModulePass):
         check_operators(op)
         for function in tuple(op.body.block.ops):
             if isinstance(function, FuncOp):
-                kernels = schedule_threadblock(op, function, target, along_k=self.warps_along_k)
+                kernels = lower_threadblock(op, function, target, along_k=self.warps_along_k)
                 for kernel in kernels:
                     op.body.block.insert_op_before(kernel, function)
         erase_unused_functions(op)

@@ -6,28 +6,15 @@ import math
 from collections.abc import Iterator, Sequence
 
 from xdsl.dialects.builtin import IntegerAttr, i64
-from xdsl.ir import Operation
 
 from mugraph.dialects import sched
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.channel import BARRIER_BYTES
-from mugraph.dialects.sched.structure import loop_iterations
-from mugraph.passes.memory.packing.pack import STEP_LIMIT
+from mugraph.dialects.sched.structure import computing_threads, loop_iterations
+from mugraph.passes.schedule.barriers.proposal import propose_barriers
 from mugraph.passes.schedule.chained_products import find_chained_loops
-from mugraph.passes.schedule.plan_stensor_memory import (
-    BEST_FIT_OF_ALL,
-    certified_plan,
-    memory_requests,
-    registers_wanted,
-    with_channels,
-)
-from mugraph.passes.schedule.schedule_threadblock.channels import (
-    BulkLoad,
-    Feed,
-    place_channel_steps,
-    producer_role,
-)
-from mugraph.passes.schedule.schedule_threadblock.choose import (
+from mugraph.passes.schedule.pipeline_loads.feeds import BulkLoad, Feed, producer_role
+from mugraph.passes.schedule.pipeline_loads.stages import (
     MIN_STAGES,
     Ring,
     Stages,
@@ -35,6 +22,7 @@ from mugraph.passes.schedule.schedule_threadblock.choose import (
     choose_ring_stages,
     fewer_stages,
 )
+from mugraph.passes.schedule.plan_stensor_memory import registers_wanted
 from mugraph.passes.targets import Target
 
 
@@ -74,11 +62,14 @@ def _stage_bytes(feed: Feed) -> int:
 def kept_stages(kernel: sched.KernelOp) -> dict[sched.ChannelOp, int]:
     """Analysis: how many stages of each ring are in use beside the one that is being read.
 
-    One, of a product that runs beside what is computed in the next iteration; none where only the
-    first product of a chain reads the ring, which is released in the same iteration.
+    One, of a product of warp groups that runs beside what is computed in the next iteration; none
+    where only the first product of a chain reads the ring, which is released in the same iteration.
+    Products of few rows end long before the next tile is there, and keep no stage from it.
     """
     channels = [op for op in kernel.body.block.ops if isinstance(op, sched.ChannelOp)]
-    kept = dict.fromkeys(channels, 1)
+    products = [op for op in kernel.walk() if isinstance(op, sched.WarpgroupMmaOp)]
+    stay_behind = any(not op.atom.swaps_operands for op in products)
+    kept = dict.fromkeys(channels, int(stay_behind))
     for found in find_chained_loops(kernel):
         for channel in channels:
             ops = found.loop.body.block.ops
@@ -98,6 +89,12 @@ def set_stages(feeds: Sequence[Feed], stages: Stages) -> list[Feed]:
             load.buffer.owner.stages = IntegerAttr(count, i64) if count > 1 else None
         staged.append(Feed(feed.channel, feed.loads, count, feed.moves))
     return staged
+
+
+def planned_threads(kernel: sched.KernelOp) -> int:
+    """The threads of a block once its consumers are as many as the plan says."""
+    consumers = kernel.decided.ping_pong or 1
+    return kernel.threads + (consumers - 1) * computing_threads(kernel)
 
 
 def pipeline_rings(kernel: sched.KernelOp, target: Target) -> None:
@@ -125,7 +122,12 @@ def pipeline_rings(kernel: sched.KernelOp, target: Target) -> None:
     if asked:
         wanted = asked_stages(asked, len(moving), iterations)
     else:
-        resident = proposal.resident_blocks(proposal.packed_bytes(schedule))
+        resident = target.resident_blocks(
+            math.prod(kernel.grid_dim),
+            planned_threads(kernel),
+            proposal.packed_bytes(schedule),
+            registers_wanted(kernel),
+        )
         rings = [Ring(_stage_bytes(feed), kept[feed.channel]) for feed in moving]
         wanted = choose_ring_stages(rings, resident, iterations, target)
         of_each = target.shared_memory_per_multiprocessor // resident
@@ -176,8 +178,8 @@ def why_not_staged(kernel: sched.KernelOp) -> tuple[str, Stages] | None:
 
 __all__ = [
     "feeds_of",
+    "pipeline_rings",
     "present_stages",
     "producer_of",
-    "pipeline_rings",
     "why_not_staged",
 ]

@@ -27,8 +27,8 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     value_label,
 )
-from mugraph.passes.schedule.schedule_threadblock.builder import KernelBuilder
-from mugraph.passes.schedule.schedule_threadblock.operators import schedule_operator
+from mugraph.passes.schedule.lower_threadblock.builder import KernelBuilder
+from mugraph.passes.schedule.lower_threadblock.operators import schedule_operator
 
 # What tensor expressions need takes a while to load; it is imported where there are operators.
 if TYPE_CHECKING:

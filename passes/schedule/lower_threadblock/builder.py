@@ -36,8 +36,8 @@ from mugraph.dialects.tensor_types import (
     strides_of,
     with_layout,
 )
-from mugraph.passes.schedule.schedule_threadblock.choose import WarpLayout
-from mugraph.passes.schedule.schedule_threadblock.registers import Pieces
+from mugraph.passes.schedule.lower_threadblock.registers import Pieces
+from mugraph.passes.schedule.lower_threadblock.warp_layouts import WarpLayout
 
 
 def sum_type(type_: Attribute) -> Attribute:

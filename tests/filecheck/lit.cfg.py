@@ -29,7 +29,7 @@ config.substitutions.append(
     (
         "%unpromoted",
         "--retile --online-softmax --insert-copies --decompose-threadblock --mask-ragged "
-        "--fuse-threadblock --resolve-layout --plan-dtensor-memory --lower-threadblock "
+        "--fuse-threadblock --resolve-layout --plan-dtensor-memory --lower-threadblock --pipeline-loads "
         "--merge-products --pipeline-products --persist-blocks --bulk-stores --programmatic-launch "
         "--plan-swizzle --plan-stensor-memory --set-register-budgets --check-hazards",
     )

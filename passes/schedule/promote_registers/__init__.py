@@ -50,20 +50,21 @@ def plan_promotion(kernel: KernelOp, without: int = 0) -> Promotion:
     return Promotion(kernel, uses, domains, {v for v in promoted if domains[v] in gaining})
 
 
-def promote_registers(kernel: KernelOp, target: Target) -> None:
-    """Promotes what can be and what the registers of a thread suffice for."""
+def promote_registers(kernel: KernelOp, target: Target) -> bool:
+    """Promotes what can be and what the registers of a thread suffice for; whether anything was."""
     limit = register_limit(kernel.threads, target.registers_per_multiprocessor)
     without = 0
     while True:
         trial = kernel.clone()
         promotion = plan_promotion(trial, without)
         if not promotion.promoted:
-            return
+            return False
         apply(promotion)
         if registers_needed(trial) <= limit:
             break
         without += 1
     apply(plan_promotion(kernel, without))
+    return True
 
 
 @dataclass(frozen=True)

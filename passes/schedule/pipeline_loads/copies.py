@@ -6,6 +6,7 @@ its own tiles and starts the loads of the iteration S - 1 ahead.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
@@ -18,7 +19,7 @@ from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.sched.transfer import ASYNC_BYTES
-from mugraph.dialects.tensor_types import element_bytes_of
+from mugraph.dialects.tensor_types import element_bytes_of, shape_of
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,8 @@ class ThreadCopies:
     @property
     def tile_bytes(self) -> int:
         """The bytes that an iteration brings."""
-        buffers = [copy.destination.owner for copy in self.moving]
-        return sum(each.stage_bytes() for each in buffers if isinstance(each, sched.AllocOp))
+        tiles = [copy.source.type for copy in self.moving]
+        return sum(math.prod(shape_of(tile)) * element_bytes_of(tile) for tile in tiles)
 
 
 def find_copies(kernel: sched.KernelOp) -> ThreadCopies:

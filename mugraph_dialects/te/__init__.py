@@ -15,6 +15,7 @@ from mugraph.dialects.te.accesses import (
     AtomicOp,
     BindOp,
     Combination,
+    CombinationAttr,
     CombiningOp,
     NewOp,
     RedOp,
@@ -40,6 +41,7 @@ from mugraph.dialects.te.mapped import (
     KernelOp,
     LoadOp,
     Scope,
+    ScopeAttr,
     StepOp,
     StoreOp,
     ThreadsOp,
@@ -78,7 +80,7 @@ Te = Dialect(
         CommitOp,
         WaitOp,
     ],
-    [BufferType],
+    [BufferType, CombinationAttr, ScopeAttr],
 )
 
 __all__ = [

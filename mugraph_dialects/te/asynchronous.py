@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self, cast
+from typing import cast
 
 from xdsl.dialects.builtin import AffineMapAttr, IndexType, IntegerAttr, i64
 from xdsl.ir import Operation, SSAValue
@@ -15,12 +15,10 @@ from xdsl.irdl import (
     prop_def,
     var_operand_def,
 )
-from xdsl.parser import Parser
-from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.te.accesses import Place, verify_index_count
-from mugraph.dialects.te.indices import print_index_list, verify_indices
+from mugraph.dialects.te.accesses import verify_index_count
+from mugraph.dialects.te.indices import IndexList, verify_indices
 from mugraph.dialects.te.mapped import StepOp, ThreadsOp
 from mugraph.dialects.te.types import BufferType, Space
 from mugraph.dialects.tensor_types import element_bytes_of
@@ -46,6 +44,11 @@ class CopyAsyncOp(IRDLOperation):
     source_map = prop_def(AffineMapAttr)
     target_map = prop_def(AffineMapAttr)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    custom_directives = (IndexList,)
+    assembly_format = (
+        "$width `,` $source custom<IndexList>($source_indices, $source_map) `:` type($source) "
+        "`to` $target custom<IndexList>($target_indices, $target_map) attr-dict `:` type($target)"
+    )
 
     def __init__(
         self,
@@ -98,41 +101,6 @@ class CopyAsyncOp(IRDLOperation):
         if self.bytes not in (2, 4, 8, 16):
             raise VerifyException(f"{label}: a thread copies 2, 4, 8 or 16 bytes at once")
 
-    def print(self, printer: Printer) -> None:
-        """Prints both places."""
-        printer.print_string(f" {self.elements}, ")
-        for word, buffer, indices, map_ in (
-            ("", self.source, self.source_indices, self.source_map.data),
-            (" to ", self.target, self.target_indices, self.target_map.data),
-        ):
-            printer.print_string(word)
-            printer.print_ssa_value(buffer)
-            print_index_list(printer, map_, indices)
-            if word:
-                printer.print_op_attributes(self.attributes)
-            printer.print_string(" : ")
-            printer.print_attribute(buffer.type)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        """Parses both places."""
-        width = parser.parse_integer(allow_boolean=False)
-        parser.parse_punctuation(",")
-        source = Place(parser)
-        parser.parse_keyword("to")
-        target = Place(parser)
-        copy = cls(
-            source.buffer,
-            source.indices,
-            source.map,
-            target.buffer,
-            target.indices,
-            target.map,
-            width,
-        )
-        copy.attributes |= target.attributes
-        return copy
-
 
 class _OfEachThread(IRDLOperation):
     """What each thread of a block does between steps, all of them together."""
@@ -167,6 +135,7 @@ class WaitOp(_OfEachThread):
     name = "te.wait"
 
     in_flight = prop_def(IntegerAttr.constr(type=i64))
+    assembly_format = "$in_flight attr-dict"
 
     def __init__(self, in_flight: int) -> None:
         super().__init__(properties={"in_flight": IntegerAttr(in_flight, i64)})
@@ -181,15 +150,3 @@ class WaitOp(_OfEachThread):
         super().verify_()
         if self.groups < 0:
             raise VerifyException(f"'te.wait': {self.groups} groups cannot be under way")
-
-    def print(self, printer: Printer) -> None:
-        """Prints the number."""
-        printer.print_string(f" {self.groups}")
-        printer.print_op_attributes(self.attributes)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        """Parses the number."""
-        wait = cls(parser.parse_integer(allow_boolean=False))
-        wait.attributes |= parser.parse_optional_attr_dict()
-        return wait

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self, cast
+from typing import cast
 
 from xdsl.dialects.builtin import AffineMapAttr, IndexType
 from xdsl.ir import SSAValue
@@ -16,14 +16,11 @@ from xdsl.irdl import (
     result_def,
     var_operand_def,
 )
-from xdsl.parser import Parser
-from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.cute.layout import Layout
-from mugraph.dialects.te.accesses import Place
-from mugraph.dialects.te.indices import print_index_list, verify_indices
+from mugraph.dialects.te.indices import IndexList, verify_indices
 from mugraph.dialects.te.types import BufferType
 from mugraph.dialects.tensor_types import dims
 
@@ -41,6 +38,10 @@ class SectionOp(IRDLOperation):
     indices = var_operand_def(IndexType)
     map = prop_def(AffineMapAttr)
     result = result_def(BufferType)
+    custom_directives = (IndexList,)
+    assembly_format = (
+        "$buffer custom<IndexList>($indices, $map) attr-dict `:` type($buffer) `->` type($result)"
+    )
 
     def __init__(
         self,
@@ -80,34 +81,6 @@ class SectionOp(IRDLOperation):
                 f"'te.section': a box of {source} keeps its elements, strides and space: "
                 f"{section_type(source, result.get_shape())}, not {result}"
             )
-
-    def print(self, printer: Printer) -> None:
-        """Prints the box."""
-        printer.print_string(" ")
-        printer.print_ssa_value(self.buffer)
-        print_index_list(printer, self.index_map, self.indices)
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.buffer.type)
-        printer.print_string(" -> ")
-        printer.print_attribute(self.result.type)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        """Parses the box."""
-        place = Place(parser)
-        parser.parse_punctuation("->")
-        position = parser.pos
-        type_ = parser.parse_type()
-        if not isinstance(type_, BufferType):
-            parser.raise_error("expected a !te.buffer type", position, parser.pos)
-        section = cls.build(
-            operands=[place.buffer, place.indices],
-            properties={"map": place.map},
-            attributes=place.attributes,
-            result_types=[type_],
-        )
-        return section
 
 
 def section_type(source: BufferType, shape: Sequence[int]) -> BufferType:

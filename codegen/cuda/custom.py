@@ -12,7 +12,7 @@ from mugraph.codegen.cuda.printer import KernelPrinter
 from mugraph.codegen.cuda.texpr.program import TexprPrinter
 from mugraph.dialects import sched
 from mugraph.dialects.cute import ComposedLayout
-from mugraph.dialects.sched.custom_accesses import number_coordinates
+from mugraph.dialects.te.indices import number_coordinates
 from mugraph.dialects.tensor_types import base_layout, resolved_layout_of, shape_of
 
 

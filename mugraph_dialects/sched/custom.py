@@ -28,7 +28,7 @@ from mugraph.dialects.sched.custom_accesses import (
 )
 from mugraph.dialects.sched.role import enclosing_threads
 from mugraph.dialects.sched.types import SharedType
-from mugraph.dialects.te.accesses import AtomicOp, NewOp, RedOp
+from mugraph.dialects.te.accesses import AccessOp, AtomicOp, NewOp, RedOp
 from mugraph.dialects.te.calls import AsmOp, CallOp
 from mugraph.dialects.te.loops import ParOp
 from mugraph.dialects.te.mapped import (
@@ -37,7 +37,6 @@ from mugraph.dialects.te.mapped import (
     KernelOp,
     StepOp,
     ThreadsOp,
-    VectorOp,
 )
 from mugraph.dialects.te.sections import SectionOp
 from mugraph.dialects.te.types import BufferType, Space
@@ -189,7 +188,7 @@ class CustomOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
         for parameter, value in zip(self.parameters, self.buffers, strict=True):
             inner = innermost_of(value)
             widths = [
-                use.operation.width if isinstance(use.operation, VectorOp) else 1
+                use.operation.width if isinstance(use.operation, AccessOp) else 1
                 for use in parameter.uses
             ]
             walk = len(shape_of(value.type)) - 1 if inner is None else inner

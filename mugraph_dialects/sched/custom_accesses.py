@@ -26,8 +26,8 @@ from mugraph.dialects.sched.accesses import (
 from mugraph.dialects.sched.accesses import AccessKind as MemoryAccess
 from mugraph.dialects.sched.mappings import IDLE, IntArray, swizzled
 from mugraph.dialects.te.accesses import AccessKind, AccessOp
+from mugraph.dialects.te.indices import number_coordinates
 from mugraph.dialects.te.loops import IfOp, SeqOp
-from mugraph.dialects.te.mapped import VectorOp
 from mugraph.dialects.te.points import evaluate
 from mugraph.dialects.te.types import BufferType
 from mugraph.dialects.tensor_types import (
@@ -136,8 +136,7 @@ def footprints_of(op: Operation, body: Block, threads: int) -> list[Footprint]:
             np.broadcast_to(evaluate(one, list(access.indices), points), shape)
             for one in coordinates_of(access, buffer_shape)
         )
-        width = access.width if isinstance(access, VectorOp) else 1
-        operand = buffers.index(access.buffer)
+        operand, width = buffers.index(access.buffer), access.width
         found.append(
             Footprint(access, operand, coordinates, active, np.broadcast_to(times, shape), width)
         )
@@ -148,18 +147,6 @@ def coordinates_of(access: AccessOp, shape: Sequence[int]) -> tuple[AffineExpr, 
     """An index expression a dimension, also where the access has the row-major number."""
     results = access.index_map.results
     return results if len(results) == len(shape) else number_coordinates(results[0], shape)
-
-
-def number_coordinates(number: AffineExpr, shape: Sequence[int]) -> tuple[AffineExpr, ...]:
-    """The coordinates of the element of a row-major number."""
-    found: list[AffineExpr] = []
-    for place, (extent, stride) in enumerate(zip(shape, row_major_strides(shape), strict=True)):
-        if extent == 1:
-            found.append(AffineExpr.constant(0))
-            continue
-        quotient = number if stride == 1 else number // stride
-        found.append(quotient if place == 0 else quotient % extent)
-    return tuple(found)
 
 
 def _around(access: AccessOp, op: Operation) -> tuple[list[SeqOp], list[IfOp]]:

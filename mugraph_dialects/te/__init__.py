@@ -17,10 +17,13 @@ from mugraph.dialects.te.accesses import (
     Combination,
     CombinationAttr,
     CombiningOp,
+    HasTouches,
     NewOp,
     RedOp,
+    Touch,
     ViewOp,
     accesses_in,
+    touches_in,
 )
 from mugraph.dialects.te.asynchronous import CommitOp, CopyAsyncOp, WaitOp
 from mugraph.dialects.te.calls import AsmOp, CallOp, Direction
@@ -104,6 +107,7 @@ __all__ = [
     "CommitOp",
     "CopyAsyncOp",
     "Direction",
+    "HasTouches",
     "IfOp",
     "IndexValueOp",
     "IterationOp",
@@ -122,6 +126,7 @@ __all__ = [
     "StoreOp",
     "Te",
     "ThreadsOp",
+    "Touch",
     "VectorOp",
     "ViewOp",
     "WaitOp",
@@ -130,5 +135,6 @@ __all__ = [
     "input_parameters",
     "is_result",
     "is_texpr",
+    "touches_in",
     "written_parameters",
 ]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, cast
 
-from xdsl.dialects.builtin import AffineMapAttr, IndexType
+from xdsl.dialects.builtin import AffineMapAttr
 from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import Attribute, Operation, SpacedOpaqueSyntaxAttribute, SSAValue
-from xdsl.ir.affine import AffineMap
+from xdsl.ir.affine import AffineExpr
 from xdsl.irdl import (
     AnyAttr,
     IRDLOperation,
@@ -20,12 +21,12 @@ from xdsl.irdl import (
     operand_def,
     prop_def,
     result_def,
-    var_operand_def,
 )
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
-from mugraph.dialects.te.indices import IndexList, verify_indices
+from mugraph.dialects.te.indices import verify_indices
+from mugraph.dialects.te.sections import IndexedOp, SectionOp
 from mugraph.dialects.te.types import BufferType
 from mugraph.dialects.tensor_types import dims
 
@@ -71,6 +72,64 @@ class NewOp(IRDLOperation):
         super().__init__(result_types=[type_])
 
 
+@dataclass(frozen=True)
+class Touch:
+    """What an operator does to a box of elements of a buffer.
+
+    ``operand`` is the buffer or a section of it.  ``expressions`` are the index of the first
+    element in the buffer, in ``indices``: one a dimension, or one in row-major order.  ``box`` has
+    an extent for each.
+    """
+
+    operand: SSAValue
+    kind: AccessKind
+    expressions: tuple[AffineExpr, ...]
+    indices: tuple[SSAValue, ...]
+    box: tuple[int, ...]
+    combines: Combination | None = None
+
+    @property
+    def section(self) -> SectionOp | None:
+        """The section that the operand is, if it is one."""
+        owner = self.operand.owner
+        return owner if isinstance(owner, SectionOp) else None
+
+    @property
+    def buffer(self) -> SSAValue:
+        """The buffer."""
+        return self.operand if self.section is None else self.section.buffer
+
+    @property
+    def writes(self) -> bool:
+        """Whether elements change."""
+        return self.kind is not AccessKind.READ
+
+    @property
+    def type(self) -> BufferType:
+        """The type of the buffer."""
+        return cast(BufferType, self.buffer.type)
+
+
+class HasTouches(ABC):
+    """An operator that reads or writes elements of buffers."""
+
+    @abstractmethod
+    def touches(self) -> Sequence[Touch]:
+        """What it reads and writes in memory, or of registers that an instruction takes."""
+
+
+def touches_in(root: Operation) -> Iterator[Touch]:
+    """What an operator and those in it read and write, in the order of the text."""
+    for op in root.walk():
+        if isinstance(op, HasTouches):
+            yield from op.touches()
+
+
+def row_box(indices: Sequence[AffineExpr], width: int) -> tuple[int, ...]:
+    """The extents of so many neighbours along the last of some indices."""
+    return (*(1,) * (len(indices) - 1), width)
+
+
 ELEMENT = VarConstraint("ELEMENT", AnyAttr())
 """The type of an access's numbers, that of the elements of its buffer."""
 BUFFER_OF_ELEMENTS = ParamAttrConstraint(BufferType, (AnyAttr(), ELEMENT, AnyAttr(), AnyAttr()))
@@ -78,7 +137,7 @@ PLACE = "$buffer custom<IndexList>($indices, $map) attr-dict `:` type($buffer)"
 """The text of an access's element, with the operator's attributes."""
 
 
-class AccessOp(IRDLOperation, ABC):
+class AccessOp(IndexedOp, HasTouches):
     """An operator that reads or writes one element of a buffer.
 
     With one index it is that element in row-major order; with as many as the buffer has dimensions
@@ -86,9 +145,6 @@ class AccessOp(IRDLOperation, ABC):
     """
 
     buffer = operand_def(BUFFER_OF_ELEMENTS)
-    indices = var_operand_def(IndexType)
-    map = prop_def(AffineMapAttr)
-    custom_directives = (IndexList,)
 
     @property
     @abstractmethod
@@ -101,14 +157,16 @@ class AccessOp(IRDLOperation, ABC):
         return None
 
     @property
-    def buffer_type(self) -> BufferType:
-        """The type of the buffer."""
-        return cast(BufferType, self.buffer.type)
+    def width(self) -> int:
+        """How many neighbouring elements it touches, from that at the index on."""
+        return 1
 
-    @property
-    def index_map(self) -> AffineMap:
-        """The index expressions, in the ``indices`` operands."""
-        return self.map.data
+    def touches(self) -> Sequence[Touch]:
+        """The element, or a vector of elements."""
+        results = self.index_map.results
+        box = row_box(results, self.width)
+        indices = tuple(self.indices)
+        return [Touch(self.buffer, self.kind, results, indices, box, self.combines)]
 
     def verify_(self) -> None:
         """Checks the indices."""

@@ -17,7 +17,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.te.accesses import verify_index_count
+from mugraph.dialects.te.accesses import AccessKind, HasTouches, Touch, row_box, verify_index_count
 from mugraph.dialects.te.indices import IndexList, verify_indices
 from mugraph.dialects.te.mapped import StepOp, ThreadsOp
 from mugraph.dialects.te.types import BufferType, Space
@@ -25,7 +25,7 @@ from mugraph.dialects.tensor_types import element_bytes_of
 
 
 @irdl_op_definition
-class CopyAsyncOp(IRDLOperation):
+class CopyAsyncOp(IRDLOperation, HasTouches):
     """Neighbouring elements that a thread sends from device to shared memory, and goes on.
 
     ``te.copy_async 8, %a[%i, %k] : T to %ta[%s, %r, %c] : U``.  They are there when the thread has
@@ -78,6 +78,17 @@ class CopyAsyncOp(IRDLOperation):
     def bytes(self) -> int:
         """How many bytes."""
         return self.elements * element_bytes_of(cast(BufferType, self.target.type))
+
+    def touches(self) -> Sequence[Touch]:
+        """The read and the write."""
+        sides = (
+            (self.source, AccessKind.READ, self.source_map.data.results, self.source_indices),
+            (self.target, AccessKind.WRITE, self.target_map.data.results, self.target_indices),
+        )
+        return [
+            Touch(buffer, kind, start, tuple(indices), row_box(start, self.elements))
+            for buffer, kind, start, indices in sides
+        ]
 
     def verify_(self) -> None:
         """Checks the indices, the memories, and that all is of one type."""

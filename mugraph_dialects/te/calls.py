@@ -10,6 +10,7 @@ from typing import cast
 from xdsl.dialects.builtin import ArrayAttr, StringAttr, SymbolRefAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, SSAValue
+from xdsl.ir.affine import AffineExpr
 from xdsl.irdl import IRDLOperation, irdl_op_definition, prop_def, var_operand_def
 from xdsl.irdl.declarative_assembly_format import (
     AttributeVariable,
@@ -27,7 +28,9 @@ from xdsl.utils.hints import isa
 
 from mugraph.dialects.element_types import HALF_TYPES
 from mugraph.dialects.programming_model import WARP
+from mugraph.dialects.te.accesses import AccessKind, HasTouches, Touch
 from mugraph.dialects.te.loops import IfOp, ParOp, SeqOp
+from mugraph.dialects.te.sections import SectionOp
 from mugraph.dialects.te.types import ELEMENT_TYPES, BufferType, Space
 
 
@@ -123,7 +126,7 @@ class DirectedOperands(CustomDirective):
 
 
 @irdl_op_definition
-class AsmOp(IRDLOperation):
+class AsmOp(IRDLOperation, HasTouches):
     """Inline PTX, on registers, numbers and addresses.
 
     ``te.asm "mma.sync... %0, %1, %2, %0;" inout %c, in %a, in %b : types``.  ``%n`` in the text is
@@ -177,6 +180,19 @@ class AsmOp(IRDLOperation):
         """The name of the first instruction, with its modifiers."""
         words = self.text.data.replace("{", " ").split()
         return words[0].rstrip(";") if words else ""
+
+    def touches(self) -> Sequence[Touch]:
+        """All elements of each buffer, or of the section of one."""
+        found: list[Touch] = []
+        for direction, argument in zip(self.operand_directions, self.arguments, strict=True):
+            if isinstance(argument.type, BufferType):
+                shape = argument.type.get_shape()
+                kind = AccessKind.READ if direction is Direction.IN else AccessKind.WRITE
+                start, indices = (AffineExpr.constant(0),) * len(shape), ()
+                if isinstance(section := argument.owner, SectionOp):
+                    start, indices = section.index_map.results, tuple(section.indices)
+                found.append(Touch(argument, kind, start, indices, shape))
+        return found
 
     def verify_(self) -> None:
         """Checks that operands have registers and that the text refers to them."""

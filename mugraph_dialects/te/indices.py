@@ -34,6 +34,8 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
+from mugraph.dialects.tensor_types import row_major_strides
+
 _SUM, _PRODUCT, _ATOM = range(3)
 _TOKENS = {
     AffineBinaryOpKind.Add: ("+", _SUM),
@@ -163,6 +165,18 @@ class IndexReader:
     def map(self, expressions: Sequence[AffineExpr]) -> AffineMapAttr:
         """The expressions as one map of the variables met so far."""
         return AffineMapAttr(AffineMap(len(self.operands), 0, tuple(expressions)))
+
+
+def number_coordinates(number: AffineExpr, shape: Sequence[int]) -> tuple[AffineExpr, ...]:
+    """The coordinates of the element of a row-major number."""
+    found: list[AffineExpr] = []
+    for place, (extent, stride) in enumerate(zip(shape, row_major_strides(shape), strict=True)):
+        if extent == 1:
+            found.append(AffineExpr.constant(0))
+            continue
+        quotient = number if stride == 1 else number // stride
+        found.append(quotient if place == 0 else quotient % extent)
+    return tuple(found)
 
 
 def print_index(printer: Printer, expression: AffineExpr, operands: Sequence[SSAValue]) -> None:

@@ -25,8 +25,33 @@ from mugraph.dialects.te.types import BufferType
 from mugraph.dialects.tensor_types import dims
 
 
+class IndexedOp(IRDLOperation):
+    """An operator on a place in a buffer, in index expressions of its ``indices``."""
+
+    buffer = operand_def(BufferType)
+    indices = var_operand_def(IndexType)
+    map = prop_def(AffineMapAttr)
+    custom_directives = (IndexList,)
+
+    @property
+    def buffer_type(self) -> BufferType:
+        """The type of the buffer."""
+        return cast(BufferType, self.buffer.type)
+
+    @property
+    def index_map(self) -> AffineMap:
+        """The index expressions, in the ``indices`` operands."""
+        return self.map.data
+
+    def move(self, buffer: SSAValue, indices: Sequence[SSAValue], map_: AffineMap) -> None:
+        """Gives it another place, in a buffer of the same elements."""
+        before = self.operands[: list(self.operands).index(self.buffer)]
+        self.operands = [*before, buffer, *indices]
+        self.properties["map"] = AffineMapAttr(map_)
+
+
 @irdl_op_definition
-class SectionOp(IRDLOperation):
+class SectionOp(IndexedOp):
     """A box of a buffer, as a buffer: ``te.section %A[%i * 16, 0]``, its extents in the result.
 
     ``... : !te.buffer<64x64xf16> -> !te.buffer<16x64xf16, (16,64):(64,1)>``.  It is no copy.
@@ -34,11 +59,7 @@ class SectionOp(IRDLOperation):
 
     name = "te.section"
 
-    buffer = operand_def(BufferType)
-    indices = var_operand_def(IndexType)
-    map = prop_def(AffineMapAttr)
     result = result_def(BufferType)
-    custom_directives = (IndexList,)
     assembly_format = (
         "$buffer custom<IndexList>($indices, $map) attr-dict `:` type($buffer) `->` type($result)"
     )
@@ -55,11 +76,6 @@ class SectionOp(IRDLOperation):
             properties={"map": map_},
             result_types=[section_type(cast(BufferType, buffer.type), shape)],
         )
-
-    @property
-    def index_map(self) -> AffineMap:
-        """Where the box starts, in the ``indices`` operands."""
-        return self.map.data
 
     def verify_(self) -> None:
         """Checks the start and the extents."""

@@ -183,7 +183,7 @@ class BlockRun:
     ) -> Touched:
         """An access of a reduction to its numbers of the warps."""
         assert op.scratch is not None
-        access = Access(op, op.scratch, kind, None, (), (), domain_of(op))
+        access = Access(op.scratch, kind, (), (), (), op=op, domain=domain_of(op))
         return self.touched(access, threads, numbers)
 
     def followed(self, op: Operation) -> list[Access]:

@@ -54,8 +54,7 @@ def rows_of(access: Access, wanted: Sequence[SSAValue], fixed: Mapping[SSAValue,
         for loop in access.domain.loops
         if loop.variable not in fixed and (loop.variable in used or loop.variable in wanted)
     ]
-    box = access.box or (1,) * len(access.expressions)
-    if math.prod([*(loop.iterations for loop in loops), *box]) > MOST_POINTS:
+    if math.prod([*(loop.iterations for loop in loops), *access.box]) > MOST_POINTS:
         raise TooManyError
     points = grid_of(loops) | {
         variable: np.array(value, np.int64) for variable, value in fixed.items()
@@ -71,7 +70,7 @@ def rows_of(access: Access, wanted: Sequence[SSAValue], fixed: Mapping[SSAValue,
     start = np.broadcast_to(start, (count,))[holds]
     strides = [1] if len(access.expressions) == 1 else list(row_major_strides(shape))
     offsets = np.zeros(1, np.int64)
-    for extent, stride in zip(box, strides, strict=False):
+    for extent, stride in zip(access.box, strides, strict=False):
         offsets = (offsets[:, None] + np.arange(extent) * stride).reshape(-1)
     numbers = (start[:, None] + offsets).reshape(-1)
     values = {

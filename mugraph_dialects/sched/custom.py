@@ -17,6 +17,7 @@ from xdsl.irdl import (
 from xdsl.traits import IsolatedFromAbove, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
 from mugraph.dialects.sched.custom_accesses import (
@@ -202,10 +203,7 @@ class CustomOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
 
 def is_part_of_step(op: Operation) -> bool:
     """Whether an operator stands in a ``sched.custom``: it is no operator of the schedule."""
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, CustomOp):
-        parent = parent.parent_op()
-    return parent is not None
+    return enclosing(op, CustomOp) is not None
 
 
 __all__ = ["CustomOp", "is_part_of_step"]

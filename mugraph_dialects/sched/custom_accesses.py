@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import cast
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy.typing as npt
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
+from mugraph.dialects.ancestors import ancestors
 from mugraph.dialects.sched.accesses import (
     AccessError,
     ThreadAccess,
@@ -28,7 +30,7 @@ from mugraph.dialects.sched.mappings import IDLE, IntArray, swizzled
 from mugraph.dialects.te.accesses import AccessKind, AccessOp
 from mugraph.dialects.te.indices import number_coordinates
 from mugraph.dialects.te.loops import IfOp, SeqOp
-from mugraph.dialects.te.points import evaluate
+from mugraph.dialects.te.points import all_hold, evaluate
 from mugraph.dialects.te.types import BufferType
 from mugraph.dialects.tensor_types import (
     AnyLayout,
@@ -123,11 +125,7 @@ def footprints_of(op: Operation, body: Block, threads: int) -> list[Footprint]:
         }
         points[thread] = np.arange(threads, dtype=np.int64)[None, :]
         shape = (math.prod(extents), threads)
-        active = np.ones(shape, np.bool_)
-        for condition in conditions:
-            for expression, equal in condition.conditions():
-                value = evaluate(expression, list(condition.indices), points)
-                active &= (value == 0) if equal else (value >= 0)
+        active = np.broadcast_to(all_hold(conditions, points), shape)
         times = np.full((shape[0], 1), starts[access])
         for loop in loops:
             times = times + points[loop.variable] * _duration(loop.body.block)
@@ -151,16 +149,9 @@ def coordinates_of(access: AccessOp, shape: Sequence[int]) -> tuple[AffineExpr, 
 
 def _around(access: AccessOp, op: Operation) -> tuple[list[SeqOp], list[IfOp]]:
     """The loops, the outermost first, and the conditions around an access."""
-    loops: list[SeqOp] = []
-    conditions: list[IfOp] = []
-    parent = access.parent_op()
-    while parent is not None and parent is not op:
-        if isinstance(parent, SeqOp):
-            loops.insert(0, parent)
-        elif isinstance(parent, IfOp):
-            conditions.append(parent)
-        parent = parent.parent_op()
-    return loops, conditions
+    around = [*takewhile(lambda one: one is not op, ancestors(access))][::-1]
+    loops = [one for one in around if isinstance(one, SeqOp)]
+    return loops, [one for one in around if isinstance(one, IfOp)]
 
 
 @dataclass(frozen=True, eq=False)

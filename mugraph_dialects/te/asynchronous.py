@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import AffineMapAttr, IndexType, IntegerAttr, i64
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -17,6 +17,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.te.accesses import AccessKind, HasTouches, Touch, row_box, verify_index_count
 from mugraph.dialects.te.indices import IndexList, verify_indices
 from mugraph.dialects.te.mapped import StepOp, ThreadsOp
@@ -118,10 +119,7 @@ class _OfEachThread(IRDLOperation):
 
     def verify_(self) -> None:
         """Checks where it stands: a group of copies is the same in all threads."""
-        parent: Operation | None = self.parent_op()
-        while parent is not None and not isinstance(parent, (StepOp, ThreadsOp)):
-            parent = parent.parent_op()
-        if not isinstance(parent, ThreadsOp):
+        if enclosing(self, ThreadsOp) is None or enclosing(self, StepOp) is not None:
             raise VerifyException(f"'{self.name}' stands in 'te.threads', outside of steps")
 
 

@@ -31,6 +31,7 @@ from xdsl.printer import Printer
 from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.ancestors import ancestors
 from mugraph.dialects.te.indices import Conditions, verify_indices
 from mugraph.dialects.te.types import Level
 
@@ -294,10 +295,4 @@ class IfOp(IRDLOperation):
 
 def enclosing_loops(op: Operation) -> list[LoopOp]:
     """The loops around an operator, the innermost first."""
-    loops: list[LoopOp] = []
-    parent = op.parent_op()
-    while parent is not None:
-        if isinstance(parent, LoopOp):
-            loops.append(parent)
-        parent = parent.parent_op()
-    return loops
+    return [one for one in ancestors(op) if isinstance(one, LoopOp)]

@@ -40,6 +40,7 @@ from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
+from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.launch_extents import MAX_GRID
 from mugraph.dialects.programming_model import MAX_THREADS
 from mugraph.dialects.te.accesses import (
@@ -171,12 +172,8 @@ class ThreadsOp(LoopOp):
         kernel = self.parent_op()
         if not isinstance(kernel, KernelOp) or kernel.smem is not None:
             return False
-        parent = new.parent_op()
-        while parent is not None and parent is not self:
-            if isinstance(parent, StepOp):
-                return False
-            parent = parent.parent_op()
-        return parent is self and OF_EACH_THREAD not in new.attributes
+        is_own = enclosing(new, StepOp) is not None or OF_EACH_THREAD in new.attributes
+        return self.is_ancestor(new) and not is_own
 
     def verify_(self) -> None:
         """Checks the number of threads and where they stand."""

@@ -17,6 +17,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
+from mugraph.dialects.ancestors import ancestors, enclosing
 from mugraph.dialects.kn.workspace import WORKSPACE_BYTES
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.programming_model import WARP
@@ -38,12 +39,12 @@ from mugraph.dialects.te import (
     Touch,
     is_texpr,
 )
+from mugraph.dialects.te.points import all_hold
 from mugraph.dialects.tensor_types import element_bytes_of, row_major_strides, value_label
 from mugraph.passes.memory.lifetimes import Lifetime
 from mugraph.passes.memory.packing.allocate import Request, best_plan
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 from mugraph.passes.texpr.analysis.evaluate import (
-    evaluate,
     numbers_at,
     variables_of,
 )
@@ -172,17 +173,13 @@ def _points(
     points = {
         variable: grid.reshape(-1) for variable, grid in zip((thread, *loops), grids, strict=True)
     }
-    parent = use.op.parent_op()
-    keep = np.ones(points[thread].shape, np.bool_)
-    while parent is not None and parent is not holder:
-        if isinstance(parent, IfOp):
-            operands = list(parent.indices)
-            # A condition on other variables may hold for any point.
-            if set(variables_of(operands)) <= set(points):
-                for expression, equal in parent.conditions():
-                    value = evaluate(expression, operands, points)
-                    keep &= (value == 0) if equal else (value >= 0)
-        parent = parent.parent_op()
+    # A condition on other variables may hold for any point.
+    conditions = [
+        one
+        for one in ancestors(use.op)
+        if isinstance(one, IfOp) and set(variables_of(list(one.indices))) <= set(points)
+    ]
+    keep = np.broadcast_to(all_hold(conditions, points), points[thread].shape)
     return {variable: values[keep] for variable, values in points.items()}
 
 
@@ -258,7 +255,7 @@ def is_same_in_all_threads(new: NewOp, holder: ThreadsOp) -> bool:
     for use in _uses(new.result):
         if not isinstance(use.op, AccessOp):
             return False
-        if _step_of(use.op) is not None and use.op.kind != "read":
+        if enclosing(use.op, StepOp) is not None and use.op.kind != "read":
             return False
         if use.op.kind not in ("read", "write") or _varies(use.touch.indices, holder):
             return False
@@ -267,13 +264,6 @@ def is_same_in_all_threads(new: NewOp, holder: ThreadsOp) -> bool:
 
 def _varies(operands: Sequence[SSAValue], holder: ThreadsOp) -> bool:
     return holder.variable in variables_of(operands)
-
-
-def _step_of(op: Operation) -> StepOp | None:
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, StepOp):
-        parent = parent.parent_op()
-    return parent
 
 
 def promote_kernel(kernel: KernelOp, target: Target) -> None:
@@ -292,7 +282,7 @@ def promote_kernel(kernel: KernelOp, target: Target) -> None:
         if space is Space.GLOBAL:
             _into_workspace(kernel, new)
             continue
-        if _step_of(new) is not None:
+        if enclosing(new, StepOp) is not None:
             retype(new.result, type_.with_space(Space.REGISTER))
             continue
         if is_same_in_all_threads(new, holder) and (

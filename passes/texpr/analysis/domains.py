@@ -21,6 +21,7 @@ from xdsl.ir.affine import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.ancestors import ancestors
 from mugraph.dialects.te import AccessKind, HasTouches, IfOp, LoopOp, Touch
 from mugraph.passes.texpr.analysis.evaluate import expanded
 
@@ -80,16 +81,11 @@ class Domain:
 
 def domain_of(op: Operation) -> Domain:
     """The domain of an operator."""
-    loops: list[LoopOp] = []
-    conditions: list[IfOp] = []
-    parent = op.parent_op()
-    while parent is not None:
-        if isinstance(parent, LoopOp):
-            loops.append(parent)
-        elif isinstance(parent, IfOp):
-            conditions.append(parent)
-        parent = parent.parent_op()
-    return Domain(tuple(reversed(loops)), tuple(reversed(conditions)))
+    around = [*ancestors(op)][::-1]
+    return Domain(
+        tuple(one for one in around if isinstance(one, LoopOp)),
+        tuple(one for one in around if isinstance(one, IfOp)),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 import numpy as np
 import numpy.typing as npt
 from xdsl.ir import Operation, SSAValue
 
+from mugraph.dialects.ancestors import ancestors
 from mugraph.dialects.programming_model import VECTOR_BYTES
 from mugraph.dialects.te import (
     AsmOp,
@@ -21,6 +23,7 @@ from mugraph.dialects.te import (
     Space,
     Touch,
 )
+from mugraph.dialects.te.points import all_hold
 from mugraph.dialects.tensor_types import element_bytes_of
 from mugraph.passes.costs.memory import DEVICE_INSTRUCTION
 from mugraph.passes.memory.wavefronts import (
@@ -32,7 +35,6 @@ from mugraph.passes.memory.wavefronts import (
 from mugraph.passes.texpr.analysis.evaluate import (
     Along,
     Points,
-    evaluate,
     numbers_at,
     starts_vector,
     variables_of,
@@ -81,15 +83,9 @@ def places_of(band: Band, spaces: dict[SSAValue, Space]) -> list[Place]:
         for touch in op.touches() if isinstance(op, HasTouches) else ():
             if spaces.get(touch.buffer, Space.REGISTER) is Space.REGISTER:
                 continue
-            repeats = 1
-            conditions: list[IfOp] = []
-            parent = op.parent_op()
-            while parent is not None and parent is not band.loops[-1]:
-                if isinstance(parent, LoopOp):
-                    repeats *= parent.iterations
-                elif isinstance(parent, IfOp):
-                    conditions.append(parent)
-                parent = parent.parent_op()
+            around = list(takewhile(lambda one: one is not band.loops[-1], ancestors(op)))
+            repeats = math.prod(one.iterations for one in around if isinstance(one, LoopOp))
+            conditions = [one for one in around if isinstance(one, IfOp)]
             is_direct = op.parent_block() is band.body and not isinstance(op, (AsmOp, RedOp))
             found.append(Place(op, touch, repeats, tuple(conditions), is_direct))
     return found
@@ -169,12 +165,7 @@ class Counter:
 
     def idle_in(self, place: Place) -> npt.NDArray[np.bool_]:
         """The lanes that an access leaves out."""
-        idle = self.idle
-        for condition in place.conditions:
-            for expression, equal in condition.conditions():
-                value = evaluate(expression, list(condition.indices), self.points)
-                idle = idle | ((value != 0) if equal else (value < 0))
-        return idle
+        return self.idle | ~all_hold(place.conditions, self.points)
 
     def cost(self, place: Place, addresses: IntArray, width: int) -> FloatArray:
         """Sectors or wavefronts of an access, and its instructions: ``[class, 2]``.

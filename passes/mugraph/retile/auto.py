@@ -13,7 +13,7 @@ from xdsl.ir import Operation
 from mugraph.dialects import tb
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.programming_model import SECTOR_BYTES
-from mugraph.passes.costs.kernels import OVERLAP_NS, KernelShape, Load, Work, estimate
+from mugraph.passes.costs.kernels import OVERLAP_NS, KernelShape, Load, PhaseWork, estimate
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.loops import LoopAnalysis
@@ -63,7 +63,7 @@ ALIKE_NS = 80.0
 
 
 @dataclass(frozen=True)
-class Choice:
+class TileChoice:
     """A partition, over how many blocks its loop is divided, and nanoseconds."""
 
     partition: Partition
@@ -220,7 +220,7 @@ def split_time(
         shape,
         blocks=shape.blocks * split,
         iterations=shape.iterations // split,
-        after=Work((), 0),
+        after=PhaseWork((), 0),
         stored_bytes=parts * PART_BYTES,
     )
     one = estimate(first, target)
@@ -249,8 +249,8 @@ def combination_time(
                 USUAL_THREADS,
                 iterations,
                 (Load(loaded, parts * PART_BYTES * blocks * split, looped=iterations > 1),),
-                Work((), OPERATORS_OF_COMBINATION * own * (split // iterations)),
-                Work((), own),
+                PhaseWork((), OPERATORS_OF_COMBINATION * own * (split // iterations)),
+                PhaseWork((), own),
                 stored_bytes // spread,
                 own * PART_BYTES + (loaded if iterations == 1 else 0),
             )
@@ -261,7 +261,7 @@ def combination_time(
     return min(times, default=None)
 
 
-def choose_least_time(space: TileSpace, target: Target, *, split: bool = True) -> Choice | None:
+def choose_least_time(space: TileSpace, target: Target, *, split: bool = True) -> TileChoice | None:
     """The partition of least estimated time: the present one where no other is much better.
 
     ``None`` where no partition fits a block.  ``split`` says whether the loop may be divided over
@@ -272,7 +272,7 @@ def choose_least_time(space: TileSpace, target: Target, *, split: bool = True) -
     present = estimate(now, target)
     free = sum(extent > 1 for extent in old.grid) < len(AXES)
     choices = [
-        Choice(partition, splits, time, shape.loop_bytes)
+        TileChoice(partition, splits, time, shape.loop_bytes)
         for partition, shape in _candidates(space, target)
         for splits in (SPLITS if split and free else (1,))
         if (time := _time(space, partition, shape, splits, target)) is not None
@@ -290,7 +290,7 @@ def choose_least_time(space: TileSpace, target: Target, *, split: bool = True) -
     for best in sorted(alike, key=partial(_effort, target)):
         if is_allowed(space, best.partition):
             no_gain = present is not None and best.time > WORTHWHILE * present
-            ours = Choice(old, 1, present or 0.0, now.loop_bytes)
+            ours = TileChoice(old, 1, present or 0.0, now.loop_bytes)
             if no_gain and best.split == 1 and ours.keeps_busy(target) >= best.keeps_busy(target):
                 return ours
             return best
@@ -310,7 +310,7 @@ def why_kept(space: TileSpace, target: Target) -> str:
     )
 
 
-def _effort(target: Target, choice: Choice) -> tuple[float, ...]:
+def _effort(target: Target, choice: TileChoice) -> tuple[float, ...]:
     """What to have little of where times are alike: kernels, idle multiprocessors, blocks, axes."""
     blocks = math.prod(choice.partition.grid) * choice.split
     threads = math.prod(choice.partition.block)
@@ -361,7 +361,7 @@ def is_allowed(space: TileSpace, partition: Partition) -> bool:
 
 
 __all__ = [
-    "Choice",
+    "TileChoice",
     "choose_least_time",
     "divisors",
     "in_one_iteration",

@@ -43,7 +43,7 @@ IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Choice:
+class MappingChoice:
     """What was chosen for the bands of a kernel, and what it costs."""
 
     mappings: tuple[BandMapping, ...]
@@ -124,7 +124,7 @@ def choose(
     groups: Sequence[Sequence[Band]],
     candidates: Sequence[Classes],
     spaces: Mapping[SSAValue, Space],
-) -> Choice:
+) -> MappingChoice:
     """One mapping a group of bands: the least sectors and wavefronts, then instructions.
 
     Of equal ones one of the fewest digits is taken; no swizzle rather than one.  Exact: classes and
@@ -150,7 +150,7 @@ def choose(
         mappings.append(min(found, key=lambda pair: pair[0].complexity))
     is_least = all(group.is_exact for group in options)
     chosen, classes = zip(*mappings, strict=True) if mappings else ((), ())
-    return Choice(chosen, classes, search.swizzles, search.cost, is_least)
+    return MappingChoice(chosen, classes, search.swizzles, search.cost, is_least)
 
 
 class _Search:

@@ -117,6 +117,7 @@ def _alone(
         arguments.output,
         False,
         tried,
+        None,
         arguments.jobs,
         SECONDS,
         END,

@@ -47,8 +47,6 @@ from mugraph.dialects.tensor_types import (
 from mugraph.passes.options import refuse
 from mugraph.passes.schedule.halve_results import Halves, find_halves, halve
 from mugraph.passes.schedule.plan_stensor_memory import (
-    BEST_FIT_OF_ALL,
-    STEP_LIMIT,
     certified_plan,
     memory_requests,
     registers_wanted,
@@ -270,7 +268,7 @@ def _writes(op: Operation, value: SSAValue) -> bool:
 
 def resident_blocks(kernel: sched.KernelOp, target: Target) -> int | None:
     """How many blocks would share a multiprocessor; ``None`` where not even one fits."""
-    found = certified_plan(kernel, memory_requests(kernel), BEST_FIT_OF_ALL, STEP_LIMIT)
+    found = certified_plan(kernel, memory_requests(kernel))
     peak = with_channels(kernel, found).plan.peak
     if peak > target.shared_memory_per_block:
         return None
@@ -354,7 +352,7 @@ class BulkStoresPass(ModulePass):
     Ragged tiles, tensors that start at less than 16 bytes, and what would let fewer blocks share a
     multiprocessor stay as they are; with ``stores = tma`` that is an error.
 
-    Pre-condition: ``--schedule-threadblock`` (and ``--promote-registers``); run ``--plan-swizzle``
+    Pre-condition: ``--lower-threadblock`` (and ``--promote-registers``); run ``--plan-swizzle``
     after it.
     """
 

@@ -18,6 +18,7 @@ Tiles = Literal["written"]
 Loads = Literal["tma", "cp_async"]
 Stores = Literal["tma", "threads"]
 LaunchNext = Literal["none", "early", "late", "end"]
+PartialSums = Literal["f32", "f16"]
 
 AnyPlan = TypeVar("AnyPlan", bound="Plan")
 
@@ -34,6 +35,10 @@ class Plan:
 
     tiles: Tiles | None = None
     """``written`` keeps the grid, the for-loop and the block that the µGraph has."""
+    merge: bool | None = None
+    """Whether it becomes one kernel with the one that adds up what its blocks have stored."""
+    inline: bool | None = None
+    """Whether it computes tiles of a ``kn.matmul`` that it loads, where nothing else uses them."""
     outline: bool | None = None
     """Whether what several blocks compute alike, such as a norm, gets a kernel of its own."""
     grid: tuple[int, ...] | None = None
@@ -45,7 +50,12 @@ class Plan:
     block: tuple[int, ...] | None = None
     """Threads of a block, without those of the producer."""
     split_k: int | None = None
-    """Over how many blocks the for-loop is divided; a second kernel adds up their sums."""
+    """Over how many blocks the for-loop is divided; a second kernel adds up their sums.
+
+    1 only keeps it from being divided: how the kernel is cut stays free.
+    """
+    partial_sums: PartialSums | None = None
+    """The type in which the blocks of a divided for-loop store their sums; ``f32`` where free."""
     online_softmax: bool | None = None
     """Whether exponentials that are normalised keep a running maximum."""
     loads: Loads | None = None
@@ -78,9 +88,17 @@ class Plan:
         """A decided part as it is written: ``stages = [2, 3]``."""
         return f"{part} = {_written(self.parts()[part])}"
 
+    def demands(self) -> dict[str, Part]:
+        """The decided parts that a kernel does not have where nothing is done for them."""
+        return (self.without("split_k") if self.split_k == 1 else self).parts()
+
     def cuts(self) -> tuple[str, ...]:
-        """The names of the decided parts that say how the kernel is cut."""
-        return tuple(name for name in TILE_PARTS if name in self.parts())
+        """The names of the decided parts that say how the kernel is cut into blocks and tiles."""
+        return tuple(name for name in TILE_PARTS if name in self.demands())
+
+    def regroups(self) -> bool:
+        """Whether a decided part moves operators from one kernel to another."""
+        return bool(self.merge or self.inline or self.outline)
 
     def needs_producer(self) -> bool:
         """Whether a decided part can only be where a producer loads."""
@@ -100,13 +118,21 @@ class Plan:
         return replace(self, **free | {"preferred": preferred or None})
 
 
-TILE_PARTS = ("outline", "grid", "along", "forloop", "block", "split_k")
+KERNEL_PARTS = ("merge", "inline", "outline")
+"""The parts that say which operators its kernel has; they are gone once ``--retile`` did so."""
+TILE_PARTS = ("grid", "along", "forloop", "block", "split_k", "partial_sums")
 """The parts that say how a kernel is cut; they are gone once ``--retile`` has cut it so."""
 
 _LISTS = ("grid", "along", "block", "stages")
 _NAMES = ("preferred",)
-_WORDS = {"tiles": Tiles, "loads": Loads, "stores": Stores, "pdl": LaunchNext}
-_SWITCHES = ("outline", "online_softmax", "swap_ab", "persistent")
+_WORDS = {
+    "tiles": Tiles,
+    "partial_sums": PartialSums,
+    "loads": Loads,
+    "stores": Stores,
+    "pdl": LaunchNext,
+}
+_SWITCHES = (*KERNEL_PARTS, "online_softmax", "swap_ab", "persistent")
 _COUNTS = ("forloop", "split_k", "ping_pong")
 
 
@@ -202,10 +228,12 @@ def _written(part: Part) -> str:
 
 
 __all__ = [
+    "KERNEL_PARTS",
     "TILE_PARTS",
     "LaunchNext",
     "Loads",
     "Part",
+    "PartialSums",
     "Plan",
     "PlanAttr",
     "Stores",

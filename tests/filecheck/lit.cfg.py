@@ -28,7 +28,7 @@ config.substitutions.append(("%examples", os.path.join(config.test_source_root, 
 config.substitutions.append(
     (
         "%unpromoted",
-        "--retile --online-softmax --insert-copies --decompose-threadblock --mask-ragged "
+        "--online-softmax --insert-copies --decompose-threadblock --mask-ragged "
         "--fuse-threadblock --resolve-layout --plan-dtensor-memory --schedule-threadblock "
         "--merge-products --pipeline-products --persist-blocks --bulk-stores --programmatic-launch "
         "--plan-swizzle --plan-stensor-memory --share-registers --check-hazards",

@@ -85,6 +85,9 @@ def plan_merge(first: CustomizedOp) -> MergePlan:
     if second is None:
         raise _fail(first, "its results are not all used by one other custom kernel only")
     axis = _axis_of_parts(find_dimensions(first))
+    if second.decided.demands():
+        said = ", ".join(map(second.decided.text_of, second.decided.demands()))
+        raise _fail(first, f"that one's plan says {said}; write it into the first one's plan")
     for output in _outputs(first):
         if output.loop_dim >= 0:
             raise _fail(first, f"{op_label(output)} stores in every iteration")
@@ -340,4 +343,10 @@ def merge(first: CustomizedOp) -> CustomizedOp:
     return merged
 
 
-__all__ = ["MergePlan", "merge", "plan_merge", "total_of"]
+def is_merged(graph: CustomizedOp) -> bool:
+    """Whether the plan of a kernel that makes an input says that the two become one."""
+    makers = (value.owner for value in graph.inputs)
+    return any(isinstance(maker, CustomizedOp) and maker.decided.merge for maker in makers)
+
+
+__all__ = ["MergePlan", "is_merged", "merge", "plan_merge", "total_of"]

@@ -8,11 +8,10 @@ kernel did after its loop.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import DenseArrayBase, TensorType, f32, i64
+from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import VerifyException
@@ -236,15 +235,16 @@ def _needed_in_loop(graph: CustomizedOp) -> set[Operation]:
     }
 
 
-def apply_split(
-    space: TileSpace, plan: SplitPlan, part_type: Attribute = f32
+def split_loop(
+    graph: CustomizedOp, splits: int, part_type: Attribute
 ) -> tuple[CustomizedOp, CustomizedOp | None]:
     """Replaces a graph by the kernel of its loop and the one that combines, if there is one.
 
-    ``part_type`` is the type in which parts of sums are stored.
+    The loop is divided over ``splits`` blocks, which store their sums in ``part_type``.  Raises
+    :class:`RetileError` where the results would be others.
     """
-    graph = space.graph
-    split = _Split(space, plan, part_type)
+    space = find_dimensions(graph)
+    split = _Split(space, plan_split(space, splits), part_type)
     first = split.write_first()
     Rewriter.insert_op(first, InsertPoint.before(graph))
     stored = len(first.results) - len(split.parts)
@@ -266,21 +266,3 @@ def apply_split(
     except VerifyException as error:
         raise RetileError(f"the divided loop does not go together: {error}") from error
     return first, second
-
-
-def split_loop(
-    graph: CustomizedOp, splits: int, part_type: Attribute = f32
-) -> tuple[CustomizedOp, CustomizedOp | None]:
-    """Divides the for-loop of a graph over that many blocks.
-
-    Raises :class:`RetileError` where the results would be others.
-    """
-    space = find_dimensions(graph)
-    return apply_split(space, plan_split(space, splits), part_type)
-
-
-def partial_bytes(space: TileSpace, plan: SplitPlan, element_bytes: int = 4) -> int:
-    """What the first kernel stores and the second loads, in bytes."""
-    blocks = math.prod(plan.extents(space.graph.grid_dim, plan.splits))
-    tiles = [op for op in space.graph.body.block.ops if isinstance(op, tb.AccumulatorOp)]
-    return blocks * sum(math.prod(shape_of(op.result.type)) for op in tiles) * element_bytes

@@ -1,5 +1,6 @@
 // RUN: mg-opt --plan %s | filecheck %s
-// RUN: mg-opt --plan --retile %s -o %t.mlir
+// RUN: mg-opt --plan --retile %s | filecheck %s --check-prefix FIRST
+// RUN: mg-opt --plan --retile --plan --retile %s -o %t.mlir
 // RUN: filecheck %s --check-prefix CUT --input-file %t.mlir
 // RUN: mg-check %s %t.mlir
 // RUN: mg-opt --plan="tiles=written" %s | filecheck %s --check-prefix WRITTEN
@@ -18,7 +19,10 @@
 // CUT: kn.customized %x, %w
 // CUT-SAME: plan <tiles = written, loads = cp_async
 // CUT: kn.customized %{{.*}}_parts
-// CUT-SAME: plan <tiles = written> {
+// CUT-SAME: plan <tiles = written, loads = cp_async, pdl = late> {
+// The kernel that adds up the parts is cut as the first one, until it is planned.
+// FIRST: kn.customized %{{.*}}_parts
+// FIRST-SAME: forloop {{[0-9]+}} plan <split_k = 1> {
 
 // A kernel that keeps its tiles is not planned.
 // WRITTEN: grid [2, 1, 1] block [128, 1, 1] forloop 64 plan <tiles = written> {

@@ -12,16 +12,16 @@ from xdsl.ir import Operation
 
 from mugraph.dialects import tb
 from mugraph.dialects.maps import AXES
+from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import SECTOR_BYTES
 from mugraph.passes.costs.kernels import OVERLAP_NS, KernelShape, Load, Work, estimate
+from mugraph.passes.mugraph.plan.shape import product_index, shape_under, tile_shape_of
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.loops import LoopAnalysis
-from mugraph.passes.mugraph.retile.model import product_index, shape_under, tile_shape_of
 from mugraph.passes.mugraph.retile.partition import (
     Cut,
     Partition,
-    Request,
     choose_partition,
     has_one_of,
     partition_of,
@@ -168,7 +168,7 @@ def _loops(space: TileSpace, partition: Partition) -> Iterator[Partition]:
     yield partition
     if partition.forloop == 1 and not partition.looped():
         try:
-            partition = choose_partition(space, Request(forloop=2))
+            partition = choose_partition(space, Plan(forloop=2))
         except RetileError:
             return
         cuts = tuple(
@@ -179,9 +179,7 @@ def _loops(space: TileSpace, partition: Partition) -> Iterator[Partition]:
     looped = [n for n, cut in enumerate(partition.cuts) if cut.looped]
     if not looped or any(space.dimensions[number].fixed for number in looped):
         return
-    try:
-        LoopAnalysis(space, frozenset(looped))
-    except RetileError:
+    if not adds_up(space, frozenset(looped)):
         return
     common = 0
     for number in looped:
@@ -270,11 +268,13 @@ def choose_least_time(space: TileSpace, target: Target, *, split: bool = True) -
     old = partition_of(space)
     now = shape_under(space, old)
     present = estimate(now, target)
-    free = sum(extent > 1 for extent in old.grid) < len(AXES)
+    free = split and sum(extent > 1 for extent in old.grid) < len(AXES)
+
+    divides = cache(partial(adds_up, space))
     choices = [
         Choice(partition, splits, time, shape.loop_bytes)
         for partition, shape in _candidates(space, target)
-        for splits in (SPLITS if split and free else (1,))
+        for splits in (SPLITS if free and divides(partition.looped()) else (1,))
         if (time := _time(space, partition, shape, splits, target)) is not None
     ]
     choices.sort(key=lambda choice: choice.time)
@@ -344,11 +344,32 @@ def _time(
     return split_time(space, partition, shape, split, target)
 
 
-def in_one_iteration(space: TileSpace, partition: Partition, target: Target) -> Partition | None:
-    """The partition with all tiles of the loop in one; ``None`` where a block has no room."""
-    whole = replace(partition, forloop=1)
-    fits = estimate(shape_under(space, whole), target) is not None
-    return whole if fits and is_allowed(space, whole) else None
+def in_one_iteration(space: TileSpace, choice: Choice, target: Target) -> Choice:
+    """A choice with all tiles of the loop in one where it has no products, they fit, and it pays.
+
+    Every iteration waits at the barriers of its few operators, longer than is estimated.
+    """
+    whole = replace(choice.partition, forloop=1)
+    shape = shape_under(space, whole)
+    time = estimate(shape, target)
+    if (
+        choice.split > 1
+        or shape.loop.products
+        or time is None
+        or time > WORTH_FILLING * choice.time
+        or not is_allowed(space, whole)
+    ):
+        return choice
+    return Choice(whole, 1, time, shape.loop_bytes)
+
+
+def adds_up(space: TileSpace, looped: frozenset[int]) -> bool:
+    """Whether a loop over these dimensions adds up the same in any number of tiles and blocks."""
+    try:
+        LoopAnalysis(space, looped)
+    except RetileError:
+        return False
+    return True
 
 
 def is_allowed(space: TileSpace, partition: Partition) -> bool:

@@ -65,8 +65,7 @@ def filled_plan(graph: CustomizedOp, plan: Plan, target: Target) -> Plan:
             shape = shape_under(space, choose_partition(space, plan))
         except RetileError:
             return written  # --retile says why, where that asks for what cannot be
-    split = plan.split_k or 1
-    shape = replace(shape, blocks=shape.blocks * split, iterations=shape.iterations // split)
+    shape = shape.divided(plan.split_k or 1)
     if plan.needs_producer() or producer_pays(shape, target):
         return plan.over(Plan(pdl="end"))
     return plan.over(loads_by_threads(shape, target))
@@ -101,8 +100,7 @@ def require_cuttable(graph: CustomizedOp, plan: Plan) -> None:
 
 def chosen_tiles(space: TileSpace, target: Target, written: Plan) -> Plan:
     """How a kernel should be cut, and whether what its blocks compute alike is outlined."""
-    split = written.split_k != 1
-    choice = choose_least_time(space, target, split=split)
+    choice = choose_least_time(space, target, written)
     if choice is None:
         return Plan()
     choice = in_one_iteration(space, choice, target)
@@ -110,8 +108,10 @@ def chosen_tiles(space: TileSpace, target: Target, written: Plan) -> Plan:
         with trial_of(space.graph) as trial:
             before, rest = outline(trial)
             own = find_dimensions(rest)
-            others = [choose_least_time(find_dimensions(kernel), target) for kernel in before]
-            outlined = choose_least_time(own, target, split=split)
+            others = [
+                choose_least_time(find_dimensions(kernel), target, Plan()) for kernel in before
+            ]
+            outlined = choose_least_time(own, target, written)
             times = [other.time - OVERLAP_NS for other in others if other is not None]
             if outlined is not None and outlined.time + sum(times) < choice.time:
                 return replace(tiles_of(own, outlined), outline=True)
@@ -124,7 +124,10 @@ def chosen_tiles(space: TileSpace, target: Target, written: Plan) -> Plan:
 def may_alternate(written: Plan) -> bool:
     """Whether a plan leaves room for ping-pong."""
     return (
-        written.ping_pong != 1 and written.persistent is not False and written.loads != "cp_async"
+        written.ping_pong != 1
+        and written.persistent is not False
+        and written.loads != "cp_async"
+        and not written.swap_ab
     )
 
 

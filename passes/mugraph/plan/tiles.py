@@ -15,6 +15,7 @@ from mugraph.dialects.maps import AXES
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import SECTOR_BYTES
 from mugraph.passes.costs.kernels import OVERLAP_NS, KernelShape, Load, Work, estimate
+from mugraph.passes.mugraph.plan.parts import can_have
 from mugraph.passes.mugraph.plan.shape import product_index, shape_under, tile_shape_of
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.errors import RetileError
@@ -214,13 +215,8 @@ def split_time(
     """Nanoseconds with the loop divided over blocks, and of the kernel that combines."""
     tiles = [op.result for op in space.graph.body.block.ops if isinstance(op, tb.AccumulatorOp)]
     parts = sum(math.prod(tile_shape_of(space, partition, tile)) for tile in tiles)
-    first = replace(
-        shape,
-        blocks=shape.blocks * split,
-        iterations=shape.iterations // split,
-        after=Work((), 0),
-        stored_bytes=parts * PART_BYTES,
-    )
+    divided = shape.divided(split)
+    first = replace(divided, after=Work((), 0), stored_bytes=parts * PART_BYTES)
     one = estimate(first, target)
     other = combination_time(shape.blocks, parts, split, shape.stored_bytes, target)
     return None if one is None or other is None else one + other - OVERLAP_NS
@@ -259,24 +255,32 @@ def combination_time(
     return min(times, default=None)
 
 
-def choose_least_time(space: TileSpace, target: Target, *, split: bool = True) -> Choice | None:
+def _choices(
+    space: TileSpace, target: Target, *, split: bool
+) -> Iterator[tuple[Choice, KernelShape]]:
+    """All partitions that fit a block, with what the kernel of the loop is then."""
+    free = split and sum(extent > 1 for extent in space.graph.grid_dim) < len(AXES)
+    divides = cache(partial(adds_up, space))
+    for partition, shape in _candidates(space, target):
+        for splits in SPLITS if free and divides(partition.looped()) else (1,):
+            time = _time(space, partition, shape, splits, target)
+            if time is not None:
+                choice = Choice(partition, splits, time, shape.loop_bytes)
+                yield choice, shape.divided(splits)
+
+
+def choose_least_time(space: TileSpace, target: Target, written: Plan) -> Choice | None:
     """The partition of least estimated time: the present one where no other is much better.
 
-    ``None`` where no partition fits a block.  ``split`` says whether the loop may be divided over
-    blocks.
+    Of those that leave room for what is written in the plan, where there are any.  ``None`` where
+    no partition fits a block.
     """
     old = partition_of(space)
     now = shape_under(space, old)
-    present = estimate(now, target)
-    free = split and sum(extent > 1 for extent in old.grid) < len(AXES)
-
-    divides = cache(partial(adds_up, space))
-    choices = [
-        Choice(partition, splits, time, shape.loop_bytes)
-        for partition, shape in _candidates(space, target)
-        for splits in (SPLITS if free and divides(partition.looped()) else (1,))
-        if (time := _time(space, partition, shape, splits, target)) is not None
-    ]
+    present = estimate(now, target) if can_have(space, old, now, written, target) else None
+    found = list(_choices(space, target, split=written.split_k != 1))
+    able = [one for one, shape in found if can_have(space, one.partition, shape, written, target)]
+    choices = able or [choice for choice, _ in found]
     choices.sort(key=lambda choice: choice.time)
     fastest = next((choice for choice in choices if is_allowed(space, choice.partition)), None)
     if fastest is None:
@@ -306,7 +310,7 @@ def why_kept(space: TileSpace, target: Target) -> str:
         return "no dimension that all its results have and no operator sums over is left to cut"
     return (
         f"it is estimated to take {present / 1000:.3g} µs on {target.name}, and no other partition "
-        f"that its operators allow less than {WORTHWHILE:.0%} of that"
+        f"that its operators and its plan allow less than {WORTHWHILE:.0%} of that"
     )
 
 

@@ -4,7 +4,7 @@
 
 // ASKED-NOT: note
 
-// CHECK: --plan: note: 'kn.customized' %spread stays as it is: it is estimated to take {{[0-9.]+}} µs on h200, and no other partition that its operators allow less than 97% of that
+// CHECK: --plan: note: 'kn.customized' %spread stays as it is: it is estimated to take {{[0-9.]+}} µs on h200, and no other partition that its operators and its plan allow less than 97% of that
 // CHECK-NEXT: --plan: note: 'kn.customized' %total stays as it is: no dimension that all its results have and no operator sums over is left to cut
 // CHECK-NOT: note
 func.func @kept(%x: tensor<2112x512xf16>, %y: tensor<16x16xf16>) -> (tensor<2112x512xf16>, tensor<1x1xf16>) {

@@ -10,6 +10,7 @@
 // RUN: sed 's/forloop 64 {/forloop 64 plan <forloop = 32, loads = tma> {/' %s | mg-opt --plan="forloop=16 stages=2" | filecheck %s --check-prefix KEPT
 // RUN: mg-opt --transpile %s | filecheck %s --check-prefix PLANNED
 // RUN: mg-opt --plan=loads=tma --transpile %s | filecheck %s --check-prefix CHANNELS
+// RUN: mg-opt --plan=swap-ab=true --transpile %s | filecheck %s --check-prefix SWAPPED
 // RUN: not mg-opt --plan="tiles=written grid=8" %s 2>&1 | filecheck %s --check-prefix BOTH
 // RUN: not mg-opt --plan="loads=dma" %s 2>&1 | filecheck %s --check-prefix WORD
 // RUN: not mg-opt --plan="loads=cp_async ping-pong=2" %s 2>&1 | filecheck %s --check-prefix PRODUCER
@@ -41,6 +42,10 @@
 // PLANNED: sched.kernel @f_custom1
 // CHANNELS: sched.kernel @f_custom0
 // CHANNELS: sched.role "producer"
+
+// Tiles have the 64 columns that swapped operands need.
+// SWAPPED: sched.warpgroup_mma
+// SWAPPED-SAME: SWAPPED
 
 // BOTH: 'kn.customized' %o: tiles = written keeps grid, for-loop and block, but its plan also says grid; leave one of them out
 // WORD: --plan: the option 'loads' is 'dma'; expected tma or cp_async.

@@ -15,9 +15,9 @@ from xdsl.context import Context
 from xdsl.ir import SSAValue
 
 from mugraph.dialects.te import Space
-from mugraph.passes.texpr.te_map import TeMapPass, program, rewrite
+from mugraph.passes.texpr.te_map import TeMapPass, apply_mappings, program
 from mugraph.passes.texpr.te_map.bands import Band
-from mugraph.passes.texpr.te_map.choice import Choice, choose, traffic_of
+from mugraph.passes.texpr.te_map.choice import MappingChoice, choose, traffic_of
 from mugraph.passes.texpr.te_map.family import BandMapping
 from mugraph.passes.texpr.te_map.objectives import Objective
 from mugraph.passes.texpr.te_map.search import Classes
@@ -44,7 +44,7 @@ def rows_of(path: Path, objective: Objective) -> list[str]:
         groups: Sequence[Sequence[Band]],
         candidates: Sequence[Classes],
         spaces: Mapping[SSAValue, Space],
-    ) -> Choice:
+    ) -> MappingChoice:
         choice = choose(groups, candidates, spaces)
         traffic = traffic_of(groups, choice, spaces)
         mappings = "; ".join(dict.fromkeys(map(text_of, choice.mappings)))
@@ -58,7 +58,8 @@ def rows_of(path: Path, objective: Objective) -> list[str]:
         return choice
 
     started = time.process_time()
-    with patch.object(rewrite, "choose", looked_at), patch.object(program, "choose", looked_at):
+    choosing = patch.object(apply_mappings, "choose", looked_at)
+    with choosing, patch.object(program, "choose", looked_at):
         TeMapPass(objective=objective.value).apply(Context(), module)
     spent = time.process_time() - started
     return [f"{row} {spent:.2f} |" for row in rows]

@@ -27,7 +27,7 @@ from mugraph.passes.schedule.plan_swizzle import PlanSwizzlePass
 from mugraph.passes.schedule.programmatic_launch import ProgrammaticLaunchPass
 from mugraph.passes.schedule.promote_registers import PromoteRegistersPass
 from mugraph.passes.schedule.schedule_threadblock import ScheduleThreadblockPass
-from mugraph.passes.schedule.share_registers import ShareRegistersPass
+from mugraph.passes.schedule.set_register_budgets import SetRegisterBudgetsPass
 from mugraph.passes.schedule.use_warpgroups import UseWarpgroupsPass
 from mugraph.passes.sequence import SequencePass
 from mugraph.passes.targets import DEFAULT_TARGET
@@ -64,7 +64,7 @@ def transpile_pipeline(
         ProgrammaticLaunchPass(arch),
         PlanSwizzlePass(),
         PlanSTensorMemoryPass(arch=arch),
-        ShareRegistersPass(arch),
+        SetRegisterBudgetsPass(arch),
     )
     return (*steps, CheckHazardsPass()) if check_hazards else steps
 

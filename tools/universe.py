@@ -46,11 +46,13 @@ PASSES = {
     "ping-pong": "mugraph.passes.schedule.ping_pong:PingPongPass",
     "programmatic-launch": "mugraph.passes.schedule.programmatic_launch:ProgrammaticLaunchPass",
     "explain-layout": "mugraph.passes.mugraph.resolve_layout:ExplainLayoutPass",
-    "explain-schedule": "mugraph.passes.schedule.schedule_threadblock.explain:ExplainSchedulePass",
+    "explain-schedule": (
+        "mugraph.passes.schedule.schedule_threadblock.explain_schedule:ExplainSchedulePass"
+    ),
     "plan-swizzle": "mugraph.passes.schedule.plan_swizzle:PlanSwizzlePass",
     "explain-swizzle": "mugraph.passes.schedule.plan_swizzle:ExplainSwizzlePass",
     "plan-stensor-memory": "mugraph.passes.schedule.plan_stensor_memory:PlanSTensorMemoryPass",
-    "share-registers": "mugraph.passes.schedule.share_registers:ShareRegistersPass",
+    "set-register-budgets": "mugraph.passes.schedule.set_register_budgets:SetRegisterBudgetsPass",
     "check-hazards": "mugraph.passes.schedule.check_hazards:CheckHazardsPass",
     "print-hazards": "mugraph.passes.schedule.check_hazards:PrintHazardsPass",
     "remarks": "mugraph.passes.schedule.remarks:RemarksPass",

@@ -6,7 +6,7 @@
     python -m benchmarks.h200 sanitize --output benchmarks/results/h200_sanitizers
     python -m benchmarks.h200 profile --output benchmarks/results/h200_profile [--workloads a,b]
     python -m benchmarks.h200 stages --output benchmarks/results/h200_stages
-    python -m benchmarks.h200 turns --output benchmarks/results/h200_turns
+    python -m benchmarks.h200 ping-pong --output benchmarks/results/h200_ping_pong
     python -m benchmarks.h200 compile --output benchmarks/results/h200_compile
     python -m benchmarks.h200 page docs/performance.md --results R.json [--ablation A.json]
 
@@ -22,7 +22,7 @@ import os
 import sys
 from pathlib import Path
 
-from benchmarks.h200 import compile_time, counters, page, sanitize, stages, turns
+from benchmarks.h200 import compile_time, counters, page, ping_pong, sanitize, stages
 from benchmarks.h200 import records as results
 from benchmarks.h200.peers import Level
 from benchmarks.h200.pipelines import OURS, tried
@@ -106,20 +106,20 @@ def _stages(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _turns(arguments: argparse.Namespace) -> int:
-    with turns.gated_products() as workloads:
+def _ping_pong(arguments: argparse.Namespace) -> int:
+    with ping_pong.gated_products() as workloads:
         options = Options(
             workloads,
             Level.NONE,
             arguments.arch,
             arguments.output,
             False,
-            {workload.name: turns.variants() for workload in workloads},
+            {workload.name: ping_pong.variants() for workload in workloads},
             arguments.jobs,
             SECONDS,
             END,
         )
-        turns.write(run(options), arguments.output)
+        ping_pong.write(run(options), arguments.output)
     return 0
 
 
@@ -211,11 +211,11 @@ def _arguments() -> argparse.ArgumentParser:
             watching.add_argument(
                 "--missed", type=Path, help="results: only workloads that miss a goal or a peer"
             )
-    taken = commands.add_parser("turns", help="times where roles take turns, at several depths")
+    taken = commands.add_parser("ping-pong", help="times ping-pong at several depths")
     _output(taken)
     taken.add_argument("--arch", default="sm_90a")
     taken.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    taken.set_defaults(command=_turns)
+    taken.set_defaults(command=_ping_pong)
     times = commands.add_parser("compile", help="time nvcc on each workload's file; no GPU needed")
     _output(times)
     times.add_argument("--workloads", default="all")

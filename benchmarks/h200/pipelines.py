@@ -33,7 +33,7 @@ OPTIONAL_PASSES = (
     "use-warpgroups",
     "merge-products",
     "pipeline-products",
-    "share-registers",
+    "set-register-budgets",
     "bulk-stores",
     "plan-swizzle",
     "fuse-threadblock",

@@ -121,7 +121,7 @@ def verify_index_count(label: str, type_: BufferType, count: int) -> None:
         )
 
 
-class Place:
+class ParsedAccess:
     """Buffer, indices, attributes and type of an access, as its text has them."""
 
     def __init__(self, parser: Parser) -> None:
@@ -174,7 +174,7 @@ class ViewOp(AccessOp):
     @classmethod
     def parse(cls, parser: Parser) -> Self:
         """Parses the access."""
-        place = Place(parser)
+        place = ParsedAccess(parser)
         view = cls(place.buffer, place.indices, place.map)
         view.attributes |= place.attributes
         return view
@@ -219,7 +219,7 @@ class BindOp(AccessOp):
         """Parses the access."""
         value = parser.parse_unresolved_operand()
         parser.parse_punctuation(",")
-        place = Place(parser)
+        place = ParsedAccess(parser)
         stored = parser.resolve_operand(value, place.type.element_type)
         bind = cls(stored, place.buffer, place.indices, place.map)
         bind.attributes |= place.attributes
@@ -279,7 +279,7 @@ class CombiningOp(AccessOp, ABC):
         combination = parse_word(parser, Combination)
         value = parser.parse_unresolved_operand()
         parser.parse_punctuation(",")
-        place = Place(parser)
+        place = ParsedAccess(parser)
         number = parser.resolve_operand(value, place.type.element_type)
         access = cls(combination, number, place.buffer, place.indices, place.map)
         access.attributes |= place.attributes

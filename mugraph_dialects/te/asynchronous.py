@@ -19,7 +19,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.te.accesses import Place, verify_index_count
+from mugraph.dialects.te.accesses import ParsedAccess, verify_index_count
 from mugraph.dialects.te.indices import print_index_list, verify_indices
 from mugraph.dialects.te.mapped import StepOp, ThreadsOp
 from mugraph.dialects.te.types import BufferType, Space
@@ -118,9 +118,9 @@ class CopyAsyncOp(IRDLOperation):
         """Parses both places."""
         width = parser.parse_integer(allow_boolean=False)
         parser.parse_punctuation(",")
-        source = Place(parser)
+        source = ParsedAccess(parser)
         parser.parse_keyword("to")
-        target = Place(parser)
+        target = ParsedAccess(parser)
         copy = cls(
             source.buffer,
             source.indices,

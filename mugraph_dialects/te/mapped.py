@@ -37,7 +37,7 @@ from mugraph.dialects.te.accesses import (
     AccessKind,
     AccessOp,
     Combination,
-    Place,
+    ParsedAccess,
 )
 from mugraph.dialects.te.loops import LoopOp, ParOp
 from mugraph.dialects.te.types import ELEMENT_TYPES, BufferType, Space, parse_word
@@ -427,7 +427,7 @@ class VectorOp(AccessOp):
         parser.parse_punctuation(":")
         type_ = parser.parse_type()
         parser.parse_punctuation(",")
-        place = Place(parser)
+        place = ParsedAccess(parser)
         access = cls(
             parser.resolve_operand(registers, type_), place.buffer, place.indices, place.map
         )

@@ -22,7 +22,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.cute.layout import Layout
-from mugraph.dialects.te.accesses import Place
+from mugraph.dialects.te.accesses import ParsedAccess
 from mugraph.dialects.te.indices import print_index_list, verify_indices
 from mugraph.dialects.te.types import BufferType
 from mugraph.dialects.tensor_types import dims
@@ -95,7 +95,7 @@ class SectionOp(IRDLOperation):
     @classmethod
     def parse(cls, parser: Parser) -> Self:
         """Parses the box."""
-        place = Place(parser)
+        place = ParsedAccess(parser)
         parser.parse_punctuation("->")
         position = parser.pos
         type_ = parser.parse_type()

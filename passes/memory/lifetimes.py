@@ -95,7 +95,7 @@ def buffer_lifetimes(kernel: KernelOp) -> dict[AllocOp, Lifetime]:
         return dict.fromkeys(accesses, whole_kernel)
     lifetimes = {buffer: _lifetime(uses, whole_loop) for buffer, uses in accesses.items()}
     # What bulk copies bring may come at once, and no more comes once all of it has been read.
-    # Of a block that takes several blocks of the grid, those of the next come meanwhile.
+    # Of a persistent block, those of the next work tile come meanwhile.
     goes_on = kernel.persistent_blocks is not None
     filled = {
         buffer: Lifetime(0, lifetimes[buffer].last)

@@ -176,8 +176,8 @@ def choose_results(
     """Which of the results of a kernel leave by bulk copies, as positions.
 
     ``stores`` is what its plan says.  ``is_fed``: whether channels bring its tiles.  ``goes_on``:
-    whether its blocks take several blocks of the grid, and the copies of one run beside the loop of
-    the next.
+    whether its blocks are persistent, and the copies of one work tile run beside the loop of the
+    next.
     """
     if stores == "threads":
         return []
@@ -346,8 +346,8 @@ class BulkStoresPass(ModulePass):
     ones, those of other kernels, and what threads would write from registers
     (``sched.quad_store``) leave so, too, through a buffer, with one barrier more where it only fits
     in the place of what was read before; with ``stores = threads`` nothing does.
-    Of kernels whose blocks take several blocks of the grid (``--persist-blocks``) it is what leaves
-    from registers: the copy runs beside the loop of the next block.  Where
+    Of kernels with persistent blocks (``--persist-blocks``) it is what leaves from registers: the
+    copy runs beside the loop of the next work tile.  Where
     a buffer of the tile does not fit beside the rings, the sums of a product become two fragments
     of half the columns, which leave one after the other through a buffer of half the tile
     (``sched.bulk_copy %o_shared to %o_tile at [0, 128]``).
@@ -355,7 +355,7 @@ class BulkStoresPass(ModulePass):
     multiprocessor stay as they are; with ``stores = tma`` that is an error.
 
     Pre-condition: ``--schedule-threadblock`` (and ``--promote-registers``); run ``--plan-swizzle``
-    behind it.
+    after it.
     """
 
     name = "bulk-stores"

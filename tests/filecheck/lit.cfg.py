@@ -31,6 +31,6 @@ config.substitutions.append(
         "--online-softmax --insert-copies --decompose-threadblock --mask-ragged "
         "--fuse-threadblock --resolve-layout --plan-dtensor-memory --schedule-threadblock "
         "--merge-products --pipeline-products --persist-blocks --bulk-stores --programmatic-launch "
-        "--plan-swizzle --plan-stensor-memory --share-registers --check-hazards",
+        "--plan-swizzle --plan-stensor-memory --set-register-budgets --check-hazards",
     )
 )

@@ -19,7 +19,7 @@ from mugraph.passes.schedule.analysis.hazards import (
     unneeded_barriers,
 )
 from mugraph.passes.schedule.schedule_threadblock.barriers import fewest_barriers, level_barriers
-from mugraph.passes.schedule.schedule_threadblock.explain import read_schedule
+from mugraph.passes.schedule.schedule_threadblock.explain_schedule import read_schedule
 from mugraph.passes.schedule.schedule_threadblock.model import lifetimes
 from mugraph.passes.sequence import verifying
 from mugraph.reading import make_context, read_module

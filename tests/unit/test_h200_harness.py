@@ -158,10 +158,10 @@ def test_tried_pipelines() -> None:
 def test_what_each_pass_bought() -> None:
     records = some_results()
     record = records["rmsnorm_bs8"]
-    slower = record.add(System("without share-registers", RIGHT, pipeline="transpile"))
+    slower = record.add(System("without set-register-budgets", RIGHT, pipeline="transpile"))
     slower.set_samples(Samples((28.0,)))
     record.add(System("without plan-swizzle", "wrong: error", pipeline="transpile"))
-    assert bought(record, "without share-registers") == "28.00 (+100%)"
+    assert bought(record, "without set-register-budgets") == "28.00 (+100%)"
     assert bought(record, "without plan-swizzle") == "wrong"
     assert bought(record, "without nothing") == ""
     same = System("without bulk-stores", f"same as {OURS}", pipeline="transpile")

@@ -193,7 +193,7 @@ def test_what_can_be_is_kept_silently(
 
 def test_what_is_preferred_is_left_with_a_note(capsys: pytest.CaptureFixture[str]) -> None:
     module = transpiled(ROW, ping_pong=2, preferred=("ping_pong",))
-    assert not any(isinstance(op, sched.TurnsOp) for op in module.walk())
+    assert not any(isinstance(op, sched.OrderBarrierOp) for op in module.walk())
     note = "--ping-pong: note: 'sched.kernel' @row_custom0 cannot have ping_pong = 2: "
     assert note in capsys.readouterr().err
 

@@ -16,7 +16,7 @@ from mugraph.passes.costs.kernels import LAUNCH_NS, OVERLAP_NS, KernelShape, est
 from mugraph.passes.costs.products import group_cycles
 from mugraph.passes.mugraph.plan.shape import shape_under
 from mugraph.passes.mugraph.plan.tiles import (
-    Choice,
+    TileChoice,
     choose_least_time,
     in_one_iteration,
     is_allowed,
@@ -131,7 +131,7 @@ def may_alternate(written: Plan) -> bool:
     )
 
 
-def with_ping_pong(space: TileSpace, choice: Choice, target: Target) -> Choice | None:
+def with_ping_pong(space: TileSpace, choice: TileChoice, target: Target) -> TileChoice | None:
     """The tiles of two consumers of a warp group each in turn; ``None`` where one is better.
 
     Two have half the tile each, so that more is loaded for each result.  It pays where the epilogue
@@ -155,7 +155,7 @@ def with_ping_pong(space: TileSpace, choice: Choice, target: Target) -> Choice |
     )
     if not EpilogueTime(loop, epilogue).is_long:
         return None
-    halves: list[Choice] = []
+    halves: list[TileChoice] = []
     for axis, extent in enumerate(choice.partition.grid):
         grid = [*choice.partition.grid]
         grid[axis] = 2 * extent
@@ -163,11 +163,11 @@ def with_ping_pong(space: TileSpace, choice: Choice, target: Target) -> Choice |
         own = shape_under(space, half)
         is_half = own.loop.sums * 2 == work.sums and own.loop.is_of_groups(GROUP_THREADS, target)
         if is_half and is_allowed(space, half):
-            halves.append(Choice(half, 1, choice.time, own.loop_bytes))
+            halves.append(TileChoice(half, 1, choice.time, own.loop_bytes))
     return min(halves, key=lambda half: half.loop_bytes, default=None)
 
 
-def tiles_of(space: TileSpace, choice: Choice) -> Plan:
+def tiles_of(space: TileSpace, choice: TileChoice) -> Plan:
     """The parts of a plan that lead to a chosen partition; none where it is the present one."""
     old, new = partition_of(space), choice.partition
     along = [-1] * len(AXES)

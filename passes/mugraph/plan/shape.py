@@ -13,7 +13,7 @@ from mugraph.dialects.interfaces import HasTileIndices, IndexKind, TileIndex
 from mugraph.dialects.kn import Phase, phases_of
 from mugraph.dialects.programming_model import GROUP_COLUMNS, SECTOR_BYTES
 from mugraph.dialects.tensor_types import element_bytes_of, shape_of
-from mugraph.passes.costs.kernels import INSTRUCTION, KernelShape, Load, Product, Work
+from mugraph.passes.costs.kernels import INSTRUCTION, KernelShape, Load, PhaseWork, Product
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.partition import Partition
 
@@ -49,7 +49,7 @@ def product_index(op: Operation) -> TileIndex | None:
     return None
 
 
-def _work(space: TileSpace, partition: Partition, operators: Iterable[Operation]) -> Work:
+def _work(space: TileSpace, partition: Partition, operators: Iterable[Operation]) -> PhaseWork:
     products: list[Product] = []
     elements = special = chained = sums = exchanges = 0
     derived: dict[SSAValue, tuple[int, int]] = {}
@@ -80,7 +80,7 @@ def _work(space: TileSpace, partition: Partition, operators: Iterable[Operation]
             exchanges += steps > 1
             elements += count * steps
             special += count * special_of(op)
-    return Work(tuple(products), elements, special, chained, passed_on, sums, exchanges)
+    return PhaseWork(tuple(products), elements, special, chained, passed_on, sums, exchanges)
 
 
 def _makes_whole_rows(op: Operation) -> bool:

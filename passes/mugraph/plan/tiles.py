@@ -14,7 +14,7 @@ from mugraph.dialects import tb
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import SECTOR_BYTES
-from mugraph.passes.costs.kernels import OVERLAP_NS, KernelShape, Load, Work, estimate
+from mugraph.passes.costs.kernels import OVERLAP_NS, KernelShape, Load, PhaseWork, estimate
 from mugraph.passes.mugraph.plan.parts import can_have
 from mugraph.passes.mugraph.plan.shape import product_index, shape_under, tile_shape_of
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
@@ -64,7 +64,7 @@ ALIKE_NS = 80.0
 
 
 @dataclass(frozen=True)
-class Choice:
+class TileChoice:
     """A partition, over how many blocks its loop is divided, and nanoseconds."""
 
     partition: Partition
@@ -216,7 +216,7 @@ def split_time(
     tiles = [op.result for op in space.graph.body.block.ops if isinstance(op, tb.AccumulatorOp)]
     parts = sum(math.prod(tile_shape_of(space, partition, tile)) for tile in tiles)
     divided = shape.divided(split)
-    first = replace(divided, after=Work((), 0), stored_bytes=parts * PART_BYTES)
+    first = replace(divided, after=PhaseWork((), 0), stored_bytes=parts * PART_BYTES)
     one = estimate(first, target)
     other = combination_time(shape.blocks, parts, split, shape.stored_bytes, target)
     return None if one is None or other is None else one + other - OVERLAP_NS
@@ -243,8 +243,8 @@ def combination_time(
                 USUAL_THREADS,
                 iterations,
                 (Load(loaded, parts * PART_BYTES * blocks * split, looped=iterations > 1),),
-                Work((), OPERATORS_OF_COMBINATION * own * (split // iterations)),
-                Work((), own),
+                PhaseWork((), OPERATORS_OF_COMBINATION * own * (split // iterations)),
+                PhaseWork((), own),
                 stored_bytes // spread,
                 own * PART_BYTES + (loaded if iterations == 1 else 0),
             )
@@ -257,7 +257,7 @@ def combination_time(
 
 def _choices(
     space: TileSpace, target: Target, *, split: bool
-) -> Iterator[tuple[Choice, KernelShape]]:
+) -> Iterator[tuple[TileChoice, KernelShape]]:
     """All partitions that fit a block, with what the kernel of the loop is then."""
     free = split and sum(extent > 1 for extent in space.graph.grid_dim) < len(AXES)
     divides = cache(partial(adds_up, space))
@@ -265,11 +265,11 @@ def _choices(
         for splits in SPLITS if free and divides(partition.looped()) else (1,):
             time = _time(space, partition, shape, splits, target)
             if time is not None:
-                choice = Choice(partition, splits, time, shape.loop_bytes)
+                choice = TileChoice(partition, splits, time, shape.loop_bytes)
                 yield choice, shape.divided(splits)
 
 
-def choose_least_time(space: TileSpace, target: Target, written: Plan) -> Choice | None:
+def choose_least_time(space: TileSpace, target: Target, written: Plan) -> TileChoice | None:
     """The partition of least estimated time: the present one where no other is much better.
 
     Of those that leave room for what is written in the plan, where there are any.  ``None`` where
@@ -294,7 +294,7 @@ def choose_least_time(space: TileSpace, target: Target, written: Plan) -> Choice
     for best in sorted(alike, key=partial(_effort, target)):
         if is_allowed(space, best.partition):
             no_gain = present is not None and best.time > WORTHWHILE * present
-            ours = Choice(old, 1, present or 0.0, now.loop_bytes)
+            ours = TileChoice(old, 1, present or 0.0, now.loop_bytes)
             if no_gain and best.split == 1 and ours.keeps_busy(target) >= best.keeps_busy(target):
                 return ours
             return best
@@ -314,7 +314,7 @@ def why_kept(space: TileSpace, target: Target) -> str:
     )
 
 
-def _effort(target: Target, choice: Choice) -> tuple[float, ...]:
+def _effort(target: Target, choice: TileChoice) -> tuple[float, ...]:
     """What to have little of where times are alike: kernels, idle multiprocessors, blocks, axes."""
     blocks = math.prod(choice.partition.grid) * choice.split
     threads = math.prod(choice.partition.block)
@@ -348,7 +348,7 @@ def _time(
     return split_time(space, partition, shape, split, target)
 
 
-def in_one_iteration(space: TileSpace, choice: Choice, target: Target) -> Choice:
+def in_one_iteration(space: TileSpace, choice: TileChoice, target: Target) -> TileChoice:
     """A choice with all tiles of the loop in one where it has no products, they fit, and it pays.
 
     Every iteration waits at the barriers of its few operators, longer than is estimated.
@@ -364,7 +364,7 @@ def in_one_iteration(space: TileSpace, choice: Choice, target: Target) -> Choice
         or not is_allowed(space, whole)
     ):
         return choice
-    return Choice(whole, 1, time, shape.loop_bytes)
+    return TileChoice(whole, 1, time, shape.loop_bytes)
 
 
 def adds_up(space: TileSpace, looped: frozenset[int]) -> bool:
@@ -386,7 +386,7 @@ def is_allowed(space: TileSpace, partition: Partition) -> bool:
 
 
 __all__ = [
-    "Choice",
+    "TileChoice",
     "choose_least_time",
     "divisors",
     "in_one_iteration",

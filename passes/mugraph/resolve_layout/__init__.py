@@ -19,15 +19,15 @@ from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.layout_problem import EXACT_COSTS, MIRAGE_COSTS, LayoutProblem
 from mugraph.passes.mugraph.resolve_layout import custom_costs as custom_costs
-from mugraph.passes.mugraph.resolve_layout.eliminate import TABLE_LIMIT
-from mugraph.passes.mugraph.resolve_layout.exact import charge_exact_costs
-from mugraph.passes.mugraph.resolve_layout.explain import explanation
-from mugraph.passes.mugraph.resolve_layout.problem import build_layout_problem, is_mugraph
-from mugraph.passes.mugraph.resolve_layout.rewrite import (
+from mugraph.passes.mugraph.resolve_layout.apply_layouts import (
     apply_layouts,
     attach_certificate,
     is_resolved,
 )
+from mugraph.passes.mugraph.resolve_layout.eliminate import TABLE_LIMIT
+from mugraph.passes.mugraph.resolve_layout.exact import charge_exact_costs
+from mugraph.passes.mugraph.resolve_layout.explain_layouts import explanation
+from mugraph.passes.mugraph.resolve_layout.problem import build_layout_problem, is_mugraph
 from mugraph.passes.mugraph.resolve_layout.solve import (
     Solution,
     StepsExhausted,

@@ -14,13 +14,13 @@ from mugraph.dialects.plan import KERNEL_PARTS, TILE_PARTS, Plan
 from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels, online_softmax
 from mugraph.passes.mugraph.online_softmax.parts import online_softmax_of_parts
+from mugraph.passes.mugraph.retile.apply_partition import apply_partition
 from mugraph.passes.mugraph.retile.dimensions import find_dimensions
 from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.inline import inline_products
 from mugraph.passes.mugraph.retile.merge import merge
 from mugraph.passes.mugraph.retile.outline import outline
 from mugraph.passes.mugraph.retile.partition import choose_partition, require_same_function
-from mugraph.passes.mugraph.retile.rewrite import apply_partition
 from mugraph.passes.mugraph.retile.running_maxima import take_out_running_maxima
 from mugraph.passes.mugraph.retile.split import split_loop
 

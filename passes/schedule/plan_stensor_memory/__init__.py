@@ -117,7 +117,7 @@ def _pairs(kernel: KernelOp, requests: dict[AllocOp, Request]) -> list[tuple[int
 
 
 def channel_bytes(kernel: KernelOp) -> int:
-    """The size of the mbarriers of all channels and turns, in whole lines of shared memory."""
+    """The size of all mbarriers of the block, in whole lines of shared memory."""
     keepers = [op for op in kernel.body.block.ops if isinstance(op, KeepsMbarriers)]
     return whole_lines(sum(keeper.barrier_bytes() for keeper in keepers))
 
@@ -130,7 +130,7 @@ def with_channels(kernel: KernelOp, found: CertifiedPlan) -> CertifiedPlan:
 
 
 def place_channels(kernel: KernelOp, end: int) -> None:
-    """Gives the mbarriers of channels and turns their place, in the last bytes before ``end``."""
+    """Gives all mbarriers of the block their place, in the last bytes before ``end``."""
     offset = end - channel_bytes(kernel)
     for op in kernel.body.block.ops:
         if isinstance(op, KeepsMbarriers):
@@ -196,7 +196,7 @@ class PlanSTensorMemoryPass(ModulePass):
     meets the lower bound, of an exact search; ``step-limit`` bounds that search, in buffers looked
     at.  ``fit`` may also name one heuristic: ``first``, ``best``, ``last`` or ``worst``.
     ``sched.memory_certificate`` on the kernel records the peak, the bound and whether they meet.
-    The mbarriers of channels and turns stand behind all buffers.  Pre-condition:
+    The mbarriers of channels and order barriers stand after all buffers.  Pre-condition:
     ``--schedule-threadblock``; run ``--plan-swizzle`` before, as it changes sizes.
 
     After: ``sched.alloc stages 3 offset 4096 : ...`` and ``smem 61440`` on the kernel.

@@ -144,7 +144,7 @@ def epilogue_remarks(scheduled: Scheduled) -> Iterator[Remark]:
     """Whether the tensor cores of a persistent kernel wait for a long epilogue."""
     kernel = scheduled.kernel
     time = None if kernel.persistent_blocks is None else epilogue_time(kernel, scheduled.target)
-    if time is not None and time.is_long and not sched.roles_in_turn(kernel):
+    if time is not None and time.is_long and not sched.ping_pong_roles(kernel):
         yield scheduled.remark(
             Kind.EPILOGUE,
             f"its warp groups multiply nothing for about {time.epilogue:.0f} cycles behind each "

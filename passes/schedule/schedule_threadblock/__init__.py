@@ -48,7 +48,7 @@ from mugraph.passes.schedule.schedule_threadblock.custom import (
 )
 from mugraph.passes.schedule.schedule_threadblock.levels import Levels, find_levels, loads_of_rings
 from mugraph.passes.schedule.schedule_threadblock.products import (
-    Groups,
+    WarpgroupLimits,
     choose_products,
     spill_notes,
     why_not_swapped,
@@ -128,7 +128,7 @@ def _scheduled(
     threads = graph.threads + (WARP if channels else 0)
     groups = None
     if channels and target.multiplies_in_warpgroups:
-        groups = Groups(target, _bytes_loaded_an_iteration(levels.inputs))
+        groups = WarpgroupLimits(target, _bytes_loaded_an_iteration(levels.inputs))
     products = choose_products(graph, levels, target, threads, groups=groups, along_k=along_k)
     warp_layouts, registers = products.warp_layouts, products.registers
     if graph.decided.swap_ab:

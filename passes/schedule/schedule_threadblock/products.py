@@ -32,7 +32,7 @@ from mugraph.passes.schedule.schedule_threadblock.choose import (
 from mugraph.passes.schedule.schedule_threadblock.levels import Levels
 from mugraph.passes.schedule.schedule_threadblock.registers import (
     Pieces,
-    Work,
+    RegisterWork,
     choose_kept,
     choose_pieces,
 )
@@ -75,7 +75,7 @@ def sums_once(op: tb.MatmulOp) -> bool:
 
 
 @dataclass(frozen=True)
-class Groups:
+class WarpgroupLimits:
     """What warp groups of a target may compute: all that they can.
 
     ``tile_bytes`` are what an iteration of the graph's loop loads.
@@ -86,7 +86,11 @@ class Groups:
 
 
 def choose_warp_layouts(
-    graph: CustomizedOp, target: Target, *, groups: Groups | None = None, along_k: bool = True
+    graph: CustomizedOp,
+    target: Target,
+    *,
+    groups: WarpgroupLimits | None = None,
+    along_k: bool = True,
 ) -> dict[tb.MatmulOp, WarpLayout]:
     """How the block's warps share each matrix product, if all sums can stay in registers.
 
@@ -149,7 +153,7 @@ def _obstacle_to_swap(op: tb.MatmulOp, graph: CustomizedOp) -> Obstacle | None:
 
 
 def _of_few_rows(
-    op: tb.MatmulOp, by_warps: WarpLayout, graph: CustomizedOp, groups: Groups
+    op: tb.MatmulOp, by_warps: WarpLayout, graph: CustomizedOp, groups: WarpgroupLimits
 ) -> WarpLayout:
     """The layout of a product by single warps, or by warp groups with swapped operands."""
     if _obstacle_to_swap(op, graph) is not None:
@@ -214,11 +218,11 @@ def adds_up_plainly(op: Operation) -> bool:
     return accumulates(op)
 
 
-def product_work(op: tb.MatmulOp, layout: WarpLayout) -> Work:
+def product_work(op: tb.MatmulOp, layout: WarpLayout) -> RegisterWork:
     """The registers of a matrix product."""
     *_, rows, columns = shape_of(op.result.type)
     tiles = layout.tiles_of_a_warp(rows, columns)
-    return Work(
+    return RegisterWork(
         tiles.values,
         tiles.operands,
         keepable=accumulates(op),
@@ -229,17 +233,17 @@ def product_work(op: tb.MatmulOp, layout: WarpLayout) -> Work:
 
 def work_of(
     op: Operation, graph: CustomizedOp, warp_layouts: dict[tb.MatmulOp, WarpLayout]
-) -> Work:
+) -> RegisterWork:
     """The registers of an operator's work."""
     if isinstance(op, tb.MatmulOp):
         return product_work(op, warp_layouts[op])
     if not adds_up_plainly(op):
-        return Work(0)
+        return RegisterWork(0)
     shape = shape_of(op.results[0].type)
     operands = [partitioned_operand(value) for value in (op.results[0], *op.operands)]
     partition = choose_partition(shape, operands, graph.threads)
     sizes = [element_bytes_of(value.type) for value in op.operands]
-    return Work(
+    return RegisterWork(
         partition.values_per_thread(shape), vector_registers(partition.vector, sizes), keepable=True
     )
 
@@ -294,7 +298,7 @@ def choose_products(
     target: Target,
     threads: int,
     *,
-    groups: Groups | None = None,
+    groups: WarpgroupLimits | None = None,
     along_k: bool = True,
 ) -> ProductChoices:
     """The choices for all products of a graph, in a block of so many threads in all.

@@ -20,7 +20,7 @@ PIECE_REGISTERS = 96
 
 
 @dataclass(frozen=True)
-class Work:
+class RegisterWork:
     """The registers of one operator's work for a thread.
 
     ``result`` are those of what it computes, ``operands`` those that it holds besides while it
@@ -45,14 +45,14 @@ class Work:
         )
 
 
-def registers_of_works(works: Sequence[Work], kept: frozenset[int]) -> int:
+def registers_of_works(works: Sequence[RegisterWork], kept: frozenset[int]) -> int:
     """Registers of a thread that keeps the accumulators of the works at positions ``kept``."""
     accumulators = sum(works[index].result for index in kept)
     alone = (work.alone(kept=index in kept) for index, work in enumerate(works))
     return accumulators + max(alone, default=0) + WORKING_REGISTERS
 
 
-def choose_kept(works: Sequence[Work], limit: int) -> frozenset[int]:
+def choose_kept(works: Sequence[RegisterWork], limit: int) -> frozenset[int]:
     """Accumulators to keep: in order, each one with which ``limit`` registers still suffice."""
     kept: frozenset[int] = frozenset()
     for index, work in enumerate(works):

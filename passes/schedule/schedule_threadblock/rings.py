@@ -98,7 +98,7 @@ def kept_stages(kernel: sched.KernelOp) -> dict[sched.ChannelOp, int]:
     return kept
 
 
-def choose_stages(kernel: sched.KernelOp, feeds: Sequence[Feed], target: Target) -> Stages:
+def fitting_ring_stages(kernel: sched.KernelOp, feeds: Sequence[Feed], target: Target) -> Stages:
     """The stages that rings should have and a block's memory has room for.
 
     Blocks that registers let share a multiprocessor share its memory, where each then has two
@@ -141,7 +141,7 @@ def restage_rings(kernel: sched.KernelOp, target: Target) -> bool:
     rings = [feed for feed in feeds if feed.moves]
     if producer is None or not rings:
         return False
-    stages = choose_stages(kernel, feeds, target)
+    stages = fitting_ring_stages(kernel, feeds, target)
     if tuple(feed.stages for feed in rings) == stages:
         return False
     chosen = dict(zip((feed.channel for feed in rings), stages, strict=True))
@@ -202,8 +202,8 @@ def _next(op: Operation) -> Operation | None:
 
 
 __all__ = [
-    "choose_stages",
     "feeds_of",
+    "fitting_ring_stages",
     "present_stages",
     "producer_of",
     "restage_rings",

@@ -44,7 +44,7 @@ IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Choice:
+class MappingChoice:
     """What was chosen for the bands of a kernel, and what it costs."""
 
     mappings: tuple[BandMapping, ...]
@@ -125,7 +125,7 @@ def choose(
     groups: Sequence[Sequence[Band]],
     candidates: Sequence[Classes],
     spaces: Mapping[SSAValue, Space],
-) -> Choice:
+) -> MappingChoice:
     """One mapping a group of bands: the least sectors and wavefronts, then instructions.
 
     Of equal ones one of the fewest digits is taken; no swizzle rather than one.  Exact: classes and
@@ -151,7 +151,7 @@ def choose(
         mappings.append(min(found, key=lambda pair: pair[0].complexity))
     is_least = all(group.is_exact for group in options)
     chosen, classes = zip(*mappings, strict=True) if mappings else ((), ())
-    return Choice(chosen, classes, search.swizzles, search.cost, is_least)
+    return MappingChoice(chosen, classes, search.swizzles, search.cost, is_least)
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class Traffic:
 
 
 def traffic_of(
-    groups: Sequence[Sequence[Band]], choice: Choice, spaces: Mapping[SSAValue, Space]
+    groups: Sequence[Sequence[Band]], choice: MappingChoice, spaces: Mapping[SSAValue, Space]
 ) -> Traffic:
     """The traffic of what was chosen, counted of as many instructions as of a single class."""
     sectors = wavefronts = instructions = 0.0

@@ -50,7 +50,7 @@ FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Place:
+class BandAccess:
     """An access of a band to memory."""
 
     op: AccessOp | AsmOp
@@ -79,9 +79,9 @@ class Place:
         return numbers_at(expressions, operands, self.type.get_shape(), points)
 
 
-def places_of(band: Band, spaces: dict[SSAValue, Space]) -> list[Place]:
+def places_of(band: Band, spaces: dict[SSAValue, Space]) -> list[BandAccess]:
     """The accesses of a band to buffers in device and shared memory."""
-    found: list[Place] = []
+    found: list[BandAccess] = []
     for op in band.body.walk():
         operands: list[SSAValue] = []
         if isinstance(op, AccessOp):
@@ -105,11 +105,11 @@ def places_of(band: Band, spaces: dict[SSAValue, Space]) -> list[Place]:
                 parent = parent.parent_op()
             is_direct = op.parent_block() is band.body and not isinstance(op, (AsmOp, RedOp))
             access = cast("AccessOp | AsmOp", op)
-            found.append(Place(access, operand, buffer, repeats, tuple(conditions), is_direct))
+            found.append(BandAccess(access, operand, buffer, repeats, tuple(conditions), is_direct))
     return found
 
 
-def width_of(band: Band, place: Place, vector: Sequence[int]) -> int:
+def width_of(band: Band, place: BandAccess, vector: Sequence[int]) -> int:
     """How many elements an access takes at once, of a thread's neighbours along each index."""
     if isinstance(place.op, AsmOp):
         return math.prod(place.box[2])
@@ -125,7 +125,9 @@ def width_of(band: Band, place: Place, vector: Sequence[int]) -> int:
     )
 
 
-def served_together(band: Band, vector: Sequence[int], places: Sequence[Place]) -> tuple[int, ...]:
+def served_together(
+    band: Band, vector: Sequence[int], places: Sequence[BandAccess]
+) -> tuple[int, ...]:
     """The lanes that a wavefront of some access serves, ascending, a warp at last."""
     found = {WARP}
     for place in places:
@@ -143,7 +145,7 @@ class Counter:
     and variables that do not fit at 0.
     """
 
-    def __init__(self, band: Band, places: Sequence[Place], batch: Batch, most: int) -> None:
+    def __init__(self, band: Band, places: Sequence[BandAccess], batch: Batch, most: int) -> None:
         self.band = band
         self.batch = batch
         lanes = batch.lanes.shape[2]
@@ -178,11 +180,11 @@ class Counter:
             idle |= index >= batch.deal.extents[dimension]
         self.idle = idle
 
-    def numbers(self, place: Place) -> IntArray:
+    def numbers(self, place: BandAccess) -> IntArray:
         """The element that each lane accesses, ``[class, neighbour, instruction, lane]``."""
         return np.broadcast_to(place.numbers(self.points), self.idle.shape)
 
-    def idle_in(self, place: Place) -> npt.NDArray[np.bool_]:
+    def idle_in(self, place: BandAccess) -> npt.NDArray[np.bool_]:
         """The lanes that an access leaves out."""
         idle = self.idle
         for condition in place.conditions:
@@ -191,7 +193,7 @@ class Counter:
                 idle = idle | ((value != 0) if equal else (value < 0))
         return idle
 
-    def cost(self, place: Place, addresses: IntArray, width: int) -> FloatArray:
+    def cost(self, place: BandAccess, addresses: IntArray, width: int) -> FloatArray:
         """Sectors or wavefronts of an access, and its instructions: ``[class, 2]``.
 
         ``addresses`` are in elements, as ``numbers``.
@@ -205,7 +207,7 @@ class Counter:
             traffic = sectors(at, bytes_) + DEVICE_INSTRUCTION * active
         return self._sum(place, traffic, active)
 
-    def least(self, place: Place, width: int) -> FloatArray:
+    def least(self, place: BandAccess, width: int) -> FloatArray:
         """What an access to shared memory takes at least: no bank is asked twice."""
         bytes_, at = self._bytes(place, np.zeros(self.idle.shape, np.int64), width)
         lanes = lanes_together(min(bytes_, VECTOR_BYTES))
@@ -213,20 +215,22 @@ class Counter:
         traffic: IntArray = groups.sum(axis=1)
         return self._sum(place, traffic, np.greater(traffic, 0))
 
-    def _bytes(self, place: Place, addresses: IntArray, width: int) -> tuple[int, IntArray]:
+    def _bytes(self, place: BandAccess, addresses: IntArray, width: int) -> tuple[int, IntArray]:
         size = element_bytes_of(place.type)
         idle = self.idle_in(place)
         if width > 1 and not isinstance(place.op, AsmOp):
             addresses, idle = addresses[:, :1], idle[:, :1]
         return width * size, np.where(idle, -1, addresses * size).reshape(-1, WARP)
 
-    def _sum(self, place: Place, traffic: IntArray, active: npt.NDArray[np.bool_]) -> FloatArray:
+    def _sum(
+        self, place: BandAccess, traffic: IntArray, active: npt.NDArray[np.bool_]
+    ) -> FloatArray:
         classes = len(self.batch.numbers)
         both = [one.reshape(classes, -1).sum(axis=1) for one in (traffic, active)]
         return np.stack(both, axis=1) * (self.scale * place.repeats)
 
 
-def _others(band: Band, places: Sequence[Place]) -> list[LoopOp]:
+def _others(band: Band, places: Sequence[BandAccess]) -> list[LoopOp]:
     """The loops in a band, then those around it, whose variables accesses depend on."""
     own = {loop.variable for loop in band.loops}
     used: dict[SSAValue, None] = {}

@@ -1,4 +1,4 @@
-"""``--share-registers``: threads that only load leave registers to those that compute.
+"""``--set-register-budgets``: how many registers the threads of each role have.
 
 All threads of a block start with an even share of the register file.  The thread that issues bulk
 copies needs few; warps that hold the sums of large products need many.
@@ -24,7 +24,7 @@ LOADING_REGISTERS = (40, 32, 24)
 
 
 @dataclass(frozen=True)
-class RegisterShares:
+class RegisterBudgets:
     """The registers of each thread, of the roles that compute and of the one that loads."""
 
     computing: int
@@ -32,8 +32,8 @@ class RegisterShares:
 
 
 @dataclass(frozen=True)
-class SharedRegisters:
-    """A kernel of roles that compute and one that loads, with what its registers are shared by.
+class Budgeted:
+    """A kernel of roles that compute and one that loads, with what its register budgets depend on.
 
     ``warps`` are those of the role that loads once it is made of whole warp groups.
     """
@@ -50,30 +50,30 @@ class SharedRegisters:
         return sum(role.threads for role in self.computing)
 
 
-def choose_shares(
+def choose_budgets(
     computing: int, loading: int, needed: int, registers: int
-) -> RegisterShares | None:
-    """How ``registers`` are shared by so many threads that compute, and that load.
+) -> RegisterBudgets | None:
+    """The budgets of so many threads that compute, and that load, out of ``registers``.
 
     The threads that compute have at least the ``needed`` where that can be, and all that is left;
     ``None`` where they would not have more than an even share.
     """
     threads = computing + loading
     start = min(registers // threads // REGISTER_STEP * REGISTER_STEP, MAX_REGISTERS)
-    best: RegisterShares | None = None
+    best: RegisterBudgets | None = None
     for kept in LOADING_REGISTERS:
         left = (start * threads - kept * loading) // computing
-        share = min(left // REGISTER_STEP * REGISTER_STEP, MAX_REGISTERS)
-        if share > start and (best is None or best.computing < needed):
-            best = RegisterShares(share, kept)
+        most = min(left // REGISTER_STEP * REGISTER_STEP, MAX_REGISTERS)
+        if most > start and (best is None or best.computing < needed):
+            best = RegisterBudgets(most, kept)
     return best
 
 
-def find_shared_registers(kernel: sched.KernelOp, target: Target) -> SharedRegisters | None:
+def find_budgeted(kernel: sched.KernelOp, target: Target) -> Budgeted | None:
     """The kernel's roles, if the one that loads can leave registers that others need."""
     roles: Sequence[sched.RoleOp] = roles_of(kernel)
-    # Besides the role that loads there is one, or several that take turns.
-    others = len(sched.roles_in_turn(kernel)) or 1
+    # Besides the role that loads there is one, or several with ping-pong.
+    others = len(sched.ping_pong_roles(kernel)) or 1
     if not target.moves_registers or len(roles) != others + 1:
         return None
     *computing, loading = roles
@@ -91,7 +91,7 @@ def find_shared_registers(kernel: sched.KernelOp, target: Target) -> SharedRegis
     if not multiplies and needed <= kernel.registers_at_start:
         return None
     warps = -(-loading.warp_count // WARPGROUP) * WARPGROUP
-    found = SharedRegisters(kernel, tuple(computing), loading, warps, needed)
+    found = Budgeted(kernel, tuple(computing), loading, warps, needed)
     threads = found.threads + warps * WARP
     blocks = kernel.resident_blocks or 1
     if threads * blocks > target.max_threads_per_multiprocessor:
@@ -99,23 +99,23 @@ def find_shared_registers(kernel: sched.KernelOp, target: Target) -> SharedRegis
     return found
 
 
-def share_registers(found: SharedRegisters, target: Target) -> None:
+def set_budgets(found: Budgeted, target: Target) -> None:
     """Says in all roles how many registers their threads have; leaves a kernel that gains none."""
     kernel = found.kernel
     idle = found.warps * WARP
     budget = target.registers_per_multiprocessor // (kernel.resident_blocks or 1)
-    shares = choose_shares(found.threads, idle, found.needed, budget)
-    if shares is None or shares.computing <= kernel.registers_at_start:
+    budgets = choose_budgets(found.threads, idle, found.needed, budget)
+    if budgets is None or budgets.computing <= kernel.registers_at_start:
         return
     kernel.block = DenseArrayBase.from_list(i64, [found.threads + idle, 1, 1])
     found.loading.warps = IntegerAttr(found.warps, i64)
     for role in found.computing:
-        role.registers = IntegerAttr(shares.computing, i64)
-    found.loading.registers = IntegerAttr(shares.loading, i64)
+        role.registers = IntegerAttr(budgets.computing, i64)
+    found.loading.registers = IntegerAttr(budgets.loading, i64)
 
 
 @dataclass(frozen=True)
-class ShareRegistersPass(ModulePass):
+class SetRegisterBudgetsPass(ModulePass):
     """Lets the role that loads leave registers to those that compute (``setmaxnreg``).
 
     Kernels whose warp groups multiply, unless with swapped operands, or whose threads need more
@@ -129,25 +129,25 @@ class ShareRegistersPass(ModulePass):
     ``sched.role "producer" warps 4 registers 40 elected``.
     """
 
-    name = "share-registers"
+    name = "set-register-budgets"
 
     arch: str = DEFAULT_TARGET
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Shares the registers of every kernel of the module."""
+        """Sets the budgets of every kernel of the module."""
         target = target_named(self.arch)
         for kernel in op.body.block.ops:
             if isinstance(kernel, sched.KernelOp):
-                found = find_shared_registers(kernel, target)
+                found = find_budgeted(kernel, target)
                 if found is not None:
-                    share_registers(found, target)
+                    set_budgets(found, target)
 
 
 __all__ = [
-    "RegisterShares",
-    "ShareRegistersPass",
-    "SharedRegisters",
-    "choose_shares",
-    "find_shared_registers",
-    "share_registers",
+    "Budgeted",
+    "RegisterBudgets",
+    "SetRegisterBudgetsPass",
+    "choose_budgets",
+    "find_budgeted",
+    "set_budgets",
 ]

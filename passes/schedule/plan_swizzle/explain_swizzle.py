@@ -8,12 +8,12 @@ from xdsl.ir import SSAValue
 
 from mugraph.dialects.tensor_types import dims, element_type_of, shape_of, value_label
 from mugraph.passes.schedule.plan_swizzle.patterns import Pattern
-from mugraph.passes.schedule.plan_swizzle.selection import Candidate, Choice, Method
+from mugraph.passes.schedule.plan_swizzle.selection import Candidate, LayoutChoice, Method
 
 _NAMES = {Method.NONE: "none", Method.XOR: "xor, best", Method.SHIFT: "shift, best"}
 
 
-def explanation(value: SSAValue, patterns: Sequence[Pattern], choice: Choice) -> str:
+def explanation(value: SSAValue, patterns: Sequence[Pattern], choice: LayoutChoice) -> str:
     """A paragraph: the buffer and its layout, its accesses, and the classes that were compared."""
     lines = [
         f"{value_label(value)} {dims(shape_of(value.type))}x{element_type_of(value.type)}: "

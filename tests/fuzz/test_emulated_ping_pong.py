@@ -1,4 +1,4 @@
-"""Roles that take blocks of the grid in turn, on the CPU."""
+"""Ping-pong roles, on the CPU."""
 
 from __future__ import annotations
 
@@ -35,32 +35,34 @@ func.func @fuzzed(%signed: tensor<64x320xf16>, %signed_1: tensor<320x160xf16>, \
   func.return %o : tensor<64x160xf16>
 }
 """
-"""silu(X·W) + X·V in blocks of 64 x 32: five, so that the turns do not come out even."""
+"""silu(X·W) + X·V in blocks of 64 x 32: five, so that they do not divide evenly."""
 
 
-def compiled(turns: int, iterations: int) -> Compiled:
+def compiled(consumers: int, iterations: int) -> Compiled:
     """The graph by one launched block, in three stages, of five iterations or of three."""
     depth = 64 * iterations
     graph = GATED.replace("320", str(depth)).replace("forloop 5", f"forloop {iterations}")
     module = parse(graph)
     case = make_case(module)
     context = make_context()
-    steps = passes_as_written("sm_90a", loads="tma", stages=(3,), ping_pong=turns, blocks=1)
+    steps = passes_as_written("sm_90a", loads="tma", stages=(3,), ping_pong=consumers, blocks=1)
     for step in steps:
         step.apply(context, module)
     return Compiled(case, module, print_module(module))
 
 
 @pytest.mark.usefixtures("needs_emulator")
-@pytest.mark.parametrize(("turns", "iterations"), [(2, 5), (3, 5), (2, 3)])
-def test_roles_in_turn_compute_every_block(turns: int, iterations: int, tmp_path: Path) -> None:
-    one = compiled(turns, iterations)
-    assert f"place += {turns}, before += {iterations * turns}, ++round" in one.cuda
+@pytest.mark.parametrize(("consumers", "iterations"), [(2, 5), (3, 5), (2, 3)])
+def test_ping_pong_roles_compute_every_block(
+    consumers: int, iterations: int, tmp_path: Path
+) -> None:
+    one = compiled(consumers, iterations)
+    assert f"place += {consumers}, before += {iterations * consumers}, ++round" in one.cuda
     check_emulated(build([one], tmp_path), 0, one, tmp_path / "run")
 
 
 @pytest.mark.usefixtures("needs_emulator")
-def test_roles_of_the_blocks_of_a_cluster_take_turns(tmp_path: Path) -> None:
+def test_roles_of_the_blocks_of_a_cluster_alternate(tmp_path: Path) -> None:
     module = parse(product(64, 128, 64, blocks=6, loop=5))
     case = make_case(module)
     context = make_context()

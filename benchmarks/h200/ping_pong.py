@@ -1,8 +1,8 @@
-"""Long epilogues: one role that multiplies in all warps against two that take turns.
+"""Long epilogues: one role that multiplies in all warps against ping-pong of two.
 
 silu(X·W1) * (X·W2) with X[4096,K]: the epilogue is the same for every depth K, the loop before it
 is not.  Each depth is timed with one role of two warp groups, which share a tile of 128x128
-results, and with two roles of one warp group each, which have a tile of 128x64 each in turn
+results, and with two roles of one warp group each, which have a tile of 128x64 each
 (``--ping-pong``).
 """
 
@@ -26,7 +26,7 @@ STEP = 64
 """How much of K an iteration of the loop takes."""
 
 TOGETHER = with_parts("grid=32,32 block=256 pdl=none ping-pong=1")
-IN_TURN = with_parts("grid=64,32 block=128 pdl=none ping-pong=2")
+PING_PONG = with_parts("grid=64,32 block=128 pdl=none ping-pong=2")
 
 
 @dataclass(frozen=True)
@@ -89,23 +89,23 @@ def gated_products() -> Generator[tuple[Workload, ...]]:
 
 
 def variants() -> tuple[Variant, ...]:
-    """Two roles that take turns."""
-    return (Variant(f"{TRY}in turn", IN_TURN),)
+    """Two ping-pong roles."""
+    return (Variant(f"{TRY}ping-pong", PING_PONG),)
 
 
 def markdown(records: Records) -> str:
     """A line a depth: both structures' times, and their ratio."""
     facts = next(iter(records.values())).facts
-    lines = ["# One role of two warp groups, or two roles in turn", ""]
+    lines = ["# One role of two warp groups, or ping-pong of two", ""]
     lines += [f"- {name}: {value}" for name, value in facts.items()]
     lines += [
         "",
         f"silu(X·W1) * (X·W2), all {EXTENT} but the depth K, f16, µs a call. One role: two warp",
-        "groups share a tile of 128x128 results. In turn: two warp groups with tiles of 128x64 of",
-        "their own, one multiplies while the other is in its epilogue.",
-        "Made by `python -m benchmarks.h200 turns`.",
+        "groups share a tile of 128x128 results. Ping-pong: two warp groups have tiles of 128x64,",
+        "one multiplies while the other is in its epilogue.",
+        "Made by `python -m benchmarks.h200 ping-pong`.",
         "",
-        "| workload | floor | one role | in turn | ratio |",
+        "| workload | floor | one role | ping-pong | ratio |",
         "|---|---:|---:|---:|---:|",
     ]
     lines += [_row(record) for record in records.values()]
@@ -113,10 +113,10 @@ def markdown(records: Records) -> str:
 
 
 def _row(record: Record) -> str:
-    systems = [record.systems.get(name) for name in (OURS, f"{TRY}in turn")]
+    systems = [record.systems.get(name) for name in (OURS, f"{TRY}ping-pong")]
     times = [None if system is None else system.microseconds for system in systems]
-    together, *in_turn = times
-    known = [time for time in in_turn if time is not None]
+    together, *ping_pong = times
+    known = [time for time in ping_pong if time is not None]
     ratio = f"{min(known) / together:.2f}" if known and together is not None else ""
     cells = [
         number(time) if time is not None else "" if system is None else system.status

@@ -1,10 +1,10 @@
-"""The comparison of one role with roles that take turns."""
+"""The comparison of one role with ping-pong of two."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from benchmarks.h200 import turns
+from benchmarks.h200 import ping_pong
 from benchmarks.h200.pipelines import OURS, TRY, flat_passes
 from benchmarks.h200.records import Record, System
 from benchmarks.h200.report import in_order
@@ -14,9 +14,9 @@ from mugraph.reading import make_context, read_module
 
 def test_both_structures_come_from_one_graph() -> None:
     warps: list[list[int]] = []
-    with turns.gated_products() as workloads:
+    with ping_pong.gated_products() as workloads:
         workload = workloads[0]
-        for pipeline in (workload.pipeline, turns.variants()[0].pipeline):
+        for pipeline in (workload.pipeline, ping_pong.variants()[0].pipeline):
             context = make_context()
             module = read_module(str(workload.path), context)
             for step in flat_passes(pipeline, "sm_90a"):
@@ -30,9 +30,9 @@ def test_a_line_has_the_times_and_the_ratio_to_one_role() -> None:
     record = Record("gemm_silu_mul_k512", {"gpu": "GPU"}, 10, 44.7)
     record.systems = {
         OURS: System(OURS, "right", 80.0),
-        f"{TRY}in turn": System(f"{TRY}in turn", "right", 60.0),
+        f"{TRY}ping-pong": System(f"{TRY}ping-pong", "right", 60.0),
     }
-    text = turns.markdown({record.workload: record})
+    text = ping_pong.markdown({record.workload: record})
     assert "| gemm_silu_mul_k512 | 44.70 | 80.00 | 60.00 | 0.75 |" in text
     known = replace(record, workload="lora")
     assert in_order({"b": record, "a": known}) == [known, record]

@@ -28,7 +28,7 @@ from mugraph.dialects.sched import (
     WaitOp,
     WarpgroupMmaOp,
     computing_block,
-    roles_in_turn,
+    ping_pong_roles,
 )
 from mugraph.dialects.tensor_types import op_label, value_label
 from mugraph.passes.schedule.analysis.epilogues import epilogue_time
@@ -213,12 +213,12 @@ def _epilogue_lines(kernel: KernelOp, target: Target) -> Iterator[str]:
     if time is None:
         return
     head = (
-        f"  the products of a block of the grid take about {time.loop:.0f} cycles, what is behind "
+        f"  the products of a work tile take about {time.loop:.0f} cycles, what follows "
         f"the loop {time.epilogue:.0f}: "
     )
-    turns = len(roles_in_turn(kernel))
-    if turns:
-        yield f"{head}{turns} consumers take work tiles in turn, so that others multiply meanwhile"
+    consumers = len(ping_pong_roles(kernel))
+    if consumers:
+        yield f"{head}{consumers} ping-pong consumers, so that one multiplies meanwhile"
     elif time.is_long:
         yield f"{head}ping-pong should be faster (plan <block = [128], ping_pong = 2>)"
     else:

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from functools import singledispatch
 
 from xdsl.ir import Operation, SSAValue
-from xdsl.rewriter import InsertPoint
-from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import tb
 from mugraph.dialects.kn import CustomizedOp, Phase, phases_of
@@ -31,7 +29,7 @@ from mugraph.passes.mugraph.retile.partition import (
     partition_of,
     require_same_function,
 )
-from mugraph.passes.mugraph.retile.writer import KernelWriter
+from mugraph.passes.mugraph.retile.writer import KernelWriter, replace_kernel
 
 
 @dataclass(frozen=True)
@@ -326,20 +324,12 @@ def merge(first: CustomizedOp) -> CustomizedOp:
     plan = plan_merge(first)
     _align(plan)
     merged = _Merger(plan).write()
-    Rewriter.insert_op(merged, InsertPoint.before(plan.second))
-    try:
-        merged.verify()
-    except VerifyException as error:
-        raise _fail(first, str(error)) from error
+    replace_kernel(plan.second, [merged], merged.results, str(_fail(first, "they do not fit")))
+    Rewriter.erase_op(first)
     space = find_dimensions(merged)
     if plan.axis >= 0:
         looped = (n for n, dimension in enumerate(space.dimensions) if dimension.looped)
         LoopAnalysis(space, frozenset(looped))
-    for old, new in zip(plan.second.results, merged.results, strict=True):
-        new.name_hint = old.name_hint
-        old.replace_all_uses_with(new)
-    Rewriter.erase_op(plan.second)
-    Rewriter.erase_op(first)
     return merged
 
 

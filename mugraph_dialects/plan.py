@@ -7,7 +7,7 @@ A part that is not written is free: ``--plan`` fills it, or the pass that applie
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from xdsl.ir import Data
 from xdsl.irdl import irdl_attr_definition
@@ -123,33 +123,28 @@ KERNEL_PARTS = ("merge", "inline", "outline")
 TILE_PARTS = ("grid", "along", "forloop", "block", "split_k", "partial_sums")
 """The parts that say how a kernel is cut; they are gone once ``--retile`` has cut it so."""
 
-_LISTS = ("grid", "along", "block", "stages")
-_NAMES = ("preferred",)
-_WORDS = {
-    "tiles": Tiles,
-    "partial_sums": PartialSums,
-    "loads": Loads,
-    "stores": Stores,
-    "pdl": LaunchNext,
-}
-_SWITCHES = (*KERNEL_PARTS, "online_softmax", "swap_ab", "persistent")
-_COUNTS = ("forloop", "split_k", "ping_pong")
+_KINDS: dict[str, Any] = {name: get_args(kind)[0] for name, kind in get_type_hints(Plan).items()}
+"""What each part is: a ``Literal`` of words, ``bool``, ``int``, or a tuple."""
 
 
 def problem_of(plan: Plan) -> str | None:
     """What is wrong with a plan by itself, as a sentence; ``None`` where nothing is."""
     parts = plan.parts()
     for name, part in parts.items():
-        if name in (*_LISTS, *_NAMES) and not isinstance(part, tuple):
-            return f"{name} = {part} must be a list, as {name} = [{part}]"
-        if name in _WORDS and part not in get_args(_WORDS[name]):
-            known = ", ".join(get_args(_WORDS[name]))
-            return f"{name} = {part} is unknown; expected one of {known}"
-        if name in _SWITCHES and not isinstance(part, bool):
-            return f"{name} = {part} is no truth value; write true or false"
-        if name in _COUNTS and (not isinstance(part, int) or isinstance(part, bool)):
+        kind = _KINDS[name]
+        if get_origin(kind) is tuple:
+            if not isinstance(part, tuple):
+                return f"{name} = {part} must be a list, as {name} = [{part}]"
+        elif get_origin(kind) is Literal:
+            if part not in get_args(kind):
+                known = ", ".join(get_args(kind))
+                return f"{name} = {part} is unknown; expected one of {known}"
+        elif kind is bool:
+            if not isinstance(part, bool):
+                return f"{name} = {part} is no truth value; write true or false"
+        elif not isinstance(part, int) or isinstance(part, bool):
             return f"{name} = {part} must be an integer"
-        if isinstance(part, int) and name in _COUNTS and part < 1:
+        elif part < 1:
             return f"{name} = {part} must be at least 1"
     for name, extents in (("grid", plan.grid), ("block", plan.block)):
         if extents is not None and (not 1 <= len(extents) <= 3 or min(extents) < 1):
@@ -173,8 +168,11 @@ class PlanAttr(Data[Plan]):
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Plan:
         """Parses the part in angle brackets."""
-        known = [field.name for field in fields(Plan)]
+        known = list(_KINDS)
         found: dict[str, Any] = {}
+
+        def integer() -> int:
+            return parser.parse_integer(allow_boolean=False)
 
         def parse_part() -> None:
             position = parser.pos
@@ -183,24 +181,16 @@ class PlanAttr(Data[Plan]):
                 reason = "is written twice" if name in found else "is no part of a plan"
                 parser.raise_error(f"{name} {reason}; it has {', '.join(known)}", position)
             parser.parse_punctuation("=")
-            if name in _LISTS:
+            kind = _KINDS[name]
+            if get_origin(kind) is tuple:
+                parse = integer if get_args(kind)[0] is int else parser.parse_identifier
                 found[name] = tuple(
-                    parser.parse_comma_separated_list(
-                        parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False)
-                    )
+                    parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parse)
                 )
-            elif name in _NAMES:
-                found[name] = tuple(
-                    parser.parse_comma_separated_list(
-                        parser.Delimiter.SQUARE, parser.parse_identifier
-                    )
-                )
-            elif name in _WORDS:
+            elif get_origin(kind) is Literal:
                 found[name] = parser.parse_identifier()
-            elif name in _SWITCHES:
-                found[name] = parser.parse_boolean()
             else:
-                found[name] = parser.parse_integer(allow_boolean=False)
+                found[name] = parser.parse_boolean() if kind is bool else integer()
 
         position = parser.pos
         parser.parse_comma_separated_list(parser.Delimiter.ANGLE, parse_part)

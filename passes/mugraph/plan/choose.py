@@ -14,12 +14,12 @@ from mugraph.dialects.programming_model import GROUP_THREADS
 from mugraph.passes.costs.epilogues import FUNCTION_CYCLES, EpilogueTime, epilogue_cycles
 from mugraph.passes.costs.kernels import LAUNCH_NS, OVERLAP_NS, KernelShape, estimate, stages_of
 from mugraph.passes.costs.products import group_cycles
+from mugraph.passes.mugraph.plan.parts import can_have, can_persist
 from mugraph.passes.mugraph.plan.shape import shape_under
 from mugraph.passes.mugraph.plan.tiles import (
     TileChoice,
     choose_least_time,
     in_one_iteration,
-    is_allowed,
     why_kept,
 )
 from mugraph.passes.mugraph.retile import regroup, retile
@@ -115,7 +115,7 @@ def chosen_tiles(space: TileSpace, target: Target, written: Plan) -> Plan:
             times = [other.time - OVERLAP_NS for other in others if other is not None]
             if outlined is not None and outlined.time + sum(times) < choice.time:
                 return replace(tiles_of(own, outlined), outline=True)
-    in_turn = with_ping_pong(space, choice, target) if may_alternate(written) else None
+    in_turn = with_ping_pong(space, choice, written, target) if may_alternate(written) else None
     if in_turn is None:
         return tiles_of(space, choice)
     return replace(tiles_of(space, in_turn), ping_pong=2, preferred=("ping_pong",))
@@ -131,40 +131,33 @@ def may_alternate(written: Plan) -> bool:
     )
 
 
-def with_ping_pong(space: TileSpace, choice: TileChoice, target: Target) -> TileChoice | None:
+def with_ping_pong(
+    space: TileSpace, choice: TileChoice, written: Plan, target: Target
+) -> TileChoice | None:
     """The tiles of two consumers of a warp group each in turn; ``None`` where one is better.
 
-    Two have half the tile each, so that more is loaded for each result.  It pays where the epilogue
+    Two have smaller tiles, so that more is loaded for each result.  It pays where the epilogue
     takes long beside the loop, which other warps then use (``passes/costs/epilogues.py``).
     """
     shape = shape_under(space, choice.partition)
-    work = shape.loop
-    if (
-        choice.split > 1
-        or shape.threads != 2 * GROUP_THREADS
-        or shape.blocks <= target.multiprocessors
-        or not work.is_of_groups(shape.threads, target)
-    ):
+    persists = choice.split == 1 and can_persist(shape, target)
+    if not persists or shape.threads != 2 * GROUP_THREADS or not has_long_epilogue(shape, target):
         return None
-    macs = sum(product.macs for product in work.products)
+    asked = replace(written, ping_pong=2, split_k=1)
+    halves = choose_least_time(space, target, asked)
+    if halves is None:
+        return None
+    own = shape_under(space, halves.partition)
+    return halves if can_have(space, halves.partition, own, asked, target) else None
+
+
+def has_long_epilogue(shape: KernelShape, target: Target) -> bool:
+    """Whether what comes after the loop takes long beside its products."""
+    macs = sum(product.macs for product in shape.loop.products)
     of_a_warp = shape.after.elements * FUNCTION_CYCLES / shape.threads
-    warps = shape.threads // target.warp_size
-    loop, epilogue = (
-        shape.iterations * group_cycles(macs, target),
-        epilogue_cycles(of_a_warp, warps, target),
-    )
-    if not EpilogueTime(loop, epilogue).is_long:
-        return None
-    halves: list[TileChoice] = []
-    for axis, extent in enumerate(choice.partition.grid):
-        grid = [*choice.partition.grid]
-        grid[axis] = 2 * extent
-        half = replace(choice.partition, grid=tuple(grid), block=(GROUP_THREADS, 1, 1))
-        own = shape_under(space, half)
-        is_half = own.loop.sums * 2 == work.sums and own.loop.is_of_groups(GROUP_THREADS, target)
-        if is_half and is_allowed(space, half):
-            halves.append(TileChoice(half, 1, choice.time, own.loop_bytes))
-    return min(halves, key=lambda half: half.loop_bytes, default=None)
+    loop = shape.iterations * group_cycles(macs, target)
+    epilogue = epilogue_cycles(of_a_warp, shape.threads // target.warp_size, target)
+    return EpilogueTime(loop, epilogue).is_long
 
 
 def tiles_of(space: TileSpace, choice: TileChoice) -> Plan:

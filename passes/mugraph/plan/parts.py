@@ -14,9 +14,9 @@ from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import GROUP_ROWS, GROUP_THREADS
 from mugraph.dialects.tensor_types import element_type_of
 from mugraph.passes.costs.kernels import KernelShape
-from mugraph.passes.mugraph.plan.shape import matrices_of, product_index, tile_shape_of
+from mugraph.passes.mugraph.plan.shape import matrices_of, product_index
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
-from mugraph.passes.mugraph.retile.partition import Partition
+from mugraph.passes.mugraph.retile.partition import Partition, tile_shape_of
 from mugraph.passes.schedule.schedule_threadblock.small_products import swap_obstacle
 from mugraph.passes.targets import Target
 

@@ -16,7 +16,7 @@ from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import SECTOR_BYTES
 from mugraph.passes.costs.kernels import OVERLAP_NS, KernelShape, Load, PhaseWork, estimate
 from mugraph.passes.mugraph.plan.parts import can_have
-from mugraph.passes.mugraph.plan.shape import product_index, shape_under, tile_shape_of
+from mugraph.passes.mugraph.plan.shape import product_index, shape_under
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.loops import LoopAnalysis
@@ -27,6 +27,7 @@ from mugraph.passes.mugraph.retile.partition import (
     has_one_of,
     partition_of,
     require_same_function,
+    tile_shape_of,
 )
 from mugraph.passes.targets import Target
 

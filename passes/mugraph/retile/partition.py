@@ -6,10 +6,12 @@ import math
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
+from xdsl.ir import SSAValue
+
 from mugraph.dialects import tb
 from mugraph.dialects.maps import AXES, Split
 from mugraph.dialects.plan import Plan
-from mugraph.dialects.tensor_types import op_label
+from mugraph.dialects.tensor_types import op_label, shape_of
 from mugraph.passes.mugraph.retile.dimensions import Dimension, TileSpace, fixed_reasons
 from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.loops import LoopAnalysis
@@ -58,6 +60,15 @@ def partition_of(space: TileSpace) -> Partition:
     graph = space.graph
     cuts = tuple(Cut(dimension.axes, dimension.looped) for dimension in space.dimensions)
     return Partition(graph.grid_dim, graph.block_dim, graph.forloop_range, cuts)
+
+
+def tile_shape_of(space: TileSpace, partition: Partition, value: SSAValue) -> tuple[int, ...]:
+    """A tile's extents under a partition."""
+    shape = list(shape_of(value.type))
+    for dim, number in enumerate(space.numbers[value]):
+        if number is not None and not space.dimensions[number].fixed:
+            shape[dim] = partition.split(number, space.dimensions[number].extent).tile
+    return tuple(shape)
 
 
 def padded(extents: Sequence[int]) -> tuple[int, ...]:

@@ -199,6 +199,15 @@ def test_a_loop_that_shall_not_be_divided_is_cut_otherwise() -> None:
     assert (plans[0].split_k or 1) > 1 and plans[1].split_k == 1 and plans[1].cuts()
 
 
+def test_plans_of_two_kernels() -> None:
+    """The second one's loop is not the first one's; where no launch is dependent, its is not."""
+    asked = Plan(split_k=4, stages=(2,), stores="threads", pdl="none")
+    first, second = custom_kernels(retiled(attention(), asked))
+    kept = Plan(tiles="written", stages=(2,), stores="threads", pdl="none")
+    assert first.decided == kept
+    assert second.decided == Plan(split_k=1, stores="threads", pdl="none")
+
+
 def test_parts_are_combined_at_once_where_they_fit() -> None:
     split = retiled(attention(), Plan(split_k=4))
     assert custom_kernels(planned(split))[1].forloop_range == 1

@@ -230,28 +230,26 @@ def combination_time(
     """Nanoseconds of the kernel that adds up what blocks have stored, partitioned anew.
 
     Each of ``blocks`` tiles has ``parts`` sums, ``split`` times over.  The kernel's blocks divide
-    the tiles further, along what is parallel, and load all parts of theirs at once, or one an
-    iteration.
+    the tiles further, along what is parallel, and load all parts of theirs at once.
     """
     times: list[float] = []
     spread = 1
     while spread <= max(1, parts // FEWEST_SUMS):
         own = parts // spread
-        for iterations in {1, split}:
-            loaded = own * PART_BYTES * (split // iterations)
-            shape = KernelShape(
-                blocks * spread,
-                USUAL_THREADS,
-                iterations,
-                (Load(loaded, parts * PART_BYTES * blocks * split, looped=iterations > 1),),
-                PhaseWork((), OPERATORS_OF_COMBINATION * own * (split // iterations)),
-                PhaseWork((), own),
-                stored_bytes // spread,
-                own * PART_BYTES + (loaded if iterations == 1 else 0),
-            )
-            time = estimate(shape, target)
-            if time is not None:
-                times.append(time)
+        loaded = own * PART_BYTES * split
+        shape = KernelShape(
+            blocks * spread,
+            USUAL_THREADS,
+            1,
+            (Load(loaded, parts * PART_BYTES * blocks * split, looped=False),),
+            PhaseWork((), OPERATORS_OF_COMBINATION * own * split),
+            PhaseWork((), own),
+            stored_bytes // spread,
+            own * PART_BYTES + loaded,
+        )
+        time = estimate(shape, target)
+        if time is not None:
+            times.append(time)
         spread *= 2
     return min(times, default=None)
 

@@ -52,9 +52,14 @@ def regroup(graph: CustomizedOp) -> CustomizedOp:
     if plan.outline:
         before, graph = outline(graph)
         for kernel in before:
-            kernel.decided = Plan(pdl="none" if plan.pdl == "none" else None)
+            kernel.decided = beside(plan)
     graph.decided = plan.without(*KERNEL_PARTS)
     return graph
+
+
+def beside(plan: Plan, split_k: int | None = None) -> Plan:
+    """What a plan says of kernels beside its own: that none is launched early, if it says so."""
+    return Plan(pdl="none" if plan.pdl == "none" else None, split_k=split_k)
 
 
 def cut(graph: CustomizedOp) -> None:
@@ -78,7 +83,7 @@ def cut(graph: CustomizedOp) -> None:
         part_type = f16 if plan.partial_sums == "f16" else f32
         graph, second = split_loop(graph, plan.split_k or 1, part_type)
         if second is not None:
-            second.decided = replace(left.without(*LOOP_PARTS), split_k=1)
+            second.decided = left.without(*LOOP_PARTS).over(beside(plan, split_k=1))
     graph.decided = replace(left, tiles="written")
     if had_maxima:
         online_softmax(graph)

@@ -1,7 +1,7 @@
 """The seeds' own schedule of a threadblock graph: one barrier between successive depths.
 
-What ``planning.py`` compares plans of shared memory with: the same draft of the kernel (stages,
-warps, registers, sizes of swizzled buffers), scheduled and packed by the seeds' rules.
+What ``planning.py`` compares plans of shared memory with: all in shared memory, in the same stages
+and sizes of swizzled buffers, scheduled and packed by the seeds' rules.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.sched import AllocOp, KernelOp
 from mugraph.dialects.sched.kernel import LINE_BYTES, whole_lines
 from mugraph.passes.memory.packing.allocate import best_of_seed_fits
+from mugraph.passes.schedule.barriers.fewest import level_schedule
+from mugraph.passes.schedule.barriers.proposal import propose_barriers
+from mugraph.passes.schedule.lower_threadblock.build import lower_kernel
+from mugraph.passes.schedule.lower_threadblock.builder import Choices
+from mugraph.passes.schedule.lower_threadblock.levels import find_levels
+from mugraph.passes.schedule.lower_threadblock.products import choose_products
+from mugraph.passes.schedule.pipeline_loads.copies import find_copies, stage_copies
 from mugraph.passes.schedule.plan_stensor_memory import memory_requests
-from mugraph.passes.schedule.schedule_threadblock.barriers import level_schedule
-from mugraph.passes.schedule.schedule_threadblock.build import arrange, draft_kernel
-from mugraph.passes.schedule.schedule_threadblock.builder import Choices
-from mugraph.passes.schedule.schedule_threadblock.levels import find_levels
-from mugraph.passes.schedule.schedule_threadblock.products import choose_products
-from mugraph.passes.schedule.schedule_threadblock.proposal import propose
 from mugraph.passes.targets import target_named
 
 
@@ -31,11 +32,11 @@ def level_schedule_peak(graph: CustomizedOp, kernel: KernelOp, arch: str) -> int
     products = choose_products(graph, levels, target, graph.threads)
     registers = products.registers
     stages = max((op.stage_count for op in kernel.walk() if isinstance(op, AllocOp)), default=1)
-    choices = Choices((stages,), products.warp_layouts, registers.accumulators, registers.pieces)
-    draft = draft_kernel(graph, levels, choices, "levels")
-    proposal = propose(draft, target)
-    barriers, regions = level_schedule(proposal.graph)
-    requests = memory_requests(arrange(draft, barriers, regions))
+    choices = Choices(products.warp_layouts, registers.accumulators, registers.pieces)
+    lowered = lower_kernel(graph, levels, choices, "levels")
+    stage_copies(find_copies(lowered), stages)
+    proposal = propose_barriers(lowered, target)
+    requests = memory_requests(proposal.in_regions(*level_schedule(proposal.graph)))
     sized = [
         replace(request, size=whole_lines(twin.total_bytes()))
         for buffer, request in requests.items()

@@ -46,9 +46,9 @@ from mugraph.passes.memory.lifetimes import Lifetime
 from mugraph.passes.memory.packing.allocate import Request, best_of_seed_fits
 from mugraph.passes.memory.packing.certificate import SHARED_MEMORY_CERTIFICATE
 from mugraph.passes.memory.packing.pack import pack
+from mugraph.passes.schedule.lower_threadblock.levels import find_levels
 from mugraph.passes.schedule.plan_stensor_memory import memory_requests
 from mugraph.passes.schedule.plan_swizzle import choose_layouts
-from mugraph.passes.schedule.schedule_threadblock.levels import find_levels
 from mugraph.passes.transpile import transpile_pipeline
 from mugraph.reading import make_context, read_module
 from mugraph.tools.import_mirage import import_mirage
@@ -94,7 +94,7 @@ def measure(module: ModuleOp, name: str, arch: str) -> GraphResult:
     unscheduled: list[CustomizedOp] = []
     unswizzled = module
     for pass_ in transpile_pipeline(arch, Plan(tiles="written")):
-        if pass_.name == "schedule-threadblock":
+        if pass_.name == "lower-threadblock":
             graphs = [op for op in module.clone().walk() if isinstance(op, CustomizedOp)]
             unscheduled = graphs
         if pass_.name == "plan-swizzle":

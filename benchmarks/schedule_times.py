@@ -3,7 +3,7 @@
     python -m benchmarks.schedule_times --output benchmarks/results/schedule_times.md
 
 The first table is of random task graphs, with no IR: the fewest barriers, then a schedule of least
-memory with so many.  The second is of ``--schedule-threadblock`` on random µGraphs.  Times are
+memory with so many.  The second is of ``--lower-threadblock`` on random µGraphs.  Times are
 processor seconds of this process.
 """
 
@@ -19,16 +19,11 @@ from statistics import fmean
 from time import process_time
 
 from benchmarks.planning_graphs import random_mugraph
+from mugraph.dialects.kn import Phase
 from mugraph.dialects.plan import Plan
-from mugraph.passes.schedule.schedule_threadblock.barriers import fewest_barriers
-from mugraph.passes.schedule.schedule_threadblock.model import (
-    Buffer,
-    Dependence,
-    Graph,
-    Phase,
-    Task,
-)
-from mugraph.passes.schedule.schedule_threadblock.plan import least_barriers_schedule
+from mugraph.passes.schedule.barriers.fewest import fewest_barriers
+from mugraph.passes.schedule.barriers.model import Buffer, Dependence, Graph, Task
+from mugraph.passes.schedule.barriers.trades import least_barriers_schedule
 from mugraph.passes.transpile import transpile_pipeline
 from mugraph.reading import make_context
 
@@ -97,13 +92,13 @@ def choice_row(count: int, loop: bool, graphs: int) -> str:
 
 
 def seconds_of_pass(operators: int) -> Iterator[float]:
-    """The seconds of ``--schedule-threadblock`` on random µGraphs of one size."""
+    """The seconds of ``--lower-threadblock`` on random µGraphs of one size."""
     for seed in SEEDS:
         context, module = make_context(), random_mugraph(operators, seed)
         for step in transpile_pipeline("sm_80", Plan(tiles="written"), check_hazards=False):
             start = process_time()
             step.apply(context, module)
-            if step.name == "schedule-threadblock":
+            if step.name == "lower-threadblock":
                 yield process_time() - start
                 break
 
@@ -125,7 +120,7 @@ def main() -> None:
         "|---:|---|---:|---:|---:|---:|",
         *(choice_row(*choice) for choice in CHOICES),
         "",
-        f"## `--schedule-threadblock` on random µGraphs for `sm_80`, {len(SEEDS)} of each size",
+        f"## `--lower-threadblock` on random µGraphs for `sm_80`, {len(SEEDS)} of each size",
         "",
         "| operators | seconds |",
         "|---:|---:|",

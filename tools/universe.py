@@ -36,9 +36,10 @@ PASSES = {
     "fuse-threadblock": "mugraph.passes.mugraph.fuse_threadblock:FuseThreadblockPass",
     "resolve-layout": "mugraph.passes.mugraph.resolve_layout:ResolveLayoutPass",
     "plan-dtensor-memory": "mugraph.passes.program.plan_dtensor_memory:PlanDTensorMemoryPass",
-    "schedule-threadblock": "mugraph.passes.schedule.schedule_threadblock:ScheduleThreadblockPass",
+    "lower-threadblock": "mugraph.passes.schedule.lower_threadblock:LowerThreadblockPass",
     "promote-registers": "mugraph.passes.schedule.promote_registers:PromoteRegistersPass",
     "use-warpgroups": "mugraph.passes.schedule.use_warpgroups:UseWarpgroupsPass",
+    "pipeline-loads": "mugraph.passes.schedule.pipeline_loads:PipelineLoadsPass",
     "merge-products": "mugraph.passes.schedule.merge_products:MergeProductsPass",
     "pipeline-products": "mugraph.passes.schedule.pipeline_products:PipelineProductsPass",
     "persist-blocks": "mugraph.passes.schedule.persist_blocks:PersistBlocksPass",
@@ -46,9 +47,7 @@ PASSES = {
     "ping-pong": "mugraph.passes.schedule.ping_pong:PingPongPass",
     "programmatic-launch": "mugraph.passes.schedule.programmatic_launch:ProgrammaticLaunchPass",
     "explain-layout": "mugraph.passes.mugraph.resolve_layout:ExplainLayoutPass",
-    "explain-schedule": (
-        "mugraph.passes.schedule.schedule_threadblock.explain_schedule:ExplainSchedulePass"
-    ),
+    "explain-schedule": ("mugraph.passes.schedule.explain_schedule:ExplainSchedulePass"),
     "plan-swizzle": "mugraph.passes.schedule.plan_swizzle:PlanSwizzlePass",
     "explain-swizzle": "mugraph.passes.schedule.plan_swizzle:ExplainSwizzlePass",
     "plan-stensor-memory": "mugraph.passes.schedule.plan_stensor_memory:PlanSTensorMemoryPass",

@@ -69,6 +69,7 @@ def _run(arguments: argparse.Namespace) -> int:
         arguments.output,
         arguments.ablate,
         {} if arguments.tried is None else tried(arguments.tried.read_text(encoding="utf-8")),
+        arguments.libraries,
         arguments.jobs,
         arguments.limit,
         arguments.limit + END - SECONDS,
@@ -185,6 +186,7 @@ def _arguments() -> argparse.ArgumentParser:
     runs.add_argument("--arch", default="sm_90a")
     runs.add_argument("--ablate", action="store_true", help="also with one pass switched off each")
     runs.add_argument("--try", dest="tried", type=Path, help="a file of further pipelines")
+    runs.add_argument("--libraries", type=Path, help="a folder of another commit's NAME.so")
     runs.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="parallel builds")
     runs.add_argument("--limit", type=float, default=SECONDS, help="seconds to begin workloads in")
     runs.set_defaults(command=_run)

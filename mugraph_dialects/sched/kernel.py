@@ -27,6 +27,7 @@ from xdsl.irdl import (
 from xdsl.traits import IsolatedFromAbove, NoTerminator, Pure, SymbolOpInterface, SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.constant import CONSTANT, is_constant
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.kn.workspace import WorkspaceOp
@@ -384,11 +385,9 @@ def with_regions(block: Block) -> list[Operation]:
 
 def enclosing_kernel(op: Operation) -> KernelOp:
     """The kernel around an operator; raises ``VerifyException`` outside of one."""
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, KernelOp):
-        parent = parent.parent_op()
-    if parent is None:
+    kernel = enclosing(op, KernelOp)
+    if kernel is None:
         raise VerifyException(f"{op_label(op)} must stand in the body of a 'sched.kernel'")
     # xDSL verifies a body before the operator around it.
-    parent.verify_extents()
-    return parent
+    kernel.verify_extents()
+    return kernel

@@ -15,6 +15,7 @@ from xdsl.irdl import (
 from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.sched.kernel import (
     MAX_REGISTERS,
@@ -233,10 +234,7 @@ def positions_of(role: RoleOp, length: int) -> range:
 
 def enclosing_role(op: Operation) -> RoleOp | None:
     """The role around an operator, if it stands in one."""
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, RoleOp):
-        parent = parent.parent_op()
-    return parent
+    return enclosing(op, RoleOp)
 
 
 def enclosing_threads(op: Operation) -> int:

@@ -354,7 +354,7 @@ class BulkStoresPass(ModulePass):
     Ragged tiles, tensors that start at less than 16 bytes, and what would let fewer blocks share a
     multiprocessor stay as they are; with ``stores = tma`` that is an error.
 
-    Pre-condition: ``--schedule-threadblock`` (and ``--promote-registers``); run ``--plan-swizzle``
+    Pre-condition: ``--lower-threadblock`` (and ``--promote-registers``); run ``--plan-swizzle``
     after it.
     """
 

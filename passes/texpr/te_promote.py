@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +17,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
+from mugraph.dialects.ancestors import ancestors, enclosing
 from mugraph.dialects.kn.workspace import WORKSPACE_BYTES
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.programming_model import WARP
@@ -26,7 +26,7 @@ from mugraph.dialects.te import (
     AllReduceOp,
     AsmOp,
     BufferType,
-    CopyAsyncOp,
+    HasTouches,
     IfOp,
     KernelOp,
     LoopOp,
@@ -36,20 +36,20 @@ from mugraph.dialects.te import (
     Space,
     StepOp,
     ThreadsOp,
+    Touch,
     is_texpr,
 )
+from mugraph.dialects.te.points import all_hold
 from mugraph.dialects.tensor_types import element_bytes_of, row_major_strides, value_label
 from mugraph.passes.memory.lifetimes import Lifetime
 from mugraph.passes.memory.packing.allocate import Request, best_plan
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 from mugraph.passes.texpr.analysis.evaluate import (
-    access_box,
-    evaluate,
     numbers_at,
     variables_of,
 )
 from mugraph.passes.texpr.te_map.reductions import OF_EACH_THREAD
-from mugraph.passes.texpr.te_map.types import retype
+from mugraph.passes.texpr.te_map.types import make_private, retype
 
 IntArray = npt.NDArray[np.int64]
 
@@ -64,26 +64,23 @@ _MOST_POINTS = 1 << 22
 
 @dataclass(frozen=True)
 class _Use:
-    """An access to a buffer: the operand that stands for it, and the box that it touches."""
+    """What an operator does to a buffer."""
 
-    op: AccessOp | AsmOp
-    expressions: tuple[AffineExpr, ...]
-    operands: list[SSAValue]
-    box: tuple[int, ...]
-    section: SectionOp | None
+    op: Operation
+    touch: Touch
 
 
 def _uses(buffer: SSAValue) -> list[_Use]:
-    found: list[_Use] = []
-    for use in buffer.uses:
-        op = use.operation
-        if isinstance(op, SectionOp):
-            for inner in op.result.uses:
-                asm = cast(AsmOp, inner.operation)
-                found.append(_Use(asm, *access_box(asm, op.result), op))
-        elif isinstance(op, (AccessOp, AsmOp)):
-            found.append(_Use(op, *access_box(op, buffer), None))
-    return found
+    sections = [use.operation for use in buffer.uses if isinstance(use.operation, SectionOp)]
+    operands = [buffer, *(section.result for section in sections)]
+    users = dict.fromkeys(use.operation for operand in operands for use in operand.uses)
+    return [
+        _Use(op, touch)
+        for op in users
+        if isinstance(op, HasTouches)
+        for touch in op.touches()
+        if touch.buffer is buffer
+    ]
 
 
 @dataclass(frozen=True)
@@ -111,18 +108,19 @@ def registers_of(new: NewOp, holder: ThreadsOp) -> Registers | None:
     elements = new.result.type.elements
     touched: list[tuple[IntArray, IntArray, list[SSAValue]]] = []
     for use in uses:
-        variables = variables_of(use.operands)
+        variables = variables_of(use.touch.indices)
         if any(_is_outside(one, holder) for one in variables if one is not thread):
             return None
         points = _points(use, thread, variables, holder)
         if points is None:
             return None
         start = np.broadcast_to(
-            numbers_at(use.expressions, use.operands, shape, points), points[thread].shape
+            numbers_at(use.touch.expressions, use.touch.indices, shape, points),
+            points[thread].shape,
         )
-        strides = [1] if len(use.expressions) == 1 else row_major_strides(shape)
+        strides = [1] if len(use.touch.expressions) == 1 else row_major_strides(shape)
         box = np.zeros(1, np.int64)
-        for extent, stride in zip(use.box, strides, strict=True):
+        for extent, stride in zip(use.touch.box, strides, strict=True):
             box = (box[:, None] + np.arange(extent) * stride).reshape(-1)
         numbers = start[:, None] + box
         if numbers.min() < 0 or numbers.max() >= elements:
@@ -175,17 +173,13 @@ def _points(
     points = {
         variable: grid.reshape(-1) for variable, grid in zip((thread, *loops), grids, strict=True)
     }
-    parent = use.op.parent_op()
-    keep = np.ones(points[thread].shape, np.bool_)
-    while parent is not None and parent is not holder:
-        if isinstance(parent, IfOp):
-            operands = list(parent.indices)
-            # A condition on other variables may hold for any point.
-            if set(variables_of(operands)) <= set(points):
-                for expression, equal in parent.conditions():
-                    value = evaluate(expression, operands, points)
-                    keep &= (value == 0) if equal else (value >= 0)
-        parent = parent.parent_op()
+    # A condition on other variables may hold for any point.
+    conditions = [
+        one
+        for one in ancestors(use.op)
+        if isinstance(one, IfOp) and set(variables_of(list(one.indices))) <= set(points)
+    ]
+    keep = np.broadcast_to(all_hold(conditions, points), points[thread].shape)
     return {variable: values[keep] for variable, values in points.items()}
 
 
@@ -239,20 +233,17 @@ def put_in_registers(new: NewOp, found: Registers) -> None:
             place[dimension] = AffineExpr.dimension(position)
         compact = index.replace_dims_and_symbols(place, [])
         operands = [variables[one] for one in kept]
-        map_ = AffineMapAttr(AffineMap(len(kept), 0, (compact,)))
+        map_ = AffineMap(len(kept), 0, (compact,))
         if isinstance(use.op, AccessOp):
-            before = use.op.operands[: use.op.operands.index(use.op.buffer)]
-            use.op.operands = [*before, changed, *operands]
-            use.op.properties["map"] = map_
+            use.op.move(changed, operands, map_)
             continue
-        count = math.prod(use.box)
-        section = SectionOp(changed, operands, map_, (count,))
+        section = SectionOp(changed, operands, AffineMapAttr(map_), (math.prod(use.touch.box),))
         Rewriter.insert_op(section, InsertPoint.before(use.op))
-        old = changed if use.section is None else use.section.result
+        old = changed if use.touch.section is None else use.touch.operand
         use.op.operands = [section.result if one is old else one for one in use.op.operands]
-    for use in uses:
-        if use.section is not None and use.section.parent and not use.section.result.first_use:
-            Rewriter.erase_op(use.section)
+    for old in dict.fromkeys(use.touch.section for use in uses):
+        if old is not None and not old.result.first_use:
+            Rewriter.erase_op(old)
 
 
 def _has(expression: AffineExpr, dimension: int) -> bool:
@@ -264,22 +255,15 @@ def is_same_in_all_threads(new: NewOp, holder: ThreadsOp) -> bool:
     for use in _uses(new.result):
         if not isinstance(use.op, AccessOp):
             return False
-        if _step_of(use.op) is not None and use.op.kind != "read":
+        if enclosing(use.op, StepOp) is not None and use.op.kind != "read":
             return False
-        if use.op.kind not in ("read", "write") or _varies(use.operands, holder):
+        if use.op.kind not in ("read", "write") or _varies(use.touch.indices, holder):
             return False
     return True
 
 
 def _varies(operands: Sequence[SSAValue], holder: ThreadsOp) -> bool:
     return holder.variable in variables_of(operands)
-
-
-def _step_of(op: Operation) -> StepOp | None:
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, StepOp):
-        parent = parent.parent_op()
-    return parent
 
 
 def promote_kernel(kernel: KernelOp, target: Target) -> None:
@@ -298,7 +282,7 @@ def promote_kernel(kernel: KernelOp, target: Target) -> None:
         if space is Space.GLOBAL:
             _into_workspace(kernel, new)
             continue
-        if _step_of(new) is not None:
+        if enclosing(new, StepOp) is not None:
             retype(new.result, type_.with_space(Space.REGISTER))
             continue
         if is_same_in_all_threads(new, holder) and (
@@ -373,9 +357,7 @@ def _lifetime(new: NewOp, holder: ThreadsOp) -> Lifetime:
     if any(isinstance(use.operation, AllReduceOp) for use in new.result.uses):
         return Lifetime(0, len(places))
     touched: list[int] = []
-    users: list[Operation] = [use.op for use in _uses(new.result)]
-    users += [one.operation for one in new.result.uses if isinstance(one.operation, CopyAsyncOp)]
-    for op in users:
+    for op in [use.op for use in _uses(new.result)]:
         while op.parent_block() is not home:
             parent = op.parent_op()
             assert parent is not None
@@ -386,29 +368,16 @@ def _lifetime(new: NewOp, holder: ThreadsOp) -> Lifetime:
 
 def _into_workspace(kernel: KernelOp, new: NewOp) -> None:
     """Makes a buffer of a block one of the function, with a part for each block."""
-    if any(use.section is not None or isinstance(use.op, AsmOp) for use in _uses(new.result)):
+    if any(isinstance(use.operation, (SectionOp, AsmOp)) for use in new.result.uses):
         name = new.result.name_hint or value_label(new.result)
         raise PassFailedException(
             f"--te-promote: {name} does not fit into shared memory, and instructions take its "
             "address; put it into #shared, in smaller tiles"
         )
-    old = new.result.type
-    shape = old.get_shape()
-    uses = _uses(new.result)
     new.detach()
     Rewriter.insert_op(new, InsertPoint.before(kernel))
-    type_ = BufferType.of((kernel.iterations, *shape), old.element_type, None, Space.GLOBAL)
-    changed = Rewriter.replace_value_with_new_type(new.result, type_)
-    for use in uses:
-        op = cast(AccessOp, use.op)
-        block = AffineExpr.dimension(len(use.operands))
-        if len(use.expressions) == len(shape):
-            results = (block, *use.expressions)
-        else:
-            results = (block * old.elements + use.expressions[0],)
-        before = op.operands[: op.operands.index(changed)]
-        op.operands = [*before, changed, *use.operands, kernel.variable]
-        op.properties["map"] = AffineMapAttr(AffineMap(len(use.operands) + 1, 0, results))
+    changed = make_private(new.result, (kernel.iterations,), [kernel.variable])
+    retype(changed, new.result.type.with_space(Space.GLOBAL))
 
 
 def place_workspace(function: FuncOp) -> None:

@@ -12,6 +12,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
+from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.cute import ComposedLayout
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.programming_model import VECTOR_BYTES
@@ -217,15 +218,8 @@ def mark_unrolled(root: Operation) -> None:
             if isinstance(loop, SeqOp):
                 loop.attributes[UNROLL] = UnitAttr()
     for loop in [op for op in root.walk(reverse=True) if isinstance(op, SeqOp)]:
-        if _in_step(loop) and 0 < _instructions(loop) <= MOST_UNROLLED:
+        if enclosing(loop, StepOp) and 0 < _instructions(loop) <= MOST_UNROLLED:
             loop.attributes[UNROLL] = UnitAttr()
-
-
-def _in_step(op: Operation) -> bool:
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, StepOp):
-        parent = parent.parent_op()
-    return parent is not None
 
 
 def _instructions(op: Operation) -> int:

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.planning import EXAMPLES, measure
 from benchmarks.planning_report import report
 from benchmarks.schedule_times import choice_row, random_tasks
-from mugraph.passes.schedule.schedule_threadblock.model import Phase
+from mugraph.dialects.kn import Phase
 from mugraph.reading import make_context, read_module
 
 

@@ -56,7 +56,7 @@ KERNEL = "'kn.customized' %o cannot have "
 CANNOT: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "tma-on-sm_80": (
         *(ROW, "sm_80", {"loads": "tma"}),
-        f"--schedule-threadblock: {KERNEL}loads = tma: sm_80 has no bulk copies; write "
+        f"--lower-threadblock: {KERNEL}loads = tma: sm_80 has no bulk copies; write "
         "loads = cp_async, or leave loads free",
     ),
     "tma-of-short-rows": (

@@ -22,7 +22,7 @@ from mugraph.passes.schedule.analysis.registers import (
     register_limit,
     registers_needed,
 )
-from mugraph.passes.schedule.schedule_threadblock.registers import (
+from mugraph.passes.schedule.lower_threadblock.registers import (
     MAX_PIECES,
     SPARE_REGISTERS,
     RegisterWork,

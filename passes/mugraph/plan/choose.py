@@ -28,7 +28,7 @@ from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.outline import find_outlined, outline
 from mugraph.passes.mugraph.retile.partition import choose_partition, partition_of
 from mugraph.passes.mugraph.retile.running_maxima import take_out_running_maxima
-from mugraph.passes.schedule.schedule_threadblock.choose import choose_stages
+from mugraph.passes.schedule.pipeline_loads.stages import choose_stages
 from mugraph.passes.targets import Target
 
 LAUNCHES_LONG = 4
@@ -203,7 +203,7 @@ def streams_long(shape: KernelShape, target: Target) -> bool:
 
 
 def stages_by_threads(shape: KernelShape, target: Target) -> tuple[int, ...] | None:
-    """More stages than ``--schedule-threadblock`` takes where few blocks load; else free.
+    """More stages than ``--lower-threadblock`` takes where few blocks load; else free.
 
     It takes as many bytes as Little's law says of all multiprocessors; requests come in bursts.
     """

@@ -17,7 +17,7 @@ from mugraph.passes.costs.kernels import KernelShape
 from mugraph.passes.mugraph.plan.shape import matrices_of, product_index
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.partition import Partition, tile_shape_of
-from mugraph.passes.schedule.schedule_threadblock.small_products import swap_obstacle
+from mugraph.passes.schedule.lower_threadblock.small_products import swap_obstacle
 from mugraph.passes.targets import Target
 
 

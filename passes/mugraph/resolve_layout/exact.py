@@ -45,7 +45,7 @@ from mugraph.passes.mugraph.resolve_layout.operator_costs import (
 from mugraph.passes.mugraph.resolve_layout.problem import layout_candidates
 from mugraph.passes.mugraph.resolve_layout.site import Site, site_of
 from mugraph.passes.mugraph.resolve_layout.solution import holds
-from mugraph.passes.schedule.schedule_threadblock.choose import MIN_STAGES
+from mugraph.passes.schedule.pipeline_loads.stages import MIN_STAGES
 from mugraph.passes.targets import Target
 
 COUNTING_STEPS = 10_000

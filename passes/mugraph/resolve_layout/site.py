@@ -15,14 +15,14 @@ from mugraph.dialects.tensor_types import element_bytes_of, shape_of
 from mugraph.passes.costs.memory import device_ns, issue_cycles
 from mugraph.passes.mugraph.resolve_layout.access_work import AccessWork
 from mugraph.passes.schedule.analysis.registers import register_limit
-from mugraph.passes.schedule.schedule_threadblock.choose import WarpLayout
-from mugraph.passes.schedule.schedule_threadblock.products import (
+from mugraph.passes.schedule.lower_threadblock.products import (
     adds_up_plainly,
     choose_layout_of,
     product_work,
     sums_once,
 )
-from mugraph.passes.schedule.schedule_threadblock.registers import RegisterWork, choose_kept
+from mugraph.passes.schedule.lower_threadblock.registers import RegisterWork, choose_kept
+from mugraph.passes.schedule.lower_threadblock.warp_layouts import WarpLayout
 from mugraph.passes.targets import Target
 
 PICOSECONDS = 1000

@@ -23,20 +23,14 @@ from mugraph.dialects.tensor_types import (
 )
 from mugraph.passes.schedule.analysis.epilogues import epilogue_time
 from mugraph.passes.schedule.analysis.remarks import Kind, Obstacle, Remark
-from mugraph.passes.schedule.plan_swizzle import possible_layouts
-from mugraph.passes.schedule.remarks.scheduled import Scheduled
-from mugraph.passes.schedule.schedule_threadblock.explain_products import (
-    layout_by_warps,
-    product_of,
-)
-from mugraph.passes.schedule.schedule_threadblock.small_products import (
+from mugraph.passes.schedule.explain_schedule.products import layout_by_warps, product_of
+from mugraph.passes.schedule.lower_threadblock.small_products import (
     choose_small_layout,
     swap_obstacle,
 )
-from mugraph.passes.schedule.schedule_threadblock.warpgroups import (
-    group_obstacle,
-    longest_instruction,
-)
+from mugraph.passes.schedule.lower_threadblock.warpgroups import group_obstacle, longest_instruction
+from mugraph.passes.schedule.plan_swizzle import possible_layouts
+from mugraph.passes.schedule.remarks.scheduled import Scheduled
 from mugraph.passes.schedule.use_warpgroups import find_chains, is_faster
 
 

@@ -20,7 +20,6 @@ from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.element_types import HALF_TYPES
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.sched.custom_accesses import number_coordinates
 from mugraph.dialects.te import (
     AccessOp,
     BindOp,
@@ -35,6 +34,7 @@ from mugraph.dialects.tensor_types import value_label
 from mugraph.passes.texpr.analysis.numbers import is_number
 from mugraph.passes.texpr.te_map.bands import Band, band_at, has_par
 from mugraph.passes.texpr.te_map.reductions import combine
+from mugraph.passes.texpr.te_map.types import make_private
 
 
 @dataclass(frozen=True)
@@ -147,33 +147,9 @@ def _expand(band: Band, groups: Sequence[list[Operation]]) -> None:
                 Rewriter.insert_op(new, InsertPoint.before(first))
                 groups[home].insert(0, new)
             continue
-        type_ = new.result.type
-        shape = type_.get_shape()
-        wider = BufferType.of((*band.extents, *shape), type_.element_type, None, None)
         new.detach()
         Rewriter.insert_op(new, InsertPoint.before(band.loops[0]))
-        buffer = Rewriter.replace_value_with_new_type(new.result, wider)
-        for use in list(buffer.uses):
-            if isinstance(access := use.operation, AccessOp):
-                _prepend(access, buffer, [loop.variable for loop in band.loops], shape)
-
-
-def _prepend(
-    access: AccessOp, buffer: SSAValue, variables: Sequence[SSAValue], shape: Sequence[int]
-) -> None:
-    """Puts variables in front of the indices of an access."""
-    own = list(access.indices)
-    results = access.index_map.results
-    if len(results) != len(shape):
-        results = number_coordinates(results[0], shape)
-    more: list[AffineExpr] = []
-    for variable in variables:
-        if variable not in own:
-            own.append(variable)
-        more.append(AffineExpr.dimension(own.index(variable)))
-    before = access.operands[: list(access.operands).index(buffer)]
-    access.operands = [*before, buffer, *own]
-    access.properties["map"] = AffineMapAttr(AffineMap(len(own), 0, (*more, *results)))
+        make_private(new.result, band.extents, [loop.variable for loop in band.loops])
 
 
 def _empty_nest(band: Band) -> tuple[ParOp, Block]:

@@ -21,7 +21,7 @@ from mugraph.dialects.te import (
     SeqOp,
     is_result,
 )
-from mugraph.dialects.te.points import evaluate
+from mugraph.dialects.te.points import all_hold
 from mugraph.passes.texpr.analysis.numbers import is_number, sink_numbers
 from mugraph.passes.texpr.te_block.distribute import (
     Reduction,
@@ -112,11 +112,7 @@ def _write_out(block: Block, label: str) -> None:
 
 def _decide(condition: IfOp) -> None:
     """Keeps the body of a condition on numbers that are known, or nothing of it."""
-    holds = True
-    for expression, equal in condition.conditions():
-        value = int(evaluate(expression, list(condition.indices), {}))
-        holds = holds and (value == 0 if equal else value >= 0)
-    if holds:
+    if all_hold([condition], {}):
         Rewriter.inline_block(condition.body.block, InsertPoint.before(condition))
     Rewriter.erase_op(condition, safe_erase=False)
 

@@ -54,7 +54,7 @@ def nearest(bands: Sequence[Band], threads: int, spaces: Mapping[SSAValue, Space
 
 def factors_of(band: Band, place: BandAccess) -> Factors:
     """How an access moves with the indices of a band."""
-    found, operands, _ = place.box
+    found, operands = place.touch.expressions, place.touch.indices
     own = [loop.variable for loop in band.loops]
     inside = [AffineExpr.dimension(at) for at, one in enumerate(operands) if one in own]
     linear = (AffineBinaryOpKind.Add, AffineBinaryOpKind.Mul)

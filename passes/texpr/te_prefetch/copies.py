@@ -12,14 +12,11 @@ from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.te import (
-    AccessOp,
     ApplyOp,
-    AsmOp,
     BindOp,
-    BufferType,
     CommitOp,
     CopyAsyncOp,
-    Direction,
+    HasTouches,
     IfOp,
     IterationOp,
     KernelOp,
@@ -31,8 +28,9 @@ from mugraph.dialects.te import (
     ViewOp,
     WaitOp,
 )
+from mugraph.passes.texpr.te_map.types import index_in_part
 from mugraph.passes.texpr.te_prefetch.fragments import FragmentWriter, find_fragments
-from mugraph.passes.texpr.te_prefetch.stages import at_stage, read_stage, staged_buffer
+from mugraph.passes.texpr.te_prefetch.stages import read_stage, stage_of, staged_buffer
 
 
 @dataclass(frozen=True)
@@ -88,15 +86,8 @@ def find_prefetch(loop: SeqOp, kernel: KernelOp) -> Prefetch:
 
 def _written(op: Operation) -> Iterator[SSAValue]:
     """The buffers that an operator writes."""
-    if isinstance(op, AccessOp) and op.kind != "read":
-        yield op.buffer
-    elif isinstance(op, CopyAsyncOp):
-        yield op.target
-    elif isinstance(op, AsmOp):
-        for direction, argument in zip(op.operand_directions, op.arguments, strict=True):
-            if direction is not Direction.IN and isinstance(argument.type, BufferType):
-                owner = argument.owner
-                yield owner.buffer if isinstance(owner, SectionOp) else argument
+    if isinstance(op, HasTouches):
+        yield from (touch.buffer for touch in op.touches() if touch.writes)
 
 
 def _touching(new: NewOp) -> Iterator[tuple[Operation, bool]]:
@@ -201,14 +192,13 @@ def _copying(
     for bind in [op for op in copy.walk() if isinstance(op, BindOp)]:
         view = bind.value.owner
         assert isinstance(view, ViewOp)
-        dimension = AffineExpr.dimension(bind.index_map.num_dims)
-        type_ = bind.buffer_type
-        map_ = at_stage(bind.index_map, type_, dimension % stages)
+        target = staged[bind.buffer]
+        map_ = index_in_part(bind.index_map, bind.buffer_type, target, stage_of(stages))
         send = CopyAsyncOp(
             view.buffer,
             list(view.indices),
             view.map,
-            staged[bind.buffer],
+            target,
             [*bind.indices, iteration],
             AffineMapAttr(map_),
         )

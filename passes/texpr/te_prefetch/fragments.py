@@ -22,7 +22,6 @@ from mugraph.dialects.te import (
     ApplyOp,
     AsmOp,
     BufferType,
-    Direction,
     IfOp,
     IterationOp,
     NewOp,
@@ -30,6 +29,7 @@ from mugraph.dialects.te import (
     SeqOp,
     Space,
     StepOp,
+    touches_in,
 )
 from mugraph.dialects.te.mapped import OF_EACH_THREAD
 from mugraph.passes.texpr.analysis.evaluate import variables_of
@@ -89,29 +89,9 @@ def _users(value: SSAValue) -> Iterator[Operation]:
     return (use.operation for use in value.uses)
 
 
-def _buffers(op: Operation) -> Iterator[tuple[SSAValue, bool]]:
-    """The buffers that an operator and those in it access, and whether they write them."""
-    for one in op.walk():
-        match one:
-            case AccessOp():
-                yield one.buffer, one.kind != "read"
-            case AsmOp():
-                for direction, argument in zip(one.operand_directions, one.arguments, strict=True):
-                    if isinstance(argument.type, BufferType):
-                        owner = argument.owner
-                        buffer = owner.buffer if isinstance(owner, SectionOp) else argument
-                        yield buffer, direction is not Direction.IN
-            case _:
-                pass
-
-
 def _spaces(op: Operation) -> set[Space]:
     """The memories that an operator accesses, device memory where it is open."""
-    spaces: set[Space] = set()
-    for buffer, _ in _buffers(op):
-        assert isinstance(buffer.type, BufferType)
-        spaces.add(buffer.type.memory_space or Space.GLOBAL)
-    return spaces
+    return {touch.type.memory_space or Space.GLOBAL for touch in touches_in(op)}
 
 
 def _only_loads(op: Operation, registers: set[SSAValue]) -> bool:
@@ -119,11 +99,9 @@ def _only_loads(op: Operation, registers: set[SSAValue]) -> bool:
     allowed = (SeqOp, IfOp, ApplyOp, SectionOp, AsmOp, AccessOp)
     if any(not isinstance(one, allowed) for one in op.walk()):
         return False
-    found = list(_buffers(op))
-    spaces = _spaces(op)
-    writes = {buffer for buffer, is_write in found if is_write}
-    reads = {buffer for buffer, is_write in found if not is_write}
-    return Space.SHARED in spaces and writes <= registers and not reads & registers
+    writes = {touch.buffer for touch in touches_in(op) if touch.writes}
+    reads = {touch.buffer for touch in touches_in(op) if not touch.writes}
+    return Space.SHARED in _spaces(op) and writes <= registers and not reads & registers
 
 
 class FragmentWriter:

@@ -32,7 +32,7 @@ from mugraph.dialects.tensor_types import (
     resolved_layout_of,
     shape_of,
 )
-from mugraph.passes.schedule.schedule_threadblock.builder import KernelBuilder, sum_type
+from mugraph.passes.schedule.lower_threadblock.builder import KernelBuilder, sum_type
 
 TRANSPOSED_BYTES = 2
 """The size of the elements that ``ldmatrix.trans`` transposes."""
@@ -42,7 +42,7 @@ TRANSPOSED_BYTES = 2
 def schedule_operator(op: Operation, builder: KernelBuilder) -> None:
     """Appends the schedule of one operator to the phase that ``builder`` is writing."""
     raise PassFailedException(
-        f"--schedule-threadblock: {op_label(op)} cannot be scheduled as it is; composite operators "
+        f"--lower-threadblock: {op_label(op)} cannot be scheduled as it is; composite operators "
         "need --decompose-threadblock first"
     )
 
@@ -103,7 +103,7 @@ def write_combination(
 def _(op: tb.ForloopAccumRescaleOp, builder: KernelBuilder) -> None:
     if op.kind.data is not tb.RescaledKind.NONE:
         raise PassFailedException(
-            f"--schedule-threadblock: {op_label(op)} reduces; run --decompose-threadblock first"
+            f"--lower-threadblock: {op_label(op)} reduces; run --decompose-threadblock first"
         )
     total = builder.shared_accumulator(op)
     function = ScalarFunction("mul_add")
@@ -136,7 +136,7 @@ def _(op: tb.ForloopAccumOp, builder: KernelBuilder) -> None:
         return
     if op.kind.data is not tb.AccumulatorKind.NONE:
         raise PassFailedException(
-            f"--schedule-threadblock: {op_label(op)} reduces; run --decompose-threadblock first"
+            f"--lower-threadblock: {op_label(op)} reduces; run --decompose-threadblock first"
         )
     write_elementwise(op, ScalarFunction("identity"), Epilogue(accumulates=True), builder)
 
@@ -228,7 +228,6 @@ def _(op: tb.MatmulOp, builder: KernelBuilder) -> None:
     if type_.parts > 1:
         parts = builder.partial_sums(op)
         builder.here.append(sched.StoreOp(write_product(op, builder, ldmatrix), parts, Epilogue()))
-        builder.begin_another_task()
         builder.here.append(builder.sum_of_parts(parts, destination, epilogue))
         return
     for start, extents in builder.pieces_of(op):

@@ -13,6 +13,7 @@ from mugraph.dialects.cute.chaining import accumulator_is_operand
 from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.kn import CustomizedOp, accumulates
 from mugraph.dialects.partition import choose_partition
+from mugraph.dialects.programming_model import GROUP_ROWS
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.dialects.tb.layouts import partitioned_operand
 from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, op_label, shape_of
@@ -22,30 +23,28 @@ from mugraph.passes.schedule.analysis.registers import (
     vector_registers,
 )
 from mugraph.passes.schedule.analysis.remarks import Obstacle
-from mugraph.passes.schedule.schedule_threadblock.choose import (
-    Ring,
-    WarpLayout,
-    choose_atom,
-    choose_ring_stages,
-    choose_warp_layout,
-)
-from mugraph.passes.schedule.schedule_threadblock.levels import Levels
-from mugraph.passes.schedule.schedule_threadblock.registers import (
+from mugraph.passes.schedule.lower_threadblock.levels import Levels
+from mugraph.passes.schedule.lower_threadblock.registers import (
     Pieces,
     RegisterWork,
     choose_kept,
     choose_pieces,
 )
-from mugraph.passes.schedule.schedule_threadblock.small_products import (
+from mugraph.passes.schedule.lower_threadblock.small_products import (
     SmallProduct,
     choose_small_layout,
     swap_obstacle,
 )
-from mugraph.passes.schedule.schedule_threadblock.warpgroups import (
-    GROUP_ROWS,
+from mugraph.passes.schedule.lower_threadblock.warp_layouts import (
+    WarpLayout,
+    choose_atom,
+    choose_warp_layout,
+)
+from mugraph.passes.schedule.lower_threadblock.warpgroups import (
     reads_descriptors,
     warpgroup_layout_of,
 )
+from mugraph.passes.schedule.pipeline_loads.stages import Ring, choose_ring_stages
 from mugraph.passes.targets import Target
 
 

@@ -1,4 +1,4 @@
-"""Barriers anew: the kernel's operators as tasks again, and a schedule of the fewest barriers."""
+"""The operators of a kernel as tasks, between which a schedule puts barriers."""
 
 from __future__ import annotations
 
@@ -10,45 +10,24 @@ from mugraph.dialects import sched
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.kn import Phase
 from mugraph.dialects.tensor_types import op_label
-from mugraph.passes.schedule.schedule_threadblock.build import Draft
-from mugraph.passes.schedule.schedule_threadblock.proposal import propose
-from mugraph.passes.schedule.schedule_threadblock.tasks import (
+from mugraph.passes.schedule.barriers.dependences import (
     TaskOperations,
     kernel_graph,
     swizzled_twins,
 )
-from mugraph.passes.targets import Target
 
-_PHASES: dict[type[Operation], Phase] = {
+PHASES: dict[type[Operation], Phase] = {
     sched.PrologueOp: Phase.BEFORE,
     sched.ForloopOp: Phase.LOOP,
     sched.EpilogueOp: Phase.AFTER,
 }
-
-_PLACED = sched.BarrierOp | sched.ConsumeOp | sched.ReleaseOp | sched.ProxyFenceOp
-"""What is put in place again when all else is."""
-
-
-def rearrange(kernel: sched.KernelOp, target: Target) -> sched.KernelOp:
-    """Takes the barriers out of a kernel's phases and puts in as few as it needs now.
-
-    Where tiles come through channels their steps are placed anew too.
-    """
-    for phase in sched.computing_block(kernel).ops:
-        for op in tuple(phase.walk()):
-            if isinstance(op, _PLACED):
-                op.detach()
-                op.erase()
-    _separate_prologue(kernel)
-    proposal = propose(Draft(kernel, tuple(tasks_of(kernel))), target)
-    schedule = proposal.fitting_schedule() or proposal.smallest_schedule()
-    return proposal.arranged(schedule)
+"""The phases of the threads that compute."""
 
 
 def tasks_of(kernel: sched.KernelOp) -> Iterator[TaskOperations]:
-    """The operators of a kernel, those that stay together in one task; as they were drafted."""
+    """The operators of a kernel, those that stay together in one task."""
     for op in sched.computing_block(kernel).ops:
-        phase = _PHASES.get(type(op))
+        phase = PHASES.get(type(op))
         if phase is None:
             continue
         inner = list(op.regions[0].block.ops)
@@ -58,7 +37,7 @@ def tasks_of(kernel: sched.KernelOp) -> Iterator[TaskOperations]:
             yield from _tasks(inner, phase)
 
 
-def _separate_prologue(kernel: sched.KernelOp) -> None:
+def separate_prologue(kernel: sched.KernelOp) -> None:
     """Puts a barrier before an operator of the prologue where it depends on other threads.
 
     Its operators run once, in the order of the text, in which no schedule has fewer barriers.

@@ -6,17 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mugraph.dialects.kn import Phase
-from mugraph.passes.schedule.schedule_threadblock.barriers import (
-    FewestBarriers,
-    fewest_barriers,
-    windows,
-)
-from mugraph.passes.schedule.schedule_threadblock.model import Barriers, Graph
-from mugraph.passes.schedule.schedule_threadblock.regions import (
-    EXACT_TASKS,
-    assign_regions,
-    lower_bound,
-)
+from mugraph.passes.schedule.barriers.fewest import FewestBarriers, fewest_barriers, windows
+from mugraph.passes.schedule.barriers.model import Barriers, Graph
+from mugraph.passes.schedule.barriers.regions import EXACT_TASKS, assign_regions, lower_bound
 
 FRONT_TRIALS = 400
 """How many numbers of barriers the search for all trades may look at."""

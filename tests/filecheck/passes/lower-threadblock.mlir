@@ -1,4 +1,4 @@
-// RUN: mg-opt --split-input-file --plan="tiles=written loads=cp_async" --resolve-layout --schedule-threadblock %s | filecheck %s
+// RUN: mg-opt --split-input-file --plan="tiles=written loads=cp_async" --resolve-layout --lower-threadblock --pipeline-loads %s | filecheck %s
 
 // One warp spends 64/16 * 96/8 * 4 = 192 registers a thread on the first accumulator and 44 on the
 // rest, so that there are none for the second; that stays in shared memory, in fp32, cleared before the loop.

@@ -1,4 +1,4 @@
-// RUN: mg-opt --split-input-file --verify-diagnostics --resolve-layout --schedule-threadblock %s | filecheck %s
+// RUN: mg-opt --split-input-file --verify-diagnostics --resolve-layout --lower-threadblock %s | filecheck %s
 
 // CHECK: 'tb.custom' @g: there is no function @g; write it in the module, or bring it from a .te file with --load-operators
 func.func @f(%x: tensor<4x16xf32>) -> tensor<4x16xf32> {
@@ -14,7 +14,7 @@ func.func @f(%x: tensor<4x16xf32>) -> tensor<4x16xf32> {
 
 // -----
 
-// CHECK: schedule-custom-invalid.mlir:21:5: iterations i = 0 and i = 1 of the 'par' of line 19 both touch y[0, 0]
+// CHECK: lower-custom-invalid.mlir:21:5: iterations i = 0 and i = 1 of the 'par' of line 19 both touch y[0, 0]
 func.func private @g(%x: !te.buffer<4x16xf32>, %y: !te.buffer<4x16xf32> {te.result}) {
   te.par %i = 4 {
     %v = te.view %x[%i, 0] : !te.buffer<4x16xf32>
@@ -35,7 +35,7 @@ func.func @f(%x: tensor<4x16xf32>) -> tensor<4x16xf32> {
 
 // -----
 
-// CHECK: schedule-custom-invalid.mlir:{{[0-9:]+}}: y is accessed at index 16 where i = 0, j = 15
+// CHECK: lower-custom-invalid.mlir:{{[0-9:]+}}: y is accessed at index 16 where i = 0, j = 15
 func.func private @g(%x: !te.buffer<4x16xf32>, %y: !te.buffer<4x16xf32> {te.result}) {
   te.par %i = 4 {
     te.par %j = 16 {

@@ -1,10 +1,10 @@
-// RUN: mg-opt --split-input-file --verify-diagnostics --resolve-layout --schedule-threadblock %s | filecheck %s
-// RUN: not mg-opt --split-input-file --schedule-threadblock %s 2>&1 | filecheck %s --check-prefix NO-LAYOUT
-// RUN: not mg-opt --split-input-file --schedule-threadblock="arch=sm_75" %s 2>&1 | filecheck %s --check-prefix ARCH
-// NO-LAYOUT: mg-opt: {{.*}}invalid.mlir:9:3: error: --schedule-threadblock: %x in 'kn.customized' %o has no layout yet; run --resolve-layout, after the passes that make tiles
+// RUN: mg-opt --split-input-file --verify-diagnostics --resolve-layout --lower-threadblock %s | filecheck %s
+// RUN: not mg-opt --split-input-file --lower-threadblock %s 2>&1 | filecheck %s --check-prefix NO-LAYOUT
+// RUN: not mg-opt --split-input-file --lower-threadblock="arch=sm_75" %s 2>&1 | filecheck %s --check-prefix ARCH
+// NO-LAYOUT: mg-opt: {{.*}}invalid.mlir:9:3: error: --lower-threadblock: %x in 'kn.customized' %o has no layout yet; run --resolve-layout, after the passes that make tiles
 // ARCH: mg-opt: error: unknown architecture 'sm_75'; known are a100 (sm_80), h200 (sm_90a), h100 (sm_90a), b200 (sm_100a): write for instance arch="sm_90a"
 
-// CHECK: --schedule-threadblock: 'tb.rms_norm' %n cannot be scheduled as it is; composite operators need --decompose-threadblock first
+// CHECK: --lower-threadblock: 'tb.rms_norm' %n cannot be scheduled as it is; composite operators need --decompose-threadblock first
 func.func @composite(%x: tensor<16x16xf16>) -> tensor<16x16xf16> {
   %o = kn.customized %x grid [1, 1, 1] block [32, 1, 1] forloop 1 {
   ^bb0(%dx: tensor<16x16xf16>):
@@ -18,7 +18,7 @@ func.func @composite(%x: tensor<16x16xf16>) -> tensor<16x16xf16> {
 
 // -----
 
-// CHECK: --schedule-threadblock: 'tb.forloop_accum' %r reduces; run --decompose-threadblock first
+// CHECK: --lower-threadblock: 'tb.forloop_accum' %r reduces; run --decompose-threadblock first
 func.func @reducing(%x: tensor<16x16xf16>) -> tensor<16x1xf16> {
   %o = kn.customized %x grid [1, 1, 1] block [32, 1, 1] forloop 1 {
   ^bb0(%dx: tensor<16x16xf16>):

@@ -20,14 +20,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from mugraph.dialects.kn import Phase
-from mugraph.passes.schedule.schedule_threadblock.barriers import Windows
-from mugraph.passes.schedule.schedule_threadblock.model import (
-    Barriers,
-    Graph,
-    lifetime,
-    lifetimes,
-    peak_load,
-)
+from mugraph.passes.schedule.barriers.fewest import Windows
+from mugraph.passes.schedule.barriers.model import Barriers, Graph, lifetime, lifetimes, peak_load
 
 EXACT_STEPS = 1_000_000
 """How many partial choices of a region's tasks the exact search may look at."""

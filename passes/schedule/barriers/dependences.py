@@ -32,8 +32,8 @@ from mugraph.dialects.sched.kernel import whole_lines
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.tensor_types import value_label
 from mugraph.passes.schedule.analysis.hazards.footprints import Footprint, footprint_of
+from mugraph.passes.schedule.barriers.model import Buffer, Dependence, Graph, Task
 from mugraph.passes.schedule.plan_swizzle import plan_swizzle
-from mugraph.passes.schedule.schedule_threadblock.model import Buffer, Dependence, Graph, Task
 
 
 @dataclass

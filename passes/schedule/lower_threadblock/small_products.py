@@ -17,8 +17,8 @@ from mugraph.passes.costs.memory import TURN_NS, arrival_cycles, shared_cycles
 from mugraph.passes.costs.overlap import IN_AN_ITERATION, side_by_side
 from mugraph.passes.costs.products import GROUP_LATENCY, group_cycles, sum_cycles
 from mugraph.passes.schedule.analysis.remarks import Obstacle
-from mugraph.passes.schedule.schedule_threadblock.choose import WarpLayout, product_cost
-from mugraph.passes.schedule.schedule_threadblock.warpgroups import (
+from mugraph.passes.schedule.lower_threadblock.warp_layouts import WarpLayout, product_cost
+from mugraph.passes.schedule.lower_threadblock.warpgroups import (
     DEPTH,
     group_obstacle,
     longest_instruction,

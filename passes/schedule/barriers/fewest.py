@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mugraph.dialects.kn import Phase
-from mugraph.passes.schedule.schedule_threadblock.model import Barriers, Dependence, Graph
+from mugraph.passes.schedule.barriers.model import Barriers, Dependence, Graph
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
-"""A draft for some number of stages, and the schedules that could be made of it."""
+"""The schedules that could be made of a kernel whose operators have no barriers yet."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Generic, TypeVar
@@ -14,6 +14,17 @@ from xdsl.ir import Operation
 from mugraph.dialects import sched
 from mugraph.dialects.sched.kernel import whole_lines
 from mugraph.passes.memory.packing.pack import STEP_LIMIT
+from mugraph.passes.schedule.barriers.channel_steps import place_channel_steps
+from mugraph.passes.schedule.barriers.dependences import kernel_graph, swizzled_twins
+from mugraph.passes.schedule.barriers.fewest import level_barriers
+from mugraph.passes.schedule.barriers.model import Barriers, Graph
+from mugraph.passes.schedule.barriers.tasks import (
+    PHASES,
+    TaskOperations,
+    separate_prologue,
+    tasks_of,
+)
+from mugraph.passes.schedule.barriers.trades import Schedule, improvements
 from mugraph.passes.schedule.plan_stensor_memory import (
     BEST_FIT_OF_ALL,
     certified_plan,
@@ -21,11 +32,6 @@ from mugraph.passes.schedule.plan_stensor_memory import (
     registers_wanted,
     with_channels,
 )
-from mugraph.passes.schedule.schedule_threadblock.barriers import level_barriers
-from mugraph.passes.schedule.schedule_threadblock.build import Draft, arrange
-from mugraph.passes.schedule.schedule_threadblock.model import Graph
-from mugraph.passes.schedule.schedule_threadblock.plan import Schedule, improvements
-from mugraph.passes.schedule.schedule_threadblock.tasks import kernel_graph, swizzled_twins
 from mugraph.passes.targets import Target
 
 SCHEDULE_CERTIFICATE = "sched.schedule_certificate"
@@ -33,6 +39,9 @@ SCHEDULE_CERTIFICATE = "sched.schedule_certificate"
 LEVEL_BARRIERS = "level_barriers"
 """What it says of the barriers of one a level."""
 
+
+_PLACED = sched.BarrierOp | sched.ConsumeOp | sched.ReleaseOp | sched.ProxyFenceOp
+"""What is put in place when all else is."""
 
 T = TypeVar("T")
 
@@ -58,9 +67,10 @@ class Replay(Generic[T]):
 
 @dataclass(frozen=True)
 class Proposal:
-    """A draft, with what the choice of its schedule needs."""
+    """A kernel without barriers, with what the choice of its schedule needs."""
 
-    draft: Draft
+    kernel: sched.KernelOp
+    tasks: tuple[TaskOperations, ...]
     twins: dict[Operation, Operation]
     graph: Graph
     target: Target
@@ -72,19 +82,44 @@ class Proposal:
         """The schedules of ever more barriers and less memory, each searched for once."""
         return Replay(improvements(self.graph))
 
+    def in_regions(self, barriers: Barriers, regions: Sequence[int]) -> sched.KernelOp:
+        """The kernel with every task in its region, and barriers between the regions.
+
+        Threads that compute wait for what channels bring, and release it.
+        """
+        for phase_op in sched.computing_block(self.kernel).ops:
+            phase = PHASES.get(type(phase_op))
+            if phase is None:
+                continue
+            block = phase_op.regions[0].block
+            for op in tuple(block.ops):
+                op.detach()
+            first, last = barriers.range_of(phase)
+            for region in range(first, last + 1):
+                if region > first:
+                    block.add_op(sched.BarrierOp())
+                for task, place in zip(self.tasks, regions, strict=True):
+                    if task.phase is phase and place == region:
+                        block.add_ops(task.operations)
+        place_channel_steps(self.kernel)
+        return self.kernel
+
     def arranged(self, schedule: Schedule) -> sched.KernelOp:
-        """The draft's kernel by a schedule, with its certificate."""
-        kernel = arrange(self.draft, schedule.barriers, schedule.regions)
+        """The kernel by a schedule, with its certificate."""
+        kernel = self.in_regions(schedule.barriers, schedule.regions)
         kernel.attributes[SCHEDULE_CERTIFICATE] = certificate_attribute(self.graph, schedule)
         return kernel
 
     def packed_bytes(self, schedule: Schedule) -> int:
-        """The bytes a block needs by a schedule once its buffers are swizzled and packed."""
+        """The bytes a block needs by a schedule once its buffers are swizzled and packed.
+
+        By the stages that buffers have now.
+        """
 
         def size_of(buffer: sched.AllocOp) -> int:
             twin = self.twins.get(buffer)
             assert isinstance(twin, sched.AllocOp)
-            return whole_lines(twin.total_bytes())
+            return whole_lines(twin.stage_bytes() * buffer.stage_count)
 
         kernel = self.arranged(schedule)
         requests = {
@@ -96,7 +131,7 @@ class Proposal:
 
     def resident_blocks(self, smem: int) -> int:
         """How many blocks of that many bytes share a multiprocessor."""
-        kernel = self.draft.kernel
+        kernel = self.kernel
         return self.target.resident_blocks(
             math.prod(kernel.grid_dim), kernel.threads, smem, registers_wanted(kernel)
         )
@@ -150,10 +185,21 @@ class Proposal:
         return min(self.trades, key=lambda schedule: schedule.peak)
 
 
-def propose(draft: Draft, target: Target) -> Proposal:
-    """What the choice of a draft's schedule needs."""
-    twins = swizzled_twins(draft.kernel)
-    return Proposal(draft, twins, kernel_graph(draft.kernel, draft.tasks, twins), target)
+def propose_barriers(kernel: sched.KernelOp, target: Target) -> Proposal:
+    """What the choice of barriers for the phases of a kernel needs.
+
+    Barriers of the prologue are put in, as there is no choice; others, and steps of channels, are
+    taken out.
+    """
+    for phase in sched.computing_block(kernel).ops:
+        for op in tuple(phase.walk()):
+            if isinstance(op, _PLACED):
+                op.detach()
+                op.erase()
+    separate_prologue(kernel)
+    tasks = tuple(tasks_of(kernel))
+    twins = swizzled_twins(kernel)
+    return Proposal(kernel, tasks, twins, kernel_graph(kernel, tasks, twins), target)
 
 
 def certificate_attribute(graph: Graph, schedule: Schedule) -> DictionaryAttr:

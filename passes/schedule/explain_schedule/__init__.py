@@ -32,24 +32,12 @@ from mugraph.dialects.sched import (
 )
 from mugraph.dialects.tensor_types import op_label, value_label
 from mugraph.passes.schedule.analysis.epilogues import epilogue_time
-from mugraph.passes.schedule.schedule_threadblock.barriers import (
-    FewestBarriers,
-    Witness,
-    fewest_barriers,
-)
-from mugraph.passes.schedule.schedule_threadblock.explain_products import product_lines
-from mugraph.passes.schedule.schedule_threadblock.model import (
-    Barriers,
-    Dependence,
-    Graph,
-    peak_load,
-)
-from mugraph.passes.schedule.schedule_threadblock.proposal import (
-    LEVEL_BARRIERS,
-    SCHEDULE_CERTIFICATE,
-)
-from mugraph.passes.schedule.schedule_threadblock.rings import feeds_of
-from mugraph.passes.schedule.schedule_threadblock.tasks import TaskOperations, kernel_graph
+from mugraph.passes.schedule.barriers.dependences import TaskOperations, kernel_graph
+from mugraph.passes.schedule.barriers.fewest import FewestBarriers, Witness, fewest_barriers
+from mugraph.passes.schedule.barriers.model import Barriers, Dependence, Graph, peak_load
+from mugraph.passes.schedule.barriers.proposal import LEVEL_BARRIERS, SCHEDULE_CERTIFICATE
+from mugraph.passes.schedule.explain_schedule.products import product_lines
+from mugraph.passes.schedule.pipeline_loads.rings import feeds_of
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 _PHASES: dict[type[Operation], Phase] = {
@@ -293,7 +281,7 @@ class ExplainSchedulePass(ModulePass):
     their way against what ``arch`` should have, and of products of few rows what single warps cost,
     and warp groups with swapped operands; then region by region the operators, and for each barrier
     the dependences that it alone separates.  Changes nothing.  Pre-condition:
-    ``--schedule-threadblock``.
+    ``--lower-threadblock``.
     """
 
     name = "explain-schedule"
@@ -306,7 +294,7 @@ class ExplainSchedulePass(ModulePass):
         kernels = _kernels(op)
         if not kernels:
             raise PassFailedException(
-                "--explain-schedule: the module has no 'sched.kernel'; run --schedule-threadblock"
+                "--explain-schedule: the module has no 'sched.kernel'; run --lower-threadblock"
             )
         for kernel in kernels:
             try:

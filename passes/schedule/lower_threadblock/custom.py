@@ -27,8 +27,8 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     value_label,
 )
-from mugraph.passes.schedule.schedule_threadblock.builder import KernelBuilder
-from mugraph.passes.schedule.schedule_threadblock.operators import schedule_operator
+from mugraph.passes.schedule.lower_threadblock.builder import KernelBuilder
+from mugraph.passes.schedule.lower_threadblock.operators import schedule_operator
 
 # What tensor expressions need takes a while to load; it is imported where there are operators.
 if TYPE_CHECKING:
@@ -95,9 +95,7 @@ def _(op: tb.CustomOp, builder: KernelBuilder) -> None:
     }
     results = [builder.buffer(value) for value in op.outputs]
     written = {value: np.zeros(math.prod(shape_of(value.type)), np.bool_) for value in results}
-    for number, item in enumerate(program.items):
-        if number:
-            builder.begin_another_task()
+    for item in program.items:
         if isinstance(item, Reduction):
             builder.here.append(_reduce(item, buffers, builder))
             continue

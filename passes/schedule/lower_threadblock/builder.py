@@ -36,8 +36,8 @@ from mugraph.dialects.tensor_types import (
     strides_of,
     with_layout,
 )
-from mugraph.passes.schedule.schedule_threadblock.choose import Stages, WarpLayout
-from mugraph.passes.schedule.schedule_threadblock.registers import Pieces
+from mugraph.passes.schedule.lower_threadblock.registers import Pieces
+from mugraph.passes.schedule.lower_threadblock.warp_layouts import WarpLayout
 
 
 def sum_type(type_: Attribute) -> Attribute:
@@ -49,8 +49,6 @@ def sum_type(type_: Attribute) -> Attribute:
 class Choices:
     """What was decided for one graph before it is rewritten."""
 
-    stages: Stages
-    """Of each ring; without channels one number, of all that moves with the loop."""
     warp_layouts: dict[tb.MatmulOp, WarpLayout]
     register_accumulators: frozenset[Operation]
     pieces: dict[tb.MatmulOp, Pieces]
@@ -60,10 +58,7 @@ class Choices:
 
 @dataclass
 class KernelBuilder:
-    """Builds one kernel; ``here`` collects the operators of the phase being written.
-
-    ``earlier`` are those of the same operator between which and ``here`` a barrier may stand.
-    """
+    """Builds one kernel; ``here`` collects what the operator at hand becomes."""
 
     graph: CustomizedOp
     choices: Choices
@@ -71,7 +66,6 @@ class KernelBuilder:
     prologue: list[Operation] = field(default_factory=list[Operation])
     write_back: list[Operation] = field(default_factory=list[Operation])
     here: list[Operation] = field(default_factory=list[Operation])
-    earlier: list[list[Operation]] = field(default_factory=list[list[Operation]])
     buffers: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
     outputs: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
@@ -90,10 +84,9 @@ class KernelBuilder:
         for ops, start in zip(lists, starts, strict=True):
             inherit_location(ops[start:], op)
 
-    def begin_another_task(self) -> None:
-        """What follows of an operator need not stay together with what it wrote so far."""
-        self.earlier.append(self.here)
-        self.here = []
+    def moves(self, op: tb.InputOp) -> bool:
+        """Whether an input's tile is loaded in the loop."""
+        return op.loop_dim >= 0 and self.graph.forloop_range > 1
 
     def shared_type(self, value: SSAValue, element_type: Attribute | None = None) -> Attribute:
         """The type of the buffer of an STensor.
@@ -109,7 +102,6 @@ class KernelBuilder:
     def allocate(
         self,
         value: SSAValue,
-        stages: int = 1,
         element_type: Attribute | None = None,
         layout: AnyLayout | None = None,
     ) -> SSAValue:
@@ -117,7 +109,7 @@ class KernelBuilder:
         type_ = self.shared_type(value, element_type)
         if layout is not None:
             type_ = with_layout(type_, layout)
-        alloc = sched.AllocOp(type_, stages)
+        alloc = sched.AllocOp(type_)
         alloc.result.name_hint = value.name_hint
         self.top.append(alloc)
         self.buffers[value] = alloc.result
@@ -137,8 +129,8 @@ class KernelBuilder:
     def buffer_as_typed(self, value: SSAValue) -> SSAValue:
         """The buffer that holds an STensor in its own element type, for who takes it as it is.
 
-        A sum in a wider type is first converted, by a task of its own; later operators of the graph
-        read what it was converted to.
+        A sum in a wider type is first converted; later operators of the graph read what it was
+        converted to.
         """
         buffer = self.buffers[value]
         if element_type_of(buffer.type) != element_type_of(value.type):
@@ -149,7 +141,6 @@ class KernelBuilder:
                     ScalarFunction("identity"), [buffer], converted, Epilogue(), partition
                 )
             )
-            self.begin_another_task()
         return self.buffers[value]
 
     def partition(self, destination: SSAValue, sources: Sequence[SSAValue]) -> LinearPartition:

@@ -32,8 +32,8 @@ from mugraph.dialects.tensor_types import (
     shape_of,
 )
 from mugraph.passes.schedule.analysis.remarks import Obstacle
-from mugraph.passes.schedule.schedule_threadblock.channels import layouts_of_load
-from mugraph.passes.schedule.schedule_threadblock.choose import WarpLayout
+from mugraph.passes.schedule.lower_threadblock.bulk_loads import layouts_of_load
+from mugraph.passes.schedule.lower_threadblock.warp_layouts import WarpLayout
 
 DEPTH = 16
 """The extent of an instruction along k."""

@@ -14,7 +14,6 @@ from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.quad_store import quad_store_problem
 from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tensor_types import element_type_of
-from mugraph.passes.schedule.schedule_threadblock.build import Draft
 
 
 @dataclass(frozen=True)
@@ -78,19 +77,4 @@ def write_back_directly(found: WriteBack) -> sched.QuadStoreOp:
     return direct
 
 
-def with_direct_write_backs(draft: Draft) -> Draft:
-    """The draft without the buffers that fragments reach device memory through."""
-    tasks = list(draft.tasks)
-    for found in list(find_write_backs(draft.kernel)):
-        stored = next(task for task in tasks if found.store in task.operations)
-        copied = next(task for task in tasks if found.copy in task.operations)
-        store, copy = found.store, found.copy
-        at = stored.operations.index(store)
-        stored.operations[at] = write_back_directly(found)
-        copied.operations.remove(copy)
-        if not copied.operations:
-            tasks.remove(copied)
-    return Draft(draft.kernel, tuple(tasks))
-
-
-__all__ = ["WriteBack", "find_write_backs", "with_direct_write_backs", "write_back_directly"]
+__all__ = ["WriteBack", "find_write_backs", "write_back_directly"]

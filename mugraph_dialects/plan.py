@@ -215,19 +215,3 @@ def _written(part: Part) -> str:
     if isinstance(part, bool):
         return "true" if part else "false"
     return f"[{', '.join(map(str, part))}]" if isinstance(part, tuple) else str(part)
-
-
-__all__ = [
-    "KERNEL_PARTS",
-    "TILE_PARTS",
-    "LaunchNext",
-    "Loads",
-    "Part",
-    "PartialSums",
-    "Plan",
-    "PlanAttr",
-    "Stores",
-    "Tiles",
-    "plan_attribute",
-    "problem_of",
-]

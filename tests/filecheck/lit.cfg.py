@@ -28,9 +28,10 @@ config.substitutions.append(("%examples", os.path.join(config.test_source_root, 
 config.substitutions.append(
     (
         "%unpromoted",
-        "--online-softmax --insert-copies --decompose-threadblock --mask-ragged --fuse-threadblock "
-        "--resolve-layout --plan-dtensor-memory --lower-threadblock --pipeline-loads "
-        "--merge-products --pipeline-products --persist-blocks --bulk-stores --programmatic-launch "
+        "--retile --online-softmax --insert-copies --decompose-threadblock --mask-ragged "
+        "--fuse-threadblock --resolve-layout --plan-dtensor-memory --lower-threadblock "
+        "--pipeline-loads --merge-products --pipeline-products --persist-blocks --bulk-stores "
+        "--programmatic-launch "
         "--plan-swizzle --plan-stensor-memory --set-register-budgets --check-hazards",
     )
 )

@@ -13,13 +13,22 @@ from xdsl.ir import Operation
 from mugraph.dialects import tb
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.programming_model import SECTOR_BYTES
-from mugraph.passes.costs.kernels import OVERLAP_NS, KernelShape, Load, Work, estimate
+from mugraph.passes.costs.kernels import (
+    LAUNCH_NS,
+    OVERLAP_NS,
+    KernelShape,
+    Load,
+    Work,
+    estimate,
+    least_time,
+)
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.loops import LoopAnalysis
-from mugraph.passes.mugraph.retile.model import product_index, shape_under, tile_shape_of
+from mugraph.passes.mugraph.retile.model import KernelModel, product_index, shape_under
 from mugraph.passes.mugraph.retile.partition import (
     Cut,
+    LoopCheck,
     Partition,
     Request,
     choose_partition,
@@ -37,7 +46,7 @@ USUAL_THREADS = 256
 """Enough to copy and to share products, few enough to have many registers each."""
 USUAL_LOOP_BYTES = 24 * 1024
 """Tiles of one iteration: long enough to outweigh what it costs, short enough for some stages."""
-SPLITS = (1, 2, 4, 8, 16, 32)
+SPLITS = (2, 4, 8, 16, 32)
 """Over how many blocks a loop may be divided."""
 WAVES = 8
 """Blocks for each multiprocessor, at most."""
@@ -80,7 +89,8 @@ class Choice:
 
 def divisors(number: int) -> list[int]:
     """All of them, from 1 on."""
-    return [divisor for divisor in range(1, number + 1) if number % divisor == 0]
+    small = [divisor for divisor in range(1, math.isqrt(number) + 1) if number % divisor == 0]
+    return sorted({*small, *(number // divisor for divisor in small)})
 
 
 def parallel_dimensions(space: TileSpace) -> list[frozenset[int]]:
@@ -163,7 +173,7 @@ def _grids(space: TileSpace, target: Target) -> Iterator[Partition]:
         yield replace(old, grid=tuple(grid), cuts=tuple(cuts))
 
 
-def _loops(space: TileSpace, partition: Partition) -> Iterator[Partition]:
+def _loops(space: TileSpace, partition: Partition, check: LoopCheck) -> Iterator[Partition]:
     """The same with other numbers of iterations, as far as the loop's tiles may change."""
     yield partition
     if partition.forloop == 1 and not partition.looped():
@@ -180,7 +190,7 @@ def _loops(space: TileSpace, partition: Partition) -> Iterator[Partition]:
     if not looped or any(space.dimensions[number].fixed for number in looped):
         return
     try:
-        LoopAnalysis(space, frozenset(looped))
+        check(frozenset(looped))
     except RetileError:
         return
     common = 0
@@ -192,40 +202,63 @@ def _loops(space: TileSpace, partition: Partition) -> Iterator[Partition]:
             yield replace(partition, forloop=iterations)
 
 
-def _candidates(space: TileSpace, target: Target) -> Iterator[tuple[Partition, KernelShape]]:
-    """The present partition, and others, with what an estimate needs of them."""
-    old = partition_of(space)
+def _partitions(space: TileSpace, target: Target, check: LoopCheck) -> Iterator[Partition]:
+    """The present partition, and others, all with the present block."""
     seen: set[Partition] = set()
-    for grid in (old, *_grids(space, target)):
-        for partition in _loops(space, grid):
-            if partition in seen:
-                continue
-            seen.add(partition)
-            shape = shape_under(space, partition)
-            yield partition, shape
-            for threads in BLOCKS:
-                yield (
-                    replace(partition, block=(threads, 1, 1)),
-                    replace(shape, threads=threads),
-                )
+    for grid in (partition_of(space), *_grids(space, target)):
+        for partition in _loops(space, grid, check):
+            if partition not in seen:
+                seen.add(partition)
+                yield partition
 
 
-def split_time(
-    space: TileSpace, partition: Partition, shape: KernelShape, split: int, target: Target
-) -> float | None:
-    """Nanoseconds with the loop divided over blocks, and of the kernel that combines."""
-    tiles = [op.result for op in space.graph.body.block.ops if isinstance(op, tb.AccumulatorOp)]
-    parts = sum(math.prod(tile_shape_of(space, partition, tile)) for tile in tiles)
-    first = replace(
-        shape,
-        blocks=shape.blocks * split,
-        iterations=shape.iterations // split,
-        after=Work((), 0),
-        stored_bytes=parts * PART_BYTES,
-    )
-    one = estimate(first, target)
-    other = combination_time(shape.blocks, parts, split, shape.stored_bytes, target)
-    return None if one is None or other is None else one + other - OVERLAP_NS
+@dataclass(frozen=True)
+class _Division:
+    """A loop divided over blocks: the kernel that has the loop, and one that combines its sums."""
+
+    whole: KernelShape
+    first: KernelShape
+    """The kernel that has the loop."""
+    split: int = 1
+    parts: int = 0
+    """The sums of a block."""
+
+    def least_time(self, target: Target) -> float:
+        """Nanoseconds that both kernels take at least, for what the first loads."""
+        combination = LAUNCH_NS - OVERLAP_NS if self.split > 1 else 0.0
+        return least_time(self.first, target) + combination
+
+    def time(self, threads: int, target: Target) -> float | None:
+        """Nanoseconds of both kernels, the first with so many threads; ``None`` where none fits."""
+        first = estimate(replace(self.first, threads=threads), target)
+        if first is None or self.split == 1:
+            return first
+        second = combination_time(
+            self.whole.blocks, self.parts, self.split, self.whole.stored_bytes, target
+        )
+        return None if second is None else first + second - OVERLAP_NS
+
+
+def _divisions(model: KernelModel, partition: Partition, *, split: bool) -> Iterator[_Division]:
+    """A partition's loop as it is, and divided over blocks where there are blocks to divide it."""
+    whole = model.under(partition)
+    yield _Division(whole, whole)
+    space, looped = model.space, partition.looped()
+    used = sum(extent > 1 for extent in partition.grid)
+    ragged = any(partition.split(n, space.dimensions[n].extent).bound() for n in looped)
+    if not split or used >= len(AXES) or not looped or ragged:
+        return
+    parts = model.sums_under(partition)
+    for count in SPLITS:
+        if partition.forloop % count == 0:
+            first = replace(
+                whole,
+                blocks=whole.blocks * count,
+                iterations=whole.iterations // count,
+                after=Work((), 0),
+                stored_bytes=parts * PART_BYTES,
+            )
+            yield _Division(whole, first, count, parts)
 
 
 @cache
@@ -261,6 +294,37 @@ def combination_time(
     return min(times, default=None)
 
 
+def _candidates(space: TileSpace, target: Target, *, split: bool) -> list[Choice]:
+    """All allowed partitions but those that take too long for :func:`choose_least_time`.
+
+    What the loads take shows of most of them that they do.
+    """
+    model = KernelModel.of(space)
+    # Few sets of dimensions are looped, each in many partitions.
+    check = cache(partial(LoopAnalysis, space))
+    divisions = [
+        (partition, division, division.least_time(target))
+        for partition in _partitions(space, target, check)
+        for division in _divisions(model, partition, split=split)
+    ]
+    divisions.sort(key=lambda bounded: bounded[2])
+    blocks = dict.fromkeys((space.graph.block_dim, *((threads, 1, 1) for threads in BLOCKS)))
+    choices: list[Choice] = []
+    longest = math.inf
+    for partition, division, least in divisions:
+        if least > longest:
+            break
+        if not is_allowed(space, partition, check):
+            continue
+        for block in blocks:
+            time = division.time(math.prod(block), target)
+            if time is not None:
+                candidate = replace(partition, block=block)
+                choices.append(Choice(candidate, division.split, time, division.whole.loop_bytes))
+                longest = min(longest, WORTH_FILLING * time + ALIKE_NS)
+    return choices
+
+
 def choose_least_time(space: TileSpace, target: Target, *, split: bool = True) -> Choice | None:
     """The partition of least estimated time: the present one where no other is much better.
 
@@ -271,30 +335,21 @@ def choose_least_time(space: TileSpace, target: Target, *, split: bool = True) -
     now = shape_under(space, old)
     present = estimate(now, target)
     free = sum(extent > 1 for extent in old.grid) < len(AXES)
-    choices = [
-        Choice(partition, splits, time, shape.loop_bytes)
-        for partition, shape in _candidates(space, target)
-        for splits in (SPLITS if split and free else (1,))
-        if (time := _time(space, partition, shape, splits, target)) is not None
-    ]
-    choices.sort(key=lambda choice: choice.time)
-    fastest = next((choice for choice in choices if is_allowed(space, choice.partition)), None)
-    if fastest is None:
+    choices = _candidates(space, target, split=split and free)
+    if not choices:
         return None
+    fastest = min(choices, key=lambda choice: choice.time)
     if not fastest.keeps_busy(target):
         near = (c for c in choices if c.time <= WORTH_FILLING * fastest.time)
         busy = [choice for choice in near if choice.keeps_busy(target) and choice.split == 1]
-        fastest = next((c for c in busy if is_allowed(space, c.partition)), fastest)
         choices = busy or choices
-    alike = (choice for choice in choices if choice.time <= fastest.time + ALIKE_NS)
-    for best in sorted(alike, key=partial(_effort, target)):
-        if is_allowed(space, best.partition):
-            no_gain = present is not None and best.time > WORTHWHILE * present
-            ours = Choice(old, 1, present or 0.0, now.loop_bytes)
-            if no_gain and best.split == 1 and ours.keeps_busy(target) >= best.keeps_busy(target):
-                return ours
-            return best
-    return fastest
+    limit = min(choice.time for choice in choices) + ALIKE_NS
+    best = min((c for c in choices if c.time <= limit), key=partial(_effort, target))
+    no_gain = present is not None and best.time > WORTHWHILE * present
+    ours = Choice(old, 1, present or 0.0, now.loop_bytes)
+    if no_gain and best.split == 1 and ours.keeps_busy(target) >= best.keeps_busy(target):
+        return ours
+    return best
 
 
 def why_kept(space: TileSpace, target: Target) -> str:
@@ -330,20 +385,6 @@ def _effort(target: Target, choice: Choice) -> tuple[float, ...]:
     )
 
 
-def _time(
-    space: TileSpace, partition: Partition, shape: KernelShape, split: int, target: Target
-) -> float | None:
-    if split == 1:
-        return estimate(shape, target)
-    used = sum(extent > 1 for extent in partition.grid)
-    looped = partition.looped()
-    if partition.forloop % split or used >= len(AXES) or not looped:
-        return None
-    if any(partition.split(n, space.dimensions[n].extent).bound() for n in looped):
-        return None
-    return split_time(space, partition, shape, split, target)
-
-
 def in_one_iteration(space: TileSpace, partition: Partition, target: Target) -> Partition | None:
     """The partition with all tiles of the loop in one; ``None`` where a block has no room."""
     whole = replace(partition, forloop=1)
@@ -351,10 +392,10 @@ def in_one_iteration(space: TileSpace, partition: Partition, target: Target) -> 
     return whole if fits and is_allowed(space, whole) else None
 
 
-def is_allowed(space: TileSpace, partition: Partition) -> bool:
-    """Whether a partition leaves the function as it is."""
+def is_allowed(space: TileSpace, partition: Partition, check: LoopCheck | None = None) -> bool:
+    """Whether a partition leaves the function as it is; ``check`` replaces the loop's analysis."""
     try:
-        require_same_function(space, partition)
+        require_same_function(space, partition, check)
     except RetileError:
         return False
     return True

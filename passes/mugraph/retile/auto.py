@@ -302,6 +302,7 @@ def _candidates(space: TileSpace, target: Target, *, split: bool) -> list[Choice
     model = KernelModel.of(space)
     # Few sets of dimensions are looped, each in many partitions.
     check = cache(partial(LoopAnalysis, space))
+    allowed = cache(partial(is_allowed, space, check=check))
     divisions = [
         (partition, division, division.least_time(target))
         for partition in _partitions(space, target, check)
@@ -314,7 +315,7 @@ def _candidates(space: TileSpace, target: Target, *, split: bool) -> list[Choice
     for partition, division, least in divisions:
         if least > longest:
             break
-        if not is_allowed(space, partition, check):
+        if not allowed(partition):
             continue
         for block in blocks:
             time = division.time(math.prod(block), target)

@@ -239,8 +239,12 @@ def sums_of_a_thread(shape: KernelShape, target: Target) -> int:
 def least_time(shape: KernelShape, target: Target) -> float:
     """Nanoseconds that a kernel takes at least: of what it loads, however it computes.
 
-    A bound from below of :func:`estimate` that takes a fraction of its time.
+    A bound from below of :func:`estimate` that takes a fraction of its time; infinite where a block
+    has no room for the tiles with any number of threads.
     """
+    tiles_at_once = 1 if shape.iterations == 1 else 2
+    if shape.kept_bytes + tiles_at_once * shape.loop_bytes > target.shared_memory_per_block:
+        return math.inf
     clock, tile = target.clock_ghz, shape.loop_bytes + shape.first_bytes
     device = sum(load.tensor_bytes for load in shape.loads)
     cached = shape.blocks * (shape.iterations * shape.loop_bytes + shape.first_bytes)

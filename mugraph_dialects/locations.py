@@ -29,7 +29,7 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.tensor_types import op_label
 
 
-class Place(str):
+class SourcePlace(str):
     """``file:line:column``, as a note of an error that says which operation it is about."""
 
 
@@ -64,12 +64,12 @@ def location_of(op: Operation | None) -> FileLineColLoc | None:
     return None
 
 
-def place_of(op: Operation | None) -> Place | None:
+def place_of(op: Operation | None) -> SourcePlace | None:
     """:func:`location_of` as ``file:line:column``."""
     location = location_of(op)
     if location is None:
         return None
-    return Place(f"{location.filename.data}:{location.line.data}:{location.column.data}")
+    return SourcePlace(f"{location.filename.data}:{location.line.data}:{location.column.data}")
 
 
 def inherit_location(made: Operation | Sequence[Operation], source: Operation) -> None:
@@ -112,10 +112,10 @@ class Rewriter(rewriter.Rewriter):
         rewriter.Rewriter.insert_op(op_or_ops, rewriter.InsertPoint.after(op))
 
 
-def place_in(error: BaseException) -> Place | None:
+def place_in(error: BaseException) -> SourcePlace | None:
     """The place that an error was reported at, if it was."""
     notes: Sequence[object] = getattr(error, "__notes__", ())
-    return next((note for note in notes if isinstance(note, Place)), None)
+    return next((note for note in notes if isinstance(note, SourcePlace)), None)
 
 
 def note_place(error: BaseException, op: Operation | None) -> None:

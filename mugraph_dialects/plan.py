@@ -57,7 +57,7 @@ class Plan:
     persistent: bool | None = None
     """Whether as many blocks as run at once take several work tiles each."""
     ping_pong: int | None = None
-    """How many consumers take the work tiles of persistent blocks in turn."""
+    """How many ping-pong consumers share the work tiles of a persistent block."""
     stores: Stores | None = None
     """Whether results leave by ``tma``, through shared memory, or are written by ``threads``."""
     pdl: LaunchNext | None = None
@@ -199,17 +199,3 @@ def _written(part: Part) -> str:
     if isinstance(part, bool):
         return "true" if part else "false"
     return f"[{', '.join(map(str, part))}]" if isinstance(part, tuple) else str(part)
-
-
-__all__ = [
-    "TILE_PARTS",
-    "LaunchNext",
-    "Loads",
-    "Part",
-    "Plan",
-    "PlanAttr",
-    "Stores",
-    "Tiles",
-    "plan_attribute",
-    "problem_of",
-]

@@ -18,16 +18,17 @@ from mugraph.passes.mugraph.retile import RetilePass
 from mugraph.passes.program.plan_dtensor_memory import PlanDTensorMemoryPass
 from mugraph.passes.schedule.bulk_stores import BulkStoresPass
 from mugraph.passes.schedule.check_hazards import CheckHazardsPass
+from mugraph.passes.schedule.lower_threadblock import LowerThreadblockPass
 from mugraph.passes.schedule.merge_products import MergeProductsPass
 from mugraph.passes.schedule.persist_blocks import PersistBlocksPass
 from mugraph.passes.schedule.ping_pong import PingPongPass
+from mugraph.passes.schedule.pipeline_loads import PipelineLoadsPass
 from mugraph.passes.schedule.pipeline_products import PipelineProductsPass
 from mugraph.passes.schedule.plan_stensor_memory import PlanSTensorMemoryPass
 from mugraph.passes.schedule.plan_swizzle import PlanSwizzlePass
 from mugraph.passes.schedule.programmatic_launch import ProgrammaticLaunchPass
 from mugraph.passes.schedule.promote_registers import PromoteRegistersPass
-from mugraph.passes.schedule.schedule_threadblock import ScheduleThreadblockPass
-from mugraph.passes.schedule.share_registers import ShareRegistersPass
+from mugraph.passes.schedule.set_register_budgets import SetRegisterBudgetsPass
 from mugraph.passes.schedule.use_warpgroups import UseWarpgroupsPass
 from mugraph.passes.sequence import SequencePass
 from mugraph.passes.targets import DEFAULT_TARGET
@@ -50,9 +51,10 @@ def transpile_pipeline(
         FuseThreadblockPass(),
         ResolveLayoutPass(arch=arch),
         PlanDTensorMemoryPass(),
-        ScheduleThreadblockPass(arch),
+        LowerThreadblockPass(arch),
         PromoteRegistersPass(arch),
         UseWarpgroupsPass(arch),
+        PipelineLoadsPass(arch),
         MergeProductsPass(),
         PipelineProductsPass(arch),
         PersistBlocksPass(arch),
@@ -61,7 +63,7 @@ def transpile_pipeline(
         ProgrammaticLaunchPass(arch),
         PlanSwizzlePass(),
         PlanSTensorMemoryPass(arch=arch),
-        ShareRegistersPass(arch),
+        SetRegisterBudgetsPass(arch),
     )
     return (*steps, CheckHazardsPass()) if check_hazards else steps
 
@@ -74,7 +76,7 @@ def planned_then_scheduled(
     After the first part a function's signature is final; the second makes the kernels for ``arch``.
     """
     steps = transpile_pipeline(arch, plan)
-    start = next(i for i, step in enumerate(steps) if isinstance(step, ScheduleThreadblockPass))
+    start = next(i for i, step in enumerate(steps) if isinstance(step, LowerThreadblockPass))
     return steps[:start], steps[start:]
 
 

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringA
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
+from mugraph.dialects.ancestors import ancestors
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.interfaces import HasWorkspace
 from mugraph.dialects.kn.workspace import tensor_bytes
@@ -116,14 +117,13 @@ def _region_labels(kernel: KernelOp) -> list[str]:
 
 
 def _phase_of(op: Operation) -> str:
-    names = {PrologueOp: "before", ForloopOp: "loop", EpilogueOp: "after"}
-    parent = op.parent_op()
-    while parent is not None:
-        for kind, name in names.items():
-            if isinstance(parent, kind):
-                return name
-        parent = parent.parent_op()
-    return ""
+    names: dict[type[Operation], str] = {
+        PrologueOp: "before",
+        ForloopOp: "loop",
+        EpilogueOp: "after",
+    }
+    phases = (names[type(one)] for one in ancestors(op) if type(one) in names)
+    return next(phases, "")
 
 
 def kernel_chart(kernel: KernelOp, limit: int | None = None) -> MemoryChart | None:

@@ -16,7 +16,6 @@ from xdsl.ir import Operation
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.sched import (
     AcquireOp,
-    AwaitTurnOp,
     BarrierOp,
     BulkCopyOp,
     BulkWaitOp,
@@ -29,7 +28,8 @@ from mugraph.dialects.sched import (
     ElementwiseOp,
     GlobalType,
     KernelOp,
-    PassTurnOp,
+    OrderArriveOp,
+    OrderWaitOp,
     PublishOp,
     ReleaseOp,
     WaitOp,
@@ -214,9 +214,9 @@ def _object(run: Run, op: Operation) -> str:
 def _kind(op: Operation) -> Kind:
     if isinstance(op, BarrierOp | ClusterBarrierOp):
         return Kind.BARRIER
-    if isinstance(op, ConsumeOp | AcquireOp | AwaitTurnOp) or waited_for(op):
+    if isinstance(op, ConsumeOp | AcquireOp | OrderWaitOp) or waited_for(op):
         return Kind.WAIT
-    if isinstance(op, PublishOp | ReleaseOp | PassTurnOp | CommitOp):
+    if isinstance(op, PublishOp | ReleaseOp | OrderArriveOp | CommitOp):
         return Kind.SIGNAL
     return Kind.COPY if isinstance(op, BulkCopyOp | CopyOp) else Kind.COMPUTE
 
@@ -337,7 +337,7 @@ def schedule_chart(kernel: KernelOp) -> ScheduleChart:
 
 def _arrow_label(run: Run, source: Moment) -> str:
     op, tile = run.steps[source].operation, run.tile(source)
-    if isinstance(op, PassTurnOp):
+    if isinstance(op, OrderArriveOp):
         return "block before"
     if not isinstance(op, ChannelStepOp) or tile is None:
         return ""
@@ -358,8 +358,12 @@ def _lanes(run: Run) -> dict[int, str]:
             continue
         warps = f"{role.warp_count} warp{'s' if role.warp_count > 1 else ''}"
         who = "one thread" if role.is_elected else warps
-        turn = "" if role.turn is None else f", turn {role.turn_number} of {run.turns}"
-        names[strand.index] = f"{role.role.data} ({who}{turn})"
+        ping_pong = (
+            ""
+            if role.ping_pong is None
+            else f", ping-pong {role.ping_pong_index} of {run.ping_pong}"
+        )
+        names[strand.index] = f"{role.role.data} ({who}{ping_pong})"
     return names
 
 

@@ -15,7 +15,6 @@ from xdsl.ir import Operation
 
 from mugraph.dialects.sched import (
     AcquireOp,
-    AwaitTurnOp,
     BulkCopyOp,
     BulkWaitOp,
     ChannelOp,
@@ -24,14 +23,15 @@ from mugraph.dialects.sched import (
     ConsumeOp,
     CopyOp,
     FragmentOp,
-    PassTurnOp,
+    OrderArriveOp,
+    OrderBarrierOp,
+    OrderWaitOp,
     PublishOp,
     ReleaseOp,
-    TurnsOp,
     WaitOp,
     WarpgroupMmaOp,
     WarpgroupWaitOp,
-    roles_in_turn,
+    ping_pong_roles,
 )
 from mugraph.dialects.sched.channel import channel_of
 from mugraph.passes.schedule.analysis.hazards.program import (
@@ -61,7 +61,7 @@ class Moment(NamedTuple):
 
 
 _Signal = tuple[Operation, type[Operation], int]
-"""The channel or the order of turns, what is done, and the tile or the turn that it is for."""
+"""The channel or the order barrier, what is done, and the tile or the role that it is for."""
 
 _PHASES = ("prologue", LOOP, "epilogue")
 
@@ -72,7 +72,7 @@ class Run:
 
     program: Program
     labels: dict[ChannelOp, str]
-    turns: int
+    ping_pong: int
     steps: dict[Moment, Step] = field(default_factory=dict[Moment, Step])
     titles: dict[tuple[int, int], tuple[str, int]] = field(
         default_factory=dict[tuple[int, int], tuple[str, int]]
@@ -127,7 +127,7 @@ def _phases(strand: Strand) -> Iterator[tuple[int, str, Segment]]:
 def follow(program: Program) -> Run:
     """All steps of all iterations, and what the waits among them wait for."""
     labels = dict(zip(program.channels, channel_labels(program.channels), strict=True))
-    run = Run(program, labels, len(roles_in_turn(program.kernel)))
+    run = Run(program, labels, len(ping_pong_roles(program.kernel)))
     for number, section in enumerate(program.sections):
         for strand in section:
             for phase, name, segment in _phases(strand):
@@ -136,7 +136,7 @@ def follow(program: Program) -> Run:
                 for iteration in range(iterations):
                     era = Era(number, phase, iteration)
                     for index, step in enumerate(segment.steps):
-                        if isinstance(step.operation, FragmentOp | TurnsOp):
+                        if isinstance(step.operation, FragmentOp | OrderBarrierOp):
                             continue
                         moment = Moment(era, index, strand.index)
                         if not _happens(step, iteration, iterations):
@@ -157,9 +157,9 @@ def _match(run: Run) -> None:
         role = strands[moment.strand].role
         if isinstance(op, PublishOp | ReleaseOp):
             run.signals[channel_of(op, op.channel), type(op), tile or 0].append(moment)
-        elif isinstance(op, PassTurnOp) and role is not None:
-            following = ((role.turn_number or 0) + 1) % run.turns
-            run.signals[op.order(), PassTurnOp, following].append(moment)
+        elif isinstance(op, OrderArriveOp) and role is not None:
+            following = ((role.ping_pong_index or 0) + 1) % run.ping_pong
+            run.signals[op.order_barrier(), OrderArriveOp, following].append(moment)
         elif isinstance(op, CommitOp) or goes_on(op):
             pending[moment.strand, type(op)].append(moment)
         of_strand = waited_for(op)
@@ -174,8 +174,10 @@ def _match(run: Run) -> None:
         elif isinstance(op, AcquireOp):
             ring = channel_of(op, op.channel)
             run.waits[moment] = run.signals[ring, ReleaseOp, tile - ring.stage_count]
-        elif isinstance(op, AwaitTurnOp) and role is not None:
-            run.waits[moment] = run.signals[op.order(), PassTurnOp, role.turn_number or 0]
+        elif isinstance(op, OrderWaitOp) and role is not None:
+            run.waits[moment] = run.signals[
+                op.order_barrier(), OrderArriveOp, role.ping_pong_index or 0
+            ]
 
 
 def goes_on(op: Operation) -> bool:

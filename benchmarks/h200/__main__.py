@@ -6,7 +6,7 @@
     python -m benchmarks.h200 sanitize --output benchmarks/results/h200_sanitizers
     python -m benchmarks.h200 profile --output benchmarks/results/h200_profile [--workloads a,b]
     python -m benchmarks.h200 stages --output benchmarks/results/h200_stages
-    python -m benchmarks.h200 turns --output benchmarks/results/h200_turns
+    python -m benchmarks.h200 ping-pong --output benchmarks/results/h200_ping_pong
     python -m benchmarks.h200 compile --output benchmarks/results/h200_compile
     python -m benchmarks.h200 page docs/performance.md --results R.json [--ablation A.json]
 
@@ -22,10 +22,10 @@ import os
 import sys
 from pathlib import Path
 
-from benchmarks.h200 import compile_time, counters, page, sanitize, stages, turns
+from benchmarks.h200 import compile_time, counters, page, ping_pong, sanitize, stages
 from benchmarks.h200 import records as results
 from benchmarks.h200.peers import Level
-from benchmarks.h200.pipelines import OURS, tried
+from benchmarks.h200.pipelines import OURS, Variant, tried
 from benchmarks.h200.repetition import combined
 from benchmarks.h200.run import Options, run, write
 from benchmarks.h200.workloads import FIRST_FOURTEEN, WORKLOADS, Workload
@@ -69,6 +69,7 @@ def _run(arguments: argparse.Namespace) -> int:
         arguments.output,
         arguments.ablate,
         {} if arguments.tried is None else tried(arguments.tried.read_text(encoding="utf-8")),
+        arguments.libraries,
         arguments.jobs,
         arguments.limit,
         arguments.limit + END - SECONDS,
@@ -91,36 +92,36 @@ def _repeat(arguments: argparse.Namespace) -> int:
 
 def _stages(arguments: argparse.Namespace) -> int:
     workloads = chosen(arguments.workloads)
-    options = Options(
+    tried = {workload.name: stages.variants(workload.pipeline) for workload in workloads}
+    stages.write(run(_alone(arguments, workloads, tried)), arguments.output)
+    return 0
+
+
+def _ping_pong(arguments: argparse.Namespace) -> int:
+    with ping_pong.gated_products() as workloads:
+        tried = {workload.name: ping_pong.variants() for workload in workloads}
+        ping_pong.write(run(_alone(arguments, workloads, tried)), arguments.output)
+    return 0
+
+
+def _alone(
+    arguments: argparse.Namespace,
+    workloads: tuple[Workload, ...],
+    tried: dict[str, tuple[Variant, ...]],
+) -> Options:
+    """A run of ours in several pipelines, without peers."""
+    return Options(
         workloads,
         Level.NONE,
         arguments.arch,
         arguments.output,
         False,
-        {workload.name: stages.variants(workload.pipeline) for workload in workloads},
+        tried,
+        None,
         arguments.jobs,
         SECONDS,
         END,
     )
-    stages.write(run(options), arguments.output)
-    return 0
-
-
-def _turns(arguments: argparse.Namespace) -> int:
-    with turns.gated_products() as workloads:
-        options = Options(
-            workloads,
-            Level.NONE,
-            arguments.arch,
-            arguments.output,
-            False,
-            {workload.name: turns.variants() for workload in workloads},
-            arguments.jobs,
-            SECONDS,
-            END,
-        )
-        turns.write(run(options), arguments.output)
-    return 0
 
 
 def _sanitize(arguments: argparse.Namespace) -> int:
@@ -185,6 +186,7 @@ def _arguments() -> argparse.ArgumentParser:
     runs.add_argument("--arch", default="sm_90a")
     runs.add_argument("--ablate", action="store_true", help="also with one pass switched off each")
     runs.add_argument("--try", dest="tried", type=Path, help="a file of further pipelines")
+    runs.add_argument("--libraries", type=Path, help="a folder of another commit's NAME.so")
     runs.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="parallel builds")
     runs.add_argument("--limit", type=float, default=SECONDS, help="seconds to begin workloads in")
     runs.set_defaults(command=_run)
@@ -211,11 +213,11 @@ def _arguments() -> argparse.ArgumentParser:
             watching.add_argument(
                 "--missed", type=Path, help="results: only workloads that miss a goal or a peer"
             )
-    taken = commands.add_parser("turns", help="times where roles take turns, at several depths")
+    taken = commands.add_parser("ping-pong", help="times ping-pong at several depths")
     _output(taken)
     taken.add_argument("--arch", default="sm_90a")
     taken.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    taken.set_defaults(command=_turns)
+    taken.set_defaults(command=_ping_pong)
     times = commands.add_parser("compile", help="time nvcc on each workload's file; no GPU needed")
     _output(times)
     times.add_argument("--workloads", default="all")

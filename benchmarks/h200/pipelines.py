@@ -33,7 +33,7 @@ OPTIONAL_PASSES = (
     "use-warpgroups",
     "merge-products",
     "pipeline-products",
-    "share-registers",
+    "set-register-budgets",
     "bulk-stores",
     "plan-swizzle",
     "fuse-threadblock",
@@ -53,7 +53,7 @@ PARTS_OFF = (
 )
 """Parts of plans that are written in place of what ``--plan``, or a later pass, decides."""
 
-OPTIONS_OFF = (("schedule-threadblock", "warps_along_k"),)
+OPTIONS_OFF = (("lower-threadblock", "warps_along_k"),)
 """Options that are on and can be switched off."""
 
 

@@ -43,6 +43,8 @@ class Options:
     ablate: bool
     tried: dict[str, tuple[Variant, ...]]
     """Further pipelines of workloads."""
+    libraries: Path | None
+    """A folder with NAME.so of workloads, built at another commit, that are timed beside ours."""
     jobs: int
     limit: float
     """Seconds after which no further workload is begun."""
@@ -100,6 +102,7 @@ def run(options: Options) -> Records:
                     one.result() if isinstance(one, Future) else one
                     for one in builds[workload.name]
                 )
+                done = (*done, *earlier_builds(done[0], options.libraries))
                 library = None if options.peers is Level.NONE else reader.result()
                 job = _job(workload, done, library, facts, options.peers)
                 record = watched.run(replace(job, end=began + options.end))
@@ -128,6 +131,14 @@ def compiled(files: Sequence[Prepared | Build], pool: Executor) -> list[Build | 
         else:
             found.append(replace(one.build, same_as=other))
     return found
+
+
+def earlier_builds(ours: Build, folder: Path | None) -> tuple[Build, ...]:
+    """The library of a workload that another commit built, with the interface of ours."""
+    if folder is None or not (library := folder / f"{ours.task.workload.name}.so").exists():
+        return ()
+    task = replace(ours.task, variant=Variant(f"{TRY}{folder.name}", f"library of {folder.name}"))
+    return (replace(ours, task=task, library=library.resolve(), kernels=(), progress=()),)
 
 
 def _job(

@@ -17,17 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.h200.small_m import COLUMNS, DEPTH, ITERATIONS, ROWS, TILES, WAYS
-from mugraph.passes.schedule.schedule_threadblock.choose import (
-    Ring,
-    choose_atom,
-    choose_ring_stages,
-    choose_warp_layout,
-)
-from mugraph.passes.schedule.schedule_threadblock.small_products import (
+from mugraph.passes.schedule.lower_threadblock.small_products import (
     SmallProduct,
     swapped_layout,
     way_cost,
 )
+from mugraph.passes.schedule.lower_threadblock.warp_layouts import choose_atom, choose_warp_layout
+from mugraph.passes.schedule.pipeline_loads.stages import Ring, choose_ring_stages
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 

@@ -146,7 +146,7 @@ def _(op: sched.RoleOp, printer: KernelPrinter) -> None:
         for step in steps:
             inner.print(step)
     else:
-        _print_in_turns(op, steps, inner)
+        _print_persistent(op, steps, inner)
     if is_inside:
         writer.close()
     for step in by_all:
@@ -154,8 +154,10 @@ def _(op: sched.RoleOp, printer: KernelPrinter) -> None:
     writer.close()
 
 
-def _print_in_turns(role: sched.RoleOp, steps: Sequence[Operation], printer: KernelPrinter) -> None:
-    """The phases of a role for each block of the grid that the block takes; the rest once."""
+def _print_persistent(
+    role: sched.RoleOp, steps: Sequence[Operation], printer: KernelPrinter
+) -> None:
+    """The phases of a role for each work tile of the block; the rest once."""
     kernel, writer = printer.kernel, printer.writer
     phases = role.phases
     first, last = steps.index(phases[0]), steps.index(phases[-1]) + 1
@@ -169,8 +171,8 @@ def _print_in_turns(role: sched.RoleOp, steps: Sequence[Operation], printer: Ker
     writer.line(
         f"uint3 const blockIdx = tb::block_at<{kernel.raster_rows}>(place, {columns}, {rows});"
     )
-    in_turn = role.turn_number is not None
-    inner = replace(printer, before="before", round="round" if in_turn else None)
+    ping_pong = role.ping_pong_index is not None
+    inner = replace(printer, before="before", round="round" if ping_pong else None)
     for tile in (op for op in kernel.body.block.ops if isinstance(op, sched.TileOp)):
         if any(sched.enclosing_role(use.operation) is role for use in tile.result.uses):
             inner.print(tile)
@@ -182,14 +184,14 @@ def _print_in_turns(role: sched.RoleOp, steps: Sequence[Operation], printer: Ker
 
 
 def _loop_over_blocks(role: sched.RoleOp, kernel: sched.KernelOp) -> str:
-    """The loop over the blocks of the grid that a role takes: every one, or those of its turn."""
-    turn, turns = role.turn_number, len(sched.roles_in_turn(kernel)) or 1
+    """The loop over the block's work tiles that a role runs for: all, or its share in ping-pong."""
+    index, roles = role.ping_pong_index, len(sched.ping_pong_roles(kernel)) or 1
     launched, iterations = kernel.persistent_blocks or 1, loop_iterations(kernel)
     first, before, step = "blockIdx.x", 0, 1
     rounds, next_round = "", ""
-    if turn is not None:
-        step, before = turns, turn * iterations
-        first += f" + {turn * launched}" if turn else ""
+    if index is not None:
+        step, before = roles, index * iterations
+        first += f" + {index * launched}" if index else ""
         rounds, next_round = ", round = 0", ", ++round"
     return (
         f"for (int place = {first}, before = {before}{rounds}; "
@@ -238,29 +240,31 @@ def _(op: sched.ReleaseOp, printer: KernelPrinter) -> None:
 
 
 @print_operation.register
-def _(op: sched.TurnsOp, printer: KernelPrinter) -> None:
+def _(op: sched.OrderBarrierOp, printer: KernelPrinter) -> None:
     name, place = printer.names.of(op.result), _place_of(op)
-    printer.writer.line(f"tb::Turns<{op.barrier_count()}> const {name}({place});  // {op.name}")
-    printer.writer.line(f"if (thread == 0) {name}.init({op.passing_warps()});")
+    printer.writer.line(
+        f"tb::OrderBarrier<{op.barrier_count()}> const {name}({place});  // {op.name}"
+    )
+    printer.writer.line(f"if (thread == 0) {name}.init({op.arriving_warps()});")
 
 
 @print_operation.register
-def _(op: sched.AwaitTurnOp, printer: KernelPrinter) -> None:
-    _print_turn(op, printer, f"await({_turn_of(op)}, {printer.round})")
+def _(op: sched.OrderWaitOp, printer: KernelPrinter) -> None:
+    _print_order_step(op, printer, f"wait({_ping_pong_index(op)}, {printer.round})")
 
 
 @print_operation.register
-def _(op: sched.PassTurnOp, printer: KernelPrinter) -> None:
-    _print_turn(op, printer, f"pass({_turn_of(op)}, thread)")
+def _(op: sched.OrderArriveOp, printer: KernelPrinter) -> None:
+    _print_order_step(op, printer, f"arrive({_ping_pong_index(op)}, thread)")
 
 
-def _turn_of(op: sched.TurnStepOp) -> int | None:
+def _ping_pong_index(op: sched.OrderStepOp) -> int | None:
     role = sched.enclosing_role(op)
-    return None if role is None else role.turn_number
+    return None if role is None else role.ping_pong_index
 
 
-def _print_turn(op: sched.TurnStepOp, printer: KernelPrinter, call: str) -> None:
-    printer.writer.line(f"{printer.names.of(op.turns)}.{call};  // {op.name}")
+def _print_order_step(op: sched.OrderStepOp, printer: KernelPrinter, call: str) -> None:
+    printer.writer.line(f"{printer.names.of(op.barrier)}.{call};  // {op.name}")
 
 
 @print_operation.register

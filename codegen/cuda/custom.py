@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xdsl.ir import SSAValue
-from xdsl.ir.affine import AffineExpr
 
 from mugraph.codegen.cuda.cpp import stored_type
 from mugraph.codegen.cuda.printer import KernelPrinter
 from mugraph.codegen.cuda.texpr.program import TexprPrinter
 from mugraph.dialects import sched
-from mugraph.dialects.cute import ComposedLayout
-from mugraph.dialects.sched.custom_accesses import number_coordinates
-from mugraph.dialects.tensor_types import base_layout, resolved_layout_of, shape_of
+from mugraph.dialects.tensor_types import AnyLayout, resolved_layout_of
 
 
 class StepPrinter(TexprPrinter):
@@ -24,46 +19,10 @@ class StepPrinter(TexprPrinter):
         self._operands = dict(zip(op.parameters, op.buffers, strict=True))
         self.inlined[op.thread] = "thread"
 
-    def element(
-        self, buffer: SSAValue, expressions: Sequence[AffineExpr], operands: Sequence[SSAValue]
-    ) -> str:
-        """An element of a buffer, by the layout of the operand if it is one."""
+    def layout(self, buffer: SSAValue) -> AnyLayout | None:
+        """How a buffer lies: as the operand that it stands for."""
         operand = self._operands.get(buffer)
-        if operand is None:
-            return super().element(buffer, expressions, operands)
-        layout = resolved_layout_of(operand)
-        if len(expressions) != len(shape_of(operand.type)):
-            expressions = number_coordinates(expressions[0], shape_of(operand.type))
-        offset = AffineExpr.constant(0)
-        for mode, expression in zip(base_layout(layout), expressions, strict=True):
-            offset = _sum(offset, _along(expression, mode.flat_shape, mode.flat_stride))
-        text = self.index(offset, operands)
-        if isinstance(layout, ComposedLayout) and layout.swizzle.bits:
-            one = layout.swizzle
-            text = f"mugraph::te::swizzle<{one.bits}, {one.base}, {one.shift}>({text})"
-        return f"{self.text(buffer)}[{text}]"
-
-
-def _along(expression: AffineExpr, extents: Sequence[int], strides: Sequence[int]) -> AffineExpr:
-    """The offset along a dimension, whose modes have these extents and strides."""
-    if expression == AffineExpr.constant(0):
-        return expression
-    total = AffineExpr.constant(0)
-    rest = expression
-    for place, (extent, stride) in enumerate(zip(extents, strides, strict=True)):
-        is_last = place == len(extents) - 1
-        digit = rest if is_last else rest % extent
-        total = _sum(total, digit if stride == 1 else digit * stride)
-        if not is_last:
-            rest = rest // extent
-    return total
-
-
-def _sum(left: AffineExpr, right: AffineExpr) -> AffineExpr:
-    zero = AffineExpr.constant(0)
-    if zero in (left, right):
-        return right if left == zero else left
-    return left + right
+        return super().layout(buffer) if operand is None else resolved_layout_of(operand)
 
 
 def print_custom(op: sched.CustomOp, printer: KernelPrinter) -> None:

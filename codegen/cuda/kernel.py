@@ -43,7 +43,7 @@ def print_kernel(
         prefetched = " ".join(f"mugraph::prefetch_tensor_map(&{name});" for name in maps.values())
         writer.line(f"if (thread == 0) {{ {prefetched} }}")
     for op in kernel.body.block.ops:
-        # The tiles of a block that takes several blocks of the grid move.
+        # The tiles of a persistent block move.
         if kernel.persistent_blocks is None or not isinstance(op, sched.TileOp):
             printer.print(op)
     writer.close()

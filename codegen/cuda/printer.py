@@ -41,7 +41,7 @@ class KernelPrinter:
     before: str | None = None
     """The iterations of the blocks of the grid that this block took before, as an expression."""
     round: str | None = None
-    """How many blocks of the grid a role that takes turns had before, as an expression."""
+    """How many work tiles a ping-pong role had before, as an expression."""
 
     def print(self, op: Operation) -> None:
         """Prints one operator."""

@@ -18,7 +18,7 @@ from mugraph.codegen.architecture import Architecture, choose_architecture
 from mugraph.codegen.c_abi import interface_of, print_single_file
 from mugraph.codegen.cuda import require_kernels
 from mugraph.dialects.functions import is_foreign
-from mugraph.dialects.locations import Place, reported_within
+from mugraph.dialects.locations import SourcePlace, reported_within
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.te import is_texpr
 from mugraph.errors import UserError
@@ -135,7 +135,7 @@ def _prepare(
         except DiagnosticException as error:
             # The note that xDSL adds is the whole module, which the caller has.
             error.__notes__ = [
-                note for note in getattr(error, "__notes__", ()) if isinstance(note, Place)
+                note for note in getattr(error, "__notes__", ()) if isinstance(note, SourcePlace)
             ]
             raise
 

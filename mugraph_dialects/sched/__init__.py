@@ -48,13 +48,20 @@ from mugraph.dialects.sched.fragments import LoadColumnsOp, LoadOp, MapOp, Reduc
 from mugraph.dialects.sched.grid import GridLaunchOp, GridWaitOp
 from mugraph.dialects.sched.mask import MaskOp
 from mugraph.dialects.sched.move import MoveOp
+from mugraph.dialects.sched.order_barrier import (
+    OrderArriveOp,
+    OrderBarrierOp,
+    OrderBarrierType,
+    OrderStepOp,
+    OrderWaitOp,
+)
 from mugraph.dialects.sched.quad_store import QuadStoreOp
 from mugraph.dialects.sched.reduce_warps import ReduceWarpsOp
 from mugraph.dialects.sched.role import (
     RoleOp,
     enclosing_role,
     enclosing_threads,
-    roles_in_turn,
+    ping_pong_roles,
     roles_of,
 )
 from mugraph.dialects.sched.structure import (
@@ -73,7 +80,6 @@ from mugraph.dialects.sched.structure import (
 )
 from mugraph.dialects.sched.sum_parts import SumPartsOp
 from mugraph.dialects.sched.transfer import BarrierOp, CommitOp, CopyOp, WaitOp
-from mugraph.dialects.sched.turns import AwaitTurnOp, PassTurnOp, TurnsOp, TurnStepOp, TurnsType
 from mugraph.dialects.sched.types import (
     ColumnsAttr,
     FragmentType,
@@ -126,9 +132,9 @@ Sched = Dialect(
         PublishOp,
         ConsumeOp,
         ReleaseOp,
-        TurnsOp,
-        AwaitTurnOp,
-        PassTurnOp,
+        OrderBarrierOp,
+        OrderWaitOp,
+        OrderArriveOp,
         BulkCopyOp,
         ProxyFenceOp,
         BulkWaitOp,
@@ -141,7 +147,7 @@ Sched = Dialect(
         TensorMemoryType,
         FragmentType,
         ChannelType,
-        TurnsType,
+        OrderBarrierType,
         LinearPartitionAttr,
         SliceAttr,
         RowsAttr,
@@ -157,7 +163,6 @@ __all__ = [
     "AccumulateOp",
     "AcquireOp",
     "AllocOp",
-    "AwaitTurnOp",
     "BarrierOp",
     "BulkCopyOp",
     "BulkWaitOp",
@@ -193,7 +198,11 @@ __all__ = [
     "MaskOp",
     "MmaOp",
     "MoveOp",
-    "PassTurnOp",
+    "OrderArriveOp",
+    "OrderBarrierOp",
+    "OrderBarrierType",
+    "OrderStepOp",
+    "OrderWaitOp",
     "PhaseOp",
     "PrologueOp",
     "Proxy",
@@ -215,9 +224,6 @@ __all__ = [
     "TensorMemoryType",
     "ThreadAccess",
     "TileOp",
-    "TurnStepOp",
-    "TurnsOp",
-    "TurnsType",
     "WaitOp",
     "WarpgroupMmaOp",
     "WarpgroupWaitOp",
@@ -226,7 +232,7 @@ __all__ = [
     "enclosing_loop",
     "enclosing_role",
     "enclosing_threads",
-    "roles_in_turn",
+    "ping_pong_roles",
     "roles_of",
     "start_bytes",
 ]

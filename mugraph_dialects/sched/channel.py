@@ -70,7 +70,7 @@ class ChannelOp(KeepsMbarriers):
     blocks of a cluster do the same, so what is said of one block's steps holds for all.
 
     A stage is empty once each warp of each role that releases the channel has done so; of roles
-    that take turns (``sched.turns``) only that one whose block of the grid the tiles are for.  A
+    with ``ping_pong`` only that one whose work tile the tiles are for.  A
     channel that nobody releases is filled S times at most.  Each of the four runs in the order of
     iterations, once for each.
     """
@@ -125,11 +125,11 @@ class ChannelOp(KeepsMbarriers):
     def releasing_warps(self) -> int:
         """How many arrivals make a stage empty: one a warp of each role that releases it.
 
-        Of roles that take turns, whose warps are equally many, each block of the grid has one.
+        Of ping-pong roles, whose warps are equally many, each work tile has one.
         """
         roles = self.releasing_roles()
-        in_turn = next((role.warp_count for role in roles if role.turn is not None), 0)
-        return in_turn + sum(role.warp_count for role in roles if role.turn is None)
+        ping_pong = next((role.warp_count for role in roles if role.ping_pong is not None), 0)
+        return ping_pong + sum(role.warp_count for role in roles if role.ping_pong is None)
 
     def is_of_cluster(self) -> bool:
         """Whether blocks of a cluster fill each other's stages, and so release them together."""

@@ -17,6 +17,7 @@ from xdsl.irdl import (
 from xdsl.traits import IsolatedFromAbove, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
 from mugraph.dialects.sched.custom_accesses import (
@@ -28,7 +29,7 @@ from mugraph.dialects.sched.custom_accesses import (
 )
 from mugraph.dialects.sched.role import enclosing_threads
 from mugraph.dialects.sched.types import SharedType
-from mugraph.dialects.te.accesses import AtomicOp, NewOp, RedOp
+from mugraph.dialects.te.accesses import AccessOp, AtomicOp, NewOp, RedOp
 from mugraph.dialects.te.calls import AsmOp, CallOp
 from mugraph.dialects.te.loops import ParOp
 from mugraph.dialects.te.mapped import (
@@ -37,7 +38,6 @@ from mugraph.dialects.te.mapped import (
     KernelOp,
     StepOp,
     ThreadsOp,
-    VectorOp,
 )
 from mugraph.dialects.te.sections import SectionOp
 from mugraph.dialects.te.types import BufferType, Space
@@ -189,7 +189,7 @@ class CustomOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
         for parameter, value in zip(self.parameters, self.buffers, strict=True):
             inner = innermost_of(value)
             widths = [
-                use.operation.width if isinstance(use.operation, VectorOp) else 1
+                use.operation.width if isinstance(use.operation, AccessOp) else 1
                 for use in parameter.uses
             ]
             walk = len(shape_of(value.type)) - 1 if inner is None else inner
@@ -203,10 +203,7 @@ class CustomOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
 
 def is_part_of_step(op: Operation) -> bool:
     """Whether an operator stands in a ``sched.custom``: it is no operator of the schedule."""
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, CustomOp):
-        parent = parent.parent_op()
-    return parent is not None
+    return enclosing(op, CustomOp) is not None
 
 
 __all__ = ["CustomOp", "is_part_of_step"]

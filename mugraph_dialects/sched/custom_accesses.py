@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import cast
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy.typing as npt
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
+from mugraph.dialects.ancestors import ancestors
 from mugraph.dialects.sched.accesses import (
     AccessError,
     ThreadAccess,
@@ -26,9 +28,9 @@ from mugraph.dialects.sched.accesses import (
 from mugraph.dialects.sched.accesses import AccessKind as MemoryAccess
 from mugraph.dialects.sched.mappings import IDLE, IntArray, swizzled
 from mugraph.dialects.te.accesses import AccessKind, AccessOp
+from mugraph.dialects.te.indices import number_coordinates
 from mugraph.dialects.te.loops import IfOp, SeqOp
-from mugraph.dialects.te.mapped import VectorOp
-from mugraph.dialects.te.points import evaluate
+from mugraph.dialects.te.points import all_hold, evaluate
 from mugraph.dialects.te.types import BufferType
 from mugraph.dialects.tensor_types import (
     AnyLayout,
@@ -123,11 +125,7 @@ def footprints_of(op: Operation, body: Block, threads: int) -> list[Footprint]:
         }
         points[thread] = np.arange(threads, dtype=np.int64)[None, :]
         shape = (math.prod(extents), threads)
-        active = np.ones(shape, np.bool_)
-        for condition in conditions:
-            for expression, equal in condition.conditions():
-                value = evaluate(expression, list(condition.indices), points)
-                active &= (value == 0) if equal else (value >= 0)
+        active = np.broadcast_to(all_hold(conditions, points), shape)
         times = np.full((shape[0], 1), starts[access])
         for loop in loops:
             times = times + points[loop.variable] * _duration(loop.body.block)
@@ -136,8 +134,7 @@ def footprints_of(op: Operation, body: Block, threads: int) -> list[Footprint]:
             np.broadcast_to(evaluate(one, list(access.indices), points), shape)
             for one in coordinates_of(access, buffer_shape)
         )
-        width = access.width if isinstance(access, VectorOp) else 1
-        operand = buffers.index(access.buffer)
+        operand, width = buffers.index(access.buffer), access.width
         found.append(
             Footprint(access, operand, coordinates, active, np.broadcast_to(times, shape), width)
         )
@@ -150,30 +147,11 @@ def coordinates_of(access: AccessOp, shape: Sequence[int]) -> tuple[AffineExpr, 
     return results if len(results) == len(shape) else number_coordinates(results[0], shape)
 
 
-def number_coordinates(number: AffineExpr, shape: Sequence[int]) -> tuple[AffineExpr, ...]:
-    """The coordinates of the element of a row-major number."""
-    found: list[AffineExpr] = []
-    for place, (extent, stride) in enumerate(zip(shape, row_major_strides(shape), strict=True)):
-        if extent == 1:
-            found.append(AffineExpr.constant(0))
-            continue
-        quotient = number if stride == 1 else number // stride
-        found.append(quotient if place == 0 else quotient % extent)
-    return tuple(found)
-
-
 def _around(access: AccessOp, op: Operation) -> tuple[list[SeqOp], list[IfOp]]:
     """The loops, the outermost first, and the conditions around an access."""
-    loops: list[SeqOp] = []
-    conditions: list[IfOp] = []
-    parent = access.parent_op()
-    while parent is not None and parent is not op:
-        if isinstance(parent, SeqOp):
-            loops.insert(0, parent)
-        elif isinstance(parent, IfOp):
-            conditions.append(parent)
-        parent = parent.parent_op()
-    return loops, conditions
+    around = [*takewhile(lambda one: one is not op, ancestors(access))][::-1]
+    loops = [one for one in around if isinstance(one, SeqOp)]
+    return loops, [one for one in around if isinstance(one, IfOp)]
 
 
 @dataclass(frozen=True, eq=False)

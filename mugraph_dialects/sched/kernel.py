@@ -27,6 +27,7 @@ from xdsl.irdl import (
 from xdsl.traits import IsolatedFromAbove, NoTerminator, Pure, SymbolOpInterface, SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.constant import CONSTANT, is_constant
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.kn.workspace import WorkspaceOp
@@ -68,8 +69,8 @@ class KernelOp(HasLaunchExtents):
     ``raster 8``: blocks start in groups of 8 rows of the grid (along y), down the columns of a
     group, so that those that run together share more of what they load in the L2 cache.
 
-    ``persistent 132``: so many blocks are launched, and each runs the phases of its roles for one
-    block of the grid after another, every 132nd.  Roles go on to the next without waiting for each
+    ``persistent 132``: so many blocks are launched, and each runs the phases of its roles for its
+    work tiles: every 132nd block of the grid.  Roles go on to the next without waiting for each
     other, and channels go on counting: iteration ``k`` of the ``n``-th one is iteration ``k + n *
     range`` of a ring.  What stands outside of phases runs once, and uses neither rings, buffers nor
     tensors; phases stand in roles.  All buffers are those of channels or written in an epilogue
@@ -257,8 +258,8 @@ class KernelOp(HasLaunchExtents):
         for op in self.body.block.ops:
             if op.regions and op not in roles:
                 raise VerifyException(
-                    f"{op_label(op)} stands outside of roles; blocks of a persistent kernel take "
-                    "several blocks of the grid, and the phases of roles run for each"
+                    f"{op_label(op)} stands outside of roles; persistent blocks have several "
+                    "work tiles, and the phases of roles run for each"
                 )
         for block in (self.body.block, *(role.regions[0].block for role in roles)):
             for op in block.ops:
@@ -384,11 +385,9 @@ def with_regions(block: Block) -> list[Operation]:
 
 def enclosing_kernel(op: Operation) -> KernelOp:
     """The kernel around an operator; raises ``VerifyException`` outside of one."""
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, KernelOp):
-        parent = parent.parent_op()
-    if parent is None:
+    kernel = enclosing(op, KernelOp)
+    if kernel is None:
         raise VerifyException(f"{op_label(op)} must stand in the body of a 'sched.kernel'")
     # xDSL verifies a body before the operator around it.
-    parent.verify_extents()
-    return parent
+    kernel.verify_extents()
+    return kernel

@@ -15,6 +15,7 @@ from xdsl.irdl import (
 from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.sched.kernel import (
     MAX_REGISTERS,
@@ -47,24 +48,24 @@ class RoleOp(IRDLOperation):
     an even share.  A role that says it takes whole warpgroups, four warps from a multiple of four
     on, and the roles of a block together have no more than it started with.
 
-    ``turn r``, in a kernel whose blocks take several blocks of the grid (``persistent``): of T
-    roles with the turns 0 to T - 1 and equally many warps each runs its phases for every T-th of
-    these blocks, from the ``r``-th on.  So one of them can multiply while another one writes its
-    result.  ``sched.turns`` says in which order they read rings.
+    ``ping_pong r``, in a kernel with ``persistent`` blocks: of T roles with the indices 0 to T - 1
+    and equally many warps each runs its phases for every T-th work tile of the block, from the
+    ``r``-th on.  So one of them can multiply while another one writes its result.
+    ``sched.order_barrier`` keeps the order in which they read rings.
     """
 
     name = "sched.role"
 
     role = prop_def(StringAttr)
     warps = prop_def(IntegerAttr.constr(type=i64))
-    turn = opt_prop_def(IntegerAttr.constr(type=i64))
+    ping_pong = opt_prop_def(IntegerAttr.constr(type=i64))
     registers = opt_prop_def(IntegerAttr.constr(type=i64))
     elected = opt_prop_def(UnitAttr)
     body = region_def("single_block")
     traits = traits_def(NoTerminator())
 
     assembly_format = (
-        "$role `warps` $warps (`turn` $turn^)? (`registers` $registers^)? "
+        "$role `warps` $warps (`ping_pong` $ping_pong^)? (`registers` $registers^)? "
         "(`elected` $elected^)? $body attr-dict"
     )
 
@@ -103,9 +104,9 @@ class RoleOp(IRDLOperation):
         return self.warps.value.data
 
     @property
-    def turn_number(self) -> int | None:
-        """Which of the blocks in turn the role takes; ``None`` where it takes every one."""
-        return None if self.turn is None else self.turn.value.data
+    def ping_pong_index(self) -> int | None:
+        """Which ping-pong role it is; ``None`` for a role that runs for every work tile."""
+        return None if self.ping_pong is None else self.ping_pong.value.data
 
     @property
     def is_elected(self) -> bool:
@@ -159,32 +160,32 @@ class RoleOp(IRDLOperation):
             raise VerifyException(
                 f"{op_label(self)}: a block has at most {MAX_ROLES} roles, not {len(siblings)}"
             )
-        self._verify_turn(kernel)
+        self._verify_ping_pong(kernel)
         self._verify_registers()
 
-    def _verify_turn(self, kernel: KernelOp) -> None:
-        if self.turn_number is None:
+    def _verify_ping_pong(self, kernel: KernelOp) -> None:
+        if self.ping_pong_index is None:
             return
         if kernel.persistent_blocks is None:
             raise VerifyException(
-                f"{self.label}: turn {self.turn_number} has a meaning only in a kernel whose "
-                "blocks take several blocks of the grid ('persistent')"
+                f"{self.label}: ping_pong {self.ping_pong_index} has a meaning only in a kernel "
+                "with persistent blocks ('persistent')"
             )
         if self.is_elected:
             raise VerifyException(
-                f"{self.label}: an elected role loads for every block of the grid; it has no turn"
+                f"{self.label}: an elected role loads for every work tile; it has no ping_pong"
             )
-        roles = roles_in_turn(kernel)
-        turns = sorted(role.turn_number or 0 for role in roles)
-        if len(roles) < 2 or turns != list(range(len(roles))):
+        roles = ping_pong_roles(kernel)
+        indices = sorted(role.ping_pong_index or 0 for role in roles)
+        if len(roles) < 2 or indices != list(range(len(roles))):
             raise VerifyException(
-                f"{self.label}: the roles of the kernel have the turns {turns}; there are at "
+                f"{self.label}: the roles of the kernel have ping_pong {indices}; there are at "
                 "least two, from 0 on, one role for each"
             )
         warps = [role.warp_count for role in roles]
         if len(set(warps)) > 1:
             raise VerifyException(
-                f"{self.label}: roles that take turns have equally many warps, not {warps}"
+                f"{self.label}: ping-pong roles have equally many warps, not {warps}"
             )
 
     def _verify_registers(self) -> None:
@@ -218,25 +219,22 @@ def roles_of(kernel: KernelOp) -> list[RoleOp]:
     return [op for op in with_regions(kernel.body.block) if isinstance(op, RoleOp)]
 
 
-def roles_in_turn(kernel: KernelOp) -> list[RoleOp]:
-    """The roles that take blocks of the grid in turn, those of turn 0 first; often none."""
-    roles = [role for role in roles_of(kernel) if role.turn_number is not None]
-    return sorted(roles, key=lambda role: role.turn_number or 0)
+def ping_pong_roles(kernel: KernelOp) -> list[RoleOp]:
+    """The ping-pong roles of a kernel, that of index 0 first; often none."""
+    roles = [role for role in roles_of(kernel) if role.ping_pong_index is not None]
+    return sorted(roles, key=lambda role: role.ping_pong_index or 0)
 
 
 def positions_of(role: RoleOp, length: int) -> range:
-    """Which blocks of a list of ``length`` blocks of the grid a role runs its phases for."""
-    if role.turn_number is None:
+    """Which of the ``length`` work tiles of a block a role runs its phases for."""
+    if role.ping_pong_index is None:
         return range(length)
-    return range(role.turn_number, length, len(roles_in_turn(enclosing_kernel(role))))
+    return range(role.ping_pong_index, length, len(ping_pong_roles(enclosing_kernel(role))))
 
 
 def enclosing_role(op: Operation) -> RoleOp | None:
     """The role around an operator, if it stands in one."""
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, RoleOp):
-        parent = parent.parent_op()
-    return parent
+    return enclosing(op, RoleOp)
 
 
 def enclosing_threads(op: Operation) -> int:

@@ -28,6 +28,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.maps import PartitionError, block_strides, tile_bounds, tile_shape
 from mugraph.dialects.ragged import Bounds
 from mugraph.dialects.sched.kernel import (
@@ -57,10 +58,7 @@ from mugraph.dialects.tensor_types import (
 
 def enclosing_loop(op: Operation) -> ForloopOp | None:
     """The for-loop around an operator, if it stands in one."""
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, ForloopOp):
-        parent = parent.parent_op()
-    return parent
+    return enclosing(op, ForloopOp)
 
 
 class PhaseOp(IRDLOperation):

@@ -7,7 +7,7 @@ from typing import cast
 
 from xdsl.dialects.builtin import StringAttr, SymbolRefAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -19,6 +19,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure, SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.ancestors import ancestors
 from mugraph.dialects.interfaces import (
     AdaptsToTiles,
     HasLayoutConstraints,
@@ -86,10 +87,8 @@ class CustomOp(
 
     def declared_function(self) -> FuncOp | None:
         """The function, if it stands in the module."""
-        top: Operation = self
-        while (parent := top.parent_op()) is not None:
-            top = parent
-        if top is self or not top.has_trait(SymbolTable):
+        around = [*ancestors(self)]
+        if not around or not around[-1].has_trait(SymbolTable):
             return None
         found = SymbolTable.lookup_symbol(self, self.callee)
         if found is not None and not isinstance(found, FuncOp):
@@ -257,6 +256,3 @@ class CustomOp(
             walk = len(shape_of(value.type)) - 1 if inner is None else inner
             accesses.append(SharedAccess(value, walk, 1))
         return accesses
-
-
-__all__ = ["CustomOp"]

@@ -15,11 +15,15 @@ from mugraph.dialects.te.accesses import (
     AtomicOp,
     BindOp,
     Combination,
+    CombinationAttr,
     CombiningOp,
+    HasTouches,
     NewOp,
     RedOp,
+    Touch,
     ViewOp,
     accesses_in,
+    touches_in,
 )
 from mugraph.dialects.te.asynchronous import CommitOp, CopyAsyncOp, WaitOp
 from mugraph.dialects.te.calls import AsmOp, CallOp, Direction
@@ -40,6 +44,7 @@ from mugraph.dialects.te.mapped import (
     KernelOp,
     LoadOp,
     Scope,
+    ScopeAttr,
     StepOp,
     StoreOp,
     ThreadsOp,
@@ -78,7 +83,7 @@ Te = Dialect(
         CommitOp,
         WaitOp,
     ],
-    [BufferType],
+    [BufferType, CombinationAttr, ScopeAttr],
 )
 
 __all__ = [
@@ -102,6 +107,7 @@ __all__ = [
     "CommitOp",
     "CopyAsyncOp",
     "Direction",
+    "HasTouches",
     "IfOp",
     "IndexValueOp",
     "IterationOp",
@@ -120,6 +126,7 @@ __all__ = [
     "StoreOp",
     "Te",
     "ThreadsOp",
+    "Touch",
     "VectorOp",
     "ViewOp",
     "WaitOp",
@@ -128,5 +135,6 @@ __all__ = [
     "input_parameters",
     "is_result",
     "is_texpr",
+    "touches_in",
     "written_parameters",
 ]

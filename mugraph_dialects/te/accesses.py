@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from enum import StrEnum
-from typing import Self, cast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, cast
 
-from xdsl.dialects.builtin import AffineMapAttr, IndexType, StringAttr
-from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.ir.affine import AffineMap
+from xdsl.dialects.builtin import AffineMapAttr
+from xdsl.dialects.utils import EnumAttribute
+from xdsl.ir import Attribute, Operation, SpacedOpaqueSyntaxAttribute, SSAValue
+from xdsl.ir.affine import AffineExpr
 from xdsl.irdl import (
+    AnyAttr,
     IRDLOperation,
+    ParamAttrConstraint,
+    VarConstraint,
+    irdl_attr_definition,
     irdl_op_definition,
     operand_def,
     prop_def,
     result_def,
-    var_operand_def,
 )
-from xdsl.parser import Parser
-from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.str_enum import StrEnum
 
-from mugraph.dialects.te.indices import IndexReader, print_index_list, verify_indices
-from mugraph.dialects.te.types import BufferType, parse_word
+from mugraph.dialects.te.indices import verify_indices
+from mugraph.dialects.te.sections import IndexedOp, SectionOp
+from mugraph.dialects.te.types import BufferType
 from mugraph.dialects.tensor_types import dims
 
 
@@ -44,6 +48,13 @@ class Combination(StrEnum):
     MIN = "min"
 
 
+@irdl_attr_definition
+class CombinationAttr(EnumAttribute[Combination], SpacedOpaqueSyntaxAttribute):
+    """``#te<combination max>``."""
+
+    name = "te.combination"
+
+
 @irdl_op_definition
 class NewOp(IRDLOperation):
     """A buffer that exists from here to the end of the block it stands in: ``te.new``.
@@ -61,16 +72,79 @@ class NewOp(IRDLOperation):
         super().__init__(result_types=[type_])
 
 
-class AccessOp(IRDLOperation, ABC):
+@dataclass(frozen=True)
+class Touch:
+    """What an operator does to a box of elements of a buffer.
+
+    ``operand`` is the buffer or a section of it.  ``expressions`` are the index of the first
+    element in the buffer, in ``indices``: one a dimension, or one in row-major order.  ``box`` has
+    an extent for each.
+    """
+
+    operand: SSAValue
+    kind: AccessKind
+    expressions: tuple[AffineExpr, ...]
+    indices: tuple[SSAValue, ...]
+    box: tuple[int, ...]
+    combines: Combination | None = None
+
+    @property
+    def section(self) -> SectionOp | None:
+        """The section that the operand is, if it is one."""
+        owner = self.operand.owner
+        return owner if isinstance(owner, SectionOp) else None
+
+    @property
+    def buffer(self) -> SSAValue:
+        """The buffer."""
+        return self.operand if self.section is None else self.section.buffer
+
+    @property
+    def writes(self) -> bool:
+        """Whether elements change."""
+        return self.kind is not AccessKind.READ
+
+    @property
+    def type(self) -> BufferType:
+        """The type of the buffer."""
+        return cast(BufferType, self.buffer.type)
+
+
+class HasTouches(ABC):
+    """An operator that reads or writes elements of buffers."""
+
+    @abstractmethod
+    def touches(self) -> Sequence[Touch]:
+        """What it reads and writes in memory, or of registers that an instruction takes."""
+
+
+def touches_in(root: Operation) -> Iterator[Touch]:
+    """What an operator and those in it read and write, in the order of the text."""
+    for op in root.walk():
+        if isinstance(op, HasTouches):
+            yield from op.touches()
+
+
+def row_box(indices: Sequence[AffineExpr], width: int) -> tuple[int, ...]:
+    """The extents of so many neighbours along the last of some indices."""
+    return (*(1,) * (len(indices) - 1), width)
+
+
+ELEMENT = VarConstraint("ELEMENT", AnyAttr())
+"""The type of an access's numbers, that of the elements of its buffer."""
+BUFFER_OF_ELEMENTS = ParamAttrConstraint(BufferType, (AnyAttr(), ELEMENT, AnyAttr(), AnyAttr()))
+PLACE = "$buffer custom<IndexList>($indices, $map) attr-dict `:` type($buffer)"
+"""The text of an access's element, with the operator's attributes."""
+
+
+class AccessOp(IndexedOp, HasTouches):
     """An operator that reads or writes one element of a buffer.
 
     With one index it is that element in row-major order; with as many as the buffer has dimensions
     it is that coordinate.
     """
 
-    buffer = operand_def(BufferType)
-    indices = var_operand_def(IndexType)
-    map = prop_def(AffineMapAttr)
+    buffer = operand_def(BUFFER_OF_ELEMENTS)
 
     @property
     @abstractmethod
@@ -83,32 +157,21 @@ class AccessOp(IRDLOperation, ABC):
         return None
 
     @property
-    def buffer_type(self) -> BufferType:
-        """The type of the buffer."""
-        return cast(BufferType, self.buffer.type)
+    def width(self) -> int:
+        """How many neighbouring elements it touches, from that at the index on."""
+        return 1
 
-    @property
-    def index_map(self) -> AffineMap:
-        """The index expressions, in the ``indices`` operands."""
-        return self.map.data
+    def touches(self) -> Sequence[Touch]:
+        """The element, or a vector of elements."""
+        results = self.index_map.results
+        box = row_box(results, self.width)
+        indices = tuple(self.indices)
+        return [Touch(self.buffer, self.kind, results, indices, box, self.combines)]
 
-    def _verify_access(self) -> None:
+    def verify_(self) -> None:
+        """Checks the indices."""
         verify_indices(f"'{self.name}'", self.index_map, self.indices)
         verify_index_count(f"'{self.name}'", self.buffer_type, len(self.index_map.results))
-
-    def _verify_value(self, value: SSAValue) -> None:
-        if value.type != self.buffer_type.element_type:
-            raise VerifyException(
-                f"'{self.name}': a value of type {value.type} for an element of type "
-                f"{self.buffer_type.element_type}"
-            )
-
-    def _print_access(self, printer: Printer) -> None:
-        printer.print_ssa_value(self.buffer)
-        print_index_list(printer, self.index_map, self.indices)
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.buffer.type)
 
 
 def verify_index_count(label: str, type_: BufferType, count: int) -> None:
@@ -121,32 +184,14 @@ def verify_index_count(label: str, type_: BufferType, count: int) -> None:
         )
 
 
-class Place:
-    """Buffer, indices, attributes and type of an access, as its text has them."""
-
-    def __init__(self, parser: Parser) -> None:
-        reader = IndexReader(parser)
-        buffer = parser.parse_unresolved_operand()
-        expressions = reader.expressions()
-        self.attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        position = parser.pos
-        type_ = parser.parse_type()
-        if not isinstance(type_, BufferType):
-            parser.raise_error("expected a !te.buffer type", position, parser.pos)
-        self.buffer = parser.resolve_operand(buffer, type_)
-        self.type = type_
-        self.map = reader.map(expressions)
-        self.indices = reader.operands
-
-
 @irdl_op_definition
 class ViewOp(AccessOp):
     """The element at an index: ``%a = te.view %A[%i * 64 + %k] : !te.buffer<4096xf16>``."""
 
     name = "te.view"
 
-    result = result_def(Attribute)
+    result = result_def(ELEMENT)
+    assembly_format = PLACE
 
     def __init__(self, buffer: SSAValue, indices: Sequence[SSAValue], map_: AffineMapAttr) -> None:
         type_ = cast(BufferType, buffer.type)
@@ -161,24 +206,6 @@ class ViewOp(AccessOp):
         """A read."""
         return AccessKind.READ
 
-    def verify_(self) -> None:
-        """Checks the indices and the type."""
-        self._verify_access()
-        self._verify_value(self.result)
-
-    def print(self, printer: Printer) -> None:
-        """Prints the access."""
-        printer.print_string(" ")
-        self._print_access(printer)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        """Parses the access."""
-        place = Place(parser)
-        view = cls(place.buffer, place.indices, place.map)
-        view.attributes |= place.attributes
-        return view
-
 
 @irdl_op_definition
 class BindOp(AccessOp):
@@ -186,7 +213,8 @@ class BindOp(AccessOp):
 
     name = "te.bind"
 
-    value = operand_def(Attribute)
+    value = operand_def(ELEMENT)
+    assembly_format = f"$value `,` {PLACE}"
 
     def __init__(
         self,
@@ -202,35 +230,13 @@ class BindOp(AccessOp):
         """A write."""
         return AccessKind.WRITE
 
-    def verify_(self) -> None:
-        """Checks the indices and the value."""
-        self._verify_access()
-        self._verify_value(self.value)
-
-    def print(self, printer: Printer) -> None:
-        """Prints the access."""
-        printer.print_string(" ")
-        printer.print_ssa_value(self.value)
-        printer.print_string(", ")
-        self._print_access(printer)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        """Parses the access."""
-        value = parser.parse_unresolved_operand()
-        parser.parse_punctuation(",")
-        place = Place(parser)
-        stored = parser.resolve_operand(value, place.type.element_type)
-        bind = cls(stored, place.buffer, place.indices, place.map)
-        bind.attributes |= place.attributes
-        return bind
-
 
 class CombiningOp(AccessOp, ABC):
     """An access that combines the element with a value."""
 
-    value = operand_def(Attribute)
-    combination = prop_def(StringAttr)
+    value = operand_def(ELEMENT)
+    combination = prop_def(CombinationAttr)
+    assembly_format: ClassVar[str | None] = f"$combination $value `,` {PLACE}"
 
     def __init__(
         self,
@@ -242,7 +248,7 @@ class CombiningOp(AccessOp, ABC):
     ) -> None:
         super().__init__(
             operands=[value, buffer, indices],
-            properties={"map": map_, "combination": StringAttr(str(combination))},
+            properties={"map": map_, "combination": CombinationAttr(combination)},
             result_types=self._result_types(buffer),
         )
 
@@ -254,36 +260,7 @@ class CombiningOp(AccessOp, ABC):
     @property
     def combines(self) -> Combination:
         """How the old element takes part."""
-        return Combination(self.combination.data)
-
-    def verify_(self) -> None:
-        """Checks the combination, the indices and the value."""
-        if self.combination.data not in list(Combination):
-            raise VerifyException(
-                f"'{self.name}' combines by {', '.join(Combination)}, not by "
-                f"'{self.combination.data}'"
-            )
-        self._verify_access()
-        self._verify_value(self.value)
-
-    def print(self, printer: Printer) -> None:
-        """Prints the access."""
-        printer.print_string(f" {self.combination.data} ")
-        printer.print_ssa_value(self.value)
-        printer.print_string(", ")
-        self._print_access(printer)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        """Parses the access."""
-        combination = parse_word(parser, Combination)
-        value = parser.parse_unresolved_operand()
-        parser.parse_punctuation(",")
-        place = Place(parser)
-        number = parser.resolve_operand(value, place.type.element_type)
-        access = cls(combination, number, place.buffer, place.indices, place.map)
-        access.attributes |= place.attributes
-        return access
+        return self.combination.data
 
 
 @irdl_op_definition
@@ -312,7 +289,7 @@ class AtomicOp(CombiningOp):
 
     name = "te.atomic"
 
-    result = result_def(Attribute)
+    result = result_def(ELEMENT)
 
     @classmethod
     def _result_types(cls, buffer: SSAValue) -> Sequence[Attribute]:
@@ -323,11 +300,6 @@ class AtomicOp(CombiningOp):
     def kind(self) -> AccessKind:
         """An atomic operation."""
         return AccessKind.ATOMIC
-
-    def verify_(self) -> None:
-        """Checks the combination, the indices and the values."""
-        super().verify_()
-        self._verify_value(self.result)
 
 
 def accesses_in(op: Operation) -> list[AccessOp]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self, cast
+from typing import cast
 
 from xdsl.dialects.builtin import AffineMapAttr, IndexType, IntegerAttr, i64
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -15,19 +15,18 @@ from xdsl.irdl import (
     prop_def,
     var_operand_def,
 )
-from xdsl.parser import Parser
-from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.te.accesses import Place, verify_index_count
-from mugraph.dialects.te.indices import print_index_list, verify_indices
+from mugraph.dialects.ancestors import enclosing
+from mugraph.dialects.te.accesses import AccessKind, HasTouches, Touch, row_box, verify_index_count
+from mugraph.dialects.te.indices import IndexList, verify_indices
 from mugraph.dialects.te.mapped import StepOp, ThreadsOp
 from mugraph.dialects.te.types import BufferType, Space
 from mugraph.dialects.tensor_types import element_bytes_of
 
 
 @irdl_op_definition
-class CopyAsyncOp(IRDLOperation):
+class CopyAsyncOp(IRDLOperation, HasTouches):
     """Neighbouring elements that a thread sends from device to shared memory, and goes on.
 
     ``te.copy_async 8, %a[%i, %k] : T to %ta[%s, %r, %c] : U``.  They are there when the thread has
@@ -46,6 +45,11 @@ class CopyAsyncOp(IRDLOperation):
     source_map = prop_def(AffineMapAttr)
     target_map = prop_def(AffineMapAttr)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    custom_directives = (IndexList,)
+    assembly_format = (
+        "$width `,` $source custom<IndexList>($source_indices, $source_map) `:` type($source) "
+        "`to` $target custom<IndexList>($target_indices, $target_map) attr-dict `:` type($target)"
+    )
 
     def __init__(
         self,
@@ -76,6 +80,17 @@ class CopyAsyncOp(IRDLOperation):
         """How many bytes."""
         return self.elements * element_bytes_of(cast(BufferType, self.target.type))
 
+    def touches(self) -> Sequence[Touch]:
+        """The read and the write."""
+        sides = (
+            (self.source, AccessKind.READ, self.source_map.data.results, self.source_indices),
+            (self.target, AccessKind.WRITE, self.target_map.data.results, self.target_indices),
+        )
+        return [
+            Touch(buffer, kind, start, tuple(indices), row_box(start, self.elements))
+            for buffer, kind, start, indices in sides
+        ]
+
     def verify_(self) -> None:
         """Checks the indices, the memories, and that all is of one type."""
         label = f"'{self.name}'"
@@ -98,51 +113,13 @@ class CopyAsyncOp(IRDLOperation):
         if self.bytes not in (2, 4, 8, 16):
             raise VerifyException(f"{label}: a thread copies 2, 4, 8 or 16 bytes at once")
 
-    def print(self, printer: Printer) -> None:
-        """Prints both places."""
-        printer.print_string(f" {self.elements}, ")
-        for word, buffer, indices, map_ in (
-            ("", self.source, self.source_indices, self.source_map.data),
-            (" to ", self.target, self.target_indices, self.target_map.data),
-        ):
-            printer.print_string(word)
-            printer.print_ssa_value(buffer)
-            print_index_list(printer, map_, indices)
-            if word:
-                printer.print_op_attributes(self.attributes)
-            printer.print_string(" : ")
-            printer.print_attribute(buffer.type)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        """Parses both places."""
-        width = parser.parse_integer(allow_boolean=False)
-        parser.parse_punctuation(",")
-        source = Place(parser)
-        parser.parse_keyword("to")
-        target = Place(parser)
-        copy = cls(
-            source.buffer,
-            source.indices,
-            source.map,
-            target.buffer,
-            target.indices,
-            target.map,
-            width,
-        )
-        copy.attributes |= target.attributes
-        return copy
-
 
 class _OfEachThread(IRDLOperation):
     """What each thread of a block does between steps, all of them together."""
 
     def verify_(self) -> None:
         """Checks where it stands: a group of copies is the same in all threads."""
-        parent: Operation | None = self.parent_op()
-        while parent is not None and not isinstance(parent, (StepOp, ThreadsOp)):
-            parent = parent.parent_op()
-        if not isinstance(parent, ThreadsOp):
+        if enclosing(self, ThreadsOp) is None or enclosing(self, StepOp) is not None:
             raise VerifyException(f"'{self.name}' stands in 'te.threads', outside of steps")
 
 
@@ -167,6 +144,7 @@ class WaitOp(_OfEachThread):
     name = "te.wait"
 
     in_flight = prop_def(IntegerAttr.constr(type=i64))
+    assembly_format = "$in_flight attr-dict"
 
     def __init__(self, in_flight: int) -> None:
         super().__init__(properties={"in_flight": IntegerAttr(in_flight, i64)})
@@ -181,15 +159,3 @@ class WaitOp(_OfEachThread):
         super().verify_()
         if self.groups < 0:
             raise VerifyException(f"'te.wait': {self.groups} groups cannot be under way")
-
-    def print(self, printer: Printer) -> None:
-        """Prints the number."""
-        printer.print_string(f" {self.groups}")
-        printer.print_op_attributes(self.attributes)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        """Parses the number."""
-        wait = cls(parser.parse_integer(allow_boolean=False))
-        wait.attributes |= parser.parse_optional_attr_dict()
-        return wait

@@ -5,20 +5,32 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Self, cast
+from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr, SymbolRefAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, SSAValue
+from xdsl.ir.affine import AffineExpr
 from xdsl.irdl import IRDLOperation, irdl_op_definition, prop_def, var_operand_def
+from xdsl.irdl.declarative_assembly_format import (
+    AttributeVariable,
+    CustomDirective,
+    ParsingState,
+    PrintingState,
+    VariadicOperandVariable,
+    irdl_custom_directive,
+)
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.traits import SymbolTable
 from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.hints import isa
 
 from mugraph.dialects.element_types import HALF_TYPES
 from mugraph.dialects.programming_model import WARP
+from mugraph.dialects.te.accesses import AccessKind, HasTouches, Touch
 from mugraph.dialects.te.loops import IfOp, ParOp, SeqOp
+from mugraph.dialects.te.sections import SectionOp
 from mugraph.dialects.te.types import ELEMENT_TYPES, BufferType, Space
 
 
@@ -78,8 +90,43 @@ class Direction(StrEnum):
 _PLACEHOLDER = re.compile(r"%(\d+)")
 
 
+@irdl_custom_directive
+class DirectedOperands(CustomDirective):
+    """``inout %c, in %a, in %b``, or nothing."""
+
+    directions: AttributeVariable
+    arguments: VariadicOperandVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        """Parses the operands."""
+
+        def direction() -> Direction | None:
+            return next((one for one in Direction if parser.parse_optional_keyword(one)), None)
+
+        directions: list[Attribute] = []
+        operands: list[UnresolvedOperand] = []
+        while (one := direction()) is not None:
+            directions.append(StringAttr(str(one)))
+            operands.append(parser.parse_unresolved_operand())
+            if parser.parse_optional_punctuation(",") is None:
+                break
+        self.directions.set(state, ArrayAttr(directions))
+        self.arguments.set(state, operands)
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        """Prints the operands."""
+        directions = self.directions.get(op)
+        if not isa(directions, ArrayAttr[StringAttr]):
+            return
+        for position, (one, argument) in enumerate(
+            zip(directions, self.arguments.get(op), strict=True)
+        ):
+            printer.print_string(f"{', ' if position else ' '}{one.data} ")
+            printer.print_ssa_value(argument)
+
+
 @irdl_op_definition
-class AsmOp(IRDLOperation):
+class AsmOp(IRDLOperation, HasTouches):
     """Inline PTX, on registers, numbers and addresses.
 
     ``te.asm "mma.sync... %0, %1, %2, %0;" inout %c, in %a, in %b : types``.  ``%n`` in the text is
@@ -98,6 +145,10 @@ class AsmOp(IRDLOperation):
     text = prop_def(StringAttr)
     directions = prop_def(ArrayAttr[StringAttr])
     arguments = var_operand_def(Attribute)
+    custom_directives = (DirectedOperands,)
+    assembly_format = (
+        "$text custom<DirectedOperands>($directions, $arguments) attr-dict (`:` type($arguments)^)?"
+    )
 
     def __init__(
         self, text: str, directions: Sequence[Direction], arguments: Sequence[SSAValue]
@@ -129,6 +180,19 @@ class AsmOp(IRDLOperation):
         """The name of the first instruction, with its modifiers."""
         words = self.text.data.replace("{", " ").split()
         return words[0].rstrip(";") if words else ""
+
+    def touches(self) -> Sequence[Touch]:
+        """All elements of each buffer, or of the section of one."""
+        found: list[Touch] = []
+        for direction, argument in zip(self.operand_directions, self.arguments, strict=True):
+            if isinstance(argument.type, BufferType):
+                shape = argument.type.get_shape()
+                kind = AccessKind.READ if direction is Direction.IN else AccessKind.WRITE
+                start, indices = (AffineExpr.constant(0),) * len(shape), ()
+                if isinstance(section := argument.owner, SectionOp):
+                    start, indices = section.index_map.results, tuple(section.indices)
+                found.append(Touch(argument, kind, start, indices, shape))
+        return found
 
     def verify_(self) -> None:
         """Checks that operands have registers and that the text refers to them."""
@@ -179,42 +243,3 @@ class AsmOp(IRDLOperation):
                 f"'te.asm': {self.instruction} is an instruction of a warp, so it stands in a "
                 f"'fully par' of a multiple of {WARP} iterations"
             )
-
-    def print(self, printer: Printer) -> None:
-        """Prints text, operands and types."""
-        printer.print_string(" ")
-        printer.print_string_literal(self.text.data)
-        for position, (one, argument) in enumerate(
-            zip(self.operand_directions, self.arguments, strict=True)
-        ):
-            printer.print_string(f"{', ' if position else ' '}{one} ")
-            printer.print_ssa_value(argument)
-        printer.print_op_attributes(self.attributes)
-        if self.arguments:
-            printer.print_string(" : ")
-            printer.print_list(self.arguments.types, printer.print_attribute)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        """Parses text, operands and types."""
-        text = parser.parse_str_literal()
-        directions: list[Direction] = []
-        operands: list[UnresolvedOperand] = []
-        while True:
-            one = next((one for one in Direction if parser.parse_optional_keyword(one)), None)
-            if one is None:
-                break
-            directions.append(one)
-            operands.append(parser.parse_unresolved_operand())
-            if parser.parse_optional_punctuation(",") is None:
-                break
-        attributes = parser.parse_optional_attr_dict()
-        arguments: Sequence[SSAValue] = []
-        if operands:
-            parser.parse_punctuation(":")
-            position = parser.pos
-            types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-            arguments = parser.resolve_operands(operands, types, position)
-        asm = cls(text, directions, arguments)
-        asm.attributes |= attributes
-        return asm

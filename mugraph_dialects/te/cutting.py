@@ -19,7 +19,7 @@ from xdsl.utils.disjoint_set import DisjointSet
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.te.accesses import AccessKind, AccessOp, NewOp
 from mugraph.dialects.te.calls import AsmOp, CallOp
-from mugraph.dialects.te.loops import IfOp, LoopOp, ParOp
+from mugraph.dialects.te.loops import IfOp, LoopOp, ParOp, enclosing_loops
 from mugraph.dialects.te.sections import SectionOp
 from mugraph.dialects.te.types import BufferType
 from mugraph.dialects.te.values import IndexValueOp
@@ -113,21 +113,18 @@ def _follow(op: AccessOp, classes: _Classes) -> None:
         return
     # What several iterations write to in common holds something of all of them.
     home = op.buffer.owner
-    parent = op.parent_op()
-    while parent is not None and not (isinstance(home, NewOp) and parent.is_ancestor(home)):
-        if isinstance(parent, LoopOp) and parent not in indexing:
-            classes.whole.add(parent)
-        parent = parent.parent_op()
+    for loop in enclosing_loops(op):
+        if isinstance(home, NewOp) and loop.is_ancestor(home):
+            return
+        if loop not in indexing:
+            classes.whole.add(loop)
 
 
 def _refuse_nests(loops: Sequence[LoopOp], classes: _Classes) -> None:
     """Two loops of a class, one in the other, bring its elements together."""
     for loop in loops:
-        parent = loop.parent_op()
-        while parent is not None:
-            if isinstance(parent, LoopOp) and classes.connected(parent, loop):
-                classes.whole.add(loop)
-            parent = parent.parent_op()
+        if any(classes.connected(outer, loop) for outer in enclosing_loops(loop)):
+            classes.whole.add(loop)
 
 
 def _cut_of(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
-from mugraph.dialects.te.accesses import AccessKind, AccessOp
-from mugraph.dialects.te.calls import AsmOp, CallOp, Direction
+from mugraph.dialects.te.accesses import HasTouches
+from mugraph.dialects.te.calls import CallOp
 from mugraph.dialects.te.sections import SectionOp
 from mugraph.dialects.te.types import BufferType
 
@@ -36,21 +36,15 @@ def written_parameters(function: FuncOp) -> tuple[int, ...]:
 
 def _is_written(buffer: SSAValue) -> bool:
     for use in buffer.uses:
-        match use.operation:
-            case AccessOp() as access:
-                if access.kind is not AccessKind.READ:
-                    return True
-            case SectionOp() as section:
-                if _is_written(section.result):
-                    return True
-            case AsmOp() as asm:
-                if asm.operand_directions[use.index] is not Direction.IN:
-                    return True
-            case CallOp() as call:
-                if use.index in written_parameters(call.function()):
-                    return True
-            case _:
-                pass
+        op = use.operation
+        if isinstance(op, SectionOp) and _is_written(op.result):
+            return True
+        if isinstance(op, CallOp) and use.index in written_parameters(op.function()):
+            return True
+        if isinstance(op, HasTouches) and any(
+            touch.operand is buffer and touch.writes for touch in op.touches()
+        ):
+            return True
     return False
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import AffineMapAttr, IndexType
+from xdsl.dialects.builtin import AffineMapAttr, DenseArrayBase, IntegerType, i1
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
@@ -20,9 +20,21 @@ from xdsl.ir.affine import (
     AffineExpr,
     AffineMap,
 )
-from xdsl.parser import Parser
+from xdsl.irdl import IRDLOperation
+from xdsl.irdl.declarative_assembly_format import (
+    AttributeVariable,
+    CustomDirective,
+    ParsingState,
+    PrintingState,
+    VariadicOperandVariable,
+    irdl_custom_directive,
+)
+from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.hints import isa
+
+from mugraph.dialects.tensor_types import row_major_strides
 
 _SUM, _PRODUCT, _ATOM = range(3)
 _TOKENS = {
@@ -86,13 +98,8 @@ class IndexReader:
 
     def __init__(self, parser: Parser) -> None:
         self.parser = parser
-        self.operands: list[SSAValue] = []
-
-    def expressions(self) -> tuple[AffineExpr, ...]:
-        """Reads ``[%i * 64 + %j, 0]``."""
-        return tuple(
-            self.parser.parse_comma_separated_list(self.parser.Delimiter.SQUARE, self.expression)
-        )
+        self.operands: list[UnresolvedOperand] = []
+        self._names: list[str] = []
 
     def expression(self) -> AffineExpr:
         """Reads a sum."""
@@ -148,23 +155,28 @@ class IndexReader:
         constant = parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
         if constant is not None:
             return AffineExpr.constant(constant)
-        value = parser.resolve_operand(parser.parse_unresolved_operand(), IndexType())
-        if value not in self.operands:
-            self.operands.append(value)
-        return AffineExpr.dimension(self.operands.index(value))
+        operand = parser.parse_unresolved_operand()
+        name = f"{operand.operand_name}#{operand.index}"
+        if name not in self._names:
+            self._names.append(name)
+            self.operands.append(operand)
+        return AffineExpr.dimension(self._names.index(name))
 
     def map(self, expressions: Sequence[AffineExpr]) -> AffineMapAttr:
         """The expressions as one map of the variables met so far."""
         return AffineMapAttr(AffineMap(len(self.operands), 0, tuple(expressions)))
 
 
-def print_index_list(printer: Printer, map_: AffineMap, operands: Sequence[SSAValue]) -> None:
-    """Prints ``[%i * 64 + %j, 0]``."""
-    with printer.in_square_brackets():
-        for position, expression in enumerate(map_.results):
-            if position:
-                printer.print_string(", ")
-            print_index(printer, expression, operands)
+def number_coordinates(number: AffineExpr, shape: Sequence[int]) -> tuple[AffineExpr, ...]:
+    """The coordinates of the element of a row-major number."""
+    found: list[AffineExpr] = []
+    for place, (extent, stride) in enumerate(zip(shape, row_major_strides(shape), strict=True)):
+        if extent == 1:
+            found.append(AffineExpr.constant(0))
+            continue
+        quotient = number if stride == 1 else number // stride
+        found.append(quotient if place == 0 else quotient % extent)
+    return tuple(found)
 
 
 def print_index(printer: Printer, expression: AffineExpr, operands: Sequence[SSAValue]) -> None:
@@ -197,3 +209,99 @@ def verify_indices(label: str, map_: AffineMap, operands: Sequence[SSAValue]) ->
                     raise VerifyException(
                         f"{label}: the divisor of an index must be a positive constant"
                     )
+
+
+def _print_map(
+    printer: Printer, map_: AttributeVariable, indices: VariadicOperandVariable, op: IRDLOperation
+) -> None:
+    """Prints ``%i * 64 + %j, 0``."""
+    attribute = map_.get(op)
+    if isinstance(attribute, AffineMapAttr):
+        operands = indices.get(op)
+        printer.print_list(
+            attribute.data.results, lambda expression: print_index(printer, expression, operands)
+        )
+
+
+@irdl_custom_directive
+class IndexList(CustomDirective):
+    """``[%i * 64 + %j, 0]``, without a space before it."""
+
+    indices: VariadicOperandVariable
+    map: AttributeVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        """Parses the expressions."""
+        reader = IndexReader(parser)
+        expressions = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, reader.expression)
+        self.map.set(state, reader.map(expressions))
+        self.indices.set(state, reader.operands)
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        """Prints the expressions."""
+        with printer.in_square_brackets():
+            _print_map(printer, self.map, self.indices, op)
+        state.should_emit_space, state.last_was_punctuation = True, False
+
+
+@irdl_custom_directive
+class Index(CustomDirective):
+    """``%i * 64 + %j``."""
+
+    indices: VariadicOperandVariable
+    map: AttributeVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        """Parses the expression."""
+        reader = IndexReader(parser)
+        self.map.set(state, reader.map([reader.expression()]))
+        self.indices.set(state, reader.operands)
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        """Prints the expression."""
+        state.print_whitespace(printer)
+        _print_map(printer, self.map, self.indices, op)
+
+
+@irdl_custom_directive
+class Conditions(CustomDirective):
+    """``%i - 1 >= 0, %j mod 2 == 0``: expressions, and whether each is equal to 0."""
+
+    indices: VariadicOperandVariable
+    map: AttributeVariable
+    equalities: AttributeVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        """Parses the conditions."""
+        reader = IndexReader(parser)
+        equalities: list[int] = []
+
+        def condition() -> AffineExpr:
+            expression = reader.expression()
+            # `>=` and `==` are two tokens each.
+            equal = parser.parse_optional_punctuation("=") is not None
+            if not equal:
+                parser.parse_punctuation(">")
+            parser.parse_punctuation("=")
+            if parser.parse_integer(allow_boolean=False):
+                parser.raise_error("a condition is '>= 0' or '== 0'")
+            equalities.append(int(equal))
+            return expression
+
+        expressions = parser.parse_comma_separated_list(parser.Delimiter.NONE, condition)
+        self.map.set(state, reader.map(expressions))
+        self.equalities.set(state, DenseArrayBase.from_list(i1, equalities))
+        self.indices.set(state, reader.operands)
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        """Prints the conditions."""
+        map_, equalities = self.map.get(op), self.equalities.get(op)
+        if not isinstance(map_, AffineMapAttr) or not isa(equalities, DenseArrayBase[IntegerType]):
+            return
+        for position, (expression, equal) in enumerate(
+            zip(map_.data.results, equalities.get_values(), strict=True)
+        ):
+            printer.print_string(", " if position else " ")
+            print_index(printer, expression, self.indices.get(op))
+            printer.print_string(" == 0" if equal else " >= 0")
+        state.should_emit_space, state.last_was_punctuation = True, False

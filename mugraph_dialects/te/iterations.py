@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
 
 from xdsl.dialects.builtin import (
     AffineMapAttr,
@@ -21,11 +20,9 @@ from xdsl.irdl import (
     prop_def,
     var_operand_def,
 )
-from xdsl.parser import Parser
-from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.te.indices import IndexReader, print_index_list, verify_indices
+from mugraph.dialects.te.indices import IndexList, verify_indices
 from mugraph.dialects.te.mapped import ApplyOp
 
 
@@ -48,6 +45,11 @@ class IterationOp(IRDLOperation):
     extents = prop_def(DenseArrayBase.constr(i64))
     grid = opt_prop_def(UnitAttr)
     alignment = opt_prop_def(IntegerAttr.constr(type=i64))
+    custom_directives = (IndexList,)
+    assembly_format = (
+        "` ` custom<IndexList>($indices, $map) `of` $extents (`grid` $grid^)? "
+        "(`fully` `align` $alignment^)? attr-dict"
+    )
 
     def __init__(
         self,
@@ -97,37 +99,6 @@ class IterationOp(IRDLOperation):
             raise VerifyException(
                 "'te.iteration': consecutive threads have an index, and an alignment of at least 1"
             )
-
-    def print(self, printer: Printer) -> None:
-        """Prints the indices and their extents."""
-        printer.print_string(" ")
-        print_index_list(printer, self.map.data, self.indices)
-        printer.print_string(f" of [{', '.join(map(str, self.box))}]")
-        if self.is_over_grid:
-            printer.print_string(" grid")
-        if self.thread_alignment is not None:
-            printer.print_string(f" fully align {self.thread_alignment}")
-        printer.print_op_attributes(self.attributes)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        """Parses the indices and their extents."""
-        reader = IndexReader(parser)
-        expressions = reader.expressions()
-        parser.parse_keyword("of")
-        extents = parser.parse_comma_separated_list(
-            parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False)
-        )
-        grid = parser.parse_optional_keyword("grid") is not None
-        alignment = None
-        if parser.parse_optional_keyword("fully"):
-            parser.parse_keyword("align")
-            alignment = parser.parse_integer(allow_boolean=False)
-        iteration = cls(
-            reader.operands, reader.map(expressions), extents, grid=grid, alignment=alignment
-        )
-        iteration.attributes |= parser.parse_optional_attr_dict()
-        return iteration
 
 
 def is_only_stated(value: SSAValue) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Self
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Self
 
 from xdsl.dialects.builtin import (
     AffineMapAttr,
@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import (
     i1,
     i64,
 )
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr
 from xdsl.irdl import (
     IRDLOperation,
@@ -31,7 +31,8 @@ from xdsl.printer import Printer
 from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.te.indices import IndexReader, print_index, verify_indices
+from mugraph.dialects.ancestors import ancestors
+from mugraph.dialects.te.indices import Conditions, verify_indices
 from mugraph.dialects.te.types import Level
 
 
@@ -41,6 +42,9 @@ class LoopOp(IRDLOperation):
     extent = prop_def(IntegerAttr.constr(type=i64))
     body = region_def("single_block")
     traits = traits_def(NoTerminator())
+
+    NUMBERS: ClassVar[Mapping[str, str]] = {}
+    """The numbers behind the extent in its text: the word before each, and its property."""
 
     @property
     def iterations(self) -> int:
@@ -62,24 +66,44 @@ class LoopOp(IRDLOperation):
         if len(arguments) != 1 or arguments[0].type != IndexType():
             raise VerifyException(f"'{self.name}' has one variable, which is an index")
 
-    def _print_head(self, printer: Printer) -> None:
+    def print(self, printer: Printer) -> None:
+        """Prints the loop."""
         printer.print_string(" ")
         printer.print_ssa_value(self.variable)
         printer.print_string(f" = {self.iterations}")
-
-    @staticmethod
-    def _parse_head(parser: Parser) -> tuple[Parser.Argument, int]:
-        variable = parser.parse_argument(expect_type=False).resolve(IndexType())
-        parser.parse_punctuation("=")
-        return variable, parser.parse_integer(allow_boolean=False)
-
-    def _print_body(self, printer: Printer) -> None:
+        self._print_clauses(printer)
         printer.print_string(" ")
         printer.print_region(self.body, print_entry_block_args=False)
         printer.print_op_attributes(self.attributes)
 
+    def _print_clauses(self, printer: Printer) -> None:
+        for keyword, name in self.NUMBERS.items():
+            number = self.properties.get(name)
+            if isinstance(number, IntegerAttr):
+                printer.print_string(f" {keyword} {number.value.data}")
 
-def _loop_body(body: Region | Block) -> Region:
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        """Parses the loop."""
+        variable = parser.parse_argument(expect_type=False).resolve(IndexType())
+        parser.parse_punctuation("=")
+        extent = IntegerAttr(parser.parse_integer(allow_boolean=False), i64)
+        properties = {"extent": extent, **cls._parse_clauses(parser)}
+        body = parser.parse_region((variable,))
+        attributes = parser.parse_optional_attr_dict()
+        return cls.build(properties=properties, regions=[body], attributes=attributes)
+
+    @classmethod
+    def _parse_clauses(cls, parser: Parser) -> dict[str, Attribute]:
+        return {
+            name: IntegerAttr(parser.parse_integer(allow_boolean=False), i64)
+            for keyword, name in cls.NUMBERS.items()
+            if parser.parse_optional_keyword(keyword)
+        }
+
+
+def as_region(body: Region | Block) -> Region:
+    """The region of a block."""
     return Region(body) if isinstance(body, Block) else body
 
 
@@ -105,6 +129,8 @@ class ParOp(LoopOp):
     alignment = opt_prop_def(IntegerAttr.constr(type=i64))
     level = opt_prop_def(StringAttr)
 
+    NUMBERS: ClassVar[Mapping[str, str]] = {"align": "alignment"}
+
     def __init__(
         self,
         extent: int,
@@ -121,7 +147,7 @@ class ParOp(LoopOp):
                 "alignment": None if alignment is None else IntegerAttr(alignment, i64),
                 "level": None if level is None else StringAttr(str(level)),
             },
-            regions=[_loop_body(body)],
+            regions=[as_region(body)],
         )
 
     @property
@@ -168,29 +194,19 @@ class ParOp(LoopOp):
                     f"{outer.scope}, which is narrower"
                 )
 
-    def print(self, printer: Printer) -> None:
-        """Prints the loop."""
-        self._print_head(printer)
+    def _print_clauses(self, printer: Printer) -> None:
         if self.is_fully:
             printer.print_string(" fully")
-        if self.alignment is not None:
-            printer.print_string(f" align {self.thread_alignment}")
+        super()._print_clauses(printer)
         if self.level is not None:
             printer.print_string(f" {self.level.data}")
-        self._print_body(printer)
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        """Parses the loop."""
-        variable, extent = cls._parse_head(parser)
-        fully = parser.parse_optional_keyword("fully") is not None
-        aligned = parser.parse_optional_keyword("align") is not None
-        alignment = parser.parse_integer(allow_boolean=False) if aligned else None
+    def _parse_clauses(cls, parser: Parser) -> dict[str, Attribute]:
+        fully = {"fully": UnitAttr()} if parser.parse_optional_keyword("fully") else {}
+        found = fully | super()._parse_clauses(parser)
         level = next((name for name in Level if parser.parse_optional_keyword(name)), None)
-        body = parser.parse_region((variable,))
-        loop = cls(extent, body, fully=fully, alignment=alignment, level=level)
-        loop.attributes |= parser.parse_optional_attr_dict()
-        return loop
+        return found if level is None else {**found, "level": StringAttr(str(level))}
 
 
 @irdl_op_definition
@@ -205,13 +221,15 @@ class SeqOp(LoopOp):
 
     prefetch = opt_prop_def(IntegerAttr.constr(type=i64))
 
+    NUMBERS: ClassVar[Mapping[str, str]] = {"prefetch": "prefetch"}
+
     def __init__(self, extent: int, body: Region | Block, prefetch: int | None = None) -> None:
         super().__init__(
             properties={
                 "extent": IntegerAttr(extent, i64),
                 "prefetch": None if prefetch is None else IntegerAttr(prefetch, i64),
             },
-            regions=[_loop_body(body)],
+            regions=[as_region(body)],
         )
 
     @property
@@ -226,23 +244,6 @@ class SeqOp(LoopOp):
             raise VerifyException(
                 f"'te.seq' prefetches 1 or more iterations ahead, not {self.ahead}"
             )
-
-    def print(self, printer: Printer) -> None:
-        """Prints the loop."""
-        self._print_head(printer)
-        if self.ahead is not None:
-            printer.print_string(f" prefetch {self.ahead}")
-        self._print_body(printer)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        """Parses the loop."""
-        variable, extent = cls._parse_head(parser)
-        prefetches = parser.parse_optional_keyword("prefetch") is not None
-        ahead = parser.parse_integer(allow_boolean=False) if prefetches else None
-        loop = cls(extent, parser.parse_region((variable,)), ahead)
-        loop.attributes |= parser.parse_optional_attr_dict()
-        return loop
 
 
 @irdl_op_definition
@@ -260,6 +261,8 @@ class IfOp(IRDLOperation):
     equalities = prop_def(DenseArrayBase.constr(i1))
     body = region_def("single_block")
     traits = traits_def(NoTerminator())
+    custom_directives = (Conditions,)
+    assembly_format = "custom<Conditions>($indices, $map, $equalities) $body attr-dict"
 
     def __init__(
         self,
@@ -274,7 +277,7 @@ class IfOp(IRDLOperation):
                 "map": map_,
                 "equalities": DenseArrayBase.from_list(i1, [int(equal) for equal in equalities]),
             },
-            regions=[_loop_body(body)],
+            regions=[as_region(body)],
         )
 
     def conditions(self) -> list[tuple[AffineExpr, bool]]:
@@ -290,47 +293,7 @@ class IfOp(IRDLOperation):
         if self.body.block.args:
             raise VerifyException("'te.if': its body has no variables")
 
-    def print(self, printer: Printer) -> None:
-        """Prints the conditions and the body."""
-        for position, (expression, equal) in enumerate(self.conditions()):
-            printer.print_string(", " if position else " ")
-            print_index(printer, expression, self.indices)
-            printer.print_string(" == 0" if equal else " >= 0")
-        printer.print_string(" ")
-        printer.print_region(self.body)
-        printer.print_op_attributes(self.attributes)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        """Parses the conditions and the body."""
-        reader = IndexReader(parser)
-        expressions: list[AffineExpr] = []
-        equalities: list[bool] = []
-
-        def condition() -> None:
-            expressions.append(reader.expression())
-            # `>=` and `==` are two tokens each.
-            equal = parser.parse_optional_punctuation("=") is not None
-            if not equal:
-                parser.parse_punctuation(">")
-            parser.parse_punctuation("=")
-            if parser.parse_integer(allow_boolean=False):
-                parser.raise_error("a condition is '>= 0' or '== 0'")
-            equalities.append(equal)
-
-        parser.parse_comma_separated_list(parser.Delimiter.NONE, condition)
-        body = parser.parse_region()
-        condition_op = cls(reader.operands, reader.map(expressions), equalities, body)
-        condition_op.attributes |= parser.parse_optional_attr_dict()
-        return condition_op
-
 
 def enclosing_loops(op: Operation) -> list[LoopOp]:
     """The loops around an operator, the innermost first."""
-    loops: list[LoopOp] = []
-    parent = op.parent_op()
-    while parent is not None:
-        if isinstance(parent, LoopOp):
-            loops.append(parent)
-        parent = parent.parent_op()
-    return loops
+    return [one for one in ancestors(op) if isinstance(one, LoopOp)]

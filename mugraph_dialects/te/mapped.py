@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from enum import StrEnum
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Self, cast
 
 from xdsl.dialects.builtin import (
@@ -14,9 +13,18 @@ from xdsl.dialects.builtin import (
     UnitAttr,
     i64,
 )
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.dialects.utils import EnumAttribute
+from xdsl.ir import (
+    Attribute,
+    Block,
+    Operation,
+    Region,
+    SpacedOpaqueSyntaxAttribute,
+    SSAValue,
+)
 from xdsl.irdl import (
     IRDLOperation,
+    irdl_attr_definition,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
@@ -30,17 +38,21 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.str_enum import StrEnum
 
+from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.launch_extents import MAX_GRID
 from mugraph.dialects.programming_model import MAX_THREADS
 from mugraph.dialects.te.accesses import (
+    ELEMENT,
+    PLACE,
     AccessKind,
     AccessOp,
     Combination,
-    Place,
+    CombinationAttr,
 )
-from mugraph.dialects.te.loops import LoopOp, ParOp
-from mugraph.dialects.te.types import ELEMENT_TYPES, BufferType, Space, parse_word
+from mugraph.dialects.te.loops import LoopOp, ParOp, as_region
+from mugraph.dialects.te.types import ELEMENT_TYPES, BufferType, Space
 from mugraph.dialects.te.values import IndexExpressionOp
 from mugraph.dialects.tensor_types import element_bytes_of
 
@@ -57,8 +69,11 @@ class Scope(StrEnum):
     BLOCK = "block"
 
 
-def _region(body: Region | Block) -> Region:
-    return Region(body) if isinstance(body, Block) else body
+@irdl_attr_definition
+class ScopeAttr(EnumAttribute[Scope], SpacedOpaqueSyntaxAttribute):
+    """``#te<scope block>``."""
+
+    name = "te.scope"
 
 
 @irdl_op_definition
@@ -76,10 +91,12 @@ class KernelOp(LoopOp):
     smem = opt_prop_def(IntegerAttr.constr(type=i64))
     cluster = opt_prop_def(IntegerAttr.constr(type=i64))
 
+    NUMBERS: ClassVar[Mapping[str, str]] = {"cluster": "cluster", "smem": "smem"}
+
     def __init__(self, symbol: str, extent: int, body: Region | Block) -> None:
         super().__init__(
             properties={"extent": IntegerAttr(extent, i64), "symbol": StringAttr(symbol)},
-            regions=[_region(body)],
+            regions=[as_region(body)],
         )
 
     @property
@@ -120,28 +137,14 @@ class KernelOp(LoopOp):
         """Prints the kernel."""
         printer.print_string(" ")
         printer.print_string_literal(self.symbol.data)
-        self._print_head(printer)
-        if self.cluster is not None:
-            printer.print_string(f" cluster {self.cluster_blocks}")
-        if self.smem is not None:
-            printer.print_string(f" smem {self.smem.value.data}")
-        self._print_body(printer)
+        super().print(printer)
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
         """Parses the kernel."""
         symbol = parser.parse_str_literal()
-        variable, extent = cls._parse_head(parser)
-        cluster = None
-        if parser.parse_optional_keyword("cluster"):
-            cluster = IntegerAttr(parser.parse_integer(allow_boolean=False), i64)
-        smem = None
-        if parser.parse_optional_keyword("smem"):
-            smem = IntegerAttr(parser.parse_integer(allow_boolean=False), i64)
-        kernel = cls(symbol, extent, parser.parse_region((variable,)))
-        kernel.smem = smem
-        kernel.cluster = cluster
-        kernel.attributes |= parser.parse_optional_attr_dict()
+        kernel = super().parse(parser)
+        kernel.symbol = StringAttr(symbol)
         return kernel
 
 
@@ -158,19 +161,15 @@ class ThreadsOp(LoopOp):
     name = "te.threads"
 
     def __init__(self, extent: int, body: Region | Block) -> None:
-        super().__init__(properties={"extent": IntegerAttr(extent, i64)}, regions=[_region(body)])
+        super().__init__(properties={"extent": IntegerAttr(extent, i64)}, regions=[as_region(body)])
 
     def shares(self, new: Operation) -> bool:
         """Whether a ``te.new`` in it is the block's, and not a thread's own."""
         kernel = self.parent_op()
         if not isinstance(kernel, KernelOp) or kernel.smem is not None:
             return False
-        parent = new.parent_op()
-        while parent is not None and parent is not self:
-            if isinstance(parent, StepOp):
-                return False
-            parent = parent.parent_op()
-        return parent is self and OF_EACH_THREAD not in new.attributes
+        is_own = enclosing(new, StepOp) is not None or OF_EACH_THREAD in new.attributes
+        return self.is_ancestor(new) and not is_own
 
     def verify_(self) -> None:
         """Checks the number of threads and where they stand."""
@@ -181,19 +180,6 @@ class ThreadsOp(LoopOp):
             )
         if not isinstance(self.parent_op(), KernelOp):
             raise VerifyException("'te.threads' stands in a 'te.kernel'")
-
-    def print(self, printer: Printer) -> None:
-        """Prints the threads."""
-        self._print_head(printer)
-        self._print_body(printer)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        """Parses the threads."""
-        variable, extent = cls._parse_head(parser)
-        threads = cls(extent, parser.parse_region((variable,)))
-        threads.attributes |= parser.parse_optional_attr_dict()
-        return threads
 
 
 @irdl_op_definition
@@ -208,9 +194,10 @@ class StepOp(IRDLOperation):
     title = prop_def(StringAttr)
     body = region_def("single_block")
     traits = traits_def(NoTerminator())
+    assembly_format = "$title $body attr-dict"
 
     def __init__(self, title: str, body: Region | Block) -> None:
-        super().__init__(properties={"title": StringAttr(title)}, regions=[_region(body)])
+        super().__init__(properties={"title": StringAttr(title)}, regions=[as_region(body)])
 
     def verify_(self) -> None:
         """Checks that nothing in it is for all threads together."""
@@ -219,21 +206,6 @@ class StepOp(IRDLOperation):
         for op in self.body.walk():
             if isinstance(op, (StepOp, BarrierOp, AllReduceOp, ParOp)):
                 raise VerifyException(f"'{op.name}' cannot stand in a 'te.step'")
-
-    def print(self, printer: Printer) -> None:
-        """Prints the step."""
-        printer.print_string(" ")
-        printer.print_string_literal(self.title.data)
-        printer.print_string(" ")
-        printer.print_region(self.body)
-        printer.print_op_attributes(self.attributes)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        """Parses the step."""
-        step = cls(parser.parse_str_literal(), parser.parse_region())
-        step.attributes |= parser.parse_optional_attr_dict()
-        return step
 
 
 @irdl_op_definition
@@ -245,34 +217,16 @@ class BarrierOp(IRDLOperation):
 
     name = "te.barrier"
 
-    scope = prop_def(StringAttr)
+    scope = prop_def(ScopeAttr)
+    assembly_format = "$scope attr-dict"
 
     def __init__(self, scope: Scope) -> None:
-        super().__init__(properties={"scope": StringAttr(str(scope))})
+        super().__init__(properties={"scope": ScopeAttr(scope)})
 
     @property
     def threads(self) -> Scope:
         """Whose barrier it is."""
-        return Scope(self.scope.data)
-
-    def verify_(self) -> None:
-        """Checks the scope."""
-        if self.scope.data not in list(Scope):
-            raise VerifyException(
-                f"'te.barrier' is of a {' or a '.join(Scope)}, not of '{self.scope.data}'"
-            )
-
-    def print(self, printer: Printer) -> None:
-        """Prints the barrier."""
-        printer.print_string(f" {self.scope.data}")
-        printer.print_op_attributes(self.attributes)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        """Parses the barrier."""
-        barrier = cls(parse_word(parser, Scope))
-        barrier.attributes |= parser.parse_optional_attr_dict()
-        return barrier
+        return self.scope.data
 
 
 @irdl_op_definition
@@ -297,11 +251,15 @@ class AllReduceOp(IRDLOperation):
 
     name = "te.all_reduce"
 
-    combination = prop_def(StringAttr)
+    combination = prop_def(CombinationAttr)
     of_warp = opt_prop_def(UnitAttr)
-    value = operand_def(Attribute)
+    value = operand_def(ELEMENT)
     scratch = opt_operand_def(BufferType)
-    result = result_def(Attribute)
+    result = result_def(ELEMENT)
+    assembly_format = (
+        "(`warp` $of_warp^)? $combination $value attr-dict `:` type($value) "
+        "(`via` $scratch^ `:` type($scratch))?"
+    )
 
     def __init__(
         self,
@@ -314,7 +272,7 @@ class AllReduceOp(IRDLOperation):
         super().__init__(
             operands=[value, scratch],
             properties={
-                "combination": StringAttr(str(combination)),
+                "combination": CombinationAttr(combination),
                 "of_warp": UnitAttr() if of_warp else None,
             },
             result_types=[value.type],
@@ -323,54 +281,12 @@ class AllReduceOp(IRDLOperation):
     @property
     def combines(self) -> Combination:
         """How two numbers become one."""
-        return Combination(self.combination.data)
+        return self.combination.data
 
     @property
     def threads(self) -> Scope:
         """Whose numbers are combined."""
         return Scope.BLOCK if self.of_warp is None else Scope.WARP
-
-    def verify_(self) -> None:
-        """Checks the combination and the types."""
-        if self.combination.data not in list(Combination):
-            raise VerifyException(
-                f"'te.all_reduce' combines by {', '.join(Combination)}, not by "
-                f"'{self.combination.data}'"
-            )
-        if self.value.type != self.result.type:
-            raise VerifyException("'te.all_reduce' gives a number of the type that it takes")
-
-    def print(self, printer: Printer) -> None:
-        """Prints the reduction."""
-        scope = "" if self.of_warp is None else f" {self.threads}"
-        printer.print_string(f"{scope} {self.combination.data} ")
-        printer.print_ssa_value(self.value)
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.value.type)
-        if self.scratch is not None:
-            printer.print_string(" via ")
-            printer.print_ssa_value(self.scratch)
-            printer.print_string(" : ")
-            printer.print_attribute(self.scratch.type)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        """Parses the reduction."""
-        of_warp = parser.parse_optional_keyword(Scope.WARP) is not None
-        combination = parse_word(parser, Combination)
-        value = parser.parse_unresolved_operand()
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        number = parser.resolve_operand(value, parser.parse_type())
-        scratch: SSAValue | None = None
-        if parser.parse_optional_keyword("via"):
-            buffer = parser.parse_unresolved_operand()
-            parser.parse_punctuation(":")
-            scratch = parser.resolve_operand(buffer, parser.parse_type())
-        reduction = cls(combination, number, scratch, of_warp=of_warp)
-        reduction.attributes |= attributes
-        return reduction
 
 
 class VectorOp(AccessOp):
@@ -380,6 +296,7 @@ class VectorOp(AccessOp):
     """
 
     registers = operand_def(BufferType)
+    assembly_format: ClassVar[str | None] = f"$registers `:` type($registers) `,` {PLACE}"
 
     def __init__(
         self,
@@ -397,7 +314,7 @@ class VectorOp(AccessOp):
 
     def verify_(self) -> None:
         """Checks the indices, the registers and their number."""
-        self._verify_access()
+        super().verify_()
         registers = cast(BufferType, self.registers.type)
         if registers.memory_space is not Space.REGISTER or len(registers.get_shape()) != 1:
             raise VerifyException(f"'{self.name}': {registers} is no row of registers")
@@ -410,29 +327,6 @@ class VectorOp(AccessOp):
             raise VerifyException(f"'{self.name}': no elements of {registers.element_type}")
         if self.width * element_bytes_of(registers) not in (2, 4, 8, 16):
             raise VerifyException(f"'{self.name}': a thread accesses 2, 4, 8 or 16 bytes at once")
-
-    def print(self, printer: Printer) -> None:
-        """Prints the access."""
-        printer.print_string(" ")
-        printer.print_ssa_value(self.registers)
-        printer.print_string(" : ")
-        printer.print_attribute(self.registers.type)
-        printer.print_string(", ")
-        self._print_access(printer)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        """Parses the access."""
-        registers = parser.parse_unresolved_operand()
-        parser.parse_punctuation(":")
-        type_ = parser.parse_type()
-        parser.parse_punctuation(",")
-        place = Place(parser)
-        access = cls(
-            parser.resolve_operand(registers, type_), place.buffer, place.indices, place.map
-        )
-        access.attributes |= place.attributes
-        return access
 
 
 @irdl_op_definition

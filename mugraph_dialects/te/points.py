@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from xdsl.ir.affine import (
     AffineExpr,
 )
 
+from mugraph.dialects.te.loops import IfOp, LoopOp
 from mugraph.dialects.te.mapped import ApplyOp
 
 Rows = npt.NDArray[np.int64]
@@ -64,3 +66,25 @@ def variable_at(value: SSAValue, points: Points) -> Rows:
     if isinstance(owner := value.owner, ApplyOp):
         return evaluate(owner.expression, list(owner.indices), points)
     return np.array(0, np.int64)
+
+
+def all_hold(conditions: Iterable[IfOp], points: Points) -> npt.NDArray[np.bool_]:
+    """Whether all of some conditions hold, at all points."""
+    holds: npt.NDArray[np.bool_] = np.array(True)
+    for condition in conditions:
+        for expression, equal in condition.conditions():
+            value = evaluate(expression, list(condition.indices), points)
+            holds = holds & ((value == 0) if equal else (value >= 0))
+    return holds
+
+
+def grid_of(loops: Sequence[LoopOp]) -> dict[SSAValue, Rows]:
+    """The values of the variables at all points of some loops, the last fastest."""
+    count = math.prod(loop.iterations for loop in loops)
+    points: dict[SSAValue, Rows] = {}
+    stride = count
+    number = np.arange(count)
+    for loop in loops:
+        stride //= loop.iterations
+        points[loop.variable] = number // stride % loop.iterations
+    return points

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self, cast
+from typing import cast
 
 from xdsl.dialects.builtin import AffineMapAttr, IndexType
 from xdsl.ir import SSAValue
@@ -16,20 +16,42 @@ from xdsl.irdl import (
     result_def,
     var_operand_def,
 )
-from xdsl.parser import Parser
-from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.cute.layout import Layout
-from mugraph.dialects.te.accesses import Place
-from mugraph.dialects.te.indices import print_index_list, verify_indices
+from mugraph.dialects.te.indices import IndexList, verify_indices
 from mugraph.dialects.te.types import BufferType
 from mugraph.dialects.tensor_types import dims
 
 
+class IndexedOp(IRDLOperation):
+    """An operator on a place in a buffer, in index expressions of its ``indices``."""
+
+    buffer = operand_def(BufferType)
+    indices = var_operand_def(IndexType)
+    map = prop_def(AffineMapAttr)
+    custom_directives = (IndexList,)
+
+    @property
+    def buffer_type(self) -> BufferType:
+        """The type of the buffer."""
+        return cast(BufferType, self.buffer.type)
+
+    @property
+    def index_map(self) -> AffineMap:
+        """The index expressions, in the ``indices`` operands."""
+        return self.map.data
+
+    def move(self, buffer: SSAValue, indices: Sequence[SSAValue], map_: AffineMap) -> None:
+        """Gives it another place, in a buffer of the same elements."""
+        before = self.operands[: list(self.operands).index(self.buffer)]
+        self.operands = [*before, buffer, *indices]
+        self.properties["map"] = AffineMapAttr(map_)
+
+
 @irdl_op_definition
-class SectionOp(IRDLOperation):
+class SectionOp(IndexedOp):
     """A box of a buffer, as a buffer: ``te.section %A[%i * 16, 0]``, its extents in the result.
 
     ``... : !te.buffer<64x64xf16> -> !te.buffer<16x64xf16, (16,64):(64,1)>``.  It is no copy.
@@ -37,10 +59,10 @@ class SectionOp(IRDLOperation):
 
     name = "te.section"
 
-    buffer = operand_def(BufferType)
-    indices = var_operand_def(IndexType)
-    map = prop_def(AffineMapAttr)
     result = result_def(BufferType)
+    assembly_format = (
+        "$buffer custom<IndexList>($indices, $map) attr-dict `:` type($buffer) `->` type($result)"
+    )
 
     def __init__(
         self,
@@ -54,11 +76,6 @@ class SectionOp(IRDLOperation):
             properties={"map": map_},
             result_types=[section_type(cast(BufferType, buffer.type), shape)],
         )
-
-    @property
-    def index_map(self) -> AffineMap:
-        """Where the box starts, in the ``indices`` operands."""
-        return self.map.data
 
     def verify_(self) -> None:
         """Checks the start and the extents."""
@@ -80,34 +97,6 @@ class SectionOp(IRDLOperation):
                 f"'te.section': a box of {source} keeps its elements, strides and space: "
                 f"{section_type(source, result.get_shape())}, not {result}"
             )
-
-    def print(self, printer: Printer) -> None:
-        """Prints the box."""
-        printer.print_string(" ")
-        printer.print_ssa_value(self.buffer)
-        print_index_list(printer, self.index_map, self.indices)
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.buffer.type)
-        printer.print_string(" -> ")
-        printer.print_attribute(self.result.type)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        """Parses the box."""
-        place = Place(parser)
-        parser.parse_punctuation("->")
-        position = parser.pos
-        type_ = parser.parse_type()
-        if not isinstance(type_, BufferType):
-            parser.raise_error("expected a !te.buffer type", position, parser.pos)
-        section = cls.build(
-            operands=[place.buffer, place.indices],
-            properties={"map": place.map},
-            attributes=place.attributes,
-            result_types=[type_],
-        )
-        return section
 
 
 def section_type(source: BufferType, shape: Sequence[int]) -> BufferType:

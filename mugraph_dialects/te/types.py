@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Self, TypeVar
+from typing import Self
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, NoneAttr, StringAttr, f32, i32
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
-from xdsl.parser import AttrParser, Parser
+from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
@@ -47,18 +47,6 @@ class Space(StrEnum):
     GLOBAL = "global"
     SHARED = "shared"
     REGISTER = "register"
-
-
-Word = TypeVar("Word", bound=StrEnum)
-
-
-def parse_word(parser: Parser, words: type[Word]) -> Word:
-    """Parses one of some words."""
-    position = parser.pos
-    word = next((word for word in words if parser.parse_optional_keyword(word)), None)
-    if word is None:
-        parser.raise_error(f"expected one of {', '.join(words)}", position, parser.pos)
-    return word
 
 
 @irdl_attr_definition

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from xdsl.dialects.builtin import AffineMapAttr, IndexType, i32
 from xdsl.ir import Attribute, SSAValue
@@ -17,11 +17,9 @@ from xdsl.irdl import (
     result_def,
     var_operand_def,
 )
-from xdsl.parser import Parser
-from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.te.indices import IndexReader, print_index, verify_indices
+from mugraph.dialects.te.indices import Index, verify_indices
 from mugraph.dialects.te.types import ELEMENT_TYPES
 
 
@@ -58,6 +56,8 @@ class IndexExpressionOp(IRDLOperation, ABC):
     indices = var_operand_def(IndexType)
     map = prop_def(AffineMapAttr)
     result = result_def(Attribute)
+    custom_directives = (Index,)
+    assembly_format: ClassVar[str | None] = "custom<Index>($indices, $map) attr-dict"
 
     def __init__(self, indices: Sequence[SSAValue], map_: AffineMapAttr) -> None:
         super().__init__(
@@ -74,21 +74,6 @@ class IndexExpressionOp(IRDLOperation, ABC):
         verify_indices(f"'{self.name}'", self.map.data, self.indices)
         if len(self.map.data.results) != 1:
             raise VerifyException(f"'{self.name}' has one index expression")
-
-    def print(self, printer: Printer) -> None:
-        """Prints the expression."""
-        printer.print_string(" ")
-        print_index(printer, self.expression, self.indices)
-        printer.print_op_attributes(self.attributes)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        """Parses the expression."""
-        reader = IndexReader(parser)
-        expression = reader.expression()
-        value = cls(reader.operands, reader.map([expression]))
-        value.attributes |= parser.parse_optional_attr_dict()
-        return value
 
 
 @irdl_op_definition

@@ -2,8 +2,8 @@
 
 While the warps of a block are in an epilogue the tensor cores wait, unless other warps multiply
 meanwhile (``--ping-pong``).  The numbers are fitted to what two kernels on an H200 took
-at several depths of their products (``benchmarks/h200/turns.py``,
-``benchmarks/results/h200_turns.md``).
+at several depths of their products (``benchmarks/h200/ping_pong.py``,
+``benchmarks/results/h200_ping_pong.md``).
 """
 
 from __future__ import annotations

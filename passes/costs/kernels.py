@@ -99,7 +99,7 @@ class Product:
 
 
 @dataclass(frozen=True)
-class Work:
+class PhaseWork:
     """What a phase of a block computes."""
 
     products: tuple[Product, ...]
@@ -176,8 +176,8 @@ class KernelShape:
     threads: int
     iterations: int
     loads: tuple[Load, ...]
-    loop: Work
-    after: Work
+    loop: PhaseWork
+    after: PhaseWork
     stored_bytes: int
     """By one block."""
     kept_bytes: int

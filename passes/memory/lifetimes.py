@@ -20,12 +20,11 @@ from mugraph.dialects.sched import (
     BarrierOp,
     ChannelOp,
     CopyOp,
-    ForloopOp,
     KernelOp,
     enclosing_role,
     roles_of,
 )
-from mugraph.dialects.sched.structure import loop_iterations
+from mugraph.dialects.sched.structure import enclosing_loop, loop_iterations
 
 
 @dataclass(frozen=True)
@@ -57,10 +56,7 @@ def _ordered_operations(kernel: KernelOp) -> Iterator[tuple[Operation, bool]]:
         role = enclosing_role(op)
         if role is not None and role.is_elected:
             continue
-        parent = op.parent_op()
-        while parent is not None and parent is not kernel and not isinstance(parent, ForloopOp):
-            parent = parent.parent_op()
-        yield op, isinstance(parent, ForloopOp)
+        yield op, enclosing_loop(op) is not None
 
 
 def buffer_lifetimes(kernel: KernelOp) -> dict[AllocOp, Lifetime]:
@@ -95,7 +91,7 @@ def buffer_lifetimes(kernel: KernelOp) -> dict[AllocOp, Lifetime]:
         return dict.fromkeys(accesses, whole_kernel)
     lifetimes = {buffer: _lifetime(uses, whole_loop) for buffer, uses in accesses.items()}
     # What bulk copies bring may come at once, and no more comes once all of it has been read.
-    # Of a block that takes several blocks of the grid, those of the next come meanwhile.
+    # Of a persistent block, those of the next work tile come meanwhile.
     goes_on = kernel.persistent_blocks is not None
     filled = {
         buffer: Lifetime(0, lifetimes[buffer].last)

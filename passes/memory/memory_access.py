@@ -69,13 +69,13 @@ class AccessCost:
 def thread_accesses(kernel: KernelOp) -> Iterator[ThreadAccess]:
     """All accesses of a kernel, in the order of its operators.
 
-    Of roles that take blocks of the grid in turn those of the first: each does for its blocks what
+    Of ping-pong roles those of the first: each does for its blocks what
     the others do for theirs.  Raises ``AccessError`` at an operator whose accesses are not
     modelled.
     """
     for op in kernel.body.walk():
         role = enclosing_role(op)
-        if isinstance(op, HasThreadAccesses) and (role is None or not role.turn_number):
+        if isinstance(op, HasThreadAccesses) and (role is None or not role.ping_pong_index):
             yield from op.thread_accesses()
 
 

@@ -47,8 +47,6 @@ from mugraph.dialects.tensor_types import (
 from mugraph.passes.options import refuse
 from mugraph.passes.schedule.halve_results import Halves, find_halves, halve
 from mugraph.passes.schedule.plan_stensor_memory import (
-    BEST_FIT_OF_ALL,
-    STEP_LIMIT,
     certified_plan,
     memory_requests,
     registers_wanted,
@@ -176,8 +174,8 @@ def choose_results(
     """Which of the results of a kernel leave by bulk copies, as positions.
 
     ``stores`` is what its plan says.  ``is_fed``: whether channels bring its tiles.  ``goes_on``:
-    whether its blocks take several blocks of the grid, and the copies of one run beside the loop of
-    the next.
+    whether its blocks are persistent, and the copies of one work tile run beside the loop of the
+    next.
     """
     if stores == "threads":
         return []
@@ -270,7 +268,7 @@ def _writes(op: Operation, value: SSAValue) -> bool:
 
 def resident_blocks(kernel: sched.KernelOp, target: Target) -> int | None:
     """How many blocks would share a multiprocessor; ``None`` where not even one fits."""
-    found = certified_plan(kernel, memory_requests(kernel), BEST_FIT_OF_ALL, STEP_LIMIT)
+    found = certified_plan(kernel, memory_requests(kernel))
     peak = with_channels(kernel, found).plan.peak
     if peak > target.shared_memory_per_block:
         return None
@@ -346,16 +344,16 @@ class BulkStoresPass(ModulePass):
     ones, those of other kernels, and what threads would write from registers
     (``sched.quad_store``) leave so, too, through a buffer, with one barrier more where it only fits
     in the place of what was read before; with ``stores = threads`` nothing does.
-    Of kernels whose blocks take several blocks of the grid (``--persist-blocks``) it is what leaves
-    from registers: the copy runs beside the loop of the next block.  Where
+    Of kernels with persistent blocks (``--persist-blocks``) it is what leaves from registers: the
+    copy runs beside the loop of the next work tile.  Where
     a buffer of the tile does not fit beside the rings, the sums of a product become two fragments
     of half the columns, which leave one after the other through a buffer of half the tile
     (``sched.bulk_copy %o_shared to %o_tile at [0, 128]``).
     Ragged tiles, tensors that start at less than 16 bytes, and what would let fewer blocks share a
     multiprocessor stay as they are; with ``stores = tma`` that is an error.
 
-    Pre-condition: ``--schedule-threadblock`` (and ``--promote-registers``); run ``--plan-swizzle``
-    behind it.
+    Pre-condition: ``--lower-threadblock`` (and ``--promote-registers``); run ``--plan-swizzle``
+    after it.
     """
 
     name = "bulk-stores"

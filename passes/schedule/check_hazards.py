@@ -101,7 +101,7 @@ class CheckHazardsPass(ModulePass):
     Reports accesses of different threads that no barrier orders, accesses to bytes that an
     asynchronous copy may still be writing, values that another buffer or another iteration's tile
     has overwritten, reads of memory never written, accesses out of bounds or misaligned, steps of
-    channels out of turn, roles that wait for each other, and tensors of the workspace that share
+    channels out of order, roles that wait for each other, and tensors of the workspace that share
     bytes while both are needed.  Each finding names the operators, and
     a byte and two threads, or what each role waits for.  Of mapped tensor expressions it lists what
     every thread touches between barriers, and names the element, two threads and two lines.

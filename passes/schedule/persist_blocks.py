@@ -1,7 +1,7 @@
-"""``--persist-blocks``: as many blocks as run at once, each for several blocks of the grid.
+"""``--persist-blocks``: as many blocks as run at once, each for several work tiles.
 
-The role that loads goes on to the tiles of the next block of the grid while the others finish this
-one, so that no block starts with empty rings.
+The role that loads goes on to the next work tile while the others finish this one, so that none
+starts with empty rings.
 """
 
 from __future__ import annotations
@@ -136,17 +136,17 @@ def _fills(ops: Sequence[Operation]) -> list[tuple[SSAValue, int, Operation]]:
 
 @dataclass(frozen=True)
 class PersistBlocksPass(ModulePass):
-    """Launches as many blocks as run at once, of which each takes several blocks of the grid.
+    """Launches as many blocks as run at once, of which each has several work tiles.
 
     For kernels in which warp groups multiply what comes through rings, whose results can leave by
     bulk copies, and that have more blocks than run at once, or than ``blocks``: ``sched.kernel ...
-    persistent 132``.  Rings go on from one block of the grid to the next: what fills them waits for
+    persistent 132``.  Rings go on from one work tile to the next: what fills them waits for
     free stages from the start, and the last stage is released, too, once its product has ended.
-    Tiles of the next block so come while the results of this one leave.  ``persistent = false`` in
+    Tiles of the next one so come while the results of this one leave.  ``persistent = false`` in
     its plan leaves a kernel as it is; ``true`` is an error where that cannot be.
 
     Pre-condition: ``--pipeline-products``; run ``--bulk-stores`` and ``--plan-stensor-memory``
-    behind it.
+    after it.
     """
 
     name = "persist-blocks"

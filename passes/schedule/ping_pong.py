@@ -1,4 +1,4 @@
-"""``--ping-pong``: consumers of one warp group take work tiles in turn.
+"""``--ping-pong``: consumers of one warp group alternate over work tiles.
 
 While one of them finishes a tile and writes it, the next one multiplies: the tensor cores go on
 through the epilogue, which else all warps of a block are in together.
@@ -18,8 +18,8 @@ from mugraph.dialects import sched
 from mugraph.dialects.launch_extents import MAX_THREADS
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.kernel import WARP, WARPGROUP
+from mugraph.dialects.sched.order_barrier import shared_buffers_of
 from mugraph.dialects.sched.role import roles_of
-from mugraph.dialects.sched.turns import shared_buffers_of
 from mugraph.passes.memory.lifetimes import channel_buffers
 from mugraph.passes.options import refuse
 from mugraph.passes.schedule.bulk_stores import resident_blocks
@@ -38,7 +38,7 @@ class Alternating:
 
 
 def find_alternating(kernel: sched.KernelOp) -> Alternating | str:
-    """The kernel, if its role that computes can take turns with others like it; else why not."""
+    """The kernel, if its role that computes can alternate with others like it; else why not."""
     if kernel.persistent_blocks is None:
         return "its blocks are not persistent: each computes one work tile"
     roles = roles_of(kernel)
@@ -53,48 +53,48 @@ def find_alternating(kernel: sched.KernelOp) -> Alternating | str:
     loops = [op for op in role.phases if isinstance(op, sched.ForloopOp)]
     ends = [op for op in role.phases if isinstance(op, sched.EpilogueOp)]
     if len(loops) != 1 or len(ends) != 1:
-        return "its role that computes has no loop with an epilogue behind it"
+        return "its role that computes has no loop with an epilogue after it"
     rings = channel_buffers(kernel)
     own = [buffer for buffer in shared_buffers_of(role) if buffer not in rings]
     return Alternating(kernel, role, loops[0], ends[0], tuple(own))
 
 
-def alternate(found: Alternating, turns: int) -> None:
-    """Rewrite: as many roles as turns, each with buffers of its own, and their order."""
-    kernel, role, threads = found.kernel, found.role, _threads(found, turns)
-    order = sched.TurnsOp()
+def alternate(found: Alternating, count: int) -> None:
+    """Rewrite: ``count`` roles, each with buffers of its own, and their order."""
+    kernel, role, threads = found.kernel, found.role, _threads(found, count)
+    order = sched.OrderBarrierOp()
     order.result.name_hint = "order"
     barrier = next(op for op in kernel.body.block.ops if isinstance(op, sched.BarrierOp))
     Rewriter.insert_op(order, InsertPoint.before(barrier))
     _order_steps(found, order.result)
     name = role.role.data
-    for turn in reversed(range(1, turns)):
+    for index in reversed(range(1, count)):
         owned: dict[SSAValue, SSAValue] = {}
         for buffer in found.own:
             copy = buffer.clone()
-            copy.result.name_hint = f"{buffer.result.name_hint or 'buffer'}_{turn}"
+            copy.result.name_hint = f"{buffer.result.name_hint or 'buffer'}_{index}"
             Rewriter.insert_op_after(copy, buffer)
             owned[buffer.result] = copy.result
         other = role.clone(owned)
-        _take_turn(other, name, turn)
+        _number(other, name, index)
         Rewriter.insert_op_after(other, role)
-    _take_turn(role, name, 0)
+    _number(role, name, 0)
     kernel.block = DenseArrayBase.from_list(i64, [threads, 1, 1])
 
 
-def _threads(found: Alternating, turns: int) -> int:
+def _threads(found: Alternating, count: int) -> int:
     """The threads of a block with so many roles."""
-    return found.kernel.threads + (turns - 1) * found.role.warp_count * WARP
+    return found.kernel.threads + (count - 1) * found.role.warp_count * WARP
 
 
-def _take_turn(role: sched.RoleOp, name: str, turn: int) -> None:
-    role.role = StringAttr(f"{name}_{turn}")
-    role.turn = IntegerAttr(turn, i64)
+def _number(role: sched.RoleOp, name: str, index: int) -> None:
+    role.role = StringAttr(f"{name}_{index}")
+    role.ping_pong = IntegerAttr(index, i64)
 
 
 def _order_steps(found: Alternating, order: SSAValue) -> None:
-    """Lets the role wait for its turn before the loop, and pass it behind the loop."""
-    awaits = sched.AwaitTurnOp(order)
+    """Lets the role wait for the one before it before the loop, and arrive after the loop."""
+    awaits = sched.OrderWaitOp(order)
     before = found.loop.prev_op
     if isinstance(before, sched.PrologueOp):
         before.body.block.add_op(awaits)
@@ -102,37 +102,37 @@ def _order_steps(found: Alternating, order: SSAValue) -> None:
         Rewriter.insert_op(sched.PrologueOp(Block([awaits])), InsertPoint.before(found.loop))
     first = found.epilogue.body.block.first_op
     assert first is not None
-    found.epilogue.body.block.insert_op_before(sched.PassTurnOp(order), first)
+    found.epilogue.body.block.insert_op_before(sched.OrderArriveOp(order), first)
 
 
-def fitting_blocks(found: Alternating, turns: int, target: Target) -> int | None:
+def fitting_blocks(found: Alternating, count: int, target: Target) -> int | None:
     """How many blocks run at once with so many roles; ``None`` where not even one fits."""
     trial = found.kernel.clone()
     again = find_alternating(trial)
     assert isinstance(again, Alternating)
-    alternate(again, turns)
+    alternate(again, count)
     resident = resident_blocks(trial, target)
     return None if resident is None else resident * target.multiprocessors
 
 
 @dataclass(frozen=True)
 class PingPongPass(ModulePass):
-    """Ping-pong: consumers of one warp group each take the work tiles of persistent blocks in turn.
+    """Ping-pong: consumers of one warp group each alternate over work tiles of persistent blocks.
 
     For kernels whose plan says so (``ping_pong = 2``), whose blocks are persistent
     (``--persist-blocks``) and whose consumers are one warp group: the role is there twice,
-    ``sched.role "consumers_0" warps 4 turn 0``, each with fragments and results' buffers of its
-    own.  The rings are read in the order of the work tiles: a role waits (``sched.await_turn``)
-    until the one before has issued its last product (``sched.pass_turn``), and its epilogue runs
+    ``sched.role "consumers_0" warps 4 ping_pong 0``, each with fragments and results' buffers of
+    its own.  The rings are read in the order of the work tiles: a role waits (``sched.order_wait``)
+    until the one before has issued its last product (``sched.order_arrive``), and its epilogue runs
     beside the loop of the next.  Where a kernel cannot have it, that is an error.
 
     It pays where the epilogue takes long beside the loop.  On an H200, silu(X W1) * (X W2) with X
     of 4096 x K took 0.85 of the time of one role of two warp groups for K = 256, 0.91 for 512, 0.94
     for 1024, 0.98 for 2048 and 1.02 for 4096: one warp group has smaller tiles, so that more is
-    loaded for each result (``benchmarks/results/h200_turns.md``).  ``--plan`` writes it where it
-    should pay.
+    loaded for each result (``benchmarks/results/h200_ping_pong.md``).  ``--plan`` writes it where
+    it should pay.
 
-    Pre-condition: ``--bulk-stores``; run ``--plan-stensor-memory`` behind it.
+    Pre-condition: ``--bulk-stores``; run ``--plan-stensor-memory`` after it.
     """
 
     name = "ping-pong"
@@ -151,21 +151,21 @@ class PingPongPass(ModulePass):
                 refuse(kernel, "ping_pong", self.name, reason, "leave ping_pong free")
 
 
-def alternated(kernel: sched.KernelOp, turns: int, target: Target) -> str | None:
+def alternated(kernel: sched.KernelOp, count: int, target: Target) -> str | None:
     """Makes so many roles of the one that computes; why the kernel stays as it is, if it does."""
     found = find_alternating(kernel)
     if isinstance(found, str):
         return found
-    threads = _threads(found, turns)
+    threads = _threads(found, count)
     if threads > MAX_THREADS:
-        return f"with {turns} a block has {threads} threads, more than {MAX_THREADS}"
-    blocks = fitting_blocks(found, turns, target)
+        return f"with {count} a block has {threads} threads, more than {MAX_THREADS}"
+    blocks = fitting_blocks(found, count, target)
     if blocks is None:
         return (
-            f"shared memory has no room for the results of {turns}; give its rings fewer stages, "
+            f"shared memory has no room for the results of {count}; give its rings fewer stages, "
             "or it smaller tiles"
         )
-    alternate(found, turns)
+    alternate(found, count)
     kernel.persistent = IntegerAttr(min(kernel.persistent_blocks or blocks, blocks), i64)
     return None
 

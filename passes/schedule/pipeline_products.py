@@ -28,7 +28,7 @@ from mugraph.passes.schedule.analysis.registers import (
     registers_needed,
 )
 from mugraph.passes.schedule.chained_products import delay_product, find_chained_loops
-from mugraph.passes.schedule.share_registers import LOADING_REGISTERS
+from mugraph.passes.schedule.set_register_budgets import LOADING_REGISTERS
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 
@@ -189,7 +189,7 @@ class PipelineProductsPass(ModulePass):
     That is left undone where ``arch`` has too few registers for what then lives longer.
 
     A product for which alone an accumulator is filled with zeros becomes ``fresh``.
-    Pre-condition: ``--schedule-threadblock`` (and ``--promote-registers``, which moves operators).
+    Pre-condition: ``--lower-threadblock`` (and ``--promote-registers``, which moves operators).
     """
 
     name = "pipeline-products"

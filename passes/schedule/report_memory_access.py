@@ -79,7 +79,7 @@ class ReportMemoryAccessPass(ModulePass):
     their bytes need, the excess, and how often a block runs the operator.  The IR stays as it is;
     ``attach=true`` writes ``sched.wavefronts`` and ``sched.sectors`` to the operators.
 
-    Pre-condition: ``--schedule-threadblock``.  Before ``--plan-stensor-memory`` buffers are taken
+    Pre-condition: ``--lower-threadblock``.  Before ``--plan-stensor-memory`` buffers are taken
     to start at a multiple of 128 bytes.
 
     Example line::

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
@@ -36,16 +36,14 @@ from mugraph.dialects.tensor_types import (
     with_layout,
 )
 from mugraph.passes.costs.products import group_cycles, group_latency
-from mugraph.passes.options import refuse
-from mugraph.passes.schedule.plan_swizzle import possible_layouts
-from mugraph.passes.schedule.schedule_threadblock.choose import WarpLayout, product_cost
-from mugraph.passes.schedule.schedule_threadblock.rings import restage_rings, why_not_staged
-from mugraph.passes.schedule.schedule_threadblock.warpgroups import (
+from mugraph.passes.schedule.lower_threadblock.warp_layouts import WarpLayout, product_cost
+from mugraph.passes.schedule.lower_threadblock.warpgroups import (
     DEPTH,
     ELEMENTS,
     longest_instruction,
     warpgroup_atom,
 )
+from mugraph.passes.schedule.plan_swizzle import possible_layouts
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 
@@ -127,13 +125,17 @@ def is_loaded_once(op: sched.MmaOp) -> bool:
         and accumulator_is_operand(atom, atom)
         and shape_of(op.lhs.type)[-1] % atom.shape_mnk[2] == 0
     )
-    return takes_it and prologue_of(loop) is not None and not _written_in(loop, op.lhs)
+    return takes_it and prologue_of(loop) is not None and not _written_in_a_loop(op.lhs)
 
 
-def _written_in(loop: sched.ForloopOp, value: SSAValue) -> bool:
+def _written_in_a_loop(value: SSAValue) -> bool:
+    """Whether iterations write a buffer, of this role or of the one that loads."""
+    users = [use.operation for use in value.uses]
     return any(
-        isinstance(op, HasBufferEffects) and value in op.buffers_written()
-        for op in loop.body.block.ops
+        isinstance(op, HasBufferEffects)
+        and value in op.buffers_written()
+        and sched.enclosing_loop(op) is not None
+        for op in users
     )
 
 
@@ -221,10 +223,6 @@ def load_once(op: sched.MmaOp, arrangement: TiledMmaAttr) -> None:
     held = sched.FragmentOp(type_)
     held.result.name_hint = op.lhs.name_hint
     Rewriter.insert_op(held, InsertPoint.before(prologue))
-    # The warps of a group load what others have written.  What was loaded keeps its place until the
-    # next barrier, as all buffers do.
-    if not isinstance(prologue.body.block.last_op, sched.BarrierOp):
-        prologue.body.block.add_op(sched.BarrierOp())
     prologue.body.block.add_op(sched.LoadOp(op.lhs, held.result, ldmatrix=op.ldmatrix[0]))
     op.operands[0] = held.result
 
@@ -255,35 +253,6 @@ def dividing(arrangement: TiledMmaAttr, columns: int) -> TiledMmaAttr:
     return TiledMmaAttr(narrow.name, arrangement.thr_layout)
 
 
-def release_early(kernel: sched.KernelOp) -> None:
-    """Releases what only products of warp groups read right behind the last of them.
-
-    They have read their operands when they are finished, so nothing need wait for the next
-    iteration.
-    """
-    for op in kernel.body.walk():
-        if not isinstance(op, sched.ReleaseOp) or op.ahead_of != -1:
-            continue
-        channel = op.channel.owner
-        assert isinstance(channel, sched.ChannelOp)
-        block = op.parent_block()
-        readers = [user for user in _readers(channel) if user.parent_block() is block]
-        if block is None or not all(isinstance(r, sched.WarpgroupMmaOp) for r in readers):
-            continue
-        order = {other: index for index, other in enumerate(block.ops)}
-        last = max(readers, key=order.__getitem__)
-        release = sched.ReleaseOp(op.channel)
-        block.insert_op_after(release, last)
-        Rewriter.erase_op(op)
-
-
-def _readers(channel: sched.ChannelOp) -> Iterator[Operation]:
-    for buffer in channel.buffers:
-        for use in buffer.uses:
-            if not isinstance(use.operation, sched.BulkCopyOp | sched.ChannelOp):
-                yield use.operation
-
-
 @dataclass(frozen=True)
 class UseWarpgroupsPass(ModulePass):
     """Multiplies chains of products in registers by warp groups, where that takes fewer cycles.
@@ -292,9 +261,7 @@ class UseWarpgroupsPass(ModulePass):
     ``sched.warpgroup_mma``: with the left matrix in shared memory, or in registers where a chain
     left it there.  Their accumulators get the type of the new instruction, which holds them as the
     old one did; maps, reductions of rows and stores stay.  An estimate of the tensor cores' cycles,
-    and of the reads of shared memory, decides.  Rings then get the stages that there is room for,
-    and are released right behind the products that read them.  Stages that the plan says and that
-    do not fit are an error.
+    and of the reads of shared memory, decides.
 
     Pre-condition: ``--promote-registers``.
     """
@@ -310,20 +277,9 @@ class UseWarpgroupsPass(ModulePass):
             if not isinstance(kernel, sched.KernelOp) or kernel.smem_bytes is not None:
                 continue
             if target.multiplies_in_warpgroups:
-                _apply(kernel, target)
-            # From here on no pass changes the stages.
-            if kernel.decided.requires("stages") and (found := why_not_staged(kernel)) is not None:
-                why, fit = found
-                refuse(kernel, "stages", self.name, why, f"write stages = {list(fit)}")
-
-
-def _apply(kernel: sched.KernelOp, target: Target) -> None:
-    chosen = [chain for chain in find_chains(kernel) if is_faster(chain, target)]
-    for chain in chosen:
-        use_warpgroups(chain)
-    if chosen:
-        restage_rings(kernel, target)
-        release_early(kernel)
+                for chain in list(find_chains(kernel)):
+                    if is_faster(chain, target):
+                        use_warpgroups(chain)
 
 
 __all__ = ["Chain", "UseWarpgroupsPass", "find_chains", "is_faster", "use_warpgroups"]

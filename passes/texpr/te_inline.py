@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import AffineMapAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.passes import ModulePass
@@ -14,9 +14,9 @@ from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.te import AccessOp, BufferType, CallOp, SectionOp
-from mugraph.dialects.te.sections import section_type
-from mugraph.dialects.tensor_types import row_major_strides
+from mugraph.dialects.te import BufferType, CallOp, SectionOp
+from mugraph.dialects.te.indices import number_coordinates
+from mugraph.dialects.te.sections import IndexedOp, section_type
 
 
 def inline_calls(function: FuncOp, original: FuncOp | None = None) -> None:
@@ -52,7 +52,7 @@ def fold_sections(function: FuncOp) -> None:
     What stays are sections whose addresses instructions take, of buffers that are no sections.
     """
     for op in list(function.walk()):
-        if isinstance(op, (AccessOp, SectionOp)):
+        if isinstance(op, IndexedOp):
             while isinstance(section := op.buffer.owner, SectionOp):
                 _fold(op, section)
         if isinstance(op, SectionOp):
@@ -67,12 +67,12 @@ def fold_sections(function: FuncOp) -> None:
             Rewriter.erase_op(section)
 
 
-def _fold(op: AccessOp | SectionOp, section: SectionOp) -> None:
+def _fold(op: IndexedOp, section: SectionOp) -> None:
     variables = list(op.indices)
     shape = section.result.type.get_shape()
-    coordinate = list(op.index_map.results)
+    coordinate = op.index_map.results
     if len(coordinate) != len(shape):
-        coordinate = _coordinate(coordinate[0], shape)
+        coordinate = number_coordinates(coordinate[0], shape)
     positions: list[AffineExpr] = []
     for variable in section.indices:
         if variable not in variables:
@@ -80,21 +80,7 @@ def _fold(op: AccessOp | SectionOp, section: SectionOp) -> None:
         positions.append(AffineExpr.dimension(variables.index(variable)))
     starts = [start.replace_dims_and_symbols(positions, []) for start in section.index_map.results]
     moved = tuple(start + index for start, index in zip(starts, coordinate, strict=True))
-    op.properties["map"] = AffineMapAttr(AffineMap(len(variables), 0, moved))
-    before = op.operands[: op.operands.index(op.buffer)]
-    op.operands = [*before, section.buffer, *variables]
-
-
-def _coordinate(index: AffineExpr, shape: tuple[int, ...]) -> list[AffineExpr]:
-    """The coordinate of a number in row-major order, which the buffer has."""
-    coordinate: list[AffineExpr] = []
-    for position, (stride, extent) in enumerate(zip(row_major_strides(shape), shape, strict=True)):
-        if extent == 1:
-            coordinate.append(AffineExpr.constant(0))
-            continue
-        quotient = index if stride == 1 else index // stride
-        coordinate.append(quotient if position == 0 else quotient % extent)
-    return coordinate
+    op.move(section.buffer, variables, AffineMap(len(variables), 0, moved))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +17,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
+from mugraph.dialects.ancestors import ancestors, enclosing
 from mugraph.dialects.kn.workspace import WORKSPACE_BYTES
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.programming_model import WARP
@@ -26,30 +26,31 @@ from mugraph.dialects.te import (
     AllReduceOp,
     AsmOp,
     BufferType,
-    CopyAsyncOp,
+    HasTouches,
     IfOp,
     KernelOp,
-    LoopOp,
     NewOp,
     Scope,
     SectionOp,
     Space,
     StepOp,
     ThreadsOp,
+    Touch,
+    enclosing_loops,
     is_texpr,
 )
+from mugraph.dialects.te.points import all_hold, grid_of
 from mugraph.dialects.tensor_types import element_bytes_of, row_major_strides, value_label
 from mugraph.passes.memory.lifetimes import Lifetime
-from mugraph.passes.memory.packing.allocate import Request, best_plan
+from mugraph.passes.memory.packing.allocate import Request
+from mugraph.passes.memory.packing.pack import pack
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 from mugraph.passes.texpr.analysis.evaluate import (
-    access_box,
-    evaluate,
     numbers_at,
     variables_of,
 )
 from mugraph.passes.texpr.te_map.reductions import OF_EACH_THREAD
-from mugraph.passes.texpr.te_map.types import retype
+from mugraph.passes.texpr.te_map.types import make_private, retype
 
 IntArray = npt.NDArray[np.int64]
 
@@ -64,26 +65,23 @@ _MOST_POINTS = 1 << 22
 
 @dataclass(frozen=True)
 class _Use:
-    """An access to a buffer: the operand that stands for it, and the box that it touches."""
+    """What an operator does to a buffer."""
 
-    op: AccessOp | AsmOp
-    expressions: tuple[AffineExpr, ...]
-    operands: list[SSAValue]
-    box: tuple[int, ...]
-    section: SectionOp | None
+    op: Operation
+    touch: Touch
 
 
 def _uses(buffer: SSAValue) -> list[_Use]:
-    found: list[_Use] = []
-    for use in buffer.uses:
-        op = use.operation
-        if isinstance(op, SectionOp):
-            for inner in op.result.uses:
-                asm = cast(AsmOp, inner.operation)
-                found.append(_Use(asm, *access_box(asm, op.result), op))
-        elif isinstance(op, (AccessOp, AsmOp)):
-            found.append(_Use(op, *access_box(op, buffer), None))
-    return found
+    sections = [use.operation for use in buffer.uses if isinstance(use.operation, SectionOp)]
+    operands = [buffer, *(section.result for section in sections)]
+    users = dict.fromkeys(use.operation for operand in operands for use in operand.uses)
+    return [
+        _Use(op, touch)
+        for op in users
+        if isinstance(op, HasTouches)
+        for touch in op.touches()
+        if touch.buffer is buffer
+    ]
 
 
 @dataclass(frozen=True)
@@ -111,18 +109,19 @@ def registers_of(new: NewOp, holder: ThreadsOp) -> Registers | None:
     elements = new.result.type.elements
     touched: list[tuple[IntArray, IntArray, list[SSAValue]]] = []
     for use in uses:
-        variables = variables_of(use.operands)
+        variables = variables_of(use.touch.indices)
         if any(_is_outside(one, holder) for one in variables if one is not thread):
             return None
-        points = _points(use, thread, variables, holder)
+        points = _points(use, variables, holder)
         if points is None:
             return None
         start = np.broadcast_to(
-            numbers_at(use.expressions, use.operands, shape, points), points[thread].shape
+            numbers_at(use.touch.expressions, use.touch.indices, shape, points),
+            points[thread].shape,
         )
-        strides = [1] if len(use.expressions) == 1 else row_major_strides(shape)
+        strides = [1] if len(use.touch.expressions) == 1 else row_major_strides(shape)
         box = np.zeros(1, np.int64)
-        for extent, stride in zip(use.box, strides, strict=True):
+        for extent, stride in zip(use.touch.box, strides, strict=True):
             box = (box[:, None] + np.arange(extent) * stride).reshape(-1)
         numbers = start[:, None] + box
         if numbers.min() < 0 or numbers.max() >= elements:
@@ -146,7 +145,7 @@ def registers_of(new: NewOp, holder: ThreadsOp) -> Registers | None:
     operands: list[list[SSAValue]] = []
     for use, (_, numbers, variables) in zip(uses, touched, strict=True):
         loops = [one for one in variables if one is not thread]
-        index = _affine(rank[numbers], _points(use, thread, variables, holder), loops)
+        index = _affine(rank[numbers], _points(use, variables, holder), loops)
         if index is None:
             return None
         indices.append(index)
@@ -163,36 +162,21 @@ def _is_outside(variable: SSAValue, holder: ThreadsOp) -> bool:
 
 
 def _points(
-    use: _Use, thread: SSAValue, variables: Sequence[SSAValue], holder: ThreadsOp
+    use: _Use, variables: Sequence[SSAValue], holder: ThreadsOp
 ) -> dict[SSAValue, IntArray] | None:
     """All values of the thread number and of a use's variables, where its conditions hold."""
-    loops = [one for one in variables if one is not thread]
-    extents = [_iterations(one) for one in loops]
-    threads = holder.iterations
-    if threads * math.prod(extents) > _MOST_POINTS:
+    loops = [one for one in enclosing_loops(use.op) if one is holder or one.variable in variables]
+    if math.prod(loop.iterations for loop in loops) > _MOST_POINTS:
         return None
-    grids = np.meshgrid(*(np.arange(n) for n in (threads, *extents)), indexing="ij")
-    points = {
-        variable: grid.reshape(-1) for variable, grid in zip((thread, *loops), grids, strict=True)
-    }
-    parent = use.op.parent_op()
-    keep = np.ones(points[thread].shape, np.bool_)
-    while parent is not None and parent is not holder:
-        if isinstance(parent, IfOp):
-            operands = list(parent.indices)
-            # A condition on other variables may hold for any point.
-            if set(variables_of(operands)) <= set(points):
-                for expression, equal in parent.conditions():
-                    value = evaluate(expression, operands, points)
-                    keep &= (value == 0) if equal else (value >= 0)
-        parent = parent.parent_op()
+    points = grid_of(loops)
+    # A condition on other variables may hold for any point.
+    conditions = [
+        one
+        for one in ancestors(use.op)
+        if isinstance(one, IfOp) and set(variables_of(list(one.indices))) <= set(points)
+    ]
+    keep = np.broadcast_to(all_hold(conditions, points), points[holder.variable].shape)
     return {variable: values[keep] for variable, values in points.items()}
-
-
-def _iterations(variable: SSAValue) -> int:
-    loop = variable.owner.parent_op() if not isinstance(variable.owner, Operation) else None
-    assert isinstance(loop, LoopOp)
-    return loop.iterations
 
 
 def _affine(
@@ -239,20 +223,17 @@ def put_in_registers(new: NewOp, found: Registers) -> None:
             place[dimension] = AffineExpr.dimension(position)
         compact = index.replace_dims_and_symbols(place, [])
         operands = [variables[one] for one in kept]
-        map_ = AffineMapAttr(AffineMap(len(kept), 0, (compact,)))
+        map_ = AffineMap(len(kept), 0, (compact,))
         if isinstance(use.op, AccessOp):
-            before = use.op.operands[: use.op.operands.index(use.op.buffer)]
-            use.op.operands = [*before, changed, *operands]
-            use.op.properties["map"] = map_
+            use.op.move(changed, operands, map_)
             continue
-        count = math.prod(use.box)
-        section = SectionOp(changed, operands, map_, (count,))
+        section = SectionOp(changed, operands, AffineMapAttr(map_), (math.prod(use.touch.box),))
         Rewriter.insert_op(section, InsertPoint.before(use.op))
-        old = changed if use.section is None else use.section.result
+        old = changed if use.touch.section is None else use.touch.operand
         use.op.operands = [section.result if one is old else one for one in use.op.operands]
-    for use in uses:
-        if use.section is not None and use.section.parent and not use.section.result.first_use:
-            Rewriter.erase_op(use.section)
+    for old in dict.fromkeys(use.touch.section for use in uses):
+        if old is not None and not old.result.first_use:
+            Rewriter.erase_op(old)
 
 
 def _has(expression: AffineExpr, dimension: int) -> bool:
@@ -264,22 +245,15 @@ def is_same_in_all_threads(new: NewOp, holder: ThreadsOp) -> bool:
     for use in _uses(new.result):
         if not isinstance(use.op, AccessOp):
             return False
-        if _step_of(use.op) is not None and use.op.kind != "read":
+        if enclosing(use.op, StepOp) is not None and use.op.kind != "read":
             return False
-        if use.op.kind not in ("read", "write") or _varies(use.operands, holder):
+        if use.op.kind not in ("read", "write") or _varies(use.touch.indices, holder):
             return False
     return True
 
 
 def _varies(operands: Sequence[SSAValue], holder: ThreadsOp) -> bool:
     return holder.variable in variables_of(operands)
-
-
-def _step_of(op: Operation) -> StepOp | None:
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, StepOp):
-        parent = parent.parent_op()
-    return parent
 
 
 def promote_kernel(kernel: KernelOp, target: Target) -> None:
@@ -298,7 +272,7 @@ def promote_kernel(kernel: KernelOp, target: Target) -> None:
         if space is Space.GLOBAL:
             _into_workspace(kernel, new)
             continue
-        if _step_of(new) is not None:
+        if enclosing(new, StepOp) is not None:
             retype(new.result, type_.with_space(Space.REGISTER))
             continue
         if is_same_in_all_threads(new, holder) and (
@@ -347,7 +321,7 @@ def _place_shared(kernel: KernelOp, shared: Sequence[NewOp], target: Target) -> 
     requests = [
         Request(_size(new.result.type), life) for new, life in zip(shared, lives, strict=True)
     ]
-    plan = best_plan(requests, SHARED_ALIGNMENT)
+    plan = pack(requests, SHARED_ALIGNMENT).plan
     limit = target.shared_memory_per_block
     if plan.peak > limit:
         raise PassFailedException(
@@ -373,9 +347,7 @@ def _lifetime(new: NewOp, holder: ThreadsOp) -> Lifetime:
     if any(isinstance(use.operation, AllReduceOp) for use in new.result.uses):
         return Lifetime(0, len(places))
     touched: list[int] = []
-    users: list[Operation] = [use.op for use in _uses(new.result)]
-    users += [one.operation for one in new.result.uses if isinstance(one.operation, CopyAsyncOp)]
-    for op in users:
+    for op in [use.op for use in _uses(new.result)]:
         while op.parent_block() is not home:
             parent = op.parent_op()
             assert parent is not None
@@ -386,29 +358,16 @@ def _lifetime(new: NewOp, holder: ThreadsOp) -> Lifetime:
 
 def _into_workspace(kernel: KernelOp, new: NewOp) -> None:
     """Makes a buffer of a block one of the function, with a part for each block."""
-    if any(use.section is not None or isinstance(use.op, AsmOp) for use in _uses(new.result)):
+    if any(isinstance(use.operation, (SectionOp, AsmOp)) for use in new.result.uses):
         name = new.result.name_hint or value_label(new.result)
         raise PassFailedException(
             f"--te-promote: {name} does not fit into shared memory, and instructions take its "
             "address; put it into #shared, in smaller tiles"
         )
-    old = new.result.type
-    shape = old.get_shape()
-    uses = _uses(new.result)
     new.detach()
     Rewriter.insert_op(new, InsertPoint.before(kernel))
-    type_ = BufferType.of((kernel.iterations, *shape), old.element_type, None, Space.GLOBAL)
-    changed = Rewriter.replace_value_with_new_type(new.result, type_)
-    for use in uses:
-        op = cast(AccessOp, use.op)
-        block = AffineExpr.dimension(len(use.operands))
-        if len(use.expressions) == len(shape):
-            results = (block, *use.expressions)
-        else:
-            results = (block * old.elements + use.expressions[0],)
-        before = op.operands[: op.operands.index(changed)]
-        op.operands = [*before, changed, *use.operands, kernel.variable]
-        op.properties["map"] = AffineMapAttr(AffineMap(len(use.operands) + 1, 0, results))
+    changed = make_private(new.result, (kernel.iterations,), [kernel.variable])
+    retype(changed, new.result.type.with_space(Space.GLOBAL))
 
 
 def place_workspace(function: FuncOp) -> None:
@@ -428,7 +387,7 @@ def place_workspace(function: FuncOp) -> None:
             kernels.append(places[op])
         life = Lifetime(min(kernels, default=0), max(kernels, default=0))
         requests.append(Request(_size(new.result.type), life))
-    plan = best_plan(requests, WORKSPACE_ALIGNMENT)
+    plan = pack(requests, WORKSPACE_ALIGNMENT).plan
     for new, offset in zip(news, plan.offsets, strict=True):
         new.attributes[OFFSET] = IntegerAttr(offset, i64)
     function.attributes[WORKSPACE_BYTES] = IntegerAttr(plan.peak, i64)

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import AffineMapAttr, ModuleOp, UnitAttr
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
+from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.cute import ComposedLayout
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.programming_model import VECTOR_BYTES
@@ -25,6 +25,7 @@ from mugraph.dialects.te import (
     BufferType,
     CopyAsyncOp,
     IterationOp,
+    KernelOp,
     LoadOp,
     NewOp,
     SectionOp,
@@ -33,7 +34,6 @@ from mugraph.dialects.te import (
     StepOp,
     StoreOp,
     ViewOp,
-    is_texpr,
 )
 from mugraph.dialects.te.mapped import UNROLL
 from mugraph.dialects.tensor_types import element_bytes_of, layout_of, row_major_strides
@@ -217,15 +217,8 @@ def mark_unrolled(root: Operation) -> None:
             if isinstance(loop, SeqOp):
                 loop.attributes[UNROLL] = UnitAttr()
     for loop in [op for op in root.walk(reverse=True) if isinstance(op, SeqOp)]:
-        if _in_step(loop) and 0 < _instructions(loop) <= MOST_UNROLLED:
+        if enclosing(loop, StepOp) and 0 < _instructions(loop) <= MOST_UNROLLED:
             loop.attributes[UNROLL] = UnitAttr()
-
-
-def _in_step(op: Operation) -> bool:
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, StepOp):
-        parent = parent.parent_op()
-    return parent is not None
 
 
 def _instructions(op: Operation) -> int:
@@ -264,16 +257,15 @@ class TeVectorizePass(ModulePass):
     name = "te-vectorize"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Runs the pass on every mapped function."""
-        for function in op.ops:
-            if not (isinstance(function, FuncOp) and is_texpr(function)):
-                continue
-            for step in [one for one in function.walk() if isinstance(one, StepOp)]:
-                for loop in [one for one in step.walk() if isinstance(one, SeqOp)]:
-                    if is_copy_of_neighbours(loop):
-                        copy_at_once(loop)
-                        continue
-                    for found in find_neighbours(loop):
-                        access_at_once(found)
-            remove_unused_indices(function)
-            mark_unrolled(function)
+        """Runs the pass on the kernels of every mapped function."""
+        for kernel in [one for one in op.walk() if isinstance(one, KernelOp)]:
+            for loop in [one for one in kernel.walk() if isinstance(one, SeqOp)]:
+                if enclosing(loop, StepOp) is None:
+                    continue
+                if is_copy_of_neighbours(loop):
+                    copy_at_once(loop)
+                    continue
+                for found in find_neighbours(loop):
+                    access_at_once(found)
+            remove_unused_indices(kernel)
+            mark_unrolled(kernel)

@@ -1,4 +1,4 @@
-"""Execution of channels, turns and bulk copies at the level of addresses."""
+"""Execution of channels, order barriers and bulk copies at the level of addresses."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from xdsl.interpreter import (
 from mugraph.dialects import sched
 from mugraph.runtime.interpreter.address_level import AddressFunctions, Landing
 from mugraph.runtime.interpreter.address_plans import CopyPlan
-from mugraph.runtime.interpreter.mbarriers import AddressChannel, AddressTurns
-from mugraph.runtime.interpreter.memory import CopyInFlight, Place, poison
+from mugraph.runtime.interpreter.mbarriers import AddressChannel, AddressOrderBarrier
+from mugraph.runtime.interpreter.memory import CopyInFlight, Storage, poison
 
 Store = Callable[[bool], None]
 """Reads the buffer of a bulk copy and writes the tile; false where the block has ended before."""
@@ -25,7 +25,7 @@ Store = Callable[[bool], None]
 
 @register_impls
 class BulkFunctions(InterpreterFunctions):
-    """One implementation an operator; a channel is an :class:`AddressChannel`, turns likewise.
+    """One implementation an operator; a channel is an :class:`AddressChannel`.
 
     A bulk copy to shared memory is on its way until its mbarrier lets it land, and its destination
     is poison until then; with ``Landing.EARLIEST`` it lands at once.  One to device memory reads
@@ -47,12 +47,12 @@ class BulkFunctions(InterpreterFunctions):
         self.channels.append(channel)
         return (channel,)
 
-    @impl(sched.TurnsOp)
-    def run_turns(
-        self, interpreter: Interpreter, op: sched.TurnsOp, args: PythonValues
+    @impl(sched.OrderBarrierOp)
+    def run_order_barrier(
+        self, interpreter: Interpreter, op: sched.OrderBarrierOp, args: PythonValues
     ) -> PythonValues:
         """The mbarriers at their planned places."""
-        return (AddressTurns.of(op, self.functions.frame.memory),)
+        return (AddressOrderBarrier.of(op, self.functions.frame.memory),)
 
     @impl(sched.BulkCopyOp)
     def run_bulk_copy(
@@ -144,8 +144,8 @@ class BulkFunctions(InterpreterFunctions):
         self.stores = []
 
 
-def _as_place(value: object) -> Place:
-    assert isinstance(value, Place)
+def _as_place(value: object) -> Storage:
+    assert isinstance(value, Storage)
     return value
 
 

@@ -37,9 +37,9 @@ from mugraph.runtime.interpreter.memory import (
     CopyGroups,
     CopyInFlight,
     DeviceTile,
-    Place,
     SharedBuffer,
     SharedMemory,
+    Storage,
     element_dtype,
     poison,
 )
@@ -121,7 +121,7 @@ class AddressFunctions(InterpreterFunctions):
 
     # Memory.
 
-    def starts(self, plan: AccessPlan, where: Place) -> IntArray:
+    def starts(self, plan: AccessPlan, where: Storage) -> IntArray:
         """The first byte that offsets count from: one, or one a block.
 
         Raises ``ExecutionError`` where the access would leave the memory or is not aligned.
@@ -144,7 +144,7 @@ class AddressFunctions(InterpreterFunctions):
             )
         return starts
 
-    def read(self, plan: AccessPlan, where: Place) -> Array:
+    def read(self, plan: AccessPlan, where: Storage) -> Array:
         """What the running threads read, [blocks, values, threads]; idle ones get poison."""
         chosen = plan.of(self.frame.threads)
         starts = self.starts(plan, where)
@@ -155,7 +155,7 @@ class AddressFunctions(InterpreterFunctions):
             values = where.read(plan.dtype, chosen.offsets, starts)
         return chosen.expanded(values, poison(plan.dtype))
 
-    def write(self, plan: AccessPlan, where: Place, values: Array) -> None:
+    def write(self, plan: AccessPlan, where: Storage, values: Array) -> None:
         """Writes the values of the running threads, rounded to the elements' type."""
         chosen = plan.of(self.frame.threads)
         kept = convert(chosen.compressed(values), plan.dtype)
@@ -206,11 +206,11 @@ class AddressFunctions(InterpreterFunctions):
         active = plan.of(self.frame.threads).active
         return flat.reshape(-1) if active is None else flat[active]
 
-    def load(self, plan: AccessPlan, where: Place) -> Array:
+    def load(self, plan: AccessPlan, where: Storage) -> Array:
         """As :meth:`read`, in fp32, or integers of 64 bits."""
         return self.read(plan, where).astype(register_dtype(plan.dtype), copy=False)
 
-    def finish(self, plan: AccessPlan, where: Place, values: Array, epilogue: Epilogue) -> None:
+    def finish(self, plan: AccessPlan, where: Storage, values: Array, epilogue: Epilogue) -> None:
         """Applies the epilogue, adds what is there where it accumulates, and writes."""
         values = apply_chain(epilogue.functions, values)
         if epilogue.accumulates:
@@ -289,7 +289,7 @@ class AddressFunctions(InterpreterFunctions):
         if stage.happens_at(self.frame.iteration, self.frame.iterations):
             self.write(plan.destination, args[1], args[0][:, :, self.frame.threads])
 
-    def _issue(self, plan: AccessPlan, where: Place, values: Array) -> None:
+    def _issue(self, plan: AccessPlan, where: Storage, values: Array) -> None:
         """Notes a copy as in flight; until it lands, its destination is poison."""
         chosen = plan.of(self.frame.threads)
         starts = self.starts(plan, where)

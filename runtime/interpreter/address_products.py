@@ -24,7 +24,7 @@ from mugraph.runtime.interpreter.matmul_plans import (
     positions_of_sources,
     row_slots_of_source,
 )
-from mugraph.runtime.interpreter.memory import Place, element_dtype
+from mugraph.runtime.interpreter.memory import Storage, element_dtype
 
 
 @register_impls
@@ -35,7 +35,7 @@ class ProductFunctions(InterpreterFunctions):
         self.functions = functions
 
     def _operand(
-        self, plan: MatmulPlan, operand: OperandPlan, where: Place, *, in_tf32: bool
+        self, plan: MatmulPlan, operand: OperandPlan, where: Storage, *, in_tf32: bool
     ) -> Array:
         """What the running warps read of an operand, zero where it cannot reach a result."""
         starts = [self.functions.starts(read, where) for read in operand.reads]

@@ -26,7 +26,7 @@ Choose = Callable[[Sequence["Unit"]], "Unit"]
 SYNCHRONISATION = (
     sched.BarrierOp,
     sched.ChannelStepOp,
-    sched.TurnStepOp,
+    sched.OrderStepOp,
     sched.BulkCopyOp,
     sched.BulkWaitOp,
 )
@@ -157,9 +157,9 @@ class RoleMachine:
                 return True
             (channel,) = self.interpreter.get_values(op.operands)
             return channel.run(op, frame.before + op.stage.iteration_at(iteration), unit.warps)
-        if isinstance(op, sched.TurnStepOp):
-            (turns,) = self.interpreter.get_values(op.operands)
-            return turns.run(op, step.position, unit.warps)
+        if isinstance(op, sched.OrderStepOp):
+            (order,) = self.interpreter.get_values(op.operands)
+            return order.run(op, step.position, unit.warps)
         if not op.results:
             self.interpreter.run_op(op, self.interpreter.get_values(op.operands))
         return True

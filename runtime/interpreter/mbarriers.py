@@ -1,4 +1,4 @@
-"""Channels and turns at the level of addresses: mbarriers as words, and copies that land.
+"""Channels and order barriers at the level of addresses: mbarriers as words, and copies that land.
 
 An mbarrier is what the hardware has: arrivals still to come, bytes still to come, and the parity of
 its phase.  Its 8 bytes in shared memory hold a picture of that, so that it destroys what overlaps
@@ -150,34 +150,34 @@ class AddressChannel:
 
 
 @dataclass(eq=False)
-class AddressTurns:
-    """The mbarriers of an order of turns, one a turn."""
+class AddressOrderBarrier:
+    """The mbarriers of an order barrier, one a role."""
 
     mbarriers: Sequence[Mbarrier]
 
     @classmethod
-    def of(cls, op: sched.TurnsOp, memory: SharedMemory) -> AddressTurns:
+    def of(cls, op: sched.OrderBarrierOp, memory: SharedMemory) -> AddressOrderBarrier:
         """The mbarriers at their planned places, set up; raises ``ExecutionError`` without."""
         offset = _planned(op, op.result)
         return cls(
             [
                 Mbarrier(
-                    f"mbarrier of turn {turn} of {value_label(op.result)}",
+                    f"mbarrier of role {role} of {value_label(op.result)}",
                     memory,
-                    offset + BARRIER_BYTES * turn,
-                    op.passing_warps(),
+                    offset + BARRIER_BYTES * role,
+                    op.arriving_warps(),
                 )
-                for turn in range(op.barrier_count())
+                for role in range(op.barrier_count())
             ]
         )
 
-    def run(self, op: sched.TurnStepOp, position: int, warps: int) -> bool:
+    def run(self, op: sched.OrderStepOp, position: int, warps: int) -> bool:
         """A step of the role of a block, by so many warps; false where it must wait."""
-        turns = len(self.mbarriers)
-        if isinstance(op, sched.PassTurnOp):
-            self.mbarriers[(position + 1) % turns].arrive(warps)
+        roles = len(self.mbarriers)
+        if isinstance(op, sched.OrderArriveOp):
+            self.mbarriers[(position + 1) % roles].arrive(warps)
             return True
-        return not position or self.mbarriers[position % turns].passes((position - 1) // turns)
+        return not position or self.mbarriers[position % roles].passes((position - 1) // roles)
 
 
 def _planned(op: KeepsMbarriers, result: SSAValue) -> int:
@@ -188,4 +188,4 @@ def _planned(op: KeepsMbarriers, result: SSAValue) -> int:
     return op.byte_offset
 
 
-__all__ = ["AddressChannel", "AddressTurns", "Mbarrier"]
+__all__ = ["AddressChannel", "AddressOrderBarrier", "Mbarrier"]

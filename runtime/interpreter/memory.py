@@ -54,7 +54,7 @@ def poison(dtype: np.dtype[Any]) -> Array:
     return np.full(dtype.itemsize, POISON, np.uint8).view(dtype)
 
 
-class Place(ABC):
+class Storage(ABC):
     """A buffer or a tile, of every block that runs: where accesses count from, and its memory."""
 
     @property
@@ -98,7 +98,7 @@ class SharedMemory:
 
 
 @dataclass(frozen=True)
-class SharedBuffer(Place):
+class SharedBuffer(Storage):
     """A buffer in shared memory: its offset, its stages and their size, in bytes.
 
     Stages go on from one block of the grid to the next, ``iterations`` later.
@@ -198,7 +198,7 @@ def _as_units(elements: Array, dtype: np.dtype[Any]) -> Array:
 
 
 @dataclass(frozen=True)
-class DeviceTile(Place):
+class DeviceTile(Storage):
     """The tiles that blocks see of a tensor: where they start, and how far an iteration moves."""
 
     tensor: DeviceTensor
@@ -263,7 +263,7 @@ def _each_block(dtype: np.dtype[Any], offsets: IntArray, starts: IntArray) -> In
 class CopyInFlight:
     """The data of an asynchronous copy, and where it will land."""
 
-    place: Place
+    place: Storage
     offsets: IntArray
     starts: IntArray
     values: Array

@@ -1,4 +1,4 @@
-"""Roles of a kernel side by side: their steps, who goes on, and channels and turns that count."""
+"""Roles of a kernel side by side: their steps, who goes on, channels and order barriers."""
 
 from __future__ import annotations
 
@@ -92,17 +92,17 @@ class Channel:
 
 
 @dataclass(eq=False)
-class Turns:
-    """An order of turns at the level of logical values: which blocks have passed theirs."""
+class OrderBarrier:
+    """An order barrier at the level of logical values: the roles of which blocks have arrived."""
 
-    passed: set[int] = field(default_factory=set[int])
+    arrived: set[int] = field(default_factory=set[int])
 
-    def run(self, op: sched.TurnStepOp, position: int) -> bool:
+    def run(self, op: sched.OrderStepOp, position: int) -> bool:
         """A step of the role of a block; false where it must wait."""
-        if isinstance(op, sched.PassTurnOp):
-            self.passed.add(position)
+        if isinstance(op, sched.OrderArriveOp):
+            self.arrived.add(position)
             return True
-        return position == 0 or position - 1 in self.passed
+        return position == 0 or position - 1 in self.arrived
 
 
 @dataclass(eq=False)
@@ -155,14 +155,14 @@ def stuck(waiting: Sequence[tuple[str, Step]]) -> ExecutionError:
 
 
 def waits_for(step: Step) -> str:
-    """What an operator waits for in an iteration of the loop; of which block, behind the first."""
+    """What an operator waits for in an iteration of the loop; of which block, after the first."""
     op, iteration, position = step
     kernel = sched.enclosing_kernel(op)
     where = f"in {op_label(op)} of iteration {iteration}"
     if kernel.persistent_blocks is not None:
         where += f" of block {position} of its list"
-    if isinstance(op, sched.TurnStepOp):
-        return f"{where} for block {position - 1} to pass the turn"
+    if isinstance(op, sched.OrderStepOp):
+        return f"{where} for block {position - 1} to arrive"
     if not isinstance(op, sched.ChannelStepOp):
         return where
     channel = channel_of(op, op.channel)
@@ -178,8 +178,8 @@ def waits_for(step: Step) -> str:
 
 __all__ = [
     "Channel",
+    "OrderBarrier",
     "Step",
-    "Turns",
     "label_of",
     "run_side_by_side",
     "steps_of",

@@ -21,7 +21,7 @@ from mugraph.runtime.interpreter.arithmetic import Array
 from mugraph.runtime.interpreter.blocks import GRID_AXES, Frame, padded
 from mugraph.runtime.interpreter.errors import ExecutionError, iterations_of
 from mugraph.runtime.interpreter.functions import apply_chain, fall, part_of
-from mugraph.runtime.interpreter.roles import Channel, Step, Turns, run_side_by_side
+from mugraph.runtime.interpreter.roles import Channel, OrderBarrier, Step, run_side_by_side
 
 WHOLE = (NOT_SPLIT,) * len(AXES)
 """The map of a tensor that no grid axis splits."""
@@ -267,12 +267,12 @@ class ScheduleFunctions(InterpreterFunctions):
         """A channel through which nothing has come."""
         return (Channel(op),)
 
-    @impl(sched.TurnsOp)
-    def run_turns(
-        self, interpreter: Interpreter, op: sched.TurnsOp, args: PythonValues
+    @impl(sched.OrderBarrierOp)
+    def run_order_barrier(
+        self, interpreter: Interpreter, op: sched.OrderBarrierOp, args: PythonValues
     ) -> PythonValues:
-        """An order in which nobody has passed a turn."""
-        return (Turns(),)
+        """An order barrier at which nobody has arrived."""
+        return (OrderBarrier(),)
 
     @impl(sched.RoleOp)
     def run_role(
@@ -296,9 +296,9 @@ class ScheduleFunctions(InterpreterFunctions):
                 return True
             (channel,) = interpreter.get_values(op.operands)
             return channel.run(op, self.frame.before + op.stage.iteration_at(iteration))
-        if isinstance(op, sched.TurnStepOp):
-            (turns,) = interpreter.get_values(op.operands)
-            return turns.run(op, step.position)
+        if isinstance(op, sched.OrderStepOp):
+            (order,) = interpreter.get_values(op.operands)
+            return order.run(op, step.position)
         values = interpreter.run_op(op, interpreter.get_values(op.operands))
         interpreter.set_values(zip(op.results, values, strict=True))
         return True

@@ -61,7 +61,7 @@ def compiled() -> list[Compiled]:
         context = make_context()
         for step in passes_as_written("sm_90a", loads="tma", swap_ab=True):
             step.apply(context, module)
-            if step.name in ("schedule-threadblock", "pipeline-products", "share-registers"):
+            if step.name in ("lower-threadblock", "pipeline-products", "set-register-budgets"):
                 stage = f"--{step.name}"
                 require_same_function(stage, require_printed_again(stage, str(module)), case)
         found.append(Compiled(case, module, print_module(module)))

@@ -18,9 +18,9 @@ from mugraph.passes.schedule.analysis.hazards import (
     read_program,
     unneeded_barriers,
 )
-from mugraph.passes.schedule.schedule_threadblock.barriers import fewest_barriers, level_barriers
-from mugraph.passes.schedule.schedule_threadblock.explain import read_schedule
-from mugraph.passes.schedule.schedule_threadblock.model import lifetimes
+from mugraph.passes.schedule.barriers.fewest import fewest_barriers, level_barriers
+from mugraph.passes.schedule.barriers.model import lifetimes
+from mugraph.passes.schedule.explain_schedule import read_schedule
 from mugraph.passes.sequence import verifying
 from mugraph.reading import make_context, read_module
 
@@ -29,7 +29,7 @@ SEED = 6
 
 
 def scheduled(module: ModuleOp) -> Iterator[KernelOp]:
-    """The planned kernels of a µGraph's module, as ``--schedule-threadblock`` arranges them."""
+    """The planned kernels of a µGraph's module, as ``--lower-threadblock`` arranges them."""
     steps = passes_as_written(loads="cp_async", without=IN_REGISTERS, check_hazards=False)
     verifying(steps).apply(make_context(), module)
     return (op for op in module.walk() if isinstance(op, KernelOp))

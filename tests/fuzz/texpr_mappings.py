@@ -28,12 +28,12 @@ from xdsl.ir.affine import AffineExpr
 
 from mugraph.dialects.te import ApplyOp, BufferType, LoopOp, Space
 from mugraph.dialects.tensor_types import element_bytes_of, row_major_strides
-from mugraph.passes.texpr.te_map import TeMapPass, rewrite
+from mugraph.passes.texpr.te_map import TeMapPass, apply_mappings
 from mugraph.passes.texpr.te_map import program as blocks
 from mugraph.passes.texpr.te_map.bands import Band
-from mugraph.passes.texpr.te_map.choice import Choice, swizzles_for
+from mugraph.passes.texpr.te_map.choice import MappingChoice, swizzles_for
 from mugraph.passes.texpr.te_map.choice import choose as choose_mappings
-from mugraph.passes.texpr.te_map.cost import DEVICE_INSTRUCTION, Place, places_of, width_of
+from mugraph.passes.texpr.te_map.cost import DEVICE_INSTRUCTION, BandAccess, places_of, width_of
 from mugraph.passes.texpr.te_map.family import VECTORS, BandMapping
 from mugraph.passes.texpr.te_map.search import Classes
 from mugraph.texpr import read_texpr
@@ -115,23 +115,23 @@ class Chosen:
     spaces: dict[SSAValue, Space]
     threads: int
     enough: int
-    choice: Choice
+    choice: MappingChoice
 
 
 @dataclass(frozen=True)
 class Table:
     """An access of a band: its address at every index and every value of other variables."""
 
-    place: Place
+    place: BandAccess
     numbers: IntArray
     """``[other values, index]``, in elements."""
     times: float
     """How often an iteration makes the access, over the number of other values."""
 
 
-def table_of(band: Band, place: Place) -> Table:
+def table_of(band: Band, place: BandAccess) -> Table:
     """The element that an access touches at every index of a band, one index after the other."""
-    expressions, operands, _ = place.box
+    expressions, operands = place.touch.expressions, place.touch.indices
     strides = [1] if len(expressions) == 1 else row_major_strides(place.type.get_shape())
     others = _others(band, operands)
     rows: list[list[int]] = []
@@ -480,7 +480,7 @@ def check(seed: int) -> Answer | None:
         groups: Sequence[Sequence[Band]],
         candidates: Sequence[Classes],
         spaces: dict[SSAValue, Space],
-    ) -> Choice:
+    ) -> MappingChoice:
         # The bands are looked at while they stand.
         choice = choose_mappings(groups, candidates, spaces)
         block = candidates[0].found[0].deal.threads
@@ -492,7 +492,7 @@ def check(seed: int) -> Answer | None:
         costs.append(cost_of(one))
         return choice
 
-    with patch.object(rewrite, "choose", choose), patch.object(blocks, "choose", choose):
+    with patch.object(apply_mappings, "choose", choose), patch.object(blocks, "choose", choose):
         TeMapPass(arch="sm_90a", threads=threads).apply(Context(), module)
     assert chosen, "no choice was looked at"
     mappings = 0

@@ -85,7 +85,7 @@ def random_mutant(module: ModuleOp, random: Random, changes: int) -> Mutant:
     return Mutant("several", "; ".join(descriptions), name, copy)
 
 
-_SYNCHRONISATION = (sched.BarrierOp, sched.BulkCopyOp, sched.ChannelStepOp, sched.TurnStepOp)
+_SYNCHRONISATION = (sched.BarrierOp, sched.BulkCopyOp, sched.ChannelStepOp, sched.OrderStepOp)
 
 
 def _kernel_of(op: Operation) -> sched.KernelOp | None:
@@ -126,15 +126,15 @@ def _changes_of(op: Operation) -> Iterator[Change]:
         yield from _moves("warpgroup_wait", op)
         pending = op.pending_products + 1
         yield "warpgroup_wait weakened", _place(op), _set_property("pending", pending)
-    elif isinstance(op, sched.TurnStepOp):
+    elif isinstance(op, sched.OrderStepOp):
         name = op.name.partition(".")[2]
         yield from _removal(name, op)
         yield from _moves(name, op)
         yield f"{name} in another phase", _place(op), _move_past_the_loop
     elif isinstance(op, sched.ChannelOp):
         yield from _channel_offsets(op, "channel offset")
-    elif isinstance(op, sched.TurnsOp):
-        yield from _channel_offsets(op, "turns offset")
+    elif isinstance(op, sched.OrderBarrierOp):
+        yield from _channel_offsets(op, "order_barrier offset")
     elif isinstance(op, sched.CommitOp):
         yield from _removal("commit", op)
     elif isinstance(op, sched.AllocOp):
@@ -213,7 +213,7 @@ def _move_past_the_loop(op: Operation) -> None:
     target.regions[0].block.add_op(op)
 
 
-def _channel_offsets(op: sched.ChannelOp | sched.TurnsOp, kind: str) -> Iterator[Change]:
+def _channel_offsets(op: sched.ChannelOp | sched.OrderBarrierOp, kind: str) -> Iterator[Change]:
     """The mbarriers in each buffer, and in the words next to theirs."""
     kernel = _kernel_of(op)
     assert kernel is not None and op.byte_offset is not None and kernel.smem_bytes is not None
@@ -221,7 +221,10 @@ def _channel_offsets(op: sched.ChannelOp | sched.TurnsOp, kind: str) -> Iterator
     for other in kernel.body.walk():
         if isinstance(other, sched.AllocOp) and other.byte_offset is not None:
             offsets |= {other.byte_offset, other.byte_offset + other.total_bytes() // 2}
-        elif isinstance(other, sched.ChannelOp | sched.TurnsOp) and other.byte_offset is not None:
+        elif (
+            isinstance(other, sched.ChannelOp | sched.OrderBarrierOp)
+            and other.byte_offset is not None
+        ):
             offsets.add(other.byte_offset)
     size = op.barrier_bytes()
     for offset in sorted(offsets):

@@ -31,7 +31,7 @@ from score import (
 )
 from xdsl.dialects.builtin import ModuleOp
 
-from mugraph.dialects.sched import WarpgroupWaitOp, roles_in_turn, roles_of
+from mugraph.dialects.sched import WarpgroupWaitOp, ping_pong_roles, roles_of
 from mugraph.passes.schedule.analysis.hazards import (
     HazardKind,
     find_hazards,
@@ -147,7 +147,7 @@ def test_products_of_warp_groups() -> None:
     assert missed == []
 
 
-TURNS = """
+PING_PONG = """
 func.func @gemm(%a: tensor<64x256xf16>, %b: tensor<256x192xf16>) -> tensor<64x192xf16> {
   %o = kn.customized %a, %b grid [3, 1, 1] block [128, 1, 1] forloop 4 {
   ^bb0(%da: tensor<64x256xf16>, %db: tensor<256x192xf16>):
@@ -165,23 +165,23 @@ func.func @gemm(%a: tensor<64x256xf16>, %b: tensor<256x192xf16>) -> tensor<64x19
 
 
 def alternating() -> ModuleOp:
-    """One block of the launch takes the grid, two roles in turn."""
-    module, context = parse(TURNS), make_context()
+    """One block of the launch takes the grid, two ping-pong roles."""
+    module, context = parse(PING_PONG), make_context()
     steps = passes_as_written(loads="tma", stages=(3,), ping_pong=2, blocks=1, check_hazards=False)
     for step in steps:
         step.apply(context, module)
     return module
 
 
-def test_roles_that_take_turns() -> None:
+def test_ping_pong_roles() -> None:
     module = alternating()
     (kernel,) = kernels_of(module)
-    assert len(roles_in_turn(kernel)) == 2 and find_hazards(kernel) == []
+    assert len(ping_pong_roles(kernel)) == 2 and find_hazards(kernel) == []
     # Sums of products of these are exact, in whatever order.
     random, extents = np.random.default_rng(3), ((64, 256), (256, 192))
     inputs = [random.integers(-4, 5, extent).astype(np.float16) / 4 for extent in extents]
     judge = Judge(module, inputs)
-    chosen = [mutant for mutant in mutants_of(module) if "turn" in mutant.kind and mutant.verifies]
+    chosen = [mutant for mutant in mutants_of(module) if "order" in mutant.kind and mutant.verifies]
     assert len({mutant.kind for mutant in chosen}) == 7
     unreported = [mutant for mutant in chosen if not is_reported(mutant)]
     assert 0 < len(unreported) < len(chosen)

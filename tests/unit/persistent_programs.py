@@ -1,4 +1,4 @@
-"""A product in blocks that take several blocks of the grid, and how the tests of these run it."""
+"""A product in persistent blocks, and how the tests of these run it."""
 
 from __future__ import annotations
 
@@ -60,18 +60,18 @@ RUNS = [(order, landing) for order in ORDERS for landing in Landing]
 
 def scheduled(
     blocks: int | None,
-    turns: int = 1,
+    consumers: int = 1,
     text: str = GEMM,
     cluster: int = 1,
     stages: int = 3,
 ) -> ModuleOp:
-    """Persistent with so many blocks of the launch, or not; with so many roles in turn."""
+    """Persistent with so many blocks of the launch, or not; with so many ping-pong roles."""
     context = make_context()
     module = Parser(context, text).parse_module()
     steps = passes_as_written(
         loads="tma",
         stages=(stages,),
-        ping_pong=turns,
+        ping_pong=consumers,
         blocks=blocks or 0,
         cluster=cluster,
         without=() if blocks else ("persist-blocks",),
@@ -81,7 +81,7 @@ def scheduled(
     module.verify()
     kernel = kernel_of(module)
     assert kernel.persistent_blocks == blocks
-    assert len(sched.roles_in_turn(kernel)) == (turns if turns > 1 else 0)
+    assert len(sched.ping_pong_roles(kernel)) == (consumers if consumers > 1 else 0)
     return module
 
 

@@ -2,7 +2,7 @@
 
 There a tensor's bytes are free at its last use, also for what the same region writes next.  That is
 a race, as another warp may still read them; plans use the model of
-:mod:`mugraph.passes.schedule.schedule_threadblock.regions`.  This one compares it with seed 000
+:mod:`mugraph.passes.schedule.barriers.regions`.  This one compares it with seed 000
 "TB Graph Scheduling and Memory Planning", whose two schedules of seven operators it finds.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mugraph.passes.schedule.schedule_threadblock.model import Graph
+from mugraph.passes.schedule.barriers.model import Graph
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from mugraph.passes.mugraph.resolve_layout import (
     ResolveLayoutPass,
     layout_problem_of,
 )
-from mugraph.passes.mugraph.resolve_layout.explain import tensor_report
+from mugraph.passes.mugraph.resolve_layout.explain_layouts import tensor_report
 from mugraph.passes.mugraph.resolve_layout.problem import build_layout_problem, tensors_of
 from mugraph.passes.mugraph.resolve_layout.solve import solve
 from mugraph.passes.targets import target_named

@@ -19,7 +19,7 @@ from mugraph.passes.mugraph.resolve_layout import (
     exact,
     layout_problem_of,
 )
-from mugraph.passes.mugraph.resolve_layout.rewrite import CERTIFICATE
+from mugraph.passes.mugraph.resolve_layout.apply_layouts import CERTIFICATE
 from mugraph.passes.mugraph.resolve_layout.solution import price_of
 from mugraph.passes.mugraph.resolve_layout.solve import Solution, solve, solve_with_bounds
 from mugraph.passes.targets import target_named

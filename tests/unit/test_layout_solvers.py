@@ -19,7 +19,7 @@ from mugraph.passes.mugraph.resolve_layout import (
     ResolveLayoutPass,
     layout_problem_of,
 )
-from mugraph.passes.mugraph.resolve_layout.rewrite import CERTIFICATE
+from mugraph.passes.mugraph.resolve_layout.apply_layouts import CERTIFICATE
 from mugraph.passes.mugraph.resolve_layout.solution import UnsatisfiableLayouts
 from mugraph.passes.mugraph.resolve_layout.solve import Solution, solve, solve_with_z3
 from mugraph.passes.targets import target_named

@@ -4,7 +4,7 @@ from xdsl.ir import Operation
 from xdsl.parser import Parser
 
 from mugraph.dialects.kn import CustomizedOp
-from mugraph.passes.schedule.schedule_threadblock.levels import find_levels, loads_of_rings
+from mugraph.passes.schedule.lower_threadblock.levels import find_levels, loads_of_rings
 from mugraph.reading import make_context
 
 TILE = "!tb.stensor<8x8xf16>"

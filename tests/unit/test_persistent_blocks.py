@@ -1,4 +1,4 @@
-"""Blocks that take several blocks of the grid: what the checker says where a step is missing."""
+"""Persistent blocks: what the checker says where a step is missing."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from mugraph.passes.schedule.schedule_threadblock.raster import choose_raster
+from mugraph.passes.schedule.lower_threadblock.raster import choose_raster
 
 
 def visited(columns: int, rows: int, group: int) -> list[tuple[int, int]]:

@@ -54,7 +54,7 @@ KERNEL = "'kn.customized' %o cannot have "
 CANNOT: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "tma-on-sm_80": (
         *(ROW, "sm_80", {"loads": "tma"}),
-        f"--schedule-threadblock: {KERNEL}loads = tma: sm_80 has no bulk copies; write "
+        f"--lower-threadblock: {KERNEL}loads = tma: sm_80 has no bulk copies; write "
         "loads = cp_async, or leave loads free",
     ),
     "tma-of-short-rows": (
@@ -163,7 +163,7 @@ def test_what_can_be_is_kept_silently(
 
 def test_what_is_preferred_is_left_with_a_note(capsys: pytest.CaptureFixture[str]) -> None:
     module = transpiled(ROW, ping_pong=2, preferred=("ping_pong",))
-    assert not any(isinstance(op, sched.TurnsOp) for op in module.walk())
+    assert not any(isinstance(op, sched.OrderBarrierOp) for op in module.walk())
     note = "--ping-pong: note: 'sched.kernel' @row_custom0 cannot have ping_pong = 2: "
     assert note in capsys.readouterr().err
 

@@ -22,15 +22,15 @@ from mugraph.passes.schedule.analysis.registers import (
     register_limit,
     registers_needed,
 )
-from mugraph.passes.schedule.schedule_threadblock.registers import (
+from mugraph.passes.schedule.lower_threadblock.registers import (
     MAX_PIECES,
     SPARE_REGISTERS,
-    Work,
+    RegisterWork,
     choose_kept,
     choose_pieces,
     registers_of_works,
 )
-from mugraph.passes.schedule.share_registers import RegisterShares, choose_shares
+from mugraph.passes.schedule.set_register_budgets import RegisterBudgets, choose_budgets
 from mugraph.passes.sequence import verifying
 from mugraph.reading import make_context
 from mugraph.runtime.cuda import generate_cuda
@@ -161,7 +161,7 @@ def test_no_pieces_load_less(m: int, n: int, registers: int) -> None:
 @given(
     st.lists(
         st.builds(
-            Work,
+            RegisterWork,
             st.integers(1, 200),
             st.integers(0, 40),
             keepable=st.booleans(),
@@ -172,7 +172,7 @@ def test_no_pieces_load_less(m: int, n: int, registers: int) -> None:
     ),
     st.integers(64, 255),
 )
-def test_what_is_kept_fits(works: list[Work], limit: int) -> None:
+def test_what_is_kept_fits(works: list[RegisterWork], limit: int) -> None:
     kept = choose_kept(works, limit)
     assert all(works[index].keepable for index in kept)
     assert not kept or registers_of_works(works, kept) <= limit
@@ -200,12 +200,12 @@ def test_what_no_pieces_hold_is_said(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_threads_that_load_leave_registers_to_those_that_compute() -> None:
-    assert choose_shares(256, 128, 152, 65536) == RegisterShares(232, 40)
-    assert choose_shares(384, 128, 152, 65536) == RegisterShares(152, 40)
-    assert choose_shares(384, 128, 160, 65536) == RegisterShares(160, 32)
+    assert choose_budgets(256, 128, 152, 65536) == RegisterBudgets(232, 40)
+    assert choose_budgets(384, 128, 152, 65536) == RegisterBudgets(152, 40)
+    assert choose_budgets(384, 128, 160, 65536) == RegisterBudgets(160, 32)
     # Where no number is enough the most that can be had, and with few threads there is no more.
-    assert choose_shares(256, 128, 255, 65536) == RegisterShares(240, 24)
-    assert choose_shares(128, 128, 152, 65536) is None
+    assert choose_budgets(256, 128, 255, 65536) == RegisterBudgets(240, 24)
+    assert choose_budgets(128, 128, 152, 65536) is None
 
 
 @given(
@@ -214,13 +214,15 @@ def test_threads_that_load_leave_registers_to_those_that_compute() -> None:
     needed=st.integers(24, 255),
     blocks=st.integers(1, 4),
 )
-def test_shares_are_no_more_than_a_block_starts_with(
+def test_budgets_are_no_more_than_a_block_starts_with(
     computing: int, loading: int, needed: int, blocks: int
 ) -> None:
-    shares = choose_shares(computing, loading, needed, 65536 // blocks)
-    if shares is None:
+    budgets = choose_budgets(computing, loading, needed, 65536 // blocks)
+    if budgets is None:
         return
     start = 65536 // blocks // (computing + loading) // 8 * 8
-    assert start < shares.computing <= 256
-    assert shares.computing % 8 == shares.loading % 8 == 0
-    assert computing * shares.computing + loading * shares.loading <= start * (computing + loading)
+    assert start < budgets.computing <= 256
+    assert budgets.computing % 8 == budgets.loading % 8 == 0
+    assert computing * budgets.computing + loading * budgets.loading <= start * (
+        computing + loading
+    )

@@ -14,8 +14,8 @@ from mugraph.dialects.kn import CustomizedOp
 from mugraph.passes.costs.kernels import (
     KernelShape,
     Load,
+    PhaseWork,
     Product,
-    Work,
     estimate,
     least_time,
     stages_of,
@@ -38,8 +38,8 @@ def weights(blocks: int, iterations: int, threads: int = 256) -> KernelShape:
         Load(16 * depth * 2, 16 * ROWS * 2, looped=True),
         Load(columns * depth * 2, COLUMNS * ROWS * 2, looped=True),
     )
-    loop = Work((Product(-(-columns // 8) * depth // 16, depth // 16),), 16 * depth)
-    after = Work((), 16 * columns)
+    loop = PhaseWork((Product(-(-columns // 8) * depth // 16, depth // 16),), 16 * depth)
+    after = PhaseWork((), 16 * columns)
     return KernelShape(blocks, threads, iterations, tiles, loop, after, 32 * columns, 64 * columns)
 
 
@@ -127,7 +127,7 @@ def test_the_fastest_that_was_measured_is_chosen(
 
 
 def test_sums_that_no_block_can_keep() -> None:
-    shape = replace(weights(96, 32), loop=Work((), 0, sums=129 * 256))
+    shape = replace(weights(96, 32), loop=PhaseWork((), 0, sums=129 * 256))
     assert estimate(shape, TARGET) is None
     assert estimate(replace(shape, threads=512), TARGET) is None  # fewer registers each
-    assert estimate(replace(shape, loop=Work((), 0, sums=128 * 256)), TARGET) is not None
+    assert estimate(replace(shape, loop=PhaseWork((), 0, sums=128 * 256)), TARGET) is not None

@@ -8,19 +8,21 @@ from hypothesis import strategies as st
 
 from mugraph.dialects.cute.atoms import tensor_core_atom
 from mugraph.dialects.sched.types import accumulators_per_thread
-from mugraph.passes.schedule.schedule_threadblock.choose import (
+from mugraph.passes.schedule.lower_threadblock.warp_layouts import (
     WORTH_A_SUM,
-    Ring,
     WarpLayout,
-    asked_stages,
     choose_atom,
-    choose_ring_stages,
-    choose_stages,
     choose_warp_layout,
-    fewer_stages,
     layouts_along_k,
     product_cost,
     warp_layouts,
+)
+from mugraph.passes.schedule.pipeline_loads.stages import (
+    Ring,
+    asked_stages,
+    choose_ring_stages,
+    choose_stages,
+    fewer_stages,
 )
 from mugraph.passes.targets import target_named
 

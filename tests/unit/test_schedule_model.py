@@ -10,13 +10,13 @@ import pytest
 from seed_orders import Order, best_orders, peak_at_last_use
 
 from mugraph.dialects.kn import Phase
-from mugraph.passes.schedule.schedule_threadblock.barriers import (
+from mugraph.passes.schedule.barriers.fewest import (
     fewest_barriers,
     level_barriers,
     level_schedule,
     windows,
 )
-from mugraph.passes.schedule.schedule_threadblock.model import (
+from mugraph.passes.schedule.barriers.model import (
     Barriers,
     Buffer,
     Dependence,
@@ -25,11 +25,8 @@ from mugraph.passes.schedule.schedule_threadblock.model import (
     lifetimes,
     peak_load,
 )
-from mugraph.passes.schedule.schedule_threadblock.plan import (
-    improvements,
-    least_barriers_schedule,
-)
-from mugraph.passes.schedule.schedule_threadblock.regions import assign_regions
+from mugraph.passes.schedule.barriers.regions import assign_regions
+from mugraph.passes.schedule.barriers.trades import improvements, least_barriers_schedule
 
 FIGURE_EDGES = [(0, 4), (1, 4), (2, 5), (3, 5), (4, 6), (5, 6)]
 

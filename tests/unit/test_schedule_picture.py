@@ -121,15 +121,15 @@ def test_a_stage_holds_one_tile_at_a_time(roles: ScheduleChart) -> None:
     assert [fill.label for fill in once.fills] == ["0"] * 5
 
 
-def test_turns_are_taken_from_the_role_before(tmp_path: Path) -> None:
-    text = (ROOT / "tests/filecheck/dialects/sched/turns.mlir").read_text()
+def test_ping_pong_waits_for_the_role_before(tmp_path: Path) -> None:
+    text = (ROOT / "tests/filecheck/dialects/sched/order-barrier.mlir").read_text()
     text = text.replace("stages 2 :", "stages 2 offset 0 :").replace("%a :", "%a offset 512 :", 1)
-    path = tmp_path / "turns.mlir"
+    path = tmp_path / "ping-pong.mlir"
     path.write_text(text)
     chart = charts(path)[0]
-    turns = [arrow for arrow in chart.arrows if arrow.label == "block before"]
-    taken = {(chart.boxes[a.source].lane, chart.boxes[a.target].lane) for a in turns}
-    first, second = (number for number, lane in enumerate(chart.lanes) if ", turn" in lane)
+    waits = [arrow for arrow in chart.arrows if arrow.label == "block before"]
+    taken = {(chart.boxes[a.source].lane, chart.boxes[a.target].lane) for a in waits}
+    first, second = (number for number, lane in enumerate(chart.lanes) if ", ping-pong" in lane)
     assert taken == {(first, second), (second, first)}
     assert "blocks of the grid" in chart.title
 

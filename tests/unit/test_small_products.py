@@ -11,13 +11,7 @@ from hypothesis import strategies as st
 
 from benchmarks.h200 import small_m_model
 from mugraph.passes.costs.memory import BULK_BYTES_A_CYCLE
-from mugraph.passes.schedule.schedule_threadblock.choose import (
-    Ring,
-    choose_atom,
-    choose_ring_stages,
-    choose_warp_layout,
-)
-from mugraph.passes.schedule.schedule_threadblock.small_products import (
+from mugraph.passes.schedule.lower_threadblock.small_products import (
     WORTH_A_SWAP,
     SmallProduct,
     choose_small_layout,
@@ -25,6 +19,8 @@ from mugraph.passes.schedule.schedule_threadblock.small_products import (
     swapped_layout,
     way_cost,
 )
+from mugraph.passes.schedule.lower_threadblock.warp_layouts import choose_atom, choose_warp_layout
+from mugraph.passes.schedule.pipeline_loads.stages import Ring, choose_ring_stages
 from mugraph.passes.targets import target_named
 
 TARGET = target_named("sm_90a")

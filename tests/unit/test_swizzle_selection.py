@@ -16,6 +16,7 @@ from mugraph.passes.memory.memory_access import memory_access_costs
 from mugraph.passes.mugraph.decompose_threadblock import DecomposeThreadblockPass
 from mugraph.passes.mugraph.fuse_threadblock import FuseThreadblockPass
 from mugraph.passes.mugraph.resolve_layout import ResolveLayoutPass
+from mugraph.passes.schedule.lower_threadblock import LowerThreadblockPass
 from mugraph.passes.schedule.plan_swizzle import PlanSwizzlePass, choose_layouts
 from mugraph.passes.schedule.plan_swizzle.evaluate import swizzled_wavefronts
 from mugraph.passes.schedule.plan_swizzle.patterns import Instruction, Pattern
@@ -26,7 +27,6 @@ from mugraph.passes.schedule.plan_swizzle.selection import (
     choose_layout,
 )
 from mugraph.passes.schedule.plan_swizzle.space import Extents, extents_of, paddings, swizzles
-from mugraph.passes.schedule.schedule_threadblock import ScheduleThreadblockPass
 from mugraph.reading import make_context, read_module
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.mlir"))
@@ -195,7 +195,7 @@ def test_what_is_counted_is_what_runs_and_instructions_stay(path: Path) -> None:
         DecomposeThreadblockPass(),
         FuseThreadblockPass(),
         ResolveLayoutPass(),
-        ScheduleThreadblockPass(),
+        LowerThreadblockPass(),
     )
 
     def measured() -> tuple[dict[int, int], list[tuple[str, int, int]]]:

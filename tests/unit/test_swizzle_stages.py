@@ -17,8 +17,8 @@ from mugraph.dialects.tensor_types import layout_of
 from mugraph.passes.mugraph.decompose_threadblock import DecomposeThreadblockPass
 from mugraph.passes.mugraph.fuse_threadblock import FuseThreadblockPass
 from mugraph.passes.mugraph.resolve_layout import ResolveLayoutPass
+from mugraph.passes.schedule.lower_threadblock import LowerThreadblockPass
 from mugraph.passes.schedule.plan_swizzle import PlanSwizzlePass
-from mugraph.passes.schedule.schedule_threadblock import ScheduleThreadblockPass
 from mugraph.reading import make_context, read_module
 from mugraph.tools.import_mirage import import_mirage
 
@@ -56,12 +56,12 @@ def buffer_layouts(module: ModuleOp) -> list[tuple[str | None, str]]:
 def check(module: ModuleOp) -> int:
     """Compares both orders on a µGraph; how many layouts swizzling changed."""
     apply(module, DecomposeThreadblockPass(), FuseThreadblockPass(), ResolveLayoutPass())
-    scheduled = apply(module.clone(), ScheduleThreadblockPass(), PlanSwizzlePass())
+    scheduled = apply(module.clone(), LowerThreadblockPass(), PlanSwizzlePass())
     unscheduled = module.clone()
     plain = tile_layouts(unscheduled)
     apply(unscheduled, PlanSwizzlePass())
     swizzled = tile_layouts(unscheduled)
-    apply(unscheduled, ScheduleThreadblockPass(), PlanSwizzlePass())
+    apply(unscheduled, LowerThreadblockPass(), PlanSwizzlePass())
     assert buffer_layouts(unscheduled) == buffer_layouts(scheduled)
     return sum(plain[name] != swizzled[name] for name in plain)
 

@@ -10,16 +10,7 @@ from mugraph.codegen.cuda.cpp import CodegenError, Writer
 from mugraph.codegen.cuda.names import Names
 from mugraph.codegen.cuda.texpr.program import TexprPrinter
 from mugraph.codegen.cuda.texpr.scalars import scalar_type
-from mugraph.dialects.te import (
-    AccessKind,
-    AccessOp,
-    AsmOp,
-    BufferType,
-    CopyAsyncOp,
-    Direction,
-    KernelOp,
-    SectionOp,
-)
+from mugraph.dialects.te import BufferType, KernelOp, touches_in
 
 
 def kernel_buffers(kernel: KernelOp) -> list[SSAValue]:
@@ -45,23 +36,7 @@ def _owner(value: SSAValue) -> Operation:
 
 def writes_to(kernel: KernelOp, buffer: SSAValue) -> bool:
     """Whether a kernel changes a buffer."""
-    for op in kernel.walk():
-        match op:
-            case AccessOp():
-                if op.buffer is buffer and op.kind is not AccessKind.READ:
-                    return True
-            case CopyAsyncOp():
-                if op.target is buffer:
-                    return True
-            case AsmOp():
-                for direction, argument in zip(op.operand_directions, op.arguments, strict=True):
-                    section = argument.owner
-                    whole = section.buffer if isinstance(section, SectionOp) else argument
-                    if whole is buffer and direction is not Direction.IN:
-                        return True
-            case _:
-                pass
-    return False
+    return any(touch.buffer is buffer and touch.writes for touch in touches_in(kernel))
 
 
 class TexprKernelPrinter(TexprPrinter):

@@ -20,7 +20,8 @@ from mugraph.codegen.cuda.cpp import CodegenError, Writer
 from mugraph.codegen.cuda.names import Names
 from mugraph.codegen.cuda.texpr.indices import index_text, range_of, split_multiples
 from mugraph.codegen.cuda.texpr.scalars import is_scalar, scalar_text, scalar_type
-from mugraph.dialects.cute import ComposedLayout
+from mugraph.dialects.ancestors import enclosing
+from mugraph.dialects.cute import ComposedLayout, Layout
 from mugraph.dialects.te import (
     AccessOp,
     AllReduceOp,
@@ -52,9 +53,16 @@ from mugraph.dialects.te import (
     ViewOp,
     WaitOp,
 )
+from mugraph.dialects.te.indices import number_coordinates
 from mugraph.dialects.te.iterations import is_only_stated
 from mugraph.dialects.te.mapped import UNROLL
-from mugraph.dialects.tensor_types import element_bytes_of, layout_of, row_major_strides
+from mugraph.dialects.tensor_types import (
+    AnyLayout,
+    base_layout,
+    element_bytes_of,
+    layout_of,
+    row_major_strides,
+)
 from mugraph.passes.texpr.te_promote import OFFSET
 
 _COMBINATIONS = {Combination.ADD: "Add", Combination.MAX: "Max", Combination.MIN: "Min"}
@@ -198,25 +206,19 @@ class TexprPrinter:
         self, buffer: SSAValue, expressions: Sequence[AffineExpr], operands: Sequence[SSAValue]
     ) -> str:
         """An element of a buffer."""
-        type_ = _type(buffer)
-        shape = type_.get_shape()
-        layout = layout_of(type_)
-        strides = type_.strides()
-        if len(expressions) == 1:
-            if layout is not None and tuple(strides) != tuple(row_major_strides(shape)):
-                raise CodegenError(
-                    f"{self.text(buffer)} is not row-major and accessed by one index; use one for "
-                    "each dimension"
-                )
-            strides = (1,)
+        shape = _type(buffer).get_shape()
+        layout = self.layout(buffer)
+        plain = Layout(shape, row_major_strides(shape)) if layout is None else base_layout(layout)
         number = AffineExpr.constant(0)
-        for expression, stride in zip(expressions, strides, strict=True):
-            if expression == AffineExpr.constant(0):
-                continue
-            term = expression if stride == 1 else expression * stride
-            number = term if number == AffineExpr.constant(0) else number + term
+        if len(expressions) == 1 and plain == Layout(shape, row_major_strides(shape)):
+            number = expressions[0]
+        else:
+            if len(expressions) != len(shape):
+                expressions = number_coordinates(expressions[0], shape)
+            for mode, expression in zip(plain, expressions, strict=True):
+                number = _sum(number, _along(expression, mode.flat_shape, mode.flat_stride))
         text = self.index(number, operands)
-        if isinstance(layout, ComposedLayout):
+        if isinstance(layout, ComposedLayout) and layout.swizzle.bits:
             one = layout.swizzle
             if range_of(number, operands)[1] >= 2**31:
                 raise CodegenError("a swizzled buffer has at most 2^31 elements")
@@ -228,6 +230,10 @@ class TexprPrinter:
             if multiple != AffineExpr.constant(0):
                 text = f"{self.index(multiple, named)} + {text}"
         return f"{self.text(buffer)}[{text}]"
+
+    def layout(self, buffer: SSAValue) -> AnyLayout | None:
+        """How a buffer lies; ``None`` for row-major."""
+        return layout_of(_type(buffer))
 
     def place(self, op: AccessOp) -> str:
         """The element that an operator accesses."""
@@ -298,7 +304,7 @@ class TexprPrinter:
             self.define(op.result, call, "total")
             return
         threads = self.threads
-        repeats = "true" if _is_repeated(op) else "false"
+        repeats = "true" if enclosing(op, SeqOp) else "false"
         scratch = (
             self.text(op.scratch)
             if op.scratch is not None
@@ -392,6 +398,28 @@ class TexprPrinter:
         return found
 
 
+def _along(expression: AffineExpr, extents: Sequence[int], strides: Sequence[int]) -> AffineExpr:
+    """The offset along a dimension, whose modes have these extents and strides."""
+    if expression == AffineExpr.constant(0):
+        return expression
+    total = AffineExpr.constant(0)
+    rest = expression
+    for place, (extent, stride) in enumerate(zip(extents, strides, strict=True)):
+        is_last = place == len(extents) - 1
+        digit = rest if is_last else rest % extent
+        total = _sum(total, digit if stride == 1 else digit * stride)
+        if not is_last:
+            rest = rest // extent
+    return total
+
+
+def _sum(left: AffineExpr, right: AffineExpr) -> AffineExpr:
+    zero = AffineExpr.constant(0)
+    if zero in (left, right):
+        return right if left == zero else left
+    return left + right
+
+
 def _offset(starts: Sequence[AffineExpr], shape: Sequence[int], number: int) -> list[AffineExpr]:
     """The index of an element of a box by its row-major number."""
     moved: list[AffineExpr] = []
@@ -415,15 +443,6 @@ def _only_states(block: Block) -> bool:
         or (isinstance(op, SeqOp) and _only_states(op.body.block))
         for op in block.ops
     )
-
-
-def _is_repeated(op: Operation) -> bool:
-    parent = op.parent_op()
-    while parent is not None:
-        if isinstance(parent, SeqOp):
-            return True
-        parent = parent.parent_op()
-    return False
 
 
 def _type(buffer: SSAValue) -> BufferType:

@@ -15,14 +15,14 @@ from mugraph.passes.costs.epilogues import FUNCTION_CYCLES, EpilogueTime, epilog
 from mugraph.passes.costs.kernels import OVERLAP_NS, KernelShape, stages_of
 from mugraph.passes.costs.products import group_cycles
 from mugraph.passes.mugraph.retile import retile_as_planned
-from mugraph.passes.mugraph.retile.auto import Choice, choose_least_time, is_allowed
+from mugraph.passes.mugraph.retile.auto import TileChoice, choose_least_time, is_allowed
 from mugraph.passes.mugraph.retile.dimensions import TileSpace, find_dimensions
 from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.model import shape_under
 from mugraph.passes.mugraph.retile.outline import find_outlined, outline
 from mugraph.passes.mugraph.retile.partition import Request, choose_partition, partition_of
 from mugraph.passes.mugraph.retile.running_maxima import take_out_running_maxima
-from mugraph.passes.schedule.schedule_threadblock.choose import choose_stages
+from mugraph.passes.schedule.pipeline_loads.stages import choose_stages
 from mugraph.passes.targets import Target
 
 
@@ -102,7 +102,7 @@ def may_alternate(written: Plan) -> bool:
     )
 
 
-def with_ping_pong(space: TileSpace, choice: Choice, target: Target) -> Choice | None:
+def with_ping_pong(space: TileSpace, choice: TileChoice, target: Target) -> TileChoice | None:
     """The tiles of two consumers of a warp group each in turn; ``None`` where one is better.
 
     Two have half the tile each, so that more is loaded for each result.  It pays where the epilogue
@@ -126,7 +126,7 @@ def with_ping_pong(space: TileSpace, choice: Choice, target: Target) -> Choice |
     )
     if not EpilogueTime(loop, epilogue).is_long:
         return None
-    halves: list[Choice] = []
+    halves: list[TileChoice] = []
     for axis, extent in enumerate(choice.partition.grid):
         grid = [*choice.partition.grid]
         grid[axis] = 2 * extent
@@ -134,11 +134,11 @@ def with_ping_pong(space: TileSpace, choice: Choice, target: Target) -> Choice |
         own = shape_under(space, half)
         is_half = own.loop.sums * 2 == work.sums and own.loop.is_of_groups(GROUP_THREADS, target)
         if is_half and is_allowed(space, half):
-            halves.append(Choice(half, 1, choice.time, own.loop_bytes))
+            halves.append(TileChoice(half, 1, choice.time, own.loop_bytes))
     return min(halves, key=lambda half: half.loop_bytes, default=None)
 
 
-def tiles_of(space: TileSpace, choice: Choice) -> Plan:
+def tiles_of(space: TileSpace, choice: TileChoice) -> Plan:
     """The parts of a plan that lead to a chosen partition; none where it is the present one."""
     old, new = partition_of(space), choice.partition
     along = [-1] * len(AXES)
@@ -168,7 +168,7 @@ def loads_by_threads(shape: KernelShape, target: Target) -> Plan:
 
 
 def stages_by_threads(shape: KernelShape, target: Target) -> tuple[int, ...] | None:
-    """More stages than ``--schedule-threadblock`` takes where few blocks load; else free.
+    """More stages than ``--lower-threadblock`` takes where few blocks load; else free.
 
     It takes as many bytes as Little's law says of all multiprocessors; requests come in bursts.
     """

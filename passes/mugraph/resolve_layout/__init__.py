@@ -19,15 +19,15 @@ from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.layout_problem import EXACT_COSTS, MIRAGE_COSTS, LayoutProblem
 from mugraph.passes.mugraph.resolve_layout import custom_costs as custom_costs
-from mugraph.passes.mugraph.resolve_layout.eliminate import TABLE_LIMIT
-from mugraph.passes.mugraph.resolve_layout.exact import charge_exact_costs
-from mugraph.passes.mugraph.resolve_layout.explain import explanation
-from mugraph.passes.mugraph.resolve_layout.problem import build_layout_problem, is_mugraph
-from mugraph.passes.mugraph.resolve_layout.rewrite import (
+from mugraph.passes.mugraph.resolve_layout.apply_layouts import (
     apply_layouts,
     attach_certificate,
     is_resolved,
 )
+from mugraph.passes.mugraph.resolve_layout.eliminate import TABLE_LIMIT
+from mugraph.passes.mugraph.resolve_layout.exact import charge_exact_costs
+from mugraph.passes.mugraph.resolve_layout.explain_layouts import explanation
+from mugraph.passes.mugraph.resolve_layout.problem import build_layout_problem, is_mugraph
 from mugraph.passes.mugraph.resolve_layout.solve import (
     Solution,
     StepsExhausted,
@@ -172,7 +172,7 @@ class ResolveLayoutPass(ModulePass):
 
 
 @dataclass(frozen=True)
-class ExplainLayoutPass(ModulePass):
+class ExplainLayoutPass(ResolveLayoutPass):
     """Resolves layouts as ``--resolve-layout`` does and says why, on standard error.
 
     For every tensor: the choice, its cost by term, and the runner-up, which is the cheapest
@@ -182,14 +182,4 @@ class ExplainLayoutPass(ModulePass):
 
     name = "explain-layout"
 
-    cost_model: CostModelName = DEFAULT_COST_MODEL
-    arch: str = DEFAULT_TARGET
-    step_limit: int = STEP_LIMIT
-    table_limit: int = TABLE_LIMIT
-    solver: SolverName = DEFAULT_SOLVER
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Resolves and explains the layouts of every µGraph of the module."""
-        ResolveLayoutPass(
-            self.cost_model, self.arch, True, self.step_limit, self.table_limit, self.solver
-        ).apply(ctx, op)
+    explain: bool = True

@@ -62,7 +62,7 @@ _CACHED_ARRAYS = 256
 
 
 @dataclass(frozen=True)
-class Work:
+class AccessWork:
     """Sectors of device memory, wavefronts of shared memory, and warp instructions.
 
     ``latencies``: how often the block waits for device memory with nothing else to do.
@@ -75,8 +75,8 @@ class Work:
     latencies: float = 0
     conflicts: float = 0
 
-    def __add__(self, other: Work) -> Work:
-        return Work(
+    def __add__(self, other: AccessWork) -> AccessWork:
+        return AccessWork(
             self.sectors + other.sectors,
             self.wavefronts + other.wavefronts,
             self.instructions + other.instructions,
@@ -84,9 +84,9 @@ class Work:
             self.conflicts + other.conflicts,
         )
 
-    def times(self, count: float) -> Work:
+    def times(self, count: float) -> AccessWork:
         """The same work ``count`` times."""
-        return Work(
+        return AccessWork(
             self.sectors * count,
             self.wavefronts * count,
             self.instructions * count,
@@ -135,23 +135,23 @@ def swizzles_of(
     return tuple(layouts)
 
 
-def _loads(stream: Stream, element_bytes: int) -> Work:
+def _loads(stream: Stream, element_bytes: int) -> AccessWork:
     addresses = lane_addresses(stream.offsets, element_bytes)
     size = stream.width * element_bytes
     return shared_work(load_wavefronts(addresses, size), addresses, size)
 
 
-def _stores(stream: Stream, element_bytes: int) -> Work:
+def _stores(stream: Stream, element_bytes: int) -> AccessWork:
     addresses = lane_addresses(stream.offsets, element_bytes)
     size = stream.width * element_bytes
     return shared_work(store_wavefronts(addresses, size), addresses, size)
 
 
-def shared_work(wavefronts: IntArray, addresses: IntArray, size: int) -> Work:
+def shared_work(wavefronts: IntArray, addresses: IntArray, size: int) -> AccessWork:
     """The work of instructions whose wavefronts are counted, each of ``size`` bytes a thread."""
     moved = int(wavefronts.sum())
     conflicts = max(0, moved - int(ideal_wavefronts(addresses, size).sum()))
-    return Work(wavefronts=moved, instructions=len(addresses), conflicts=conflicts)
+    return AccessWork(wavefronts=moved, instructions=len(addresses), conflicts=conflicts)
 
 
 @lru_cache(_CACHED)
@@ -162,7 +162,7 @@ def partitioned_work(
     *,
     writes: bool,
     start: tuple[int, ...] = (),
-) -> Work:
+) -> AccessWork:
     """The loads or stores of an operand of an operation over ``domain``, dealt out linearly.
 
     Where the operand is larger, of the part of it that begins at ``start``.
@@ -192,7 +192,7 @@ class ProductPartition:
 @lru_cache(_CACHED)
 def operand_work(
     tile: Tile, product: ProductPartition, *, is_a: bool, as_stored: bool, threads: int
-) -> Work:
+) -> AccessWork:
     """The loads of one operand of a matrix product, by ``ldmatrix`` where it can.
 
     ``as_stored``: whether the instruction takes the elements without a conversion of their width.
@@ -212,7 +212,7 @@ def operand_work(
     )
     if not by_lines:
         return _loads(element_stream(mapping, block=threads), tile.element_bytes)
-    total = Work()
+    total = AccessWork()
     for _, stream in ldmatrix_streams(mapping, block=threads):
         addresses = lane_addresses(stream.offsets, tile.element_bytes)
         total += shared_work(ldmatrix_wavefronts(addresses), addresses, VECTOR_BYTES)
@@ -222,7 +222,7 @@ def operand_work(
 @lru_cache(_CACHED)
 def fragment_work(
     tile: Tile, product: ProductPartition, *, threads: int, accumulates: bool = False
-) -> Work:
+) -> AccessWork:
     """The stores of the accumulator of a product, after loads where it is added to a sum."""
     *_, rows, columns = tile.shape
     fragment = MmaFragment(product.atom, product.m, product.n, rows, columns)
@@ -243,7 +243,7 @@ class Sums:
 
 
 @lru_cache(_CACHED)
-def reduction_source_work(source: Tile, results: tuple[int, ...], sums: Sums) -> Work:
+def reduction_source_work(source: Tile, results: tuple[int, ...], sums: Sums) -> AccessWork:
     """The loads of a reduction's operand by the lanes that share each sum."""
     strides = list(strides_of(source.layout))
     step = sums.groups.step * strides[sums.dim]
@@ -261,7 +261,7 @@ def reduction_source_work(source: Tile, results: tuple[int, ...], sums: Sums) ->
 
 
 @lru_cache(_CACHED)
-def reduction_result_work(result: Tile, sums: Sums, *, accumulates: bool) -> Work:
+def reduction_result_work(result: Tile, sums: Sums, *, accumulates: bool) -> AccessWork:
     """The stores of the sums by one lane each, after loads where they are added to."""
     order, threads = sums.partition.order, sums.partition.threads
     outputs = Layout(tuple(result.shape[d] for d in order))
@@ -276,7 +276,7 @@ def reduction_result_work(result: Tile, sums: Sums, *, accumulates: bool) -> Wor
 @lru_cache(_CACHED)
 def copy_work(
     copy: TileCopy, layout: AnyLayout, threads: int, iterations: int, *, stores: bool
-) -> Work:
+) -> AccessWork:
     """A copy of a tile between device memory and shared memory, which has ``layout``.
 
     Sectors are those that an instruction touches: one that it asks for again, because its writes
@@ -298,10 +298,10 @@ def copy_work(
         own = shared_work(wavefronts, targets, size)
     else:
         own = (_loads if stores else _stores)(shared, copy.element_bytes)
-        own += Work(instructions=len(sources.addresses), latencies=0 if stores else 1)
+        own += AccessWork(instructions=len(sources.addresses), latencies=0 if stores else 1)
     starts = start_residues(copy, iterations)
     moved = sum(times * _device_sectors(device, start) for start, times in starts.items())
-    return own + Work(sectors=moved / sum(starts.values()))
+    return own + AccessWork(sectors=moved / sum(starts.values()))
 
 
 @dataclass(frozen=True)
@@ -376,7 +376,7 @@ def kernel_operand_work(
     inner: int,
     element_bytes: int,
     vector: int,
-) -> Work:
+) -> AccessWork:
     """What a kernel of its own reads or writes of one tensor, for the whole launch.
 
     Neighbouring threads walk along ``inner`` of ``domain``.  Elements that lie one after the other
@@ -386,8 +386,10 @@ def kernel_operand_work(
     elements = max(math.prod(domain), math.prod(shape))
     if shape[inner] == 1 and domain[inner] > 1:
         # One element for a whole row of threads: a sector a warp.
-        return Work(sectors=elements / (WARP * vector), instructions=elements / (WARP * vector))
+        return AccessWork(
+            sectors=elements / (WARP * vector), instructions=elements / (WARP * vector)
+        )
     distance = max(strides[inner], 1) * element_bytes if domain[inner] > 1 else element_bytes
     moved = elements * min(distance, SECTOR_BYTES) / SECTOR_BYTES
     width = vector if strides[inner] == 1 or domain[inner] == 1 else 1
-    return Work(sectors=moved, instructions=elements / (WARP * width))
+    return AccessWork(sectors=moved, instructions=elements / (WARP * width))

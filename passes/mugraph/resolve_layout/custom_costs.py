@@ -23,12 +23,12 @@ from mugraph.dialects.tensor_types import (
     shape_of,
 )
 from mugraph.passes.memory.wavefronts import lane_addresses, load_wavefronts, store_wavefronts
-from mugraph.passes.mugraph.resolve_layout.access_work import Work, shared_work
+from mugraph.passes.mugraph.resolve_layout.access_work import AccessWork, shared_work
 from mugraph.passes.mugraph.resolve_layout.operator_costs import (
     AccessCosts,
+    LaunchUses,
     SharedUse,
     Strides,
-    Uses,
     layout_costs,
 )
 from mugraph.passes.mugraph.resolve_layout.site import Site
@@ -42,9 +42,9 @@ MOST_TOGETHER = 4
 """Choices of innermost dimensions that are all counted; else one tensor's at a time."""
 
 
-def step_work(accesses: Sequence[Footprint], element_bytes: int, layout: AnyLayout) -> Work:
+def step_work(accesses: Sequence[Footprint], element_bytes: int, layout: AnyLayout) -> AccessWork:
     """What the accesses of all steps to one tensor take under a layout, in one execution."""
-    total = Work()
+    total = AccessWork()
     for one in accesses:
         if not one.active.any():
             continue
@@ -60,7 +60,7 @@ def step_work(accesses: Sequence[Footprint], element_bytes: int, layout: AnyLayo
 
 def reduction_work(
     reduction: Reduction, shape: Sequence[int], threads: int, element_bytes: int, layout: AnyLayout
-) -> Work:
+) -> AccessWork:
     """The loads of a reduction: neighbouring lanes take neighbours along the reduced dimension."""
     dim, extent = reduction.dim, shape[reduction.dim]
     rows = math.prod(shape) // extent
@@ -92,7 +92,7 @@ def uses_of(
     mappings: Mappings,
     values: Sequence[SSAValue],
     strides: Sequence[Strides],
-) -> Uses:
+) -> LaunchUses:
     """What a launch does for given strides of some tensors, the others row-major.
 
     Mappings are chosen once for the same innermost dimensions, whatever the padding of rows.
@@ -119,7 +119,7 @@ def uses_of(
     laid_out, became = lay_out(program, layouts)
     of_value = {became[parameter]: value for parameter, value in tensors.items()}
     accesses: dict[SSAValue, list[Footprint]] = {}
-    works: dict[SSAValue, list[Callable[[AnyLayout], Work]]] = {}
+    works: dict[SSAValue, list[Callable[[AnyLayout], AccessWork]]] = {}
     innermost = [
         innermost_dimension(shape_of(value.type), given.get(value) or row_major(value))
         for value in tensors.values()
@@ -145,7 +145,7 @@ def uses_of(
     for value, found in accesses.items():
         works.setdefault(value, []).append(partial(step_work, found, element_bytes_of(value.type)))
     times = site.executions(op)
-    return Uses(
+    return LaunchUses(
         [
             SharedUse(value, partial(_total, works[value], times))
             for value in values
@@ -154,8 +154,10 @@ def uses_of(
     )
 
 
-def _total(works: Sequence[Callable[[AnyLayout], Work]], times: int, layout: AnyLayout) -> Work:
-    total = Work()
+def _total(
+    works: Sequence[Callable[[AnyLayout], AccessWork]], times: int, layout: AnyLayout
+) -> AccessWork:
+    total = AccessWork()
     for work in works:
         total += work(layout)
     return total.times(times)

@@ -34,18 +34,18 @@ from mugraph.dialects.layout_problem import Bounded, LayoutProblem, Literal, Var
 from mugraph.dialects.partition import VECTOR_BYTES
 from mugraph.dialects.tb import STensorType
 from mugraph.dialects.tensor_types import AnyLayout, element_bytes_of, op_label, shape_of
-from mugraph.passes.mugraph.resolve_layout.access_work import Work, plain_layout, swizzles_of
+from mugraph.passes.mugraph.resolve_layout.access_work import AccessWork, plain_layout, swizzles_of
 from mugraph.passes.mugraph.resolve_layout.operator_costs import (
     AccessCosts,
+    LaunchUses,
     SharedUse,
     Strides,
-    Uses,
     layout_costs,
 )
 from mugraph.passes.mugraph.resolve_layout.problem import layout_candidates
 from mugraph.passes.mugraph.resolve_layout.site import Site, site_of
 from mugraph.passes.mugraph.resolve_layout.solution import holds
-from mugraph.passes.schedule.schedule_threadblock.choose import MIN_STAGES
+from mugraph.passes.schedule.pipeline_loads.stages import MIN_STAGES
 from mugraph.passes.targets import Target
 
 COUNTING_STEPS = 10_000
@@ -115,7 +115,7 @@ class _Accesses:
             for value, each in self.candidates.items()
         }
 
-    def uses(self, chosen: Mapping[SSAValue, Candidate]) -> Uses:
+    def uses(self, chosen: Mapping[SSAValue, Candidate]) -> LaunchUses:
         """What a launch does under one of the candidates of each tensor."""
         return self.costs.uses([chosen[value][1] for value in self.costs.values])
 
@@ -203,7 +203,7 @@ class _Charger:
             )
         return total
 
-    def weight(self, work: Work) -> int:
+    def weight(self, work: AccessWork) -> int:
         """What work is charged with, in picoseconds."""
         return sum(round(each) for each in self.site.picoseconds(work).values())
 
@@ -225,7 +225,7 @@ class _Charger:
     def charge(
         self,
         op: Operation,
-        work: Work,
+        work: AccessWork,
         literals: tuple[Literal, ...],
         *,
         is_bound: bool = False,

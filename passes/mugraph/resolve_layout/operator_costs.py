@@ -41,10 +41,10 @@ from mugraph.dialects.tensor_types import (
 )
 from mugraph.passes.memory.wavefronts import WARP, WAVEFRONT_BYTES
 from mugraph.passes.mugraph.resolve_layout.access_work import (
+    AccessWork,
     ProductPartition,
     Sums,
     Tile,
-    Work,
     copy_work,
     fragment_work,
     kernel_operand_work,
@@ -66,15 +66,15 @@ class SharedUse:
     """Accesses to one shared tensor: what one launch does for any layout it may be swizzled to."""
 
     value: SSAValue
-    work: Callable[[AnyLayout], Work]
+    work: Callable[[AnyLayout], AccessWork]
 
 
 @dataclass(frozen=True)
-class Uses:
+class LaunchUses:
     """What one launch does for given strides: in shared memory by tensor, and otherwise."""
 
     shared: Sequence[SharedUse] = ()
-    other: Work = field(default_factory=Work)
+    other: AccessWork = field(default_factory=AccessWork)
 
 
 @dataclass(frozen=True)
@@ -86,13 +86,13 @@ class AccessCosts:
     """
 
     values: tuple[SSAValue, ...]
-    uses: Callable[[Sequence[Strides]], Uses]
-    least: Callable[[SSAValue, Strides], Work] = lambda value, strides: Work()
+    uses: Callable[[Sequence[Strides]], LaunchUses]
+    least: Callable[[SSAValue, Strides], AccessWork] = lambda value, strides: AccessWork()
 
 
 def shared_use(
     value: SSAValue,
-    work: Callable[[Tile], Work],
+    work: Callable[[Tile], AccessWork],
     times: int,
     element_bytes: int | None = None,
 ) -> SharedUse:
@@ -101,7 +101,7 @@ def shared_use(
     return SharedUse(value, lambda layout: work(Tile(shape, layout, size)).times(times))
 
 
-def least_work(value: SSAValue, shape: Sequence[int], strides: Strides, times: int) -> Work:
+def least_work(value: SSAValue, shape: Sequence[int], strides: Strides, times: int) -> AccessWork:
     """What it takes to touch so much of a shared tensor ``times`` a launch, each element once.
 
     With vectors as wide as its rows allow, and without conflicts.
@@ -109,7 +109,7 @@ def least_work(value: SSAValue, shape: Sequence[int], strides: Strides, times: i
     operand = PartitionedOperand(tuple(shape), strides, element_bytes_of(value.type))
     elements = math.prod(shape)
     vector = widest_vector(operand)
-    return Work(
+    return AccessWork(
         wavefronts=math.ceil(elements * operand.element_bytes / WAVEFRONT_BYTES),
         instructions=math.ceil(elements / (vector * WARP)),
     ).times(times)
@@ -167,12 +167,12 @@ def partitioned(
     def operand(value: SSAValue, own: Strides) -> PartitionedOperand:
         return operand_of(value, own, result_bytes if value is values[0] else None)
 
-    def uses(strides: Sequence[Strides]) -> Uses:
+    def uses(strides: Sequence[Strides]) -> LaunchUses:
         operands = [operand(value, own) for value, own in zip(values, strides, strict=True)]
         partition = choose(operands) if choose else choose_partition(domain, operands, threads)
-        return Uses([use(value, partition) for value in values])
+        return LaunchUses([use(value, partition) for value in values])
 
-    def least(value: SSAValue, own: Strides) -> Work:
+    def least(value: SSAValue, own: Strides) -> AccessWork:
         touched = tuple(map(min, shape_of(value.type), domain))
         return least_work(value, touched, own, executions)
 
@@ -184,7 +184,7 @@ def walked_alone(op: Operation, value: SSAValue, site: Site) -> AccessCosts:
     shape, writes = shape_of(value.type), value in op.results
 
     def use(value: SSAValue, partition: LinearPartition) -> SharedUse:
-        def work(tile: Tile) -> Work:
+        def work(tile: Tile) -> AccessWork:
             return partitioned_work(tile, shape, partition, writes=writes)
 
         return shared_use(value, work, site.executions(op))
@@ -204,10 +204,10 @@ def elementwise_costs(
     times = site.blocks if in_registers else executions
 
     def use(value: SSAValue, partition: LinearPartition) -> SharedUse:
-        def reads(tile: Tile) -> Work:
+        def reads(tile: Tile) -> AccessWork:
             return partitioned_work(tile, domain, partition, writes=False)
 
-        def writes(tile: Tile) -> Work:
+        def writes(tile: Tile) -> AccessWork:
             written = partitioned_work(tile, domain, partition, writes=True)
             return written + reads(tile) if sums_in_memory else written
 
@@ -246,20 +246,20 @@ def walked_by_kernel(values: Sequence[SSAValue], shapes: Sequence[tuple[int, ...
     def is_contiguous(value: SSAValue, own: Strides, inner: int) -> bool:
         return own[inner] == 1 or shape_of_value[value][inner] == 1
 
-    def work(value: SSAValue, own: Strides, inner: int, *, is_wide: bool) -> Work:
+    def work(value: SSAValue, own: Strides, inner: int, *, is_wide: bool) -> AccessWork:
         size, vector = element_bytes_of(value.type), VECTOR_BYTES // widest if is_wide else 1
         return kernel_operand_work(shape_of_value[value], own, domain, inner, size, vector)
 
-    def uses(strides: Sequence[Strides]) -> Uses:
+    def uses(strides: Sequence[Strides]) -> LaunchUses:
         inner = inner_of(strides[0])
         tensors = list(zip(values, strides, strict=True))
         is_wide = all(is_contiguous(*tensor, inner) for tensor in tensors)
-        total = Work()
+        total = AccessWork()
         for tensor in tensors:
             total += work(*tensor, inner, is_wide=is_wide)
-        return Uses(other=total)
+        return LaunchUses(other=total)
 
-    def least(value: SSAValue, own: Strides) -> Work:
+    def least(value: SSAValue, own: Strides) -> AccessWork:
         inners = [inner_of(own)] if value is values[0] else range(len(domain))
         works = (
             work(value, own, inner, is_wide=is_contiguous(value, own, inner)) for inner in inners
@@ -299,7 +299,7 @@ def _move_costs(op: tb.MovingOp, move: Move, site: Site) -> AccessCosts:
     def use(value: SSAValue, partition: LinearPartition) -> SharedUse:
         first = start if value is whole else ()
 
-        def work(tile: Tile) -> Work:
+        def work(tile: Tile) -> AccessWork:
             writes = value is destination
             return partitioned_work(tile, shape, partition, writes=writes, start=first)
 
@@ -317,12 +317,12 @@ def _(op: tb.MatmulOp, site: Site) -> Sequence[AccessCosts]:
     sums_in_memory = accumulates(op) and not in_registers
 
     def load(value: SSAValue, is_a: bool) -> AccessCosts:
-        def work(tile: Tile) -> Work:
+        def work(tile: Tile) -> AccessWork:
             return operand_work(tile, sharing, is_a=is_a, as_stored=as_stored, threads=threads)
 
-        return AccessCosts((value,), lambda _: Uses([shared_use(value, work, executions)]))
+        return AccessCosts((value,), lambda _: LaunchUses([shared_use(value, work, executions)]))
 
-    def store(tile: Tile) -> Work:
+    def store(tile: Tile) -> AccessWork:
         if warps.k > 1:
             # What writes the result is the sum over the warps along k, element by element.
             operand = operand_of(op.result, strides_of(tile.layout), tile.element_bytes)
@@ -339,7 +339,7 @@ def _(op: tb.MatmulOp, site: Site) -> Sequence[AccessCosts]:
     return [
         load(op.lhs, True),
         load(op.rhs, False),
-        AccessCosts((op.result,), lambda _: Uses([stored])),
+        AccessCosts((op.result,), lambda _: LaunchUses([stored])),
     ]
 
 
@@ -356,20 +356,20 @@ def _(op: tb.AnyReductionOp, site: Site) -> Sequence[AccessCosts]:
     def use(value: SSAValue, order: tuple[int, ...]) -> SharedUse:
         sums = Sums(groups, op.reduced_dim, lanes, LinearPartition(site.threads, 1, order))
 
-        def read(tile: Tile) -> Work:
+        def read(tile: Tile) -> AccessWork:
             return reduction_source_work(tile, results, sums)
 
-        def write(tile: Tile) -> Work:
+        def write(tile: Tile) -> AccessWork:
             return reduction_result_work(tile, sums, accumulates=sums_up)
 
         if value is op.result:
             return shared_use(value, write, executions, result_bytes)
         return shared_use(value, read, executions)
 
-    def uses(strides: Sequence[Strides]) -> Uses:
-        return Uses([use(value, order_of(strides[1])) for value in (op.input, op.result)])
+    def uses(strides: Sequence[Strides]) -> LaunchUses:
+        return LaunchUses([use(value, order_of(strides[1])) for value in (op.input, op.result)])
 
-    def least(value: SSAValue, own: Strides) -> Work:
+    def least(value: SSAValue, own: Strides) -> AccessWork:
         return least_work(value, shape_of(value.type), own, executions)
 
     return [AccessCosts((op.input, op.result), uses, least)]
@@ -381,13 +381,13 @@ def _copy_costs(
     executions = site.executions(op)
     iterations = max(1, executions // site.blocks)
 
-    def uses(strides: Sequence[Strides]) -> Uses:
+    def uses(strides: Sequence[Strides]) -> LaunchUses:
         copy = op.tile_copy(strides[0], strides[1])
 
-        def work(tile: Tile) -> Work:
+        def work(tile: Tile) -> AccessWork:
             return copy_work(copy, tile.layout, site.threads, iterations, stores=stores)
 
-        return Uses([shared_use(stensor, work, executions)])
+        return LaunchUses([shared_use(stensor, work, executions)])
 
     return [AccessCosts((op.dtensor, stensor), uses)]
 

@@ -13,17 +13,16 @@ from mugraph.dialects.kn import Phase, accumulates, phases_of
 from mugraph.dialects.programming_model import SECTOR_BYTES
 from mugraph.dialects.tensor_types import element_bytes_of, shape_of
 from mugraph.passes.costs.memory import device_ns, issue_cycles
-from mugraph.passes.mugraph.resolve_layout.access_work import Work
+from mugraph.passes.mugraph.resolve_layout.access_work import AccessWork
 from mugraph.passes.schedule.analysis.registers import register_limit
-from mugraph.passes.schedule.schedule_threadblock.choose import WarpLayout
-from mugraph.passes.schedule.schedule_threadblock.products import (
+from mugraph.passes.schedule.lower_threadblock.products import (
     adds_up_plainly,
     choose_layout_of,
     product_work,
     sums_once,
 )
-from mugraph.passes.schedule.schedule_threadblock.registers import Work as RegisterWork
-from mugraph.passes.schedule.schedule_threadblock.registers import choose_kept
+from mugraph.passes.schedule.lower_threadblock.registers import RegisterWork, choose_kept
+from mugraph.passes.schedule.lower_threadblock.warp_layouts import WarpLayout
 from mugraph.passes.targets import Target
 
 PICOSECONDS = 1000
@@ -62,7 +61,7 @@ class Site:
         iterations = self.graph.forloop_range if once and self.graph is not None else 1
         return choose_layout_of(op, self.threads, iterations, self.target)
 
-    def picoseconds(self, work: Work) -> dict[str, float]:
+    def picoseconds(self, work: AccessWork) -> dict[str, float]:
         """What the work of a launch takes, by resource."""
         target = self.target
         cycle = PICOSECONDS / target.clock_ghz

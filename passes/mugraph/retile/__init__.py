@@ -23,7 +23,13 @@ from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.costs.kernels import LAUNCH_NS
 from mugraph.passes.mugraph.online_softmax.kernel import online_softmax
 from mugraph.passes.mugraph.online_softmax.parts import online_softmax_of_parts
-from mugraph.passes.mugraph.retile.auto import Choice, choose_least_time, in_one_iteration, why_kept
+from mugraph.passes.mugraph.retile.apply_partition import apply_partition
+from mugraph.passes.mugraph.retile.auto import (
+    TileChoice,
+    choose_least_time,
+    in_one_iteration,
+    why_kept,
+)
 from mugraph.passes.mugraph.retile.dimensions import find_dimensions
 from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.inline import inline_products, product_of
@@ -35,7 +41,6 @@ from mugraph.passes.mugraph.retile.partition import (
     partition_of,
     require_same_function,
 )
-from mugraph.passes.mugraph.retile.rewrite import apply_partition
 from mugraph.passes.mugraph.retile.running_maxima import take_out_running_maxima
 from mugraph.passes.mugraph.retile.split import split_loop
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
@@ -59,7 +64,7 @@ def retile(graph: CustomizedOp, request: Request, target: Target | None = None) 
         partition, splits = choose_partition(space, request), request.split
     else:
         choice = choose_least_time(space, target)
-        present = Choice(partition_of(space), 1, 0.0, 0)
+        present = TileChoice(partition_of(space), 1, 0.0, 0)
         partition, splits = (choice or present).partition, (choice or present).split
         if partition == present.partition and splits == 1:
             sentence = f"{op_label(graph)} stays as it is: {why_kept(space, target)}"

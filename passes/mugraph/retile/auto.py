@@ -18,7 +18,7 @@ from mugraph.passes.costs.kernels import (
     OVERLAP_NS,
     KernelShape,
     Load,
-    Work,
+    PhaseWork,
     estimate,
     least_time,
 )
@@ -72,7 +72,7 @@ ALIKE_NS = 80.0
 
 
 @dataclass(frozen=True)
-class Choice:
+class TileChoice:
     """A partition, over how many blocks its loop is divided, and nanoseconds."""
 
     partition: Partition
@@ -255,7 +255,7 @@ def _divisions(model: KernelModel, partition: Partition, *, split: bool) -> Iter
                 whole,
                 blocks=whole.blocks * count,
                 iterations=whole.iterations // count,
-                after=Work((), 0),
+                after=PhaseWork((), 0),
                 stored_bytes=parts * PART_BYTES,
             )
             yield _Division(whole, first, count, parts)
@@ -282,8 +282,8 @@ def combination_time(
                 USUAL_THREADS,
                 iterations,
                 (Load(loaded, parts * PART_BYTES * blocks * split, looped=iterations > 1),),
-                Work((), OPERATORS_OF_COMBINATION * own * (split // iterations)),
-                Work((), own),
+                PhaseWork((), OPERATORS_OF_COMBINATION * own * (split // iterations)),
+                PhaseWork((), own),
                 stored_bytes // spread,
                 own * PART_BYTES + (loaded if iterations == 1 else 0),
             )
@@ -294,7 +294,7 @@ def combination_time(
     return min(times, default=None)
 
 
-def _candidates(space: TileSpace, target: Target, *, split: bool) -> list[Choice]:
+def _candidates(space: TileSpace, target: Target, *, split: bool) -> list[TileChoice]:
     """All allowed partitions but those that take too long for :func:`choose_least_time`.
 
     What the loads take shows of most of them that they do.
@@ -310,7 +310,7 @@ def _candidates(space: TileSpace, target: Target, *, split: bool) -> list[Choice
     ]
     divisions.sort(key=lambda bounded: bounded[2])
     blocks = dict.fromkeys((space.graph.block_dim, *((threads, 1, 1) for threads in BLOCKS)))
-    choices: list[Choice] = []
+    choices: list[TileChoice] = []
     longest = math.inf
     for partition, division, least in divisions:
         if least > longest:
@@ -321,12 +321,14 @@ def _candidates(space: TileSpace, target: Target, *, split: bool) -> list[Choice
             time = division.time(math.prod(block), target)
             if time is not None:
                 candidate = replace(partition, block=block)
-                choices.append(Choice(candidate, division.split, time, division.whole.loop_bytes))
+                choices.append(
+                    TileChoice(candidate, division.split, time, division.whole.loop_bytes)
+                )
                 longest = min(longest, WORTH_FILLING * time + ALIKE_NS)
     return choices
 
 
-def choose_least_time(space: TileSpace, target: Target, *, split: bool = True) -> Choice | None:
+def choose_least_time(space: TileSpace, target: Target, *, split: bool = True) -> TileChoice | None:
     """The partition of least estimated time: the present one where no other is much better.
 
     ``None`` where no partition fits a block.  ``split`` says whether the loop may be divided over
@@ -347,7 +349,7 @@ def choose_least_time(space: TileSpace, target: Target, *, split: bool = True) -
     limit = min(choice.time for choice in choices) + ALIKE_NS
     best = min((c for c in choices if c.time <= limit), key=partial(_effort, target))
     no_gain = present is not None and best.time > WORTHWHILE * present
-    ours = Choice(old, 1, present or 0.0, now.loop_bytes)
+    ours = TileChoice(old, 1, present or 0.0, now.loop_bytes)
     if no_gain and best.split == 1 and ours.keeps_busy(target) >= best.keeps_busy(target):
         return ours
     return best
@@ -366,7 +368,7 @@ def why_kept(space: TileSpace, target: Target) -> str:
     )
 
 
-def _effort(target: Target, choice: Choice) -> tuple[float, ...]:
+def _effort(target: Target, choice: TileChoice) -> tuple[float, ...]:
     """What to have little of where times are alike: kernels, idle multiprocessors, blocks, axes."""
     blocks = math.prod(choice.partition.grid) * choice.split
     threads = math.prod(choice.partition.block)
@@ -403,7 +405,7 @@ def is_allowed(space: TileSpace, partition: Partition, check: LoopCheck | None =
 
 
 __all__ = [
-    "Choice",
+    "TileChoice",
     "choose_least_time",
     "divisors",
     "in_one_iteration",

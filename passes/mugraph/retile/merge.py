@@ -21,6 +21,7 @@ from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.maps import mapped_axes
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
 from mugraph.passes.mugraph.online_softmax.parts import consumer_of, loads_of
+from mugraph.passes.mugraph.retile.apply_partition import apply_partition
 from mugraph.passes.mugraph.retile.dimensions import TileSpace, find_dimensions
 from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.loops import LoopAnalysis
@@ -30,7 +31,6 @@ from mugraph.passes.mugraph.retile.partition import (
     partition_of,
     require_same_function,
 )
-from mugraph.passes.mugraph.retile.rewrite import apply_partition
 from mugraph.passes.mugraph.retile.writer import KernelWriter
 
 

@@ -14,7 +14,7 @@ from mugraph.dialects.interfaces import HasTileIndices, IndexKind, TileIndex
 from mugraph.dialects.kn import Phase, phases_of
 from mugraph.dialects.programming_model import GROUP_COLUMNS, SECTOR_BYTES
 from mugraph.dialects.tensor_types import element_bytes_of, shape_of
-from mugraph.passes.costs.kernels import INSTRUCTION, KernelShape, Load, Product, Work
+from mugraph.passes.costs.kernels import INSTRUCTION, KernelShape, Load, PhaseWork, Product
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.partition import Partition
 
@@ -207,7 +207,7 @@ def _computing(operators: Iterable[Operation]) -> tuple[_Operator, ...]:
     return tuple(_Operator.of(op) for op in operators if isinstance(op, HasTileIndices))
 
 
-def _work(operators: Iterable[_Operator], shapes: Mapping[SSAValue, tuple[int, ...]]) -> Work:
+def _work(operators: Iterable[_Operator], shapes: Mapping[SSAValue, tuple[int, ...]]) -> PhaseWork:
     products: list[Product] = []
     elements = special = chained = sums = exchanges = 0
     derived: dict[SSAValue, tuple[int, int]] = {}
@@ -234,7 +234,7 @@ def _work(operators: Iterable[_Operator], shapes: Mapping[SSAValue, tuple[int, .
             special += count * op.special
         if sources:
             derived.update(dict.fromkeys(op.results, sources[0]))
-    return Work(tuple(products), elements, special, chained, passed_on, sums, exchanges)
+    return PhaseWork(tuple(products), elements, special, chained, passed_on, sums, exchanges)
 
 
 def _is_the_same(value: SSAValue) -> bool:

@@ -24,7 +24,7 @@ from mugraph.passes.targets import Target
 def epilogue_time(kernel: sched.KernelOp, target: Target) -> EpilogueTime | None:
     """The estimate for a kernel whose warp groups multiply; ``None`` for others.
 
-    Of roles that take turns one is looked at.
+    Of ping-pong roles one is looked at.
     """
     phases = loop_and_epilogue(computing_block(kernel))
     if phases is None:

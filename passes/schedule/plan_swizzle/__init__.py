@@ -38,14 +38,14 @@ from mugraph.dialects.tensor_types import (
     with_layout,
 )
 from mugraph.passes.schedule.plan_swizzle.choose import SwizzleDemand, choose_swizzle
-from mugraph.passes.schedule.plan_swizzle.explain import explanation
+from mugraph.passes.schedule.plan_swizzle.explain_swizzle import explanation
 from mugraph.passes.schedule.plan_swizzle.patterns import (
     Pattern,
     declared_pattern,
     is_plain_enough,
     scheduled_patterns,
 )
-from mugraph.passes.schedule.plan_swizzle.selection import Choice, choose_among, choose_layout
+from mugraph.passes.schedule.plan_swizzle.selection import LayoutChoice, choose_among, choose_layout
 
 __all__ = [
     "ExplainSwizzlePass",
@@ -164,7 +164,7 @@ class _Key:
 
 
 @lru_cache(1024)
-def _choice(key: _Key, *, every: bool) -> Choice:
+def _choice(key: _Key, *, every: bool) -> LayoutChoice:
     return choose_layout(
         key.layout, key.shape, key.element_bytes, key.patterns, key.seed, every=every
     )
@@ -176,7 +176,7 @@ class BufferChoice:
 
     value: SSAValue
     patterns: Sequence[Pattern]
-    choice: Choice
+    choice: LayoutChoice
 
 
 def choose_layouts(root: Operation, *, every: bool = False) -> list[BufferChoice]:

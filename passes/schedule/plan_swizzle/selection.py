@@ -80,7 +80,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Choice:
+class LayoutChoice:
     """The chosen layout, what it is compared with, and why it is the best.
 
     ``given`` is the buffer's own layout, ``seed`` that of the seeds' rule; ``best`` has the best of
@@ -164,7 +164,7 @@ def choose_layout(
     seed_layout: AnyLayout,
     *,
     every: bool = False,
-) -> Choice:
+) -> LayoutChoice:
     """The layout of a buffer with the fewest wavefronts over its patterns, then the fewest bytes.
 
     Chunks as wide as the widest access stay contiguous and aligned.  Among equals the buffer's
@@ -178,7 +178,7 @@ def choose_layout(
     extents = extents_of(shape, strides_of(layout), element_bytes, chunk)
     if extents is None or not patterns:
         least = given.cost.wavefronts
-        return Choice(given, given, given, (given,), least, Certificate.KEPT)
+        return LayoutChoice(given, given, given, (given,), least, Certificate.KEPT)
     packed = extents.strides()
     least = sum(ideal(pattern, packed) for pattern in patterns)
     seed = counter.one(seed_layout, packed)
@@ -201,7 +201,7 @@ def choose_layout(
         certificate = Certificate.EXHAUSTED
     else:
         certificate = Certificate.ENUMERATED
-    return Choice(chosen, given, seed, tuple(best.values()), least, certificate)
+    return LayoutChoice(chosen, given, seed, tuple(best.values()), least, certificate)
 
 
 BOX_WAVEFRONTS = 256
@@ -224,7 +224,7 @@ def choose_among(
     given: AnyLayout,
     element_bytes: int,
     patterns: Sequence[Pattern],
-) -> Choice:
+) -> LayoutChoice:
     """The one of these layouts with the fewest wavefronts, then bytes; the first of equals.
 
     Of equals those come first whose dimensions are not nested.  Each box of a bulk copy beyond the
@@ -248,7 +248,7 @@ def choose_among(
     least = sum(ideal(pattern, packed) for pattern in patterns)
     is_ideal = chosen.cost.wavefronts == least
     certificate = Certificate.IDEAL if is_ideal else Certificate.RESTRICTED
-    return Choice(chosen, now, now, tuple(candidates), least, certificate)
+    return LayoutChoice(chosen, now, now, tuple(candidates), least, certificate)
 
 
 def _groups(

@@ -21,7 +21,6 @@ from mugraph.passes.schedule.promote_registers.linear import (
     values_held,
 )
 from mugraph.passes.schedule.promote_registers.mma import promote_mma
-from mugraph.passes.schedule.promote_registers.rearrange import rearrange
 from mugraph.passes.schedule.promote_registers.rewrite import Promotion, apply
 from mugraph.passes.schedule.promote_registers.stages import double_buffer
 from mugraph.passes.schedule.promote_registers.uses import uses_of
@@ -88,12 +87,12 @@ class PromoteRegistersPass(ModulePass):
 
     What warp groups computed is written to device memory from registers, by quads of lanes.
 
-    Numbers of rows that are only divided by are inverted once.  Barriers are then placed anew.
+    Numbers of rows that are only divided by are inverted once.
 
     What is computed and stays in registers is not rounded to the tensor's type.  Exponentials that
     are rounded to 16 bits for a product are taken as powers of two.
 
-    Pre-condition: ``--schedule-threadblock``.
+    Pre-condition: ``--lower-threadblock``.
     """
 
     name = "promote-registers"
@@ -108,13 +107,8 @@ class PromoteRegistersPass(ModulePass):
             if not isinstance(kernel, KernelOp) or kernel.smem_bytes is not None:
                 continue
             invert_divisors(kernel)
-            hoisted = hoist_invariant(kernel)
-            promoted = promote_mma(kernel, target)
-            if promoted:
+            hoist_invariant(kernel)
+            if promote_mma(kernel, target):
                 write_back(kernel)
-            if promoted or hoisted:
-                rearrange(kernel, target)
-            changed = promote_registers(kernel, target)
-            changed |= double_buffer(kernel)
-            if changed:
-                rearrange(kernel, target)
+            promote_registers(kernel, target)
+            double_buffer(kernel)

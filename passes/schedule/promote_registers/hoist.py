@@ -44,24 +44,12 @@ def _is_buffer(value: SSAValue) -> bool:
     return isinstance(value.owner, sched.AllocOp) and value.owner.stage_count == 1
 
 
-def hoist_invariant(kernel: sched.KernelOp) -> bool:
-    """Moves what every iteration computes alike to the end of the prologue; whether there was any.
-
-    Copies under way that it reads are waited for first.  There is a barrier before each operator,
-    as they run once; those of the loop stay where they are.
-    """
+def hoist_invariant(kernel: sched.KernelOp) -> None:
+    """Moves what every iteration computes alike to the end of the prologue."""
     found = invariant_operators(kernel)
-    prologue = next(
-        (phase for phase in phases_of_kernel(kernel) if isinstance(phase, sched.PrologueOp)), None
-    )
-    if not found or prologue is None:
-        return False
-    block = prologue.body.block
-    groups = sum(isinstance(op, sched.CommitOp) for op in block.ops)
-    if groups:
-        # What comes once stands in the first group.
-        block.add_op(sched.WaitOp(groups - 1))
-    for op in found:
-        op.detach()
-        block.add_ops([sched.BarrierOp(), op])
-    return True
+    phases = phases_of_kernel(kernel)
+    prologue = next((phase for phase in phases if isinstance(phase, sched.PrologueOp)), None)
+    if prologue is not None:
+        for op in found:
+            op.detach()
+            prologue.body.block.add_op(op)

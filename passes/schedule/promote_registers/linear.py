@@ -44,8 +44,19 @@ def is_candidate(value: SSAValue) -> bool:
     """Whether a value could be held in a linear fragment, as far as the value itself tells."""
     owner = value.owner
     if isinstance(owner, sched.AllocOp):
-        return owner.stage_count == 1 and isinstance(value.type, sched.SharedType)
+        in_one_stage = owner.stage_count == 1 and not is_loaded_in_loop(owner)
+        return in_one_stage and isinstance(value.type, sched.SharedType)
     return is_linear(value)
+
+
+def is_loaded_in_loop(buffer: sched.AllocOp) -> bool:
+    """Whether a loop brings tiles to a buffer, which then gets several stages."""
+    return any(
+        isinstance(use.operation, sched.CopyOp)
+        and use.operation.destination is buffer.result
+        and sched.enclosing_loop(use.operation) is not None
+        for use in buffer.result.uses
+    )
 
 
 @dataclass(eq=False)

@@ -14,8 +14,8 @@ from mugraph.dialects.elementwise import Epilogue, EpilogueAttr, ScalarFunction
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import shape_of
+from mugraph.passes.schedule.lower_threadblock.operators import suits_ldmatrix
 from mugraph.passes.schedule.promote_registers.mma_analysis import Uses, operators_of
-from mugraph.passes.schedule.schedule_threadblock.operators import suits_ldmatrix
 
 RECIPROCAL = ScalarFunction("reciprocal")
 

@@ -230,10 +230,7 @@ def _(op: sched.ReduceOp, promotion: Promotion) -> None:
     first: list[Operation] = []
     if rows.warps > 1 or lanes > 32:
         parts = _parts(op, rows, promotion)
-        first = [
-            sched.ReduceWarpsOp(source, parts, slice_, op.combination, rows.results),
-            sched.BarrierOp(),
-        ]
+        first = [sched.ReduceWarpsOp(source, parts, slice_, op.combination, rows.results)]
         source, lanes = parts, 1
     reduction = sched.ReduceOp(
         source,
@@ -307,7 +304,6 @@ def apply(promotion: Promotion) -> None:
         owner.erase()
     for fragment in promotion.made:
         declare(fragment, promotion.kernel)
-    drop_idle_waits(promotion.kernel)
 
 
 def declare(fragment: sched.FragmentOp, kernel: sched.KernelOp) -> None:
@@ -331,13 +327,3 @@ def declare(fragment: sched.FragmentOp, kernel: sched.KernelOp) -> None:
     start = block.first_op
     assert start is not None
     block.insert_op_before(fragment, start)
-
-
-def drop_idle_waits(kernel: sched.KernelOp) -> None:
-    """Takes out commits and waits where nothing is copied asynchronously any more."""
-    if any(isinstance(op, sched.CopyOp) and op.is_async for op in kernel.walk()):
-        return
-    for op in tuple(kernel.walk()):
-        if isinstance(op, sched.CommitOp | sched.WaitOp):
-            op.detach()
-            op.erase()

@@ -18,13 +18,13 @@ MOST_BYTES = 4096
 """What the second stages of a kernel take at most."""
 
 
-def double_buffer(kernel: sched.KernelOp) -> bool:
+def double_buffer(kernel: sched.KernelOp) -> None:
     """Gives a second stage to buffers that only a loop's iterations use, each for itself.
 
-    The smallest first; whether there was any.
+    The smallest first.
     """
     if loop_iterations(kernel) == 1:
-        return False
+        return
     uses = uses_of(kernel)
     buffers = sorted(
         (
@@ -34,14 +34,12 @@ def double_buffer(kernel: sched.KernelOp) -> bool:
         ),
         key=lambda buffer: buffer.stage_bytes(),
     )
-    left, found = MOST_BYTES, False
+    left = MOST_BYTES
     for buffer in buffers:
         left -= buffer.stage_bytes()
         if left < 0:
             break
         buffer.stages = IntegerAttr(2, i64)
-        found = True
-    return found
 
 
 def _is_passed_on(buffer: sched.AllocOp, uses: Sequence[Use]) -> bool:

@@ -15,7 +15,7 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     strides_of,
 )
-from mugraph.passes.schedule.schedule_threadblock.write_back import (
+from mugraph.passes.schedule.lower_threadblock.write_back import (
     WriteBack,
     find_write_backs,
     write_back_directly,

@@ -56,7 +56,7 @@ class RemarksPass(ModulePass):
     16 bytes), ``few-blocks`` and ``fusion`` (operators, and kernels, that could be one).
     Nothing is printed for a kernel that lost nothing.  Changes nothing.
 
-    ``arch`` is the one that the schedule was made for.  Pre-condition: ``--schedule-threadblock``;
+    ``arch`` is the one that the schedule was made for.  Pre-condition: ``--lower-threadblock``;
     best behind ``--plan-stensor-memory``, so behind ``--transpile``.
 
     Example line::

@@ -21,7 +21,7 @@ from mugraph.passes.memory.memory_access import AccessCost, access_cost, thread_
 from mugraph.passes.memory.wavefronts import WAVEFRONT_BYTES
 from mugraph.passes.schedule.analysis.remarks import Kind, Obstacle, Remark
 from mugraph.passes.schedule.plan_swizzle import choose_layouts
-from mugraph.passes.schedule.plan_swizzle.selection import Choice
+from mugraph.passes.schedule.plan_swizzle.selection import LayoutChoice
 from mugraph.passes.schedule.remarks.scheduled import Scheduled
 
 _VERBS = {AccessKind.READ: "reads", AccessKind.WRITE: "writes"}
@@ -64,7 +64,7 @@ def _ways(cost: AccessCost) -> float:
     return cost.transactions / cost.ideal
 
 
-def _conflict_obstacle(value: SSAValue, choices: dict[SSAValue, Choice]) -> Obstacle:
+def _conflict_obstacle(value: SSAValue, choices: dict[SSAValue, LayoutChoice]) -> Obstacle:
     """Why a buffer has no layout without conflicts."""
     choice = choices.get(value)
     layout = resolved_layout_of(value)

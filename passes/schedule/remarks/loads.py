@@ -23,8 +23,8 @@ from mugraph.dialects.tensor_types import (
     strides_of,
 )
 from mugraph.passes.schedule.analysis.remarks import Kind, Obstacle, Remark
+from mugraph.passes.schedule.lower_threadblock.bulk_loads import block_obstacles, loop_obstacles
 from mugraph.passes.schedule.remarks.scheduled import Scheduled
-from mugraph.passes.schedule.schedule_threadblock.channels import block_obstacles, loop_obstacles
 
 
 def load_remarks(scheduled: Scheduled) -> Iterator[Remark]:

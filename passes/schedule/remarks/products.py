@@ -23,20 +23,14 @@ from mugraph.dialects.tensor_types import (
 )
 from mugraph.passes.schedule.analysis.epilogues import epilogue_time
 from mugraph.passes.schedule.analysis.remarks import Kind, Obstacle, Remark
-from mugraph.passes.schedule.plan_swizzle import possible_layouts
-from mugraph.passes.schedule.remarks.scheduled import Scheduled
-from mugraph.passes.schedule.schedule_threadblock.explain_products import (
-    layout_by_warps,
-    product_of,
-)
-from mugraph.passes.schedule.schedule_threadblock.small_products import (
+from mugraph.passes.schedule.explain_schedule.products import layout_by_warps, product_of
+from mugraph.passes.schedule.lower_threadblock.small_products import (
     choose_small_layout,
     swap_obstacle,
 )
-from mugraph.passes.schedule.schedule_threadblock.warpgroups import (
-    group_obstacle,
-    longest_instruction,
-)
+from mugraph.passes.schedule.lower_threadblock.warpgroups import group_obstacle, longest_instruction
+from mugraph.passes.schedule.plan_swizzle import possible_layouts
+from mugraph.passes.schedule.remarks.scheduled import Scheduled
 from mugraph.passes.schedule.use_warpgroups import find_chains, is_faster
 
 
@@ -144,7 +138,7 @@ def epilogue_remarks(scheduled: Scheduled) -> Iterator[Remark]:
     """Whether the tensor cores of a persistent kernel wait for a long epilogue."""
     kernel = scheduled.kernel
     time = None if kernel.persistent_blocks is None else epilogue_time(kernel, scheduled.target)
-    if time is not None and time.is_long and not sched.roles_in_turn(kernel):
+    if time is not None and time.is_long and not sched.ping_pong_roles(kernel):
         yield scheduled.remark(
             Kind.EPILOGUE,
             f"its warp groups multiply nothing for about {time.epilogue:.0f} cycles behind each "

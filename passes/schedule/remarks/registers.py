@@ -78,7 +78,7 @@ def step_remarks(scheduled: Scheduled) -> Iterator[Remark]:
             continue
         if sched.enclosing_loop(writer) is not sched.enclosing_loop(reader):
             continue  # what follows a sum over the iterations follows the loop
-        why = Obstacle("--fuse-threadblock did not run", "run it before --schedule-threadblock")
+        why = Obstacle("--fuse-threadblock did not run", "run it before --lower-threadblock")
         if element_bytes_of(value.type) == 1:
             type_ = element_type_of(value.type)
             why = Obstacle(f"{value_label(value)} is rounded to {type_}, which the µGraph asks for")

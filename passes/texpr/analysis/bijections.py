@@ -17,6 +17,7 @@ import islpy as isl
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineExpr
 
+from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.te import IfOp, IterationOp, KernelOp, LoopOp, SeqOp, StepOp, ThreadsOp
 from mugraph.dialects.tensor_types import value_label
 from mugraph.passes.texpr.analysis.domains import (
@@ -85,18 +86,16 @@ class Relation:
 
 def relation_of(op: IterationOp) -> Relation:
     """The relation that an operator states."""
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, StepOp):
-        parent = parent.parent_op()
+    step = enclosing(op, StepOp)
     domain = domain_of(op)
     mapped = tuple(
         loop
         for loop in domain.loops
-        if (isinstance(loop, SeqOp) and parent is not None and parent.is_ancestor(loop))
+        if (isinstance(loop, SeqOp) and step is not None and step.is_ancestor(loop))
         or isinstance(loop, ThreadsOp)
-        or (isinstance(loop, KernelOp) and (parent is None or op.is_over_grid))
+        or (isinstance(loop, KernelOp) and (step is None or op.is_over_grid))
     )
-    return Relation(op, parent, domain, mapped)
+    return Relation(op, step, domain, mapped)
 
 
 def mapping_errors(kernel: KernelOp) -> Iterator[MappingError]:

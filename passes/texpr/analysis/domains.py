@@ -6,10 +6,9 @@ Presburger sets, of which isl decides emptiness and finds points exactly.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import cast
 
 import islpy as isl
 from xdsl.ir import Operation, SSAValue
@@ -22,19 +21,8 @@ from xdsl.ir.affine import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.te import (
-    AccessKind,
-    AccessOp,
-    AsmOp,
-    BufferType,
-    Combination,
-    CopyAsyncOp,
-    Direction,
-    IfOp,
-    LoopOp,
-    SectionOp,
-    VectorOp,
-)
+from mugraph.dialects.ancestors import ancestors
+from mugraph.dialects.te import AccessKind, HasTouches, IfOp, LoopOp, Touch
 from mugraph.passes.texpr.analysis.evaluate import expanded
 
 
@@ -75,9 +63,12 @@ class Domain:
     loops: tuple[LoopOp, ...]
     conditions: tuple[IfOp, ...]
 
-    def names(self, name: Mapping[SSAValue, str], indices: Sequence[SSAValue]) -> list[str]:
-        """The names of some of the variables."""
-        return [name[value] for value in indices]
+    def named(self, prefix: str, shared: Container[LoopOp] = ()) -> dict[SSAValue, str]:
+        """A name for each variable; those of ``shared`` loops have one whatever the prefix."""
+        return {
+            loop.variable: f"s{depth}" if loop in shared else f"{prefix}{depth}"
+            for depth, loop in enumerate(self.loops)
+        }
 
     def constraints(self, name: Mapping[SSAValue, str]) -> list[str]:
         """What holds of the variables, under the names given."""
@@ -93,41 +84,19 @@ class Domain:
 
 def domain_of(op: Operation) -> Domain:
     """The domain of an operator."""
-    loops: list[LoopOp] = []
-    conditions: list[IfOp] = []
-    parent = op.parent_op()
-    while parent is not None:
-        if isinstance(parent, LoopOp):
-            loops.append(parent)
-        elif isinstance(parent, IfOp):
-            conditions.append(parent)
-        parent = parent.parent_op()
-    return Domain(tuple(reversed(loops)), tuple(reversed(conditions)))
+    around = [*ancestors(op)][::-1]
+    return Domain(
+        tuple(one for one in around if isinstance(one, LoopOp)),
+        tuple(one for one in around if isinstance(one, IfOp)),
+    )
 
 
-@dataclass(frozen=True)
-class Access:
-    """An access to an element of a buffer, or to a box of elements."""
+@dataclass(frozen=True, kw_only=True)
+class Access(Touch):
+    """What an operator touches, by the variables of the loops around it."""
 
     op: Operation
-    buffer: SSAValue
-    kind: AccessKind
-    combines: Combination | None
-    indices: tuple[SSAValue, ...]
-    expressions: tuple[AffineExpr, ...]
     domain: Domain
-    box: tuple[int, ...] | None = None
-    """The extents of the box whose first element the indices say; ``None`` for one element."""
-
-    @property
-    def writes(self) -> bool:
-        """Whether the access changes the element."""
-        return self.kind is not AccessKind.READ
-
-    @property
-    def type(self) -> BufferType:
-        """The type of the buffer."""
-        return cast(BufferType, self.buffer.type)
 
     def conflicts(self, other: Access) -> bool:
         """Whether the two may not be to the same element in two iterations of a parallel loop.
@@ -152,7 +121,7 @@ class Access:
         texts = [isl_text(expression, names) for expression in self.expressions]
         runs: list[str] = []
         bounds: list[str] = []
-        for dimension, extent in enumerate(self.box or ()):
+        for dimension, extent in enumerate(self.box):
             if extent > 1:
                 run = f"{prefix}x{dimension}"
                 runs.append(run)
@@ -175,56 +144,26 @@ def accesses_of(root: Operation) -> list[Access]:
     """
     accesses: list[Access] = []
     for op in root.walk():
-        match op:
-            case AccessOp():
-                found, variables = expanded(op.index_map.results, list(op.indices))
-                width = op.width if isinstance(op, VectorOp) else 1
-                accesses.append(
-                    Access(
-                        op,
-                        op.buffer,
-                        op.kind,
-                        op.combines,
-                        tuple(variables),
-                        found,
-                        domain_of(op),
-                        (*(1,) * (len(found) - 1), width) if width > 1 else None,
-                    )
-                )
-            case CopyAsyncOp():
-                accesses += _copied(op)
-            case AsmOp():
-                for direction, argument in zip(op.operand_directions, op.arguments, strict=True):
-                    if isinstance(argument.type, BufferType):
-                        kind = AccessKind.READ if direction is Direction.IN else AccessKind.WRITE
-                        accesses.append(_box_access(op, argument, kind))
-            case _:
-                pass
+        if isinstance(op, HasTouches):
+            domain = domain_of(op)
+            for touch in op.touches():
+                found, variables = expanded(touch.expressions, touch.indices)
+                made = replace(touch, expressions=found, indices=tuple(variables))
+                accesses.append(Access(**vars(made), op=op, domain=domain))
     return accesses
 
 
-def _copied(op: CopyAsyncOp) -> list[Access]:
-    """The read and the write of an asynchronous copy."""
-    made: list[Access] = []
-    for buffer, indices, map_, kind in (
-        (op.source, op.source_indices, op.source_map.data, AccessKind.READ),
-        (op.target, op.target_indices, op.target_map.data, AccessKind.WRITE),
-    ):
-        found, variables = expanded(map_.results, list(indices))
-        box = (*(1,) * (len(found) - 1), op.elements)
-        made.append(Access(op, buffer, kind, None, tuple(variables), found, domain_of(op), box))
-    return made
-
-
-def _box_access(op: AsmOp, argument: SSAValue, kind: AccessKind) -> Access:
-    """The access of an instruction to all elements of a buffer, or of a section of one."""
-    shape = cast(BufferType, argument.type).get_shape()
-    if isinstance(section := argument.owner, SectionOp):
-        start, variables = expanded(section.index_map.results, list(section.indices))
-        indices = tuple(variables)
-        return Access(op, section.buffer, kind, None, indices, start, domain_of(op), shape)
-    start = (AffineExpr.constant(0),) * len(shape)
-    return Access(op, argument, kind, None, (), start, domain_of(op), shape)
+def same_element(
+    one: Access, other: Access, names: tuple[Mapping[SSAValue, str], Mapping[SSAValue, str]]
+) -> tuple[list[str], list[str]]:
+    """When two accesses to a buffer touch one element: variables that run over boxes, and what
+    holds of them and of the iterations."""
+    flat = len(one.expressions) != len(other.expressions)
+    elements, runs, bounds = one.element(names[0], "ra", flat)
+    elements_b, runs_b, bounds_b = other.element(names[1], "rb", flat)
+    equal = [f"{x} = {y}" for x, y in zip(elements, elements_b, strict=True)]
+    iterations = [*one.domain.constraints(names[0]), *other.domain.constraints(names[1])]
+    return [*runs, *runs_b], [*iterations, *bounds, *bounds_b, *equal]
 
 
 def isl_set(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -18,8 +17,7 @@ from xdsl.ir.affine import (
 )
 
 from mugraph.dialects.cute import ComposedLayout
-from mugraph.dialects.te import ApplyOp, AsmOp, BufferType, SectionOp, VectorOp
-from mugraph.dialects.te.accesses import AccessOp
+from mugraph.dialects.te import ApplyOp, BufferType
 from mugraph.dialects.te.points import Points, Rows, evaluate, variable_at
 from mugraph.dialects.tensor_types import layout_of, row_major_strides
 
@@ -45,23 +43,6 @@ def expanded(
 def variables_of(operands: Sequence[SSAValue]) -> list[SSAValue]:
     """The loop variables that operands are made of."""
     return expanded((), operands)[1]
-
-
-def access_box(
-    op: AccessOp | AsmOp, buffer: SSAValue
-) -> tuple[tuple[AffineExpr, ...], list[SSAValue], tuple[int, ...]]:
-    """Where an access begins, and the extents of the box that it touches from there.
-
-    ``buffer`` is the operand of an ``te.asm``, a buffer or a section of one.
-    """
-    if isinstance(op, AsmOp):
-        shape = cast(BufferType, buffer.type).get_shape()
-        if isinstance(section := buffer.owner, SectionOp):
-            return section.index_map.results, list(section.indices), shape
-        return (AffineExpr.constant(0),) * len(shape), [], shape
-    results = op.index_map.results
-    width = op.width if isinstance(op, VectorOp) else 1
-    return results, list(op.indices), (*(1,) * (len(results) - 1), width)
 
 
 def numbers_at(
@@ -195,7 +176,6 @@ __all__ = [
     "Along",
     "Points",
     "Rows",
-    "access_box",
     "addresses_of_numbers",
     "along",
     "evaluate",

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.arith import ExtFOp, NegfOp, TruncFOp
+from xdsl.dialects.arith import ExtFOp, NegfOp
 from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr, f32, i32, i64
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
@@ -20,7 +20,6 @@ from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.element_types import HALF_TYPES
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.sched.custom_accesses import number_coordinates
 from mugraph.dialects.te import (
     AccessOp,
     BindOp,
@@ -34,7 +33,8 @@ from mugraph.dialects.te import (
 from mugraph.dialects.tensor_types import value_label
 from mugraph.passes.texpr.analysis.numbers import is_number
 from mugraph.passes.texpr.te_map.bands import Band, band_at, has_par
-from mugraph.passes.texpr.te_map.reductions import combine
+from mugraph.passes.texpr.te_map.reductions import combine, rounded, widened
+from mugraph.passes.texpr.te_map.types import make_private
 
 
 @dataclass(frozen=True)
@@ -147,33 +147,9 @@ def _expand(band: Band, groups: Sequence[list[Operation]]) -> None:
                 Rewriter.insert_op(new, InsertPoint.before(first))
                 groups[home].insert(0, new)
             continue
-        type_ = new.result.type
-        shape = type_.get_shape()
-        wider = BufferType.of((*band.extents, *shape), type_.element_type, None, None)
         new.detach()
         Rewriter.insert_op(new, InsertPoint.before(band.loops[0]))
-        buffer = Rewriter.replace_value_with_new_type(new.result, wider)
-        for use in list(buffer.uses):
-            if isinstance(access := use.operation, AccessOp):
-                _prepend(access, buffer, [loop.variable for loop in band.loops], shape)
-
-
-def _prepend(
-    access: AccessOp, buffer: SSAValue, variables: Sequence[SSAValue], shape: Sequence[int]
-) -> None:
-    """Puts variables in front of the indices of an access."""
-    own = list(access.indices)
-    results = access.index_map.results
-    if len(results) != len(shape):
-        results = number_coordinates(results[0], shape)
-    more: list[AffineExpr] = []
-    for variable in variables:
-        if variable not in own:
-            own.append(variable)
-        more.append(AffineExpr.dimension(own.index(variable)))
-    before = access.operands[: list(access.operands).index(buffer)]
-    access.operands = [*before, buffer, *own]
-    access.properties["map"] = AffineMapAttr(AffineMap(len(own), 0, (*more, *results)))
+        make_private(new.result, band.extents, [loop.variable for loop in band.loops])
 
 
 def _empty_nest(band: Band) -> tuple[ParOp, Block]:
@@ -276,13 +252,11 @@ def _take_out(red: RedOp, band: Band, label: str) -> list[ParOp | Reduction]:
         return []
     value, combination = red.value, red.combines
     ops: list[Operation] = []
-    if value.type != f32:
-        if value.type not in HALF_TYPES:
-            raise PassFailedException(
-                f"{label}: the reduction into {name} is of {value.type}; reduce numbers of f32"
-            )
-        ops.append(ExtFOp(value, f32))
-        value = ops[-1].results[0]
+    if value.type not in (f32, *HALF_TYPES):
+        raise PassFailedException(
+            f"{label}: the reduction into {name} is of {value.type}; reduce numbers of f32"
+        )
+    value = widened(value, ops)
     if combination is Combination.MIN:
         ops.append(NegfOp(value))
         value = ops[-1].results[0]
@@ -414,16 +388,9 @@ def _combining(
     if combination is Combination.MIN:
         ops.append(NegfOp(value))
         value = ops[-1].results[0]
-    element = before.type
-    if element != f32:
-        ops.append(ExtFOp(before, f32))
-        before = ops[-1].results[0]
-    ops.append(combine(combination, before, value))
-    value = ops[-1].results[0]
-    if element != f32:
-        ops.append(TruncFOp(value, element))
-        value = ops[-1].results[0]
-    ops.append(BindOp(value, buffer, own, map_))
+    ops.append(combine(combination, widened(before, ops), value))
+    number = rounded(ops[-1].results[0], before.type, ops)
+    ops.append(BindOp(number, buffer, own, map_))
     inner.add_ops(ops)
     Rewriter.insert_op_after(nest, band.loops[0])
     return nest

@@ -14,8 +14,8 @@ from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.te import MAX_THREADS, is_texpr
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
 from mugraph.passes.texpr.te_check_mapping import prove_mappings
+from mugraph.passes.texpr.te_map.apply_mappings import map_function
 from mugraph.passes.texpr.te_map.objectives import Objective
-from mugraph.passes.texpr.te_map.rewrite import map_function
 
 __all__ = ["TeMapPass", "map_function"]
 

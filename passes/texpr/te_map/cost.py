@@ -5,25 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import cast
+from itertools import takewhile
 
 import numpy as np
 import numpy.typing as npt
 from xdsl.ir import Operation, SSAValue
-from xdsl.ir.affine import AffineExpr
 
+from mugraph.dialects.ancestors import ancestors
 from mugraph.dialects.programming_model import VECTOR_BYTES
 from mugraph.dialects.te import (
-    AccessOp,
     AsmOp,
     BufferType,
+    HasTouches,
     IfOp,
     LoopOp,
     RedOp,
-    SectionOp,
     Space,
+    Touch,
 )
+from mugraph.dialects.te.points import all_hold
 from mugraph.dialects.tensor_types import element_bytes_of
 from mugraph.passes.costs.memory import DEVICE_INSTRUCTION
 from mugraph.passes.memory.wavefronts import (
@@ -35,8 +35,6 @@ from mugraph.passes.memory.wavefronts import (
 from mugraph.passes.texpr.analysis.evaluate import (
     Along,
     Points,
-    access_box,
-    evaluate,
     numbers_at,
     starts_vector,
     variables_of,
@@ -50,12 +48,11 @@ FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Place:
+class BandAccess:
     """An access of a band to memory."""
 
-    op: AccessOp | AsmOp
-    operand: SSAValue
-    buffer: SSAValue
+    op: Operation
+    touch: Touch
     repeats: int
     """How often an iteration of the band comes to it."""
     conditions: tuple[IfOp, ...]
@@ -64,68 +61,54 @@ class Place:
     """Whether it stands in the band itself, so that neighbours may be accessed at once."""
 
     @property
+    def buffer(self) -> SSAValue:
+        """The buffer."""
+        return self.touch.buffer
+
+    @property
     def type(self) -> BufferType:
         """The type of the buffer."""
-        return cast(BufferType, self.buffer.type)
-
-    @cached_property
-    def box(self) -> tuple[tuple[AffineExpr, ...], list[SSAValue], tuple[int, ...]]:
-        """Where the access begins, and its extents."""
-        return access_box(self.op, self.operand)
+        return self.touch.type
 
     def numbers(self, points: Points) -> IntArray:
         """The row-major number of the first element, at all points."""
-        expressions, operands, _ = self.box
-        return numbers_at(expressions, operands, self.type.get_shape(), points)
+        touch = self.touch
+        return numbers_at(touch.expressions, touch.indices, self.type.get_shape(), points)
 
 
-def places_of(band: Band, spaces: dict[SSAValue, Space]) -> list[Place]:
+def places_of(band: Band, spaces: dict[SSAValue, Space]) -> list[BandAccess]:
     """The accesses of a band to buffers in device and shared memory."""
-    found: list[Place] = []
+    found: list[BandAccess] = []
     for op in band.body.walk():
-        operands: list[SSAValue] = []
-        if isinstance(op, AccessOp):
-            operands = [op.buffer]
-        elif isinstance(op, AsmOp):
-            operands = [one for one in op.arguments if isinstance(one.type, BufferType)]
-        for operand in operands:
-            buffer = operand
-            if isinstance(section := operand.owner, SectionOp):
-                buffer = section.buffer
-            if spaces.get(buffer, Space.REGISTER) is Space.REGISTER:
+        for touch in op.touches() if isinstance(op, HasTouches) else ():
+            if spaces.get(touch.buffer, Space.REGISTER) is Space.REGISTER:
                 continue
-            repeats = 1
-            conditions: list[IfOp] = []
-            parent = op.parent_op()
-            while parent is not None and parent is not band.loops[-1]:
-                if isinstance(parent, LoopOp):
-                    repeats *= parent.iterations
-                elif isinstance(parent, IfOp):
-                    conditions.append(parent)
-                parent = parent.parent_op()
+            around = list(takewhile(lambda one: one is not band.loops[-1], ancestors(op)))
+            repeats = math.prod(one.iterations for one in around if isinstance(one, LoopOp))
+            conditions = [one for one in around if isinstance(one, IfOp)]
             is_direct = op.parent_block() is band.body and not isinstance(op, (AsmOp, RedOp))
-            access = cast("AccessOp | AsmOp", op)
-            found.append(Place(access, operand, buffer, repeats, tuple(conditions), is_direct))
+            found.append(BandAccess(op, touch, repeats, tuple(conditions), is_direct))
     return found
 
 
-def width_of(band: Band, place: Place, vector: Sequence[int]) -> int:
+def width_of(band: Band, place: BandAccess, vector: Sequence[int]) -> int:
     """How many elements an access takes at once, of a thread's neighbours along each index."""
     if isinstance(place.op, AsmOp):
-        return math.prod(place.box[2])
+        return math.prod(place.touch.box)
     count = math.prod(vector)
     size = element_bytes_of(place.type)
     if count == 1 or not place.is_direct or count * size > VECTOR_BYTES:
         return 1
     along = next(dimension for dimension, one in enumerate(vector) if one > 1)
     leaves = {band.loops[along].variable: Along(1, count)}
-    expressions, operands, _ = place.box
-    return (
-        count if starts_vector(expressions, operands, place.type.get_shape(), leaves, count) else 1
-    )
+    touch, shape = place.touch, place.type.get_shape()
+    starts = starts_vector(touch.expressions, touch.indices, shape, leaves, count)
+    return count if starts else 1
 
 
-def served_together(band: Band, vector: Sequence[int], places: Sequence[Place]) -> tuple[int, ...]:
+def served_together(
+    band: Band, vector: Sequence[int], places: Sequence[BandAccess]
+) -> tuple[int, ...]:
     """The lanes that a wavefront of some access serves, ascending, a warp at last."""
     found = {WARP}
     for place in places:
@@ -143,7 +126,7 @@ class Counter:
     and variables that do not fit at 0.
     """
 
-    def __init__(self, band: Band, places: Sequence[Place], batch: Batch, most: int) -> None:
+    def __init__(self, band: Band, places: Sequence[BandAccess], batch: Batch, most: int) -> None:
         self.band = band
         self.batch = batch
         lanes = batch.lanes.shape[2]
@@ -178,20 +161,15 @@ class Counter:
             idle |= index >= batch.deal.extents[dimension]
         self.idle = idle
 
-    def numbers(self, place: Place) -> IntArray:
+    def numbers(self, place: BandAccess) -> IntArray:
         """The element that each lane accesses, ``[class, neighbour, instruction, lane]``."""
         return np.broadcast_to(place.numbers(self.points), self.idle.shape)
 
-    def idle_in(self, place: Place) -> npt.NDArray[np.bool_]:
+    def idle_in(self, place: BandAccess) -> npt.NDArray[np.bool_]:
         """The lanes that an access leaves out."""
-        idle = self.idle
-        for condition in place.conditions:
-            for expression, equal in condition.conditions():
-                value = evaluate(expression, list(condition.indices), self.points)
-                idle = idle | ((value != 0) if equal else (value < 0))
-        return idle
+        return self.idle | ~all_hold(place.conditions, self.points)
 
-    def cost(self, place: Place, addresses: IntArray, width: int) -> FloatArray:
+    def cost(self, place: BandAccess, addresses: IntArray, width: int) -> FloatArray:
         """Sectors or wavefronts of an access, and its instructions: ``[class, 2]``.
 
         ``addresses`` are in elements, as ``numbers``.
@@ -205,7 +183,7 @@ class Counter:
             traffic = sectors(at, bytes_) + DEVICE_INSTRUCTION * active
         return self._sum(place, traffic, active)
 
-    def least(self, place: Place, width: int) -> FloatArray:
+    def least(self, place: BandAccess, width: int) -> FloatArray:
         """What an access to shared memory takes at least: no bank is asked twice."""
         bytes_, at = self._bytes(place, np.zeros(self.idle.shape, np.int64), width)
         lanes = lanes_together(min(bytes_, VECTOR_BYTES))
@@ -213,25 +191,27 @@ class Counter:
         traffic: IntArray = groups.sum(axis=1)
         return self._sum(place, traffic, np.greater(traffic, 0))
 
-    def _bytes(self, place: Place, addresses: IntArray, width: int) -> tuple[int, IntArray]:
+    def _bytes(self, place: BandAccess, addresses: IntArray, width: int) -> tuple[int, IntArray]:
         size = element_bytes_of(place.type)
         idle = self.idle_in(place)
         if width > 1 and not isinstance(place.op, AsmOp):
             addresses, idle = addresses[:, :1], idle[:, :1]
         return width * size, np.where(idle, -1, addresses * size).reshape(-1, WARP)
 
-    def _sum(self, place: Place, traffic: IntArray, active: npt.NDArray[np.bool_]) -> FloatArray:
+    def _sum(
+        self, place: BandAccess, traffic: IntArray, active: npt.NDArray[np.bool_]
+    ) -> FloatArray:
         classes = len(self.batch.numbers)
         both = [one.reshape(classes, -1).sum(axis=1) for one in (traffic, active)]
         return np.stack(both, axis=1) * (self.scale * place.repeats)
 
 
-def _others(band: Band, places: Sequence[Place]) -> list[LoopOp]:
+def _others(band: Band, places: Sequence[BandAccess]) -> list[LoopOp]:
     """The loops in a band, then those around it, whose variables accesses depend on."""
     own = {loop.variable for loop in band.loops}
     used: dict[SSAValue, None] = {}
     for place in places:
-        for values in (place.box[1], *(list(one.indices) for one in place.conditions)):
+        for values in (place.touch.indices, *(list(one.indices) for one in place.conditions)):
             used |= dict.fromkeys(one for one in variables_of(values) if one not in own)
     loops: list[LoopOp] = []
     for variable in used:

@@ -24,7 +24,7 @@ from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.te import Space
 from mugraph.dialects.tensor_types import row_major_strides, value_label
 from mugraph.passes.texpr.te_map.bands import Band
-from mugraph.passes.texpr.te_map.cost import Place, places_of
+from mugraph.passes.texpr.te_map.cost import BandAccess, places_of
 from mugraph.passes.texpr.te_map.family import deals, primes_of
 from mugraph.passes.texpr.te_map.search import LaneClass, permutations
 
@@ -52,9 +52,9 @@ def nearest(bands: Sequence[Band], threads: int, spaces: Mapping[SSAValue, Space
     return best[1]
 
 
-def factors_of(band: Band, place: Place) -> Factors:
+def factors_of(band: Band, place: BandAccess) -> Factors:
     """How an access moves with the indices of a band."""
-    found, operands, _ = place.box
+    found, operands = place.touch.expressions, place.touch.indices
     own = [loop.variable for loop in band.loops]
     inside = [AffineExpr.dimension(at) for at, one in enumerate(operands) if one in own]
     linear = (AffineBinaryOpKind.Add, AffineBinaryOpKind.Mul)

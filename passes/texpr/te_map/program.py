@@ -12,6 +12,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
+from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.programming_model import WARP
@@ -116,11 +117,7 @@ class Program:
         if band.is_of_lanes:
             return
         for new in [op for op in band.body.walk() if isinstance(op, NewOp)]:
-            parent = new.parent_op()
-            while parent is not band.loops[-1] and not isinstance(parent, ParOp):
-                assert parent is not None
-                parent = parent.parent_op()
-            if parent is not band.loops[-1]:
+            if enclosing(new, ParOp) is not band.loops[-1]:
                 continue
             if new.result in self.scalars:
                 self.scalars.remove(new.result)

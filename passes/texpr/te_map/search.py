@@ -39,7 +39,7 @@ _MOST_ORDERS = 24000
 """The same for threads that are no power of two, whose digits' order matters; they are few where
 the extents are small."""
 
-Place = tuple[int, int]
+DigitKey = tuple[int, int]
 """A digit: its dimension, and its position in the dimension behind the vector digit."""
 
 
@@ -56,20 +56,20 @@ class LaneClass:
     deal: Deal
     radices: tuple[tuple[int, ...], ...]
     """The prime digits of each dimension behind the vector digit, the fastest first."""
-    lanes: tuple[Place, ...]
+    lanes: tuple[DigitKey, ...]
     """The digits of the lanes, the fastest first."""
 
-    def stride(self, place: Place) -> int:
+    def stride(self, place: DigitKey) -> int:
         """The stride of a digit in its index."""
         dimension, position = place
         return self.deal.vector[dimension] * _products(self.radices[dimension])[position]
 
-    def radix(self, place: Place) -> int:
+    def radix(self, place: DigitKey) -> int:
         """The number of values of a digit."""
         return self.radices[place[0]][place[1]]
 
     @cached_property
-    def rest(self) -> tuple[Place, ...]:
+    def rest(self) -> tuple[DigitKey, ...]:
         """All other digits, the last dimension and the fastest first."""
         taken = set(self.lanes)
         return tuple(
@@ -202,7 +202,7 @@ def consecutive(extents: Sequence[int], threads: int, group: int) -> LaneClass:
         (*primes_of(count), *primes_of(steps))
         for count, steps in zip(deal.counts, deal.steps, strict=True)
     )
-    order: list[Place] = []
+    order: list[DigitKey] = []
     busy = 1
     for dimension in reversed(range(len(extents))):
         for position, radix in enumerate(primes_of(deal.counts[dimension])):
@@ -264,9 +264,9 @@ def permutations(items: Sequence[int]) -> Iterator[tuple[int, ...]]:
 def _binary(
     deal: Deal,
     radices: Sequence[tuple[int, ...]],
-    places: Sequence[Place],
+    places: Sequence[DigitKey],
     parts: tuple[int, ...],
-) -> Iterator[tuple[Place, ...]]:
+) -> Iterator[tuple[DigitKey, ...]]:
     """The lanes of a deal whose numbers of threads are powers of two: sets, part by part."""
     bits = min(deal.busy, WARP).bit_length() - 1
     ends = [min(part.bit_length() - 1, bits) for part in parts]
@@ -274,7 +274,7 @@ def _binary(
     usable = [place for place in places if radices[place[0]][place[1]] == 2]
     most = [count.bit_length() - 1 for count in deal.counts]
 
-    def extend(chosen: tuple[Place, ...], left: Sequence[int]) -> Iterator[tuple[Place, ...]]:
+    def extend(chosen: tuple[DigitKey, ...], left: Sequence[int]) -> Iterator[tuple[DigitKey, ...]]:
         if not left:
             yield chosen
             return
@@ -291,9 +291,9 @@ def _binary(
 def _sequences(
     deal: Deal,
     radices: Sequence[tuple[int, ...]],
-    places: Sequence[Place],
-    chosen: tuple[Place, ...],
-) -> Iterator[tuple[Place, ...]]:
+    places: Sequence[DigitKey],
+    chosen: tuple[DigitKey, ...],
+) -> Iterator[tuple[DigitKey, ...]]:
     """The lanes of a deal of other numbers: thread digits in order, until warps repeat."""
     lanes = math.prod(radices[d][p] for d, p in chosen)
     if lanes % WARP == 0 or lanes == deal.busy:
@@ -357,7 +357,7 @@ def batches_of(classes: Sequence[LaneClass], most: int) -> Iterator[Batch]:
 
 
 def _indices(
-    places: Sequence[Sequence[Place]],
+    places: Sequence[Sequence[DigitKey]],
     classes: Sequence[LaneClass],
     numbers: IntArray,
     radices: Sequence[int],

@@ -1,66 +1,77 @@
-"""Changing the type of a buffer, and of the sections of it."""
+"""Changing the type of a buffer, and of the sections of it, and what part of one is touched."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import AffineMapAttr
-from xdsl.ir import SSAValue
+from xdsl.ir import SSAValue, Use
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.te import AccessOp, BufferType, SectionOp
-from mugraph.dialects.te.sections import section_type
+from mugraph.dialects.te import BufferType, SectionOp
+from mugraph.dialects.te.sections import IndexedOp, section_type
 
 
-def make_private(buffer: SSAValue, extents: Sequence[int], indices: Sequence[SSAValue]) -> None:
-    """Makes a buffer one of several, a part for all values of indices."""
+def make_private(buffer: SSAValue, extents: Sequence[int], indices: Sequence[SSAValue]) -> SSAValue:
+    """Makes a buffer one of several, a part for all values of indices; returns all of them."""
     old = buffer.type
     assert isinstance(old, BufferType)
     shape = (*extents, *old.get_shape())
     uses = list(buffer.uses)
     type_ = BufferType.of(shape, old.element_type, None, old.memory_space)
     changed = Rewriter.replace_value_with_new_type(buffer, type_)
+    move_to_part(uses, old, changed, AffineMap.identity(len(indices)), indices)
+    return changed
+
+
+def move_to_part(
+    uses: Sequence[Use],
+    part: BufferType,
+    buffer: SSAValue,
+    outer: AffineMap,
+    indices: Sequence[SSAValue],
+) -> None:
+    """Makes all that touches a buffer of a type touch a part of one with dimensions in front.
+
+    ``outer`` is the index of the part there, in ``indices``.
+    """
     for use in uses:
         op = use.operation
-        if not isinstance(op, (AccessOp, SectionOp)):
+        if isinstance(op, IndexedOp):
+            moved = index_in_part(op.index_map, part, buffer, outer)
+            operands = [*op.indices, *indices]
+            if isinstance(op, SectionOp):
+                shape = (*(1,) * len(outer.results), *op.result.type.get_shape())
+                Rewriter.replace_op(op, SectionOp(buffer, operands, AffineMapAttr(moved), shape))
+            else:
+                op.move(buffer, operands, moved)
+        else:
             # An instruction on the whole buffer.
-            zeros = (AffineExpr.constant(0),) * len(old.get_shape())
-            whole = _section(changed, zeros, [], old.get_shape(), indices)
+            zeros = AffineMap(0, 0, (AffineExpr.constant(0),) * len(part.get_shape()))
+            start = AffineMapAttr(index_in_part(zeros, part, buffer, outer))
+            shape = (*(1,) * len(outer.results), *part.get_shape())
+            whole = SectionOp(buffer, indices, start, shape)
             Rewriter.insert_op(whole, InsertPoint.before(op))
             op.operands[use.index] = whole.result
-            continue
-        map_ = op.index_map
-        if isinstance(op, SectionOp):
-            part = op.result.type.get_shape()
-            section = _section(changed, map_.results, list(op.indices), part, indices)
-            Rewriter.replace_op(op, section)
-            continue
-        place = list(op.operands).index(changed)
-        outer = [AffineExpr.dimension(map_.num_dims + n) for n in range(len(indices))]
-        results = (*outer, *map_.results)
-        if len(map_.results) != len(old.get_shape()):
-            number = AffineExpr.constant(0)
-            for one, extent in zip(outer, extents, strict=True):
-                number = number * extent + one
-            results = (number * old.elements + map_.results[0],)
-        operands = [*op.indices, *indices]
-        op.operands = [*op.operands[:place], changed, *operands]
-        op.properties["map"] = AffineMapAttr(AffineMap(len(operands), 0, results))
 
 
-def _section(
-    buffer: SSAValue,
-    starts: Sequence[AffineExpr],
-    operands: Sequence[SSAValue],
-    shape: Sequence[int],
-    indices: Sequence[SSAValue],
-) -> SectionOp:
-    outer = [AffineExpr.dimension(len(operands) + n) for n in range(len(indices))]
-    map_ = AffineMap(len(operands) + len(indices), 0, (*outer, *starts))
-    ones = (1,) * len(indices)
-    return SectionOp(buffer, [*operands, *indices], AffineMapAttr(map_), (*ones, *shape))
+def index_in_part(
+    map_: AffineMap, part: BufferType, buffer: SSAValue, outer: AffineMap
+) -> AffineMap:
+    """An index of a part of a buffer as one of the buffer; operands of ``outer`` come last."""
+    whole = buffer.type
+    assert isinstance(whole, BufferType)
+    own = [AffineExpr.dimension(map_.num_dims + position) for position in range(outer.num_dims)]
+    moved = [one.replace_dims_and_symbols(own, []) for one in outer.results]
+    results = (*moved, *map_.results)
+    if len(map_.results) != len(part.get_shape()):
+        number, *rest = moved
+        for one, extent in zip(rest, whole.get_shape()[1:], strict=False):
+            number = number * extent + one
+        results = (number * part.elements + map_.results[0],)
+    return AffineMap(map_.num_dims + outer.num_dims, 0, results)
 
 
 def retype(buffer: SSAValue, type_: BufferType) -> None:

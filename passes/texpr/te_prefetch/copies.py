@@ -12,14 +12,11 @@ from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.te import (
-    AccessOp,
     ApplyOp,
-    AsmOp,
     BindOp,
-    BufferType,
     CommitOp,
     CopyAsyncOp,
-    Direction,
+    HasTouches,
     IfOp,
     IterationOp,
     KernelOp,
@@ -31,8 +28,10 @@ from mugraph.dialects.te import (
     ViewOp,
     WaitOp,
 )
+from mugraph.passes.texpr.te_map.steps import apply
+from mugraph.passes.texpr.te_map.types import index_in_part
 from mugraph.passes.texpr.te_prefetch.fragments import FragmentWriter, find_fragments
-from mugraph.passes.texpr.te_prefetch.stages import at_stage, read_stage, staged_buffer
+from mugraph.passes.texpr.te_prefetch.stages import read_stage, stage_of, staged_buffer
 
 
 @dataclass(frozen=True)
@@ -88,15 +87,8 @@ def find_prefetch(loop: SeqOp, kernel: KernelOp) -> Prefetch:
 
 def _written(op: Operation) -> Iterator[SSAValue]:
     """The buffers that an operator writes."""
-    if isinstance(op, AccessOp) and op.kind != "read":
-        yield op.buffer
-    elif isinstance(op, CopyAsyncOp):
-        yield op.target
-    elif isinstance(op, AsmOp):
-        for direction, argument in zip(op.operand_directions, op.arguments, strict=True):
-            if direction is not Direction.IN and isinstance(argument.type, BufferType):
-                owner = argument.owner
-                yield owner.buffer if isinstance(owner, SectionOp) else argument
+    if isinstance(op, HasTouches):
+        yield from (touch.buffer for touch in op.touches() if touch.writes)
 
 
 def _touching(new: NewOp) -> Iterator[tuple[Operation, bool]]:
@@ -152,11 +144,12 @@ def prefetch(found: Prefetch, ahead: int, *, fragments: bool) -> None:
 
     copies: list[Operation] = []
     if ahead < total:
-        next_ = ApplyOp([loop.variable], _of_one(AffineExpr.dimension(0) + ahead))
-        next_.result.name_hint = f"{loop.variable.name_hint or 'i'}_ahead"
+        name = f"{loop.variable.name_hint or 'i'}_ahead"
+        next_ = apply(AffineExpr.dimension(0) + ahead, [loop.variable], name)
         steps = [_copying(step, loop, next_.result, staged, stages) for step in found.fills]
-        limit = _of_one(AffineExpr.dimension(0) * -1 + (total - 1 - ahead))
-        copies.append(IfOp([loop.variable], limit, [False], Block([next_, *steps])))
+        limit = AffineExpr.dimension(0) * -1 + (total - 1 - ahead)
+        map_ = AffineMapAttr(AffineMap(1, 0, (limit,)))
+        copies.append(IfOp([loop.variable], map_, [False], Block([next_, *steps])))
     copies.append(CommitOp())
     for step in found.fills:
         Rewriter.erase_op(step)
@@ -185,10 +178,6 @@ def _only_step(found: Prefetch) -> StepOp | None:
     return use if isinstance(use, StepOp) else None
 
 
-def _of_one(expression: AffineExpr) -> AffineMapAttr:
-    return AffineMapAttr(AffineMap(1, 0, (expression,)))
-
-
 def _copying(
     step: StepOp,
     loop: SeqOp,
@@ -201,14 +190,13 @@ def _copying(
     for bind in [op for op in copy.walk() if isinstance(op, BindOp)]:
         view = bind.value.owner
         assert isinstance(view, ViewOp)
-        dimension = AffineExpr.dimension(bind.index_map.num_dims)
-        type_ = bind.buffer_type
-        map_ = at_stage(bind.index_map, type_, dimension % stages)
+        target = staged[bind.buffer]
+        map_ = index_in_part(bind.index_map, bind.buffer_type, target, stage_of(stages))
         send = CopyAsyncOp(
             view.buffer,
             list(view.indices),
             view.map,
-            staged[bind.buffer],
+            target,
             [*bind.indices, iteration],
             AffineMapAttr(map_),
         )

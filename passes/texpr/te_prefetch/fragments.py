@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import AffineMapAttr, IndexType, UnitAttr
+from xdsl.dialects.builtin import IndexType, UnitAttr
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir.affine import AffineExpr
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects.locations import Rewriter
@@ -22,7 +22,6 @@ from mugraph.dialects.te import (
     ApplyOp,
     AsmOp,
     BufferType,
-    Direction,
     IfOp,
     IterationOp,
     NewOp,
@@ -30,9 +29,11 @@ from mugraph.dialects.te import (
     SeqOp,
     Space,
     StepOp,
+    touches_in,
 )
 from mugraph.dialects.te.mapped import OF_EACH_THREAD
 from mugraph.passes.texpr.analysis.evaluate import variables_of
+from mugraph.passes.texpr.te_map.steps import apply, under
 from mugraph.passes.texpr.te_prefetch.stages import read_stage
 
 _TURNS = 2
@@ -89,29 +90,9 @@ def _users(value: SSAValue) -> Iterator[Operation]:
     return (use.operation for use in value.uses)
 
 
-def _buffers(op: Operation) -> Iterator[tuple[SSAValue, bool]]:
-    """The buffers that an operator and those in it access, and whether they write them."""
-    for one in op.walk():
-        match one:
-            case AccessOp():
-                yield one.buffer, one.kind != "read"
-            case AsmOp():
-                for direction, argument in zip(one.operand_directions, one.arguments, strict=True):
-                    if isinstance(argument.type, BufferType):
-                        owner = argument.owner
-                        buffer = owner.buffer if isinstance(owner, SectionOp) else argument
-                        yield buffer, direction is not Direction.IN
-            case _:
-                pass
-
-
 def _spaces(op: Operation) -> set[Space]:
     """The memories that an operator accesses, device memory where it is open."""
-    spaces: set[Space] = set()
-    for buffer, _ in _buffers(op):
-        assert isinstance(buffer.type, BufferType)
-        spaces.add(buffer.type.memory_space or Space.GLOBAL)
-    return spaces
+    return {touch.type.memory_space or Space.GLOBAL for touch in touches_in(op)}
 
 
 def _only_loads(op: Operation, registers: set[SSAValue]) -> bool:
@@ -119,11 +100,9 @@ def _only_loads(op: Operation, registers: set[SSAValue]) -> bool:
     allowed = (SeqOp, IfOp, ApplyOp, SectionOp, AsmOp, AccessOp)
     if any(not isinstance(one, allowed) for one in op.walk()):
         return False
-    found = list(_buffers(op))
-    spaces = _spaces(op)
-    writes = {buffer for buffer, is_write in found if is_write}
-    reads = {buffer for buffer, is_write in found if not is_write}
-    return Space.SHARED in spaces and writes <= registers and not reads & registers
+    writes = {touch.buffer for touch in touches_in(op) if touch.writes}
+    reads = {touch.buffer for touch in touches_in(op) if not touch.writes}
+    return Space.SHARED in _spaces(op) and writes <= registers and not reads & registers
 
 
 class FragmentWriter:
@@ -145,7 +124,7 @@ class FragmentWriter:
     def first(self) -> StepOp:
         """The loads of the first part of the first iteration."""
         step, block, values = self._step()
-        zero = _constant(0)
+        zero = _part(0)
         block.add_ops([zero])
         self._add(block, self.found.loads, values | {self.loop.variable: zero.result}, zero.result)
         return step
@@ -168,15 +147,13 @@ class FragmentWriter:
         """The last part of an iteration, behind the loads of the first one of the next."""
         step, block, values = self._step()
         loop = self.loop
-        ahead = Block()
         limit = AffineExpr.dimension(0) * -1 + (loop.iterations - 2)
-        map_ = AffineMapAttr(AffineMap(1, 0, (limit,)))
-        block.add_op(IfOp([loop.variable], map_, [False], ahead))
-        following, zero = _next(loop.variable), _constant(0)
+        ahead = under(block, [loop.variable], [limit])
+        following, zero = _next(loop.variable), _part(0)
         ahead.add_ops([following, zero])
         moved = values | {loop.variable: following.result}
         self._add(ahead, self.found.loads, moved, zero.result)
-        final = _constant(self.found.parts.iterations - 1)
+        final = _part(self.found.parts.iterations - 1)
         block.add_op(final)
         self._add(block, self.found.rest, values, final.result)
         return step
@@ -209,14 +186,10 @@ class FragmentWriter:
             Rewriter.erase_op(copy)
 
 
-def _constant(value: int) -> ApplyOp:
-    apply = ApplyOp([], AffineMapAttr(AffineMap(0, 0, (AffineExpr.constant(value),))))
-    apply.result.name_hint = "part"
-    return apply
+def _part(number: int) -> ApplyOp:
+    return apply(AffineExpr.constant(number), [], "part")
 
 
 def _next(variable: SSAValue) -> ApplyOp:
-    map_ = AffineMapAttr(AffineMap(1, 0, (AffineExpr.dimension(0) + 1,)))
-    apply = ApplyOp([variable], map_)
-    apply.result.name_hint = f"{variable.name_hint or 'i'}_next"
-    return apply
+    name = f"{variable.name_hint or 'i'}_next"
+    return apply(AffineExpr.dimension(0) + 1, [variable], name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import AffineMapAttr
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint
@@ -10,8 +9,9 @@ from xdsl.rewriter import InsertPoint
 from mugraph.dialects.cute import ComposedLayout, Layout
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.te import AccessOp, BufferType, NewOp, SectionOp, SeqOp, Space
+from mugraph.dialects.te import BufferType, NewOp, SeqOp, Space
 from mugraph.dialects.tensor_types import layout_of
+from mugraph.passes.texpr.te_map.types import move_to_part
 
 
 def staged_buffer(new: NewOp, stages: int, loop: SeqOp) -> SSAValue:
@@ -33,32 +33,13 @@ def staged_buffer(new: NewOp, stages: int, loop: SeqOp) -> SSAValue:
     return made.result
 
 
-def at_stage(map_: AffineMap, type_: BufferType, stage: AffineExpr) -> AffineMap:
-    """An index in the buffers of all stages; the iteration is one more operand."""
-    results = map_.results
-    if len(results) == len(type_.get_shape()):
-        moved = (stage, *results)
-    else:
-        moved = (stage * type_.elements + results[0],)
-    return AffineMap(map_.num_dims + 1, 0, moved)
+def stage_of(stages: int) -> AffineMap:
+    """Which buffer an iteration has, as an index in the iteration."""
+    return AffineMap(1, 0, (AffineExpr.dimension(0) % stages,))
 
 
 def read_stage(old: SSAValue, staged: SSAValue, iteration: SSAValue, stages: int) -> None:
     """Makes all that reads the buffer of an iteration read that of its stage."""
     type_ = old.type
     assert isinstance(type_, BufferType)
-    for use in list(old.uses):
-        op = use.operation
-        assert isinstance(op, (AccessOp, SectionOp))
-        map_ = op.index_map
-        dimension = AffineExpr.dimension(map_.num_dims)
-        moved = AffineMapAttr(at_stage(map_, type_, dimension % stages))
-        operands = [*op.indices, iteration]
-        if isinstance(op, SectionOp):
-            shape = (1, *op.result.type.get_shape())
-            section = SectionOp(staged, operands, moved, shape)
-            Rewriter.replace_op(op, section)
-        else:
-            place = op.operands.index(op.buffer)
-            op.operands = [*op.operands[:place], staged, *operands]
-            op.properties["map"] = moved
+    move_to_part(list(old.uses), type_, staged, stage_of(stages), [iteration])

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "tb/channel.h"
-#include "tb/turns.h"
+#include "tb/order_barrier.h"
 
 #if !defined(__CUDACC_RTC__)
 #include "tensor_map.h"

@@ -15,6 +15,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
 from mugraph.dialects import te
+from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.tensor_types import value_label
 from mugraph.passes.texpr.te_inline import fold_sections, inline_calls
 from mugraph.runtime.interpreter.arithmetic import Array, Precision
@@ -240,9 +241,7 @@ class Runner:
 
     @_run.register
     def _(self, op: te.NewOp, batch: Batch) -> None:
-        holder = op.parent_op()
-        while holder is not None and not isinstance(holder, te.ThreadsOp):
-            holder = holder.parent_op()
+        holder = enclosing(op, te.ThreadsOp)
         sharing = batch.lanes if holder is not None and holder.shares(op) else None
         owners = np.arange(batch.count) // (sharing or 1)
         storage = self.storage(op.result.type, batch.count // (sharing or 1))

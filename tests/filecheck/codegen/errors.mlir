@@ -8,7 +8,7 @@
 // DTENSOR: mg-opt: {{.*}}errors.mlir:32:1: error: 'func.func' @plain has no plan for its intermediates; run --plan-dtensor-memory first
 // RUN: not mg-opt --resolve-layout --plan-dtensor-memory -t 'cuda{function=plain}' %s 2>&1 | filecheck %s --check-prefix UNSCHEDULED
 // UNSCHEDULED: mg-opt: {{.*}}errors.mlir:33:3: error: the CUDA target cannot print 'kn.customized' %o; print a module that --transpile made
-// RUN: not mg-opt --plan="tiles=written loads=cp_async" --resolve-layout --plan-dtensor-memory --schedule-threadblock -t 'cuda{function=plain}' %s 2>&1 | filecheck %s --check-prefix STENSOR
+// RUN: not mg-opt --plan="tiles=written loads=cp_async" --resolve-layout --plan-dtensor-memory --lower-threadblock -t 'cuda{function=plain}' %s 2>&1 | filecheck %s --check-prefix STENSOR
 // STENSOR: mg-opt: {{.*}}errors.mlir:33:3: error: 'sched.kernel' @plain_custom0 has no shared-memory plan; run --plan-stensor-memory first
 // RUN: not mg-opt --resolve-layout --plan-dtensor-memory -t 'cuda{function=twice}' %s 2>&1 | filecheck %s --check-prefix TWICE
 // TWICE: mg-opt: {{.*}}errors.mlir:40:1: error: result 1 of 'func.func' @twice repeats an earlier result (%y); run --insert-copies first

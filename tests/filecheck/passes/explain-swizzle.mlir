@@ -1,5 +1,5 @@
 // RUN: mg-opt --resolve-layout --explain-swizzle %s 2>&1 >/dev/null | filecheck %s
-// RUN: mg-opt --resolve-layout --schedule-threadblock --explain-swizzle %s 2>&1 >/dev/null | filecheck %s --check-prefix EXACT
+// RUN: mg-opt --resolve-layout --lower-threadblock --pipeline-loads --explain-swizzle %s 2>&1 >/dev/null | filecheck %s --check-prefix EXACT
 // Nothing changes.
 // RUN: mg-opt --resolve-layout --explain-swizzle %s 2>/dev/null | filecheck %s --check-prefix SAME
 // SAME: -> !tb.stensor<32x48xf16, (32,48):(48,1)>

@@ -1,6 +1,6 @@
 // RUN: mg-opt --resolve-layout --plan-swizzle %s | filecheck %s
 // Scheduled first, every tile gets the same swizzle.
-// RUN: mg-opt --resolve-layout --schedule-threadblock --plan-swizzle %s | filecheck %s --check-prefix SCHED
+// RUN: mg-opt --resolve-layout --lower-threadblock --pipeline-loads --plan-swizzle %s | filecheck %s --check-prefix SCHED
 // Once more changes nothing.
 // RUN: mg-opt --resolve-layout --plan-swizzle --plan-swizzle %s | filecheck %s
 // RUN: not mg-opt --plan-swizzle %s 2>&1 | filecheck %s --check-prefix NO-LAYOUT

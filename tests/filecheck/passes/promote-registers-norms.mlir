@@ -3,7 +3,6 @@
 // RUN: mg-opt --plan="tiles=written loads=cp_async online-softmax=false" --transpile %s | filecheck %s
 
 // CHECK:      sched.prologue {
-// CHECK:        sched.wait pending
 // CHECK:        sched.elementwise square %sq to
 // CHECK:        sched.reduce
 // CHECK:      }

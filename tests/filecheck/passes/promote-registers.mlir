@@ -1,5 +1,5 @@
 // What only the threads that wrote it read stays in registers.
-// RUN: mg-opt --decompose-threadblock --fuse-threadblock --resolve-layout --plan-dtensor-memory --schedule-threadblock --promote-registers %s | filecheck %s
+// RUN: mg-opt --decompose-threadblock --fuse-threadblock --resolve-layout --plan-dtensor-memory --lower-threadblock --promote-registers --pipeline-loads %s | filecheck %s
 // RUN: mg-opt --plan="tiles=written online-softmax=false" --transpile -t 'cuda{function=norms}' %s | filecheck %s --check-prefix NORMS
 // RUN: mg-opt --plan="tiles=written online-softmax=false" --transpile -t 'cuda{function=softmax}' %s | filecheck %s --check-prefix SOFTMAX
 

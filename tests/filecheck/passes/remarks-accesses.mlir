@@ -1,6 +1,6 @@
 // Accesses that wait for each other, or move little: what a layout would save, and which extents are why.
 // RUN: mg-opt --plan=tiles=written --transpile --remarks -o %t %s 2>&1 | filecheck %s
-// RUN: mg-opt --fuse-threadblock --resolve-layout --plan-dtensor-memory --schedule-threadblock --remarks -o %t %s 2>&1 | filecheck %s --check-prefix PLAIN
+// RUN: mg-opt --fuse-threadblock --resolve-layout --plan-dtensor-memory --lower-threadblock --pipeline-loads --remarks -o %t %s 2>&1 | filecheck %s --check-prefix PLAIN
 
 // PLAIN: kernel @short_custom0: 'sched.mma' reads %sw with conflicts of 6 ways, 192 wavefronts where its bytes need 32, since S<3,3,4> o (12,128):(128,1) in place of (12,128):(128,1) saves 1280 wavefronts a block; run --plan-swizzle [bank-conflicts]
 // CHECK: remark: kernel @short_custom0: 'sched.copy' writes %sx with conflicts of 3 ways, 36 wavefronts where its bytes need 12, since no layout of its rows of 24 bytes that its operators can work with has fewer in all; cut tiles of a multiple of 64 elements along dimension 1 [bank-conflicts]

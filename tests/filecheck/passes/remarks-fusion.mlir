@@ -1,9 +1,9 @@
 // Kernels and operators that could be one: the same blocks write and read a tensor, a kernel of its own computes element
 // by element, or an operator of its own reads what it could be a step of.
 // RUN: mg-opt --plan="tiles=written online-softmax=false" --transpile --remarks -o %t %s 2>&1 | filecheck %s
-// RUN: mg-opt --decompose-threadblock --resolve-layout --plan-dtensor-memory --schedule-threadblock --remarks -o %t %s 2>&1 | filecheck %s --check-prefix UNFUSED
+// RUN: mg-opt --decompose-threadblock --resolve-layout --plan-dtensor-memory --lower-threadblock --pipeline-loads --remarks -o %t %s 2>&1 | filecheck %s --check-prefix UNFUSED
 
-// UNFUSED: kernel @steps_custom0: %m is read by a 'sched.elementwise' of its own, and not by a step of the 'sched.store' that writes it, since --fuse-threadblock did not run; run it before --schedule-threadblock [fusion]
+// UNFUSED: kernel @steps_custom0: %m is read by a 'sched.elementwise' of its own, and not by a step of the 'sched.store' that writes it, since --fuse-threadblock did not run; run it before --lower-threadblock [fusion]
 // CHECK-NOT: a step of
 
 // CHECK: remark: kernel @pair_custom0: %first passes through device memory to @pair_custom1, since each block of @pair_custom1 reads only what the same block wrote; write both as one kn.customized [fusion]

@@ -4,7 +4,7 @@
 // RUN: mg-check %s %t.decomposed.mlir | filecheck %s --check-prefix EQUAL
 // RUN: mg-run %s --check | filecheck %s --check-prefix RESULT
 // RUN: mg-opt --plan=tiles=written --transpile --verify-semantics %s 2>&1 >%t.verified | filecheck %s --check-prefix VERIFIED
-// RUN: mg-opt --resolve-layout --schedule-threadblock %s > %t.scheduled.mlir
+// RUN: mg-opt --resolve-layout --lower-threadblock --pipeline-loads %s > %t.scheduled.mlir
 // RUN: mg-run %t.scheduled.mlir --check | filecheck %s --check-prefix RESULT
 // RUN: mg-opt --retile="kernel=0 forloop=4" %s | filecheck %s --check-prefix RETILED
 

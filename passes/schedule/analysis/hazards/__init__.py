@@ -17,7 +17,7 @@ from mugraph.dialects.sched import (
 from mugraph.dialects.sched.structure import loops_of
 from mugraph.passes.memory.findings import Finding, HazardKind
 from mugraph.passes.schedule.analysis.hazards.bounds import check_bounds
-from mugraph.passes.schedule.analysis.hazards.program import Place, Program, read_program
+from mugraph.passes.schedule.analysis.hazards.program import Program, ProgramPoint, read_program
 from mugraph.passes.schedule.analysis.hazards.progress import (
     PROGRESS_CERTIFICATE,
     Progress,
@@ -42,7 +42,7 @@ def hazards_of_program(program: Program) -> list[Finding]:
     return findings + list(_followed(program).values())
 
 
-def unneeded_barriers(program: Program) -> list[Place]:
+def unneeded_barriers(program: Program) -> list[ProgramPoint]:
     """The barriers without which, one at a time, a kernel has no hazard either.
 
     The kernel itself must have none.

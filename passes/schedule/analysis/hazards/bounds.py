@@ -22,7 +22,7 @@ from mugraph.dialects.tensor_types import (
 )
 from mugraph.passes.memory.findings import Finding, HazardKind
 from mugraph.passes.schedule.analysis.hazards.footprints import SEVERAL
-from mugraph.passes.schedule.analysis.hazards.program import Place, Program, Touch
+from mugraph.passes.schedule.analysis.hazards.program import Program, ProgramPoint, Touch
 
 BASE_ALIGNMENT = 16
 """Bytes to which every block's shared memory and every argument of a kernel is aligned."""
@@ -43,7 +43,7 @@ def _check_buffers(program: Program) -> Iterator[Finding]:
     smem = program.kernel.smem_bytes
     words = {
         keeper: (keeper.byte_offset or 0, (keeper.byte_offset or 0) + keeper.barrier_bytes())
-        for keeper in (*program.channels, *program.turns)
+        for keeper in (*program.channels, *program.order_barriers)
     }
     used = {touch.buffer for touch in program.touches}
     for buffer in program.buffers:
@@ -85,7 +85,9 @@ def _first_thread(access: ThreadAccess, condition: npt.NDArray[np.bool_]) -> tup
     return thread, int(access.offsets[row, thread])
 
 
-def _check_shared_access(program: Program, place: Place, access: ThreadAccess) -> Iterator[Finding]:
+def _check_shared_access(
+    program: Program, place: ProgramPoint, access: ThreadAccess
+) -> Iterator[Finding]:
     buffer = access.value.owner
     if not isinstance(buffer, AllocOp):
         return
@@ -118,7 +120,9 @@ class _Walk:
     name: str
 
 
-def _check_device_access(program: Program, place: Place, access: ThreadAccess) -> Iterator[Finding]:
+def _check_device_access(
+    program: Program, place: ProgramPoint, access: ThreadAccess
+) -> Iterator[Finding]:
     walks = list(_walks(program, access))
     argument = _argument_of(access.value)
     span = physical_elements(resolved_layout_of(argument))
@@ -145,7 +149,7 @@ def _check_device_access(program: Program, place: Place, access: ThreadAccess) -
     yield from _check_alignment(place, access, starts)
 
 
-def _check_predicate(place: Place, access: ThreadAccess) -> Iterator[Finding]:
+def _check_predicate(place: ProgramPoint, access: ThreadAccess) -> Iterator[Finding]:
     """Elements of a ragged tile that do not exist must be left out.
 
     Those that are not left out may lie in another row of the tensor, where addresses alone tell
@@ -192,7 +196,7 @@ def _last_iteration(program: Program, access: ThreadAccess) -> int:
 
 
 def _check_alignment(
-    place: Place, access: ThreadAccess, starts: list[tuple[int, str]]
+    place: ProgramPoint, access: ThreadAccess, starts: list[tuple[int, str]]
 ) -> Iterator[Finding]:
     size = access.access_bytes
     if size & (size - 1) or size > BASE_ALIGNMENT:

@@ -26,7 +26,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from mugraph.dialects.sched import ChannelOp, TurnsOp
+from mugraph.dialects.sched import ChannelOp, OrderBarrierOp
 
 Clock: TypeAlias = list[int]
 """A number a component; ``-1`` for a strand of which nothing is known."""
@@ -46,11 +46,11 @@ class Mbarrier:
     """The barrier of one stage, ``full`` or empty; a phase completes with ``count`` arrivals.
 
     A full barrier also waits for the bytes that the arrival announced.  ``completed`` are phases;
-    ``history`` holds the clocks of the last ones, oldest first.  Or that of one turn of an order,
-    which is its ``stage``.
+    ``history`` holds the clocks of the last ones, oldest first.  Or that of one role of an order
+    barrier, whose index is its ``stage``.
     """
 
-    owner: ChannelOp | TurnsOp
+    owner: ChannelOp | OrderBarrierOp
     stage: int
     is_full: bool
     component: int
@@ -67,13 +67,13 @@ class Mbarrier:
     history: list[Clock] = field(default_factory=list[Clock])
 
     @property
-    def is_of_turn(self) -> bool:
-        """Whether it is that of a turn, and of no stage."""
-        return isinstance(self.owner, TurnsOp)
+    def is_of_order_barrier(self) -> bool:
+        """Whether it is that of an order barrier, and of no stage."""
+        return isinstance(self.owner, OrderBarrierOp)
 
     @property
     def stages(self) -> int:
-        """How many stages, or turns, there are."""
+        """How many stages, or ping-pong roles, there are."""
         return (
             self.owner.stage_count
             if isinstance(self.owner, ChannelOp)
@@ -194,7 +194,10 @@ class Clocks:
     """The clocks of all strands of a kernel, and its channels."""
 
     def __init__(
-        self, strands: int, channels: Sequence[ChannelOp], turns: Sequence[TurnsOp] = ()
+        self,
+        strands: int,
+        channels: Sequence[ChannelOp],
+        order_barriers: Sequence[OrderBarrierOp] = (),
     ) -> None:
         self.epochs: list[int] = [0] * strands
         self.settled: list[int] = [0] * strands
@@ -211,12 +214,12 @@ class Clocks:
             )
             self.rings[channel] = Ring(full, empty)
             component += 2 * stages
-        self.turns: dict[TurnsOp, list[Mbarrier]] = {}
-        for order in turns:
+        self.order_barriers: dict[OrderBarrierOp, list[Mbarrier]] = {}
+        for order in order_barriers:
             count = order.barrier_count()
-            self.turns[order] = [
-                Mbarrier(order, turn, False, component + turn, order.passing_warps())
-                for turn in range(count)
+            self.order_barriers[order] = [
+                Mbarrier(order, role, False, component + role, order.arriving_warps())
+                for role in range(count)
             ]
             component += count
         self.grid = component
@@ -229,7 +232,7 @@ class Clocks:
         for ring in self.rings.values():
             yield from ring.full
             yield from ring.empty
-        for mbarriers in self.turns.values():
+        for mbarriers in self.order_barriers.values():
             yield from mbarriers
 
     def settling(self, strand: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mugraph.dialects.sched import AwaitTurnOp, StageReference
+from mugraph.dialects.sched import OrderWaitOp, StageReference
 from mugraph.passes.schedule.analysis.hazards.program import Segment, Step, Strand
 
 
@@ -18,8 +18,8 @@ class Course:
     length: int
     loop_range: int
     """How often loops run for one block of the grid."""
-    turns: int = 1
-    """How many roles take turns."""
+    ping_pong: int = 1
+    """How many roles share the work tiles."""
     skipped_blocks: int = 0
     _skipped: dict[int, int] = field(default_factory=dict[int, int])
     _before: list[int] = field(default_factory=lambda: [0])
@@ -70,8 +70,8 @@ class Cursor:
 
     def __post_init__(self) -> None:
         role = self.strand.role
-        turn = None if role is None else role.turn_number
-        self.position, self.stride = (0, 1) if turn is None else (turn, self.course.turns)
+        index = None if role is None else role.ping_pong_index
+        self.position, self.stride = (0, 1) if index is None else (index, self.course.ping_pong)
         self.phases = self.strand.phases
         self._enter()
 
@@ -111,12 +111,12 @@ class Cursor:
 
     @property
     def has_only_awaited(self) -> bool:
-        """Whether it is at its turn's beginning, and has done nothing for this block before."""
+        """Whether it is at its order wait, and has done nothing for this work tile before."""
         segment = self.segment
         if segment is None or self.segment_index != self.phases.start:
             return False
         done = segment.steps[: self.step_index]
-        return isinstance(segment.steps[self.step_index].operation, AwaitTurnOp) and not any(
+        return isinstance(segment.steps[self.step_index].operation, OrderWaitOp) and not any(
             step.reads or step.writes or step.synchronises for step in done
         )
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
-from mugraph.dialects.sched import AccessKind, ChannelOp, Proxy, ThreadAccess, TurnsOp
+from mugraph.dialects.sched import AccessKind, ChannelOp, OrderBarrierOp, Proxy, ThreadAccess
 from mugraph.dialects.tensor_types import value_label
 from mugraph.passes.memory.findings import Finding, HazardKind
 from mugraph.passes.schedule.analysis.hazards.memory import Event
-from mugraph.passes.schedule.analysis.hazards.program import Place, Program
+from mugraph.passes.schedule.analysis.hazards.program import Program, ProgramPoint
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def unsettled(scene: Scene, read: Event, granule: int) -> Finding:
     )
 
 
-def before_the_grid(place: Place, iteration: int, access: ThreadAccess) -> Finding:
+def before_the_grid(place: ProgramPoint, iteration: int, access: ThreadAccess) -> Finding:
     """An access to device memory while the kernel before may still run."""
     verb = "reads" if access.kind is AccessKind.READ else "writes"
     return Finding(
@@ -164,7 +164,7 @@ def before_the_grid(place: Place, iteration: int, access: ThreadAccess) -> Findi
     )
 
 
-def unfinished_product(place: Place, iteration: int, fragment: SSAValue) -> Finding:
+def unfinished_product(place: ProgramPoint, iteration: int, fragment: SSAValue) -> Finding:
     """An accumulator that is used while products are still added to it."""
     return Finding(
         HazardKind.IN_FLIGHT,
@@ -174,7 +174,7 @@ def unfinished_product(place: Place, iteration: int, fragment: SSAValue) -> Find
     )
 
 
-def unfinished_operand(place: Place, iteration: int, fragment: SSAValue) -> Finding:
+def unfinished_operand(place: ProgramPoint, iteration: int, fragment: SSAValue) -> Finding:
     """A left operand in registers that is overwritten while products still read it."""
     return Finding(
         HazardKind.IN_FLIGHT,
@@ -204,8 +204,8 @@ def unfinished(scene: Scene) -> Finding:
     )
 
 
-def not_set_up(channel: ChannelOp | TurnsOp) -> Finding:
-    """A channel, or an order of turns, that roles may use before its mbarriers have been set up."""
+def not_set_up(channel: ChannelOp | OrderBarrierOp) -> Finding:
+    """A channel, or an order barrier, that roles may use before its mbarriers have been set up."""
     return Finding(
         HazardKind.PROTOCOL,
         (channel,),

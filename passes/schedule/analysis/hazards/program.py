@@ -30,6 +30,8 @@ from mugraph.dialects.sched import (
     GridWaitOp,
     HasThreadAccesses,
     KernelOp,
+    OrderBarrierOp,
+    OrderStepOp,
     PhaseOp,
     PrologueOp,
     Proxy,
@@ -38,8 +40,6 @@ from mugraph.dialects.sched import (
     SharedType,
     ThreadAccess,
     TileOp,
-    TurnsOp,
-    TurnStepOp,
     WaitOp,
     WarpgroupWaitOp,
     enclosing_kernel,
@@ -52,7 +52,7 @@ from mugraph.passes.schedule.analysis.hazards.footprints import Footprint, footp
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class ProgramPoint:
     """Where an operator stands: the ``number``-th of a phase, counted from 1, perhaps of a role."""
 
     operation: Operation
@@ -88,7 +88,7 @@ class Touch:
     """
 
     index: int
-    place: Place
+    place: ProgramPoint
     access: ThreadAccess
     footprint: Footprint
     buffer: AllocOp
@@ -139,7 +139,7 @@ class Step:
     ``dependent`` are its accesses to device memory that must wait for the kernels before.
     """
 
-    place: Place
+    place: ProgramPoint
     reads: tuple[Touch, ...] = ()
     writes: tuple[Touch, ...] = ()
     ahead: int = 0
@@ -214,14 +214,14 @@ class Program:
     kernel: KernelOp
     granule: int
     sections: list[list[Strand]] = field(default_factory=list[list[Strand]])
-    accesses: list[tuple[Place, ThreadAccess]] = field(
-        default_factory=list[tuple[Place, ThreadAccess]]
+    accesses: list[tuple[ProgramPoint, ThreadAccess]] = field(
+        default_factory=list[tuple[ProgramPoint, ThreadAccess]]
     )
     touches: list[Touch] = field(default_factory=list[Touch])
     findings: list[Finding] = field(default_factory=list[Finding])
     buffers: dict[AllocOp, int] = field(default_factory=dict[AllocOp, int])
     channels: list[ChannelOp] = field(default_factory=list[ChannelOp])
-    turns: list[TurnsOp] = field(default_factory=list[TurnsOp])
+    order_barriers: list[OrderBarrierOp] = field(default_factory=list[OrderBarrierOp])
     waits_for_grids: bool = False
     """Whether it is launched while the kernel before it may still run."""
     lengths: tuple[int, ...] = (1,)
@@ -257,7 +257,7 @@ class Program:
         ]
         return max(*(step.behind for step in steps), *back, 0, 0)
 
-    def barriers(self) -> Iterator[Place]:
+    def barriers(self) -> Iterator[ProgramPoint]:
         """Every barrier, in order."""
         for segment in self.segments:
             for step in segment.steps:
@@ -274,8 +274,8 @@ _SIMPLE = (
     FragmentOp,
     GridWaitOp,
     ProxyFenceOp,
-    TurnStepOp,
-    TurnsOp,
+    OrderStepOp,
+    OrderBarrierOp,
     WaitOp,
     WarpgroupWaitOp,
 )
@@ -301,9 +301,9 @@ def read_program(kernel: KernelOp) -> Program:
         elif isinstance(op, ChannelOp):
             _require_offset(op.result, op.byte_offset)
             program.channels.append(op)
-        elif isinstance(op, TurnsOp):
+        elif isinstance(op, OrderBarrierOp):
             _require_offset(op.result, op.byte_offset)
-            program.turns.append(op)
+            program.order_barriers.append(op)
     strands = itertools.count()
     for is_role, group in itertools.groupby(
         kernel.body.block.ops, lambda op: isinstance(op, RoleOp)
@@ -377,14 +377,14 @@ def _add_segment(
 ) -> None:
     steps: list[Step] = []
     for number, op in enumerate(ops, 1):
-        step = _step(program, strand, Place(op, phase, number, strand.role))
+        step = _step(program, strand, ProgramPoint(op, phase, number, strand.role))
         if step is not None:
             steps.append(step)
     if steps:
         strand.segments.append(Segment(iterations, tuple(steps), is_phase))
 
 
-def _step(program: Program, strand: Strand, place: Place) -> Step | None:
+def _step(program: Program, strand: Strand, place: ProgramPoint) -> Step | None:
     op = place.operation
     if isinstance(op, BarrierOp) and strand.role is not None and strand.role.is_elected:
         message = (
@@ -452,7 +452,9 @@ def _fragments(op: Operation) -> tuple[tuple[SSAValue, ...], tuple[SSAValue, ...
     return chosen(op.buffers_read()), chosen(op.buffers_written())
 
 
-def _touch(program: Program, strand: Strand, place: Place, access: ThreadAccess) -> Touch | None:
+def _touch(
+    program: Program, strand: Strand, place: ProgramPoint, access: ThreadAccess
+) -> Touch | None:
     program.accesses.append((place, access))
     buffer = access.value.owner
     if access.in_device_memory or not isinstance(buffer, AllocOp):

@@ -61,7 +61,7 @@ class Progress:
     iterations: int
     """Of the longest loop of a role, for one block of the grid."""
     steps: int
-    """Steps of channels, and of orders of turns, that ran, each to its end."""
+    """Steps of channels, and of order barriers, that ran, each to its end."""
     blocks: int = 1
     """How many blocks of the grid the block takes, one after the other: the most that one does."""
 
@@ -91,7 +91,7 @@ class Progress:
 def progress_of(program: Program) -> Progress | None:
     """Follows all roles; ``None`` where there are no channels or not all roles end.
 
-    Of blocks that take several blocks of the grid one that takes the most, to the end.  Iterations
+    Of persistent blocks one that has the most work tiles, to the end.  Iterations
     that begin in a state of channels that has been before are counted and not followed again.
     """
     if not program.channels:

@@ -16,11 +16,11 @@ from mugraph.dialects.sched import (
     ChannelOp,
     ChannelStepOp,
     ConsumeOp,
-    PassTurnOp,
+    OrderArriveOp,
+    OrderBarrierOp,
+    OrderStepOp,
     PublishOp,
     ReleaseOp,
-    TurnsOp,
-    TurnStepOp,
 )
 from mugraph.dialects.sched.channel import channel_of
 from mugraph.dialects.tensor_types import (
@@ -31,12 +31,12 @@ from mugraph.dialects.tensor_types import (
 )
 from mugraph.passes.memory.findings import Finding, HazardKind
 from mugraph.passes.schedule.analysis.hazards.clocks import Clocks, Mbarrier, join
-from mugraph.passes.schedule.analysis.hazards.program import Place, Strand
+from mugraph.passes.schedule.analysis.hazards.program import ProgramPoint, Strand
 
 PARITY = "an mbarrier tells phases apart by their parity, so that the wait"
 
-Counted: TypeAlias = tuple[ChannelOp | TurnsOp, type[Operation]]
-"""A kind of step of a channel, or of an order of turns."""
+Counted: TypeAlias = tuple[ChannelOp | OrderBarrierOp, type[Operation]]
+"""A kind of step of a channel, or of an order barrier."""
 
 Report = Callable[[tuple[object, ...], Callable[[], Finding]], None]
 """Takes what tells a finding from others, and how to make it."""
@@ -46,11 +46,11 @@ Report = Callable[[tuple[object, ...], Callable[[], Finding]], None]
 class Moment:
     """An operator as a strand comes to it, and the iteration that it means.
 
-    Iterations count those that were skipped, from the first block of the list on.  Of a turn
-    ``meant`` is the block of the list.
+    Iterations count those that were skipped, from the first block of the list on.  Of an order
+    barrier's step ``meant`` is the block of the list.
     """
 
-    place: Place
+    place: ProgramPoint
     strand: Strand
     iteration: int
     meant: int
@@ -67,7 +67,7 @@ class Protocol:
         self.clocks = clocks
         self.report = report
         self.counts = Counter[Counted]()
-        """How often the steps of each channel, and of each order of turns, were followed."""
+        """How often the steps of each channel, and of each order barrier, were followed."""
         self.repeated = Counter[Counted]()
         """How often they ran in what was skipped."""
 
@@ -113,20 +113,20 @@ class Protocol:
                 raise NotImplementedError(op_label(op))
         return True
 
-    def take_turn(self, op: TurnStepOp, moment: Moment, position: int) -> bool:
-        """A step of the role whose turn it is for a block of the list; false where it must wait.
+    def order_step(self, op: OrderStepOp, moment: Moment, position: int) -> bool:
+        """A step of the role of a block of the list; false where it must wait.
 
         ``position`` is that of the block without those that were skipped.
         """
-        order = op.order()
-        mbarriers = self.clocks.turns[order]
-        turns = len(mbarriers)
-        if isinstance(op, PassTurnOp):
+        order = op.order_barrier()
+        mbarriers = self.clocks.order_barriers[order]
+        roles = len(mbarriers)
+        if isinstance(op, OrderArriveOp):
             role = moment.strand.role
             warps = 1 if role is None else role.warp_count
-            self._arrive(mbarriers[(position + 1) % turns], position // turns, moment, warps)
+            self._arrive(mbarriers[(position + 1) % roles], position // roles, moment, warps)
         elif position and not self._wait(
-            mbarriers[position % turns], (position - 1) // turns, moment
+            mbarriers[position % roles], (position - 1) // roles, moment
         ):
             return False
         self.counts[order, type(op)] += 1
@@ -224,8 +224,8 @@ class Protocol:
 
     def _waits_in(self, moment: Moment) -> str:
         op = moment.place.operation
-        if isinstance(op, TurnStepOp):
-            return f"{moment.describe()} for {_turn_before(moment)}"
+        if isinstance(op, OrderStepOp):
+            return f"{moment.describe()} for {_tile_before(moment)}"
         assert isinstance(op, ChannelStepOp)
         ring = self.clocks.rings[channel_of(op, op.channel)]
         stage = moment.meant % ring.stages
@@ -239,14 +239,14 @@ class Protocol:
         return f"stage {mbarrier.stage} of {value_label(mbarrier.owner.result)}"
 
     def _tile(self, mbarrier: Mbarrier, moment: Moment) -> str:
-        if mbarrier.is_of_turn:
+        if mbarrier.is_of_order_barrier:
             return f"block {moment.meant} of the list"
         return f"iteration {moment.meant} in {self._stage(mbarrier)}"
 
     def _what(self, mbarrier: Mbarrier, moment: Moment) -> str:
         """What a wait is for."""
-        if mbarrier.is_of_turn:
-            return _turn_before(moment)
+        if mbarrier.is_of_order_barrier:
+            return _tile_before(moment)
         if mbarrier.is_full:
             return f"{self._stage(mbarrier)} to be full with iteration {moment.meant}"
         earlier = moment.meant - mbarrier.stages
@@ -287,25 +287,25 @@ _FULL = replace(
     until="the stage was released",
     waiter="a 'sched.consume' of what was in it before",
 )
-_TURN = _Words(
-    "its turn before",
-    "the turn from being passed again",
-    "its turn had come",
-    "the turn before",
-    "the turn after that",
-    "passes the turn again",
-    "a 'sched.await_turn' of the turn before",
+_ORDER = _Words(
+    "its tile before",
+    "the next role from being let go on again",
+    "the role before had arrived",
+    "the work tile before",
+    "the work tile after that",
+    "arrives again",
+    "a 'sched.order_wait' of the work tile before",
 )
 
 
 def _words_of(mbarrier: Mbarrier) -> _Words:
-    if mbarrier.is_of_turn:
-        return _TURN
+    if mbarrier.is_of_order_barrier:
+        return _ORDER
     return _FULL if mbarrier.is_full else _STAGE
 
 
-def _turn_before(moment: Moment) -> str:
-    return f"block {moment.meant - 1} of the list to pass the turn"
+def _tile_before(moment: Moment) -> str:
+    return f"block {moment.meant - 1} of the list to arrive"
 
 
 def _bytes(op: BulkCopyOp) -> int:

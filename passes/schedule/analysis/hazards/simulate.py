@@ -39,10 +39,10 @@ from mugraph.dialects.sched import (
     CommitOp,
     FragmentOp,
     GridWaitOp,
+    OrderBarrierOp,
+    OrderStepOp,
     ProxyFenceOp,
     StageReference,
-    TurnsOp,
-    TurnStepOp,
     WaitOp,
     WarpgroupMmaOp,
     WarpgroupWaitOp,
@@ -103,12 +103,12 @@ class Simulation:
         ends = [op.pending_products for op in operations if isinstance(op, WarpgroupWaitOp)]
         self.memory = Memory(program, max(waits, default=0), max(ends, default=0))
         strands = list(program.strands)
-        self.clocks = Clocks(len(strands), program.channels, program.turns)
+        self.clocks = Clocks(len(strands), program.channels, program.order_barriers)
         self._has_bulk = any(touch.is_bulk for touch in program.touches)
         self._back = program.looks_back()
         self.checks = Checks(program, self.memory, self.clocks)
         self.protocol = Protocol(self.clocks, self.checks.report)
-        self._not_set_up: list[ChannelOp | TurnsOp] = []
+        self._not_set_up: list[ChannelOp | OrderBarrierOp] = []
         self._running: list[int] = []
 
     def run(self) -> list[Finding]:
@@ -118,8 +118,10 @@ class Simulation:
     def findings(self) -> dict[tuple[object, ...], Finding]:
         """All hazards, by their kinds and operators."""
         for section in self.program.sections:
-            turns = [strand for strand in section if strand.role and strand.role.turn is not None]
-            course = Course(self.length, self.program.loop_range, len(turns) or 1)
+            ping_pong = [
+                strand for strand in section if strand.role and strand.role.ping_pong is not None
+            ]
+            course = Course(self.length, self.program.loop_range, len(ping_pong) or 1)
             if not self._run_section(course, [Cursor(strand, course) for strand in section]):
                 return self.checks.findings
         self.checks.check_unfinished()
@@ -170,7 +172,7 @@ class Simulation:
     ) -> bool:
         """Skips iterations if the state repeats; else notes the state.
 
-        All strands are in their loops for one block of the list, or wait for their turn all along.
+        All strands are in their loops for one block of the list, or wait at an order barrier.
         """
         live = [cursor for cursor in cursors if cursor.step is not None]
         looping = [cursor for cursor in live if cursor.in_loop]
@@ -224,7 +226,7 @@ class Simulation:
         if course.length == 1 or not all(cursor.in_phases for cursor in cursors):
             return
         position = min(cursor.position for cursor in cursors)
-        blocks = math.lcm(course.turns, period // math.gcd(period, course.loop_range))
+        blocks = math.lcm(course.ping_pong, period // math.gcd(period, course.loop_range))
         furthest = max(cursor.position for cursor in cursors)
         room = (course.length - 1 - furthest) // blocks * blocks
         if not room or position in snapshots:
@@ -271,7 +273,7 @@ class Simulation:
         """Runs a step of a strand; false where it must wait."""
         memory, strand = self.memory, cursor.strand.index
         match step.operation:
-            case ChannelOp() | TurnsOp() as op:
+            case ChannelOp() | OrderBarrierOp() as op:
                 self._not_set_up.append(op)
             case BarrierOp():
                 self.clocks.barrier(strand)
@@ -303,8 +305,10 @@ class Simulation:
                 ):
                     return False
                 self._forget(strand)
-            case TurnStepOp() as op:
-                if not self.protocol.take_turn(op, self._turn(step, cursor), cursor.position):
+            case OrderStepOp() as op:
+                if not self.protocol.order_step(
+                    op, self._order_moment(step, cursor), cursor.position
+                ):
                     return False
                 self._forget(strand)
             case WarpgroupMmaOp() as op if not op.stage.happens_at(
@@ -322,7 +326,7 @@ class Simulation:
         meant = before + reference.iteration_at(iteration)
         return Moment(step.place, cursor.strand, iteration, meant)
 
-    def _turn(self, step: Step, cursor: Cursor) -> Moment:
+    def _order_moment(self, step: Step, cursor: Cursor) -> Moment:
         return Moment(step.place, cursor.strand, 0, cursor.named_position)
 
     def _forget(self, strand: int) -> None:
@@ -399,7 +403,7 @@ class Simulation:
             step = cursor.step
             if step is not None and isinstance(step.operation, ChannelStepOp):
                 waiting.append(self._moment(step, cursor, step.operation.stage))
-            elif step is not None and isinstance(step.operation, TurnStepOp):
-                waiting.append(self._turn(step, cursor))
+            elif step is not None and isinstance(step.operation, OrderStepOp):
+                waiting.append(self._order_moment(step, cursor))
         ended = [cursor.strand for cursor in cursors if cursor.step is None]
         self.checks.report((HazardKind.DEADLOCK,), lambda: self.protocol.deadlock(waiting, ended))

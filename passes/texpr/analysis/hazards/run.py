@@ -25,10 +25,11 @@ from mugraph.dialects.te import (
     Space,
     WaitOp,
 )
+from mugraph.dialects.te.points import all_hold
 from mugraph.dialects.tensor_types import element_bytes_of, value_label
 from mugraph.passes.memory.findings import Finding, HazardKind
 from mugraph.passes.texpr.analysis.domains import Access, accesses_of, domain_of
-from mugraph.passes.texpr.analysis.evaluate import addresses_of_numbers, evaluate, variables_of
+from mugraph.passes.texpr.analysis.evaluate import addresses_of_numbers, variables_of
 from mugraph.passes.texpr.analysis.hazards.grid import race_kind
 from mugraph.passes.texpr.analysis.hazards.pairs import conflicts
 from mugraph.passes.texpr.analysis.hazards.touches import (
@@ -136,11 +137,8 @@ class BlockRun:
             self._found.append(Finding(HazardKind.DIVERGENT_BARRIER, (op,), message))
             return
         points = {one: np.array(value, np.int64) for one, value in self.values.items()}
-        for expression, equal in op.conditions():
-            value = int(evaluate(expression, list(op.indices), points))
-            if (value != 0) if equal else (value < 0):
-                return
-        self.block(op.body.block)
+        if all_hold([op], points):
+            self.block(op.body.block)
 
     @run.register
     def _(self, op: BarrierOp) -> None:
@@ -183,7 +181,7 @@ class BlockRun:
     ) -> Touched:
         """An access of a reduction to its numbers of the warps."""
         assert op.scratch is not None
-        access = Access(op, op.scratch, kind, None, (), (), domain_of(op))
+        access = Access(op.scratch, kind, (), (), (), op=op, domain=domain_of(op))
         return self.touched(access, threads, numbers)
 
     def followed(self, op: Operation) -> list[Access]:

@@ -11,10 +11,11 @@ import numpy.typing as npt
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects.locations import place_of
-from mugraph.dialects.te import AccessKind, LoopOp, StepOp
+from mugraph.dialects.te import AccessKind, StepOp
+from mugraph.dialects.te.points import all_hold, grid_of
 from mugraph.dialects.tensor_types import row_major_strides, value_label
 from mugraph.passes.texpr.analysis.domains import Access
-from mugraph.passes.texpr.analysis.evaluate import evaluate, numbers_at, variables_of
+from mugraph.passes.texpr.analysis.evaluate import numbers_at, variables_of
 
 IntArray = npt.NDArray[np.int64]
 
@@ -54,24 +55,19 @@ def rows_of(access: Access, wanted: Sequence[SSAValue], fixed: Mapping[SSAValue,
         for loop in access.domain.loops
         if loop.variable not in fixed and (loop.variable in used or loop.variable in wanted)
     ]
-    box = access.box or (1,) * len(access.expressions)
-    if math.prod([*(loop.iterations for loop in loops), *box]) > MOST_POINTS:
+    if math.prod([*(loop.iterations for loop in loops), *access.box]) > MOST_POINTS:
         raise TooManyError
     points = grid_of(loops) | {
         variable: np.array(value, np.int64) for variable, value in fixed.items()
     }
     count = math.prod(loop.iterations for loop in loops)
-    holds = np.ones(count, np.bool_)
-    for condition in access.domain.conditions:
-        for expression, equal in condition.conditions():
-            value = evaluate(expression, list(condition.indices), points)
-            holds &= (value == 0) if equal else (value >= 0)
+    holds = np.broadcast_to(all_hold(access.domain.conditions, points), (count,))
     shape = access.type.get_shape()
     start = numbers_at(access.expressions, list(access.indices), shape, points)
     start = np.broadcast_to(start, (count,))[holds]
     strides = [1] if len(access.expressions) == 1 else list(row_major_strides(shape))
     offsets = np.zeros(1, np.int64)
-    for extent, stride in zip(box, strides, strict=False):
+    for extent, stride in zip(access.box, strides, strict=False):
         offsets = (offsets[:, None] + np.arange(extent) * stride).reshape(-1)
     numbers = (start[:, None] + offsets).reshape(-1)
     values = {
@@ -79,18 +75,6 @@ def rows_of(access: Access, wanted: Sequence[SSAValue], fixed: Mapping[SSAValue,
         for variable in wanted
     }
     return Rows(values, numbers)
-
-
-def grid_of(loops: Sequence[LoopOp]) -> dict[SSAValue, IntArray]:
-    """The values of the variables at all points of some loops, the last fastest."""
-    count = math.prod(loop.iterations for loop in loops)
-    points: dict[SSAValue, IntArray] = {}
-    stride = count
-    number = np.arange(count)
-    for loop in loops:
-        stride //= loop.iterations
-        points[loop.variable] = number // stride % loop.iterations
-    return points
 
 
 _CLASSES = {AccessKind.READ: 0, AccessKind.WRITE: 1, AccessKind.ATOMIC: 2}

@@ -58,7 +58,7 @@ sched.kernel @before_roles inputs 0 grid [4, 1, 1] persistent 2 block [64, 1, 1]
 
 // -----
 
-// CHECK: 'sched.epilogue' stands outside of roles; blocks of a persistent kernel take several blocks of the grid, and the phases of roles run for each
+// CHECK: 'sched.epilogue' stands outside of roles; persistent blocks have several work tiles, and the phases of roles run for each
 sched.kernel @phases_of_no_role inputs 0 grid [4, 1, 1] persistent 2 block [64, 1, 1] {
   sched.role "one" warps 1 {
     sched.barrier

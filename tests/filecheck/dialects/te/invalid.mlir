@@ -176,7 +176,7 @@ func.func @f() {
 
 // -----
 
-// CHECK: expected one of warp, block
+// CHECK: Expected `warp`, or `block`.
 func.func @f() {
   te.kernel "f" %block = 1 { te.threads %thread = 64 { te.barrier grid } }
   func.return
@@ -184,7 +184,7 @@ func.func @f() {
 
 // -----
 
-// CHECK: expected one of add, max, min
+// CHECK: Expected `add`, `max`, or `min`.
 func.func @f(%x: f32) {
   %s = te.all_reduce mul %x : f32
   func.return

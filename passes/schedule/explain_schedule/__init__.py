@@ -1,0 +1,304 @@
+"""``--explain-schedule``: the regions of a schedule, and what each of its barriers is for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import PassFailedException
+
+from mugraph.dialects.kn import Phase
+from mugraph.dialects.sched import (
+    AccessError,
+    BarrierOp,
+    ChannelOp,
+    ChannelStepOp,
+    EpilogueOp,
+    ForloopOp,
+    FragmentOp,
+    KernelOp,
+    PrologueOp,
+    ReleaseOp,
+    WaitOp,
+    WarpgroupMmaOp,
+    computing_block,
+    ping_pong_roles,
+)
+from mugraph.dialects.tensor_types import op_label, value_label
+from mugraph.passes.schedule.analysis.epilogues import epilogue_time
+from mugraph.passes.schedule.barriers.dependences import TaskOperations, kernel_graph
+from mugraph.passes.schedule.barriers.fewest import FewestBarriers, Witness, fewest_barriers
+from mugraph.passes.schedule.barriers.model import Barriers, Dependence, Graph, peak_load
+from mugraph.passes.schedule.barriers.proposal import LEVEL_BARRIERS, SCHEDULE_CERTIFICATE
+from mugraph.passes.schedule.explain_schedule.products import product_lines
+from mugraph.passes.schedule.pipeline_loads.rings import feeds_of
+from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+
+_PHASES: dict[type[Operation], Phase] = {
+    PrologueOp: Phase.BEFORE,
+    ForloopOp: Phase.LOOP,
+    EpilogueOp: Phase.AFTER,
+}
+_PLACES = {
+    Phase.BEFORE: "before the loop",
+    Phase.LOOP: "in the loop",
+    Phase.AFTER: "after the loop",
+}
+
+
+@dataclass(frozen=True)
+class ScheduledKernel:
+    """A kernel as its text has it: one task an operator, its region, and all barriers."""
+
+    kernel: KernelOp
+    graph: Graph
+    regions: tuple[int, ...]
+    barriers: Barriers
+    settled: int = 0
+    """Barriers of the prologue behind which it goes on: they stay where they are."""
+
+
+def read_schedule(kernel: KernelOp) -> ScheduledKernel:
+    """The tasks and regions of a scheduled kernel; raises ``AccessError`` as its operators do."""
+    tasks: list[TaskOperations] = []
+    regions: list[int] = []
+    counts = {Phase.BEFORE: 0, Phase.LOOP: 0, Phase.AFTER: 0}
+    region = settled = 0
+    for part in computing_block(kernel).ops:
+        phase = _PHASES.get(type(part))
+        if phase is None:
+            continue
+        last = part.regions[0].block.last_op
+        for op in part.regions[0].block.ops:
+            if isinstance(op, BarrierOp) and phase is Phase.BEFORE and op is not last:
+                tasks.append(TaskOperations(_describe(op), phase, [op]))
+                regions.append(region)
+                settled += 1
+            elif isinstance(op, BarrierOp):
+                region += 1
+                counts[phase] += 1
+            elif not isinstance(op, FragmentOp | ChannelStepOp):
+                starts = isinstance(op, WaitOp) and op is part.regions[0].block.first_op
+                latest = 0 if starts else None
+                tasks.append(TaskOperations(_describe(op), phase, [op], latest))
+                regions.append(region)
+    barriers = Barriers(counts[Phase.BEFORE], counts[Phase.LOOP], counts[Phase.AFTER])
+    graph = kernel_graph(kernel, tasks)
+    return ScheduledKernel(kernel, graph, tuple(regions), barriers, settled)
+
+
+def _describe(op: Operation) -> str:
+    if not op.operands:
+        return op_label(op)
+    return f"'{op.name}' to {value_label(op.operands[-1])}"
+
+
+def barrier_between(dependence: Dependence, schedule: ScheduledKernel) -> int | None:
+    """The barrier, counted through the text from 0, that alone stands between two tasks.
+
+    ``None`` where none or several do.
+    """
+    before = schedule.regions[dependence.before]
+    after = schedule.regions[dependence.after]
+    passed = after - before + dependence.distance * schedule.barriers.loop
+    if passed != 1:
+        return None
+    _, last = schedule.barriers.range_of(Phase.LOOP)
+    looped = schedule.graph.tasks[dependence.before].phase is Phase.LOOP
+    if dependence.distance and looped and before == last:
+        return schedule.barriers.before
+    return before
+
+
+def reasons(schedule: ScheduledKernel) -> dict[int, list[Dependence]]:
+    """For each barrier the crossing dependences that no other barrier separates, each once."""
+    found: dict[int, list[Dependence]] = {}
+    for dependence in schedule.graph.active_dependences:
+        if dependence.crosses:
+            barrier = barrier_between(dependence, schedule)
+            if barrier is not None:
+                found.setdefault(barrier, []).append(dependence)
+    return found
+
+
+def _sentence(dependence: Dependence, graph: Graph) -> str:
+    before = graph.tasks[dependence.before].name
+    after = graph.tasks[dependence.after].name
+    far = f", {dependence.distance} iteration{'s' if dependence.distance > 1 else ''} later"
+    return f"{dependence.why}: {before}, then {after}{far if dependence.distance else ''}"
+
+
+def _bound_lines(fewest: FewestBarriers, graph: Graph) -> Iterator[str]:
+    def chain(witness: Witness) -> str:
+        names = [graph.tasks[witness.dependences[0].before].name]
+        for dependence in witness.dependences:
+            arrow = "=>" if dependence.crosses else "->"
+            names.append(f"{arrow} {graph.tasks[dependence.after].name}")
+        return " ".join(names)
+
+    if fewest.loop is not None:
+        span = fewest.loop.iterations
+        rounds = "each iteration" if span == 1 else f"every {span} iterations"
+        yield (
+            f"  the loop needs {fewest.loop.bound} an iteration, as {rounds} must pass "
+            f"{fewest.loop.crossings} crossings: {chain(fewest.loop)}"
+        )
+    if fewest.straight is not None:
+        yield (
+            f"  what follows the loop needs {fewest.straight.crossings}: {chain(fewest.straight)}"
+        )
+
+
+def _channel_lines(kernel: KernelOp) -> Iterator[str]:
+    """A line for each channel: what goes through it, how far ahead."""
+    for op in kernel.body.block.ops:
+        if isinstance(op, ChannelOp):
+            names = ", ".join(value_label(value) for value in op.buffers)
+            stages = f" in {op.stage_count} stages of" if op.stage_count > 1 else ","
+            yield (
+                f"  a warp of its own loads {names}{stages} {op.stage_payload()} bytes; no barrier "
+                "stands between it and those that read"
+            )
+
+
+def _is_kept(channel: ChannelOp) -> bool:
+    """Whether products that run behind the program read a ring's stages an iteration longer."""
+    readers = [use.operation for value in channel.buffers for use in value.uses]
+    return any(isinstance(op, WarpgroupMmaOp) and op.is_async for op in readers) and any(
+        isinstance(step, ReleaseOp) and step.ahead_of < 0 for step in channel.steps()
+    )
+
+
+def _ring_lines(kernel: KernelOp, target: Target) -> Iterator[str]:
+    """How the stages of each ring are used, and the bytes that are on their way together."""
+    rings = [feed for feed in feeds_of(kernel) if feed.moves]
+    on_their_way = 0
+    for ring in rings:
+        kept = int(_is_kept(ring.channel))
+        ahead = ring.stages - 1 - kept
+        on_their_way += ahead * ring.channel.stage_payload()
+        names = ", ".join(value_label(value) for value in ring.channel.buffers)
+        behind = ", one kept by a product that runs behind the program" if kept else ""
+        yield f"  of the stages of {names} one is read{behind}, {ahead} are filled ahead"
+    if rings:
+        blocks = kernel.resident_blocks or 1
+        shared = f"{blocks} blocks that share it" if blocks > 1 else "the only block on it"
+        yield (
+            f"  together {blocks * on_their_way} bytes are on their way to a multiprocessor, to "
+            f"{shared}; {target.arch} should have {target.bulk_bytes_in_flight}"
+        )
+
+
+def _epilogue_lines(kernel: KernelOp, target: Target) -> Iterator[str]:
+    """Whether the epilogue of a persistent kernel is so long that ping-pong should pay."""
+    time = None if kernel.persistent_blocks is None else epilogue_time(kernel, target)
+    if time is None:
+        return
+    head = (
+        f"  the products of a work tile take about {time.loop:.0f} cycles, what follows "
+        f"the loop {time.epilogue:.0f}: "
+    )
+    consumers = len(ping_pong_roles(kernel))
+    if consumers:
+        yield f"{head}{consumers} ping-pong consumers, so that one multiplies meanwhile"
+    elif time.is_long:
+        yield f"{head}ping-pong should be faster (plan <block = [128], ping_pong = 2>)"
+    else:
+        yield f"{head}too little for ping-pong"
+
+
+def _one_a_level(kernel: KernelOp) -> str:
+    """What the seeds' rule takes, of the threadblock graph: only its scheduler knows its levels."""
+    certificate = kernel.attributes.get(SCHEDULE_CERTIFICATE)
+    if not isinstance(certificate, DictionaryAttr):
+        return ""
+    return (
+        f", one a level would be {cast(IntegerAttr, certificate.data[LEVEL_BARRIERS]).value.data}"
+    )
+
+
+def explain(kernel: KernelOp, target: Target) -> list[str]:
+    """The lines of the explanation of one kernel, made for a target."""
+    schedule = read_schedule(kernel)
+    graph, barriers = schedule.graph, schedule.barriers
+    fewest = fewest_barriers(graph)
+    executed = barriers.executed(graph.iterations)
+    lines = [
+        f"{op_label(kernel)}: a thread passes {executed} barriers: {barriers.before} before the "
+        f"loop, {barriers.loop} in each of {graph.iterations} iterations, {barriers.after} after "
+        f"it; the fewest possible are {fewest.executed}{_one_a_level(kernel)}"
+        + (f"; the prologue passes {schedule.settled} more" if schedule.settled else ""),
+        *_bound_lines(fewest, graph),
+        f"  the fullest region holds {peak_load(graph, barriers, schedule.regions)} bytes of "
+        "shared memory",
+        *_channel_lines(kernel),
+        *_ring_lines(kernel, target),
+        *product_lines(kernel, target),
+        *_epilogue_lines(kernel, target),
+    ]
+    why = reasons(schedule)
+    for region in range(barriers.regions):
+        if region:
+            lines.append(f"  barrier {region}, {_place_of_barrier(region, barriers)}, for")
+            causes = [_sentence(cause, graph) for cause in why.get(region - 1, [])]
+            shared = "memory that is used again, or dependences that other barriers separate too"
+            lines += [f"    {cause}" for cause in dict.fromkeys(causes or [shared])]
+        lines.append(f"  region {region}")
+        tasks = [
+            f"    {_PLACES[task.phase]}: {task.name}"
+            for task, place in zip(graph.tasks, schedule.regions, strict=True)
+            if place == region
+        ]
+        lines += dict.fromkeys(tasks)
+    return lines
+
+
+def _place_of_barrier(region: int, barriers: Barriers) -> str:
+    if region <= barriers.before:
+        return _PLACES[Phase.BEFORE]
+    if region <= barriers.before + barriers.loop:
+        return _PLACES[Phase.LOOP]
+    return _PLACES[Phase.AFTER]
+
+
+def _kernels(module: ModuleOp) -> Sequence[KernelOp]:
+    return [op for op in module.walk() if isinstance(op, KernelOp)]
+
+
+@dataclass(frozen=True)
+class ExplainSchedulePass(ModulePass):
+    """Prints the regions of each schedule to stderr, with the reason for every barrier.
+
+    Of each kernel: how many barriers a thread passes, the fewest possible and the chains of
+    dependences that need them (``=>`` crosses threads, ``->`` does not), the bytes alive in the
+    fullest region; where a warp of its own loads, how each ring's stages are used, the bytes on
+    their way against what ``arch`` should have, and of products of few rows what single warps cost,
+    and warp groups with swapped operands; then region by region the operators, and for each barrier
+    the dependences that it alone separates.  Changes nothing.  Pre-condition:
+    ``--lower-threadblock``.
+    """
+
+    name = "explain-schedule"
+
+    arch: str = DEFAULT_TARGET
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Prints a paragraph for each kernel."""
+        target = target_named(self.arch)
+        kernels = _kernels(op)
+        if not kernels:
+            raise PassFailedException(
+                "--explain-schedule: the module has no 'sched.kernel'; run --lower-threadblock"
+            )
+        for kernel in kernels:
+            try:
+                lines = explain(kernel, target)
+            except AccessError as error:
+                raise PassFailedException(f"--{self.name}: {op_label(kernel)}: {error}") from error
+            print("\n".join(lines), file=sys.stderr)

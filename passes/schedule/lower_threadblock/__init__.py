@@ -1,0 +1,215 @@
+"""``--lower-threadblock``: threadblock graphs become the operators of linear schedules."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.dialects.func import FuncOp
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import PassFailedException
+
+from mugraph.dialects import sched, tb
+from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.kn.separate_phases import separate_phases
+from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.sched.kernel import WARP
+from mugraph.dialects.sched.warpgroup import is_of_warpgroups
+from mugraph.dialects.tensor_types import (
+    element_bytes_of,
+    layout_of,
+    op_label,
+    shape_of,
+    value_label,
+)
+from mugraph.passes.options import refuse
+from mugraph.passes.schedule.lower_threadblock.build import lower_kernel
+from mugraph.passes.schedule.lower_threadblock.builder import Choices
+from mugraph.passes.schedule.lower_threadblock.bulk_loads import uses_channels
+from mugraph.passes.schedule.lower_threadblock.custom import check_operators, erase_unused_functions
+from mugraph.passes.schedule.lower_threadblock.levels import Levels, find_levels
+from mugraph.passes.schedule.lower_threadblock.products import (
+    WarpgroupLimits,
+    choose_products,
+    spill_notes,
+    why_not_swapped,
+)
+from mugraph.passes.schedule.lower_threadblock.raster import (
+    ACROSS,
+    DOWN,
+    bytes_along,
+    choose_raster,
+)
+from mugraph.passes.schedule.lower_threadblock.write_back import (
+    find_write_backs,
+    write_back_directly,
+)
+from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+
+__all__ = ["LowerThreadblockPass", "lower_threadblock"]
+
+
+def tile_bytes(load: tb.InputOp) -> int:
+    """The bytes of an input's tile."""
+    return math.prod(shape_of(load.result.type)) * element_bytes_of(load.result.type)
+
+
+def bytes_loaded_an_iteration(loads: Iterable[tb.InputOp]) -> int:
+    """What each iteration of the loop loads."""
+    return sum(tile_bytes(op) for op in loads if op.loop_dim >= 0)
+
+
+BY_THREADS = "write loads = cp_async, or leave loads free"
+"""What fits where bulk copies cannot bring the tiles."""
+
+
+def lower_graph(
+    graph: CustomizedOp,
+    target: Target,
+    symbol: str,
+    *,
+    along_k: bool = True,
+) -> sched.KernelOp:
+    """The operators of one graph in order, without barriers, each tile of the loop in one stage.
+
+    Where its plan allows it and bulk copies can bring all inputs, a role of its own loads.
+    ``along_k``: whether warps may stand along k.
+    """
+    levels = find_levels(graph)
+    channels = loads_through_channels(graph, levels, target)
+    threads = graph.threads + (WARP if channels else 0)
+    groups = None
+    if channels and target.multiplies_in_warpgroups:
+        groups = WarpgroupLimits(target, bytes_loaded_an_iteration(levels.inputs))
+    products = choose_products(graph, levels, target, threads, groups=groups, along_k=along_k)
+    warp_layouts, registers = products.warp_layouts, products.registers
+    if graph.decided.swap_ab:
+        why = why_not_swapped(graph, warp_layouts, target)
+        if why is not None:
+            refuse(graph, "swap_ab", "lower-threadblock", why, "leave swap_ab free")
+    for sentence in spill_notes(registers):
+        print(f"--lower-threadblock: note: {sentence}", file=sys.stderr)
+    choices = Choices(warp_layouts, registers.accumulators, registers.pieces, channels)
+    kernel = lower_kernel(graph, levels, choices, symbol)
+    if any(is_of_warpgroups(layout.atom) for layout in warp_layouts.values()):
+        for found in list(find_write_backs(kernel)):
+            write_back_directly(found)
+    if channels:
+        down, across = (bytes_along(levels.inputs, axis) for axis in (DOWN, ACROSS))
+        rows = choose_raster(kernel.grid_dim, down, across, target.multiprocessors)
+        if rows > 1:
+            kernel.raster = IntegerAttr(rows, i64)
+    return kernel
+
+
+def loads_through_channels(graph: CustomizedOp, levels: Levels, target: Target) -> bool:
+    """Whether a role of its own loads; what the graph's plan says is kept, or refused."""
+    obstacles = uses_channels(graph, levels, target)
+    if not obstacles:
+        tiles = sum(tile_bytes(op) for op in levels.inputs)
+        if tiles > target.shared_memory_per_block:
+            obstacles = [f"its tiles do not fit in the shared memory of a block of {target.name}"]
+    if obstacles and graph.decided.loads == "tma":
+        refuse(graph, "loads", "lower-threadblock", "; ".join(obstacles), BY_THREADS)
+    return not obstacles
+
+
+def require_layouts(graph: CustomizedOp) -> None:
+    """Raises ``PassFailedException`` naming a tensor of the graph that has no layout yet."""
+    tiles = [result for op in graph.body.block.ops for result in op.results]
+    for value in (*graph.inputs, *graph.results, *tiles):
+        if layout_of(value.type) is None:
+            raise PassFailedException(
+                f"--lower-threadblock: {value_label(value)} in {op_label(graph)} has no layout "
+                "yet; run --resolve-layout, after the passes that make tiles"
+            )
+
+
+def unused_symbol(module: ModuleOp, wish: str, kernels: Sequence[sched.KernelOp]) -> str:
+    """``wish``, or ``wish`` with a number, such that nothing in the module has that name."""
+    taken = {kernel.sym_name.data for kernel in kernels}
+    for op in module.body.block.ops:
+        name = op.properties.get("sym_name")
+        if isinstance(name, StringAttr):
+            taken.add(name.data)
+    symbol, count = wish, 0
+    while symbol in taken:
+        count += 1
+        symbol = f"{wish}_{count}"
+    return symbol
+
+
+def lower_threadblock(
+    module: ModuleOp,
+    function: FuncOp,
+    target: Target,
+    *,
+    along_k: bool = True,
+) -> Sequence[sched.KernelOp]:
+    """Replaces every custom kernel of a function by the launch of its schedule."""
+    kernels: list[sched.KernelOp] = []
+    graphs = [op for op in function.walk() if isinstance(op, CustomizedOp)]
+    for index, graph in enumerate(graphs):
+        require_layouts(graph)
+        separate_phases(graph)
+        symbol = unused_symbol(module, f"{function.sym_name.data}_custom{index}", kernels)
+        kernel = lower_graph(graph, target, symbol, along_k=along_k)
+        kernel.plan = graph.plan
+        kernels.append(kernel)
+        launch = sched.LaunchOp(symbol, graph.inputs, [value.type for value in graph.results])
+        offsets = graph.workspace_offsets()
+        if offsets is not None:
+            launch.set_workspace_offsets(offsets)
+        hints = [result.name_hint for result in graph.results]
+        Rewriter.replace_op(graph, launch)
+        for result, hint in zip(launch.results, hints, strict=True):
+            result.name_hint = hint
+    return kernels
+
+
+@dataclass(frozen=True)
+class LowerThreadblockPass(ModulePass):
+    """Turns threadblock graphs into linear schedules: ``kn.customized`` into ``sched.kernel``.
+
+    Every tile has a buffer in shared memory; accumulators are kept in registers while they fit.
+    Chooses the instruction of each product and how warps share it, the vector width of every
+    access, and who loads; all of it stands in the result.  Barriers and the stages of what the loop
+    loads are not chosen yet: ``--pipeline-loads`` does that, when it is known what is in memory.
+
+    What a kernel's plan says is kept (``kn.customized ... plan <loads = tma>``).  ``loads`` says
+    who loads.  With ``tma`` a warp of its own loads by bulk copies into rings that the block's
+    other warps read; ``block`` grows by that warp.  With ``cp_async`` all threads load.  A plan
+    that leaves it free gets ``tma`` where the target has bulk copies and these can bring every
+    input: whole tiles, strides and rows of whole 16 bytes, in a loop of several iterations, and one
+    tile of each fits in the block's memory.
+
+    ``swap_ab`` says who computes products whose rows do not fill the 64 of an instruction of warp
+    groups, where a ring brings their tiles: single warps (``false``), warp groups that swap both
+    operands, so that the 64 are columns (``true``), or, where it is free, whichever an estimate
+    says is faster; ``--explain-schedule`` prints it.
+
+    A part that is written and cannot be is an error that says what fits.
+
+    ``warps-along-k=false`` leaves all steps of a product along k to each warp.  Pre-conditions:
+    ``--resolve-layout``, and ``--decompose-threadblock`` where the graph has composite operators.
+    """
+
+    name = "lower-threadblock"
+
+    arch: str = DEFAULT_TARGET
+    warps_along_k: bool = True
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Schedules every function of the module; kernels stand before the function."""
+        target = target_named(self.arch)
+        check_operators(op)
+        for function in tuple(op.body.block.ops):
+            if isinstance(function, FuncOp):
+                kernels = lower_threadblock(op, function, target, along_k=self.warps_along_k)
+                for kernel in kernels:
+                    op.body.block.insert_op_before(kernel, function)
+        erase_unused_functions(op)

@@ -1,0 +1,149 @@
+"""Rewrite: from a threadblock graph and the choices made for it to a ``sched.kernel``.
+
+The operators stand in order, in the phases before, in and after the loop; no barriers stand between
+them yet.  Either a role of its own loads, through channels of one stage
+(:mod:`~mugraph.passes.schedule.pipeline_loads.feeds`), or all threads copy each tile where it is
+needed; ``--pipeline-loads`` lets loads run ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from mugraph.dialects import sched, tb
+from mugraph.dialects.cute.attributes import LayoutAttr
+from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.locations import inherit_location
+from mugraph.dialects.ragged import ragged_dims
+from mugraph.dialects.sched.kernel import WARP
+from mugraph.dialects.tensor_types import (
+    element_type_of,
+    resolved_layout_of,
+    shape_of,
+)
+from mugraph.passes.schedule.barriers.channel_steps import place_channel_steps
+from mugraph.passes.schedule.lower_threadblock.builder import Choices, KernelBuilder
+from mugraph.passes.schedule.lower_threadblock.bulk_loads import layouts_of_load
+from mugraph.passes.schedule.lower_threadblock.levels import Levels, loads_of_rings
+from mugraph.passes.schedule.lower_threadblock.operators import schedule_operator
+from mugraph.passes.schedule.lower_threadblock.warpgroups import is_read_by_warpgroups
+from mugraph.passes.schedule.pipeline_loads.feeds import (
+    CONSUMERS,
+    BulkLoad,
+    make_feeds,
+    producer_role,
+)
+
+
+def load_of(builder: KernelBuilder, op: tb.InputOp, argument: SSAValue) -> sched.CopyOp:
+    """The copy of one input by all threads, of its first tile where that comes before the loop."""
+    copy = op.resolved_copy()
+    with builder.made_for(op):
+        buffer = builder.allocate(op.result)
+        tile = builder.tile(argument, copy)
+    partition = builder.copy_partition(copy, copy.element_bytes)
+    within = [entry.dim for entry in ragged_dims(op.bounds())]
+    iteration = None if builder.moves(op) else 0
+    load = sched.CopyOp(tile, buffer, partition, iteration=iteration, within=within)
+    inherit_location([load], op)
+    return load
+
+
+def lower_kernel(
+    graph: CustomizedOp, levels: Levels, choices: Choices, symbol: str
+) -> sched.KernelOp:
+    """All operators of a threadblock graph, with no barriers yet."""
+    builder = KernelBuilder(graph, choices)
+    body = Block(arg_types=_argument_types(graph))
+    for argument, original in zip(body.args, (*graph.body.block.args, *graph.results), strict=True):
+        argument.name_hint = original.name_hint
+    inputs: dict[SSAValue, SSAValue] = dict(zip(graph.body.block.args, body.args, strict=False))
+    builder.outputs.update(zip(graph.results, body.args[len(graph.inputs) :], strict=True))
+
+    bulk_loads: list[BulkLoad] = []
+    looped: list[Operation] = []
+    if choices.channels:
+        rings = {op: ring for ring, loads in enumerate(loads_of_rings(levels)) for op in loads}
+        bulk_loads = [
+            make_bulk_load(builder, op, inputs[op.dtensor], rings.get(op)) for op in levels.inputs
+        ]
+    else:
+        for op in levels.inputs:
+            place = looped if builder.moves(op) else builder.prologue
+            place.append(load_of(builder, op, inputs[op.dtensor]))
+    looped += lowered(builder, [op for level in levels.body for op in level])
+    late = lowered(builder, [op for level in levels.after for op in level])
+
+    phases = [
+        sched.PrologueOp(Block(builder.prologue)),
+        sched.ForloopOp(graph.forloop_range, Block(looped)),
+        sched.EpilogueOp(Block([*builder.write_back, *late])),
+    ]
+    threads = graph.block_dim
+    if choices.channels:
+        body.add_ops(with_producer(builder, phases, bulk_loads))
+        threads = (graph.threads + WARP, 1, 1)
+    else:
+        body.add_ops([*builder.top, *phases])
+    kernel = sched.KernelOp(
+        symbol, len(graph.inputs), graph.grid_dim, threads, body, graph.forloop_range
+    )
+    for tile in builder.top:
+        if isinstance(tile, sched.TileOp):
+            inherit_location([use.operation for use in tile.result.uses], tile)
+    kernel.location = graph.location
+    place_channel_steps(kernel)
+    return kernel
+
+
+def make_bulk_load(
+    builder: KernelBuilder, op: tb.InputOp, argument: SSAValue, ring: int | None
+) -> BulkLoad:
+    """The view, the buffer and the bulk copy of one input, with the ring that it goes through."""
+    boxes = is_read_by_warpgroups(op, builder.choices.warp_layouts)
+    with builder.made_for(op):
+        buffer = builder.allocate(op.result, layout=layouts_of_load(op, boxes=boxes)[0])
+        tile = builder.tile(argument, op.resolved_copy())
+    return BulkLoad(tile, buffer, ring)
+
+
+def with_producer(
+    builder: KernelBuilder, phases: Sequence[Operation], loads: Sequence[BulkLoad]
+) -> list[Operation]:
+    """A kernel's body whose threads compute in these phases, with a role before them that loads."""
+    fragments = [op for op in builder.top if isinstance(op, sched.FragmentOp)]
+    shared = [op for op in builder.top if not isinstance(op, sched.FragmentOp)]
+    feeds = make_feeds(loads)
+    consumers = sched.RoleOp(CONSUMERS, builder.threads // WARP, Block([*fragments, *phases]))
+    return [
+        *shared,
+        *(feed.channel for feed in feeds),
+        sched.BarrierOp(),
+        consumers,
+        producer_role(feeds, builder.graph.forloop_range),
+    ]
+
+
+def lowered(builder: KernelBuilder, operators: Sequence[Operation]) -> list[Operation]:
+    """What the operators of a phase become."""
+    written: list[Operation] = []
+    for op in operators:
+        builder.here = []
+        with builder.made_for(op):
+            schedule_operator(op, builder)
+        inherit_location(builder.here, op)
+        written += builder.here
+    return written
+
+
+def _argument_types(graph: CustomizedOp) -> list[Attribute]:
+    return [
+        sched.GlobalType.of(
+            shape_of(value.type),
+            element_type_of(value.type),
+            LayoutAttr(resolved_layout_of(value)),
+        )
+        for value in (*graph.body.block.args, *graph.results)
+    ]

@@ -1,0 +1,280 @@
+"""How each threadblock operator is written in a schedule: one function an operator.
+
+An operator of another dialect takes part by registering a function of its own with
+:func:`schedule_operator`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import singledispatch
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.utils.exceptions import PassFailedException
+
+from mugraph.dialects import sched, tb
+from mugraph.dialects.cute.atoms import MmaAtom, loads_as_stored
+from mugraph.dialects.element_types import element_type_name
+from mugraph.dialects.elementwise import Epilogue, ScalarFunction
+from mugraph.dialects.partition import LinearPartition, choose_move_partition
+from mugraph.dialects.programming_model import MATRIX_ROW_BYTES
+from mugraph.dialects.ragged import ragged_dims
+from mugraph.dialects.sched import Combiner, Grouping, LinearPartitionAttr
+from mugraph.dialects.sched.warpgroup import is_of_warpgroups
+from mugraph.dialects.tb.layouts import partitioned_operand
+from mugraph.dialects.tensor_types import (
+    element_bytes_of,
+    element_type_of,
+    innermost_of,
+    leading_strides,
+    op_label,
+    resolved_layout_of,
+    shape_of,
+)
+from mugraph.passes.schedule.lower_threadblock.builder import KernelBuilder, sum_type
+
+TRANSPOSED_BYTES = 2
+"""The size of the elements that ``ldmatrix.trans`` transposes."""
+
+
+@singledispatch
+def schedule_operator(op: Operation, builder: KernelBuilder) -> None:
+    """Appends the schedule of one operator to the phase that ``builder`` is writing."""
+    raise PassFailedException(
+        f"--lower-threadblock: {op_label(op)} cannot be scheduled as it is; composite operators "
+        "need --decompose-threadblock first"
+    )
+
+
+def elementwise_destination(
+    op: Operation, epilogue: Epilogue, builder: KernelBuilder
+) -> tuple[Sequence[SSAValue], SSAValue, LinearPartition]:
+    """The buffers that an element-wise operation reads, the one or the registers it writes."""
+    result = op.results[0]
+    sources = [builder.buffer(value) for value in op.operands]
+    if op in builder.choices.register_accumulators:
+        partition = builder.partition(result, sources)
+        layout = LinearPartitionAttr(partition)
+        added_in = sum_type(element_type_of(result.type))
+        type_ = sched.FragmentType.of(shape_of(result.type), added_in, layout)
+        destination = builder.register_accumulator(op, type_)
+    elif epilogue.accumulates:
+        destination = builder.shared_accumulator(op)
+        partition = builder.partition(destination, sources)
+    else:
+        destination = builder.allocate(result)
+        partition = builder.partition(destination, sources)
+    return sources, destination, partition
+
+
+def write_elementwise(
+    op: Operation, function: ScalarFunction, epilogue: Epilogue, builder: KernelBuilder
+) -> None:
+    """An element-wise operation into a buffer or an accumulator."""
+    sources, destination, partition = elementwise_destination(op, epilogue, builder)
+    builder.here.append(sched.ElementwiseOp(function, sources, destination, epilogue, partition))
+
+
+@schedule_operator.register
+def _(op: tb.MaskOp, builder: KernelBuilder) -> None:
+    epilogue = tb.epilogue_of(op)
+    (source,), destination, partition = elementwise_destination(op, epilogue, builder)
+    builder.here.append(
+        sched.MaskOp(source, destination, op.constant, op.ragged, epilogue, partition)
+    )
+
+
+@schedule_operator.register
+def _(op: tb.ElementwiseOp, builder: KernelBuilder) -> None:
+    write_elementwise(op, op.function, tb.epilogue_of(op), builder)
+
+
+def write_combination(
+    function: ScalarFunction, sources: Sequence[SSAValue], total: SSAValue, builder: KernelBuilder
+) -> None:
+    """Makes a new total in shared memory of the old one, the first of the function's operands."""
+    operands = [total, *(builder.buffer(value) for value in sources)]
+    partition = builder.partition(total, operands[1:])
+    builder.here.append(sched.ElementwiseOp(function, operands, total, Epilogue(), partition))
+
+
+@schedule_operator.register
+def _(op: tb.ForloopAccumRescaleOp, builder: KernelBuilder) -> None:
+    if op.kind.data is not tb.RescaledKind.NONE:
+        raise PassFailedException(
+            f"--lower-threadblock: {op_label(op)} reduces; run --decompose-threadblock first"
+        )
+    total = builder.shared_accumulator(op)
+    function = ScalarFunction("mul_add")
+    write_combination(function, [op.rescale, op.input], total, builder)
+
+
+@schedule_operator.register
+def _(op: tb.ReductionMaxOp, builder: KernelBuilder) -> None:
+    lanes, order = op.work_sharing(builder.threads)
+    builder.here.append(
+        sched.ReduceOp(
+            builder.buffer(op.input),
+            builder.running_buffer(op.maximum, -math.inf),
+            op.reduced_dim,
+            Grouping.CONTIGUOUS,
+            lanes,
+            LinearPartition(builder.threads, 1, order),
+            Epilogue(accumulates=True),
+            Combiner.MAX,
+            builder.allocate(op.difference),
+        )
+    )
+
+
+@schedule_operator.register
+def _(op: tb.ForloopAccumOp, builder: KernelBuilder) -> None:
+    if op.kind.data is tb.AccumulatorKind.MAX:
+        total = builder.shared_accumulator(op, -math.inf)
+        write_combination(ScalarFunction("max"), [op.input], total, builder)
+        return
+    if op.kind.data is not tb.AccumulatorKind.NONE:
+        raise PassFailedException(
+            f"--lower-threadblock: {op_label(op)} reduces; run --decompose-threadblock first"
+        )
+    write_elementwise(op, ScalarFunction("identity"), Epilogue(accumulates=True), builder)
+
+
+@schedule_operator.register
+def _(op: tb.MovingOp, builder: KernelBuilder) -> None:
+    for result in op.results:
+        builder.allocate(result)
+    for tile, other, start in op.moves():
+        source, destination = builder.buffer_as_typed(tile), builder.buffer(other)
+        part, whole = source, destination
+        if isinstance(op, tb.SplitOp):
+            part, whole = destination, source
+        partition = choose_move_partition(
+            partitioned_operand(part), partitioned_operand(whole), start, builder.threads
+        )
+        builder.here.append(sched.MoveOp(source, destination, start, partition))
+
+
+@schedule_operator.register
+def _(op: tb.AnyReductionOp, builder: KernelBuilder) -> None:
+    epilogue = tb.epilogue_of(op)
+    if epilogue.accumulates:
+        destination = builder.shared_accumulator(op)
+    else:
+        destination = builder.allocate(op.result)
+    lanes, order = op.work_sharing(builder.threads)
+    groups = op.groups()
+    strided = groups.start_step == 1 and groups.step > 1
+    builder.here.append(
+        sched.ReduceOp(
+            builder.buffer(op.input),
+            destination,
+            op.reduced_dim,
+            Grouping.STRIDED if strided else Grouping.CONTIGUOUS,
+            lanes,
+            LinearPartition(builder.threads, 1, order),
+            epilogue,
+        )
+    )
+
+
+def suits_ldmatrix(buffer: SSAValue, atom: MmaAtom, depth: int) -> bool:
+    """Whether ``ldmatrix`` can load a matrix whose dimension ``depth`` is summed over.
+
+    The instruction takes its elements as they are stored, a matrix dimension is innermost, and
+    rows start at multiples of 16 bytes.  Only elements of 16 bits can be transposed on the way,
+    for others the innermost dimension must be ``depth``.
+    """
+    shape = shape_of(buffer.type)
+    element = element_type_name(element_type_of(buffer.type))
+    if atom.is_scalar or is_of_warpgroups(atom) or not loads_as_stored(atom, element):
+        return False
+    innermost = innermost_of(buffer)
+    if innermost is None or innermost < len(shape) - 2:
+        return False
+    size = element_bytes_of(buffer.type)
+    if size != TRANSPOSED_BYTES and innermost != len(shape) + depth:
+        return False
+    strides = leading_strides(resolved_layout_of(buffer))
+    return all(
+        strides[dim] * size % MATRIX_ROW_BYTES == 0
+        for dim in range(len(shape))
+        if dim != innermost and shape[dim] > 1
+    )
+
+
+@schedule_operator.register
+def _(op: tb.MatmulOp, builder: KernelBuilder) -> None:
+    epilogue = tb.epilogue_of(op)
+    functions = Epilogue(epilogue.functions)
+    type_ = builder.mma_fragment_type(op)
+    lhs, rhs = builder.buffer_as_typed(op.lhs), builder.buffer_as_typed(op.rhs)
+    atom = builder.choices.warp_layouts[op].atom
+    ldmatrix = (suits_ldmatrix(lhs, atom, -1), suits_ldmatrix(rhs, atom, -2))
+    in_registers = op in builder.choices.register_accumulators
+    if in_registers and not functions:
+        total = builder.register_accumulator(op, type_)
+        builder.here.append(multiply(op, builder, total, ldmatrix))
+        return
+    if in_registers:
+        product = write_product(op, builder, ldmatrix)
+        total = builder.register_accumulator(op, type_)
+        builder.here.append(sched.AccumulateOp(product, total, functions))
+        return
+    destination = (
+        builder.shared_accumulator(op) if epilogue.accumulates else builder.allocate(op.result)
+    )
+    if type_.parts > 1:
+        parts = builder.partial_sums(op)
+        builder.here.append(sched.StoreOp(write_product(op, builder, ldmatrix), parts, Epilogue()))
+        builder.here.append(builder.sum_of_parts(parts, destination, epilogue))
+        return
+    for start, extents in builder.pieces_of(op):
+        at = None if extents == shape_of(op.result.type) else start
+        product = write_product(op, builder, ldmatrix, at, extents)
+        builder.here.append(sched.StoreOp(product, destination, epilogue, at))
+
+
+def multiply(
+    op: tb.MatmulOp,
+    builder: KernelBuilder,
+    total: SSAValue,
+    ldmatrix: tuple[bool, bool],
+    start: Sequence[int] | None = None,
+) -> Operation:
+    """Adds the product, or the part of it that begins at ``start``, to a fragment."""
+    lhs, rhs = builder.buffer(op.lhs), builder.buffer(op.rhs)
+    if is_of_warpgroups(builder.choices.warp_layouts[op].atom):
+        return sched.WarpgroupMmaOp(lhs, rhs, total)
+    return sched.MmaOp(lhs, rhs, total, ldmatrix, start)
+
+
+def write_product(
+    op: tb.MatmulOp,
+    builder: KernelBuilder,
+    ldmatrix: tuple[bool, bool],
+    start: Sequence[int] | None = None,
+    extents: Sequence[int] | None = None,
+) -> SSAValue:
+    """A product, or the part of it that begins at ``start``, in registers of its own."""
+    product = sched.FragmentOp(builder.mma_fragment_type(op, extents))
+    product.result.name_hint = op.result.name_hint
+    builder.here.extend(
+        [
+            product,
+            sched.FillOp(product.result, 0.0),
+            multiply(op, builder, product.result, ldmatrix, start),
+        ]
+    )
+    return product.result
+
+
+@schedule_operator.register
+def _(op: tb.OutputOp, builder: KernelBuilder) -> None:
+    source = builder.buffer(op.stensor)
+    copy = op.resolved_copy()
+    tile = builder.tile(builder.outputs[op.dtensor], copy)
+    partition = builder.copy_partition(copy, element_bytes_of(source.type))
+    within = [entry.dim for entry in ragged_dims(op.bounds())]
+    builder.here.append(sched.CopyOp(source, tile, partition, within=within))

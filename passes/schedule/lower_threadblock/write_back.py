@@ -1,0 +1,80 @@
+"""Results of products that go from registers straight to device memory.
+
+A fragment that is stored to a shared buffer only to be copied out of it is written by the quads of
+lanes that hold it (``sched.quad_store``): no shared memory, and no barrier between the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from mugraph.dialects import sched
+from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.sched.quad_store import quad_store_problem
+from mugraph.dialects.tb.operators import epilogue_of
+from mugraph.dialects.tensor_types import element_type_of
+
+
+@dataclass(frozen=True)
+class WriteBack:
+    """A buffer between a fragment and device memory: what writes it, and what copies it out."""
+
+    buffer: sched.AllocOp
+    store: sched.StoreOp
+    copy: sched.CopyOp
+
+
+def find_write_backs(
+    kernel: sched.KernelOp, is_possible: Callable[[WriteBack], bool] | None = None
+) -> Iterator[WriteBack]:
+    """The buffers that fragments reach device memory through, and could do without.
+
+    Those for which ``is_possible``; if it is not given those whose fragments quads can write.
+    """
+    wanted = is_possible or _quads_can_write
+    for buffer in kernel.body.walk():
+        if not isinstance(buffer, sched.AllocOp):
+            continue
+        users = [use.operation for use in buffer.result.uses]
+        stores = [op for op in users if isinstance(op, sched.StoreOp)]
+        copies = [op for op in users if isinstance(op, sched.CopyOp)]
+        if len(users) != 2 or len(stores) != 1 or len(copies) != 1:
+            continue
+        found = WriteBack(buffer, stores[0], copies[0])
+        if _can_be_direct(found) and wanted(found):
+            yield found
+
+
+def _quads_can_write(found: WriteBack) -> bool:
+    fragment = found.store.source.type
+    return (
+        isinstance(fragment, sched.FragmentType)
+        and quad_store_problem(fragment, found.copy.destination) is None
+    )
+
+
+def _can_be_direct(found: WriteBack) -> bool:
+    store, copy = found.store, found.copy
+    fragment, tile = store.source.type, copy.destination
+    return (
+        isinstance(fragment, sched.FragmentType)
+        and isinstance(tile.type, sched.GlobalType)
+        and store.parent_op() is copy.parent_op()
+        and store.at is None
+        and not epilogue_of(store).accumulates
+        and not copy.checked_dims
+        and element_type_of(found.buffer.result.type) == element_type_of(tile.type)
+    )
+
+
+def write_back_directly(found: WriteBack) -> sched.QuadStoreOp:
+    """Lets the fragment be written to device memory where it was stored; erases the detour."""
+    direct = sched.QuadStoreOp(found.store.source, found.copy.destination, epilogue_of(found.store))
+    Rewriter.replace_op(found.store, direct, [])
+    Rewriter.erase_op(found.copy)
+    Rewriter.erase_op(found.buffer)
+    return direct
+
+
+__all__ = ["WriteBack", "find_write_backs", "write_back_directly"]

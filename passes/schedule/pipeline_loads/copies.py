@@ -1,0 +1,164 @@
+"""Tiles of the loop that all threads copy, brought several iterations ahead by ``cp.async``.
+
+With S stages the prologue loads the tiles of the first S - 1 iterations; each iteration waits for
+its own tiles and starts the loads of the iteration S - 1 ahead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeGuard
+
+from xdsl.dialects.builtin import IntegerAttr, i64
+from xdsl.ir import Block, Operation
+
+from mugraph.dialects import sched
+from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.sched.structure import loop_iterations
+from mugraph.dialects.sched.transfer import ASYNC_BYTES
+from mugraph.dialects.tensor_types import element_bytes_of, shape_of
+
+
+@dataclass(frozen=True)
+class ThreadCopies:
+    """The copies of tiles to shared memory by all threads: once before the loop, or in it."""
+
+    prologue: Block
+    loop: Block
+    once: tuple[sched.CopyOp, ...]
+    moving: tuple[sched.CopyOp, ...]
+    iterations: int
+
+    @property
+    def tile_bytes(self) -> int:
+        """The bytes that an iteration brings."""
+        tiles = [copy.source.type for copy in self.moving]
+        return sum(math.prod(shape_of(tile)) * element_bytes_of(tile) for tile in tiles)
+
+
+def find_copies(kernel: sched.KernelOp) -> ThreadCopies:
+    """The copies of a kernel without roles."""
+    phases = list(kernel.body.block.ops)
+    prologue = next(op for op in phases if isinstance(op, sched.PrologueOp)).body.block
+    loop = next(op for op in phases if isinstance(op, sched.ForloopOp)).body.block
+    return ThreadCopies(
+        prologue, loop, tuple(_loads(prologue)), tuple(_loads(loop)), loop_iterations(kernel)
+    )
+
+
+def _loads(block: Block) -> Iterator[sched.CopyOp]:
+    for op in block.ops:
+        if _is_load(op):
+            yield op
+
+
+def _is_load(op: Operation) -> TypeGuard[sched.CopyOp]:
+    """Whether an operator copies a tile from device memory to shared memory."""
+    return (
+        isinstance(op, sched.CopyOp)
+        and isinstance(op.source.type, sched.GlobalType)
+        and isinstance(op.destination.type, sched.SharedType)
+    )
+
+
+def can_run_ahead(copy: sched.CopyOp) -> bool:
+    """Whether ``cp.async`` can carry out a copy: it moves 4, 8 or 16 bytes a thread."""
+    return copy.partition.data.vector * element_bytes_of(copy.source.type) in ASYNC_BYTES
+
+
+def _copy(load: sched.CopyOp, *, ahead: int = 0, iteration: int | None = None) -> sched.CopyOp:
+    """The copy of the same tile, at another iteration."""
+    copy = sched.CopyOp(
+        load.source,
+        load.destination,
+        load.partition.data,
+        asynchronous=can_run_ahead(load),
+        ahead=ahead,
+        iteration=iteration,
+        within=load.checked_dims,
+    )
+    copy.location = load.location
+    return copy
+
+
+def stage_copies(found: ThreadCopies, stages: int) -> None:
+    """Lets the copies of a kernel run ahead in so many stages, and waits for them.
+
+    With as many stages as iterations everything is loaded before the loop.
+    """
+    loads = (*found.once, *found.moving)
+    for load in found.moving:
+        assert isinstance(load.destination.owner, sched.AllocOp)
+        load.destination.owner.stages = IntegerAttr(stages, i64) if stages > 1 else None
+    distance = found.iterations if stages == found.iterations else stages - 1
+    for load in found.once:
+        Rewriter.replace_op(load, _copy(load, iteration=0), [])
+    before: list[Operation] = []
+    for iteration in range(distance):
+        before += [_copy(load, iteration=iteration) for load in found.moving]
+        before.append(sched.CommitOp())
+    if distance == 0 and found.once:
+        before.append(sched.CommitOp())
+    inside = _steps_of_loop(found, stages, distance)
+    if not any(can_run_ahead(load) for load in loads):
+        before, inside = _without_groups(before), _without_groups(inside)
+    _insert_after_loads(found.prologue, before)
+    insert_first(found.loop, inside)
+    _wait_in_prologue(found, before)
+    for load in found.moving:
+        Rewriter.erase_op(load)
+
+
+def _insert_after_loads(prologue: Block, operations: Sequence[Operation]) -> None:
+    """Puts operators behind the copies that a prologue begins with."""
+    first = prologue.first_op
+    while isinstance(first, sched.CopyOp | sched.FragmentOp):
+        first = first.next_op
+    if first is None:
+        prologue.add_ops(operations)
+    else:
+        prologue.insert_ops_before(operations, first)
+
+
+def _without_groups(steps: Sequence[Operation]) -> list[Operation]:
+    """The steps where no copy is asynchronous: no groups, and no waits for them."""
+    return [op for op in steps if not isinstance(op, sched.CommitOp | sched.WaitOp)]
+
+
+def _steps_of_loop(found: ThreadCopies, stages: int, distance: int) -> list[Operation]:
+    """The wait for an iteration's tiles, and the loads that each iteration starts."""
+    if found.moving and stages == 1 and found.iterations > 1:
+        now: list[Operation] = [_copy(load) for load in found.moving]
+        return [*now, sched.CommitOp(), sched.WaitOp(0)]
+    steps: list[Operation] = [sched.WaitOp(max(distance - 1, 0))]
+    if found.moving and stages < found.iterations:
+        steps += [_copy(load, ahead=distance) for load in found.moving]
+    if distance > 0 and found.iterations > 1:
+        # One group an iteration, also where nothing is left to load: the wait counts groups.
+        steps.append(sched.CommitOp())
+    return steps
+
+
+def _wait_in_prologue(found: ThreadCopies, loads: Sequence[Operation]) -> None:
+    """Waits for what comes once, which is in the first group, before the prologue reads it."""
+    brought = {load.destination for load in found.once}
+    for op in found.prologue.ops:
+        if isinstance(op, HasBufferEffects) and brought & set(op.buffers_read()):
+            groups = sum(isinstance(load, sched.CommitOp) for load in loads)
+            if groups:
+                found.prologue.insert_op_before(sched.WaitOp(groups - 1), op)
+            return
+
+
+def insert_first(block: Block, operations: Sequence[Operation]) -> None:
+    """Puts operators before all others of a block."""
+    if block.first_op is None:
+        block.add_ops(operations)
+    else:
+        block.insert_ops_before(operations, block.first_op)
+
+
+__all__ = ["ThreadCopies", "find_copies", "stage_copies"]

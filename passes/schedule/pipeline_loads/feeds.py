@@ -1,0 +1,119 @@
+"""Loads by a warp of their own: the channels that it feeds, and the role that it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from mugraph.dialects import sched
+
+CONSUMERS, PRODUCER = "consumers", "producer"
+"""The roles of a kernel with channels."""
+
+
+@dataclass(frozen=True)
+class BulkLoad:
+    """The bulk copy of one input, for any iteration, through a channel.
+
+    ``ring``: which of the kernel's rings it goes through; ``None`` for what does not move.
+    """
+
+    tile: SSAValue
+    buffer: SSAValue
+    ring: int | None
+
+    @property
+    def moves(self) -> bool:
+        """Whether each iteration has a tile of its own."""
+        return self.ring is not None
+
+    def at(self, channel: SSAValue, iteration: int) -> sched.BulkCopyOp:
+        """The copy before the loop, of the tile of a given iteration."""
+        return sched.BulkCopyOp(self.tile, self.buffer, channel, iteration=iteration)
+
+    def ahead(self, channel: SSAValue, distance: int) -> sched.BulkCopyOp:
+        """The copy in the loop, of the tile ``distance`` iterations ahead."""
+        return sched.BulkCopyOp(self.tile, self.buffer, channel, ahead=distance)
+
+
+@dataclass(frozen=True)
+class Feed:
+    """A channel and the loads that go through it; of several stages where they move."""
+
+    channel: sched.ChannelOp
+    loads: tuple[BulkLoad, ...]
+    stages: int
+    moves: bool
+
+    def fill(self, iteration: int) -> list[Operation]:
+        """What brings the tiles of an iteration, before the loop."""
+        channel = self.channel.result
+        return [
+            *(load.at(channel, iteration) for load in self.loads),
+            sched.PublishOp(channel, iteration=iteration),
+        ]
+
+    def refill(self) -> list[Operation]:
+        """What brings, in an iteration, the tiles that take the place of those it reads."""
+        channel = self.channel.result
+        return [
+            sched.AcquireOp(channel, self.stages),
+            *(load.ahead(channel, self.stages) for load in self.loads),
+            sched.PublishOp(channel, self.stages),
+        ]
+
+
+def make_feeds(loads: Sequence[BulkLoad]) -> list[Feed]:
+    """The rings of what moves with the loop, in order; then a channel for each other input.
+
+    All have one stage.
+    """
+    rings: dict[int, list[BulkLoad]] = {}
+    for load in loads:
+        if load.ring is not None:
+            rings.setdefault(load.ring, []).append(load)
+    groups = [(tuple(rings[ring]), True) for ring in sorted(rings)]
+    groups += [((load,), False) for load in loads if not load.moves]
+    feeds: list[Feed] = []
+    for group, moves in groups:
+        channel = sched.ChannelOp([load.buffer for load in group])
+        channel.result.name_hint = "ring" if moves else f"{group[0].buffer.name_hint}_once"
+        feeds.append(Feed(channel, group, 1, moves))
+    return feeds
+
+
+def is_needed_first(feed: Feed) -> bool:
+    """Whether something before the end of the loop reads what comes once."""
+    readers = [use.operation for load in feed.loads for use in load.buffer.uses]
+    return not feed.moves and any(
+        sched.enclosing_loop(op) is not None or isinstance(op.parent_op(), sched.PrologueOp)
+        for op in readers
+        if not isinstance(op, sched.BulkCopyOp)
+    )
+
+
+def producer_role(feeds: Sequence[Feed], iterations: int) -> sched.RoleOp:
+    """The role that loads: all stages before the loop, then one for each that is released."""
+    prologue: list[Operation] = []
+    loop: list[Operation] = []
+    once = [feed for feed in feeds if not feed.moves]
+    for feed in once:
+        if is_needed_first(feed):
+            prologue += feed.fill(0)
+    rings = [feed for feed in feeds if feed.moves]
+    for iteration in range(max((ring.stages for ring in rings), default=0)):
+        for ring in rings:
+            if iteration < ring.stages:
+                prologue += ring.fill(iteration)
+    for ring in rings:
+        if ring.stages < iterations:
+            loop += ring.refill()
+    for feed in once:
+        if not is_needed_first(feed):
+            prologue += feed.fill(0)
+    body = Block([sched.PrologueOp(Block(prologue))])
+    if loop:
+        body.add_op(sched.ForloopOp(iterations, Block(loop)))
+    return sched.RoleOp(PRODUCER, 1, body, elected=True)

@@ -1,0 +1,185 @@
+"""The rings of a kernel: what feeds them, and the stages that they get."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from xdsl.dialects.builtin import IntegerAttr, i64
+
+from mugraph.dialects import sched
+from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.sched.channel import BARRIER_BYTES
+from mugraph.dialects.sched.structure import computing_threads, loop_iterations
+from mugraph.passes.schedule.barriers.proposal import propose_barriers
+from mugraph.passes.schedule.chained_products import find_chained_loops
+from mugraph.passes.schedule.pipeline_loads.feeds import BulkLoad, Feed, producer_role
+from mugraph.passes.schedule.pipeline_loads.stages import (
+    MIN_STAGES,
+    Ring,
+    Stages,
+    asked_stages,
+    choose_ring_stages,
+    fewer_stages,
+)
+from mugraph.passes.schedule.plan_stensor_memory import registers_wanted
+from mugraph.passes.targets import Target
+
+
+def producer_of(kernel: sched.KernelOp) -> sched.RoleOp | None:
+    """The role whose one thread issues the bulk copies into channels."""
+    return next((role for role in sched.roles_of(kernel) if role.is_elected), None)
+
+
+def feeds_of(kernel: sched.KernelOp) -> Iterator[Feed]:
+    """The channels that a kernel's producer feeds, with their loads, in the order of its fills.
+
+    None where there is no producer.
+    """
+    producer = producer_of(kernel)
+    if producer is None:
+        return
+    loads: dict[sched.ChannelOp, dict[BulkLoad, None]] = {}
+    rings: dict[sched.ChannelOp, int] = {}
+    for op in producer.body.walk():
+        if isinstance(op, sched.BulkCopyOp) and (channel := op.ring()) is not None:
+            ring = rings.setdefault(channel, len(rings)) if _moves(op) else None
+            load = BulkLoad(op.tile, op.destination, ring)
+            loads.setdefault(channel, {})[load] = None
+    for channel, found in loads.items():
+        yield Feed(channel, tuple(found), channel.stage_count, any(load.moves for load in found))
+
+
+def _moves(copy: sched.BulkCopyOp) -> bool:
+    return isinstance(copy.tile.owner, sched.TileOp) and copy.tile.owner.loop_dim >= 0
+
+
+def _stage_bytes(feed: Feed) -> int:
+    tiles = [load.buffer.owner for load in feed.loads]
+    return sum(tile.stage_bytes() for tile in tiles if isinstance(tile, sched.AllocOp))
+
+
+def kept_stages(kernel: sched.KernelOp) -> dict[sched.ChannelOp, int]:
+    """Analysis: how many stages of each ring are in use beside the one that is being read.
+
+    One, of a product of warp groups that runs beside what is computed in the next iteration; none
+    where only the first product of a chain reads the ring, which is released in the same iteration.
+    Products of few rows end long before the next tile is there, and keep no stage from it.
+    """
+    channels = [op for op in kernel.body.block.ops if isinstance(op, sched.ChannelOp)]
+    products = [op for op in kernel.walk() if isinstance(op, sched.WarpgroupMmaOp)]
+    stay_behind = any(not op.atom.swaps_operands for op in products)
+    kept = dict.fromkeys(channels, int(stay_behind))
+    for found in find_chained_loops(kernel):
+        for channel in channels:
+            ops = found.loop.body.block.ops
+            readers = [op for op in ops if any(value in channel.buffers for value in op.operands)]
+            if readers == [found.first]:
+                kept[channel] = 0
+    return kept
+
+
+def set_stages(feeds: Sequence[Feed], stages: Stages) -> list[Feed]:
+    """Gives the buffers of rings so many stages, in order; the channels with their new loads."""
+    counts, staged = iter(stages), list[Feed]()
+    for feed in feeds:
+        count = next(counts) if feed.moves else 1
+        for load in feed.loads:
+            assert isinstance(load.buffer.owner, sched.AllocOp)
+            load.buffer.owner.stages = IntegerAttr(count, i64) if count > 1 else None
+        staged.append(Feed(feed.channel, feed.loads, count, feed.moves))
+    return staged
+
+
+def planned_threads(kernel: sched.KernelOp) -> int:
+    """The threads of a block once its consumers are as many as the plan says."""
+    consumers = kernel.decided.ping_pong or 1
+    return kernel.threads + (consumers - 1) * computing_threads(kernel)
+
+
+def pipeline_rings(kernel: sched.KernelOp, target: Target) -> None:
+    """Gives a kernel's rings the stages that they should have and a block's memory has room for.
+
+    Barriers are chosen beside rings of the fewest stages, which then grow.  Blocks that registers
+    let share a multiprocessor share its memory, where each then has two stages: what one waits for
+    another hides.  What the kernel's plan says is kept.
+    """
+    producer, feeds = producer_of(kernel), list(feeds_of(kernel))
+    assert producer is not None  # asked by the caller
+    iterations, asked = loop_iterations(kernel), kernel.decided.stages
+    moving = [feed for feed in feeds if feed.moves]
+    kept = kept_stages(kernel)
+    least = (1 if asked else min(MIN_STAGES, iterations),) * len(moving)
+    set_stages(feeds, least)
+    proposal = propose_barriers(kernel, target)
+    schedule = proposal.fitting_schedule()
+    if schedule is None:
+        least = (1,) * len(moving)
+        set_stages(feeds, least)
+        proposal = propose_barriers(kernel, target)
+        schedule = proposal.fitting_schedule() or proposal.smallest_schedule()
+    share = target.shared_memory_per_block
+    if asked:
+        wanted = asked_stages(asked, len(moving), iterations)
+    else:
+        resident = target.resident_blocks(
+            math.prod(kernel.grid_dim),
+            planned_threads(kernel),
+            proposal.packed_bytes(schedule),
+            registers_wanted(kernel),
+        )
+        rings = [Ring(_stage_bytes(feed), kept[feed.channel]) for feed in moving]
+        wanted = choose_ring_stages(rings, resident, iterations, target)
+        of_each = target.shared_memory_per_multiprocessor // resident
+        share = min(of_each - target.reserved_shared_memory_per_block, share)
+    with_barriers = [
+        Ring(_stage_bytes(feed) + 2 * BARRIER_BYTES, kept[feed.channel]) for feed in moving
+    ]
+    stages: Stages | None = wanted
+    while stages is not None:
+        set_stages(feeds, stages)
+        excess = proposal.packed_bytes(schedule) - share
+        if excess <= 0 or stages == least:
+            break
+        stages = fewer_stages(with_barriers, stages, excess, least=min(least, default=1))
+    staged = set_stages(feeds, stages or least)
+    Rewriter.replace_op(producer, producer_role(staged, iterations), [])
+    proposal.arranged(schedule)
+
+
+def present_stages(kernel: sched.KernelOp) -> Stages:
+    """The stages of a kernel's rings; what all threads load in its loop has one number."""
+    if producer_of(kernel) is not None:
+        return tuple(feed.stages for feed in feeds_of(kernel) if feed.moves)
+    loaded = [
+        op.destination.owner.stage_count
+        for op in kernel.body.walk()
+        if isinstance(op, sched.CopyOp)
+        and isinstance(op.source.owner, sched.TileOp)
+        and op.source.owner.loop_dim >= 0
+        and isinstance(op.destination.owner, sched.AllocOp)
+    ]
+    return (max(loaded, default=1),)
+
+
+def why_not_staged(kernel: sched.KernelOp) -> tuple[str, Stages] | None:
+    """Why a kernel has not the stages that its plan says, and the stages that fit."""
+    asked, present = kernel.decided.stages or (), present_stages(kernel)
+    iterations = loop_iterations(kernel)
+    if max(asked, default=0) > iterations:
+        return f"its loop has {iterations} iteration{'s' * (iterations > 1)}", present
+    if len(asked) > len(present):
+        rings = len(present)
+        return f"its loop has {rings} ring{'s' * (rings > 1)}", asked[:rings]
+    if asked and asked_stages(asked, len(present), iterations) != present:
+        return "the shared memory of a block has no room for them", present
+    return None
+
+
+__all__ = [
+    "feeds_of",
+    "pipeline_rings",
+    "present_stages",
+    "producer_of",
+    "why_not_staged",
+]

@@ -1,0 +1,153 @@
+"""``--set-register-budgets``: how many registers the threads of each role have.
+
+All threads of a block start with an even share of the register file.  The thread that issues bulk
+copies needs few; warps that hold the sums of large products need many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, i64
+from xdsl.passes import ModulePass
+
+from mugraph.dialects import sched
+from mugraph.dialects.sched.kernel import MAX_REGISTERS, REGISTER_STEP, WARP, WARPGROUP
+from mugraph.dialects.sched.role import roles_of
+from mugraph.passes.schedule.analysis.registers import registers_needed
+from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+
+LOADING_REGISTERS = (40, 32, 24)
+"""What the threads of an elected role keep: the first number that leaves the others enough."""
+
+
+@dataclass(frozen=True)
+class RegisterBudgets:
+    """The registers of each thread, of the roles that compute and of the one that loads."""
+
+    computing: int
+    loading: int
+
+
+@dataclass(frozen=True)
+class Budgeted:
+    """A kernel of roles that compute and one that loads, with what its register budgets depend on.
+
+    ``warps`` are those of the role that loads once it is made of whole warp groups.
+    """
+
+    kernel: sched.KernelOp
+    computing: tuple[sched.RoleOp, ...]
+    loading: sched.RoleOp
+    warps: int
+    needed: int
+
+    @property
+    def threads(self) -> int:
+        """How many threads compute."""
+        return sum(role.threads for role in self.computing)
+
+
+def choose_budgets(
+    computing: int, loading: int, needed: int, registers: int
+) -> RegisterBudgets | None:
+    """The budgets of so many threads that compute, and that load, out of ``registers``.
+
+    The threads that compute have at least the ``needed`` where that can be, and all that is left;
+    ``None`` where they would not have more than an even share.
+    """
+    threads = computing + loading
+    start = min(registers // threads // REGISTER_STEP * REGISTER_STEP, MAX_REGISTERS)
+    best: RegisterBudgets | None = None
+    for kept in LOADING_REGISTERS:
+        left = (start * threads - kept * loading) // computing
+        most = min(left // REGISTER_STEP * REGISTER_STEP, MAX_REGISTERS)
+        if most > start and (best is None or best.computing < needed):
+            best = RegisterBudgets(most, kept)
+    return best
+
+
+def find_budgeted(kernel: sched.KernelOp, target: Target) -> Budgeted | None:
+    """The kernel's roles, if the one that loads can leave registers that others need."""
+    roles: Sequence[sched.RoleOp] = roles_of(kernel)
+    # Besides the role that loads there is one, or several with ping-pong.
+    others = len(sched.ping_pong_roles(kernel)) or 1
+    if not target.moves_registers or len(roles) != others + 1:
+        return None
+    *computing, loading = roles
+    if not loading.is_elected or any(role.registers is not None for role in roles):
+        return None
+    if any(role.is_elected or role.warp_count % WARPGROUP for role in computing):
+        return None
+    needed = registers_needed(kernel)
+    # Products of few rows have few sums, and what is left of the registers the next kernel can use.
+    multiplies = any(
+        isinstance(op, sched.WarpgroupMmaOp) and not op.atom.swaps_operands
+        for role in computing
+        for op in role.walk()
+    )
+    if not multiplies and needed <= kernel.registers_at_start:
+        return None
+    warps = -(-loading.warp_count // WARPGROUP) * WARPGROUP
+    found = Budgeted(kernel, tuple(computing), loading, warps, needed)
+    threads = found.threads + warps * WARP
+    blocks = kernel.resident_blocks or 1
+    if threads * blocks > target.max_threads_per_multiprocessor:
+        return None
+    return found
+
+
+def set_budgets(found: Budgeted, target: Target) -> None:
+    """Says in all roles how many registers their threads have; leaves a kernel that gains none."""
+    kernel = found.kernel
+    idle = found.warps * WARP
+    budget = target.registers_per_multiprocessor // (kernel.resident_blocks or 1)
+    budgets = choose_budgets(found.threads, idle, found.needed, budget)
+    if budgets is None or budgets.computing <= kernel.registers_at_start:
+        return
+    kernel.block = DenseArrayBase.from_list(i64, [found.threads + idle, 1, 1])
+    found.loading.warps = IntegerAttr(found.warps, i64)
+    for role in found.computing:
+        role.registers = IntegerAttr(budgets.computing, i64)
+    found.loading.registers = IntegerAttr(budgets.loading, i64)
+
+
+@dataclass(frozen=True)
+class SetRegisterBudgetsPass(ModulePass):
+    """Lets the role that loads leave registers to those that compute (``setmaxnreg``).
+
+    Kernels whose warp groups multiply, unless with swapped operands, or whose threads need more
+    registers than an even share of the register file, say how many the threads of each role have:
+    those that load keep 40, or 32 or 24 where the others need the difference; those that compute
+    have all the rest.  Only whole warp
+    groups can do so, so the role that loads is filled up with warps that do nothing.
+    Pre-condition: ``--plan-stensor-memory``, which says how many blocks share the registers.
+
+    After: ``sched.role "consumers" warps 8 registers 232`` and
+    ``sched.role "producer" warps 4 registers 40 elected``.
+    """
+
+    name = "set-register-budgets"
+
+    arch: str = DEFAULT_TARGET
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Sets the budgets of every kernel of the module."""
+        target = target_named(self.arch)
+        for kernel in op.body.block.ops:
+            if isinstance(kernel, sched.KernelOp):
+                found = find_budgeted(kernel, target)
+                if found is not None:
+                    set_budgets(found, target)
+
+
+__all__ = [
+    "Budgeted",
+    "RegisterBudgets",
+    "SetRegisterBudgetsPass",
+    "choose_budgets",
+    "find_budgeted",
+    "set_budgets",
+]

@@ -16,12 +16,12 @@ from io import StringIO
 from pathlib import Path
 
 from xdsl.parser import Parser
+from xdsl.passes import PassPipeline
 
 from mugraph.codegen.cuda import CudaTarget
 from mugraph.dialects.element_types import ELEMENT_TYPES
 from mugraph.dialects.elementwise import BINARY_FUNCTIONS, UNARY_FUNCTIONS
 from mugraph.dialects.plan import Plan
-from mugraph.passes.sequence import verifying
 from mugraph.passes.targets import default_targets
 from mugraph.passes.transpile import transpile_pipeline
 from mugraph.reading import make_context
@@ -213,7 +213,8 @@ def ask(text: str) -> Answer:
         steps = transpile_pipeline(arch, Plan(tiles="written"), check_hazards=False)
         try:
             own = module.clone()
-            verifying(steps).apply(make_context(), own)
+            PassPipeline(steps).apply(make_context(), own)
+            own.verify()
             CudaTarget().emit(make_context(), own, StringIO())
             accepted.append(arch)
         except Exception as error:

@@ -26,7 +26,7 @@ from mugraph.dialects.sched.role import RoleOp, enclosing_role
 from mugraph.dialects.sched.structure import (
     AllocOp,
     enclosing_loop,
-    loop_iterations,
+    verify_fixed_iteration,
 )
 from mugraph.dialects.sched.types import SharedType
 from mugraph.dialects.tensor_types import (
@@ -204,12 +204,8 @@ class RunsAtIteration(IRDLOperation):
             )
         if self.iteration is not None and enclosing_loop(self) is not None:
             raise VerifyException(f"{op_label(self)}: 'iteration' has no meaning in the loop")
-        iterations = loop_iterations(kernel)
-        if self.fixed_iteration is not None and not 0 <= self.fixed_iteration < iterations:
-            raise VerifyException(
-                f"{op_label(self)}: iteration {self.fixed_iteration} does not exist, the loop has "
-                f"{iterations}"
-            )
+        if self.fixed_iteration is not None:
+            verify_fixed_iteration(self, self.fixed_iteration, kernel)
 
 
 def iteration_properties(ahead: int, iteration: int | None) -> dict[str, IntegerAttr | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import (
@@ -38,7 +38,7 @@ from mugraph.dialects.sched.kernel import (
     whole_lines,
     with_regions,
 )
-from mugraph.dialects.sched.role import roles_of, verify_partition
+from mugraph.dialects.sched.role import RoleOp, roles_of, verify_partition
 from mugraph.dialects.sched.types import (
     FragmentType,
     GlobalType,
@@ -142,17 +142,34 @@ class ForloopOp(IRDLOperation):
 
 def loop_iterations(kernel: KernelOp) -> int:
     """How often the for-loop of a kernel, or those of its roles, run; 1 where it has none."""
-    for loop in loops_of(kernel):
-        if loop.iterations < 1:
-            loop.verify_()
-        return loop.iterations
-    return 1
+    loop = next(_loops_of(kernel), None)
+    if loop is None:
+        return 1
+    if loop.iterations < 1:
+        loop.verify_()
+    return loop.iterations
+
+
+def verify_fixed_iteration(op: Operation, iteration: int, kernel: KernelOp) -> None:
+    """Raises ``VerifyException`` unless the kernel's loop has the iteration that ``op`` names."""
+    iterations = loop_iterations(kernel)
+    if not 0 <= iteration < iterations:
+        raise VerifyException(
+            f"{op_label(op)}: iteration {iteration} does not exist, the loop has {iterations}"
+        )
 
 
 def loops_of(kernel: KernelOp) -> list[ForloopOp]:
     """The for-loop of a kernel, or those of its roles."""
-    bodies = [kernel.body.block, *(role.body.block for role in roles_of(kernel))]
-    return [op for body in bodies for op in with_regions(body) if isinstance(op, ForloopOp)]
+    return list(_loops_of(kernel))
+
+
+def _loops_of(kernel: KernelOp) -> Iterator[ForloopOp]:
+    holders = with_regions(kernel.body.block)
+    yield from (op for op in holders if isinstance(op, ForloopOp))
+    for role in holders:
+        if isinstance(role, RoleOp):
+            yield from (op for op in role.body.block.ops if isinstance(op, ForloopOp))
 
 
 def loop_and_epilogue(block: Block) -> tuple[ForloopOp, EpilogueOp] | None:
@@ -369,5 +386,6 @@ __all__ = [
     "enclosing_loop",
     "loop_iterations",
     "loops_of",
+    "verify_fixed_iteration",
     "verify_partition",
 ]

@@ -34,7 +34,7 @@ from mugraph.dialects.sched.structure import (
     TileOp,
     enclosing_kernel,
     enclosing_loop,
-    loop_iterations,
+    verify_fixed_iteration,
     verify_partition,
 )
 from mugraph.dialects.sched.types import (
@@ -199,12 +199,8 @@ class CopyOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
             raise VerifyException(
                 f"{op_label(self)}: 'iteration' has a meaning only before the loop"
             )
-        iterations = loop_iterations(enclosing_kernel(self))
-        if self.fixed_iteration is not None and not 0 <= self.fixed_iteration < iterations:
-            raise VerifyException(
-                f"{op_label(self)}: iteration {self.fixed_iteration} does not exist, the loop has "
-                f"{iterations}"
-            )
+        if self.fixed_iteration is not None:
+            verify_fixed_iteration(self, self.fixed_iteration, enclosing_kernel(self))
 
     def _verify_async(self, width: int) -> None:
         if not isinstance(self.destination.type, SharedType):

@@ -225,11 +225,12 @@ class KernelShape:
 def stages_of(shape: KernelShape, target: Target) -> int | None:
     """How many tiles of the loop are under way; ``None`` where not even two fit."""
     free = target.shared_memory_per_block - shape.fixed_bytes(target.warp_size)
-    if shape.iterations == 1 or not shape.loop_bytes:
-        return 1 if free >= shape.loop_bytes else None
+    loop_bytes = shape.loop_bytes
+    if shape.iterations == 1 or not loop_bytes:
+        return 1 if free >= loop_bytes else None
     wanted = target.bulk_bytes_in_flight or 2 * target.bytes_in_flight_per_multiprocessor()
-    most = int(free // shape.loop_bytes)
-    stages = max(min(math.ceil(wanted / shape.loop_bytes) + 1, 8, most, shape.iterations), 0)
+    most = int(free // loop_bytes)
+    stages = max(min(math.ceil(wanted / loop_bytes) + 1, 8, most, shape.iterations), 0)
     return stages if stages >= 2 else None
 
 
@@ -239,18 +240,41 @@ def sums_of_a_thread(shape: KernelShape, target: Target) -> int:
     return min(MOST_SUMS, max(registers - OTHER_REGISTERS, registers // 2))
 
 
+def least_time(shape: KernelShape, target: Target) -> float:
+    """Nanoseconds that a kernel takes at least: of what it loads, however it computes.
+
+    A bound from below of :func:`estimate` that takes a fraction of its time; infinite where a block
+    has no room for the tiles with any number of threads.
+    """
+    tiles_at_once = 1 if shape.iterations == 1 else 2
+    if shape.kept_bytes + tiles_at_once * shape.loop_bytes > target.shared_memory_per_block:
+        return math.inf
+    clock, tile = target.clock_ghz, shape.loop_bytes + shape.first_bytes
+    device = sum(load.tensor_bytes for load in shape.loads)
+    cached = shape.blocks * (shape.iterations * shape.loop_bytes + shape.first_bytes)
+    copies = min(shape.copy_cycles(bulk=bulk) for bulk in (False, True))
+    bound = max(
+        device_ns(device, target),
+        device_ns(cached, target) / CACHE_FACTOR,
+        math.ceil(shape.blocks / target.multiprocessors) * copies / clock,
+    )
+    rate = max(BULK_BYTES_A_CYCLE, COPY_BYTES_A_CYCLE) * clock
+    return LAUNCH_NS + target.memory_latency_ns + tile / rate + bound
+
+
 def estimate(shape: KernelShape, target: Target) -> float | None:
     """Nanoseconds that a kernel takes; ``None`` where its tiles or sums do not fit a block."""
     stages = stages_of(shape, target)
     if stages is None or shape.loop.sums > sums_of_a_thread(shape, target) * shape.threads:
         return None
     clock = target.clock_ghz
-    memory = shape.fixed_bytes(target.warp_size) + stages * shape.loop_bytes
+    loop_bytes, first_bytes = shape.loop_bytes, shape.first_bytes
+    memory = shape.fixed_bytes(target.warp_size) + stages * loop_bytes
     registers = max(FEWEST_REGISTERS, shape.loop.sums // shape.threads + OTHER_REGISTERS)
     resident = target.resident_blocks(shape.blocks, shape.threads, memory, registers)
     rounds = math.ceil(shape.blocks / (target.multiprocessors * resident))
     busiest = math.ceil(shape.blocks / target.multiprocessors)
-    one_block = shape.iterations * shape.loop_bytes + shape.first_bytes
+    one_block = shape.iterations * loop_bytes + first_bytes
     # What all blocks load; tensors that are loaded often come from the cache.
     device = sum(load.tensor_bytes for load in shape.loads) + shape.blocks * shape.stored_bytes
     cached = shape.blocks * (one_block + shape.stored_bytes)
@@ -263,9 +287,9 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     warps = shape.threads / target.warp_size
     issue = 0.0 if bulk else ISSUE_CYCLES
     turn = (iteration + ITERATION_CYCLES + WARP_CYCLES * warps + issue) / clock
-    fetch = target.memory_latency_ns + resident * shape.loop_bytes / rate
+    fetch = target.memory_latency_ns + resident * loop_bytes / rate
     # The first of them are there when the kernel has been filled.
-    later = max(shape.iterations - stages, 0) if shape.loop_bytes else 0
+    later = max(shape.iterations - stages, 0) if loop_bytes else 0
     ring = rounds * later * (fetch + turn) / stages
     # Blocks that share a multiprocessor hide each other's waits, and little of the arithmetic.
     in_turn = rounds * shape.iterations * turn
@@ -280,7 +304,7 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
         arithmetic,
         power=IN_A_KERNEL,
     )
-    tile = shape.loop_bytes + shape.first_bytes
+    tile = loop_bytes + first_bytes
     fill = target.memory_latency_ns + tile / rate
     drain = (iteration + after) / clock
     # Persistent blocks load the next work tile while they are at the end of this one.

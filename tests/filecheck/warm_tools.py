@@ -5,6 +5,7 @@ A new Python that imports the compiler takes longer than most tests do with it.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import traceback
@@ -32,6 +33,8 @@ for table in (
 ):
     for load in table.values():
         load()
+# A collection in a fork would write to, and so copy, the pages of all that was imported.
+gc.freeze()
 
 
 class WarmShTest(lit.formats.ShTest):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
@@ -15,10 +16,25 @@ from mugraph.dialects.programming_model import GROUP_COLUMNS, SECTOR_BYTES
 from mugraph.dialects.tensor_types import element_bytes_of, shape_of
 from mugraph.passes.costs.kernels import INSTRUCTION, KernelShape, Load, PhaseWork, Product
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
-from mugraph.passes.mugraph.retile.partition import Partition, tile_shape_of
+from mugraph.passes.mugraph.retile.partition import Partition
 
 WHOLE_STEPS = 3
 """Steps of an operator on whole rows, as a norm."""
+
+
+def tile_shapes(space: TileSpace, partition: Partition) -> dict[SSAValue, tuple[int, ...]]:
+    """The extents of all tiles under a partition."""
+    extents = [
+        None if dimension.fixed else partition.split(number, dimension.extent).tile
+        for number, dimension in enumerate(space.dimensions)
+    ]
+    return {
+        value: tuple(
+            extent if number is None or (cut := extents[number]) is None else cut
+            for extent, number in zip(shape_of(value.type), numbers, strict=True)
+        )
+        for value, numbers in space.numbers.items()
+    }
 
 
 def _sector_bytes(shape: Sequence[int], element_bytes: int) -> int:
@@ -38,40 +54,6 @@ def product_index(op: Operation) -> TileIndex | None:
         if index.kind is IndexKind.SUMMED and sum(dim is not None for dim in index.operands) > 1:
             return index
     return None
-
-
-def _work(space: TileSpace, partition: Partition, operators: Iterable[Operation]) -> PhaseWork:
-    products: list[Product] = []
-    elements = special = chained = sums = exchanges = 0
-    derived: dict[SSAValue, tuple[int, int]] = {}
-    passed_on = (0, 0)
-    for op in operators:
-        if not isinstance(op, HasTileIndices):
-            continue
-        tiles = [tile_shape_of(space, partition, value) for value in op.operands]
-        sources = [derived[value] for value in op.operands if value in derived]
-        if product_index(op) is not None:
-            chained += bool(sources)
-            passed_on = max([passed_on, *sources], key=math.prod)
-            sources = [(tiles[0][-2], tiles[-1][-1])]
-        if sources:
-            derived.update(dict.fromkeys(op.results, sources[0]))
-        if product_index(op) is not None:
-            rows, columns = tiles[0][-2], tiles[-1][-1]
-            m, n, k = INSTRUCTION.shape_mnk
-            for lhs, rhs in matrices_of(op):
-                steps = _padded(tile_shape_of(space, partition, lhs)[-1], k)
-                count = math.prod(tiles[0][:-2]) * _padded(rows, m) * _padded(columns, n) * steps
-                for_groups = _is_for_groups(lhs, rhs) and columns % GROUP_COLUMNS == 0
-                products.append(Product(count, steps, rows if for_groups else 0))
-            sums += math.prod(tiles[0][:-1]) * columns
-        elif not (isinstance(op, tb.AccumulatorOp) and summed_by_product(op)):
-            count = max(math.prod(shape) for shape in tiles)
-            steps = WHOLE_STEPS if _makes_whole_rows(op) else 1
-            exchanges += steps > 1
-            elements += count * steps
-            special += count * special_of(op)
-    return PhaseWork(tuple(products), elements, special, chained, passed_on, sums, exchanges)
 
 
 def _makes_whole_rows(op: Operation) -> bool:
@@ -122,47 +104,137 @@ def summed_by_product(op: tb.AccumulatorOp) -> bool:
     return is_product and op.adds and not op.reduces_last()
 
 
+@dataclass(frozen=True)
+class _Operator:
+    """What an estimate needs of an operator that computes, however its tiles are cut."""
+
+    operands: tuple[SSAValue, ...]
+    results: tuple[SSAValue, ...]
+    factors: tuple[tuple[SSAValue, bool], ...]
+    """Of products: each left matrix, and whether warp groups could multiply it as it is."""
+    steps: int
+    """For each element; 0 where a product adds up what an accumulator keeps."""
+    special: int
+
+    @classmethod
+    def of(cls, op: Operation) -> _Operator:
+        """An operator's part of a model."""
+        factors: list[tuple[SSAValue, bool]] = []
+        if product_index(op) is not None:
+            factors = [(lhs, _is_for_groups(lhs, rhs)) for lhs, rhs in matrices_of(op)]
+        steps = WHOLE_STEPS if _makes_whole_rows(op) else 1
+        if isinstance(op, tb.AccumulatorOp) and summed_by_product(op):
+            steps = 0
+        return cls((*op.operands,), (*op.results,), tuple(factors), steps, special_of(op))
+
+
+@dataclass(frozen=True)
+class KernelModel:
+    """What a kernel is, to ask what it becomes under one partition after another.
+
+    It holds while the graph of its ``space`` is not rewritten.
+    """
+
+    space: TileSpace
+    operators: tuple[Operation, ...]
+    of_products: Set[Operation]
+    """The products, and what is computed of them: in registers, where there are enough."""
+    loop: tuple[_Operator, ...]
+    after: tuple[_Operator, ...]
+
+    @classmethod
+    def of(cls, space: TileSpace) -> KernelModel:
+        """The model of a graph."""
+        phases = phases_of(space.graph.body.block, space.graph.forloop_range)
+        of_products: set[Operation] = set()
+        for op in phases:
+            if product_index(op) is not None or of_products.intersection(
+                value.owner for value in op.operands
+            ):
+                of_products.add(op)
+        once = [op for op in phases if op.results and all(map(_is_the_same, op.results))]
+        loop = [op for op, phase in phases.items() if phase is Phase.LOOP and op not in once]
+        after = [op for op, phase in phases.items() if phase is Phase.AFTER or op in once]
+        return cls(space, tuple(phases), of_products, _computing(loop), _computing(after))
+
+    def under(self, partition: Partition) -> KernelShape:
+        """What the kernel is under a partition."""
+        shapes = tile_shapes(self.space, partition)
+        loads: list[Load] = []
+        kept = passed = stored = 0
+        for op in self.operators:
+            if isinstance(op, tb.InputOp):
+                shape = shapes[op.result]
+                size = element_bytes_of(op.result.type)
+                numbers = self.space.numbers[op.result]
+                looped = any(n is not None and partition.cuts[n].looped for n in numbers)
+                tensor = math.prod(shape_of(op.dtensor.type)) * size
+                loads.append(Load(_sector_bytes(shape, size), tensor, looped, shape[-1] * size))
+                kept += 0 if looped else math.prod(shape) * size
+            elif isinstance(op, tb.OutputOp):
+                stored += math.prod(shapes[op.stensor]) * element_bytes_of(op.dtensor_type)
+            else:
+                size = sum(math.prod(shapes[value]) * 2 for value in op.results)
+                if op in self.of_products:
+                    passed += size
+                else:
+                    kept += size
+        return KernelShape(
+            math.prod(partition.grid),
+            math.prod(partition.block),
+            partition.forloop,
+            tuple(loads),
+            _work(self.loop, shapes),
+            _work(self.after, shapes),
+            stored,
+            kept,
+            passed,
+        )
+
+    def sums_under(self, partition: Partition) -> int:
+        """The elements of all accumulators of a block under a partition."""
+        shapes = tile_shapes(self.space, partition)
+        tiles = [shapes[op.result] for op in self.operators if isinstance(op, tb.AccumulatorOp)]
+        return sum(map(math.prod, tiles))
+
+
 def shape_under(space: TileSpace, partition: Partition) -> KernelShape:
     """What a kernel is under a partition."""
-    loads: list[Load] = []
-    kept = passed = stored = 0
-    # Products, and what is computed of them, are in registers, where there are enough.
-    of_products: set[SSAValue] = set()
-    phases = phases_of(space.graph.body.block, space.graph.forloop_range)
-    for op in phases:
-        if isinstance(op, tb.InputOp):
-            shape = tile_shape_of(space, partition, op.result)
-            size = element_bytes_of(op.result.type)
-            numbers = space.numbers[op.result]
-            looped = any(n is not None and partition.cuts[n].looped for n in numbers)
-            tensor = math.prod(shape_of(op.dtensor.type)) * size
-            loads.append(Load(_sector_bytes(shape, size), tensor, looped, shape[-1] * size))
-            kept += 0 if looped else math.prod(shape) * size
-        elif isinstance(op, tb.OutputOp):
-            shape = tile_shape_of(space, partition, op.stensor)
-            stored += math.prod(shape) * element_bytes_of(op.dtensor_type)
-        else:
-            results = [tile_shape_of(space, partition, value) for value in op.results]
-            size = sum(math.prod(shape) * 2 for shape in results)
-            if product_index(op) is not None or of_products.intersection(op.operands):
-                of_products.update(op.results)
-                passed += size
-            else:
-                kept += size
-    once = [op for op in phases if op.results and all(map(_is_the_same, op.results))]
-    loop = [op for op, phase in phases.items() if phase is Phase.LOOP and op not in once]
-    after = [op for op, phase in phases.items() if phase is Phase.AFTER or op in once]
-    return KernelShape(
-        math.prod(partition.grid),
-        math.prod(partition.block),
-        partition.forloop,
-        tuple(loads),
-        _work(space, partition, loop),
-        _work(space, partition, after),
-        stored,
-        kept,
-        passed,
-    )
+    return KernelModel.of(space).under(partition)
+
+
+def _computing(operators: Iterable[Operation]) -> tuple[_Operator, ...]:
+    return tuple(_Operator.of(op) for op in operators if isinstance(op, HasTileIndices))
+
+
+def _work(operators: Iterable[_Operator], shapes: Mapping[SSAValue, tuple[int, ...]]) -> PhaseWork:
+    products: list[Product] = []
+    elements = special = chained = sums = exchanges = 0
+    derived: dict[SSAValue, tuple[int, int]] = {}
+    passed_on = (0, 0)
+    for op in operators:
+        tiles = [shapes[value] for value in op.operands]
+        sources = [derived[value] for value in op.operands if value in derived]
+        if op.factors:
+            chained += bool(sources)
+            passed_on = max([passed_on, *sources], key=math.prod)
+            rows, columns = tiles[0][-2], tiles[-1][-1]
+            sources = [(rows, columns)]
+            m, n, k = INSTRUCTION.shape_mnk
+            for lhs, fits_groups in op.factors:
+                steps = _padded(shapes[lhs][-1], k)
+                count = math.prod(tiles[0][:-2]) * _padded(rows, m) * _padded(columns, n) * steps
+                for_groups = fits_groups and columns % GROUP_COLUMNS == 0
+                products.append(Product(count, steps, rows if for_groups else 0))
+            sums += math.prod(tiles[0][:-1]) * columns
+        elif op.steps:
+            count = max(math.prod(shape) for shape in tiles)
+            exchanges += op.steps > 1
+            elements += count * op.steps
+            special += count * op.special
+        if sources:
+            derived.update(dict.fromkeys(op.results, sources[0]))
+    return PhaseWork(tuple(products), elements, special, chained, passed_on, sums, exchanges)
 
 
 def _is_the_same(value: SSAValue) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 
 from xdsl.ir import Operation
 
@@ -14,20 +14,28 @@ from mugraph.dialects import tb
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import SECTOR_BYTES
-from mugraph.passes.costs.kernels import OVERLAP_NS, KernelShape, Load, PhaseWork, estimate
+from mugraph.passes.costs.kernels import (
+    LAUNCH_NS,
+    OVERLAP_NS,
+    KernelShape,
+    Load,
+    PhaseWork,
+    estimate,
+    least_time,
+)
 from mugraph.passes.mugraph.plan.parts import can_have
-from mugraph.passes.mugraph.plan.shape import product_index, shape_under
+from mugraph.passes.mugraph.plan.shape import KernelModel, product_index, shape_under
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.loops import LoopAnalysis
 from mugraph.passes.mugraph.retile.partition import (
     Cut,
+    LoopCheck,
     Partition,
     choose_partition,
     has_one_of,
     partition_of,
     require_same_function,
-    tile_shape_of,
 )
 from mugraph.passes.targets import Target
 
@@ -39,7 +47,7 @@ USUAL_THREADS = 256
 """Enough to copy and to share products, few enough to have many registers each."""
 USUAL_LOOP_BYTES = 24 * 1024
 """Tiles of one iteration: long enough to outweigh what it costs, short enough for some stages."""
-SPLITS = (1, 2, 4, 8, 16, 32)
+SPLITS = (2, 4, 8, 16, 32)
 """Over how many blocks a loop may be divided."""
 WAVES = 8
 """Blocks for each multiprocessor, at most."""
@@ -82,7 +90,8 @@ class TileChoice:
 
 def divisors(number: int) -> list[int]:
     """All of them, from 1 on."""
-    return [divisor for divisor in range(1, number + 1) if number % divisor == 0]
+    small = [divisor for divisor in range(1, math.isqrt(number) + 1) if number % divisor == 0]
+    return sorted({*small, *(number // divisor for divisor in small)})
 
 
 def parallel_dimensions(space: TileSpace) -> list[frozenset[int]]:
@@ -165,7 +174,11 @@ def _grids(space: TileSpace, target: Target) -> Iterator[Partition]:
         yield replace(old, grid=tuple(grid), cuts=tuple(cuts))
 
 
-def _loops(space: TileSpace, partition: Partition) -> Iterator[Partition]:
+Divides = Callable[[frozenset[int]], bool]
+"""Whether a loop over these dimensions may be divided."""
+
+
+def _loops(space: TileSpace, partition: Partition, divides: Divides) -> Iterator[Partition]:
     """The same with other numbers of iterations, as far as the loop's tiles may change."""
     yield partition
     if partition.forloop == 1 and not partition.looped():
@@ -181,7 +194,7 @@ def _loops(space: TileSpace, partition: Partition) -> Iterator[Partition]:
     looped = [n for n, cut in enumerate(partition.cuts) if cut.looped]
     if not looped or any(space.dimensions[number].fixed for number in looped):
         return
-    if not adds_up(space, frozenset(looped)):
+    if not divides(frozenset(looped)):
         return
     common = 0
     for number in looped:
@@ -192,35 +205,62 @@ def _loops(space: TileSpace, partition: Partition) -> Iterator[Partition]:
             yield replace(partition, forloop=iterations)
 
 
-def _candidates(space: TileSpace, target: Target) -> Iterator[tuple[Partition, KernelShape]]:
-    """The present partition, and others, with what an estimate needs of them."""
-    old = partition_of(space)
+def _partitions(space: TileSpace, target: Target, divides: Divides) -> Iterator[Partition]:
+    """The present partition, and others, all with the present block."""
     seen: set[Partition] = set()
-    for grid in (old, *_grids(space, target)):
-        for partition in _loops(space, grid):
-            if partition in seen:
-                continue
-            seen.add(partition)
-            shape = shape_under(space, partition)
-            yield partition, shape
-            for threads in BLOCKS:
-                yield (
-                    replace(partition, block=(threads, 1, 1)),
-                    replace(shape, threads=threads),
-                )
+    for grid in (partition_of(space), *_grids(space, target)):
+        for partition in _loops(space, grid, divides):
+            if partition not in seen:
+                seen.add(partition)
+                yield partition
 
 
-def split_time(
-    space: TileSpace, partition: Partition, shape: KernelShape, split: int, target: Target
-) -> float | None:
-    """Nanoseconds with the loop divided over blocks, and of the kernel that combines."""
-    tiles = [op.result for op in space.graph.body.block.ops if isinstance(op, tb.AccumulatorOp)]
-    parts = sum(math.prod(tile_shape_of(space, partition, tile)) for tile in tiles)
-    divided = shape.divided(split)
-    first = replace(divided, after=PhaseWork((), 0), stored_bytes=parts * PART_BYTES)
-    one = estimate(first, target)
-    other = combination_time(shape.blocks, parts, split, shape.stored_bytes, target)
-    return None if one is None or other is None else one + other - OVERLAP_NS
+@dataclass(frozen=True)
+class _Division:
+    """A loop divided over blocks: the kernel that has the loop, and one that combines its sums."""
+
+    whole: KernelShape
+    split: int = 1
+    parts: int = 0
+    """The sums of a block."""
+
+    @cached_property
+    def first(self) -> KernelShape:
+        """The kernel that has the loop."""
+        if self.split == 1:
+            return self.whole
+        divided = self.whole.divided(self.split)
+        return replace(divided, after=PhaseWork((), 0), stored_bytes=self.parts * PART_BYTES)
+
+    def least_time(self, target: Target) -> float:
+        """Nanoseconds that both kernels take at least, for what the first loads."""
+        combination = LAUNCH_NS - OVERLAP_NS if self.split > 1 else 0.0
+        return least_time(self.first, target) + combination
+
+    def time(self, threads: int, target: Target) -> float | None:
+        """Nanoseconds of both kernels, the first with so many threads; ``None`` where none fits."""
+        first = estimate(replace(self.first, threads=threads), target)
+        if first is None or self.split == 1:
+            return first
+        second = combination_time(
+            self.whole.blocks, self.parts, self.split, self.whole.stored_bytes, target
+        )
+        return None if second is None else first + second - OVERLAP_NS
+
+
+def _divisions(model: KernelModel, partition: Partition, divides: Divides) -> Iterator[_Division]:
+    """A partition's loop as it is, and divided over blocks where there are blocks to divide it."""
+    whole = model.under(partition)
+    yield _Division(whole)
+    space, looped = model.space, partition.looped()
+    used = sum(extent > 1 for extent in partition.grid)
+    ragged = any(partition.split(n, space.dimensions[n].extent).bound() for n in looped)
+    if used >= len(AXES) or not looped or ragged or not divides(looped):
+        return
+    parts = model.sums_under(partition)
+    for count in SPLITS:
+        if partition.forloop % count == 0:
+            yield _Division(whole, count, parts)
 
 
 @cache
@@ -254,18 +294,51 @@ def combination_time(
     return min(times, default=None)
 
 
-def _choices(
-    space: TileSpace, target: Target, *, split: bool
-) -> Iterator[tuple[TileChoice, KernelShape]]:
-    """All partitions that fit a block, with what the kernel of the loop is then."""
-    free = split and sum(extent > 1 for extent in space.graph.grid_dim) < len(AXES)
+def _never(_: frozenset[int]) -> bool:
+    return False
+
+
+Fits = Callable[[Partition, KernelShape], bool]
+"""Whether a kernel of such tiles can have what its plan says."""
+
+
+def _fits_anyway(_partition: Partition, _shape: KernelShape) -> bool:
+    return True
+
+
+def _candidates(space: TileSpace, target: Target, fits: Fits, *, split: bool) -> list[TileChoice]:
+    """All allowed partitions but those that take too long for :func:`choose_least_time`.
+
+    What the loads take shows of most of them that they do.
+    """
+    model = KernelModel.of(space)
+    # Few sets of dimensions are looped, each in many partitions.
     divides = cache(partial(adds_up, space))
-    for partition, shape in _candidates(space, target):
-        for splits in SPLITS if free and divides(partition.looped()) else (1,):
-            time = _time(space, partition, shape, splits, target)
-            if time is not None:
-                choice = TileChoice(partition, splits, time, shape.loop_bytes)
-                yield choice, shape.divided(splits)
+    allowed = cache(partial(is_allowed, space, check=cache(partial(LoopAnalysis, space))))
+    divisions = [
+        (partition, division, division.least_time(target))
+        for partition in _partitions(space, target, divides)
+        for division in _divisions(model, partition, divides if split else _never)
+    ]
+    divisions.sort(key=lambda bounded: bounded[2])
+    blocks = dict.fromkeys((space.graph.block_dim, *((threads, 1, 1) for threads in BLOCKS)))
+    choices: list[TileChoice] = []
+    longest = math.inf
+    for partition, division, least in divisions:
+        if least > longest:
+            break
+        if not allowed(partition):
+            continue
+        for block in blocks:
+            threads = math.prod(block)
+            candidate = replace(partition, block=block)
+            time = division.time(threads, target)
+            shape = replace(division.whole.divided(division.split), threads=threads)
+            if time is not None and fits(candidate, shape):
+                loop_bytes = division.whole.loop_bytes
+                choices.append(TileChoice(candidate, division.split, time, loop_bytes))
+                longest = min(longest, WORTH_FILLING * time + ALIKE_NS)
+    return choices
 
 
 def choose_least_time(space: TileSpace, target: Target, written: Plan) -> TileChoice | None:
@@ -276,28 +349,29 @@ def choose_least_time(space: TileSpace, target: Target, written: Plan) -> TileCh
     """
     old = partition_of(space)
     now = shape_under(space, old)
-    present = estimate(now, target) if can_have(space, old, now, written, target) else None
-    found = list(_choices(space, target, split=written.split_k != 1))
-    able = [one for one, shape in found if can_have(space, one.partition, shape, written, target)]
-    choices = able or [choice for choice, _ in found]
-    choices.sort(key=lambda choice: choice.time)
-    fastest = next((choice for choice in choices if is_allowed(space, choice.partition)), None)
-    if fastest is None:
+
+    def fits(partition: Partition, shape: KernelShape) -> bool:
+        return can_have(space, partition, shape, written, target)
+
+    present = estimate(now, target) if fits(old, now) else None
+    free = sum(extent > 1 for extent in old.grid) < len(AXES)
+    split = free and written.split_k != 1
+    choices = _candidates(space, target, fits, split=split)
+    choices = choices or _candidates(space, target, _fits_anyway, split=split)
+    if not choices:
         return None
+    fastest = min(choices, key=lambda choice: choice.time)
     if not fastest.keeps_busy(target):
         near = (c for c in choices if c.time <= WORTH_FILLING * fastest.time)
         busy = [choice for choice in near if choice.keeps_busy(target) and choice.split == 1]
-        fastest = next((c for c in busy if is_allowed(space, c.partition)), fastest)
         choices = busy or choices
-    alike = (choice for choice in choices if choice.time <= fastest.time + ALIKE_NS)
-    for best in sorted(alike, key=partial(_effort, target)):
-        if is_allowed(space, best.partition):
-            no_gain = present is not None and best.time > WORTHWHILE * present
-            ours = TileChoice(old, 1, present or 0.0, now.loop_bytes)
-            if no_gain and best.split == 1 and ours.keeps_busy(target) >= best.keeps_busy(target):
-                return ours
-            return best
-    return fastest
+    limit = min(choice.time for choice in choices) + ALIKE_NS
+    best = min((c for c in choices if c.time <= limit), key=partial(_effort, target))
+    no_gain = present is not None and best.time > WORTHWHILE * present
+    ours = TileChoice(old, 1, present or 0.0, now.loop_bytes)
+    if no_gain and best.split == 1 and ours.keeps_busy(target) >= best.keeps_busy(target):
+        return ours
+    return best
 
 
 def why_kept(space: TileSpace, target: Target) -> str:
@@ -333,20 +407,6 @@ def _effort(target: Target, choice: TileChoice) -> tuple[float, ...]:
     )
 
 
-def _time(
-    space: TileSpace, partition: Partition, shape: KernelShape, split: int, target: Target
-) -> float | None:
-    if split == 1:
-        return estimate(shape, target)
-    used = sum(extent > 1 for extent in partition.grid)
-    looped = partition.looped()
-    if partition.forloop % split or used >= len(AXES) or not looped:
-        return None
-    if any(partition.split(n, space.dimensions[n].extent).bound() for n in looped):
-        return None
-    return split_time(space, partition, shape, split, target)
-
-
 def in_one_iteration(space: TileSpace, choice: TileChoice, target: Target) -> TileChoice:
     """A choice with all tiles of the loop in one where it has no products, they fit, and it pays.
 
@@ -375,10 +435,10 @@ def adds_up(space: TileSpace, looped: frozenset[int]) -> bool:
     return True
 
 
-def is_allowed(space: TileSpace, partition: Partition) -> bool:
-    """Whether a partition leaves the function as it is."""
+def is_allowed(space: TileSpace, partition: Partition, check: LoopCheck | None = None) -> bool:
+    """Whether a partition leaves the function as it is; ``check`` replaces the loop's analysis."""
     try:
-        require_same_function(space, partition)
+        require_same_function(space, partition, check)
     except RetileError:
         return False
     return True

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import partial
 
 from xdsl.ir import SSAValue
 
@@ -160,8 +161,16 @@ def has_one_of(space: TileSpace, output: tb.OutputOp, numbers: Set[int]) -> bool
     return sum(number in numbers for number in space.numbers[output.stensor]) == 1
 
 
-def require_same_function(space: TileSpace, new: Partition) -> None:
-    """Raises :class:`RetileError` where a partition would change what the graph computes."""
+LoopCheck = Callable[[frozenset[int]], object]
+"""Raises :class:`RetileError` where the loop may not cut these dimensions."""
+
+
+def require_same_function(space: TileSpace, new: Partition, check: LoopCheck | None = None) -> None:
+    """Raises :class:`RetileError` where a partition would change what the graph computes.
+
+    ``check`` stands for the analysis of the loop, for who asks of many partitions.
+    """
+    check = check or partial(LoopAnalysis, space)
     old = partition_of(space)
     label = op_label(space.graph)
     for axis, (before, after) in enumerate(zip(old.grid, new.grid, strict=True)):
@@ -177,7 +186,7 @@ def require_same_function(space: TileSpace, new: Partition) -> None:
     if (old.forloop, old.looped()) != (new.forloop, new.looped()):
         for partition in (old, new):
             if partition.forloop > 1:
-                LoopAnalysis(space, partition.looped())
+                check(partition.looped())
 
 
 def _require_cut_allowed(

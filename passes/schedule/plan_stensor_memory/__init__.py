@@ -197,7 +197,7 @@ class PlanSTensorMemoryPass(ModulePass):
     at.  ``fit`` may also name one heuristic: ``first``, ``best``, ``last`` or ``worst``.
     ``sched.memory_certificate`` on the kernel records the peak, the bound and whether they meet.
     The mbarriers of channels and order barriers stand after all buffers.  Pre-condition:
-    ``--lower-threadblock``; run ``--plan-swizzle`` before, as it changes sizes.
+    ``--pipeline-loads``; run ``--plan-swizzle`` before, as it changes sizes.
 
     After: ``sched.alloc stages 3 offset 4096 : ...`` and ``smem 61440`` on the kernel.
     """

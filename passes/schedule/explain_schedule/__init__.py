@@ -279,8 +279,8 @@ class ExplainSchedulePass(ModulePass):
     dependences that need them (``=>`` crosses threads, ``->`` does not), the bytes alive in the
     fullest region; where a producer warp loads, how each ring's stages are used, and the bytes on
     their way beside what ``arch`` should have; of products of few rows the estimates by single
-    warps and by warp groups with swapped operands.  Then region by region the operators, and for each
-    barrier the dependences that it alone separates.  Changes nothing.  Pre-condition:
+    warps and by warp groups with swapped operands.  Then region by region the operators, and for
+    each barrier the dependences that it alone separates.  Changes nothing.  Pre-condition:
     ``--pipeline-loads``.
     """
 

@@ -15,7 +15,6 @@ printed and decide nothing.
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import re
 import shutil
@@ -29,12 +28,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from xdsl.context import Context
-from xdsl.dialects.builtin import Builtin, ModuleOp
-from xdsl.dialects.func import Func
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import DiagnosticException
 
+from benchmarks.h200.counters import parse
 from benchmarks.wavefront_cases import Case, all_cases
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.sched import ElementwiseOp, FragmentType, KernelOp, ThreadAccess
@@ -50,9 +48,9 @@ from mugraph.passes.memory.memory_access import (
 from mugraph.passes.schedule.plan_stensor_memory import PlanSTensorMemoryPass
 from mugraph.passes.sequence import verifying
 from mugraph.passes.transpile import transpile_pipeline
+from mugraph.reading import make_context
 from mugraph.runtime.cuda import CudaProgram, generate_cuda
 from mugraph.runtime.toolchain import device_architecture
-from mugraph.tools.universe import DIALECTS, MUGRAPH_UNIVERSE
 
 DEFAULT_ARCH = "sm_90a"
 
@@ -121,16 +119,6 @@ EXTRA_COUNTERS = (
     "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
     "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts.sum",
 )
-
-
-def make_context() -> Context:
-    """A context with mugraph's dialects, also where the package is not installed."""
-    context = Context()
-    for dialect in (Builtin, Func):
-        context.load_dialect(dialect)
-    for name in DIALECTS:
-        context.register_dialect(name, MUGRAPH_UNIVERSE.all_dialects[name])
-    return context
 
 
 def planned_module(case: Case, arch: str) -> ModuleOp:
@@ -285,19 +273,11 @@ def _is_refused(counter: str, said: str) -> bool:
 
 def parse_csv(text: str) -> dict[str, dict[str, float]]:
     """The counters of every kernel in ncu's raw page; the first launch of each counts."""
-    lines = [line for line in text.splitlines() if line.startswith('"')]
     result: dict[str, dict[str, float]] = {}
-    for row in csv.DictReader(lines, restkey="", restval=""):
-        kernel = row.get("Kernel Name", "")
-        values: dict[str, float] = {}
-        for name, value in row.items():
-            if "__" not in name:
-                continue
-            number = value.replace(",", "")
-            if re.fullmatch(r"\d+(\.\d+)?", number):
-                values[name.split(" ")[0]] = float(number)
-        if kernel and values:
-            result.setdefault(kernel, values)
+    for kernel in parse(text, ""):
+        values = {name: value for name, value in kernel.counters.items() if "__" in name}
+        if values:
+            result.setdefault(kernel.name, values)
     return result
 
 

@@ -305,17 +305,3 @@ def _bulk_tile(
 def pattern_bytes(span: int) -> int:
     """What a buffer and its stages start at multiples of: a swizzle acts on addresses."""
     return 8 * span if span else BOX_ALIGNMENT
-
-
-__all__ = [
-    "BulkCopyError",
-    "BulkTile",
-    "TensorDims",
-    "bulk_layout",
-    "bulk_layouts",
-    "bulk_tile",
-    "pattern_bytes",
-    "require_whole_tiles",
-    "tensor_dims",
-    "tile_layouts",
-]

@@ -53,6 +53,3 @@ def mark_constant(function: FuncOp, indices: set[int]) -> None:
             for index, entry in enumerate(known)
         ]
     )
-
-
-__all__ = ["CONSTANT", "is_constant", "is_constant_argument", "mark_constant"]

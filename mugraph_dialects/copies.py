@@ -84,11 +84,6 @@ def copy_vector(copy: TileCopy) -> int:
     return vector
 
 
-def can_use_chunked_copy(copy: TileCopy) -> bool:
-    """Whether the copy may move 16 bytes at a time."""
-    return copy_vector(copy) * copy.element_bytes == VECTOR_BYTES
-
-
 def can_use_async_copy(copy: TileCopy) -> bool:
     """Whether ``cp.async`` may move the tile, in vectors of any of its sizes."""
     return copy_vector(copy) * copy.element_bytes in ASYNC_BYTES

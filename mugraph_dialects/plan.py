@@ -199,17 +199,3 @@ def _written(part: Part) -> str:
     if isinstance(part, bool):
         return "true" if part else "false"
     return f"[{', '.join(map(str, part))}]" if isinstance(part, tuple) else str(part)
-
-
-__all__ = [
-    "TILE_PARTS",
-    "LaunchNext",
-    "Loads",
-    "Part",
-    "Plan",
-    "PlanAttr",
-    "Stores",
-    "Tiles",
-    "plan_attribute",
-    "problem_of",
-]

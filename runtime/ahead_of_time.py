@@ -44,7 +44,13 @@ from mugraph.errors import UserError
 from mugraph.passes.targets import architecture_named
 from mugraph.passes.texpr.te_lower import TeLowerPass
 from mugraph.passes.transpile import planned_then_scheduled
-from mugraph.runtime.compile import CompileError, calls_cublas
+from mugraph.runtime.compile import (
+    CompileError,
+    calls_cublas,
+    cublas_includes,
+    cublas_libraries,
+    require_cublas,
+)
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.toolchain import Toolchain, ToolchainError, find_toolchain
 from mugraph.version import __version__
@@ -102,17 +108,12 @@ def generate_sources(
             interfaces.append(found)
         else:
             planned[arch] = next(iter(planned.values()))
-    # Architectures may need different workspaces; a call gives the largest.
-    interface = max(interfaces, key=lambda one: one.workspace_bytes)
-    files = {f"include/{interface.name}.h": print_header(interface)}
+    scheduled: dict[Architecture, ModuleOp] = {}
     for arch, own in planned.items():
-        scheduled = own.clone()
+        scheduled[arch] = own.clone()
         _, scheduling = planned_then_scheduled(kinds[arch])
-        PassPipeline(scheduling).apply(context, scheduled)
-        _rename_kernels(scheduled, arch)
-        scheduled.verify()
-        files[f"src/{interface.name}_{arch.name}.cu"] = print_variant(scheduled, interface, arch)
-    return _with_packages(interface, tuple(kinds), files)
+        PassPipeline(scheduling).apply(context, scheduled[arch])
+    return _sources_of(scheduled, interfaces)
 
 
 def _names_by_architecture(names: Sequence[str]) -> dict[Architecture, str]:
@@ -138,29 +139,29 @@ def _sources_of_texpr(
         PassPipeline((TeLowerPass(arch=target),)).apply(context, lowered[arch])
         lowered[arch].verify()
     interfaces = [interface_of(only_function(one), name) for one in lowered.values()]
+    return _sources_of(lowered, interfaces)
+
+
+def _sources_of(
+    modules: Mapping[Architecture, ModuleOp], interfaces: Sequence[CInterface]
+) -> Sources:
+    """The kernels of each architecture, the launcher, and what build systems read."""
     # Architectures may need different workspaces; a call gives the largest.
     interface = max(interfaces, key=lambda one: one.workspace_bytes)
     files = {f"include/{interface.name}.h": print_header(interface)}
-    for arch, one in lowered.items():
-        for kernel in [op for op in one.walk() if isinstance(op, te.KernelOp)]:
-            kernel.symbol = StringAttr(f"{kernel.symbol.data}_{arch.name}")
-        files[f"src/{interface.name}_{arch.name}.cu"] = print_variant(one, interface, arch)
-    return _with_packages(interface, tuple(kinds), files)
-
-
-def _with_packages(
-    interface: CInterface, kinds: tuple[Architecture, ...], files: dict[str, str]
-) -> Sources:
-    """The sources with the launcher and what build systems read."""
+    for arch, module in modules.items():
+        _rename_kernels(module, arch)
+        module.verify()
+        files[f"src/{interface.name}_{arch.name}.cu"] = print_variant(module, interface, arch)
     uses_cublas = any(calls_cublas(text) for text in files.values())
-    files[f"src/{interface.name}.cu"] = print_launcher(interface, kinds)
+    files[f"src/{interface.name}.cu"] = print_launcher(interface, tuple(modules))
     files[f"lib/cmake/{interface.name}/{interface.name}-config.cmake"] = print_cmake_package(
         interface, uses_cublas=uses_cublas
     )
     files[f"lib/pkgconfig/{interface.name}.pc"] = print_pkg_config(
         interface, __version__, uses_cublas=uses_cublas
     )
-    return Sources(interface, kinds, files, uses_cublas)
+    return Sources(interface, tuple(modules), files, uses_cublas)
 
 
 def _rename_kernels(module: ModuleOp, arch: Architecture) -> None:
@@ -170,6 +171,8 @@ def _rename_kernels(module: ModuleOp, arch: Architecture) -> None:
             op.sym_name = StringAttr(f"{op.sym_name.data}_{arch.name}")
         elif isinstance(op, LaunchOp):
             op.kernel = SymbolRefAttr(f"{op.kernel.root_reference.data}_{arch.name}")
+        elif isinstance(op, te.KernelOp):
+            op.symbol = StringAttr(f"{op.symbol.data}_{arch.name}")
 
 
 def write_sources(sources: Sources, output: Path) -> list[Path]:
@@ -218,11 +221,8 @@ def build(
     be written.
     """
     toolchain = toolchain or find_toolchain()
-    if sources.uses_cublas and toolchain.cublas is None:
-        raise ToolchainError(
-            "this µGraph has a kernel-level matmul, which calls cuBLAS, and cuBLAS's headers and "
-            "library are not on this machine: install them with `pip install 'mugraph[cuda]'`."
-        )
+    if sources.uses_cublas:
+        require_cublas(toolchain)
     digest = _digest(sources, input_text, toolchain, flags)
     with _writing(output), _build_folder(digest) as folder:
         _write_texts(sources, folder)
@@ -306,10 +306,8 @@ def _compile_all(
 ) -> list[str]:
     """Compiles every translation unit; returns the object files' paths in ``folder``."""
     includes = [f"-I{path}" for path in toolchain.include_paths]
-    if sources.uses_cublas and toolchain.cublas is not None:
-        cublas = toolchain.cublas.include_path
-        if cublas != toolchain.cuda_root / "include":
-            includes += ["-isystem", str(cublas)]
+    if sources.uses_cublas:
+        includes += cublas_includes(toolchain)
 
     def compile_one(unit: tuple[str, Architecture | None]) -> str:
         path, arch = unit
@@ -336,10 +334,7 @@ def _compile_all(
 def _link(sources: Sources, folder: Path, objects: Sequence[str], toolchain: Toolchain) -> None:
     name = sources.interface.name
     _run(["ar", "rcsD", f"lib/lib{name}.a", *objects], folder, "making the static library")
-    libraries: list[str] = []
-    if sources.uses_cublas and toolchain.cublas is not None:
-        library = toolchain.cublas.library
-        libraries = [f"-L{library.parent}", f"-l:{library.name}"]
+    libraries = cublas_libraries(toolchain) if sources.uses_cublas else []
     command = [
         *(str(toolchain.nvcc), "-shared", "-cudart", "static"),
         *("-Xlinker", "--exclude-libs,ALL", "-Xlinker", "--build-id=none"),

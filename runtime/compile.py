@@ -17,6 +17,7 @@ from mugraph.codegen.architecture import Architecture
 from mugraph.errors import UserError
 from mugraph.runtime.cache import cache_entry, keep_failure
 from mugraph.runtime.toolchain import (
+    Cublas,
     Toolchain,
     ToolchainError,
     find_toolchain,
@@ -59,9 +60,7 @@ def compile_kernel(
     toolchain = toolchain or find_toolchain()
     arguments = [str(_launcher()), "-shared", "-Xcompiler", "-fPIC"]
     arguments.append(f'-DMUGRAPH_GENERATED="{SOURCE_NAME}"')
-    arguments += [f"-L{path}" for path in toolchain.library_paths]
-    if calls_cublas(source):
-        arguments += _cublas_link_arguments(toolchain)
+    arguments += _link_arguments(source, toolchain)
     return _compile(source, arch, [*arguments, *flags], "module.so", toolchain)
 
 
@@ -80,9 +79,7 @@ def compile_library(
     toolchain = toolchain or find_toolchain()
     arguments = [SOURCE_NAME, "-shared", "-cudart", "static"]
     arguments += ["-Xcompiler", "-fPIC,-fvisibility=hidden", "-Xlinker", "--exclude-libs,ALL"]
-    arguments += [f"-L{path}" for path in toolchain.library_paths]
-    if calls_cublas(source):
-        arguments += _cublas_link_arguments(toolchain)
+    arguments += _link_arguments(source, toolchain)
     return _compile(source, arch, [*arguments, *flags], "library.so", toolchain)
 
 
@@ -97,7 +94,7 @@ def compile_cubin(
     toolchain = toolchain or find_toolchain()
     arguments = [SOURCE_NAME, "-cubin", *flags]
     if calls_cublas(source):
-        arguments += _cublas_arguments(toolchain)
+        arguments += cublas_includes(toolchain)
     return _compile(source, arch, arguments, "module.cubin", toolchain, with_ptx=False)
 
 
@@ -115,7 +112,8 @@ def _launcher() -> Path:
     return Path(__file__).resolve().parent / "launcher.cu"
 
 
-def _require_cublas(toolchain: Toolchain):
+def require_cublas(toolchain: Toolchain) -> Cublas:
+    """The toolchain's cuBLAS; raises ``ToolchainError`` where it has none."""
     if toolchain.cublas is None:
         raise ToolchainError(
             "this µGraph has a kernel-level matmul, which calls cuBLAS, and cuBLAS's headers and "
@@ -124,19 +122,29 @@ def _require_cublas(toolchain: Toolchain):
     return toolchain.cublas
 
 
-def _cublas_arguments(toolchain: Toolchain) -> list[str]:
-    include = _require_cublas(toolchain).include_path
+def cublas_includes(toolchain: Toolchain) -> list[str]:
+    """What a compiler needs to find cuBLAS's headers; raises as :func:`require_cublas`."""
+    include = require_cublas(toolchain).include_path
     if include == toolchain.cuda_root / "include":
         return []
     # After the toolkit's own headers: the package may stand beside another release's.
     return ["-isystem", str(include)]
 
 
-def _cublas_link_arguments(toolchain: Toolchain) -> list[str]:
-    library = _require_cublas(toolchain).library
+def cublas_libraries(toolchain: Toolchain) -> list[str]:
+    """What a linker needs to find cuBLAS; raises as :func:`require_cublas`."""
+    library = require_cublas(toolchain).library
     # By its file name: the index's package has only libcublas.so.13, with no plain .so.
-    found = [f"-L{library.parent}", f"-l:{library.name}"]
-    return [*_cublas_arguments(toolchain), *found, "-Xlinker", f"-rpath={library.parent}"]
+    return [f"-L{library.parent}", f"-l:{library.name}"]
+
+
+def _link_arguments(source: str, toolchain: Toolchain) -> list[str]:
+    """What a shared object of generated code is linked with."""
+    arguments = [f"-L{path}" for path in toolchain.library_paths]
+    if calls_cublas(source):
+        arguments += [*cublas_includes(toolchain), *cublas_libraries(toolchain)]
+        arguments += ["-Xlinker", f"-rpath={require_cublas(toolchain).library.parent}"]
+    return arguments
 
 
 def _compile(

@@ -16,6 +16,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from operator import attrgetter, methodcaller
 from typing import Any, NamedTuple, cast
 
 from mugraph.dialects import cute
@@ -67,35 +68,11 @@ def _crd2idx(coord: Any, layout: Any) -> Any:
     return layout(coord)
 
 
-def _idx2crd(index: int, shape: Any) -> Any:
-    return cute.idx2crd(index, shape)
-
-
 def _get(layout: Any, *path: int) -> Any:
     try:
         return layout.get(*path)
     except IndexError as error:
         raise LayoutError(str(error)) from None
-
-
-def _size(layout: Any) -> Any:
-    return layout.size()
-
-
-def _cosize(layout: Any) -> Any:
-    return layout.cosize()
-
-
-def _rank(layout: Any) -> Any:
-    return layout.rank
-
-
-def _depth(layout: Any) -> Any:
-    return layout.depth
-
-
-def _shape(layout: Any) -> Any:
-    return layout.shape
 
 
 def _stride(layout: Any) -> Any:
@@ -144,13 +121,13 @@ OPERATIONS: dict[str, Operation] = {
     "slice": _named(_slice, "coord layout", "the modes at _"),
     "slice_and_offset": _named(_slice_and_offset, "coord layout", "and the index of the rest"),
     "crd2idx": _named(_crd2idx, "point layout", "the index of a coordinate"),
-    "idx2crd": _named(_idx2crd, "integer shape", "the coordinate of an index"),
+    "idx2crd": _named(cute.idx2crd, "integer shape", "the coordinate of an index"),
     "crd2crd": _named(cute.crd2crd, "point shape shape", "from one shape to another"),
-    "size": _named(_size, "layout", "the number of coordinates"),
-    "cosize": _named(_cosize, "layout", "one more than the last index"),
-    "rank": _named(_rank, "layout", "the number of modes"),
-    "depth": _named(_depth, "layout", "the levels of nesting"),
-    "shape": _named(_shape, "layout", "the shape"),
+    "size": _named(methodcaller("size"), "layout", "the number of coordinates"),
+    "cosize": _named(methodcaller("cosize"), "layout", "one more than the last index"),
+    "rank": _named(attrgetter("rank"), "layout", "the number of modes"),
+    "depth": _named(attrgetter("depth"), "layout", "the levels of nesting"),
+    "shape": _named(attrgetter("shape"), "layout", "the shape"),
     "stride": _named(_stride, "layout", "the strides"),
     "shape_div": _named(cute.shape_div, "shape shape", "division of shapes"),
     "compatible": _named(cute.compatible, "shape shape", "A's coordinates are B's"),

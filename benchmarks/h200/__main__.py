@@ -25,7 +25,7 @@ from pathlib import Path
 from benchmarks.h200 import compile_time, counters, page, ping_pong, sanitize, stages
 from benchmarks.h200 import records as results
 from benchmarks.h200.peers import Level
-from benchmarks.h200.pipelines import OURS, tried
+from benchmarks.h200.pipelines import OURS, Variant, tried
 from benchmarks.h200.repetition import combined
 from benchmarks.h200.run import Options, run, write
 from benchmarks.h200.workloads import FIRST_FOURTEEN, WORKLOADS, Workload
@@ -92,36 +92,36 @@ def _repeat(arguments: argparse.Namespace) -> int:
 
 def _stages(arguments: argparse.Namespace) -> int:
     workloads = chosen(arguments.workloads)
-    options = Options(
-        workloads,
-        Level.NONE,
-        arguments.arch,
-        arguments.output,
-        False,
-        {workload.name: stages.variants(workload.pipeline) for workload in workloads},
-        arguments.jobs,
-        SECONDS,
-        END,
-    )
-    stages.write(run(options), arguments.output)
+    tried = {workload.name: stages.variants(workload.pipeline) for workload in workloads}
+    stages.write(run(_alone(arguments, workloads, tried)), arguments.output)
     return 0
 
 
 def _ping_pong(arguments: argparse.Namespace) -> int:
     with ping_pong.gated_products() as workloads:
-        options = Options(
-            workloads,
-            Level.NONE,
-            arguments.arch,
-            arguments.output,
-            False,
-            {workload.name: ping_pong.variants() for workload in workloads},
-            arguments.jobs,
-            SECONDS,
-            END,
-        )
-        ping_pong.write(run(options), arguments.output)
+        tried = {workload.name: ping_pong.variants() for workload in workloads}
+        ping_pong.write(run(_alone(arguments, workloads, tried)), arguments.output)
     return 0
+
+
+def _alone(
+    arguments: argparse.Namespace,
+    workloads: tuple[Workload, ...],
+    tried: dict[str, tuple[Variant, ...]],
+) -> Options:
+    """A run of ours in several pipelines, without peers."""
+    return Options(
+        workloads,
+        Level.NONE,
+        arguments.arch,
+        arguments.output,
+        False,
+        tried,
+        None,
+        arguments.jobs,
+        SECONDS,
+        END,
+    )
 
 
 def _sanitize(arguments: argparse.Namespace) -> int:

@@ -21,17 +21,10 @@ FLOP_PER_MICROSECOND = 768e6
 
 @dataclass(frozen=True)
 class Anchor:
-    """The row of a workload, in microseconds."""
+    """What is read of the row of a workload, in microseconds."""
 
     floor: float | None = None
-    read: float | None = None
     mirage: float | None = None
-    eager: float | None = None
-    compile: float | None = None
-    max_autotune: float | None = None
-    sdpa: float | None = None
-    flash_and_copy: float | None = None
-    cublas: float | None = None
     best_peer: float | None = None
     goal: float | None = None
 

@@ -66,8 +66,6 @@ class Build:
     progress: tuple[str, ...] = ()
     """Why each kernel cannot get stuck, as ``--check-hazards`` certifies it."""
     transpile_seconds: float = 0.0
-    nvcc_seconds: float = 0.0
-    """With the others beside it; next to nothing where the compiled library was in the cache."""
     same_as: str | None = None
     """The variant whose file this one's is, to the letter: it is not built again."""
 
@@ -119,12 +117,11 @@ def prepare(task: Task) -> Prepared | Build:
 
 def compile_prepared(prepared: Prepared) -> Build:
     """Compiles a task's file; an error becomes a message, the others go on."""
-    start = time.perf_counter()
     try:
         library = compile_library(prepared.source, prepared.task.arch)
     except Exception as error:
         return _failed(prepared.task, error)
-    return replace(prepared.build, library=library, nvcc_seconds=time.perf_counter() - start)
+    return replace(prepared.build, library=library)
 
 
 def build(task: Task) -> Build:

@@ -7,10 +7,10 @@ from html import escape
 
 from benchmarks.h200.records import READ, Record, Records
 from benchmarks.h200.report import best_peer, goal_of, in_order, number
+from mugraph.tools.svg import document, line, text
 
 LEFT, RIGHT_MARGIN, TOP, ROW = 170, 90, 76, 30
 WIDTH = 980
-FONT = 'font-family="Helvetica, Arial, sans-serif"'
 GREY, DARK, OURS_COLOUR, PEER_COLOUR, GOAL_COLOUR = (
     "#d8d8d8", "#333333", "#0a6ebd", "#d1632b", "#3a8f3a",
 )  # fmt: skip
@@ -27,33 +27,28 @@ def svg(records: Records, title: str) -> str:
         span = WIDTH - LEFT - RIGHT_MARGIN
         return LEFT + span * math.log(max(ratio, 0.9) / 0.9) / math.log(highest / 0.9)
 
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
-        f'viewBox="0 0 {WIDTH} {height}">',
-        f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
-        _text(16, 26, title, 16, anchor="start", weight="bold"),
-        *_legend(),
-    ]
+    parts = [text(16, 26, title, 16, font_weight="bold", fill=DARK), *_legend()]
     bottom = TOP + ROW * len(rows)
     for tick in _ticks(highest):
         x = place(tick)
-        parts.append(f'<path d="M{x:.1f} {TOP - 6}V{bottom}" stroke="{GREY}" stroke-width="1"/>')
-        parts.append(_text(x, bottom + 18, f"{tick:g}×", 12))
-    parts.append(_text((LEFT + WIDTH - RIGHT_MARGIN) / 2, bottom + 40, "time / floor", 13))
+        parts.append(line(x, TOP - 6, x, bottom, f'stroke="{GREY}"'))
+        parts.append(text(x, bottom + 18, f"{tick:g}×", 12, text_anchor="middle"))
+    middle = (LEFT + WIDTH - RIGHT_MARGIN) / 2
+    parts.append(text(middle, bottom + 40, "time / floor", 13, text_anchor="middle"))
     for index, record in enumerate(rows):
         y = TOP + ROW * index + ROW / 2
-        parts.append(_text(LEFT - 12, y + 4, record.workload, 13, anchor="end"))
+        parts.append(text(LEFT - 12, y + 4, record.workload, 13, text_anchor="end"))
         marks = _marks(record)
         if marks:
             low, high = (place(f(r for _, _, r in marks)) for f in (min, max))
-            parts.append(f'<path d="M{low:.1f} {y}H{high:.1f}" stroke="{GREY}" stroke-width="3"/>')
+            parts.append(line(low, y, high, y, f'stroke="{GREY}" stroke-width="3"'))
         for kind, time, ratio in marks:
             parts.append(_mark(kind, place(ratio), y, f"{kind}: {number(time)} µs"))
         ours = record.ours
         shown = "no time" if ours is None else f"{number(ours)} µs"
         colour = "#b00020" if ours is None else OURS_COLOUR
-        parts.append(_text(WIDTH - 12, y + 4, shown, 12, anchor="end", colour=colour))
-    return "\n".join([*parts, "</svg>"]) + "\n"
+        parts.append(text(WIDTH - 12, y + 4, shown, 12, text_anchor="end", fill=colour))
+    return document(WIDTH, height, parts) + "\n"
 
 
 def _marks(record: Record) -> list[tuple[str, float, float]]:
@@ -90,7 +85,7 @@ def _legend() -> list[str]:
     x = 24.0
     for kind, label in entries:
         parts.append(_mark(kind, x, 48, label))
-        parts.append(_text(x + 12, 52, label, 12, anchor="start"))
+        parts.append(text(x + 12, 52, label, 12))
         x += 40 + 7 * len(label)
     return parts
 
@@ -98,19 +93,3 @@ def _legend() -> list[str]:
 def _ticks(highest: float) -> list[float]:
     steps = (1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
     return [float(step) for step in steps if step <= highest]
-
-
-def _text(
-    x: float,
-    y: float,
-    text: str,
-    size: int,
-    *,
-    anchor: str = "middle",
-    weight: str = "normal",
-    colour: str = DARK,
-) -> str:
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" {FONT} font-size="{size}" font-weight="{weight}" '
-        f'text-anchor="{anchor}" fill="{colour}">{escape(text)}</text>'
-    )

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
 import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from benchmarks.h200.device import DEVICE
+from benchmarks.h200.programs import compile_source
 from benchmarks.h200.statistics import call_count
 from benchmarks.h200.timing import Call, capture, sample
 from mugraph.errors import UserError
-from mugraph.runtime.toolchain import find_toolchain
 
 SOURCE = Path(__file__).with_name("read_kernel.cu")
 SHAPES = range(6)
@@ -22,16 +21,9 @@ BLOCKS = (66, 132, 264, 528, 1056, 2112)
 
 def compile_read_kernel(arch: str) -> Path:
     """The shared library of ``read_kernel.cu``; ``UserError`` with nvcc's words if it fails."""
-    toolchain = find_toolchain()
-    library = Path(tempfile.mkdtemp(prefix="mugraph-read-")) / "read.so"
-    number = arch.removeprefix("sm_")
-    command = [str(toolchain.nvcc), "-std=c++17", "-O3", "-shared", "-Xcompiler", "-fPIC"]
-    command += ["-cudart", "static", "-gencode", f"arch=compute_{number},code={arch}"]
-    command += [*(f"-L{path}" for path in toolchain.library_paths), str(SOURCE), "-o", str(library)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise UserError(f"nvcc cannot compile {SOURCE.name}: {done.stderr.strip()[:400]}")
-    return library
+    folder = Path(tempfile.mkdtemp(prefix="mugraph-read-"))
+    options = ["-O3", "-shared", "-Xcompiler", "-fPIC"]
+    return compile_source(SOURCE, arch, folder / "read.so", options)
 
 
 @cache

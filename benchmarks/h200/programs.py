@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.h200.building import Build, TensorOf, tensors_of
@@ -14,19 +15,23 @@ CALLER = SOURCES / "run_library.cu"
 FAULTS = SOURCES / "planted_faults.cu"
 
 
-def compile_program(source: Path, arch: str, folder: Path) -> Path:
-    """A program of one file; ``UserError`` with nvcc's words if it fails."""
+def compile_source(source: Path, arch: str, output: Path, options: Sequence[str]) -> Path:
+    """One file compiled by nvcc; ``UserError`` with nvcc's words if it fails."""
     toolchain = find_toolchain()
-    program = folder / source.stem
     number = arch.removeprefix("sm_")
-    command = [str(toolchain.nvcc), "-std=c++17", "-O2", "-cudart", "static"]
+    command = [str(toolchain.nvcc), "-std=c++17", "-cudart", "static", *options]
     command += ["-gencode", f"arch=compute_{number},code={arch}"]
     command += [*(f"-L{path}" for path in toolchain.library_paths)]
-    command += [str(source), "-o", str(program), "-ldl"]
+    command += [str(source), "-o", str(output), "-ldl"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise UserError(f"nvcc cannot compile {source.name}: {done.stderr.strip()[:400]}")
-    return program
+    return output
+
+
+def compile_program(source: Path, arch: str, folder: Path) -> Path:
+    """A program of one file; raises as :func:`compile_source`."""
+    return compile_source(source, arch, folder / source.stem, ["-O2"])
 
 
 def call_command(program: Path, build: Build, calls: int) -> list[str]:

@@ -19,16 +19,15 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks import references
 from benchmarks.facts import facts_of_this_run
 from benchmarks.h200.building import Build, Task, build, cuda_text, tensors_of
 from benchmarks.h200.pipelines import Variant, with_parts
 from benchmarks.h200.records import System
 from benchmarks.h200.worker import Job, Watched
-from benchmarks.h200.workloads import WORKLOADS, Workload
+from benchmarks.h200.workloads import WORKLOADS, Workload, rewritten
 from mugraph.dialects.cute.atoms.mma import SWAPPED
 from mugraph.runtime.compare import TOLERANCE
 
@@ -46,52 +45,16 @@ OTHERS = {
 """Workloads of the harness, and repartitions of them whose tiles have whole 64 columns."""
 
 
-@dataclass(frozen=True)
-class WrittenWorkload(Workload):
-    """A workload whose µGraph this module writes."""
-
-    folder: str = ""
-
-    @property
-    def path(self) -> Path:
-        """The µGraph's file."""
-        return Path(self.folder) / f"{self.name}.mlir"
-
-
-def mugraph(rows: int) -> str:
-    """rms_norm(X) · W for so many rows."""
-    x, w, o = f"{rows}x{DEPTH}xf16", f"{DEPTH}x{COLUMNS}xf16", f"{rows}x{COLUMNS}xf16"
-    depth, columns = DEPTH // ITERATIONS, COLUMNS // TILES[0][0]
-    sx, sw, so = f"{rows}x{depth}xf16", f"{depth}x{columns}xf16", f"{rows}x{columns}xf16"
-    return f"""
-func.func @rms_{rows}(%x: tensor<{x}>, %w: tensor<{w}> {{mugraph.constant}}) -> tensor<{o}> {{
-  %o = kn.customized %x, %w grid [{TILES[0][0]}, 1, 1] block [128, 1, 1] forloop {ITERATIONS} {{
-  ^bb0(%dx: tensor<{x}>, %dw: tensor<{w}>):
-    %sx = tb.input %dx imap [-1, -1, -1] fordim 1 : tensor<{x}> -> !tb.stensor<{sx}>
-    %sw = tb.input %dw imap [1, -1, -1] fordim 0 : tensor<{w}> -> !tb.stensor<{sw}>
-    %m = tb.matmul %sx, %sw : (!tb.stensor<{sx}>, !tb.stensor<{sw}>) -> !tb.stensor<{so}>
-    %p = tb.forloop_accum none %m : !tb.stensor<{so}> -> !tb.stensor<{so}>
-    %n = tb.forloop_accum rms %sx : !tb.stensor<{sx}> -> !tb.stensor<{rows}x1xf16>
-    %d = tb.div %p, %n : (!tb.stensor<{so}>, !tb.stensor<{rows}x1xf16>) -> !tb.stensor<{so}>
-    tb.output %d omap [1, -1, -1] : !tb.stensor<{so}> -> tensor<{o}>
-  }} : (tensor<{x}>, tensor<{w}>) -> tensor<{o}>
-  func.return %o : tensor<{o}>
-}}
-"""
-
-
 def workloads(folder: str) -> Iterator[tuple[Workload, Sequence[str]]]:
     """Each workload, and the repartitions that it is timed in."""
     for rows in ROWS:
-        name = f"rms_{rows}"
-        workload = WrittenWorkload(
-            name,
-            references.rms_norm_linear,
-            (1.0, 1 / 64),
+        workload = rewritten(
+            WORKLOADS["rmsnorm_bs8"],
+            f"rms_{rows}",
             2 * rows * DEPTH * COLUMNS,
-            folder=folder,
+            {"<16x": f"<{rows}x"},
+            Path(folder),
         )
-        workload.path.write_text(mugraph(rows), encoding="utf-8")
         yield workload, [f"grid={blocks} block={threads}" for blocks, threads in TILES]
     for name, tiles in OTHERS.items():
         yield WORKLOADS[name], tiles

@@ -26,7 +26,7 @@ from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
 from mugraph.dialects.element_types import DESCRIPTIONS, HALF_TYPES
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups, matrix_of
-from mugraph.dialects.tb.compute import epilogue_of
+from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tensor_types import op_label, shape_of
 
 _OPERANDS = {DESCRIPTIONS[type_].instruction: DESCRIPTIONS[type_].cuda for type_ in HALF_TYPES}

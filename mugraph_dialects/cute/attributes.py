@@ -13,7 +13,7 @@ and types, such as ``!tb.stensor<16x128xf16, S<3,3,4> o (16,128):(128,1)>``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
 from xdsl.ir import Attribute, Data, ParametrizedAttribute
@@ -179,12 +179,7 @@ class TiledMmaAttr(ParametrizedAttribute):
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         """Parse ``<atom, (m,n,k)>``; the tuple may be left out where it is ``(1,1,1)``."""
         with parser.in_angle_brackets():
-            start = parser.pos
-            atom = parser.parse_identifier(" for the name of an MMA atom")
-            try:
-                mma_atom(atom)
-            except LayoutError as error:
-                parser.raise_error(str(error), start, parser.pos)
+            atom = _parse_atom(parser, "an MMA atom", mma_atom)
             extents = [1, 1, 1]
             if parser.parse_optional_punctuation(",") is not None:
                 parser.parse_punctuation("(", " of the atoms along M, N and K")
@@ -213,10 +208,7 @@ class TiledMmaAttr(ParametrizedAttribute):
 
     def verify(self) -> None:
         """Check that the atom is known, and the numbers of atoms."""
-        try:
-            mma_atom(self.atom)
-        except LayoutError as error:
-            raise VerifyException(str(error)) from None
+        _verify_atom(self.atom, mma_atom)
         if len(self.thr_layout_mnk) != 3 or any(e.data < 1 for e in self.thr_layout_mnk):
             raise VerifyException(
                 f"the atoms along M, N and K must be three integers of at least 1, not "
@@ -224,18 +216,39 @@ class TiledMmaAttr(ParametrizedAttribute):
             )
 
 
-def _parse_atom_name(parser: AttrParser, find: Callable[[str], object]) -> str:
-    with parser.in_angle_brackets():
-        start = parser.pos
-        name = parser.parse_identifier(" for the name of an atom")
-        try:
-            find(name)
-        except LayoutError as error:
-            parser.raise_error(str(error), start, parser.pos)
+class AtomNameAttr(Data[str]):
+    """An instruction by its name in a table."""
+
+    FIND: ClassVar[Callable[[str], object]]
+    """The instruction of a name; raises LayoutError for one that is not in the table."""
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        """Parse ``<name>``, a name of the table."""
+        with parser.in_angle_brackets():
+            return _parse_atom(parser, "an atom", cls.FIND)
+
+    def print_parameter(self, printer: Printer) -> None:
+        """Print ``<name>``."""
+        with printer.in_angle_brackets():
+            printer.print_string(self.data)
+
+    def verify(self) -> None:
+        """Check that the atom is known."""
+        _verify_atom(self.data, type(self).FIND)
+
+
+def _parse_atom(parser: AttrParser, what: str, find: Callable[[str], object]) -> str:
+    start = parser.pos
+    name = parser.parse_identifier(f" for the name of {what}")
+    try:
+        find(name)
+    except LayoutError as error:
+        parser.raise_error(str(error), start, parser.pos)
     return name
 
 
-def _verify_atom_name(name: str, find: Callable[[str], object]) -> None:
+def _verify_atom(name: str, find: Callable[[str], object]) -> None:
     try:
         find(name)
     except LayoutError as error:
@@ -243,52 +256,26 @@ def _verify_atom_name(name: str, find: Callable[[str], object]) -> None:
 
 
 @irdl_attr_definition
-class MmaAtomAttr(Data[str]):
+class MmaAtomAttr(AtomNameAttr):
     """A matrix multiply instruction: ``#cute.mma_atom<SM80_16x8x16_F32F16F16F32_TN>``."""
 
     name = "cute.mma_atom"
+    FIND = staticmethod(mma_atom)
 
     @property
     def atom(self) -> MmaAtom:
         """The instruction: its shape, types and thread-value layouts."""
         return mma_atom(self.data)
 
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> str:
-        """Parse ``<name>``, a name of the table of MMA atoms."""
-        return _parse_atom_name(parser, mma_atom)
-
-    def print_parameter(self, printer: Printer) -> None:
-        """Print ``<name>``."""
-        with printer.in_angle_brackets():
-            printer.print_string(self.data)
-
-    def verify(self) -> None:
-        """Check that the atom is known."""
-        _verify_atom_name(self.data, mma_atom)
-
 
 @irdl_attr_definition
-class CopyAtomAttr(Data[str]):
+class CopyAtomAttr(AtomNameAttr):
     """A copy instruction: ``#cute.copy_atom<SM75_U32x4_LDSM_N>``."""
 
     name = "cute.copy_atom"
+    FIND = staticmethod(copy_atom)
 
     @property
     def atom(self) -> CopyAtom:
         """The instruction: its width and thread-value layouts."""
         return copy_atom(self.data)
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> str:
-        """Parse ``<name>``, a name of the table of copy atoms."""
-        return _parse_atom_name(parser, copy_atom)
-
-    def print_parameter(self, printer: Printer) -> None:
-        """Print ``<name>``."""
-        with printer.in_angle_brackets():
-            printer.print_string(self.data)
-
-    def verify(self) -> None:
-        """Check that the atom is known."""
-        _verify_atom_name(self.data, copy_atom)

@@ -70,6 +70,3 @@ def matrix_descriptor(layout: Layout[int] | ComposedLayout, element_bytes: int) 
     if any(stride % pattern for _, stride in along[1:]):
         raise LayoutError(f"boxes must start at multiples of {PATTERN_ROWS} rows")
     return MatrixDescriptor(transposed, row_bytes)
-
-
-__all__ = ["MatrixDescriptor", "matrix_descriptor"]

@@ -208,21 +208,3 @@ ELEMENTWISE_OPERATORS: tuple[type[ElementwiseOp], ...] = (
     *BINARY_OPERATORS.values(),
 )
 """All of them."""
-
-ExpOp = UNARY_OPERATORS["exp"]
-SiluOp = UNARY_OPERATORS["silu"]
-GeluOp = UNARY_OPERATORS["gelu"]
-SigmoidOp = UNARY_OPERATORS["sigmoid"]
-ReluOp = UNARY_OPERATORS["relu"]
-SquareOp = UNARY_OPERATORS["square"]
-SqrtOp = UNARY_OPERATORS["sqrt"]
-LogOp = UNARY_OPERATORS["log"]
-MulScalarOp = UNARY_OPERATORS["mul_scalar"]
-AddScalarOp = UNARY_OPERATORS["add_scalar"]
-ClampOp = UNARY_OPERATORS["clamp"]
-AddOp = BINARY_OPERATORS["add"]
-SubOp = BINARY_OPERATORS["sub"]
-MulOp = BINARY_OPERATORS["mul"]
-DivOp = BINARY_OPERATORS["div"]
-PowOp = BINARY_OPERATORS["pow"]
-MaxOp = BINARY_OPERATORS["max"]

@@ -79,14 +79,15 @@ def prefer_same_innermost(
     result: SSAValue,
     but_for: Sequence[int] = (),
 ) -> None:
-    """Asks that ``operand`` be innermost where ``result`` is; both have the same rank.
+    """Asks that ``operand`` be innermost where ``result`` is, in the last dimensions of both.
 
     Dimensions of extent 1 in the operand, and those of ``but_for``, are left out.
     """
+    before = len(shape_of(result.type)) - len(shape_of(operand.type))
     for dim, extent in enumerate(shape_of(operand.type)):
         if extent > 1 and dim not in but_for:
             problem.prefer_any(
-                problem.innermost(result, dim).negated(),
+                problem.innermost(result, before + dim).negated(),
                 problem.innermost(operand, dim),
                 reason=(
                     f"{op_label(op)} is fastest where {value_label(operand)} and the "

@@ -25,6 +25,3 @@ class CanOverlap(Operation, ABC):
     def set_overlaps(self) -> None:
         """Lets it."""
         self.attributes[OVERLAPS] = UnitAttr()
-
-
-__all__ = ["OVERLAPS", "CanOverlap"]

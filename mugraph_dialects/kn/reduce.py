@@ -158,16 +158,5 @@ class RmsNormOp(HasEpsilon, KernelOp, CanOverlap):
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """Operand and result share their innermost dimension; so does the weight if it can."""
         prefer_same_innermost(problem, self, self.input, self.result)
-        if self.weight is None:
-            return
-        before = len(shape_of(self.input.type)) - len(self.normalized)
-        for dim, extent in enumerate(self.normalized):
-            if extent > 1:
-                problem.prefer_any(
-                    problem.innermost(self.result, before + dim).negated(),
-                    problem.innermost(self.weight, dim),
-                    reason=(
-                        f"{op_label(self)} is fastest where {value_label(self.weight)} and the "
-                        "result have the same innermost dimension"
-                    ),
-                )
+        if self.weight is not None:
+            prefer_same_innermost(problem, self, self.weight, self.result)

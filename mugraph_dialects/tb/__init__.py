@@ -3,6 +3,10 @@
 Operators stand in the body of a ``kn.customized``.  Values are tiles (:class:`STensorType`); there
 is no memory and no order but data flow.  Operators of the loop body run once an iteration,
 accumulators combine over the iterations, operators after them run once, after the loop.
+
+Every operator computes in fp32 and rounds once, to the element type of its result.  An operator
+with an epilogue applies it to each element before that rounding.  Operands of different types are
+joined by ``tb.cast``; which types may meet is said in :mod:`mugraph.dialects.element_types`.
 """
 
 from xdsl.ir import Dialect
@@ -22,46 +26,39 @@ from mugraph.dialects.tb.accumulate import (
     RescaledKind,
     RescaledKindAttr,
 )
-from mugraph.dialects.tb.compute import (
+from mugraph.dialects.tb.custom import CustomOp
+from mugraph.dialects.tb.elementwise import (
     BINARY_OPERATORS,
     ELEMENTWISE_OPERATORS,
     UNARY_OPERATORS,
     AddOp,
     AddScalarOp,
-    AnyReductionOp,
     BinaryOp,
     CastOp,
-    ClampOp,
-    ConcatThenMatmulOp,
     DivOp,
     ElementwiseOp,
     ExpOp,
-    GeluOp,
-    Groups,
-    LogOp,
-    MatmulOp,
-    MaxOp,
     MulOp,
     MulScalarOp,
-    PowOp,
-    ReductionMaxOp,
-    ReductionOp,
-    ReductionToDimxContiguousOp,
-    ReductionToDimxStridedOp,
-    ReluOp,
-    RmsNormOp,
-    SigmoidOp,
-    SiluOp,
     SqrtOp,
     SquareOp,
     SubOp,
     UnaryOp,
-    epilogue_of,
 )
-from mugraph.dialects.tb.custom import CustomOp
 from mugraph.dialects.tb.mask import MaskOp
 from mugraph.dialects.tb.memory import NOT_SPLIT, InputOp, OutputOp, enclosing_graph
+from mugraph.dialects.tb.norm import RmsNormOp
+from mugraph.dialects.tb.operators import epilogue_of
+from mugraph.dialects.tb.product import ConcatThenMatmulOp, MatmulOp
 from mugraph.dialects.tb.rearrange import ConcatOp, MovingOp, SplitOp
+from mugraph.dialects.tb.reduction import (
+    AnyReductionOp,
+    Groups,
+    ReductionMaxOp,
+    ReductionOp,
+    ReductionToDimxContiguousOp,
+    ReductionToDimxStridedOp,
+)
 from mugraph.dialects.tb.types import STensorType
 
 Tb = Dialect(
@@ -111,7 +108,6 @@ __all__ = [
     "AnyReductionOp",
     "BinaryOp",
     "CastOp",
-    "ClampOp",
     "ConcatOp",
     "ConcatThenMatmulOp",
     "CustomOp",
@@ -124,18 +120,14 @@ __all__ = [
     "ForloopAccumSumToDimxContiguousOp",
     "ForloopAccumSumToDimxOp",
     "ForloopAccumSumToDimxStridedOp",
-    "GeluOp",
     "Groups",
     "InputOp",
-    "LogOp",
     "MaskOp",
     "MatmulOp",
-    "MaxOp",
     "MovingOp",
     "MulOp",
     "MulScalarOp",
     "OutputOp",
-    "PowOp",
     "Precision",
     "PrecisionAttr",
     "RaggedAttr",
@@ -143,14 +135,11 @@ __all__ = [
     "ReductionOp",
     "ReductionToDimxContiguousOp",
     "ReductionToDimxStridedOp",
-    "ReluOp",
     "RescaledKind",
     "RescaledKindAttr",
     "RmsNormOp",
     "STensorType",
     "ScalarFunctionAttr",
-    "SigmoidOp",
-    "SiluOp",
     "SplitOp",
     "SqrtOp",
     "SquareOp",

@@ -118,17 +118,17 @@ class AccumulatorOp(
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """Each of its tensors is innermost or swizzled along the dimension the threads walk."""
         rank = len(shape_of(self.input.type))
-        add_iteration_constraints(problem, self, [self.input, self.result], range(rank))
+        add_iteration_constraints(problem, self, [*self.operands, self.result], range(rank))
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
-        """As an element-wise operator on its operand; reduced results are single elements."""
-        _, block, _ = enclosing_graph(self)
-        threads = block[0] * block[1] * block[2]
-        if shape_of(self.result.type) == shape_of(self.input.type):
-            return elementwise_accesses(self.result, [self.input], threads)
-        last = len(shape_of(self.input.type)) - 1
+        """As an element-wise operator on its operands; reduced results are single elements."""
+        threads = enclosing_graph(self).threads
+        first, *others = self.operands
+        if shape_of(self.result.type) == shape_of(first.type):
+            return elementwise_accesses(self.result, [*others, first], threads)
+        last = len(shape_of(first.type)) - 1
         return [
-            *elementwise_accesses(self.input, [], threads),
+            *elementwise_accesses(first, others, threads),
             SharedAccess(self.result, last, 1),
         ]
 
@@ -303,24 +303,6 @@ class ForloopAccumRescaleOp(AccumulatorOp):
         rows = parallel_indices(rank, 2, range(rank - 1), broadcasts=True)
         return [*rows, TileIndex(IndexKind.SUMMED, (rank - 1, rank - 1), broadcasts=True)]
 
-    def add_layout_constraints(self, problem: LayoutProblem) -> None:
-        """As any accumulator; the factors are read along the same dimension."""
-        rank = len(shape_of(self.input.type))
-        values = [self.input, self.rescale, self.result]
-        add_iteration_constraints(problem, self, values, range(rank))
-
-    def shared_accesses(self) -> Sequence[SharedAccess]:
-        """As an element-wise operator on its operands; reduced results are single elements."""
-        _, block, _ = enclosing_graph(self)
-        threads = block[0] * block[1] * block[2]
-        if self.kind.data is RescaledKind.NONE:
-            return elementwise_accesses(self.result, [self.rescale, self.input], threads)
-        last = len(shape_of(self.input.type)) - 1
-        return [
-            *elementwise_accesses(self.input, [self.rescale], threads),
-            SharedAccess(self.result, last, 1),
-        ]
-
 
 class ForloopAccumSumToDimxOp(AccumulatorOp, ABC):
     """Sums over the iterations, then over groups of the last dimension; dimx results remain."""
@@ -391,17 +373,3 @@ class ForloopAccumSumToDimxContiguousOp(ForloopAccumSumToDimxOp):
     def groups(self) -> Groups:
         """Runs of neighbours."""
         return contiguous_groups(shape_of(self.input.type)[-1], self.dimx)
-
-
-__all__ = [
-    "AccumulatorKind",
-    "AccumulatorKindAttr",
-    "AccumulatorOp",
-    "ForloopAccumOp",
-    "ForloopAccumRescaleOp",
-    "ForloopAccumSumToDimxContiguousOp",
-    "ForloopAccumSumToDimxOp",
-    "ForloopAccumSumToDimxStridedOp",
-    "RescaledKind",
-    "RescaledKindAttr",
-]

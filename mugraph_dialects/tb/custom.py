@@ -256,6 +256,3 @@ class CustomOp(
             walk = len(shape_of(value.type)) - 1 if inner is None else inner
             accesses.append(SharedAccess(value, walk, 1))
         return accesses
-
-
-__all__ = ["CustomOp"]

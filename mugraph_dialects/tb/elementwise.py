@@ -92,9 +92,7 @@ class ElementwiseOp(
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
         """Reads and the write, along the dimension that scheduling will choose."""
-        _, block, _ = enclosing_graph(self)
-        threads = block[0] * block[1] * block[2]
-        return elementwise_accesses(self.result, self.operands, threads)
+        return elementwise_accesses(self.result, self.operands, enclosing_graph(self).threads)
 
 
 class UnaryOp(UnaryFunctionOperator, ElementwiseOp, FusesWithProducer, ABC):
@@ -187,19 +185,11 @@ ELEMENTWISE_OPERATORS: tuple[type[ElementwiseOp], ...] = (
 """All of them."""
 
 ExpOp = UNARY_OPERATORS["exp"]
-SiluOp = UNARY_OPERATORS["silu"]
-GeluOp = UNARY_OPERATORS["gelu"]
-SigmoidOp = UNARY_OPERATORS["sigmoid"]
-ReluOp = UNARY_OPERATORS["relu"]
 SquareOp = UNARY_OPERATORS["square"]
 SqrtOp = UNARY_OPERATORS["sqrt"]
-LogOp = UNARY_OPERATORS["log"]
 MulScalarOp = UNARY_OPERATORS["mul_scalar"]
 AddScalarOp = UNARY_OPERATORS["add_scalar"]
-ClampOp = UNARY_OPERATORS["clamp"]
 AddOp = BINARY_OPERATORS["add"]
 SubOp = BINARY_OPERATORS["sub"]
 MulOp = BINARY_OPERATORS["mul"]
 DivOp = BINARY_OPERATORS["div"]
-PowOp = BINARY_OPERATORS["pow"]
-MaxOp = BINARY_OPERATORS["max"]

@@ -99,10 +99,7 @@ class MaskOp(ElementwiseOp):
     def verify_(self) -> None:
         """Checks extents, and what is said of the elements that exist."""
         super().verify_()
-        grid, _, _ = enclosing_graph(self)
+        grid = enclosing_graph(self).grid_dim
         error = ragged_error(self.ragged, shape_of(self.input.type), grid)
         if error is not None:
             raise VerifyException(f"{op_label(self)} {error}")
-
-
-__all__ = ["MaskOp"]

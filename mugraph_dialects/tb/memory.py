@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, i64
@@ -42,8 +43,8 @@ NOT_SPLIT = -1
 """The fordim of a tile that the for-loop does not move."""
 
 
-def enclosing_graph(op: Operation) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """Grid, block and for-loop range of the ``kn.customized`` around a threadblock operator.
+def enclosing_graph(op: Operation) -> HasThreadblockGraph:
+    """The ``kn.customized`` around a threadblock operator, with its grid, block and for-loop.
 
     Raises ``VerifyException`` outside of one, and where one has extents that no GPU can launch.
     """
@@ -52,11 +53,74 @@ def enclosing_graph(op: Operation) -> tuple[tuple[int, ...], tuple[int, ...], in
         raise VerifyException(f"{op_label(op)} must stand in the body of a 'kn.customized'")
     # xDSL verifies a body before the operator around it.
     parent.verify_extents()
-    return parent.grid_dim, parent.block_dim, parent.forloop_range
+    return parent
+
+
+def fordim_attribute(dim: int) -> IntegerAttr | None:
+    """The property that stands for the dimension that the for-loop splits; none for none."""
+    return None if dim == NOT_SPLIT else IntegerAttr(dim, i64)
+
+
+class MovesTile(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, ABC):
+    """An operator that copies the tiles which maps cut from a DTensor, or to where they lie."""
+
+    fordim = opt_prop_def(IntegerAttr.constr(type=i64))
+
+    @property
+    @abstractmethod
+    def map_(self) -> tuple[int, ...]:
+        """The dimension that each of x, y, z splits, or -1."""
+
+    @property
+    @abstractmethod
+    def tensor_type(self) -> Attribute:
+        """The type of the DTensor."""
+
+    @abstractmethod
+    def tensor_and_tile(self) -> tuple[SSAValue, SSAValue]:
+        """The DTensor and the tile."""
+
+    @property
+    def loop_dim(self) -> int:
+        """The dimension that the for-loop splits, or -1 where the tile is copied outside of it."""
+        return NOT_SPLIT if self.fordim is None else self.fordim.value.data
+
+    def bounds(self) -> Bounds:
+        """Which elements of the tiles exist."""
+        graph = enclosing_graph(self)
+        shape = shape_of(self.tensor_type)
+        return tile_bounds(shape, self.map_, self.loop_dim, graph.grid_dim, graph.forloop_range)
+
+    def tile_copy(self, strides: Sequence[int], tile_strides: Sequence[int]) -> TileCopy:
+        """The copy for given strides of the DTensor and of the tile."""
+        tensor, tile = self.tensor_and_tile()
+        return TileCopy(
+            shape_of(self.tensor_type),
+            tuple(strides),
+            shape_of(tile.type),
+            tuple(tile_strides),
+            self.map_,
+            self.loop_dim,
+            enclosing_graph(self).grid_dim,
+            element_bytes_of(self.tensor_type),
+            alignment_of(tensor),
+        )
+
+    def resolved_copy(self) -> TileCopy:
+        """The copy for the layouts in the types."""
+        tensor, tile = self.tensor_and_tile()
+        return self.tile_copy(
+            strides_of(resolved_layout_of(tensor)), strides_of(resolved_layout_of(tile))
+        )
+
+    def shared_accesses(self) -> Sequence[SharedAccess]:
+        """One: along the copy's innermost dimension, in its vectors."""
+        _, tile = self.tensor_and_tile()
+        return [copy_access(tile, self.resolved_copy())]
 
 
 @irdl_op_definition
-class InputOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
+class InputOp(MovesTile):
     """Loads a tile of a DTensor into shared memory.
 
     ``imap`` says which dimension each grid axis splits, ``fordim`` which one the for-loop splits.
@@ -70,7 +134,6 @@ class InputOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
 
     dtensor = operand_def(TensorType)
     imap = prop_def(DenseArrayBase.constr(i64))
-    fordim = opt_prop_def(IntegerAttr.constr(type=i64))
     result = result_def(STensorType)
 
     traits = traits_def(Pure())
@@ -91,7 +154,7 @@ class InputOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
             result_types=[result_type],
             properties={
                 "imap": DenseArrayBase.from_list(i64, list(imap)),
-                "fordim": None if fordim == NOT_SPLIT else IntegerAttr(fordim, i64),
+                "fordim": fordim_attribute(fordim),
             },
         )
 
@@ -101,17 +164,20 @@ class InputOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
         return extents_of(self.imap)
 
     @property
-    def loop_dim(self) -> int:
-        """The dimension that the for-loop splits, or -1."""
-        return NOT_SPLIT if self.fordim is None else self.fordim.value.data
+    def tensor_type(self) -> Attribute:
+        """The operand's."""
+        return self.dtensor.type
+
+    def tensor_and_tile(self) -> tuple[SSAValue, SSAValue]:
+        """The operand and the result."""
+        return self.dtensor, self.result
 
     def verify_(self) -> None:
         """Checks the tile's extents against the maps, the grid and the loop."""
-        grid, _, forloop_range = enclosing_graph(self)
+        graph = enclosing_graph(self)
+        shape = shape_of(self.dtensor.type)
         try:
-            tile = tile_shape(
-                shape_of(self.dtensor.type), self.map_, self.loop_dim, grid, forloop_range
-            )
+            tile = tile_shape(shape, self.map_, self.loop_dim, graph.grid_dim, graph.forloop_range)
         except PartitionError as error:
             raise VerifyException(f"{op_label(self)}: {error}") from error
         if tile != shape_of(self.result.type):
@@ -126,33 +192,6 @@ class InputOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
                 f"{element_type_of(self.dtensor.type)}"
             )
 
-    def bounds(self) -> Bounds:
-        """Which elements of the tile exist."""
-        grid, _, forloop_range = enclosing_graph(self)
-        shape = shape_of(self.dtensor.type)
-        return tile_bounds(shape, self.map_, self.loop_dim, grid, forloop_range)
-
-    def tile_copy(self, strides: Sequence[int], tile_strides: Sequence[int]) -> TileCopy:
-        """The copy for given strides of the DTensor and of the tile."""
-        return TileCopy(
-            shape_of(self.dtensor.type),
-            tuple(strides),
-            shape_of(self.result.type),
-            tuple(tile_strides),
-            self.map_,
-            self.loop_dim,
-            enclosing_graph(self)[0],
-            element_bytes_of(self.result.type),
-            alignment_of(self.dtensor),
-        )
-
-    def resolved_copy(self) -> TileCopy:
-        """The copy for the layouts in the types."""
-        return self.tile_copy(
-            strides_of(resolved_layout_of(self.dtensor)),
-            strides_of(resolved_layout_of(self.result)),
-        )
-
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """Charges layouts that rule out 16-byte copies and, in the loop, asynchronous ones."""
         charge_narrow_copies(
@@ -164,13 +203,9 @@ class InputOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
             0 if self.loop_dim == NOT_SPLIT else problem.costs.input_without_async_copy,
         )
 
-    def shared_accesses(self) -> Sequence[SharedAccess]:
-        """One write: along the copy's innermost dimension, in its vectors."""
-        return [copy_access(self.result, self.resolved_copy())]
-
 
 @irdl_op_definition
-class OutputOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
+class OutputOp(MovesTile):
     """Stores a tile into a result of the enclosing ``kn.customized``.
 
     Without ``fordim`` once, after the loop.  With ``fordim`` every iteration stores a value of the
@@ -184,7 +219,6 @@ class OutputOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
 
     stensor = operand_def(STensorType)
     omap = prop_def(DenseArrayBase.constr(i64))
-    fordim = opt_prop_def(IntegerAttr.constr(type=i64))
     dtensor_type = prop_def(TensorType)
 
     assembly_format = (
@@ -202,7 +236,7 @@ class OutputOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
             operands=[stensor],
             properties={
                 "omap": DenseArrayBase.from_list(i64, list(omap)),
-                "fordim": None if fordim == NOT_SPLIT else IntegerAttr(fordim, i64),
+                "fordim": fordim_attribute(fordim),
                 "dtensor_type": dtensor_type,
             },
         )
@@ -213,9 +247,13 @@ class OutputOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
         return extents_of(self.omap)
 
     @property
-    def loop_dim(self) -> int:
-        """The dimension that the for-loop splits, or -1 where the tile is stored after it."""
-        return NOT_SPLIT if self.fordim is None else self.fordim.value.data
+    def tensor_type(self) -> Attribute:
+        """The result's of the enclosing operator."""
+        return self.dtensor_type
+
+    def tensor_and_tile(self) -> tuple[SSAValue, SSAValue]:
+        """The result of the enclosing operator, and the operand."""
+        return self.dtensor, self.stensor
 
     @property
     def dtensor(self) -> SSAValue:
@@ -229,8 +267,8 @@ class OutputOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
 
     def verify_(self) -> None:
         """Checks the map, and the tile's extents against the tensor's."""
-        grid, _, forloop_range = enclosing_graph(self)
-        shape = shape_of(self.dtensor_type)
+        graph = enclosing_graph(self)
+        grid, shape = graph.grid_dim, shape_of(self.dtensor_type)
         try:
             verify_map("omap", self.map_, self.loop_dim, len(shape), grid)
             for axis, name in enumerate("xyz"):
@@ -239,7 +277,9 @@ class OutputOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
                         f"grid axis {name} has {grid[axis]} blocks but omap does not map it; "
                         "blocks would overwrite each other: map it to a dimension"
                     )
-            tile = tile_shape(shape, self.map_, self.loop_dim, grid, forloop_range, name="omap")
+            tile = tile_shape(
+                shape, self.map_, self.loop_dim, grid, graph.forloop_range, name="omap"
+            )
         except PartitionError as error:
             raise VerifyException(f"{op_label(self)}: {error}") from error
         if tile != shape_of(self.stensor.type):
@@ -255,38 +295,7 @@ class OutputOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
                 f"{op_label(self)} stores {given} as {stored}; insert a 'tb.cast' before it"
             )
 
-    def bounds(self) -> Bounds:
-        """Which elements the tiles of the result have."""
-        grid, _, forloop_range = enclosing_graph(self)
-        shape = shape_of(self.dtensor_type)
-        return tile_bounds(shape, self.map_, self.loop_dim, grid, forloop_range)
-
-    def tile_copy(self, strides: Sequence[int], tile_strides: Sequence[int]) -> TileCopy:
-        """The copy for given strides of the DTensor and of the tile."""
-        return TileCopy(
-            shape_of(self.dtensor_type),
-            tuple(strides),
-            shape_of(self.stensor.type),
-            tuple(tile_strides),
-            self.map_,
-            self.loop_dim,
-            enclosing_graph(self)[0],
-            element_bytes_of(self.dtensor_type),
-            alignment_of(self.dtensor),
-        )
-
-    def resolved_copy(self) -> TileCopy:
-        """The copy for the layouts in the types."""
-        return self.tile_copy(
-            strides_of(resolved_layout_of(self.dtensor)),
-            strides_of(resolved_layout_of(self.stensor)),
-        )
-
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """Charges layouts that rule out 16-byte stores."""
         weight = problem.costs.output_without_wide_copy
         charge_narrow_copies(problem, self.dtensor, self.stensor, self.tile_copy, weight)
-
-    def shared_accesses(self) -> Sequence[SharedAccess]:
-        """One read: along the copy's innermost dimension, in its vectors."""
-        return [copy_access(self.stensor, self.resolved_copy())]

@@ -113,5 +113,4 @@ class RmsNormOp(
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
         """As an element-wise operator."""
-        _, block, _ = enclosing_graph(self)
-        return elementwise_accesses(self.result, self.operands, block[0] * block[1] * block[2])
+        return elementwise_accesses(self.result, self.operands, enclosing_graph(self).threads)

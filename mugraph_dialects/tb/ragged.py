@@ -131,16 +131,3 @@ def check_bounds(op: Operation, operands: Sequence[Bounds]) -> Bounds:
         )
     bounds = op.result_bounds(operands)
     return accumulated_bounds(bounds) if epilogue_of(op).accumulates else bounds
-
-
-__all__ = [
-    "accumulated_bounds",
-    "check_bounds",
-    "function_padding",
-    "matmul_bounds",
-    "merged_bounds",
-    "moving_dims",
-    "require_same_bound",
-    "says_which_exist",
-    "whole_along",
-]

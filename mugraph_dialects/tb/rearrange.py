@@ -60,8 +60,7 @@ class MovingOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, HasTileIn
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
         """Reads and writes of the parts, along the dimension that scheduling will choose."""
-        _, block, _ = enclosing_graph(self)
-        threads = block[0] * block[1] * block[2]
+        threads = enclosing_graph(self).threads
         accesses: list[SharedAccess] = []
         for source, destination, _ in self.moves():
             part, whole = sorted((source, destination), key=lambda value: shape_of(value.type))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -84,15 +84,40 @@ def operand_shape(op: ReducesDimension) -> tuple[int, ...]:
         raise VerifyException(f"{op_label(op)}: {error}") from error
 
 
-class AnyReductionOp(
-    ReductionOperator,
-    HasEpilogue,
-    HasLayoutConstraints,
-    HasSharedAccesses,
-    HasRaggedTiles,
-    HasTileIndices,
-    ABC,
-):
+class ReducesTile(ReducesDimension, HasLayoutConstraints, HasSharedAccesses, HasTileIndices, ABC):
+    """An operator that reduces a dimension of a tile; its results have the same extents."""
+
+    input = operand_def(STensorType)
+
+    def groups(self) -> Groups:
+        """Which elements each result is made of: all along the dimension."""
+        return Groups(shape_of(self.input.type)[self.reduced_dim], 1, 0)
+
+    def add_layout_constraints(self, problem: LayoutProblem) -> None:
+        """The operand is innermost or swizzled along the dimension the threads walk.
+
+        Neighbouring lanes share a result, so that may be the reduced dimension.
+        """
+        rank = len(shape_of(self.input.type))
+        add_iteration_constraints(problem, self, [self.input], range(rank))
+
+    def shared_accesses(self) -> Sequence[SharedAccess]:
+        """Lanes and results as scheduling will choose them."""
+        lanes, order = self.work_sharing(enclosing_graph(self).threads)
+        first, *others = self.results
+        return [
+            *reduction_accesses(self.input, first, self.reduced_dim, lanes, order),
+            *(SharedAccess(other, order[0], 1) for other in others),
+        ]
+
+    def work_sharing(self, threads: int) -> tuple[int, tuple[int, ...]]:
+        """How many lanes share a result, and the order in which threads take the results."""
+        result = self.results[0]
+        lanes = choose_lanes(math.prod(shape_of(result.type)), self.groups().count, threads)
+        return lanes, result_order(partitioned_operand(result))
+
+
+class AnyReductionOp(ReductionOperator, ReducesTile, HasEpilogue, HasRaggedTiles, ABC):
     """A sum over groups of elements along one dimension."""
 
     input = operand_def(STensorType)
@@ -104,10 +129,6 @@ class AnyReductionOp(
         "`:` type($input) `->` type($result)"
     )
     custom_directives = (ThenEpilogue,)
-
-    @abstractmethod
-    def groups(self) -> Groups:
-        """Which elements each result sums."""
 
     def verify_(self) -> None:
         """Checks the dimension, and that the result's extent divides the operand's."""
@@ -155,36 +176,12 @@ class AnyReductionOp(
             if dim != self.reduced_dim and value == 0.0
         }
 
-    def add_layout_constraints(self, problem: LayoutProblem) -> None:
-        """The operand is innermost or swizzled along the dimension the threads walk.
-
-        Neighbouring lanes share a sum, so that may be the reduced dimension.
-        """
-        rank = len(shape_of(self.input.type))
-        add_iteration_constraints(problem, self, [self.input], range(rank))
-
-    def shared_accesses(self) -> Sequence[SharedAccess]:
-        """Lanes and results as scheduling will choose them."""
-        _, block, _ = enclosing_graph(self)
-        lanes, order = self.work_sharing(block[0] * block[1] * block[2])
-        return reduction_accesses(self.input, self.result, self.reduced_dim, lanes, order)
-
-    def work_sharing(self, threads: int) -> tuple[int, tuple[int, ...]]:
-        """How many lanes share a sum, and the order in which threads take the results."""
-        results = math.prod(shape_of(self.result.type))
-        lanes = choose_lanes(results, self.groups().count, threads)
-        return lanes, result_order(partitioned_operand(self.result))
-
 
 @irdl_op_definition
 class ReductionOp(AnyReductionOp):
     """The sum over one dimension, whose extent becomes 1: ``tb.reduction %x dim 1``."""
 
     name = "tb.reduction"
-
-    def groups(self) -> Groups:
-        """All elements along the dimension."""
-        return Groups(shape_of(self.input.type)[self.reduced_dim], 1, 0)
 
     def verify_(self) -> None:
         """As any reduction; the extent becomes 1."""
@@ -198,7 +195,7 @@ class ReductionOp(AnyReductionOp):
 
 
 @irdl_op_definition
-class ReductionMaxOp(ReducesDimension, HasLayoutConstraints, HasSharedAccesses, HasTileIndices):
+class ReductionMaxOp(ReducesTile):
     """The running maximum along one dimension, over the iterations of the loop as well.
 
     With m_before the maximum after the iteration before, -infinity in the first one::
@@ -235,10 +232,6 @@ class ReductionMaxOp(ReducesDimension, HasLayoutConstraints, HasSharedAccesses, 
             properties={"dim": IntegerAttr(dim, i64)},
         )
 
-    def groups(self) -> Groups:
-        """All elements along the dimension."""
-        return Groups(shape_of(self.input.type)[self.reduced_dim], 1, 0)
-
     def verify_(self) -> None:
         """Checks the dimension, the results' extents, and that the operator is in the loop."""
         shape = list(operand_shape(self))
@@ -254,26 +247,6 @@ class ReductionMaxOp(ReducesDimension, HasLayoutConstraints, HasSharedAccesses, 
             *parallel_indices(rank, 1, all_but(rank, self.reduced_dim)),
             TileIndex(IndexKind.WHOLE, (self.reduced_dim,)),
         ]
-
-    def add_layout_constraints(self, problem: LayoutProblem) -> None:
-        """As a reduction."""
-        rank = len(shape_of(self.input.type))
-        add_iteration_constraints(problem, self, [self.input], range(rank))
-
-    def shared_accesses(self) -> Sequence[SharedAccess]:
-        """As a reduction with two results."""
-        _, block, _ = enclosing_graph(self)
-        lanes, order = self.work_sharing(block[0] * block[1] * block[2])
-        return [
-            *reduction_accesses(self.input, self.maximum, self.reduced_dim, lanes, order),
-            SharedAccess(self.difference, order[0], 1),
-        ]
-
-    def work_sharing(self, threads: int) -> tuple[int, tuple[int, ...]]:
-        """How many lanes share a maximum, and the order in which threads take the results."""
-        results = math.prod(shape_of(self.maximum.type))
-        lanes = choose_lanes(results, self.groups().count, threads)
-        return lanes, result_order(partitioned_operand(self.maximum))
 
 
 @irdl_op_definition

@@ -47,8 +47,6 @@ from mugraph.dialects.tensor_types import (
 from mugraph.passes.options import refuse
 from mugraph.passes.schedule.halve_results import Halves, find_halves, halve
 from mugraph.passes.schedule.plan_stensor_memory import (
-    BEST_FIT_OF_ALL,
-    STEP_LIMIT,
     certified_plan,
     memory_requests,
     registers_wanted,
@@ -270,7 +268,7 @@ def _writes(op: Operation, value: SSAValue) -> bool:
 
 def resident_blocks(kernel: sched.KernelOp, target: Target) -> int | None:
     """How many blocks would share a multiprocessor; ``None`` where not even one fits."""
-    found = certified_plan(kernel, memory_requests(kernel), BEST_FIT_OF_ALL, STEP_LIMIT)
+    found = certified_plan(kernel, memory_requests(kernel))
     peak = with_channels(kernel, found).plan.peak
     if peak > target.shared_memory_per_block:
         return None

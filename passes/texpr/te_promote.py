@@ -42,7 +42,8 @@ from mugraph.dialects.te import (
 from mugraph.dialects.te.points import all_hold
 from mugraph.dialects.tensor_types import element_bytes_of, row_major_strides, value_label
 from mugraph.passes.memory.lifetimes import Lifetime
-from mugraph.passes.memory.packing.allocate import Request, best_plan
+from mugraph.passes.memory.packing.allocate import Request
+from mugraph.passes.memory.packing.pack import pack
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 from mugraph.passes.texpr.analysis.evaluate import (
     numbers_at,
@@ -331,7 +332,7 @@ def _place_shared(kernel: KernelOp, shared: Sequence[NewOp], target: Target) -> 
     requests = [
         Request(_size(new.result.type), life) for new, life in zip(shared, lives, strict=True)
     ]
-    plan = best_plan(requests, SHARED_ALIGNMENT)
+    plan = pack(requests, SHARED_ALIGNMENT).plan
     limit = target.shared_memory_per_block
     if plan.peak > limit:
         raise PassFailedException(
@@ -397,7 +398,7 @@ def place_workspace(function: FuncOp) -> None:
             kernels.append(places[op])
         life = Lifetime(min(kernels, default=0), max(kernels, default=0))
         requests.append(Request(_size(new.result.type), life))
-    plan = best_plan(requests, WORKSPACE_ALIGNMENT)
+    plan = pack(requests, WORKSPACE_ALIGNMENT).plan
     for new, offset in zip(news, plan.offsets, strict=True):
         new.attributes[OFFSET] = IntegerAttr(offset, i64)
     function.attributes[WORKSPACE_BYTES] = IntegerAttr(plan.peak, i64)

@@ -25,7 +25,7 @@ from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.sched.mappings import IntArray, MmaFragment, matrix_offsets
 from mugraph.dialects.sched.quad_store import held_before
-from mugraph.dialects.tb.compute import epilogue_of
+from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tensor_types import base_layout, shape_of
 from mugraph.runtime.interpreter.address_level import AddressFunctions, multiplicand
 from mugraph.runtime.interpreter.address_plans import AccessPlan, accesses_of, plan_elements

@@ -29,8 +29,9 @@ config.substitutions.append(
     (
         "%unpromoted",
         "--retile --online-softmax --insert-copies --decompose-threadblock --mask-ragged "
-        "--fuse-threadblock --resolve-layout --plan-dtensor-memory --lower-threadblock --pipeline-loads "
-        "--merge-products --pipeline-products --persist-blocks --bulk-stores --programmatic-launch "
+        "--fuse-threadblock --resolve-layout --plan-dtensor-memory --lower-threadblock "
+        "--pipeline-loads --merge-products --pipeline-products --persist-blocks --bulk-stores "
+        "--programmatic-launch "
         "--plan-swizzle --plan-stensor-memory --set-register-budgets --check-hazards",
     )
 )

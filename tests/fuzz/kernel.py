@@ -149,9 +149,11 @@ class FunctionDrawer:
         operand = self.draw_operand()
         type_ = self.result_type(shape_of(operand.type))
         if self.chooser.chance(25):
-            self.add(kn.MulScalarOp(operand, type_, (self.chooser.pick(SCALARS),)))
+            self.add(
+                kn.UNARY_OPERATORS["mul_scalar"](operand, type_, (self.chooser.pick(SCALARS),))
+            )
         elif self.chooser.chance(10):
-            self.add(kn.ClampOp(operand, type_, self.chooser.pick(CLAMPS)))
+            self.add(kn.UNARY_OPERATORS["clamp"](operand, type_, self.chooser.pick(CLAMPS)))
         else:
             self.add(self.chooser.pick(UNARY)(operand, type_))
 

@@ -298,7 +298,7 @@ class ThreadblockDrawer:
         if self.chooser.chance(25):
             self.add(tb.MulScalarOp(operand, type_, (self.chooser.pick(SCALARS),)))
         elif self.chooser.chance(10):
-            self.add(tb.ClampOp(operand, type_, self.chooser.pick(CLAMPS)))
+            self.add(tb.UNARY_OPERATORS["clamp"](operand, type_, self.chooser.pick(CLAMPS)))
         else:
             self.add(self.chooser.pick(UNARY)(operand, type_))
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from mugraph.dialects.copies import (
     TileCopy,
     can_use_async_copy,
-    can_use_chunked_copy,
     copy_vector,
     excess_of_copies,
     global_innermost,
@@ -45,7 +44,6 @@ PLAIN = TileCopy((64, 256), (256, 1), (64, 64), (64, 1), (1, -1, -1), -1, (4, 1,
 def test_vector(copy: TileCopy, vector: int) -> None:
     assert copy_vector(copy) == vector
     bytes_ = vector * copy.element_bytes
-    assert can_use_chunked_copy(copy) == (bytes_ == 16)
     assert can_use_async_copy(copy) == (bytes_ in (4, 8, 16))
 
 

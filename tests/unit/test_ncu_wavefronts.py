@@ -141,7 +141,7 @@ def test_counters_that_ncu_refuses_are_left_out(
     ncu.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     measured = ncu_wavefronts.profile(["true"], ["a__x_op_ld.sum", "a__x_op_ldsm.sum"])
-    assert measured == {"k(int)": {"a__x_op_ld.sum": 3.0}}
+    assert measured == {"k": {"a__x_op_ld.sum": 3.0}}
     assert "left out, as ncu refuses them: a__x_op_ldsm.sum\n" in capsys.readouterr().err
     with pytest.raises(ncu_wavefronts.UserError, match="ncu measured nothing; it said:"):
         ncu_wavefronts.profile(["true"], ["a__x_op_ldsm.sum"])

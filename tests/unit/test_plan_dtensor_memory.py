@@ -61,7 +61,8 @@ def functions(draw: st.DrawFn) -> ModuleOp:
     values: list[SSAValue] = list(function.body.block.args)
     for _ in range(draw(st.integers(1, 12))):
         first, second = draw(st.sampled_from(values)), draw(st.sampled_from(values[-3:]))
-        op = kn.AddOp(first, second, type_) if draw(st.booleans()) else kn.ExpOp(second, type_)
+        exp, add = kn.UNARY_OPERATORS["exp"], kn.BINARY_OPERATORS["add"]
+        op = add(first, second, type_) if draw(st.booleans()) else exp(second, type_)
         function.body.block.add_op(op)
         values.append(op.results[0])
     function.body.block.add_op(ReturnOp(values[-1]))
@@ -85,7 +86,7 @@ def test_a_chain_needs_two_places() -> None:
     function = FuncOp("f", ((type_,), (type_,)))
     value: SSAValue = function.body.block.args[0]
     for _ in range(9):
-        op = kn.ExpOp(value, type_)
+        op = kn.UNARY_OPERATORS["exp"](value, type_)
         function.body.block.add_op(op)
         value = op.results[0]
     function.body.block.add_op(ReturnOp(value))

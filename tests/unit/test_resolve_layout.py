@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from exhaustive_layouts import is_satisfied, solve_exhaustively
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.context import Context
@@ -25,12 +26,10 @@ from mugraph.dialects.tensor_types import layout_of, strides_of
 from mugraph.passes.mugraph.fuse_threadblock import FuseThreadblockPass
 from mugraph.passes.mugraph.resolve_layout import CostModelName, ResolveLayoutPass
 from mugraph.passes.mugraph.resolve_layout.apply_layouts import CERTIFICATE, apply_layouts
-from mugraph.passes.mugraph.resolve_layout.exhaustive import solve_exhaustively
 from mugraph.passes.mugraph.resolve_layout.problem import build_layout_problem
 from mugraph.passes.mugraph.resolve_layout.solution import (
     Solution,
     UnsatisfiableLayouts,
-    is_satisfied,
     solution_of,
 )
 from mugraph.passes.mugraph.resolve_layout.solve import solve, solve_with_z3

@@ -19,7 +19,7 @@ from mugraph.dialects.alignment import (
 )
 from mugraph.dialects.tensor_types import value_label
 from mugraph.runtime.cuda import only_function
-from mugraph.tools.export_mirage.kernel import kernel_fields
+from mugraph.tools.export_mirage.operators import operator_record
 from mugraph.tools.export_mirage.records import (
     FIRST_DTENSOR,
     FIRST_STENSOR,
@@ -117,10 +117,4 @@ def _kernel_record(op: Operation, tensors: Tensors, stensor_guids: Iterator[int]
         raise refuse(op, "it has a place in the workspace; export before --plan-dtensor-memory.")
     if isinstance(op, kn.CustomizedOp):
         return customized_record(op, tensors, stensor_guids)
-    kind, fields = kernel_fields(op)
-    return {
-        "op_type": kind,
-        "input_tensors": [tensors.record(operand) for operand in op.operands],
-        "output_tensors": [tensors.record(result) for result in op.results],
-        **fields,
-    }
+    return operator_record(op, tensors)

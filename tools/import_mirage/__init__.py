@@ -6,6 +6,6 @@ Format: ``spec/mirage-inventory.md``, A.9.
 """
 
 from mugraph.tools.import_mirage.document import MirageImportError
-from mugraph.tools.import_mirage.importer import import_mirage
+from mugraph.tools.import_mirage.importer import graphs_of, import_mirage
 
-__all__ = ["MirageImportError", "import_mirage"]
+__all__ = ["MirageImportError", "graphs_of", "import_mirage"]

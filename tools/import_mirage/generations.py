@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import bf16, f8E4M3FN, f16, f32, f64, i8, i32
 from xdsl.ir import Attribute
 
 from mugraph.dialects.elementwise import BINARY_FUNCTIONS, UNARY_FUNCTIONS
+from mugraph.dialects.tb import AccumulatorKind, RescaledKind
 from mugraph.tools.import_mirage.document import MirageImportError, Node
 
 _LATER_NAMES = {
@@ -77,6 +78,29 @@ _DECISIVE: dict[int, frozenset[int]] = {
 
 _OLD_ACCUMULATORS = "tb_accum_"
 _NEW_ACCUMULATORS = "tb_forloop_accum_"
+ACCUMULATOR_PREFIXES = (_OLD_ACCUMULATORS, _NEW_ACCUMULATORS)
+"""How the ``op_type`` of accumulators begins, until March 2025 and since."""
+
+ACCUMULATOR_NAMES: dict[AccumulatorKind, str] = {
+    AccumulatorKind.NONE: "nored",
+    AccumulatorKind.SUM: "red_ld_sum",
+    AccumulatorKind.MEAN: "red_ld_mean",
+    AccumulatorKind.RMS: "red_ld_rms",
+    AccumulatorKind.MAX: "max",
+}
+"""Mirage's names of the kinds of ``tb.forloop_accum``, without their prefix."""
+RESCALED_NAMES: dict[RescaledKind, str] = {
+    RescaledKind.NONE: "nored_rescale",
+    RescaledKind.SUM: "red_ld_sum_rescale",
+}
+"""Mirage's names of the kinds of ``tb.forloop_accum_rescale``, without their prefix."""
+TO_DIMX_NAME = "redtox_ld_sum"
+"""Mirage's name of the sum to dimx, without its prefix."""
+
+
+def accumulator_kind(name: str, generation: int) -> str:
+    """The ``op_type`` of an accumulator in files of a generation."""
+    return f"{ACCUMULATOR_PREFIXES[generation > 1]}{name}_op"
 
 
 @dataclass(frozen=True)

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from mugraph.dialects import kn
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.tensor_types import layout_of, shape_of
-from mugraph.tools.import_mirage.constants import (
-    read_constants,
-    read_precision,
-    with_constants,
-    without_constants,
-)
 from mugraph.tools.import_mirage.document import MirageImportError, Node
-from mugraph.tools.import_mirage.generations import OWN_FUNCTIONS, Generation, find_generation
+from mugraph.tools.import_mirage.generations import Generation, find_generation
+from mugraph.tools.import_mirage.kernel import READERS
 from mugraph.tools.import_mirage.tensors import (
     DTENSOR_LAYOUTS,
     Tensors,
@@ -33,25 +28,11 @@ from mugraph.tools.import_mirage.tensors import (
 )
 from mugraph.tools.import_mirage.threadblock import read_customized
 from mugraph.tools.import_mirage.verification import verify_at
-from mugraph.tools.import_mirage.whole_tensors import WHOLE_TENSOR
 
 NOT_SHARDED = (-1, -1, -1)
 
 FREE_STRIDES = "strides_are_free"
 """Our field of an input: its strides are only Mirage's default, and the layout pass may choose."""
-
-_UNARY: dict[str, Callable[[SSAValue, Attribute], Operation]] = {
-    **without_constants("kn", kn.UNARY_OPERATORS)
-}
-_UNARY_WITH_CONSTANTS = with_constants("kn", kn.UNARY_OPERATORS)
-_BINARY: dict[str, Callable[[SSAValue, SSAValue, Attribute], Operation]] = {
-    "kn_matmul_op": kn.MatmulOp,
-    **{
-        f"kn_{name}_op": operator
-        for name, operator in kn.BINARY_OPERATORS.items()
-        if name not in OWN_FUNCTIONS
-    },
-}
 
 
 @dataclass
@@ -78,10 +59,10 @@ def import_mirage(
     say, ``symbol`` names the function.  Raises ``MirageImportError`` for whatever cannot be
     imported.
     """
-    document = _parse(text, file_name)
-    found = Generation(generation) if generation is not None else find_generation(document)
+    graphs = graphs_of(text, file_name)
+    found = Generation(generation) if generation is not None else find_generation(graphs)
     graph = _KernelGraph(found, Tensors("DTensor"))
-    operators = Node(_choose(document, index, file_name), "").operators("operator")
+    operators = Node(_choose(graphs, index, file_name), "").operators("operator")
     layouts = _output_layouts(operators)
     for operator in operators:
         _read_operator(graph, operator, layouts)
@@ -97,18 +78,18 @@ def import_mirage(
     return module, [found.note] if found.note else []
 
 
-def _parse(text: str, file_name: str) -> object:
+def graphs_of(text: str, file_name: str) -> list[Any]:
+    """The graphs of a JSON text, which is one graph or a list of graphs.
+
+    Raises ``MirageImportError`` for what is neither.
+    """
     try:
-        return json.loads(text)
+        document: object = json.loads(text)
     except json.JSONDecodeError as error:
         hint = " The file seems to be truncated." if error.pos >= len(text.rstrip()) else ""
         raise MirageImportError(
             f"{file_name}:{error.lineno}:{error.colno}: not valid JSON: {error.msg}.{hint}"
         ) from error
-
-
-def _choose(document: object, index: int | None, file_name: str) -> list[Any]:
-    """The operators of the chosen graph; a document is one graph or a list of graphs."""
     if not isinstance(document, list):
         raise MirageImportError(
             f"{file_name}: expected a list of operators or a list of graphs, as Mirage writes it."
@@ -116,9 +97,12 @@ def _choose(document: object, index: int | None, file_name: str) -> list[Any]:
     elements = cast(list[Any], document)
     if not elements:
         raise MirageImportError(f"{file_name}: the list is empty; there is no graph in it.")
-    if not isinstance(elements[0], list):
-        elements = [elements]
-    count = len(elements)
+    return elements if isinstance(elements[0], list) else [elements]
+
+
+def _choose(graphs: list[Any], index: int | None, file_name: str) -> list[Any]:
+    """The operators of the chosen graph."""
+    count = len(graphs)
     held = "one graph" if count == 1 else f"{count} graphs"
     if index is None and count > 1:
         raise MirageImportError(
@@ -128,7 +112,7 @@ def _choose(document: object, index: int | None, file_name: str) -> list[Any]:
         raise MirageImportError(
             f"{file_name} holds {held}; there is no --index {index}, only 0 to {count - 1}."
         )
-    chosen = elements[index or 0]
+    chosen = graphs[index or 0]
     if not isinstance(chosen, list):
         raise MirageImportError(f"{file_name}: graph {index or 0} is not a list of operators.")
     return cast(list[Any], chosen)
@@ -163,50 +147,26 @@ def _read_operator(
             return
         case _:
             pass
-    arity = {
-        **dict.fromkeys((*_UNARY, *_UNARY_WITH_CONSTANTS), 1),
-        **dict.fromkeys(_BINARY, 2),
-    }.get(kind)
-    if arity is None and kind != "kn_customized_op" and kind not in WHOLE_TENSOR:
+    reader = READERS.get(kind)
+    if reader is None and kind != "kn_customized_op":
         raise operator.field("op_type").error(f"{kind!r} is no kernel-level operator.")
+    inputs, outputs = (None, None) if reader is None else (reader.inputs, reader.results)
     operands = [
         graph.tensors.use(tensor, graph.generation)
-        for tensor in expect_tensor_count(operator, "input_tensors", arity)
+        for tensor in expect_tensor_count(operator, "input_tensors", inputs)
     ]
-    results = expect_tensor_count(operator, "output_tensors", None if arity is None else 1)
+    results = expect_tensor_count(operator, "output_tensors", outputs)
     if not results:
         raise operator.field("output_tensors").error("holds no tensors; expected at least one.")
     types = [_dtensor_type(graph, tensor, layouts) for tensor in results]
-    if kind in _UNARY:
-        op = _UNARY[kind](operands[0], types[0])
-    elif kind in _UNARY_WITH_CONSTANTS:
-        constants = read_constants(operator)
-        op = _UNARY_WITH_CONSTANTS[kind](operands[0], types[0], constants)
-    elif kind in WHOLE_TENSOR:
-        op = WHOLE_TENSOR[kind](operator, operands, types)
-    elif kind == "kn_matmul_op":
-        op = kn.MatmulOp(
-            operands[0], operands[1], types[0], _computation(operator), read_precision(operator)
-        )
-    elif kind in _BINARY:
-        op = _BINARY[kind](operands[0], operands[1], types[0])
-    else:
+    if reader is None:
         op = read_customized(operator, graph.generation, operands, types)
+    else:
+        op = reader.make(operator, operands, types)
     graph.block.add_op(op)
     verify_at(op, operator)
     for tensor, value in zip(results, op.results, strict=True):
         graph.tensors.define(tensor, value, graph.generation)
-
-
-def _computation(operator: Node) -> kn.Computation | None:
-    """The type in which a product accumulates: our field ``compute``."""
-    found = operator.optional_field("compute")
-    if found is None:
-        return None
-    known = [str(computation) for computation in kn.Computation]
-    if found.text() not in known:
-        raise found.error(f"{found.value!r} is none of {', '.join(known)}.")
-    return kn.Computation(found.text())
 
 
 def _read_input(graph: _KernelGraph, operator: Node, layouts: dict[int, tuple[int, ...]]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import TensorType
@@ -12,15 +12,24 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from mugraph.dialects import kn, tb
 from mugraph.dialects.launch_extents import MAX_GRID, MAX_THREADS
 from mugraph.dialects.maps import PartitionError, tile_shape
-from mugraph.dialects.tensor_types import dims
-from mugraph.tools.import_mirage.constants import (
-    read_constants,
-    read_precision,
-    with_constants,
-    without_constants,
-)
+from mugraph.dialects.tensor_types import dims, shape_of
 from mugraph.tools.import_mirage.document import Node
-from mugraph.tools.import_mirage.generations import OWN_FUNCTIONS, Generation
+from mugraph.tools.import_mirage.generations import (
+    ACCUMULATOR_NAMES,
+    ACCUMULATOR_PREFIXES,
+    RESCALED_NAMES,
+    TO_DIMX_NAME,
+    Generation,
+)
+from mugraph.tools.import_mirage.readers import (
+    Reader,
+    along_each_dim,
+    elementwise_readers,
+    read_dim,
+    read_epsilon,
+    read_precision,
+    read_weight,
+)
 from mugraph.tools.import_mirage.tensors import (
     DTENSOR_LAYOUTS,
     STENSOR_LAYOUTS,
@@ -31,54 +40,82 @@ from mugraph.tools.import_mirage.tensors import (
 )
 from mugraph.tools.import_mirage.verification import verify_at
 
-_Make = Callable[[SSAValue, Attribute], Operation]
-
-_UNARY: dict[str, _Make] = without_constants("tb", tb.UNARY_OPERATORS)
-_UNARY_WITH_CONSTANTS = with_constants("tb", tb.UNARY_OPERATORS)
-_BINARY: dict[str, Callable[[SSAValue, SSAValue, Attribute], Operation]] = {
-    "tb_matmul_op": tb.MatmulOp,
-    **{
-        f"tb_{name}_op": operator
-        for name, operator in tb.BINARY_OPERATORS.items()
-        if name not in OWN_FUNCTIONS
-    },
-}
+Operands = Sequence[SSAValue]
+Types = Sequence[Attribute]
 
 
-def _accumulate(kind: tb.AccumulatorKind) -> _Make:
-    return lambda operand, type_: tb.ForloopAccumOp(kind, operand, type_)
+def _matmul(operator: Node, operands: Operands, types: Types) -> Operation:
+    return tb.MatmulOp(operands[0], operands[1], types[0], read_precision(operator))
 
 
-# Without the prefix, which was tb_accum_ until March 2025 and is tb_forloop_accum_ since.
-_ACCUMULATORS: dict[str, _Make] = {
-    "nored_op": _accumulate(tb.AccumulatorKind.NONE),
-    "red_ld_sum_op": _accumulate(tb.AccumulatorKind.SUM),
-    "red_ld_mean_op": _accumulate(tb.AccumulatorKind.MEAN),
-    "red_ld_rms_op": _accumulate(tb.AccumulatorKind.RMS),
-    "max_op": _accumulate(tb.AccumulatorKind.MAX),
+def _rms_norm(operator: Node, operands: Operands, types: Types) -> Operation:
+    """Mirage's norm has one operand; ours writes a weight as the second, and a field epsilon."""
+    weight = read_weight(operator, operands)
+    return tb.RmsNormOp(operands[0], types[0], weight, read_epsilon(operator))
+
+
+def _reduction(operator: Node, operands: Operands, types: Types) -> Operation:
+    dim = read_dim(operator, "reduce_dim", required=True)
+    return tb.ReductionOp(operands[0], dim, types[0])
+
+
+def _reduction_to_dimx(operator: Node, operands: Operands, types: Types) -> Operation:
+    """What the search that wrote these files means is the strided sum."""
+    dim = read_dim(operator, "reduce_dim", required=True)
+    return tb.ReductionToDimxStridedOp(operands[0], dim, types[0])
+
+
+def _maximum(operator: Node, operands: Operands, types: Types) -> Operation:
+    return tb.ReductionMaxOp(operands[0], read_dim(operator, "reduce_dim", required=True), types)
+
+
+def _split(operator: Node, operands: Operands, types: Types) -> Operation:
+    """The parts have the extents of the results; Mirage names this operator but saves none."""
+    return tb.SplitOp(operands[0], read_dim(operator, "split_dim"), types)
+
+
+def _concat(operator: Node, operands: Operands, types: Types) -> Operation:
+    return tb.ConcatOp(operands, read_dim(operator, "concat_dim", required=True), types[0])
+
+
+def _accumulator_readers() -> dict[str, Reader]:
+    """By name without the prefix."""
+
+    def plain(kind: tb.AccumulatorKind) -> Reader:
+        return Reader(1, 1, lambda node, x, types: tb.ForloopAccumOp(kind, x[0], types[0]))
+
+    def rescaled(kind: tb.RescaledKind) -> Reader:
+        return Reader(
+            2, 1, lambda node, x, types: tb.ForloopAccumRescaleOp(kind, x[0], x[1], types[0])
+        )
+
     # The saved µGraphs compute their function only with the strided meaning.
-    "redtox_ld_sum_op": tb.ForloopAccumSumToDimxStridedOp,
-}
-_RESCALED_ACCUMULATORS: dict[str, tb.RescaledKind] = {
-    "nored_rescale_op": tb.RescaledKind.NONE,
-    "red_ld_sum_rescale_op": tb.RescaledKind.SUM,
-}
-_ACCUMULATOR_PREFIXES = ("tb_accum_", "tb_forloop_accum_")
-_TO_DIMX_ACCUMULATOR = "redtox_ld_sum_op"
+    to_dimx = Reader(1, 1, lambda node, x, types: tb.ForloopAccumSumToDimxStridedOp(x[0], types[0]))
+    return {
+        **{name: plain(kind) for kind, name in ACCUMULATOR_NAMES.items()},
+        **{name: rescaled(kind) for kind, name in RESCALED_NAMES.items()},
+        TO_DIMX_NAME: to_dimx,
+    }
 
-_REDUCTIONS: dict[str, tuple[int, bool]] = {
-    f"tb_reduction_{dim}{suffix}_op": (dim, bool(suffix))
-    for dim in range(3)
-    for suffix in ("", "_to_dimx")
-}
-"""The reduced dimension of each reduction, and whether it reduces to ``reduction_dimx``."""
-_CONCATS = {f"tb_concat_{dim}_op": dim for dim in range(3)}
-"""The dimension along which each concat puts its two operands one after the other."""
-_MAXIMA = {f"tb_reduction_{dim}_max_op": dim for dim in range(3)}
-"""The reduced dimension of each running maximum, which has two results."""
 
-_SPLITS = {f"tb_split_{dim}_op": dim for dim in range(3)}
-"""The dimension along which each split cuts its operand."""
+_READERS: dict[str, Reader] = {
+    **elementwise_readers("tb", tb.UNARY_OPERATORS, tb.BINARY_OPERATORS, _matmul),
+    **{
+        f"{prefix}{name}_op": reader
+        for name, reader in _accumulator_readers().items()
+        for prefix in ACCUMULATOR_PREFIXES
+    },
+    "tb_rms_norm_op": Reader(None, 1, _rms_norm),
+    "tb_concat_then_matmul_op": Reader(
+        4, 1, lambda node, x, types: tb.ConcatThenMatmulOp(x, types[0])
+    ),
+    **along_each_dim("tb_reduction_{}_op", Reader(1, 1, _reduction)),
+    **along_each_dim("tb_reduction_{}_to_dimx_op", Reader(1, 1, _reduction_to_dimx)),
+    **along_each_dim("tb_reduction_{}_max_op", Reader(1, 2, _maximum)),
+    **along_each_dim("tb_split_{}_op", Reader(1, None, _split)),
+    **along_each_dim("tb_concat_{}_op", Reader(2, 1, _concat)),
+}
+"""How the operator of each ``op_type`` is made, inputs and outputs aside."""
 
 _UNSUPPORTED = {"tb_customized_op": "mugraph has no such threadblock operator."}
 
@@ -166,140 +203,46 @@ def _read_operator(graph: _ThreadblockGraph, customized: Node, operator: Node) -
         return _read_input(graph, customized, operator)
     if kind == "tb_output_op":
         return _read_output(graph, customized, operator)
-    if kind in _CONCATS or kind == "tb_concat_then_matmul_op":
-        return _read_concat(graph, operator, _CONCATS.get(kind))
-    if kind in _MAXIMA:
-        return _read_maximum(graph, operator, _MAXIMA[kind])
-    if kind in _SPLITS:
-        return _read_split(graph, operator, _SPLITS[kind])
-    if kind == "tb_rms_norm_op":
-        return _read_norm(graph, operator)
     if kind in _UNSUPPORTED:
         raise operator.field("op_type").error(f"unsupported: {_UNSUPPORTED[kind]}")
-    accumulator = next(
-        (kind.removeprefix(prefix) for prefix in _ACCUMULATOR_PREFIXES if kind.startswith(prefix)),
-        None,
-    )
-    known = any(kind in table for table in (_UNARY, _UNARY_WITH_CONSTANTS, _BINARY, _REDUCTIONS))
-    rescaled = _RESCALED_ACCUMULATORS.get(accumulator or "")
-    if not known and accumulator not in _ACCUMULATORS and rescaled is None:
+    reader = _READERS.get(kind)
+    if reader is None:
         raise operator.field("op_type").error(f"{kind!r} is no threadblock operator.")
-    arity = 2 if kind in _BINARY or rescaled is not None else 1
     operands = [
         graph.tensors.use(tensor, graph.generation)
-        for tensor in expect_tensor_count(operator, "input_tensors", arity)
+        for tensor in expect_tensor_count(operator, "input_tensors", reader.inputs)
     ]
-    (result,) = expect_tensor_count(operator, "output_tensors", 1)
-    type_ = _stensor_type(graph, result)
-    if kind == "tb_matmul_op":
-        op = tb.MatmulOp(operands[0], operands[1], type_, read_precision(operator))
-    elif kind in _BINARY:
-        op = _BINARY[kind](operands[0], operands[1], type_)
-    elif kind in _UNARY:
-        op = _UNARY[kind](operands[0], type_)
-    elif kind in _UNARY_WITH_CONSTANTS:
-        op = _UNARY_WITH_CONSTANTS[kind](operands[0], type_, read_constants(operator))
-    elif rescaled is not None:
-        op = tb.ForloopAccumRescaleOp(rescaled, operands[0], operands[1], type_)
-    elif kind in _REDUCTIONS:
-        op = _read_reduction(graph, operator, operands[0], type_)
-    else:
-        assert accumulator is not None
-        if accumulator == _TO_DIMX_ACCUMULATOR and type_.get_shape()[-1] != graph.reduction_dimx:
-            raise result.field("dim").error(
-                f"the last extent is {type_.get_shape()[-1]}, but the graph's reduction_dimx is "
+    results = expect_tensor_count(operator, "output_tensors", reader.results)
+    op = reader.make(operator, operands, [_stensor_type(graph, result) for result in results])
+    _expect_reduced_extent(graph, operator, op)
+    after = kn.accumulates(op) or any(operand in graph.after_loop for operand in operands)
+    for result, value in zip(results, op.results, strict=True):
+        _define(graph, result, value, after)
+    return op
+
+
+def _expect_reduced_extent(graph: _ThreadblockGraph, operator: Node, op: Operation) -> None:
+    """Raises unless a reduction leaves 1 or, to dimx, what the graph says, and records that."""
+    if isinstance(op, tb.ForloopAccumSumToDimxOp):
+        if op.dimx != graph.reduction_dimx:
+            raise _extents_of_result(operator).error(
+                f"the last extent is {op.dimx}, but the graph's reduction_dimx is "
                 f"{graph.reduction_dimx}."
             )
-        op = _ACCUMULATORS[accumulator](operands[0], type_)
-    after = accumulator is not None or any(operand in graph.after_loop for operand in operands)
-    _define(graph, result, op.results[0], after)
-    return op
+    elif isinstance(op, tb.AnyReductionOp):
+        size = 1 if isinstance(op, tb.ReductionOp) else graph.reduction_dimx
+        recorded = operator.field("reduce_size")
+        if recorded.integer() != size:
+            raise recorded.error(f"{recorded.value} does not fit the op_type; expected {size}.")
+        shape, dim = shape_of(op.result.type), op.reduced_dim
+        if dim < len(shape) and shape[dim] != size:
+            raise _extents_of_result(operator).error(
+                f"dimension {dim} has extent {shape[dim]} after the reduction; expected {size}."
+            )
 
 
-def _read_reduction(
-    graph: _ThreadblockGraph, operator: Node, operand: SSAValue, type_: tb.STensorType
-) -> Operation:
-    dim, to_dimx = _REDUCTIONS[operator.field("op_type").text()]
-    size = graph.reduction_dimx if to_dimx else 1
-    for name, expected in (("reduce_dim", dim), ("reduce_size", size)):
-        recorded = operator.field(name)
-        if recorded.integer() != expected:
-            raise recorded.error(f"{recorded.value} does not fit the op_type; expected {expected}.")
-    shape = type_.get_shape()
-    if dim < len(shape) and shape[dim] != size:
-        raise (
-            operator.field("output_tensors")
-            .items()[0]
-            .field("dim")
-            .error(f"dimension {dim} has extent {shape[dim]} after the reduction; expected {size}.")
-        )
-    # As with the accumulator: what the search that wrote these files means is the strided sum.
-    make = tb.ReductionToDimxStridedOp if to_dimx else tb.ReductionOp
-    return make(operand, dim, type_)
-
-
-def _read_maximum(graph: _ThreadblockGraph, operator: Node, dim: int) -> Operation:
-    recorded = operator.field("reduce_dim")
-    if recorded.integer() != dim:
-        raise recorded.error(f"{recorded.value} does not fit the op_type; expected {dim}.")
-    (tensor,) = expect_tensor_count(operator, "input_tensors", 1)
-    operand = graph.tensors.use(tensor, graph.generation)
-    results = expect_tensor_count(operator, "output_tensors", 2)
-    op = tb.ReductionMaxOp(operand, dim, [_stensor_type(graph, result) for result in results])
-    for result, value in zip(results, op.results, strict=True):
-        _define(graph, result, value, operand in graph.after_loop)
-    return op
-
-
-def _read_norm(graph: _ThreadblockGraph, operator: Node) -> Operation:
-    """Mirage's norm has one operand; ours writes a weight as the second, and a field epsilon."""
-    tensors = operator.field("input_tensors").items()
-    if len(tensors) not in (1, 2):
-        raise operator.field("input_tensors").error(
-            f"holds {len(tensors)} tensors; expected 1, or 2 with a weight."
-        )
-    operands = [graph.tensors.use(tensor, graph.generation) for tensor in tensors]
-    (result,) = expect_tensor_count(operator, "output_tensors", 1)
-    weight = operands[1] if len(operands) == 2 else None
-    epsilon = operator.optional_field("epsilon")
-    number = 0.0 if epsilon is None else epsilon.number()
-    op = tb.RmsNormOp(operands[0], _stensor_type(graph, result), weight, number)
-    _define(graph, result, op.result, any(operand in graph.after_loop for operand in operands))
-    return op
-
-
-def _read_split(graph: _ThreadblockGraph, operator: Node, dim: int) -> Operation:
-    """The parts have the extents of the results; Mirage names this operator but saves none."""
-    recorded = operator.optional_field("split_dim")
-    if recorded is not None and recorded.integer() != dim:
-        raise recorded.error(f"{recorded.value} does not fit the op_type; expected {dim}.")
-    (tensor,) = expect_tensor_count(operator, "input_tensors", 1)
-    operand = graph.tensors.use(tensor, graph.generation)
-    results = operator.field("output_tensors").items()
-    op = tb.SplitOp(operand, dim, [_stensor_type(graph, result) for result in results])
-    for result, value in zip(results, op.parts, strict=True):
-        _define(graph, result, value, operand in graph.after_loop)
-    return op
-
-
-def _read_concat(graph: _ThreadblockGraph, operator: Node, dim: int | None) -> Operation:
-    """A concat along a dimension, or (``None``) the product of two concats."""
-    operands = [
-        graph.tensors.use(tensor, graph.generation)
-        for tensor in expect_tensor_count(operator, "input_tensors", 4 if dim is None else 2)
-    ]
-    (result,) = expect_tensor_count(operator, "output_tensors", 1)
-    type_ = _stensor_type(graph, result)
-    after = any(operand in graph.after_loop for operand in operands)
-    if dim is None:
-        op = tb.ConcatThenMatmulOp(operands, type_)
-    else:
-        recorded = operator.field("concat_dim")
-        if recorded.integer() != dim:
-            raise recorded.error(f"{recorded.value} does not fit the op_type; expected {dim}.")
-        op = tb.ConcatOp(operands, dim, type_)
-    _define(graph, result, op.results[0], after)
-    return op
+def _extents_of_result(operator: Node) -> Node:
+    return operator.field("output_tensors").items()[0].field("dim")
 
 
 def _read_input(graph: _ThreadblockGraph, customized: Node, operator: Node) -> Operation:

@@ -1,8 +1,8 @@
 """Packing with a certificate: the choice behind both memory planning passes, with no IR in it.
 
-Heuristics first; where one meets the lower bound it is optimal and nothing else is tried.  Then
-greedy placements in several orders and improvements of the best one; then the exact search,
-which either finds a better plan, proves that there is none, or stops at its limit of steps.
+First fit in the order of birth; where it meets the lower bound it is optimal and nothing else is
+tried.  Then greedy placements in several orders and improvements of the best one; then the exact
+search, which either finds a better plan, proves that there is none, or stops at its limit of steps.
 """
 
 from __future__ import annotations
@@ -12,12 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mugraph.passes.memory.lifetimes import Lifetime
-from mugraph.passes.memory.packing.allocate import (
-    Fit,
-    Plan,
-    Request,
-    allocate,
-)
+from mugraph.passes.memory.packing.allocate import Plan, Request, order_of_birth
 from mugraph.passes.memory.packing.bounds import (
     Instance,
     instance_of,
@@ -32,6 +27,9 @@ STEP_LIMIT = 400_000
 """Buffers that the exact search of one plan may look at."""
 IMPROVEMENT_STEPS = 3000
 """Pairs of buffers that the greedy placements may compare, for each buffer of a plan."""
+
+FIRST_FIT = "first fit"
+"""The method of a plan that places each buffer, in the order of birth, as low as it fits."""
 
 MAX_CHOICES = 4
 """Up to this many pairs of buffers every choice of those that share bytes is tried."""
@@ -74,11 +72,11 @@ def pack(
     """The plan of lowest peak that was found, with a lower bound on every plan's.
 
     Offsets are multiples of ``alignment`` bytes and of each request's own.  Ties go to the earlier
-    heuristic.  ``step_limit`` bounds the exact search of each group of buffers that meet in time.
+    method.  ``step_limit`` bounds the exact search of each group of buffers that meet in time.
     """
     offsets = [0] * len(requests)
     peak = bound = 0
-    method = Fit.FIRST.value
+    method = FIRST_FIT
     for group in components(requests):
         found = _pack_together([requests[index] for index in group], alignment, step_limit)
         for index, offset in zip(group, found.plan.offsets, strict=True):
@@ -93,13 +91,13 @@ def _pack_together(requests: Sequence[Request], alignment: int, step_limit: int)
     instance = instance_of(requests, alignment)
     bound = max_load(instance) * instance.unit
     best: CertifiedPlan | None = None
-    for method, plan in _heuristics(requests, instance, alignment):
+    for method, plan in _heuristics(requests, instance):
         if best is None or plan.peak < best.plan.peak:
             best = CertifiedPlan(plan, bound, method)
         if best.is_optimal:
             return best
     if best is None:
-        return CertifiedPlan(Plan((), 0), 0, Fit.FIRST.value)
+        return CertifiedPlan(Plan((), 0), 0, FIRST_FIT)
     return _search_below(instance, best, step_limit)
 
 
@@ -122,13 +120,10 @@ def _orders(instance: Instance) -> dict[str, list[int]]:
     }
 
 
-def _heuristics(
-    requests: Sequence[Request], instance: Instance, alignment: int
-) -> Iterator[tuple[str, Plan]]:
-    """Plans, and what made them, the seeds' heuristics first."""
-    for fit in Fit:
-        yield f"{fit.value} fit", allocate(requests, fit, alignment)
+def _heuristics(requests: Sequence[Request], instance: Instance) -> Iterator[tuple[str, Plan]]:
+    """Plans, and what made them, the cheapest to make first."""
     packing = GreedyPacking(instance)
+    yield FIRST_FIT, _plan_of(instance, packing.place(order_of_birth(requests)))
     found: list[list[int]] = []
     for name, order in _orders(instance).items():
         found.append(packing.place(order))

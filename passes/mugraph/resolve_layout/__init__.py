@@ -172,7 +172,7 @@ class ResolveLayoutPass(ModulePass):
 
 
 @dataclass(frozen=True)
-class ExplainLayoutPass(ModulePass):
+class ExplainLayoutPass(ResolveLayoutPass):
     """Resolves layouts as ``--resolve-layout`` does and says why, on standard error.
 
     For every tensor: the choice, its cost by term, and the runner-up, which is the cheapest
@@ -182,14 +182,4 @@ class ExplainLayoutPass(ModulePass):
 
     name = "explain-layout"
 
-    cost_model: CostModelName = DEFAULT_COST_MODEL
-    arch: str = DEFAULT_TARGET
-    step_limit: int = STEP_LIMIT
-    table_limit: int = TABLE_LIMIT
-    solver: SolverName = DEFAULT_SOLVER
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Resolves and explains the layouts of every µGraph of the module."""
-        ResolveLayoutPass(
-            self.cost_model, self.arch, True, self.step_limit, self.table_limit, self.solver
-        ).apply(ctx, op)
+    explain: bool = True

@@ -48,15 +48,6 @@ def holds(literal: Literal, true_variables: AbstractSet[Variable]) -> bool:
     return (literal.variable in true_variables) is literal.positive
 
 
-def is_satisfied(problem: LayoutProblem, true_variables: AbstractSet[Variable]) -> bool:
-    """Whether an assignment meets every hard constraint."""
-    return (
-        all(any(holds(literal, true_variables) for literal in c.literals) for c in problem.clauses)
-        and all(len(true_variables & {*group}) == 1 for group in problem.exactly_one)
-        and all(len(true_variables & {*group}) <= 1 for group in problem.at_most_one)
-    )
-
-
 def price_of(problem: LayoutProblem, true_variables: AbstractSet[Variable]) -> tuple[int, int]:
     """The preferences that an assignment breaks, and what it costs."""
     cost = sum(

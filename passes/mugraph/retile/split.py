@@ -8,7 +8,6 @@ kernel did after its loop.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -277,10 +276,3 @@ def split_loop(
     """
     space = find_dimensions(graph)
     return apply_split(space, plan_split(space, splits), part_type)
-
-
-def partial_bytes(space: TileSpace, plan: SplitPlan, element_bytes: int = 4) -> int:
-    """What the first kernel stores and the second loads, in bytes."""
-    blocks = math.prod(plan.extents(space.graph.grid_dim, plan.splits))
-    tiles = [op for op in space.graph.body.block.ops if isinstance(op, tb.AccumulatorOp)]
-    return blocks * sum(math.prod(shape_of(op.result.type)) for op in tiles) * element_bytes

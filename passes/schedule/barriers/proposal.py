@@ -13,7 +13,6 @@ from xdsl.ir import Operation
 
 from mugraph.dialects import sched
 from mugraph.dialects.sched.kernel import whole_lines
-from mugraph.passes.memory.packing.pack import STEP_LIMIT
 from mugraph.passes.schedule.barriers.channel_steps import place_channel_steps
 from mugraph.passes.schedule.barriers.dependences import kernel_graph, swizzled_twins
 from mugraph.passes.schedule.barriers.fewest import level_barriers
@@ -26,7 +25,6 @@ from mugraph.passes.schedule.barriers.tasks import (
 )
 from mugraph.passes.schedule.barriers.trades import Schedule, improvements
 from mugraph.passes.schedule.plan_stensor_memory import (
-    BEST_FIT_OF_ALL,
     certified_plan,
     memory_requests,
     registers_wanted,
@@ -126,7 +124,7 @@ class Proposal:
             buffer: replace(request, size=size_of(buffer))
             for buffer, request in memory_requests(kernel).items()
         }
-        found = certified_plan(kernel, requests, BEST_FIT_OF_ALL, STEP_LIMIT)
+        found = certified_plan(kernel, requests)
         return with_channels(kernel, found).plan.peak
 
     def resident_blocks(self, smem: int) -> int:

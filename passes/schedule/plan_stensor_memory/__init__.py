@@ -23,8 +23,7 @@ from mugraph.dialects.sched.kernel import LINE_BYTES, whole_lines
 from mugraph.dialects.sched.mbarriers import KeepsMbarriers
 from mugraph.dialects.tensor_types import element_bytes_of, resolved_layout_of
 from mugraph.passes.memory.lifetimes import buffer_lifetimes
-from mugraph.passes.memory.packing.allocate import Fit, Plan, Request, allocate
-from mugraph.passes.memory.packing.bounds import instance_of, max_load
+from mugraph.passes.memory.packing.allocate import Request
 from mugraph.passes.memory.packing.certificate import (
     SHARED_MEMORY_CERTIFICATE,
     certificate_attribute,
@@ -32,7 +31,6 @@ from mugraph.passes.memory.packing.certificate import (
 from mugraph.passes.memory.packing.pack import (
     STEP_LIMIT,
     CertifiedPlan,
-    pack,
     pack_in_place,
 )
 from mugraph.passes.schedule.analysis.registers import (
@@ -43,8 +41,6 @@ from mugraph.passes.schedule.analysis.registers import (
 from mugraph.passes.schedule.plan_stensor_memory.in_place import in_place_pairs
 from mugraph.passes.schedule.plan_stensor_memory.overflow import overflow_message
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
-
-BEST_FIT_OF_ALL = "best-of-all"
 
 
 def alignment_of(buffer: AllocOp) -> int:
@@ -71,39 +67,15 @@ def memory_requests(kernel: KernelOp) -> dict[AllocOp, Request]:
     }
 
 
-def fit_named(name: str) -> Fit | None:
-    """A heuristic by name, ``None`` for the best of all; raises ``PassFailedException``."""
-    names = {member.value: member for member in Fit}
-    if name != BEST_FIT_OF_ALL and name not in names:
-        raise PassFailedException(
-            f"--plan-stensor-memory: unknown fit '{name}'; expected {', '.join(names)} or "
-            f"{BEST_FIT_OF_ALL}"
-        )
-    return names.get(name)
-
-
-def choose_plan(requests: list[Request], fit: str) -> Plan:
-    """The plan of one heuristic by name, or the best that is found, nothing in place."""
-    chosen = fit_named(fit)
-    if chosen is None:
-        return pack(requests, LINE_BYTES).plan
-    return allocate(requests, chosen, LINE_BYTES)
-
-
 def certified_plan(
-    kernel: KernelOp, requests: dict[AllocOp, Request], fit: str, step_limit: int
+    kernel: KernelOp, requests: dict[AllocOp, Request], step_limit: int = STEP_LIMIT
 ) -> CertifiedPlan:
     """The plan of a kernel's buffers, in the order of ``requests``.
 
-    With the best of all fits, results may also take the bytes of operands that they overwrite.
+    Results may also take the bytes of operands that they overwrite.
     """
-    sizes = list(requests.values())
-    chosen = fit_named(fit)
-    if chosen is None:
-        return pack_in_place(sizes, _pairs(kernel, requests), LINE_BYTES, step_limit)
-    plan = allocate(sizes, chosen, LINE_BYTES)
-    instance = instance_of(sizes, LINE_BYTES)
-    return CertifiedPlan(plan, max_load(instance) * instance.unit, f"{chosen.value} fit")
+    pairs = _pairs(kernel, requests)
+    return pack_in_place(list(requests.values()), pairs, LINE_BYTES, step_limit)
 
 
 def _pairs(kernel: KernelOp, requests: dict[AllocOp, Request]) -> list[tuple[int, int]]:
@@ -160,15 +132,13 @@ def registers_wanted(kernel: KernelOp) -> int:
     return min(wanted, registers_needed(kernel) - RECOMPUTED_REGISTERS)
 
 
-def plan_stensor_memory(
-    kernel: KernelOp, target: Target, fit: str = BEST_FIT_OF_ALL, step_limit: int = STEP_LIMIT
-) -> None:
+def plan_stensor_memory(kernel: KernelOp, target: Target, step_limit: int = STEP_LIMIT) -> None:
     """Writes offsets into the kernel's buffers; bytes and certificate into the kernel.
 
     Raises ``PassFailedException`` where the block's shared memory does not suffice.
     """
     requests = memory_requests(kernel)
-    found = with_channels(kernel, certified_plan(kernel, requests, fit, step_limit))
+    found = with_channels(kernel, certified_plan(kernel, requests, step_limit))
     plan = found.plan
     if plan.peak > target.shared_memory_per_block:
         raise PassFailedException(overflow_message(kernel, requests, plan.peak, target))
@@ -192,9 +162,8 @@ class PlanSTensorMemoryPass(ModulePass):
     operand for the last time.  Also says how many blocks share a multiprocessor (``resident``),
     from which the compiler knows how many registers a thread may use.
 
-    With ``fit=best-of-all`` the plan is the best of several heuristics and, where none of them
-    meets the lower bound, of an exact search; ``step-limit`` bounds that search, in buffers looked
-    at.  ``fit`` may also name one heuristic: ``first``, ``best``, ``last`` or ``worst``.
+    The plan is the best of several heuristics and, where none of them meets the lower bound, of an
+    exact search; ``step-limit`` bounds that search, in buffers looked at.
     ``sched.memory_certificate`` on the kernel records the peak, the bound and whether they meet.
     The mbarriers of channels and order barriers stand after all buffers.  Pre-condition:
     ``--pipeline-loads``; run ``--plan-swizzle`` before, as it changes sizes.
@@ -205,13 +174,11 @@ class PlanSTensorMemoryPass(ModulePass):
     name = "plan-stensor-memory"
 
     arch: str = DEFAULT_TARGET
-    fit: str = BEST_FIT_OF_ALL
     step_limit: int = STEP_LIMIT
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Plans every kernel of the module."""
         target = target_named(self.arch)
-        fit_named(self.fit)
         for kernel in op.walk():
             if isinstance(kernel, KernelOp):
-                plan_stensor_memory(kernel, target, self.fit, self.step_limit)
+                plan_stensor_memory(kernel, target, self.step_limit)

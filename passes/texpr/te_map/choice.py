@@ -18,7 +18,6 @@ from mugraph.dialects.tensor_types import element_bytes_of, row_major_strides
 from mugraph.passes.texpr.analysis.evaluate import addresses_of_numbers, swizzled
 from mugraph.passes.texpr.te_map.bands import Band
 from mugraph.passes.texpr.te_map.cost import (
-    DEVICE_INSTRUCTION,
     Counter,
     FloatArray,
     places_of,
@@ -152,29 +151,6 @@ def choose(
     is_least = all(group.is_exact for group in options)
     chosen, classes = zip(*mappings, strict=True) if mappings else ((), ())
     return MappingChoice(chosen, classes, search.swizzles, search.cost, is_least)
-
-
-@dataclass(frozen=True)
-class Traffic:
-    """What the accesses of bands take: sectors, wavefronts, and instructions."""
-
-    sectors: float
-    wavefronts: float
-    instructions: float
-
-
-def traffic_of(
-    groups: Sequence[Sequence[Band]], choice: MappingChoice, spaces: Mapping[SSAValue, Space]
-) -> Traffic:
-    """The traffic of what was chosen, counted of as many instructions as of a single class."""
-    sectors = wavefronts = instructions = 0.0
-    for bands, one in zip(groups, choice.classes, strict=True):
-        group = _Group(bands, only(one), spaces)
-        shared = group.in_shared([0], {b: [choice.swizzles[b]] for b in group.shared})
-        sectors += group.device[0, 0] - DEVICE_INSTRUCTION * group.device[0, 1]
-        wavefronts += sum(table[0, 0, 0] for table in shared.values())
-        instructions += group.device[0, 1] + sum(table[0, 0, 1] for table in shared.values())
-    return Traffic(sectors, wavefronts, instructions)
 
 
 class _Search:

@@ -1,11 +1,6 @@
 // RUN: mg-opt --plan-stensor-memory %s | filecheck %s
-// RUN: mg-opt --plan-stensor-memory="fit=worst" %s | filecheck %s --check-prefix WORST
-// WORST: smem 768
-// RUN: mg-opt --plan-stensor-memory="fit=first" %s | filecheck %s --check-prefix FIRST
 // What is in place is no race.
 // RUN: mg-opt --plan-stensor-memory --check-hazards %s -o /dev/null
-// RUN: not mg-opt --plan-stensor-memory="fit=snug" %s 2>&1 | filecheck %s --check-prefix FIT
-// FIT: mg-opt: error: --plan-stensor-memory: unknown fit 'snug'; expected first, best, last, worst or best-of-all
 
 // %a is last read before the second barrier.  %c, written before that barrier, must not take its
 // bytes, as another warp may still read them; %d, written after it, does.
@@ -41,9 +36,6 @@ sched.kernel @barriers inputs 1 grid [1, 1, 1] block [32, 1, 1] {
 // CHECK: %b = sched.alloc offset 0 :
 // CHECK: %c = sched.alloc offset 256 :
 // CHECK: sched.memory_certificate = {bound = 512 : i64, method = "first fit, 1 in place", optimal = true, peak = 512 : i64}
-// FIRST-LABEL: sched.kernel @in_place
-// FIRST-SAME: smem 768
-// FIRST: sched.memory_certificate = {bound = 768 : i64, method = "first fit", optimal = true, peak = 768 : i64}
 sched.kernel @in_place inputs 1 grid [1, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<8x16xf16, (8,16):(16,1)>, %o: !sched.global<8x16xf16, (8,16):(16,1)>):
   %a = sched.alloc : !sched.shared<8x16xf16, (8,16):(16,1)>

@@ -55,7 +55,7 @@
 // RUN: printf '' > %t.empty.mlir
 // RUN: not mg-opt %t.empty.mlir 2>&1 | filecheck %s --check-prefix EMPTY
 // EMPTY: mg-opt: {{.*}}.empty.mlir:1:1: error: the input is empty
-// RUN: not mg-opt --plan-stensor-memory="fit=1" %s 2>&1 | filecheck %s --check-prefix TYPE
-// TYPE: mg-opt: error: --plan-stensor-memory: the option 'fit' is '1'; expected a word.
+// RUN: not mg-opt --resolve-layout="arch=1" %s 2>&1 | filecheck %s --check-prefix TYPE
+// TYPE: mg-opt: error: --resolve-layout: the option 'arch' is '1'; expected a word.
 // RUN: not mg-opt -t 'cuda{x=1}' %s 2>&1 | filecheck %s --check-prefix TARGET-OPTION
 // TARGET-OPTION: mg-opt: error: -t cuda has no option 'x'.

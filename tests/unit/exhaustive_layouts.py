@@ -1,8 +1,9 @@
-"""Trying everything: a check of the other solvers on small problems."""
+"""Trying all layouts: what the solvers are held against, on small problems."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from mugraph.dialects.layout_problem import Clause, LayoutProblem, Role, SoftCost, Variable
@@ -24,6 +25,15 @@ def solve_exhaustively(problem: LayoutProblem) -> Solution:
     if best is None:
         raise UnsatisfiableLayouts(list(dict.fromkeys(c.reason for c in problem.clauses)))
     return solution_of(problem, best)
+
+
+def is_satisfied(problem: LayoutProblem, true_variables: AbstractSet[Variable]) -> bool:
+    """Whether an assignment meets every hard constraint."""
+    return (
+        all(any(holds(literal, true_variables) for literal in c.literals) for c in problem.clauses)
+        and all(len(true_variables & {*group}) == 1 for group in problem.exactly_one)
+        and all(len(true_variables & {*group}) <= 1 for group in problem.at_most_one)
+    )
 
 
 @dataclass

@@ -17,7 +17,13 @@ from xdsl.utils.target import Target
 
 from mugraph.codegen.cuda.channels import map_parameters
 from mugraph.codegen.cuda.cpp import CodegenError, Writer
-from mugraph.codegen.cuda.host import print_execute, workspace_bytes
+from mugraph.codegen.cuda.host import (
+    HostPrinter,
+    alignment_checks,
+    find_places,
+    print_execute,
+    workspace_bytes,
+)
 from mugraph.codegen.cuda.host_kernels import print_move
 from mugraph.codegen.cuda.kernel import print_kernel
 from mugraph.codegen.cuda.names import Names
@@ -116,7 +122,8 @@ def print_module(module: ModuleOp, function: str | None = None, *, line_info: bo
             kernel_names[symbol] = names.fresh(symbol)
             with writer.of_operation(kernel):
                 print_kernel(kernel, kernel_names[symbol], writer, swizzles_addresses=swizzles)
-    print_execute(func, kernel_names, names, writer)
+    printer = HostPrinter(writer, names, kernel_names, find_places(func))
+    print_execute(func, printer, alignment_checks(func, printer.places))
     return writer.text()
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
+from typing import Any
 
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -49,8 +50,10 @@ class HostPrinter:
 
     writer: Writer
     names: Names
-    kernel_names: dict[str, str]
+    kernel_names: Mapping[Any, str]
     places: dict[SSAValue, str]
+    element: Callable[[SSAValue], str] = stored_type
+    """The C++ type of a tensor's elements."""
 
     def declare(self, value: SSAValue) -> str:
         """Declares the pointer of a DTensor in the current block; returns its name."""
@@ -58,7 +61,7 @@ class HostPrinter:
             raise CodegenError(
                 f"{value_label(value)} has no place in the workspace; run --plan-dtensor-memory"
             )
-        type_ = stored_type(value)
+        type_ = self.element(value)
         name = self.names.of(value)
         self.writer.line(f"{type_} *{name} = ({type_}*){self.places[value]};")
         return name
@@ -78,18 +81,6 @@ def workspace_bytes(function: FuncOp) -> int:
             "first"
         )
     return attribute.value.data
-
-
-def open_execute(writer: Writer, workspace: int) -> None:
-    """Prints ``_init``, and opens ``_execute_mugraph`` of a function with such a workspace."""
-    writer.open("[[maybe_unused]] static void _init() {")
-    writer.close()
-    writer.line()
-    writer.line(f"// buf: {workspace} bytes of device memory for intermediates.")
-    writer.open(
-        "[[maybe_unused]] static void _execute_mugraph(std::vector<void const *> input_tensors, "
-        "std::vector<void*> output_tensors, void* buf, cudaStream_t stream) {"
-    )
 
 
 def find_places(function: FuncOp) -> dict[SSAValue, str]:
@@ -307,41 +298,50 @@ def _(op: kn.ElementwiseOp, printer: HostPrinter) -> None:
     print_pieces(writer, domain, strides, print_piece)
 
 
-def print_alignment_checks(function: FuncOp, printer: HostPrinter) -> None:
-    """Checks the pointers whose tensors custom kernels access in vectors, before any launch.
+def alignment_check(place: str, alignment: int, what: str, value: SSAValue | None = None) -> str:
+    """A statement that checks a pointer of a call, which messages call ``what``."""
+    named = f" ({sanitize(value.name_hint)})" if value is not None and value.name_hint else ""
+    return f'mugraph::check_alignment({place}, {alignment}, "{what}{named}");'
+
+
+def alignment_checks(function: FuncOp, places: Mapping[SSAValue, str]) -> list[str]:
+    """Checks of the pointers whose tensors custom kernels access in vectors, before any launch.
 
     Other kernels look at their pointers themselves, and choose accesses that fit.
     """
     launches = [op for op in function.walk() if isinstance(op, sched.LaunchOp)]
     touched = {value for op in launches for value in (*op.arguments, *op.outputs)}
-    checks: list[tuple[str, int, str, SSAValue]] = [
-        (printer.places[argument], argument_alignment(function, index), f"input {index}", argument)
-        for index, argument in enumerate(function.body.block.args)
-        if argument in touched
-    ]
+    checks: list[str] = []
+    if any(places.get(value, "").startswith("((char*)buf") for value in touched):
+        checks.append(alignment_check("buf", DEFAULT_ALIGNMENT, "the workspace"))
+    for index, argument in enumerate(function.body.block.args):
+        if argument in touched:
+            alignment = argument_alignment(function, index)
+            checks.append(alignment_check(places[argument], alignment, f"input {index}", argument))
     last = function.body.block.last_op
     for index, value in enumerate(last.operands if isinstance(last, ReturnOp) else ()):
         if value in touched and not isinstance(value, BlockArgument):
             alignment = result_alignment(function, index)
-            checks.append((printer.places[value], alignment, f"output {index}", value))
-    if any(printer.places.get(value, "").startswith("((char*)buf") for value in touched):
-        printer.writer.line(f'mugraph::check_alignment(buf, {DEFAULT_ALIGNMENT}, "the workspace");')
-    for place, alignment, what, value in checks:
-        named = f" ({sanitize(value.name_hint)})" if value.name_hint else ""
-        printer.writer.line(f'mugraph::check_alignment({place}, {alignment}, "{what}{named}");')
+            checks.append(alignment_check(places[value], alignment, f"output {index}", value))
+    return checks
 
 
-def print_execute(
-    function: FuncOp, kernel_names: dict[str, str], names: Names, writer: Writer
-) -> None:
-    """Prints ``_init`` and ``_execute_mugraph`` of a function.
+def print_execute(function: FuncOp, printer: HostPrinter, first: Iterable[str]) -> None:
+    """Prints ``_init`` and ``_execute_mugraph`` of a function, and what a call does ``first``.
 
-    ``names`` gave the kernels theirs, so that no local variable hides a kernel.
+    The printer's names gave the kernels theirs, so that no local variable hides a kernel.
     """
     needed = workspace_bytes(function)
-    printer = HostPrinter(writer, names, kernel_names, find_places(function))
-    open_execute(writer, needed)
-    print_alignment_checks(function, printer)
+    writer = printer.writer
+    writer.open("[[maybe_unused]] static void _init() {")
+    writer.close()
+    writer.line()
+    writer.line(f"// buf: {needed} bytes of device memory for intermediates.")
+    writer.open(
+        "[[maybe_unused]] static void _execute_mugraph(std::vector<void const *> input_tensors, "
+        "std::vector<void*> output_tensors, void* buf, cudaStream_t stream) {"
+    )
+    writer.lines(first)
     for op in function.body.block.ops:
         if isinstance(op, ReturnOp):
             continue

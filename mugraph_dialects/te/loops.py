@@ -102,7 +102,8 @@ class LoopOp(IRDLOperation):
         }
 
 
-def _loop_body(body: Region | Block) -> Region:
+def as_region(body: Region | Block) -> Region:
+    """The region of a block."""
     return Region(body) if isinstance(body, Block) else body
 
 
@@ -146,7 +147,7 @@ class ParOp(LoopOp):
                 "alignment": None if alignment is None else IntegerAttr(alignment, i64),
                 "level": None if level is None else StringAttr(str(level)),
             },
-            regions=[_loop_body(body)],
+            regions=[as_region(body)],
         )
 
     @property
@@ -228,7 +229,7 @@ class SeqOp(LoopOp):
                 "extent": IntegerAttr(extent, i64),
                 "prefetch": None if prefetch is None else IntegerAttr(prefetch, i64),
             },
-            regions=[_loop_body(body)],
+            regions=[as_region(body)],
         )
 
     @property
@@ -276,7 +277,7 @@ class IfOp(IRDLOperation):
                 "map": map_,
                 "equalities": DenseArrayBase.from_list(i1, [int(equal) for equal in equalities]),
             },
-            regions=[_loop_body(body)],
+            regions=[as_region(body)],
         )
 
     def conditions(self) -> list[tuple[AffineExpr, bool]]:

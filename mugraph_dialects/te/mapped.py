@@ -51,7 +51,7 @@ from mugraph.dialects.te.accesses import (
     Combination,
     CombinationAttr,
 )
-from mugraph.dialects.te.loops import LoopOp, ParOp
+from mugraph.dialects.te.loops import LoopOp, ParOp, as_region
 from mugraph.dialects.te.types import ELEMENT_TYPES, BufferType, Space
 from mugraph.dialects.te.values import IndexExpressionOp
 from mugraph.dialects.tensor_types import element_bytes_of
@@ -76,10 +76,6 @@ class ScopeAttr(EnumAttribute[Scope], SpacedOpaqueSyntaxAttribute):
     name = "te.scope"
 
 
-def _region(body: Region | Block) -> Region:
-    return Region(body) if isinstance(body, Block) else body
-
-
 @irdl_op_definition
 class KernelOp(LoopOp):
     """A kernel of blocks 0 to ``extent`` - 1: ``te.kernel "softmax" %block = 64 { ... }``.
@@ -100,7 +96,7 @@ class KernelOp(LoopOp):
     def __init__(self, symbol: str, extent: int, body: Region | Block) -> None:
         super().__init__(
             properties={"extent": IntegerAttr(extent, i64), "symbol": StringAttr(symbol)},
-            regions=[_region(body)],
+            regions=[as_region(body)],
         )
 
     @property
@@ -165,7 +161,7 @@ class ThreadsOp(LoopOp):
     name = "te.threads"
 
     def __init__(self, extent: int, body: Region | Block) -> None:
-        super().__init__(properties={"extent": IntegerAttr(extent, i64)}, regions=[_region(body)])
+        super().__init__(properties={"extent": IntegerAttr(extent, i64)}, regions=[as_region(body)])
 
     def shares(self, new: Operation) -> bool:
         """Whether a ``te.new`` in it is the block's, and not a thread's own."""
@@ -201,7 +197,7 @@ class StepOp(IRDLOperation):
     assembly_format = "$title $body attr-dict"
 
     def __init__(self, title: str, body: Region | Block) -> None:
-        super().__init__(properties={"title": StringAttr(title)}, regions=[_region(body)])
+        super().__init__(properties={"title": StringAttr(title)}, regions=[as_region(body)])
 
     def verify_(self) -> None:
         """Checks that nothing in it is for all threads together."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
@@ -15,7 +16,7 @@ from xdsl.ir.affine import (
     AffineExpr,
 )
 
-from mugraph.dialects.te.loops import IfOp
+from mugraph.dialects.te.loops import IfOp, LoopOp
 from mugraph.dialects.te.mapped import ApplyOp
 
 Rows = npt.NDArray[np.int64]
@@ -75,3 +76,15 @@ def all_hold(conditions: Iterable[IfOp], points: Points) -> npt.NDArray[np.bool_
             value = evaluate(expression, list(condition.indices), points)
             holds = holds & ((value == 0) if equal else (value >= 0))
     return holds
+
+
+def grid_of(loops: Sequence[LoopOp]) -> dict[SSAValue, Rows]:
+    """The values of the variables at all points of some loops, the last fastest."""
+    count = math.prod(loop.iterations for loop in loops)
+    points: dict[SSAValue, Rows] = {}
+    stride = count
+    number = np.arange(count)
+    for loop in loops:
+        stride //= loop.iterations
+        points[loop.variable] = number // stride % loop.iterations
+    return points

@@ -29,7 +29,6 @@ from mugraph.dialects.te import (
     HasTouches,
     IfOp,
     KernelOp,
-    LoopOp,
     NewOp,
     Scope,
     SectionOp,
@@ -37,9 +36,10 @@ from mugraph.dialects.te import (
     StepOp,
     ThreadsOp,
     Touch,
+    enclosing_loops,
     is_texpr,
 )
-from mugraph.dialects.te.points import all_hold
+from mugraph.dialects.te.points import all_hold, grid_of
 from mugraph.dialects.tensor_types import element_bytes_of, row_major_strides, value_label
 from mugraph.passes.memory.lifetimes import Lifetime
 from mugraph.passes.memory.packing.allocate import Request
@@ -112,7 +112,7 @@ def registers_of(new: NewOp, holder: ThreadsOp) -> Registers | None:
         variables = variables_of(use.touch.indices)
         if any(_is_outside(one, holder) for one in variables if one is not thread):
             return None
-        points = _points(use, thread, variables, holder)
+        points = _points(use, variables, holder)
         if points is None:
             return None
         start = np.broadcast_to(
@@ -145,7 +145,7 @@ def registers_of(new: NewOp, holder: ThreadsOp) -> Registers | None:
     operands: list[list[SSAValue]] = []
     for use, (_, numbers, variables) in zip(uses, touched, strict=True):
         loops = [one for one in variables if one is not thread]
-        index = _affine(rank[numbers], _points(use, thread, variables, holder), loops)
+        index = _affine(rank[numbers], _points(use, variables, holder), loops)
         if index is None:
             return None
         indices.append(index)
@@ -162,32 +162,21 @@ def _is_outside(variable: SSAValue, holder: ThreadsOp) -> bool:
 
 
 def _points(
-    use: _Use, thread: SSAValue, variables: Sequence[SSAValue], holder: ThreadsOp
+    use: _Use, variables: Sequence[SSAValue], holder: ThreadsOp
 ) -> dict[SSAValue, IntArray] | None:
     """All values of the thread number and of a use's variables, where its conditions hold."""
-    loops = [one for one in variables if one is not thread]
-    extents = [_iterations(one) for one in loops]
-    threads = holder.iterations
-    if threads * math.prod(extents) > _MOST_POINTS:
+    loops = [one for one in enclosing_loops(use.op) if one is holder or one.variable in variables]
+    if math.prod(loop.iterations for loop in loops) > _MOST_POINTS:
         return None
-    grids = np.meshgrid(*(np.arange(n) for n in (threads, *extents)), indexing="ij")
-    points = {
-        variable: grid.reshape(-1) for variable, grid in zip((thread, *loops), grids, strict=True)
-    }
+    points = grid_of(loops)
     # A condition on other variables may hold for any point.
     conditions = [
         one
         for one in ancestors(use.op)
         if isinstance(one, IfOp) and set(variables_of(list(one.indices))) <= set(points)
     ]
-    keep = np.broadcast_to(all_hold(conditions, points), points[thread].shape)
+    keep = np.broadcast_to(all_hold(conditions, points), points[holder.variable].shape)
     return {variable: values[keep] for variable, values in points.items()}
-
-
-def _iterations(variable: SSAValue) -> int:
-    loop = variable.owner.parent_op() if not isinstance(variable.owner, Operation) else None
-    assert isinstance(loop, LoopOp)
-    return loop.iterations
 
 
 def _affine(

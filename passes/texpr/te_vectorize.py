@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import AffineMapAttr, ModuleOp, UnitAttr
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.passes import ModulePass
@@ -26,6 +25,7 @@ from mugraph.dialects.te import (
     BufferType,
     CopyAsyncOp,
     IterationOp,
+    KernelOp,
     LoadOp,
     NewOp,
     SectionOp,
@@ -34,7 +34,6 @@ from mugraph.dialects.te import (
     StepOp,
     StoreOp,
     ViewOp,
-    is_texpr,
 )
 from mugraph.dialects.te.mapped import UNROLL
 from mugraph.dialects.tensor_types import element_bytes_of, layout_of, row_major_strides
@@ -258,16 +257,15 @@ class TeVectorizePass(ModulePass):
     name = "te-vectorize"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Runs the pass on every mapped function."""
-        for function in op.ops:
-            if not (isinstance(function, FuncOp) and is_texpr(function)):
-                continue
-            for step in [one for one in function.walk() if isinstance(one, StepOp)]:
-                for loop in [one for one in step.walk() if isinstance(one, SeqOp)]:
-                    if is_copy_of_neighbours(loop):
-                        copy_at_once(loop)
-                        continue
-                    for found in find_neighbours(loop):
-                        access_at_once(found)
-            remove_unused_indices(function)
-            mark_unrolled(function)
+        """Runs the pass on the kernels of every mapped function."""
+        for kernel in [one for one in op.walk() if isinstance(one, KernelOp)]:
+            for loop in [one for one in kernel.walk() if isinstance(one, SeqOp)]:
+                if enclosing(loop, StepOp) is None:
+                    continue
+                if is_copy_of_neighbours(loop):
+                    copy_at_once(loop)
+                    continue
+                for found in find_neighbours(loop):
+                    access_at_once(found)
+            remove_unused_indices(kernel)
+            mark_unrolled(kernel)

@@ -64,8 +64,7 @@ def _check(
     extents: Sequence[int],
 ) -> OutOfBounds | None:
     domain = domain_of(op)
-    variables = [loop.variable for loop in domain.loops]
-    name = {variable: f"i{position}" for position, variable in enumerate(variables)}
+    name = domain.named("i")
     names = [name[value] for value in indices]
     for dimension, (expression, extent) in enumerate(zip(expressions, extents, strict=True)):
         constraints = [
@@ -75,7 +74,7 @@ def _check(
         ]
         point = first_point(isl_set([*name.values(), "x"], [], constraints))
         if point is not None:
-            iteration = dict(zip(variables, point[:-1], strict=True))
+            iteration = dict(zip(name, point[:-1], strict=True))
             return OutOfBounds(op, buffer, dimension, point[-1], extent, iteration)
     return None
 
@@ -85,7 +84,7 @@ def largest_indices(accesses: Sequence[AccessOp]) -> list[int]:
     largest = [0] * len(accesses[0].index_map.results)
     for op in accesses:
         domain = domain_of(op)
-        name = {loop.variable: f"i{position}" for position, loop in enumerate(domain.loops)}
+        name = domain.named("i")
         names = [name[value] for value in op.indices]
         for position, expression in enumerate(op.index_map.results):
             values = isl_set(

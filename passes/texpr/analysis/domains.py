@@ -6,7 +6,7 @@ Presburger sets, of which isl decides emptiness and finds points exactly.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -63,9 +63,12 @@ class Domain:
     loops: tuple[LoopOp, ...]
     conditions: tuple[IfOp, ...]
 
-    def names(self, name: Mapping[SSAValue, str], indices: Sequence[SSAValue]) -> list[str]:
-        """The names of some of the variables."""
-        return [name[value] for value in indices]
+    def named(self, prefix: str, shared: Container[LoopOp] = ()) -> dict[SSAValue, str]:
+        """A name for each variable; those of ``shared`` loops have one whatever the prefix."""
+        return {
+            loop.variable: f"s{depth}" if loop in shared else f"{prefix}{depth}"
+            for depth, loop in enumerate(self.loops)
+        }
 
     def constraints(self, name: Mapping[SSAValue, str]) -> list[str]:
         """What holds of the variables, under the names given."""
@@ -148,6 +151,19 @@ def accesses_of(root: Operation) -> list[Access]:
                 made = replace(touch, expressions=found, indices=tuple(variables))
                 accesses.append(Access(**vars(made), op=op, domain=domain))
     return accesses
+
+
+def same_element(
+    one: Access, other: Access, names: tuple[Mapping[SSAValue, str], Mapping[SSAValue, str]]
+) -> tuple[list[str], list[str]]:
+    """When two accesses to a buffer touch one element: variables that run over boxes, and what
+    holds of them and of the iterations."""
+    flat = len(one.expressions) != len(other.expressions)
+    elements, runs, bounds = one.element(names[0], "ra", flat)
+    elements_b, runs_b, bounds_b = other.element(names[1], "rb", flat)
+    equal = [f"{x} = {y}" for x, y in zip(elements, elements_b, strict=True)]
+    iterations = [*one.domain.constraints(names[0]), *other.domain.constraints(names[1])]
+    return [*runs, *runs_b], [*iterations, *bounds, *bounds_b, *equal]
 
 
 def isl_set(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from xdsl.dialects.builtin import i32
-from xdsl.ir import SSAValue
 
 from mugraph.dialects.locations import place_of
 from mugraph.dialects.te import (
@@ -15,7 +14,7 @@ from mugraph.dialects.te import (
     NewOp,
     Space,
 )
-from mugraph.passes.texpr.analysis.domains import Access, accesses_of, isl_set
+from mugraph.passes.texpr.analysis.domains import Access, accesses_of, isl_set, same_element
 
 
 def unordered_sums(kernel: KernelOp) -> Iterator[Access]:
@@ -42,16 +41,8 @@ def _is_sum(access: Access) -> bool:
 
 def _meet(one: Access, other: Access) -> bool:
     """Whether two threads add to one element."""
-    names = _names(one, "a"), _names(other, "b")
-    flat = len(one.expressions) != len(other.expressions)
-    elements, _, _ = one.element(names[0], "ra", flat)
-    elements_b, _, _ = other.element(names[1], "rb", flat)
-    constraints = [
-        text
-        for access, name in zip((one, other), names, strict=True)
-        for text in access.domain.constraints(name)
-    ]
-    constraints += [f"{x} = {y}" for x, y in zip(elements, elements_b, strict=True)]
+    names = one.domain.named("a"), other.domain.named("b")
+    runs, constraints = same_element(one, other, names)
     kernel, threads = one.domain.loops[0].variable, one.domain.loops[1].variable
     (block, thread), (block_b, thread_b) = ((name[kernel], name[threads]) for name in names)
     # Each block has buffers of its own that are made in the kernel.
@@ -61,13 +52,8 @@ def _meet(one: Access, other: Access) -> bool:
     constraints.append(
         f"{block} = {block_b} and {others}" if is_own else f"({block} != {block_b} or {others})"
     )
-    dimensions = [*names[0].values(), *names[1].values()]
+    dimensions = [*names[0].values(), *names[1].values(), *runs]
     return not isl_set(dimensions, [], constraints).is_empty()
-
-
-def _names(access: Access, prefix: str) -> Mapping[SSAValue, str]:
-    loops = enumerate(access.domain.loops)
-    return {loop.variable: f"{prefix}{depth}" for depth, loop in loops}
 
 
 def remark_of(access: Access) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.arith import ExtFOp, NegfOp, TruncFOp
+from xdsl.dialects.arith import ExtFOp, NegfOp
 from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr, f32, i32, i64
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
@@ -33,7 +33,7 @@ from mugraph.dialects.te import (
 from mugraph.dialects.tensor_types import value_label
 from mugraph.passes.texpr.analysis.numbers import is_number
 from mugraph.passes.texpr.te_map.bands import Band, band_at, has_par
-from mugraph.passes.texpr.te_map.reductions import combine
+from mugraph.passes.texpr.te_map.reductions import combine, rounded, widened
 from mugraph.passes.texpr.te_map.types import make_private
 
 
@@ -252,13 +252,11 @@ def _take_out(red: RedOp, band: Band, label: str) -> list[ParOp | Reduction]:
         return []
     value, combination = red.value, red.combines
     ops: list[Operation] = []
-    if value.type != f32:
-        if value.type not in HALF_TYPES:
-            raise PassFailedException(
-                f"{label}: the reduction into {name} is of {value.type}; reduce numbers of f32"
-            )
-        ops.append(ExtFOp(value, f32))
-        value = ops[-1].results[0]
+    if value.type not in (f32, *HALF_TYPES):
+        raise PassFailedException(
+            f"{label}: the reduction into {name} is of {value.type}; reduce numbers of f32"
+        )
+    value = widened(value, ops)
     if combination is Combination.MIN:
         ops.append(NegfOp(value))
         value = ops[-1].results[0]
@@ -390,16 +388,9 @@ def _combining(
     if combination is Combination.MIN:
         ops.append(NegfOp(value))
         value = ops[-1].results[0]
-    element = before.type
-    if element != f32:
-        ops.append(ExtFOp(before, f32))
-        before = ops[-1].results[0]
-    ops.append(combine(combination, before, value))
-    value = ops[-1].results[0]
-    if element != f32:
-        ops.append(TruncFOp(value, element))
-        value = ops[-1].results[0]
-    ops.append(BindOp(value, buffer, own, map_))
+    ops.append(combine(combination, widened(before, ops), value))
+    number = rounded(ops[-1].results[0], before.type, ops)
+    ops.append(BindOp(number, buffer, own, map_))
     inner.add_ops(ops)
     Rewriter.insert_op_after(nest, band.loops[0])
     return nest

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import AffineMapAttr, IndexType
+from xdsl.dialects.builtin import IndexType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir.affine import AffineExpr
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.te import (
-    ApplyOp,
     IfOp,
     NewOp,
     ParOp,
@@ -30,6 +29,7 @@ from mugraph.passes.texpr.te_block.distribute import (
 )
 from mugraph.passes.texpr.te_inline import fold_sections, inline_calls
 from mugraph.passes.texpr.te_map.bands import has_par
+from mugraph.passes.texpr.te_map.steps import apply
 
 MOST_STEPS = 64
 """The parallel loops, one after another, that a block's program may have once it is written out."""
@@ -120,9 +120,7 @@ def _decide(condition: IfOp) -> None:
 def _unroll(loop: SeqOp) -> None:
     for iteration in range(loop.iterations):
         twin = loop.clone()
-        number = AffineMapAttr(AffineMap(0, 0, (AffineExpr.constant(iteration),)))
-        index = ApplyOp([], number)
-        index.result.name_hint = loop.variable.name_hint
+        index = apply(AffineExpr.constant(iteration), [], loop.variable.name_hint)
         Rewriter.insert_op(index, InsertPoint.before(loop))
         body = twin.body.block
         Rewriter.inline_block(body, InsertPoint.before(loop), [index.result])

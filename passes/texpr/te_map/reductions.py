@@ -69,7 +69,7 @@ Partial = tuple[SSAValue, SSAValue, AffineMapAttr, Combination]
 """A number of the block, that of each thread, the element's index, and how they combine."""
 
 
-def _widened(value: SSAValue, ops: list[Operation]) -> SSAValue:
+def widened(value: SSAValue, ops: list[Operation]) -> SSAValue:
     """A number in the type that reductions compute with: f32 for those of 16 bits."""
     if value.type not in HALF_TYPES:
         return value
@@ -77,7 +77,7 @@ def _widened(value: SSAValue, ops: list[Operation]) -> SSAValue:
     return ops[-1].results[0]
 
 
-def _rounded(value: SSAValue, type_: Attribute, ops: list[Operation]) -> SSAValue:
+def rounded(value: SSAValue, type_: Attribute, ops: list[Operation]) -> SSAValue:
     """A number in the type of an element."""
     if value.type == type_:
         return value
@@ -107,7 +107,7 @@ def before_band(reds: Sequence[RedOp], point: InsertPoint) -> list[Partial]:
         if combination is not red.combines:
             raise PassFailedException("--te-map: one loop reduces into a number in two ways")
         ops: list[Operation] = []
-        value = _widened(red.value, ops)
+        value = widened(red.value, ops)
         old = ViewOp(own, [], _FIRST)
         both = combine(combination, old.result, value)
         ops += [old, both, BindOp(both.results[0], own, [], _FIRST)]
@@ -123,8 +123,8 @@ def after_band(partials: Sequence[Partial], point: InsertPoint, *, of_warp: bool
         total = AllReduceOp(combination, part.result, of_warp=of_warp)
         old = ViewOp(buffer, [], index)
         ops += [part, total, old]
-        both = combine(combination, _widened(old.result, ops), total.result)
+        both = combine(combination, widened(old.result, ops), total.result)
         ops.append(both)
-        number = _rounded(both.results[0], old.result.type, ops)
+        number = rounded(both.results[0], old.result.type, ops)
         ops.append(BindOp(number, buffer, [], index))
     Rewriter.insert_op(ops, point)

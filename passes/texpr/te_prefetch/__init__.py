@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
-from mugraph.dialects.te import KernelOp, SeqOp, is_texpr
+from mugraph.dialects.te import KernelOp, SeqOp
 from mugraph.passes.texpr.te_prefetch.copies import find_prefetch, prefetch
 
 
@@ -79,19 +78,16 @@ class TePrefetchPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Runs the pass on the kernels of every mapped function."""
-        for function in op.ops:
-            if not (isinstance(function, FuncOp) and is_texpr(function)):
-                continue
-            for kernel in [one for one in function.walk() if isinstance(one, KernelOp)]:
-                for loop, ahead in loops_to_prefetch(kernel):
-                    found = find_prefetch(loop, kernel)
-                    if not found.fills:
-                        raise PassFailedException(
-                            "--te-prefetch: the loop over "
-                            f"{loop.variable.name_hint or 'i'} has #prefetch({ahead}), but no "
-                            "parallel loop in it that only copies a buffer which the kernel does "
-                            "not write into one that is made in it with 'new ... #shared'"
-                        )
-                    loop.prefetch = None
-                    if loop.iterations > 1:
-                        prefetch(found, ahead, fragments=self.fragments)
+        for kernel in [one for one in op.walk() if isinstance(one, KernelOp)]:
+            for loop, ahead in loops_to_prefetch(kernel):
+                found = find_prefetch(loop, kernel)
+                if not found.fills:
+                    raise PassFailedException(
+                        "--te-prefetch: the loop over "
+                        f"{loop.variable.name_hint or 'i'} has #prefetch({ahead}), but no "
+                        "parallel loop in it that only copies a buffer which the kernel does "
+                        "not write into one that is made in it with 'new ... #shared'"
+                    )
+                loop.prefetch = None
+                if loop.iterations > 1:
+                    prefetch(found, ahead, fragments=self.fragments)

@@ -28,6 +28,7 @@ from mugraph.dialects.te import (
     ViewOp,
     WaitOp,
 )
+from mugraph.passes.texpr.te_map.steps import apply
 from mugraph.passes.texpr.te_map.types import index_in_part
 from mugraph.passes.texpr.te_prefetch.fragments import FragmentWriter, find_fragments
 from mugraph.passes.texpr.te_prefetch.stages import read_stage, stage_of, staged_buffer
@@ -143,11 +144,12 @@ def prefetch(found: Prefetch, ahead: int, *, fragments: bool) -> None:
 
     copies: list[Operation] = []
     if ahead < total:
-        next_ = ApplyOp([loop.variable], _of_one(AffineExpr.dimension(0) + ahead))
-        next_.result.name_hint = f"{loop.variable.name_hint or 'i'}_ahead"
+        name = f"{loop.variable.name_hint or 'i'}_ahead"
+        next_ = apply(AffineExpr.dimension(0) + ahead, [loop.variable], name)
         steps = [_copying(step, loop, next_.result, staged, stages) for step in found.fills]
-        limit = _of_one(AffineExpr.dimension(0) * -1 + (total - 1 - ahead))
-        copies.append(IfOp([loop.variable], limit, [False], Block([next_, *steps])))
+        limit = AffineExpr.dimension(0) * -1 + (total - 1 - ahead)
+        map_ = AffineMapAttr(AffineMap(1, 0, (limit,)))
+        copies.append(IfOp([loop.variable], map_, [False], Block([next_, *steps])))
     copies.append(CommitOp())
     for step in found.fills:
         Rewriter.erase_op(step)
@@ -174,10 +176,6 @@ def _only_step(found: Prefetch) -> StepOp | None:
     rest = [op for op in found.loop.body.block.ops if op not in known]
     (use,) = rest if len(rest) == 1 else (None,)
     return use if isinstance(use, StepOp) else None
-
-
-def _of_one(expression: AffineExpr) -> AffineMapAttr:
-    return AffineMapAttr(AffineMap(1, 0, (expression,)))
 
 
 def _copying(

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import AffineMapAttr, IndexType, UnitAttr
+from xdsl.dialects.builtin import IndexType, UnitAttr
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir.affine import AffineExpr
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects.locations import Rewriter
@@ -33,6 +33,7 @@ from mugraph.dialects.te import (
 )
 from mugraph.dialects.te.mapped import OF_EACH_THREAD
 from mugraph.passes.texpr.analysis.evaluate import variables_of
+from mugraph.passes.texpr.te_map.steps import apply, under
 from mugraph.passes.texpr.te_prefetch.stages import read_stage
 
 _TURNS = 2
@@ -123,7 +124,7 @@ class FragmentWriter:
     def first(self) -> StepOp:
         """The loads of the first part of the first iteration."""
         step, block, values = self._step()
-        zero = _constant(0)
+        zero = _part(0)
         block.add_ops([zero])
         self._add(block, self.found.loads, values | {self.loop.variable: zero.result}, zero.result)
         return step
@@ -146,15 +147,13 @@ class FragmentWriter:
         """The last part of an iteration, behind the loads of the first one of the next."""
         step, block, values = self._step()
         loop = self.loop
-        ahead = Block()
         limit = AffineExpr.dimension(0) * -1 + (loop.iterations - 2)
-        map_ = AffineMapAttr(AffineMap(1, 0, (limit,)))
-        block.add_op(IfOp([loop.variable], map_, [False], ahead))
-        following, zero = _next(loop.variable), _constant(0)
+        ahead = under(block, [loop.variable], [limit])
+        following, zero = _next(loop.variable), _part(0)
         ahead.add_ops([following, zero])
         moved = values | {loop.variable: following.result}
         self._add(ahead, self.found.loads, moved, zero.result)
-        final = _constant(self.found.parts.iterations - 1)
+        final = _part(self.found.parts.iterations - 1)
         block.add_op(final)
         self._add(block, self.found.rest, values, final.result)
         return step
@@ -187,14 +186,10 @@ class FragmentWriter:
             Rewriter.erase_op(copy)
 
 
-def _constant(value: int) -> ApplyOp:
-    apply = ApplyOp([], AffineMapAttr(AffineMap(0, 0, (AffineExpr.constant(value),))))
-    apply.result.name_hint = "part"
-    return apply
+def _part(number: int) -> ApplyOp:
+    return apply(AffineExpr.constant(number), [], "part")
 
 
 def _next(variable: SSAValue) -> ApplyOp:
-    map_ = AffineMapAttr(AffineMap(1, 0, (AffineExpr.dimension(0) + 1,)))
-    apply = ApplyOp([variable], map_)
-    apply.result.name_hint = f"{variable.name_hint or 'i'}_next"
-    return apply
+    name = f"{variable.name_hint or 'i'}_next"
+    return apply(AffineExpr.dimension(0) + 1, [variable], name)

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.te import BarrierOp, KernelOp, is_texpr
+from mugraph.dialects.te import BarrierOp, KernelOp
 from mugraph.passes.texpr.analysis.sums import remark_of, unordered_sums
 from mugraph.passes.texpr.te_sync.choice import choose_barriers
 from mugraph.passes.texpr.te_sync.dependences import dependences_of, leaves_of
@@ -50,9 +49,7 @@ class TeSyncPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Puts barriers into the kernels of every mapped function."""
-        for function in op.ops:
-            if isinstance(function, FuncOp) and is_texpr(function):
-                for kernel in [one for one in function.walk() if isinstance(one, KernelOp)]:
-                    synchronise(kernel)
-                    for access in unordered_sums(kernel):
-                        print(remark_of(access), file=sys.stderr)
+        for kernel in [one for one in op.walk() if isinstance(one, KernelOp)]:
+            synchronise(kernel)
+            for access in unordered_sums(kernel):
+                print(remark_of(access), file=sys.stderr)

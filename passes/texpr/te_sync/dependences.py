@@ -31,10 +31,10 @@ from mugraph.dialects.tensor_types import element_bytes_of
 from mugraph.passes.texpr.analysis.between import Moment, between, cells
 from mugraph.passes.texpr.analysis.domains import (
     Access,
-    Domain,
     accesses_of,
     domain_of,
     isl_set,
+    same_element,
 )
 from mugraph.passes.texpr.analysis.evaluate import expanded
 from mugraph.passes.texpr.analysis.groups import CopyGroups, Landing
@@ -363,20 +363,13 @@ def _pairs(
     if not shared and not _overlap(one.buffer, other.buffer):
         return None
     same = _same(holder, common)
-    names = _names(one.domain, "a", same), _names(other.domain, "b", same)
-    constraints = [
-        text
-        for access, name in zip((one, other), names, strict=True)
-        for text in access.domain.constraints(name)
-    ]
-    dimensions = [*names[0].values(), *names[1].values()]
+    names = one.domain.named("a", same), other.domain.named("b", same)
     if shared:
-        flat = len(one.expressions) != len(other.expressions)
-        elements, runs, bounds = one.element(names[0], "ra", flat)
-        elements_b, runs_b, bounds_b = other.element(names[1], "rb", flat)
-        constraints += bounds + bounds_b
-        constraints += [f"{x} = {y}" for x, y in zip(elements, elements_b, strict=True)]
-        dimensions += [*runs, *runs_b]
+        runs, constraints = same_element(one, other, names)
+    else:
+        runs: list[str] = []
+        constraints = [*one.domain.constraints(names[0]), *other.domain.constraints(names[1])]
+    dimensions = [*names[0].values(), *names[1].values(), *runs]
     if carried is not None:
         constraints.append(f"{names[0][carried.variable]} < {names[1][carried.variable]}")
     return _Pairs(one, other, holder, names, list(dict.fromkeys(dimensions)), constraints)
@@ -407,18 +400,11 @@ def _landings(pairs: _Pairs, groups: CopyGroups) -> list[tuple[Landing, list[str
     return found
 
 
-def _names(domain: Domain, prefix: str, same: set[LoopOp]) -> Mapping[SSAValue, str]:
-    return {
-        loop.variable: f"s{depth}" if loop in same else f"{prefix}{depth}"
-        for depth, loop in enumerate(domain.loops)
-    }
-
-
 def _shared_names(op: Operation, prefix: str, same: set[LoopOp]) -> Mapping[SSAValue, str]:
     """The names of what all threads of a block share of the loops around an operator."""
     domain = domain_of(op)
     threads = {loop.variable for loop in domain.loops if isinstance(loop, ThreadsOp)}
-    names = _names(domain, prefix, same)
+    names = domain.named(prefix, same)
     return {value: name for value, name in names.items() if value not in threads}
 
 

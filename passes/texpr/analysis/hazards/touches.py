@@ -11,8 +11,8 @@ import numpy.typing as npt
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects.locations import place_of
-from mugraph.dialects.te import AccessKind, LoopOp, StepOp
-from mugraph.dialects.te.points import all_hold
+from mugraph.dialects.te import AccessKind, StepOp
+from mugraph.dialects.te.points import all_hold, grid_of
 from mugraph.dialects.tensor_types import row_major_strides, value_label
 from mugraph.passes.texpr.analysis.domains import Access
 from mugraph.passes.texpr.analysis.evaluate import numbers_at, variables_of
@@ -75,18 +75,6 @@ def rows_of(access: Access, wanted: Sequence[SSAValue], fixed: Mapping[SSAValue,
         for variable in wanted
     }
     return Rows(values, numbers)
-
-
-def grid_of(loops: Sequence[LoopOp]) -> dict[SSAValue, IntArray]:
-    """The values of the variables at all points of some loops, the last fastest."""
-    count = math.prod(loop.iterations for loop in loops)
-    points: dict[SSAValue, IntArray] = {}
-    stride = count
-    number = np.arange(count)
-    for loop in loops:
-        stride //= loop.iterations
-        points[loop.variable] = number // stride % loop.iterations
-    return points
 
 
 _CLASSES = {AccessKind.READ: 0, AccessKind.WRITE: 1, AccessKind.ATOMIC: 2}

@@ -7,7 +7,7 @@ A part that is not written is free: ``--plan`` fills it, or the pass that applie
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from xdsl.ir import Data
 from xdsl.irdl import irdl_attr_definition
@@ -18,6 +18,7 @@ Tiles = Literal["written"]
 Loads = Literal["tma", "cp_async"]
 Stores = Literal["tma", "threads"]
 LaunchNext = Literal["none", "early", "late", "end"]
+PartialSums = Literal["f32", "f16"]
 
 AnyPlan = TypeVar("AnyPlan", bound="Plan")
 
@@ -34,6 +35,10 @@ class Plan:
 
     tiles: Tiles | None = None
     """``written`` keeps the grid, the for-loop and the block that the µGraph has."""
+    merge: bool | None = None
+    """Whether it becomes one kernel with the one that adds up what its blocks have stored."""
+    inline: bool | None = None
+    """Whether it computes tiles of a ``kn.matmul`` that it loads, where nothing else uses them."""
     outline: bool | None = None
     """Whether what several blocks compute alike, such as a norm, gets a kernel of its own."""
     grid: tuple[int, ...] | None = None
@@ -45,7 +50,12 @@ class Plan:
     block: tuple[int, ...] | None = None
     """Threads of a block, without those of the producer."""
     split_k: int | None = None
-    """Over how many blocks the for-loop is divided; a second kernel adds up their sums."""
+    """Over how many blocks the for-loop is divided; a second kernel adds up their sums.
+
+    1 only keeps it from being divided: how the kernel is cut stays free.
+    """
+    partial_sums: PartialSums | None = None
+    """The type in which the blocks of a divided for-loop store their sums; ``f32`` where free."""
     online_softmax: bool | None = None
     """Whether exponentials that are normalised keep a running maximum."""
     loads: Loads | None = None
@@ -78,9 +88,17 @@ class Plan:
         """A decided part as it is written: ``stages = [2, 3]``."""
         return f"{part} = {_written(self.parts()[part])}"
 
+    def demands(self) -> dict[str, Part]:
+        """The decided parts that a kernel does not have where nothing is done for them."""
+        return (self.without("split_k") if self.split_k == 1 else self).parts()
+
     def cuts(self) -> tuple[str, ...]:
-        """The names of the decided parts that say how the kernel is cut."""
-        return tuple(name for name in TILE_PARTS if name in self.parts())
+        """The names of the decided parts that say how the kernel is cut into blocks and tiles."""
+        return tuple(name for name in TILE_PARTS if name in self.demands())
+
+    def regroups(self) -> bool:
+        """Whether a decided part moves operators from one kernel to another."""
+        return bool(self.merge or self.inline or self.outline)
 
     def needs_producer(self) -> bool:
         """Whether a decided part can only be where a producer loads."""
@@ -100,30 +118,33 @@ class Plan:
         return replace(self, **free | {"preferred": preferred or None})
 
 
-TILE_PARTS = ("outline", "grid", "along", "forloop", "block", "split_k")
+KERNEL_PARTS = ("merge", "inline", "outline")
+"""The parts that say which operators its kernel has; they are gone once ``--retile`` did so."""
+TILE_PARTS = ("grid", "along", "forloop", "block", "split_k", "partial_sums")
 """The parts that say how a kernel is cut; they are gone once ``--retile`` has cut it so."""
 
-_LISTS = ("grid", "along", "block", "stages")
-_NAMES = ("preferred",)
-_WORDS = {"tiles": Tiles, "loads": Loads, "stores": Stores, "pdl": LaunchNext}
-_SWITCHES = ("outline", "online_softmax", "swap_ab", "persistent")
-_COUNTS = ("forloop", "split_k", "ping_pong")
+_KINDS: dict[str, Any] = {name: get_args(kind)[0] for name, kind in get_type_hints(Plan).items()}
+"""What each part is: a ``Literal`` of words, ``bool``, ``int``, or a tuple."""
 
 
 def problem_of(plan: Plan) -> str | None:
     """What is wrong with a plan by itself, as a sentence; ``None`` where nothing is."""
     parts = plan.parts()
     for name, part in parts.items():
-        if name in (*_LISTS, *_NAMES) and not isinstance(part, tuple):
-            return f"{name} = {part} must be a list, as {name} = [{part}]"
-        if name in _WORDS and part not in get_args(_WORDS[name]):
-            known = ", ".join(get_args(_WORDS[name]))
-            return f"{name} = {part} is unknown; expected one of {known}"
-        if name in _SWITCHES and not isinstance(part, bool):
-            return f"{name} = {part} is no truth value; write true or false"
-        if name in _COUNTS and (not isinstance(part, int) or isinstance(part, bool)):
+        kind = _KINDS[name]
+        if get_origin(kind) is tuple:
+            if not isinstance(part, tuple):
+                return f"{name} = {part} must be a list, as {name} = [{part}]"
+        elif get_origin(kind) is Literal:
+            if part not in get_args(kind):
+                known = ", ".join(get_args(kind))
+                return f"{name} = {part} is unknown; expected one of {known}"
+        elif kind is bool:
+            if not isinstance(part, bool):
+                return f"{name} = {part} is no truth value; write true or false"
+        elif not isinstance(part, int) or isinstance(part, bool):
             return f"{name} = {part} must be an integer"
-        if isinstance(part, int) and name in _COUNTS and part < 1:
+        elif part < 1:
             return f"{name} = {part} must be at least 1"
     for name, extents in (("grid", plan.grid), ("block", plan.block)):
         if extents is not None and (not 1 <= len(extents) <= 3 or min(extents) < 1):
@@ -147,8 +168,11 @@ class PlanAttr(Data[Plan]):
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Plan:
         """Parses the part in angle brackets."""
-        known = [field.name for field in fields(Plan)]
+        known = list(_KINDS)
         found: dict[str, Any] = {}
+
+        def integer() -> int:
+            return parser.parse_integer(allow_boolean=False)
 
         def parse_part() -> None:
             position = parser.pos
@@ -157,24 +181,16 @@ class PlanAttr(Data[Plan]):
                 reason = "is written twice" if name in found else "is no part of a plan"
                 parser.raise_error(f"{name} {reason}; it has {', '.join(known)}", position)
             parser.parse_punctuation("=")
-            if name in _LISTS:
+            kind = _KINDS[name]
+            if get_origin(kind) is tuple:
+                parse = integer if get_args(kind)[0] is int else parser.parse_identifier
                 found[name] = tuple(
-                    parser.parse_comma_separated_list(
-                        parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False)
-                    )
+                    parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parse)
                 )
-            elif name in _NAMES:
-                found[name] = tuple(
-                    parser.parse_comma_separated_list(
-                        parser.Delimiter.SQUARE, parser.parse_identifier
-                    )
-                )
-            elif name in _WORDS:
+            elif get_origin(kind) is Literal:
                 found[name] = parser.parse_identifier()
-            elif name in _SWITCHES:
-                found[name] = parser.parse_boolean()
             else:
-                found[name] = parser.parse_integer(allow_boolean=False)
+                found[name] = parser.parse_boolean() if kind is bool else integer()
 
         position = parser.pos
         parser.parse_comma_separated_list(parser.Delimiter.ANGLE, parse_part)

@@ -42,8 +42,11 @@ def transpile_pipeline(
     ``plan`` is written into every kernel, where its own plan leaves a part free.
     """
     steps: tuple[ModulePass, ...] = (
-        (plan or Plan()).over(PlanPass(arch=arch)),
-        RetilePass(arch=arch),
+        (plan or Plan()).over(PlanPass(arch=arch, notes=False)),
+        RetilePass(),
+        # The same for kernels that were made beside others.
+        PlanPass(arch=arch, notes=False),
+        RetilePass(),
         OnlineSoftmaxPass(notes=False),
         InsertCopiesPass(),
         DecomposeThreadblockPass(),

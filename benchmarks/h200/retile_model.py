@@ -1,4 +1,4 @@
-"""How well the model of ``--retile auto`` orders measured repartitions.
+"""How well the estimate of ``--plan`` orders measured repartitions.
 
     python -m benchmarks.h200.retile_model RESULTS.json > benchmarks/results/retile_model_h200.md
 
@@ -23,9 +23,9 @@ from benchmarks.h200.workloads import WORKLOADS, Workload
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.passes.costs.kernels import estimate
 from mugraph.passes.mugraph.plan import PlanPass
+from mugraph.passes.mugraph.plan.shape import shape_under
 from mugraph.passes.mugraph.retile import RetilePass
 from mugraph.passes.mugraph.retile.dimensions import find_dimensions
-from mugraph.passes.mugraph.retile.model import shape_under
 from mugraph.passes.mugraph.retile.partition import partition_of
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
 from mugraph.reading import make_context
@@ -44,7 +44,8 @@ def estimate_of(workload: Workload, pipeline: str) -> float:
     """Microseconds that the model gives to the kernels that a plan makes; infinite for none."""
     module = mugraph_of(workload)
     plans = [PlanPass.from_spec(spec) for spec in parse_pipeline(pipeline)]
-    PassPipeline((*plans, RetilePass())).apply(make_context(), module)
+    steps = (*plans, RetilePass(), PlanPass(notes=False), RetilePass())
+    PassPipeline(steps).apply(make_context(), module)
     target = target_named(DEFAULT_TARGET)
     total = 0.0
     for op in module.walk():
@@ -82,7 +83,7 @@ def lines_of(name: str, rows: list[Row]) -> list[str]:
 def main() -> int:
     """Prints the table."""
     records = results.read(Path(sys.argv[1]))
-    print("# The model of `--retile auto` against measured repartitions\n")
+    print("# The estimate of `--plan` against measured repartitions\n")
     facts = next(iter(records.values())).facts
     print(
         f"Times: {facts['gpu']}, {facts['date']}. A pair is right if the estimate orders it so.\n"

@@ -13,7 +13,7 @@ partitions of one kernel; microseconds are right to some tenths.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mugraph.dialects.cute.atoms import tensor_core_atom
 from mugraph.dialects.programming_model import GROUP_ROWS, WARPGROUP
@@ -206,6 +206,10 @@ class KernelShape:
             return False
         by_groups = self.loop.is_of_groups(self.threads, target)
         return by_groups or self.copy_cycles(bulk=True) <= self.copy_cycles(bulk=False)
+
+    def divided(self, split: int) -> KernelShape:
+        """The kernel with its loop divided over so many blocks."""
+        return replace(self, blocks=self.blocks * split, iterations=self.iterations // split)
 
     @property
     def loop_bytes(self) -> int:

@@ -22,7 +22,9 @@ from fuzz.properties import (
 )
 from mugraph.codegen.cuda import print_module
 from mugraph.dialects import sched
+from mugraph.dialects.plan import Plan
 from mugraph.dialects.tensor_types import element_type_of, shape_of
+from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
 from mugraph.passes.mugraph.retile import RetilePass
 from mugraph.reading import make_context
 from mugraph.runtime.interpreter import run_function
@@ -187,10 +189,10 @@ def compiled_in_registers(attention: Attention) -> Compiled:
     """After the whole pipeline; interpreted at each level."""
     case = case_of(attention)
     module = parse(attention.text())
-    if attention.split > 1:
-        RetilePass(split=attention.split).apply(make_context(), module)
-    if attention.outlined:
-        RetilePass(outline=True).apply(make_context(), module)
+    (graph,) = custom_kernels(module)
+    split = attention.split if attention.split > 1 else None
+    graph.decided = Plan(outline=attention.outlined, split_k=split)
+    RetilePass().apply(make_context(), module)
     for step in passes_as_written(online_softmax=attention.online, stages=attention.stages):
         step.apply(make_context(), module)
         module.verify()

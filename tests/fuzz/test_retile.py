@@ -10,8 +10,8 @@ from xdsl.dialects.builtin import ModuleOp
 from fuzz.properties import compile_checked, make_case, parse, require_same_function
 from fuzz.search import WELL_FORMED, draw_case
 from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.plan import Plan
 from mugraph.passes.mugraph.retile import RetileError, retile
-from mugraph.passes.mugraph.retile.partition import Request
 
 SEED = 3
 ATTEMPTS = 12
@@ -22,7 +22,7 @@ def graphs_of(module: ModuleOp) -> list[CustomizedOp]:
     return [op for op in module.walk() if isinstance(op, CustomizedOp)]
 
 
-def draw_request(chooser: random.Random, graph: CustomizedOp) -> Request:
+def draw_plan(chooser: random.Random, graph: CustomizedOp) -> Plan:
     """Another grid, for-loop or block, or a split."""
     change = chooser.choice(("grid", "along", "forloop", "block", "split", "split"))
     grid = [chooser.choice((extent, 1, 2, 3, 2 * extent)) for extent in graph.grid_dim]
@@ -30,16 +30,16 @@ def draw_request(chooser: random.Random, graph: CustomizedOp) -> Request:
     splits, iterations = chooser.choice((2, 3, 4)), chooser.choice((1, 2))
     match change:
         case "grid":
-            return Request(grid=tuple(grid))
+            return Plan(grid=tuple(grid))
         case "along":
-            return Request(grid=tuple(grid), along=along)
+            return Plan(grid=tuple(grid), along=along)
         case "forloop":
-            return Request(forloop=chooser.choice((1, 2, 3, 4, 6, 8)))
+            return Plan(forloop=chooser.choice((1, 2, 3, 4, 6, 8)))
         case "block":
-            return Request(block=(chooser.choice((32, 64, 96, 256)),))
+            return Plan(block=(chooser.choice((32, 64, 96, 256)),))
         case _:
             forloop = chooser.choice((None, splits * iterations))
-            return Request(forloop=forloop, split=splits)
+            return Plan(forloop=forloop, split_k=splits)
 
 
 def retiled_at_random(text: str, seed: int) -> ModuleOp | None:
@@ -53,7 +53,8 @@ def retiled_at_random(text: str, seed: int) -> ModuleOp | None:
             candidate = module.clone()
             graph = graphs_of(candidate)[index]
             try:
-                retile(graph, draw_request(chooser, graph))
+                graph.decided = draw_plan(chooser, graph)
+                retile(graph)
             except RetileError as error:
                 assert str(error)
                 continue

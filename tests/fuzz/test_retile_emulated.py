@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ from schedules import passes_as_written
 from fuzz.emulated import check_together
 from fuzz.properties import Case, Compiled, function_of, parse
 from mugraph.codegen.cuda import print_module
+from mugraph.dialects.plan import Plan
 from mugraph.dialects.tensor_types import shape_of
-from mugraph.passes.mugraph.online_softmax import OnlineSoftmaxPass
+from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
 from mugraph.passes.mugraph.retile import RetilePass
 from mugraph.reading import make_context
 from mugraph.runtime.interpreter import run_function
@@ -22,18 +24,22 @@ SCALE = 0.5
 """Of the random inputs; scores stay small enough for exponentials without a maximum."""
 ERROR = 3e-2
 """How far rounding to f16 between the operators may carry results of about 10."""
-CASES: list[tuple[str, dict[str, object], bool]] = [
-    ("attention", {"split": 4, "spread": False}, False),
-    ("attention", {"split": 4}, True),
-    ("attention", {"split": 2, "spread": False, "parts": "f16"}, True),
-    ("norms", {"grid": (4,), "forloop": 4, "block": (128,)}, False),
-    ("norms", {"split": 4}, False),
-    ("norms", {"grid": (1, 2), "along": (-1, 0), "split": 2}, False),
+MAXIMA: dict[str, Any] = {"online_softmax": True}
+FREE: dict[str, Any] = {"tiles": None}
+"""Kernels that combine parts are cut for the target, and not as those that store them."""
+CASES: list[tuple[str, Plan, dict[str, Any]]] = [
+    ("attention", Plan(split_k=4), {}),
+    ("attention", Plan(split_k=4), MAXIMA | FREE),
+    ("attention", Plan(split_k=2, partial_sums="f16"), MAXIMA),
+    ("norms", Plan(grid=(4,), forloop=4, block=(128,)), {}),
+    ("norms", Plan(split_k=4), FREE),
+    ("norms", Plan(grid=(1, 2), along=(-1, 0), split_k=2), FREE),
 ]
+"""Graphs, the plans that they are cut by, and how the kernels are planned then."""
 
 
-def compiled(name: str, options: dict[str, object], maxima: bool) -> Compiled:
-    """The CUDA of a µGraph that is repartitioned, with running maxima or without."""
+def compiled(name: str, plan: Plan, parts: dict[str, Any]) -> Compiled:
+    """The CUDA of a µGraph that is repartitioned."""
     context = make_context()
     module = parse((GRAPHS / f"{name}.mlir").read_text(encoding="utf-8"))
     random = np.random.default_rng(0)
@@ -42,10 +48,9 @@ def compiled(name: str, options: dict[str, object], maxima: bool) -> Compiled:
         for argument in function_of(module).body.block.args
     ]
     case = Case(inputs, run_function(module, None, inputs, "float64"), [ERROR])
-    RetilePass(**options).apply(context, module)  # type: ignore[arg-type]
-    if maxima:
-        OnlineSoftmaxPass().apply(context, module)
-    for step in passes_as_written():
+    custom_kernels(module)[0].decided = plan
+    RetilePass().apply(context, module)
+    for step in passes_as_written(**parts):
         step.apply(context, module)
     module.verify()
     return Compiled(case, module, print_module(module))

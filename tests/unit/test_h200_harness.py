@@ -126,7 +126,7 @@ def test_variants_with_the_same_file_are_built_once() -> None:
 
 def test_pipelines_take_the_architecture() -> None:
     steps = flat_passes("plan{stages=2},transpile", "sm_80")
-    assert [step.name for step in steps[:3]] == ["plan", "plan", "retile"]
+    assert [step.name for step in steps[:5]] == ["plan", *("plan", "retile") * 2]
     assert {getattr(step, "arch", "sm_80") for step in steps} == {"sm_80"}
     with pytest.raises(UserError, match="unknown pass 'faster'"):
         flat_passes("faster", "sm_80")
@@ -147,9 +147,9 @@ def test_ablations_switch_one_thing_off_each() -> None:
 
 
 def test_tried_pipelines() -> None:
-    text = "# first\nlora: transpile\n\nlora: retile{split=2},transpile  # second\n"
+    text = "# first\nlora: transpile\n\nlora: plan{split-k=2},transpile  # second\n"
     assert tried(text) == {
-        "lora": (Variant("try 1", "transpile"), Variant("try 2", "retile{split=2},transpile"))
+        "lora": (Variant("try 1", "transpile"), Variant("try 2", "plan{split-k=2},transpile"))
     }
     with pytest.raises(UserError, match="line 1 is 'lora transpile'"):
         tried("lora transpile")
@@ -158,10 +158,10 @@ def test_tried_pipelines() -> None:
 def test_what_each_pass_bought() -> None:
     records = some_results()
     record = records["rmsnorm_bs8"]
-    slower = record.add(System("without retile", RIGHT, pipeline="transpile"))
+    slower = record.add(System("without set-register-budgets", RIGHT, pipeline="transpile"))
     slower.set_samples(Samples((28.0,)))
     record.add(System("without plan-swizzle", "wrong: error", pipeline="transpile"))
-    assert bought(record, "without retile") == "28.00 (+100%)"
+    assert bought(record, "without set-register-budgets") == "28.00 (+100%)"
     assert bought(record, "without plan-swizzle") == "wrong"
     assert bought(record, "without nothing") == ""
     same = System("without bulk-stores", f"same as {OURS}", pipeline="transpile")

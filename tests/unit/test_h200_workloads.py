@@ -67,7 +67,7 @@ def test_repartitions_are_proved(name: str) -> None:
     after = before.clone()
     passes = flat_passes(workload.pipeline, ARCH)
     steps = [step for step in passes if step.name in ("plan", "retile")]
-    assert len(steps) == 2
+    assert len(steps) == 4
     PassPipeline(tuple(steps)).apply(make_context(), after)
     verdict = Checker(Subject.of(before)).check(Subject.of(after))
     assert verdict.answer is Answer.PROVED, str(verdict)

@@ -13,6 +13,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import PassFailedException
 
 import mugraph
+from benchmarks.h200.building import mugraph_of
+from benchmarks.h200.workloads import WORKLOADS
 from mugraph.dialects import sched
 from mugraph.dialects.plan import Plan
 from mugraph.passes.schedule.persist_blocks import PersistBlocksPass
@@ -140,6 +142,34 @@ def test_what_cannot_be_is_one_sentence(name: str) -> None:
     with pytest.raises(PassFailedException, match=re.escape(message)) as raised:
         transpiled(text, arch, **parts)
     assert "\n" not in str(raised.value) and ". " not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("rmsnorm_bs8", Plan(swap_ab=True)),
+        ("gated_mlp", Plan(swap_ab=True)),
+        ("lora", Plan(stages=(8,))),
+        ("gemm4096_f16", Plan(stages=(8,))),
+        ("gemm4096_f16", Plan(ping_pong=2)),
+    ],
+    ids=str,
+)
+def test_tiles_are_chosen_that_can_have_what_is_written(name: str, parts: Plan) -> None:
+    """Those of least estimated time cannot: too few columns, too little memory, too many warps."""
+    module = mugraph_of(WORKLOADS[name])
+    for step in transpile_pipeline("sm_90a", parts):
+        step.apply(make_context(), module)
+    planned = [op.decided for op in module.walk() if isinstance(op, sched.KernelOp)]
+    assert planned[0].parts().items() >= parts.parts().items()
+
+
+def test_what_no_tiles_can_have_is_refused() -> None:
+    """Its second product takes what the first one gives, which nobody loads."""
+    module = mugraph_of(WORKLOADS["lora"])
+    with pytest.raises(PassFailedException, match="cannot have swap_ab = true"):
+        for step in transpile_pipeline("sm_90a", Plan(swap_ab=True)):
+            step.apply(make_context(), module)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,12 +13,13 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
-from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.plan import Plan
 from mugraph.passes.mugraph.online_softmax import OnlineSoftmaxPass
+from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
+from mugraph.passes.mugraph.plan import PlanPass
+from mugraph.passes.mugraph.plan.tiles import choose_least_time, in_one_iteration
 from mugraph.passes.mugraph.retile import RetileError, RetilePass
-from mugraph.passes.mugraph.retile.auto import in_one_iteration
 from mugraph.passes.mugraph.retile.dimensions import find_dimensions
-from mugraph.passes.mugraph.retile.partition import partition_of
 from mugraph.passes.sequence import verifying
 from mugraph.passes.targets import target_named
 from mugraph.reading import make_context
@@ -39,65 +41,73 @@ def example(name: str) -> ModuleOp:
     return parse((EXAMPLES / f"{name}.mlir").read_text(encoding="utf-8"))
 
 
-def retiled(module: ModuleOp, **options: object) -> ModuleOp:
-    """A repartitioned copy, which parses from its own text."""
+def retiled(module: ModuleOp, plan: Plan) -> ModuleOp:
+    """A copy with the first kernel cut as a plan says, which parses from its own text."""
     copy = module.clone()
-    RetilePass(**options).apply(Context(), copy)  # type: ignore[arg-type]
+    custom_kernels(copy)[0].decided = plan
+    RetilePass().apply(Context(), copy)
     copy.verify()
     return parse(str(copy))
 
 
-RETILINGS: dict[str, list[dict[str, object]]] = {
+def planned(module: ModuleOp) -> ModuleOp:
+    """A copy whose kernels are cut as ``--plan`` chooses."""
+    copy = module.clone()
+    for step in (PlanPass(notes=False), RetilePass()):
+        step.apply(Context(), copy)
+    copy.verify()
+    return parse(str(copy))
+
+
+PLANS = {
     "rmsnorm_linear": [
-        {"grid": (192,), "forloop": 16},
-        {"grid": (96, 4), "along": (-1, 0)},
-        {"split": 4},
-        {"grid": (48,), "split": 2, "parts": "f16"},
-        {"grid": (24, 2), "along": (-1, 0), "forloop": 64, "split": 8, "block": (256,)},
+        Plan(grid=(192,), forloop=16),
+        Plan(grid=(96, 4), along=(-1, 0)),
+        Plan(split_k=4),
+        Plan(grid=(48,), split_k=2, partial_sums="f16"),
+        Plan(grid=(24, 2), along=(-1, 0), forloop=64, split_k=8, block=(256,)),
     ],
     "gated_mlp": [
-        {"grid": (128,), "forloop": 32},
-        {"grid": (2, 64), "along": (0, 1)},
-        {"forloop": 1},
-        {"split": 2},
+        Plan(grid=(128,), forloop=32),
+        Plan(grid=(2, 64), along=(0, 1)),
+        Plan(forloop=1),
+        Plan(split_k=2),
     ],
     "lora": [
-        {"grid": (128,)},
-        {"grid": (256,), "forloop": 4},
-        {"grid": (64,), "forloop": 2, "split": 2},
+        Plan(grid=(128,)),
+        Plan(grid=(256,), forloop=4),
+        Plan(grid=(64,), forloop=2, split_k=2),
     ],
     "attention_split_kv": [
-        {"kernel": 0, "grid": (1, 4, 2), "along": (-1, -1, 1)},
-        {"kernel": 0, "forloop": 8},
-        {"kernel": 0, "merge": True},
-        {"kernel": 0, "merge": True, "forloop": 8, "split": 8},
+        Plan(grid=(1, 4, 2), along=(-1, -1, 1)),
+        Plan(forloop=8),
+        Plan(merge=True),
+        Plan(merge=True, forloop=8, split_k=8),
     ],
 }
 
 
 @pytest.mark.parametrize(
-    ("name", "options"),
-    [(name, options) for name, retilings in RETILINGS.items() for options in retilings],
-    ids=str,
+    ("name", "plan"), [(name, plan) for name, plans in PLANS.items() for plan in plans], ids=str
 )
-def test_what_is_computed_is_proved_to_stay(name: str, options: dict[str, object]) -> None:
+def test_what_is_computed_is_proved_to_stay(name: str, plan: Plan) -> None:
     module = example(name)
-    after = retiled(module, **options)
+    after = retiled(module, plan)
     assert str(after) != str(module)
     verdict = Checker(Subject.of(module)).check(Subject.of(after))
     assert verdict.answer is Answer.PROVED, str(verdict)
 
 
 def test_a_merged_attention_is_one_kernel() -> None:
-    merged = retiled(example("attention_split_kv"), merge=True, kernel=0)
+    merged = retiled(example("attention_split_kv"), Plan(merge=True))
     assert str(merged).count("kn.customized") == 1
 
 
 def test_a_merge_undoes_a_split() -> None:
     module = example("gated_mlp")
-    split = retiled(module, split=4)
+    split = retiled(module, Plan(split_k=4))
     assert str(split).count("kn.customized") == 2
-    merged = retiled(split, merge=True, kernel=0)
+    merged = retiled(split, Plan(merge=True))
     assert str(merged).count("kn.customized") == 1
     verdict = Checker(Subject.of(module)).check(Subject.of(merged))
     assert verdict.answer is Answer.PROVED, str(verdict)
@@ -105,12 +115,32 @@ def test_a_merge_undoes_a_split() -> None:
 
 def test_other_uses_of_the_parts_are_no_merge() -> None:
     with pytest.raises(RetileError, match="not all used by one other custom kernel"):
-        retiled(example("gated_mlp"), merge=True)
+        retiled(example("gated_mlp"), Plan(merge=True))
+
+
+def test_a_kernel_that_is_merged_has_no_plan_of_its_own() -> None:
+    module = example("attention_split_kv")
+    custom_kernels(module)[1].decided = Plan(stages=(2,))
+    with pytest.raises(RetileError, match=r"says stages = \[2\]; write it into the first one's"):
+        retiled(module, Plan(merge=True))
+
+
+def test_merged_kernels_are_planned_as_one() -> None:
+    """The plan's options are written into the first kernel only, which is cut as a whole."""
+    module = example("attention_split_kv")
+    PlanPass(merge=True).apply(Context(), module)
+    first, second = (kernel.decided for kernel in custom_kernels(module))
+    assert first.merge and first.cuts() and not second.parts()
+    after = planned(example("attention_split_kv"))
+    RetilePass().apply(Context(), module)
+    assert not custom_kernels(module)[0].decided.merge
+    verdict = Checker(Subject.of(after)).check(Subject.of(module))
+    assert verdict.answer is Answer.PROVED, str(verdict)
 
 
 def attention() -> ModuleOp:
     """The example of attention, in one kernel."""
-    return retiled(example("attention_split_kv"), merge=True, kernel=0, forloop=16)
+    return retiled(example("attention_split_kv"), Plan(merge=True, forloop=16))
 
 
 def rewritten(module: ModuleOp) -> ModuleOp:
@@ -121,17 +151,19 @@ def rewritten(module: ModuleOp) -> ModuleOp:
     return parse(str(copy))
 
 
-@pytest.mark.parametrize("options", [{"split": 4}, {"forloop": 4}, {"forloop": 8, "split": 8}])
-def test_running_maxima_may_come_first_or_last(options: dict[str, object]) -> None:
-    first = retiled(rewritten(attention()), **options)
-    last = rewritten(retiled(attention(), **options))
+@pytest.mark.parametrize(
+    "plan", [Plan(split_k=4), Plan(forloop=4), Plan(forloop=8, split_k=8)], ids=str
+)
+def test_running_maxima_may_come_first_or_last(plan: Plan) -> None:
+    first = retiled(rewritten(attention()), plan)
+    last = rewritten(retiled(attention(), plan))
     assert str(first) == str(last) and "tb.reduction_max" in str(first)
 
 
 @pytest.mark.parametrize("scale", [0.5, 5.0])
 def test_divided_sums_of_large_exponentials_come_right(scale: float) -> None:
     random = np.random.default_rng(0)
-    module = rewritten(retiled(attention(), split=4))
+    module = rewritten(retiled(attention(), Plan(split_k=4)))
     q, k, v = (
         (random.standard_normal(shape) * factor).astype(np.float16)
         for shape, factor in (((2, 16, 64), scale), ((2, 64, 1024), scale), ((2, 1024, 64), 1.0))
@@ -146,47 +178,69 @@ def test_divided_sums_of_large_exponentials_come_right(scale: float) -> None:
 
 def test_retiled_schedules_have_no_hazards() -> None:
     """The last pass proves it; without an error the kernels are those of both parts."""
-    module = rewritten(retiled(attention(), split=4))
+    module = rewritten(retiled(attention(), Plan(split_k=4)))
     verifying(passes_as_written()).apply(make_context(), module)
     assert str(module).count("sched.kernel @") == 2
 
 
 def test_the_combining_kernel_fills_the_gpu() -> None:
-    split = retiled(attention(), split=4)
-    grids = [
-        line.split("grid ")[1].split("]")[0] for line in str(split).splitlines() if "grid" in line
-    ]
-    assert grids[0].startswith("[2, 4, 1") and grids[1] != "[2, 1, 1"
-    left = retiled(attention(), split=4, spread=False)
-    assert "grid [2, 1, 1]" in str(left)
+    """It is cut as the first one; its tiles are free, for another plan to choose."""
+    split = retiled(attention(), Plan(split_k=4))
+    assert [tuple(kernel.grid_dim) for kernel in custom_kernels(split)] == [(2, 4, 1), (2, 1, 1)]
+    first, second = custom_kernels(planned(split))
+    assert tuple(first.grid_dim) == (2, 4, 1) and math.prod(second.grid_dim) > 2
+
+
+def test_a_loop_that_shall_not_be_divided_is_cut_otherwise() -> None:
+    divided, kept = (example("lora") for _ in range(2))
+    PlanPass(notes=False).apply(Context(), divided)
+    PlanPass(split_k=1, notes=False).apply(Context(), kept)
+    plans = [custom_kernels(module)[0].decided for module in (divided, kept)]
+    assert (plans[0].split_k or 1) > 1 and plans[1].split_k == 1 and plans[1].cuts()
+
+
+def test_plans_of_two_kernels() -> None:
+    """The second one's loop is not the first one's; where no launch is dependent, its is not."""
+    asked = Plan(split_k=4, stages=(2,), stores="threads", pdl="none")
+    first, second = custom_kernels(retiled(attention(), asked))
+    kept = Plan(tiles="written", stages=(2,), stores="threads", pdl="none")
+    assert first.decided == kept
+    assert second.decided == Plan(split_k=1, stores="threads", pdl="none")
 
 
 def test_parts_are_combined_at_once_where_they_fit() -> None:
-    assert " forloop 1 {" in str(retiled(attention(), split=4))
+    split = retiled(attention(), Plan(split_k=4))
+    assert custom_kernels(planned(split))[1].forloop_range == 1
     target = target_named("sm_90a")
-    left = retiled(attention(), split=4, spread=False)
-    *_, second = (op for op in left.walk() if isinstance(op, CustomizedOp))
-    space = find_dimensions(second)
-    whole = in_one_iteration(space, partition_of(space), target)
-    assert whole is not None and whole.forloop == 1
+    space = find_dimensions(custom_kernels(split)[1])
+    choice = choose_least_time(space, target, Plan())
+    assert choice is not None
+    assert in_one_iteration(space, choice, target).partition.forloop == 1
     small = replace(target, shared_memory_per_block=4096)
-    assert in_one_iteration(space, partition_of(space), small) is None
+    assert in_one_iteration(space, choice, small) == choice
+
+
+def test_products_are_not_computed_at_once() -> None:
+    space = find_dimensions(custom_kernels(example("lora"))[0])
+    target = target_named("sm_90a")
+    choice = choose_least_time(space, target, Plan())
+    assert choice is not None and in_one_iteration(space, choice, target) == choice
 
 
 @pytest.mark.parametrize("name", ["rmsnorm_linear", "gated_mlp", "lora"])
 def test_the_least_time_is_legal(name: str) -> None:
     module = example(name)
-    after = retiled(module, auto=True)
+    after = planned(module)
     verdict = Checker(Subject.of(module)).check(Subject.of(after))
     assert verdict.answer is Answer.PROVED, str(verdict)
 
 
 def test_few_blocks_are_made_more() -> None:
     """A sixth of the multiprocessors at work is not the least time."""
-    module = retiled(example("rmsnorm_linear"), grid=(24,))
-    text = str(retiled(module, auto=True))
-    blocks = int(text.split("grid [")[1].split(",")[0])
-    assert blocks > 24 or "kn.customized" in text.split("kn.customized", 2)[2]
+    module = retiled(example("rmsnorm_linear"), Plan(grid=(24,)))
+    custom_kernels(module)[0].decided = Plan()
+    kernels = custom_kernels(planned(module))
+    assert kernels[0].grid_dim[0] > 24 or len(kernels) > 1
 
 
 def scores_in_memory() -> ModuleOp:
@@ -214,7 +268,7 @@ func.func @f(%q: tensor<2x16x32xf16>, %k: tensor<2x32x64xf16>, %v: tensor<2x64x3
 
 def test_products_are_computed_where_their_tiles_are_read() -> None:
     module = scores_in_memory()
-    inlined = retiled(module, inline=True)
+    inlined = retiled(module, Plan(inline=True))
     assert "kn.matmul" not in str(inlined) and str(inlined).count("tb.matmul") == 2
     assert "fordim 2 : tensor<2x32x64xf16> -> !tb.stensor<1x32x16xf16>" in str(inlined)
     verdict = Checker(Subject.of(module)).check(Subject.of(inlined))
@@ -223,7 +277,7 @@ def test_products_are_computed_where_their_tiles_are_read() -> None:
 
 def test_there_must_be_a_product_to_inline() -> None:
     with pytest.raises(RetileError, match="nothing to inline"):
-        retiled(example("lora"), inline=True)
+        retiled(example("lora"), Plan(inline=True))
 
 
 def test_results_apart_are_cut_together() -> None:
@@ -249,12 +303,12 @@ func.func @f(%x: tensor<8x64xf16>, %v: tensor<64x128xf16>, %w: tensor<64x64xf16>
   func.return %o, %p : tensor<8x128xf16>, tensor<8x64xf16>
 }
 """)
-    after = retiled(module, grid=(2,), forloop=4)
+    after = retiled(module, Plan(grid=(2,), forloop=4))
     assert "!tb.stensor<16x64xf16>" in str(after) and "!tb.stensor<16x32xf16>" in str(after)
     verdict = Checker(Subject.of(module)).check(Subject.of(after))
     assert verdict.answer is Answer.PROVED, str(verdict)
     with pytest.raises(RetileError, match="does not have this dimension"):
-        retiled(module, grid=(1, 2), along=(-1, 1))
+        retiled(module, Plan(grid=(1, 2), along=(-1, 1)))
 
 
 def norms_before_attention(tile: int = 16) -> ModuleOp:
@@ -284,7 +338,7 @@ func.func @f(%q: tensor<2x32x16xf16>, %k: tensor<2x16x64xf16>, %v: tensor<2x64x1
 def test_what_blocks_compute_alike_is_computed_once_before() -> None:
     """The norm of the values; that of the queries is each block's own, and stays."""
     module = norms_before_attention()
-    after = retiled(module, outline=True, split=2)
+    after = retiled(module, Plan(outline=True, split_k=2))
     first, main, last = str(after).split("kn.customized")[1:]
     assert "tb.rms_norm %sv" in first and "tb.rms_norm" not in last
     assert main.count("tb.rms_norm") == 1 and "tb.rms_norm %sq" in main
@@ -297,4 +351,4 @@ def test_what_blocks_compute_alike_is_computed_once_before() -> None:
 @pytest.mark.parametrize("module", [attention(), norms_before_attention(tile=8)])
 def test_norms_of_parts_of_rows_are_not_outlined(module: ModuleOp) -> None:
     with pytest.raises(RetileError, match="nothing to outline"):
-        retiled(module, outline=True)
+        retiled(module, Plan(outline=True))

@@ -28,10 +28,10 @@ class OnlineSoftmaxPass(ModulePass):
     and reach outputs only as quotients in which a factor of each row cancels: every use of the
     exponentials is normalised by sums of them.  Every such place is rewritten, and none twice.
     Where parts of the sums are stored, and one other kernel adds them up tile by tile and
-    normalises (``--retile split``), blocks store their maxima as well, below the largest of which
-    the other kernel adds up.  Any other exponential is left as it is, such as one whose sum is
-    stored itself, and a note says why (``notes=false`` leaves notes out).  A kernel whose plan says
-    ``online_softmax = false`` stays as it is.
+    normalises (``split_k`` of a plan), blocks store their maxima as well, below the largest of
+    which the other kernel adds up.  Any other exponential is left as it is, such as one whose sum
+    is stored itself, and a note says why (``notes=false`` leaves notes out).  A kernel whose plan
+    says ``online_softmax = false`` stays as it is.
 
     The result is the same function wherever both are defined; where scores are so large that the
     exponentials would overflow, or so small that all of a row would vanish, only the rewritten

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -9,11 +10,13 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
+from mugraph.dialects.functions import mugraphs_of
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.plan import Plan, problem_of
 from mugraph.dialects.tensor_types import op_label
-from mugraph.passes.mugraph.plan.choose import filled_plan
-from mugraph.passes.mugraph.retile import chosen_graphs
+from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
+from mugraph.passes.mugraph.plan.choose import filled_plan, why_tiles_stay
+from mugraph.passes.mugraph.retile.merge import is_merged
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
 
 
@@ -27,7 +30,8 @@ class PlanPass(Plan, ModulePass):
     kernels that keep their tiles (``tiles = written``):
 
     - ``grid``, ``along``, ``forloop``, ``block`` and ``split_k``, where none of them is written.
-      ``--retile`` cuts the kernel so.
+      ``--retile`` cuts the kernel so; kernels that it makes beside it are planned by another
+      ``--plan``.  A note says which kernels stay as they are, and why (``notes=false``: none).
     - ``outline``, where blocks compute something of the loop's tiles alike.
     - ``loads = cp_async``, where a producer would not pay, and then ``stages``.
     - ``ping_pong``, where the epilogue takes long beside the loop.
@@ -36,6 +40,7 @@ class PlanPass(Plan, ModulePass):
     ``stages`` and ``ping_pong`` are then ``preferred``: whether they fit shows only when the kernel
     is scheduled.  Any other part is kept, or refused with a sentence that says what would fit.
     Parts that stay free are decided by the pass that applies them, from the schedule it has.
+    A kernel that another one's plan merges with it is left to that plan.
 
     ``function`` and ``kernel`` (counted from 0 in each function) choose one; default is all.
 
@@ -54,6 +59,7 @@ class PlanPass(Plan, ModulePass):
     arch: str = DEFAULT_TARGET
     function: str = ""
     kernel: int = -1
+    notes: bool = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Fills the plan of every chosen kernel."""
@@ -62,17 +68,46 @@ class PlanPass(Plan, ModulePass):
         if problem is not None:
             raise PassFailedException(f"--{self.name}: {problem}")
         target = target_named(self.arch)
-        for graph in chosen_graphs(op, self.function, self.kernel, self.name):
+        graphs = self.chosen_graphs(op)
+        if not graphs and (asked.cuts() or asked.regroups()):
+            raise PassFailedException(
+                f"--{self.name}: there is no custom kernel ('kn.customized') to cut otherwise; "
+                "other operators of 'kn' have no grid and no for-loop"
+            )
+        for graph in graphs:
+            if self.kernel < 0 and is_merged(graph):
+                continue  # it becomes a part of the kernel before
             plan = graph.decided.over(asked)
             require_consistent(graph, plan)
             graph.decided = filled_plan(graph, plan, target)
+            if self.notes and plan.tiles is None and not graph.decided.cuts():
+                sentence = f"{op_label(graph)} stays as it is: {why_tiles_stay(graph, target)}"
+                print(f"--{self.name}: note: {sentence}", file=sys.stderr)
+
+    def chosen_graphs(self, module: ModuleOp) -> list[CustomizedOp]:
+        """The custom kernels of one function, or of all, and of them one, or all.
+
+        Raises ``PassFailedException`` where there is no such function or kernel.
+        """
+        functions = [op for op in mugraphs_of(module) if self.function in ("", op.sym_name.data)]
+        if not functions:
+            raise PassFailedException(f"--{self.name}: the module has no µGraph @{self.function}")
+        chosen: list[CustomizedOp] = []
+        for op in functions:
+            graphs = custom_kernels(op)
+            if self.kernel >= len(graphs):
+                raise PassFailedException(
+                    f"--{self.name}: @{op.sym_name.data} has {len(graphs)} custom kernels; there "
+                    f"is no kernel {self.kernel}, counted from 0"
+                )
+            chosen += graphs if self.kernel < 0 else [graphs[self.kernel]]
+        return chosen
 
 
 def require_consistent(graph: CustomizedOp, plan: Plan) -> None:
     """Raises ``PassFailedException`` where parts of a kernel's plan contradict each other."""
-    cut = Plan(tiles="written").over(plan)
-    if plan.tiles == "written" and cut.cuts():
-        names = ", ".join(cut.cuts())
+    if plan.tiles == "written" and plan.cuts():
+        names = ", ".join(plan.cuts())
         raise PassFailedException(
             f"--plan: {op_label(graph)}: tiles = written keeps grid, for-loop and block, but its "
             f"plan also says {names}; leave one of them out"

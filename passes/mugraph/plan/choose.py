@@ -12,18 +12,27 @@ from mugraph.dialects.maps import AXES
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import GROUP_THREADS
 from mugraph.passes.costs.epilogues import FUNCTION_CYCLES, EpilogueTime, epilogue_cycles
-from mugraph.passes.costs.kernels import OVERLAP_NS, KernelShape, stages_of
+from mugraph.passes.costs.kernels import LAUNCH_NS, OVERLAP_NS, KernelShape, estimate, stages_of
 from mugraph.passes.costs.products import group_cycles
-from mugraph.passes.mugraph.retile import retile_as_planned
-from mugraph.passes.mugraph.retile.auto import TileChoice, choose_least_time, is_allowed
+from mugraph.passes.mugraph.plan.parts import can_have, can_persist
+from mugraph.passes.mugraph.plan.shape import shape_under
+from mugraph.passes.mugraph.plan.tiles import (
+    TileChoice,
+    choose_least_time,
+    in_one_iteration,
+    why_kept,
+)
+from mugraph.passes.mugraph.retile import regroup, retile
 from mugraph.passes.mugraph.retile.dimensions import TileSpace, find_dimensions
 from mugraph.passes.mugraph.retile.errors import RetileError
-from mugraph.passes.mugraph.retile.model import shape_under
 from mugraph.passes.mugraph.retile.outline import find_outlined, outline
-from mugraph.passes.mugraph.retile.partition import Request, choose_partition, partition_of
+from mugraph.passes.mugraph.retile.partition import choose_partition, partition_of
 from mugraph.passes.mugraph.retile.running_maxima import take_out_running_maxima
 from mugraph.passes.schedule.pipeline_loads.stages import choose_stages
 from mugraph.passes.targets import Target
+
+LAUNCHES_LONG = 4
+"""Launches that a kernel must last to be long."""
 
 
 @contextmanager
@@ -49,47 +58,64 @@ def filled_plan(graph: CustomizedOp, plan: Plan, target: Target) -> Plan:
     written = plan
     with trial_of(graph) as trial:
         try:
-            take_out_running_maxima(trial)
-            space = find_dimensions(trial)
+            space = space_of(trial, plan)
             if not plan.cuts():
-                plan = plan.over(chosen_tiles(trial, space, target, plan))
-                require_cuttable(graph, plan, target)
-            request = Request.of_plan(plan)
-            shape = shape_under(space, choose_partition(space, request))
+                plan = plan.over(chosen_tiles(space, target, plan))
+                require_cuttable(graph, plan)
+            shape = shape_under(space, choose_partition(space, plan))
         except RetileError:
             return written  # --retile says why, where that asks for what cannot be
-    shape = replace(
-        shape,
-        blocks=shape.blocks * request.split,
-        iterations=shape.iterations // request.split,
-    )
+    shape = shape.divided(plan.split_k or 1)
     if plan.needs_producer() or producer_pays(shape, target):
         return plan.over(Plan(pdl="end"))
     return plan.over(loads_by_threads(shape, target))
 
 
-def require_cuttable(graph: CustomizedOp, plan: Plan, target: Target) -> None:
+def why_tiles_stay(graph: CustomizedOp, target: Target) -> str:
+    """A clause for a user: why no other tiles are chosen for a kernel that may have others."""
+    with trial_of(graph) as trial:
+        try:
+            return why_kept(space_of(trial, graph.decided), target)
+        except RetileError as error:
+            return str(error)
+
+
+def space_of(trial: CustomizedOp, plan: Plan) -> TileSpace:
+    """The dimensions that a kernel has once its plan has regrouped operators.
+
+    Raises :class:`RetileError` where that cannot be, or where a running maximum stays.
+    """
+    trial.decided = plan
+    trial = regroup(trial)
+    take_out_running_maxima(trial)
+    return find_dimensions(trial)
+
+
+def require_cuttable(graph: CustomizedOp, plan: Plan) -> None:
     """Raises ``RetileError`` where a kernel cannot be cut as its plan says."""
     with trial_of(graph) as trial:
         trial.decided = plan
-        retile_as_planned(trial, target)
+        retile(trial)
 
 
-def chosen_tiles(graph: CustomizedOp, space: TileSpace, target: Target, written: Plan) -> Plan:
+def chosen_tiles(space: TileSpace, target: Target, written: Plan) -> Plan:
     """How a kernel should be cut, and whether what its blocks compute alike is outlined."""
-    choice = choose_least_time(space, target)
+    choice = choose_least_time(space, target, written)
     if choice is None:
         return Plan()
-    if find_outlined(graph):
-        with trial_of(graph) as trial:
+    choice = in_one_iteration(space, choice, target)
+    if written.outline is None and find_outlined(space.graph):
+        with trial_of(space.graph) as trial:
             before, rest = outline(trial)
             own = find_dimensions(rest)
-            others = [choose_least_time(find_dimensions(kernel), target) for kernel in before]
-            outlined = choose_least_time(own, target)
+            others = [
+                choose_least_time(find_dimensions(kernel), target, Plan()) for kernel in before
+            ]
+            outlined = choose_least_time(own, target, written)
             times = [other.time - OVERLAP_NS for other in others if other is not None]
             if outlined is not None and outlined.time + sum(times) < choice.time:
                 return replace(tiles_of(own, outlined), outline=True)
-    in_turn = with_ping_pong(space, choice, target) if may_alternate(written) else None
+    in_turn = with_ping_pong(space, choice, written, target) if may_alternate(written) else None
     if in_turn is None:
         return tiles_of(space, choice)
     return replace(tiles_of(space, in_turn), ping_pong=2, preferred=("ping_pong",))
@@ -98,44 +124,40 @@ def chosen_tiles(graph: CustomizedOp, space: TileSpace, target: Target, written:
 def may_alternate(written: Plan) -> bool:
     """Whether a plan leaves room for ping-pong."""
     return (
-        written.ping_pong != 1 and written.persistent is not False and written.loads != "cp_async"
+        written.ping_pong != 1
+        and written.persistent is not False
+        and written.loads != "cp_async"
+        and not written.swap_ab
     )
 
 
-def with_ping_pong(space: TileSpace, choice: TileChoice, target: Target) -> TileChoice | None:
+def with_ping_pong(
+    space: TileSpace, choice: TileChoice, written: Plan, target: Target
+) -> TileChoice | None:
     """The tiles of two consumers of a warp group each in turn; ``None`` where one is better.
 
-    Two have half the tile each, so that more is loaded for each result.  It pays where the epilogue
+    Two have smaller tiles, so that more is loaded for each result.  It pays where the epilogue
     takes long beside the loop, which other warps then use (``passes/costs/epilogues.py``).
     """
     shape = shape_under(space, choice.partition)
-    work = shape.loop
-    if (
-        choice.split > 1
-        or shape.threads != 2 * GROUP_THREADS
-        or shape.blocks <= target.multiprocessors
-        or not work.is_of_groups(shape.threads, target)
-    ):
+    persists = choice.split == 1 and can_persist(shape, target)
+    if not persists or shape.threads != 2 * GROUP_THREADS or not has_long_epilogue(shape, target):
         return None
-    macs = sum(product.macs for product in work.products)
+    asked = replace(written, ping_pong=2, split_k=1)
+    halves = choose_least_time(space, target, asked)
+    if halves is None:
+        return None
+    own = shape_under(space, halves.partition)
+    return halves if can_have(space, halves.partition, own, asked, target) else None
+
+
+def has_long_epilogue(shape: KernelShape, target: Target) -> bool:
+    """Whether what comes after the loop takes long beside its products."""
+    macs = sum(product.macs for product in shape.loop.products)
     of_a_warp = shape.after.elements * FUNCTION_CYCLES / shape.threads
-    warps = shape.threads // target.warp_size
-    loop, epilogue = (
-        shape.iterations * group_cycles(macs, target),
-        epilogue_cycles(of_a_warp, warps, target),
-    )
-    if not EpilogueTime(loop, epilogue).is_long:
-        return None
-    halves: list[TileChoice] = []
-    for axis, extent in enumerate(choice.partition.grid):
-        grid = [*choice.partition.grid]
-        grid[axis] = 2 * extent
-        half = replace(choice.partition, grid=tuple(grid), block=(GROUP_THREADS, 1, 1))
-        own = shape_under(space, half)
-        is_half = own.loop.sums * 2 == work.sums and own.loop.is_of_groups(GROUP_THREADS, target)
-        if is_half and is_allowed(space, half):
-            halves.append(TileChoice(half, 1, choice.time, own.loop_bytes))
-    return min(halves, key=lambda half: half.loop_bytes, default=None)
+    loop = shape.iterations * group_cycles(macs, target)
+    epilogue = epilogue_cycles(of_a_warp, shape.threads // target.warp_size, target)
+    return EpilogueTime(loop, epilogue).is_long
 
 
 def tiles_of(space: TileSpace, choice: TileChoice) -> Plan:
@@ -161,10 +183,23 @@ def loads_by_threads(shape: KernelShape, target: Target) -> Plan:
 
     A producer keeps as many bytes on their way as the memory needs, so that what starts beside it
     only takes from it: its next kernel starts at its end.  Where all threads load, they are late.
+    A long kernel that only brings and stores each tile once hides the next one's launch.
     """
     stages = stages_by_threads(shape, target)
     preferred = None if stages is None else ("stages",)
-    return Plan(loads="cp_async", stages=stages, pdl="late", preferred=preferred)
+    start = "early" if streams_long(shape, target) else "late"
+    return Plan(loads="cp_async", stages=stages, pdl=start, preferred=preferred)
+
+
+def streams_long(shape: KernelShape, target: Target) -> bool:
+    """Whether a kernel without products loads all tiles at once, and lasts some launches.
+
+    Beside a shorter one the blocks of the next kernel are only in the way.
+    Source: ``benchmarks/results/h200_plans.md``, of two kernels.
+    """
+    time = estimate(shape, target)
+    once = shape.iterations == 1 and not shape.loop.products
+    return once and time is not None and time > LAUNCHES_LONG * LAUNCH_NS
 
 
 def stages_by_threads(shape: KernelShape, target: Target) -> tuple[int, ...] | None:
@@ -192,4 +227,4 @@ def producer_pays(shape: KernelShape, target: Target) -> bool:
     return shape.iterations > stages and not meets and shape.prefers_bulk(target)
 
 
-__all__ = ["filled_plan"]
+__all__ = ["filled_plan", "why_tiles_stay"]

@@ -15,7 +15,7 @@ from mugraph.dialects.maps import AXES
 from mugraph.dialects.tensor_types import element_type_of, layout_of, shape_of, value_label
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.errors import RetileError
-from mugraph.passes.mugraph.retile.partition import Partition
+from mugraph.passes.mugraph.retile.partition import Partition, tile_shape_of
 
 
 def map_of(
@@ -47,18 +47,15 @@ def loop_dim_of(numbers: Sequence[int | None], partition: Partition) -> int:
 
 def retiled_type(space: TileSpace, partition: Partition, value: SSAValue) -> tb.STensorType:
     """A tile's type under a partition; raises :class:`RetileError` for one with a layout."""
-    shape = list(shape_of(value.type))
-    for dim, number in enumerate(space.numbers[value]):
-        if number is not None and not space.dimensions[number].fixed:
-            shape[dim] = partition.split(number, space.dimensions[number].extent).tile
-    if tuple(shape) != shape_of(value.type) and layout_of(value.type) is not None:
+    shape = tile_shape_of(space, partition, value)
+    if shape == shape_of(value.type):
+        assert isinstance(value.type, tb.STensorType)
+        return value.type
+    if layout_of(value.type) is not None:
         raise RetileError(
             f"{value_label(value)} has a layout, which is one for tiles of its extents; run "
             "--retile before --resolve-layout, and leave the layouts of tiles to that"
         )
-    if tuple(shape) == shape_of(value.type):
-        assert isinstance(value.type, tb.STensorType)
-        return value.type
     return tb.STensorType(shape, element_type_of(value.type))
 
 

@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
-from xdsl.rewriter import InsertPoint
-from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import kn, tb
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
 from mugraph.passes.mugraph.retile.errors import RetileError
-from mugraph.passes.mugraph.retile.writer import KernelWriter, tensor_of
+from mugraph.passes.mugraph.retile.writer import KernelWriter, replace_kernel, tensor_of
 
 
 def product_of(value: SSAValue) -> kn.MatmulOp | None:
@@ -79,17 +77,9 @@ def inline_products(graph: CustomizedOp) -> CustomizedOp:
             "there is nothing to inline"
         )
     new = kernel.finished(graph.grid_dim, graph.block_dim, graph.forloop_range)
-    Rewriter.insert_op(new, InsertPoint.before(graph))
-    try:
-        new.verify()
-    except VerifyException as error:
-        raise RetileError(
-            f"{op_label(graph)} cannot compute what it loads itself: {error}"
-        ) from error
-    for old, result in zip(graph.results, new.results, strict=True):
-        result.name_hint = old.name_hint
-        old.replace_all_uses_with(result)
-    Rewriter.erase_op(graph)
+    replace_kernel(
+        graph, [new], new.results, f"{op_label(graph)} cannot compute what it loads itself"
+    )
     for product in products:
         if not any(result.uses for result in product.results):
             Rewriter.erase_op(product)

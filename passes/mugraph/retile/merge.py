@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from functools import singledispatch
 
 from xdsl.ir import Operation, SSAValue
-from xdsl.rewriter import InsertPoint
-from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import tb
 from mugraph.dialects.kn import CustomizedOp, Phase, phases_of
@@ -31,7 +29,7 @@ from mugraph.passes.mugraph.retile.partition import (
     partition_of,
     require_same_function,
 )
-from mugraph.passes.mugraph.retile.writer import KernelWriter
+from mugraph.passes.mugraph.retile.writer import KernelWriter, replace_kernel
 
 
 @dataclass(frozen=True)
@@ -85,6 +83,9 @@ def plan_merge(first: CustomizedOp) -> MergePlan:
     if second is None:
         raise _fail(first, "its results are not all used by one other custom kernel only")
     axis = _axis_of_parts(find_dimensions(first))
+    if second.decided.demands():
+        said = ", ".join(map(second.decided.text_of, second.decided.demands()))
+        raise _fail(first, f"that one's plan says {said}; write it into the first one's plan")
     for output in _outputs(first):
         if output.loop_dim >= 0:
             raise _fail(first, f"{op_label(output)} stores in every iteration")
@@ -323,21 +324,19 @@ def merge(first: CustomizedOp) -> CustomizedOp:
     plan = plan_merge(first)
     _align(plan)
     merged = _Merger(plan).write()
-    Rewriter.insert_op(merged, InsertPoint.before(plan.second))
-    try:
-        merged.verify()
-    except VerifyException as error:
-        raise _fail(first, str(error)) from error
+    replace_kernel(plan.second, [merged], merged.results, str(_fail(first, "they do not fit")))
+    Rewriter.erase_op(first)
     space = find_dimensions(merged)
     if plan.axis >= 0:
         looped = (n for n, dimension in enumerate(space.dimensions) if dimension.looped)
         LoopAnalysis(space, frozenset(looped))
-    for old, new in zip(plan.second.results, merged.results, strict=True):
-        new.name_hint = old.name_hint
-        old.replace_all_uses_with(new)
-    Rewriter.erase_op(plan.second)
-    Rewriter.erase_op(first)
     return merged
 
 
-__all__ = ["MergePlan", "merge", "plan_merge", "total_of"]
+def is_merged(graph: CustomizedOp) -> bool:
+    """Whether the plan of a kernel that makes an input says that the two become one."""
+    makers = (value.owner for value in graph.inputs)
+    return any(isinstance(maker, CustomizedOp) and maker.decided.merge for maker in makers)
+
+
+__all__ = ["MergePlan", "is_merged", "merge", "plan_merge", "total_of"]

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
-from xdsl.rewriter import InsertPoint
-from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import tb
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind
@@ -21,7 +19,7 @@ from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
 from mugraph.passes.mugraph.retile.errors import RetileError
-from mugraph.passes.mugraph.retile.writer import KernelWriter, tensor_of
+from mugraph.passes.mugraph.retile.writer import KernelWriter, replace_kernel, tensor_of
 
 TILE_ELEMENTS = 4096
 """Of a tile of the new kernel, about; for targets it is partitioned anew."""
@@ -152,16 +150,8 @@ def outline(graph: CustomizedOp) -> tuple[list[CustomizedOp], CustomizedOp]:
         elif op not in skipped:
             rest.copy(op)
     new = rest.finished(graph.grid_dim, graph.block_dim, graph.forloop_range)
-    for kernel in (*before, new):
-        Rewriter.insert_op(kernel, InsertPoint.before(graph))
-        try:
-            kernel.verify()
-        except VerifyException as error:
-            raise RetileError(f"{op_label(graph)} cannot be divided so: {error}") from error
-    for old, result in zip(graph.results, new.results, strict=True):
-        result.name_hint = old.name_hint
-        old.replace_all_uses_with(result)
-    Rewriter.erase_op(graph)
+    why = f"{op_label(graph)} cannot be divided so"
+    replace_kernel(graph, [*before, new], new.results, why)
     return before, new
 
 

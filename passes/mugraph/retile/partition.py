@@ -1,4 +1,4 @@
-"""Which partition of a threadblock graph is meant by a request, and whether it is allowed."""
+"""Which partition of a threadblock graph a plan means, and whether it is allowed."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import math
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
+from xdsl.ir import SSAValue
+
 from mugraph.dialects import tb
 from mugraph.dialects.maps import AXES, Split
 from mugraph.dialects.plan import Plan
-from mugraph.dialects.tensor_types import op_label
+from mugraph.dialects.tensor_types import op_label, shape_of
 from mugraph.passes.mugraph.retile.dimensions import Dimension, TileSpace, fixed_reasons
 from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.loops import LoopAnalysis
@@ -53,32 +55,6 @@ class Partition:
         return frozenset(number for number, cut in enumerate(self.cuts) if cut.looped)
 
 
-@dataclass(frozen=True)
-class Request:
-    """What is to be changed; ``None`` where it stays.
-
-    ``along`` says for each axis which dimension of the first result it cuts, -1 where that stays.
-    """
-
-    grid: tuple[int, ...] | None = None
-    along: tuple[int, ...] | None = None
-    forloop: int | None = None
-    block: tuple[int, ...] | None = None
-    split: int = 1
-    """Over how many blocks the loop is divided."""
-    parts: str = "f32"
-    """The type in which they store their parts of sums."""
-    spread: bool = True
-    """Whether the kernel that combines parts is partitioned anew."""
-    auto: bool = False
-    """Whether the partition of least estimated time is chosen."""
-
-    @classmethod
-    def of_plan(cls, plan: Plan) -> Request:
-        """What a plan says of how its kernel is cut."""
-        return cls(plan.grid, plan.along, plan.forloop, plan.block, plan.split_k or 1)
-
-
 def partition_of(space: TileSpace) -> Partition:
     """The partition that a graph has."""
     graph = space.graph
@@ -86,23 +62,32 @@ def partition_of(space: TileSpace) -> Partition:
     return Partition(graph.grid_dim, graph.block_dim, graph.forloop_range, cuts)
 
 
+def tile_shape_of(space: TileSpace, partition: Partition, value: SSAValue) -> tuple[int, ...]:
+    """A tile's extents under a partition."""
+    shape = list(shape_of(value.type))
+    for dim, number in enumerate(space.numbers[value]):
+        if number is not None and not space.dimensions[number].fixed:
+            shape[dim] = partition.split(number, space.dimensions[number].extent).tile
+    return tuple(shape)
+
+
 def padded(extents: Sequence[int]) -> tuple[int, ...]:
     """Three extents, of which the last ones may be left out."""
     return (*extents, *(1,) * (len(AXES) - len(extents)))
 
 
-def choose_partition(space: TileSpace, request: Request) -> Partition:
-    """The partition that a request asks for.
+def choose_partition(space: TileSpace, plan: Plan) -> Partition:
+    """The partition that a plan says; what it leaves free stays.
 
-    Raises :class:`RetileError` where the request does not say what an axis or the loop shall cut.
+    Raises :class:`RetileError` where the plan does not say what an axis or the loop shall cut.
     """
     old = partition_of(space)
     new = replace(
         old,
-        grid=old.grid if request.grid is None else padded(request.grid),
-        block=old.block if request.block is None else padded(request.block),
+        grid=old.grid if plan.grid is None else padded(plan.grid),
+        block=old.block if plan.block is None else padded(plan.block),
     )
-    along = [-1] * len(AXES) if request.along is None else list(request.along)
+    along = [-1] * len(AXES) if plan.along is None else list(plan.along)
     along += [-1] * (len(AXES) - len(along))
     # What an axis of one block would cut is said by the map that stores the first result.
     for axis, dim in enumerate(space.outputs()[0].map_):
@@ -120,7 +105,7 @@ def choose_partition(space: TileSpace, request: Request) -> Partition:
                 f"{op_label(space.graph)}: grid axis {AXES[axis]} shall have {extent} blocks, but "
                 "cuts nothing so far; say with 'along' which dimension of the result it cuts"
             )
-    return _with_forloop(space, new, request.forloop) if request.forloop is not None else new
+    return _with_forloop(space, new, plan.forloop) if plan.forloop is not None else new
 
 
 def _with_axes(space: TileSpace, partition: Partition, along: Sequence[int]) -> Partition:
@@ -223,7 +208,7 @@ def _require_cut_allowed(
     if dimension.summed:
         raise RetileError(
             f"{label}: {op_label(dimension.summed[0])} sums over {dimension.name}, so that blocks "
-            "would each have a part of the sum; use 'split' to divide it over blocks"
+            "would each have a part of the sum; write 'split_k' to divide it over blocks"
         )
     for partition in (old, new):
         together = partition.cut_together(number)

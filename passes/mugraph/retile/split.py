@@ -11,22 +11,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import DenseArrayBase, TensorType, f32, i64
+from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.rewriter import InsertPoint
-from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import tb
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.kn import CustomizedOp, Phase, accumulates, phases_of
-from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
 from mugraph.passes.mugraph.retile.accumulators import divide
 from mugraph.passes.mugraph.retile.dimensions import TileSpace, find_dimensions
 from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.loops import LoopAnalysis
-from mugraph.passes.mugraph.retile.writer import KernelWriter
+from mugraph.passes.mugraph.retile.writer import KernelWriter, replace_kernel
 
 PARTS_DIM = 0
 """The dimension along which the parts of a sum are stored."""
@@ -235,44 +232,23 @@ def _needed_in_loop(graph: CustomizedOp) -> set[Operation]:
     }
 
 
-def apply_split(
-    space: TileSpace, plan: SplitPlan, part_type: Attribute = f32
+def split_loop(
+    graph: CustomizedOp, splits: int, part_type: Attribute
 ) -> tuple[CustomizedOp, CustomizedOp | None]:
     """Replaces a graph by the kernel of its loop and the one that combines, if there is one.
 
-    ``part_type`` is the type in which parts of sums are stored.
+    The loop is divided over ``splits`` blocks, which store their sums in ``part_type``.  Raises
+    :class:`RetileError` where the results would be others.
     """
-    graph = space.graph
-    split = _Split(space, plan, part_type)
+    space = find_dimensions(graph)
+    split = _Split(space, plan_split(space, splits), part_type)
     first = split.write_first()
-    Rewriter.insert_op(first, InsertPoint.before(graph))
     stored = len(first.results) - len(split.parts)
     for (op, _, _), result in zip(split.parts, first.results[stored:], strict=True):
         result.name_hint = f"{op.result.name_hint or 'part'}_parts"
     second = split.write_second(first.results[stored:])
     kernels = [first] if second is None else [first, second]
-    if second is not None:
-        Rewriter.insert_op(second, InsertPoint.before(graph))
-    for output, result in zip(space.outputs(), graph.results, strict=True):
-        kernel, place = split.results[output]
-        new = kernels[kernel].results[place]
-        new.name_hint = result.name_hint
-        result.replace_all_uses_with(new)
-    Rewriter.erase_op(graph)
-    try:
-        for kernel in kernels:
-            kernel.verify()
-    except VerifyException as error:
-        raise RetileError(f"the divided loop does not go together: {error}") from error
+    places = [split.results[output] for output in space.outputs()]
+    results = [kernels[kernel].results[place] for kernel, place in places]
+    replace_kernel(graph, kernels, results, "the divided loop does not go together")
     return first, second
-
-
-def split_loop(
-    graph: CustomizedOp, splits: int, part_type: Attribute = f32
-) -> tuple[CustomizedOp, CustomizedOp | None]:
-    """Divides the for-loop of a graph over that many blocks.
-
-    Raises :class:`RetileError` where the results would be others.
-    """
-    space = find_dimensions(graph)
-    return apply_split(space, plan_split(space, splits), part_type)

@@ -6,15 +6,38 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint
+from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import tb
 from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.locations import Rewriter
+from mugraph.passes.mugraph.retile.errors import RetileError
 
 
 def tensor_of(graph: CustomizedOp, op: tb.InputOp) -> SSAValue:
     """The tensor outside a graph that an input loads a tile of."""
     arguments: list[SSAValue] = list(graph.body.block.args)
     return graph.inputs[arguments.index(op.dtensor)]
+
+
+def replace_kernel(
+    old: CustomizedOp, kernels: Sequence[CustomizedOp], results: Sequence[SSAValue], why: str
+) -> None:
+    """Puts kernels in the place of one, and ``results`` of them in the place of its results.
+
+    Raises :class:`RetileError` where one does not verify: ``why``, and what is wrong.
+    """
+    for kernel in kernels:
+        Rewriter.insert_op(kernel, InsertPoint.before(old))
+        try:
+            kernel.verify()
+        except VerifyException as error:
+            raise RetileError(f"{why}: {error}") from error
+    for result, new in zip(old.results, results, strict=True):
+        new.name_hint = result.name_hint
+        result.replace_all_uses_with(new)
+    Rewriter.erase_op(old)
 
 
 @dataclass

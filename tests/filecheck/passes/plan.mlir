@@ -1,5 +1,6 @@
 // RUN: mg-opt --plan %s | filecheck %s
-// RUN: mg-opt --plan --retile %s -o %t.mlir
+// RUN: mg-opt --plan --retile %s | filecheck %s --check-prefix FIRST
+// RUN: mg-opt --plan --retile --plan --retile %s -o %t.mlir
 // RUN: filecheck %s --check-prefix CUT --input-file %t.mlir
 // RUN: mg-check %s %t.mlir
 // RUN: mg-opt --plan="tiles=written" %s | filecheck %s --check-prefix WRITTEN
@@ -9,6 +10,7 @@
 // RUN: sed 's/forloop 64 {/forloop 64 plan <forloop = 32, loads = tma> {/' %s | mg-opt --plan="forloop=16 stages=2" | filecheck %s --check-prefix KEPT
 // RUN: mg-opt --transpile %s | filecheck %s --check-prefix PLANNED
 // RUN: mg-opt --plan=loads=tma --transpile %s | filecheck %s --check-prefix CHANNELS
+// RUN: mg-opt --plan=swap-ab=true --transpile %s | filecheck %s --check-prefix SWAPPED
 // RUN: not mg-opt --plan="tiles=written grid=8" %s 2>&1 | filecheck %s --check-prefix BOTH
 // RUN: not mg-opt --plan="loads=dma" %s 2>&1 | filecheck %s --check-prefix WORD
 // RUN: not mg-opt --plan="loads=cp_async ping-pong=2" %s 2>&1 | filecheck %s --check-prefix PRODUCER
@@ -18,7 +20,10 @@
 // CUT: kn.customized %x, %w
 // CUT-SAME: plan <tiles = written, loads = cp_async
 // CUT: kn.customized %{{.*}}_parts
-// CUT-SAME: plan <tiles = written> {
+// CUT-SAME: plan <tiles = written, loads = cp_async, pdl = late> {
+// The kernel that adds up the parts is cut as the first one, until it is planned.
+// FIRST: kn.customized %{{.*}}_parts
+// FIRST-SAME: forloop {{[0-9]+}} plan <split_k = 1> {
 
 // A kernel that keeps its tiles is not planned.
 // WRITTEN: grid [2, 1, 1] block [128, 1, 1] forloop 64 plan <tiles = written> {
@@ -37,6 +42,10 @@
 // PLANNED: sched.kernel @f_custom1
 // CHANNELS: sched.kernel @f_custom0
 // CHANNELS: sched.role "producer"
+
+// Tiles have the 64 columns that swapped operands need.
+// SWAPPED: sched.warpgroup_mma
+// SWAPPED-SAME: SWAPPED
 
 // BOTH: 'kn.customized' %o: tiles = written keeps grid, for-loop and block, but its plan also says grid; leave one of them out
 // WORD: --plan: the option 'loads' is 'dma'; expected tma or cp_async.

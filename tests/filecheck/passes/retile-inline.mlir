@@ -1,7 +1,7 @@
 // Both products are of one x, whose tile is loaded once, so that one loop walks what both sum over.
-// RUN: mg-opt --retile="inline=true forloop=2" %s | filecheck %s
+// RUN: mg-opt --plan="inline=true forloop=2" --retile %s | filecheck %s
 
-// CHECK:      %o = kn.customized %x, %a, %b grid [2, 1, 1] block [128, 1, 1] forloop 2 {
+// CHECK:      %o = kn.customized %x, %a, %b grid [2, 1, 1] block [128, 1, 1] forloop 2 plan <tiles = written{{.*}}
 // CHECK:        %x_tile = tb.input %x_1 imap [-1, -1, -1] fordim 1
 // CHECK-NEXT:   %a_tile = tb.input
 // CHECK-NEXT:   %sp = tb.matmul %x_tile, %a_tile

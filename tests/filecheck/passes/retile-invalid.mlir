@@ -1,18 +1,18 @@
-// RUN: not mg-opt --retile="grid=2,2" %s 2>&1 | filecheck %s --check-prefix=AXIS
-// RUN: not mg-opt --retile="grid=2,2 along=-1,1 kernel=1" %s 2>&1 | filecheck %s --check-prefix=SUMMED
-// RUN: not mg-opt --retile="grid=200" %s 2>&1 | filecheck %s --check-prefix=FEW
-// RUN: not mg-opt --retile="kernel=1 forloop=4" %s 2>&1 | filecheck %s --check-prefix=NONLINEAR
-// RUN: not mg-opt --retile="kernel=1 grid=4" %s 2>&1 | filecheck %s --check-prefix=SIDE
-// RUN: not mg-opt --retile="kernel=2 grid=2,2 along=-1,1" %s 2>&1 | filecheck %s --check-prefix=WHOLE
-// RUN: not mg-opt --retile="forloop=0" %s 2>&1 | filecheck %s --check-prefix=COUNT
-// RUN: not mg-opt --retile="kernel=3" %s 2>&1 | filecheck %s --check-prefix=KERNEL
-// RUN: not mg-opt --retile="function=g" %s 2>&1 | filecheck %s --check-prefix=FUNCTION
-// RUN: not mg-opt --resolve-layout --retile="kernel=0 grid=4" %s 2>&1 | filecheck %s --check-prefix=LAYOUT
-// RUN: not mg-opt --convert-linalg-to-kn --retile="merge=true" %examples/front_ends/onnx_mlp.mlir 2>&1 | filecheck %s --check-prefix=KN
-// RUN: not mg-opt --convert-linalg-to-kn --retile="outline=true" %examples/front_ends/onnx_mlp.mlir 2>&1 | filecheck %s --check-prefix=KN
-// RUN: mg-opt --convert-linalg-to-kn --retile="auto=true" %examples/front_ends/onnx_mlp.mlir | filecheck %s --check-prefix=AUTO
+// RUN: not mg-opt --plan="grid=2,2" --retile %s 2>&1 | filecheck %s --check-prefix=AXIS
+// RUN: not mg-opt --plan="grid=2,2 along=-1,1 kernel=1" --retile %s 2>&1 | filecheck %s --check-prefix=SUMMED
+// RUN: not mg-opt --plan="grid=200" --retile %s 2>&1 | filecheck %s --check-prefix=FEW
+// RUN: not mg-opt --plan="kernel=1 forloop=4" --retile %s 2>&1 | filecheck %s --check-prefix=NONLINEAR
+// RUN: not mg-opt --plan="kernel=1 grid=4" --retile %s 2>&1 | filecheck %s --check-prefix=SIDE
+// RUN: not mg-opt --plan="kernel=2 grid=2,2 along=-1,1" --retile %s 2>&1 | filecheck %s --check-prefix=WHOLE
+// RUN: not mg-opt --plan="forloop=0" --retile %s 2>&1 | filecheck %s --check-prefix=COUNT
+// RUN: not mg-opt --plan="kernel=3" --retile %s 2>&1 | filecheck %s --check-prefix=KERNEL
+// RUN: not mg-opt --plan="function=g" --retile %s 2>&1 | filecheck %s --check-prefix=FUNCTION
+// RUN: not mg-opt --resolve-layout --plan="kernel=0 grid=4" --retile %s 2>&1 | filecheck %s --check-prefix=LAYOUT
+// RUN: not mg-opt --convert-linalg-to-kn --plan="merge=true" --retile %examples/front_ends/onnx_mlp.mlir 2>&1 | filecheck %s --check-prefix=KN
+// RUN: not mg-opt --convert-linalg-to-kn --plan="outline=true" --retile %examples/front_ends/onnx_mlp.mlir 2>&1 | filecheck %s --check-prefix=KN
+// RUN: mg-opt --convert-linalg-to-kn --plan --retile %examples/front_ends/onnx_mlp.mlir | filecheck %s --check-prefix=AUTO
 
-// KN: mg-opt: error: --retile: there is no custom kernel ('kn.customized') to repartition; other operators of 'kn' have no grid and no for-loop
+// KN: mg-opt: error: --plan: there is no custom kernel ('kn.customized') to cut otherwise; other operators of 'kn' have no grid and no for-loop
 // AUTO: kn.matmul
 // AXIS: 'kn.customized' %p: grid axis y shall have 2 blocks, but cuts nothing so far; say with 'along' which dimension of the result it cuts
 // SUMMED: 'kn.customized' %q: grid axis y shall cut dimension 1 of the first result, which has no such dimension of more than one element
@@ -20,9 +20,9 @@
 // NONLINEAR: 'kn.customized' %q: the result would depend on how many tiles the for-loop cuts dimension 1 of %dp into: 'tb.exp' %e is not linear in %s, of which each tile gives a part
 // SIDE: 'kn.customized' %q: grid axis x must keep its 2 blocks as they are, because tiles that belong together are stored side by side along dimension 1 of result 0
 // WHOLE: 'kn.customized' %r: dimension 1 of %dx3 must stay cut as it is, because 'tb.rms_norm' %n needs it whole
-// COUNT: --retile: forloop=0 must be at least 1
-// KERNEL: --retile: @f has 3 custom kernels; there is no kernel 3, counted from 0
-// FUNCTION: --retile: the module has no µGraph @g
+// COUNT: --plan: forloop = 0 must be at least 1
+// KERNEL: --plan: @f has 3 custom kernels; there is no kernel 3, counted from 0
+// FUNCTION: --plan: the module has no µGraph @g
 // LAYOUT: %sx has a layout, which is one for tiles of its extents; run --retile before --resolve-layout, and leave the layouts of tiles to that
 func.func @f(%x: tensor<16x64xf16>) -> (tensor<16x2xf16>, tensor<16x64xf16>) {
   %p = kn.customized %x grid [2, 1, 1] block [32, 1, 1] forloop 1 {

@@ -1,4 +1,4 @@
-// RUN: mg-opt --retile="outline=true" %s | filecheck %s
+// RUN: mg-opt --plan="outline=true tiles=written" --retile %s | filecheck %s
 
 // Four blocks along y load the same tiles and take the same sigmoids: a kernel before takes them once. What comes after
 // the product is each block's own.
@@ -6,7 +6,7 @@
 // CHECK:      %g_of_all = kn.customized %w grid [{{.*}}] block {{.*}} forloop 1 {
 // CHECK:        %g = tb.sigmoid %sw
 // CHECK-NEXT:   tb.forloop_accum none %g
-// CHECK:      %o = kn.customized %x, %g_of_all grid [2, 4, 1] block [64, 1, 1] forloop 4 {
+// CHECK:      %o = kn.customized %x, %g_of_all grid [2, 4, 1] block [64, 1, 1] forloop 4 plan <tiles = written> {
 // CHECK:        %sx = tb.input %dx imap [-1, 0, -1] fordim 1
 // CHECK-NEXT:   %g = tb.input %g_of_all_1 imap [1, -1, -1] fordim 0
 // CHECK-NEXT:   %m = tb.matmul %sx, %g

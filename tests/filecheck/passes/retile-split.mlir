@@ -1,26 +1,26 @@
-// RUN: mg-opt --retile="forloop=8 split=4 spread=false" %s | filecheck %s
-// RUN: mg-opt --retile="forloop=8 split=4" %s | filecheck %s --check-prefix=SPREAD
+// RUN: mg-opt --plan="forloop=8 split-k=4" --retile %s | filecheck %s
+// RUN: mg-opt --plan="forloop=8 split-k=4" --retile --plan --retile %s | filecheck %s --check-prefix=SPREAD
 
 // Each of four blocks along the new axis z accumulates over two iterations and stores what it has,
 // the four parts one after the other along dimension 0; the second kernel has one an iteration, or,
-// where it is partitioned for the target, all of them at once.
+// once it is planned, all of them at once.
 
 // CHECK-LABEL: func.func @attention
-// CHECK:      %n_parts, %l_parts = kn.customized %q, %k, %v grid [2, 2, 4] block [64, 1, 1] forloop 2 {
+// CHECK:      %n_parts, %l_parts = kn.customized %q, %k, %v grid [2, 2, 4] block [64, 1, 1] forloop 2 plan <tiles = written
 // CHECK:        %sk = tb.input %dk imap [0, -1, 2] fordim 2
 // CHECK-NEXT:   %sv = tb.input %dv imap [0, -1, 1] fordim 1
 // CHECK:        %n = tb.forloop_accum none %p : !tb.stensor<1x16x16xf16> -> !tb.stensor<1x16x16xf32>
 // CHECK-NEXT:   %l = tb.forloop_accum sum %e : !tb.stensor<1x16x16xf16> -> !tb.stensor<1x16x1xf32>
 // CHECK-NEXT:   tb.output %n omap [0, 1, 0] : !tb.stensor<1x16x16xf32> -> tensor<8x32x16xf32>
 // CHECK-NEXT:   tb.output %l omap [0, 1, 0] : !tb.stensor<1x16x1xf32> -> tensor<8x32x1xf32>
-// CHECK:      %o = kn.customized %n_parts, %l_parts grid [2, 2, 1] block [64, 1, 1] forloop 4 {
+// CHECK:      %o = kn.customized %n_parts, %l_parts grid [2, 2, 1] block [64, 1, 1] forloop 4 plan <split_k = 1> {
 // CHECK:        %n_part = tb.input %n_parts_1 imap [0, 1, -1] fordim 0 : tensor<8x32x16xf32> -> !tb.stensor<1x16x16xf32>
 // CHECK-NEXT:   %n_part_1 = tb.reduction %n_part dim 0
 // CHECK-NEXT:   %n = tb.forloop_accum none %n_part_1 : !tb.stensor<1x16x16xf32> -> !tb.stensor<1x16x16xf16>
 // CHECK:        %l = tb.forloop_accum none %l_part
 // CHECK-NEXT:   %r = tb.div %n, %l
 
-// SPREAD:     %o = kn.customized %n_parts, %l_parts grid [2, {{[0-9]+}}, {{[0-9]+}}] block {{.*}} forloop 1 {
+// SPREAD:     %o = kn.customized %n_parts, %l_parts grid [2, {{[0-9]+}}, {{[0-9]+}}] block {{.*}} forloop 1 plan <tiles = written{{.*}}
 // SPREAD:       %n_part = tb.input %n_parts_1 imap [0, 1, {{.*}}] fordim 0 : tensor<8x32x16xf32> -> !tb.stensor<4x{{.*}}xf32>
 // SPREAD-NEXT:  %n_part_1 = tb.reduction %n_part dim 0
 func.func @attention(%q: tensor<2x32x16xf16>, %k: tensor<2x16x128xf16>, %v: tensor<2x128x16xf16>) -> tensor<2x32x16xf16> {

@@ -1,10 +1,10 @@
-// RUN: mg-opt --retile="grid=4 forloop=4 block=64" --split-input-file %s | filecheck %s
-// RUN: mg-opt --retile="grid=2,2 along=-1,0" --split-input-file %s | filecheck %s --check-prefix=ROWS
+// RUN: mg-opt --plan="grid=4 forloop=4 block=64" --retile --split-input-file %s | filecheck %s
+// RUN: mg-opt --plan="grid=2,2 along=-1,0" --retile --split-input-file %s | filecheck %s --check-prefix=ROWS
 
 // Twice as many blocks have half as many columns each; tiles of the loop are twice as long.
 
 // CHECK-LABEL: func.func @product
-// CHECK:      kn.customized %x, %w grid [4, 1, 1] block [64, 1, 1] forloop 4 {
+// CHECK:      kn.customized %x, %w grid [4, 1, 1] block [64, 1, 1] forloop 4 plan <tiles = written
 // CHECK:        %sx = tb.input %dx imap [-1, -1, -1] fordim 1 : tensor<16x256xf16> -> !tb.stensor<16x64xf16>
 // CHECK-NEXT:   %sw = tb.input %dw imap [1, -1, -1] fordim 0 : tensor<256x128xf16> -> !tb.stensor<64x32xf16>
 // CHECK-NEXT:   %m = tb.matmul %sx, %sw : (!tb.stensor<16x64xf16>, !tb.stensor<64x32xf16>) -> !tb.stensor<16x32xf16>
@@ -16,7 +16,7 @@
 // A new axis cuts the rows, which all operators treat one by one.
 
 // ROWS-LABEL: func.func @product
-// ROWS:      kn.customized %x, %w grid [2, 2, 1] block [128, 1, 1] forloop 8 {
+// ROWS:      kn.customized %x, %w grid [2, 2, 1] block [128, 1, 1] forloop 8 plan <tiles = written
 // ROWS:        %sx = tb.input %dx imap [-1, 0, -1] fordim 1 : tensor<16x256xf16> -> !tb.stensor<8x32xf16>
 // ROWS-NEXT:   %sw = tb.input %dw imap [1, -1, -1] fordim 0 : tensor<256x128xf16> -> !tb.stensor<32x64xf16>
 // ROWS:        %r = tb.forloop_accum rms %sx : !tb.stensor<8x32xf16> -> !tb.stensor<8x1xf16>
@@ -41,7 +41,7 @@ func.func @product(%x: tensor<16x256xf16>, %w: tensor<256x128xf16>) -> tensor<16
 // parts of the first one's sum go.
 
 // CHECK-LABEL: func.func @lora
-// CHECK:      kn.customized %x, %w, %a, %b grid [4, 1, 1] block [64, 1, 1] forloop 4 {
+// CHECK:      kn.customized %x, %w, %a, %b grid [4, 1, 1] block [64, 1, 1] forloop 4 plan <tiles = written
 // CHECK:        %sx = tb.input %dx imap [-1, -1, -1] fordim 1 : tensor<16x64xf16> -> !tb.stensor<16x16xf16>
 // CHECK-NEXT:   %sw = tb.input %dw imap [1, -1, -1] fordim 0 : tensor<64x128xf16> -> !tb.stensor<16x32xf16>
 // CHECK-NEXT:   %sa = tb.input %da imap [-1, -1, -1] fordim 0 : tensor<64x16xf16> -> !tb.stensor<16x16xf16>

@@ -6,7 +6,7 @@
 // RUN: mg-opt --plan=tiles=written --transpile --verify-semantics %s 2>&1 >%t.verified | filecheck %s --check-prefix VERIFIED
 // RUN: mg-opt --resolve-layout --lower-threadblock --pipeline-loads %s > %t.scheduled.mlir
 // RUN: mg-run %t.scheduled.mlir --check | filecheck %s --check-prefix RESULT
-// RUN: mg-opt --retile="kernel=0 forloop=4" %s | filecheck %s --check-prefix RETILED
+// RUN: mg-opt --plan="kernel=0 forloop=4" --retile %s | filecheck %s --check-prefix RETILED
 
 // EQUAL: proved equal
 // RESULT: output 0, 16x32 float16: relative error

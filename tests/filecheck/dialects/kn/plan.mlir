@@ -9,7 +9,7 @@
 
 // A plan keeps the parts that are written, in one order.
 // CHECK: forloop 4 plan <grid = [4], along = [1], forloop = 8, loads = tma, stages = [2, 3], swap_ab = false, pdl = late, preferred = [stages, loads]> {
-// PART: error: load is no part of a plan; it has tiles, outline, grid,
+// PART: error: load is no part of a plan; it has tiles, merge, inline, outline, grid,
 // WORD: error: #kn.plan: loads = dma is unknown; expected one of tma, cp_async
 // STAGES: error: #kn.plan: stages = [0] cannot be; write numbers of at least 1
 // LOOP: error: #kn.plan: forloop = 0 must be at least 1

@@ -1,12 +1,12 @@
 // Of several kernels those that cannot be cut stay as they are, and a note says why; the others are partitioned anew.
-// RUN: mg-opt --retile="auto=true" --split-input-file %s 2>%t.notes | filecheck %s
+// RUN: mg-opt --plan --retile --split-input-file %s 2>%t.notes | filecheck %s
 // RUN: filecheck %s --check-prefix NOTE < %t.notes
 
-// NOTE: --retile: note: 'kn.customized' %m stays as it is: 'tb.reduction_max' %max is a running maximum that must stay in its kernel as it is
+// NOTE: --plan: note: 'kn.customized' %m stays as it is: 'tb.reduction_max' %max is a running maximum that must stay in its kernel as it is
 // NOTE-NOT: note
 
 // CHECK-LABEL: func.func @maximum_and_product
-// CHECK: %m = kn.customized %x grid [1, 1, 1] block [128, 1, 1] forloop 4 {
+// CHECK: %m = kn.customized %x grid [1, 1, 1] block [128, 1, 1] forloop 4 {{.*}}{
 // CHECK: tb.reduction_max %sx dim 1
 // CHECK: %p = kn.customized %x, %w grid [{{[0-9][0-9]+}}, 1, 1]
 // CHECK: func.return %m, %p

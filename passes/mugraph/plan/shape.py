@@ -15,19 +15,10 @@ from mugraph.dialects.programming_model import GROUP_COLUMNS, SECTOR_BYTES
 from mugraph.dialects.tensor_types import element_bytes_of, shape_of
 from mugraph.passes.costs.kernels import INSTRUCTION, KernelShape, Load, PhaseWork, Product
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
-from mugraph.passes.mugraph.retile.partition import Partition
+from mugraph.passes.mugraph.retile.partition import Partition, tile_shape_of
 
 WHOLE_STEPS = 3
 """Steps of an operator on whole rows, as a norm."""
-
-
-def tile_shape_of(space: TileSpace, partition: Partition, value: SSAValue) -> tuple[int, ...]:
-    """A tile's extents under a partition."""
-    shape = list(shape_of(value.type))
-    for dim, number in enumerate(space.numbers[value]):
-        if number is not None and not space.dimensions[number].fixed:
-            shape[dim] = partition.split(number, space.dimensions[number].extent).tile
-    return tuple(shape)
 
 
 def _sector_bytes(shape: Sequence[int], element_bytes: int) -> int:

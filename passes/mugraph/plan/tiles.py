@@ -12,20 +12,22 @@ from xdsl.ir import Operation
 
 from mugraph.dialects import tb
 from mugraph.dialects.maps import AXES
+from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import SECTOR_BYTES
 from mugraph.passes.costs.kernels import OVERLAP_NS, KernelShape, Load, PhaseWork, estimate
+from mugraph.passes.mugraph.plan.parts import can_have
+from mugraph.passes.mugraph.plan.shape import product_index, shape_under
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.loops import LoopAnalysis
-from mugraph.passes.mugraph.retile.model import product_index, shape_under, tile_shape_of
 from mugraph.passes.mugraph.retile.partition import (
     Cut,
     Partition,
-    Request,
     choose_partition,
     has_one_of,
     partition_of,
     require_same_function,
+    tile_shape_of,
 )
 from mugraph.passes.targets import Target
 
@@ -168,7 +170,7 @@ def _loops(space: TileSpace, partition: Partition) -> Iterator[Partition]:
     yield partition
     if partition.forloop == 1 and not partition.looped():
         try:
-            partition = choose_partition(space, Request(forloop=2))
+            partition = choose_partition(space, Plan(forloop=2))
         except RetileError:
             return
         cuts = tuple(
@@ -179,9 +181,7 @@ def _loops(space: TileSpace, partition: Partition) -> Iterator[Partition]:
     looped = [n for n, cut in enumerate(partition.cuts) if cut.looped]
     if not looped or any(space.dimensions[number].fixed for number in looped):
         return
-    try:
-        LoopAnalysis(space, frozenset(looped))
-    except RetileError:
+    if not adds_up(space, frozenset(looped)):
         return
     common = 0
     for number in looped:
@@ -216,13 +216,8 @@ def split_time(
     """Nanoseconds with the loop divided over blocks, and of the kernel that combines."""
     tiles = [op.result for op in space.graph.body.block.ops if isinstance(op, tb.AccumulatorOp)]
     parts = sum(math.prod(tile_shape_of(space, partition, tile)) for tile in tiles)
-    first = replace(
-        shape,
-        blocks=shape.blocks * split,
-        iterations=shape.iterations // split,
-        after=PhaseWork((), 0),
-        stored_bytes=parts * PART_BYTES,
-    )
+    divided = shape.divided(split)
+    first = replace(divided, after=PhaseWork((), 0), stored_bytes=parts * PART_BYTES)
     one = estimate(first, target)
     other = combination_time(shape.blocks, parts, split, shape.stored_bytes, target)
     return None if one is None or other is None else one + other - OVERLAP_NS
@@ -235,48 +230,56 @@ def combination_time(
     """Nanoseconds of the kernel that adds up what blocks have stored, partitioned anew.
 
     Each of ``blocks`` tiles has ``parts`` sums, ``split`` times over.  The kernel's blocks divide
-    the tiles further, along what is parallel, and load all parts of theirs at once, or one an
-    iteration.
+    the tiles further, along what is parallel, and load all parts of theirs at once.
     """
     times: list[float] = []
     spread = 1
     while spread <= max(1, parts // FEWEST_SUMS):
         own = parts // spread
-        for iterations in {1, split}:
-            loaded = own * PART_BYTES * (split // iterations)
-            shape = KernelShape(
-                blocks * spread,
-                USUAL_THREADS,
-                iterations,
-                (Load(loaded, parts * PART_BYTES * blocks * split, looped=iterations > 1),),
-                PhaseWork((), OPERATORS_OF_COMBINATION * own * (split // iterations)),
-                PhaseWork((), own),
-                stored_bytes // spread,
-                own * PART_BYTES + (loaded if iterations == 1 else 0),
-            )
-            time = estimate(shape, target)
-            if time is not None:
-                times.append(time)
+        loaded = own * PART_BYTES * split
+        shape = KernelShape(
+            blocks * spread,
+            USUAL_THREADS,
+            1,
+            (Load(loaded, parts * PART_BYTES * blocks * split, looped=False),),
+            PhaseWork((), OPERATORS_OF_COMBINATION * own * split),
+            PhaseWork((), own),
+            stored_bytes // spread,
+            own * PART_BYTES + loaded,
+        )
+        time = estimate(shape, target)
+        if time is not None:
+            times.append(time)
         spread *= 2
     return min(times, default=None)
 
 
-def choose_least_time(space: TileSpace, target: Target, *, split: bool = True) -> TileChoice | None:
+def _choices(
+    space: TileSpace, target: Target, *, split: bool
+) -> Iterator[tuple[TileChoice, KernelShape]]:
+    """All partitions that fit a block, with what the kernel of the loop is then."""
+    free = split and sum(extent > 1 for extent in space.graph.grid_dim) < len(AXES)
+    divides = cache(partial(adds_up, space))
+    for partition, shape in _candidates(space, target):
+        for splits in SPLITS if free and divides(partition.looped()) else (1,):
+            time = _time(space, partition, shape, splits, target)
+            if time is not None:
+                choice = TileChoice(partition, splits, time, shape.loop_bytes)
+                yield choice, shape.divided(splits)
+
+
+def choose_least_time(space: TileSpace, target: Target, written: Plan) -> TileChoice | None:
     """The partition of least estimated time: the present one where no other is much better.
 
-    ``None`` where no partition fits a block.  ``split`` says whether the loop may be divided over
-    blocks.
+    Of those that leave room for what is written in the plan, where there are any.  ``None`` where
+    no partition fits a block.
     """
     old = partition_of(space)
     now = shape_under(space, old)
-    present = estimate(now, target)
-    free = sum(extent > 1 for extent in old.grid) < len(AXES)
-    choices = [
-        TileChoice(partition, splits, time, shape.loop_bytes)
-        for partition, shape in _candidates(space, target)
-        for splits in (SPLITS if split and free else (1,))
-        if (time := _time(space, partition, shape, splits, target)) is not None
-    ]
+    present = estimate(now, target) if can_have(space, old, now, written, target) else None
+    found = list(_choices(space, target, split=written.split_k != 1))
+    able = [one for one, shape in found if can_have(space, one.partition, shape, written, target)]
+    choices = able or [choice for choice, _ in found]
     choices.sort(key=lambda choice: choice.time)
     fastest = next((choice for choice in choices if is_allowed(space, choice.partition)), None)
     if fastest is None:
@@ -306,7 +309,7 @@ def why_kept(space: TileSpace, target: Target) -> str:
         return "no dimension that all its results have and no operator sums over is left to cut"
     return (
         f"it is estimated to take {present / 1000:.3g} µs on {target.name}, and no other partition "
-        f"that its operators allow less than {WORTHWHILE:.0%} of that"
+        f"that its operators and its plan allow less than {WORTHWHILE:.0%} of that"
     )
 
 
@@ -344,11 +347,32 @@ def _time(
     return split_time(space, partition, shape, split, target)
 
 
-def in_one_iteration(space: TileSpace, partition: Partition, target: Target) -> Partition | None:
-    """The partition with all tiles of the loop in one; ``None`` where a block has no room."""
-    whole = replace(partition, forloop=1)
-    fits = estimate(shape_under(space, whole), target) is not None
-    return whole if fits and is_allowed(space, whole) else None
+def in_one_iteration(space: TileSpace, choice: TileChoice, target: Target) -> TileChoice:
+    """A choice with all tiles of the loop in one where it has no products, they fit, and it pays.
+
+    Every iteration waits at the barriers of its few operators, longer than is estimated.
+    """
+    whole = replace(choice.partition, forloop=1)
+    shape = shape_under(space, whole)
+    time = estimate(shape, target)
+    if (
+        choice.split > 1
+        or shape.loop.products
+        or time is None
+        or time > WORTH_FILLING * choice.time
+        or not is_allowed(space, whole)
+    ):
+        return choice
+    return TileChoice(whole, 1, time, shape.loop_bytes)
+
+
+def adds_up(space: TileSpace, looped: frozenset[int]) -> bool:
+    """Whether a loop over these dimensions adds up the same in any number of tiles and blocks."""
+    try:
+        LoopAnalysis(space, looped)
+    except RetileError:
+        return False
+    return True
 
 
 def is_allowed(space: TileSpace, partition: Partition) -> bool:

@@ -1,11 +1,11 @@
 // Whoever asks for the best partition is told where it is the present one, and why.
-// RUN: mg-opt --retile="auto=true" -o %t %s 2>&1 | filecheck %s
-// RUN: mg-opt --retile="block=256" -o %t %s 2>&1 | filecheck %s --check-prefix ASKED --allow-empty
+// RUN: mg-opt --plan -o %t %s 2>&1 | filecheck %s
+// RUN: mg-opt --plan="block=256" -o %t %s 2>&1 | filecheck %s --check-prefix ASKED --allow-empty
 
 // ASKED-NOT: note
 
-// CHECK: --retile: note: 'kn.customized' %spread stays as it is: it is estimated to take {{[0-9.]+}} µs on h200, and no other partition that its operators allow less than 97% of that
-// CHECK-NEXT: --retile: note: 'kn.customized' %total stays as it is: no dimension that all its results have and no operator sums over is left to cut
+// CHECK: --plan: note: 'kn.customized' %spread stays as it is: it is estimated to take {{[0-9.]+}} µs on h200, and no other partition that its operators and its plan allow less than 97% of that
+// CHECK-NEXT: --plan: note: 'kn.customized' %total stays as it is: no dimension that all its results have and no operator sums over is left to cut
 // CHECK-NOT: note
 func.func @kept(%x: tensor<2112x512xf16>, %y: tensor<16x16xf16>) -> (tensor<2112x512xf16>, tensor<1x1xf16>) {
   %spread = kn.customized %x grid [264, 1, 1] block [256, 1, 1] forloop 4 {

@@ -1,0 +1,72 @@
+"""Which tiles leave room for the parts of a plan that are written.
+
+What a kernel can have shows only when it is scheduled; what of it depends on tiles is asked here,
+so that tiles are chosen that can have it.
+"""
+
+from __future__ import annotations
+
+import math
+
+from mugraph.dialects import tb
+from mugraph.dialects.element_types import element_type_name
+from mugraph.dialects.plan import Plan
+from mugraph.dialects.programming_model import GROUP_ROWS, GROUP_THREADS
+from mugraph.dialects.tensor_types import element_type_of
+from mugraph.passes.costs.kernels import KernelShape
+from mugraph.passes.mugraph.plan.shape import matrices_of, product_index
+from mugraph.passes.mugraph.retile.dimensions import TileSpace
+from mugraph.passes.mugraph.retile.partition import Partition, tile_shape_of
+from mugraph.passes.schedule.lower_threadblock.small_products import swap_obstacle
+from mugraph.passes.targets import Target
+
+
+def can_have(
+    space: TileSpace, partition: Partition, shape: KernelShape, plan: Plan, target: Target
+) -> bool:
+    """Whether a kernel of these tiles can have what its plan says, as far as tiles decide that."""
+    ping_pong = (plan.ping_pong or 1) > 1
+    return (
+        (plan.stages is None or has_room(shape, max(plan.stages), target))
+        and (not (plan.persistent or ping_pong) or can_persist(shape, target))
+        and (not ping_pong or shape.threads == GROUP_THREADS)
+        and (not plan.swap_ab or can_swap(space, partition, shape))
+    )
+
+
+def has_room(shape: KernelShape, stages: int, target: Target) -> bool:
+    """Whether a loop is as long, and the tiles of so many iterations fit a block."""
+    room = target.shared_memory_per_block - shape.fixed_bytes(target.warp_size)
+    return stages <= shape.iterations and stages * shape.loop_bytes <= room
+
+
+def can_persist(shape: KernelShape, target: Target) -> bool:
+    """Whether blocks of warp groups can take several work tiles each."""
+    by_groups = shape.loop.is_of_groups(shape.threads, target)
+    return by_groups and shape.blocks > target.multiprocessors
+
+
+def can_swap(space: TileSpace, partition: Partition, shape: KernelShape) -> bool:
+    """Whether warp groups can compute all products of few rows, of which there are some.
+
+    They do so with swapped operands, which a producer loads.
+    """
+    found = False
+    for op in space.graph.body.block.ops:
+        if product_index(op) is None:
+            continue
+        for lhs, rhs in matrices_of(op):
+            *leading, rows, depth = tile_shape_of(space, partition, lhs)
+            columns = tile_shape_of(space, partition, rhs)[-1]
+            if rows > GROUP_ROWS:
+                continue
+            element = element_type_name(element_type_of(lhs.type))
+            loaded = all(isinstance(value.owner, tb.InputOp) for value in (lhs, rhs))
+            obstacle = swap_obstacle(rows, columns, depth, element, shape.threads)
+            if not loaded or math.prod(leading) > 1 or obstacle is not None:
+                return False
+            found = True
+    return found and shape.iterations > 1
+
+
+__all__ = ["can_have"]

@@ -352,8 +352,8 @@ class BulkStoresPass(ModulePass):
     Ragged tiles, tensors that start at less than 16 bytes, and what would let fewer blocks share a
     multiprocessor stay as they are; with ``stores = tma`` that is an error.
 
-    Pre-condition: ``--lower-threadblock`` (and ``--promote-registers``); run ``--plan-swizzle``
-    after it.
+    Pre-condition: ``--pipeline-loads``, and ``--persist-blocks`` where blocks may be persistent;
+    run ``--plan-swizzle`` after it.
     """
 
     name = "bulk-stores"

@@ -207,7 +207,7 @@ class MergeProductsPass(ModulePass):
     accumulators: ``sched.warpgroup_mma %sx, %sw1_sw2 to %gate, %up``.  Each reads the left matrix
     once, and half as many instructions are issued.
 
-    Pre-condition: ``--lower-threadblock``; run ``--pipeline-products`` behind it.
+    Pre-condition: ``--pipeline-loads``; run ``--pipeline-products`` after it.
     """
 
     name = "merge-products"

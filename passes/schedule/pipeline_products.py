@@ -189,7 +189,7 @@ class PipelineProductsPass(ModulePass):
     That is left undone where ``arch`` has too few registers for what then lives longer.
 
     A product for which alone an accumulator is filled with zeros becomes ``fresh``.
-    Pre-condition: ``--lower-threadblock`` (and ``--promote-registers``, which moves operators).
+    Pre-condition: ``--pipeline-loads``, which says when stages are released.
     """
 
     name = "pipeline-products"

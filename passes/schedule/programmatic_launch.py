@@ -189,8 +189,8 @@ class ProgrammaticLaunchPass(ModulePass):
     and multiprocessors from them); ``early``, first of all, which suits kernels of little work;
     ``end``, when blocks end; or ``none``, which leaves the kernel alone.  Where the plan leaves it
     free, it is ``late``.  Pre-defined kernels wait first of all.  Nothing changes for targets
-    without the instructions.  Pre-condition: ``--lower-threadblock``; before
-    ``--plan-stensor-memory``.
+    without the instructions.  Pre-condition: ``--pipeline-loads``, which puts loads into the
+    prologue; before ``--plan-stensor-memory``.
     """
 
     name = "programmatic-launch"

@@ -1,8 +1,8 @@
 """How many registers a thread of a block needs: a pure function of the work it does.
 
 Registers are fragments that are alive, what the busiest operator holds besides, and room for
-addresses and counters.  Checked against what ptxas reports: ``docs/scheduling.md`` and
-``tests/unit/test_registers.py``.
+addresses and counters.  Checked against what ptxas reports:
+``benchmarks/results/registers_ptxas.md`` and ``tests/unit/test_registers.py``.
 """
 
 from __future__ import annotations

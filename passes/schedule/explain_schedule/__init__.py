@@ -277,11 +277,11 @@ class ExplainSchedulePass(ModulePass):
 
     Of each kernel: how many barriers a thread passes, the fewest possible and the chains of
     dependences that need them (``=>`` crosses threads, ``->`` does not), the bytes alive in the
-    fullest region; where a warp of its own loads, how each ring's stages are used, the bytes on
-    their way against what ``arch`` should have, and of products of few rows what single warps cost,
-    and warp groups with swapped operands; then region by region the operators, and for each barrier
-    the dependences that it alone separates.  Changes nothing.  Pre-condition:
-    ``--lower-threadblock``.
+    fullest region; where a producer warp loads, how each ring's stages are used, and the bytes on
+    their way beside what ``arch`` should have; of products of few rows the estimates by single
+    warps and by warp groups with swapped operands.  Then region by region the operators, and for
+    each barrier the dependences that it alone separates.  Changes nothing.  Pre-condition:
+    ``--pipeline-loads``.
     """
 
     name = "explain-schedule"

@@ -56,8 +56,7 @@ def choose_ring_stages(
 
     An iteration uses a stage of every ring, so all rings run equally far ahead of it: so many
     iterations that their bytes together are enough, with those of the ``resident`` blocks that
-    share a multiprocessor.  Source of the bytes: what was measured, in ``docs/scheduling.md``; more
-    of them cost time.
+    share a multiprocessor.  More bytes cost time: ``benchmarks/results/h200_stages.md``.
     """
     tile_bytes = sum(ring.stage_bytes for ring in rings)
     if tile_bytes == 0 or iterations == 1 or target.bulk_bytes_in_flight is None:

@@ -166,7 +166,7 @@ class PlanSTensorMemoryPass(ModulePass):
     exact search; ``step-limit`` bounds that search, in buffers looked at.
     ``sched.memory_certificate`` on the kernel records the peak, the bound and whether they meet.
     The mbarriers of channels and order barriers stand after all buffers.  Pre-condition:
-    ``--lower-threadblock``; run ``--plan-swizzle`` before, as it changes sizes.
+    ``--pipeline-loads``; run ``--plan-swizzle`` before, as it changes sizes.
 
     After: ``sched.alloc stages 3 offset 4096 : ...`` and ``smem 61440`` on the kernel.
     """

@@ -66,7 +66,7 @@ def _(op: sched.FillOp, printer: KernelPrinter) -> None:
             writer.line(f"tb::fill_values({name}, {fp32_literal(value)});  {printer.describe(op)}")
             return
         fragment = fragment_class(op.destination.type)
-        if value == 0.0 and op.destination.type.row_mma is None:
+        if value == 0.0 and op.destination.type.sliced_axis != -1:
             writer.line(f"{fragment}::clear({name});  {printer.describe(op)}")
         else:
             call = f"{fragment}::fill({name}, {fp32_literal(value)})"
@@ -192,7 +192,7 @@ def _(op: sched.MapOp, printer: KernelPrinter) -> None:
     values = [printer.names.of(op.destination)]
     for source in op.sources:
         name, type_ = printer.names.of(source), fragment_type_of(source)
-        by_column = type_.column_mma is not None and destination.column_mma is None
+        by_column = type_.sliced_axis == -2 and destination.sliced_axis != -2
         values.append(f"tb::by_column({name})" if by_column else name)
     printer.writer.line(
         f"tb::MapFragment<{function_type(op.function.data)}, {epilogue_type(epilogue)}, "

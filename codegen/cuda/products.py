@@ -96,7 +96,7 @@ def _(op: sched.StoreOp, printer: KernelPrinter) -> None:
         if type_.parts > 1:
             arguments += f", {strides_of(resolved_layout_of(op.destination))[0]}"
         fragment = fragment_class(type_)
-        if type_.row_mma is not None and epilogue.accumulates:
+        if type_.sliced_axis == -1 and epilogue.accumulates:
             raise CodegenError(f"{op_label(op)}: numbers of rows cannot be added to a buffer")
     else:
         partition = type_.partition

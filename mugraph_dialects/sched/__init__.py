@@ -75,11 +75,9 @@ from mugraph.dialects.sched.sum_parts import SumPartsOp
 from mugraph.dialects.sched.transfer import BarrierOp, CommitOp, CopyOp, WaitOp
 from mugraph.dialects.sched.turns import AwaitTurnOp, PassTurnOp, TurnsOp, TurnStepOp, TurnsType
 from mugraph.dialects.sched.types import (
-    ColumnsAttr,
     FragmentType,
     GlobalType,
     LinearPartitionAttr,
-    RowsAttr,
     SharedType,
     SliceAttr,
     TensorMemoryType,
@@ -144,8 +142,6 @@ Sched = Dialect(
         TurnsType,
         LinearPartitionAttr,
         SliceAttr,
-        RowsAttr,
-        ColumnsAttr,
         CombinerAttr,
         GroupingAttr,
     ],
@@ -165,7 +161,6 @@ __all__ = [
     "ChannelStepOp",
     "ChannelType",
     "ClusterBarrierOp",
-    "ColumnsAttr",
     "Combiner",
     "CombinerAttr",
     "CommitOp",
@@ -205,7 +200,6 @@ __all__ = [
     "ReduceWarpsOp",
     "ReleaseOp",
     "RoleOp",
-    "RowsAttr",
     "Sched",
     "SharedType",
     "SliceAttr",

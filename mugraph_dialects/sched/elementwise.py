@@ -36,7 +36,7 @@ from mugraph.dialects.sched.distribution import (
     verify_arity,
     verify_distribution,
 )
-from mugraph.dialects.sched.types import DealtBy, Distribution, LinearPartitionAttr, SharedType
+from mugraph.dialects.sched.types import DealtBy, DealtOut, LinearPartitionAttr, SharedType
 from mugraph.dialects.shapes import ShapeError, broadcast_shape
 from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tensor_types import dims, op_label, shape_of
@@ -85,7 +85,7 @@ class ElementwiseOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBuff
     sources = var_operand_def(Source)
     destination = operand_def(Destination)
     epilogue = opt_prop_def(EpilogueAttr)
-    partition = prop_def(Distribution)
+    partition = prop_def(DealtOut)
 
     assembly_format = (
         "custom<NamedFunction>($function) $sources `to` $destination "

@@ -25,7 +25,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import NamedFunction, ThenEpilogue
 from mugraph.dialects.cute.atoms import loads_as_stored, mma_atom
-from mugraph.dialects.cute.chaining import accumulator_is_operand, held_alike, rows_of
+from mugraph.dialects.cute.chaining import accumulator_is_operand, held_alike
 from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.elementwise import (
     Epilogue,
@@ -35,11 +35,18 @@ from mugraph.dialects.elementwise import (
     epilogue_attribute,
 )
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
-from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
-from mugraph.dialects.sched.compute_accesses import columns_accesses, mma_accesses
+from mugraph.dialects.sched.accesses import (
+    AccessKind,
+    HasThreadAccesses,
+    ThreadAccess,
+    plain_access,
+    stage_reference,
+)
+from mugraph.dialects.sched.compute_accesses import mma_accesses
 from mugraph.dialects.sched.distribution import accumulated, verify_arity
-from mugraph.dialects.sched.mappings import matrix_layout
+from mugraph.dialects.sched.mappings import fragment_stream, matrix_layout
 from mugraph.dialects.sched.reduction import Combiner, CombiningOp, combiner_attribute
+from mugraph.dialects.sched.role import enclosing_threads
 from mugraph.dialects.sched.types import FragmentType, SharedType
 from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tb.product import matrix_access
@@ -83,7 +90,7 @@ def _verify_arrangement(op: IRDLOperation, values: Sequence[SSAValue]) -> None:
                 f"{op_label(op)}: {value_label(value)} is {type_.layout}; all fragments must have "
                 f"the arrangement of the destination, {expected.layout}"
             )
-        if type_.column_mma is None and type_.get_shape()[-2] != expected.get_shape()[-2]:
+        if type_.sliced_axis != -2 and type_.get_shape()[-2] != expected.get_shape()[-2]:
             raise VerifyException(
                 f"{op_label(op)}: {value_label(value)} has {dims(type_.get_shape())}, the "
                 f"destination {dims(expected.get_shape())}; they must have the same rows"
@@ -145,8 +152,8 @@ class MapOp(IRDLOperation, HasBufferEffects):
         shape = destination.get_shape()
         for source in self.sources:
             type_ = _fragment(source)
-            is_broadcast = type_.row_mma is not None and type_.get_shape()[-1] == 1
-            if type_.column_mma is not None:
+            is_broadcast = type_.sliced_axis == -1 and type_.get_shape()[-1] == 1
+            if type_.sliced_axis == -2:
                 is_broadcast = (
                     destination.tiled_mma is not None and type_.get_shape()[-1] == shape[-1]
                 )
@@ -218,9 +225,10 @@ class ReduceRowsOp(CombiningOp, HasBufferEffects):
         differences = [] if self.difference is None else [self.difference]
         _verify_arrangement(self, [self.source, *differences, self.destination])
         source, destination = _fragment(self.source), _fragment(self.destination)
-        if destination.row_mma is None:
+        if destination.sliced_axis != -1:
             raise VerifyException(
-                f"{op_label(self)}: the destination is {destination.layout}, expected #sched.rows"
+                f"{op_label(self)}: the destination is {destination.layout}, expected a slice of "
+                f"{source.arrangement} along its last dimension"
             )
         mma, rows = source.tiled_mma, source.get_shape()[-1]
         if mma is not None and (
@@ -359,13 +367,15 @@ class LoadColumnsOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBuff
     def verify_(self) -> None:
         """Checks extents and the fragment."""
         shape, destination = shape_of(self.source.type), _fragment(self.destination)
-        if destination.column_mma is None or epilogue_of(self).accumulates:
+        mma = destination.arrangement
+        if mma is None or destination.sliced_axis != -2 or epilogue_of(self).accumulates:
             raise VerifyException(
-                f"{op_label(self)} writes a fragment of #sched.columns, not {destination.layout}"
+                f"{op_label(self)} writes the numbers of a product's columns, not "
+                f"{destination.layout}"
             )
-        atom = mma_atom(destination.column_mma.atom)
+        atom = mma_atom(mma.atom)
         columns = destination.get_shape()[-1]
-        if columns % (atom.shape_mnk[1] * destination.column_mma.thr_layout[1]):
+        if columns % (atom.shape_mnk[1] * mma.thr_layout[1]):
             raise VerifyException(
                 f"{op_label(self)}: {columns} columns are no whole products of {atom.name}"
             )
@@ -381,14 +391,10 @@ class LoadColumnsOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBuff
 
     def thread_accesses(self) -> Sequence[ThreadAccess]:
         """The reads of all threads, column by column of each."""
-        mma = _fragment(self.destination).column_mma
-        return columns_accesses(self, mma, self.matrix())
+        held = _fragment(self.destination).thread_values()
+        block = enclosing_threads(self)
+        stream = fragment_stream(held, self.matrix(), block=block, every_holder=True)
+        return [plain_access(self, 0, AccessKind.READ, stage_reference(self), stream)]
 
 
-def lanes_of_a_row(type_: FragmentType) -> int:
-    """How many lanes share a row of a fragment."""
-    mma = type_.arrangement
-    return 1 if mma is None else rows_of(mma_atom(mma.atom)).lanes
-
-
-__all__ = ["LoadColumnsOp", "LoadOp", "MapOp", "ReduceRowsOp", "lanes_of_a_row"]
+__all__ = ["LoadColumnsOp", "LoadOp", "MapOp", "ReduceRowsOp"]

@@ -13,6 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.assembly import ThenEpilogue
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.chaining import holds_pairs_of_columns
+from mugraph.dialects.cute.thread_values import ThreadValues
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr, epilogue_attribute
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.sched.accesses import (
@@ -25,7 +26,6 @@ from mugraph.dialects.sched.accesses import (
 from mugraph.dialects.sched.mappings import (
     IDLE,
     IntArray,
-    MmaFragment,
     Stream,
     for_block,
     linear_offsets,
@@ -73,17 +73,18 @@ def quad_store_problem(fragment: FragmentType, tile: SSAValue) -> str | None:
     return None
 
 
-def held_before(fragment: MmaFragment) -> tuple[IntArray, IntArray]:
+def held_before(fragment: ThreadValues) -> tuple[IntArray, IntArray]:
     """Which value of which thread is written as each element: ``[vectors, 8, threads]``, twice.
 
     By tiles of m, halves of a tile, groups of four blocks, as ``QuadStore`` goes.
     """
-    blocks = fragment.tiles_n * fragment.atom.shape_mnk[1] // BLOCK
+    rows = fragment.sliced(len(fragment.shape) - 1).values
+    blocks = fragment.values // rows // 2
     thread = np.arange(fragment.threads, dtype=np.int64)
     place = thread % QUAD
     element = np.arange(BLOCK, dtype=np.int64)[:, None]
     values: list[IntArray] = []
-    for tile in range(fragment.tiles_m):
+    for tile in range(rows // 2):
         for half in range(2):
             for group in range(blocks // QUAD):
                 block = tile * blocks + group * QUAD + place
@@ -94,14 +95,15 @@ def held_before(fragment: MmaFragment) -> tuple[IntArray, IntArray]:
 
 
 @lru_cache(128)
-def quad_store_stream(fragment: MmaFragment, matrix: AnyLayout, *, block: int) -> Stream:
+def quad_store_stream(fragment: ThreadValues, matrix: AnyLayout, *, block: int) -> Stream:
     """Who writes which vectors of 16 bytes: lane s of a quad every fourth block from its s-th."""
-    row, column = fragment.coordinates()
+    *_, row, column = fragment.coordinates()
     value, lane = (held[:, 0] for held in held_before(fragment))
     at_row, at_column = row[value, lane], column[value, lane]
     plain = base_layout(matrix)
-    at = linear_offsets(plain[0], np.minimum(at_row, fragment.rows - 1))
-    offsets = np.where(at_row < fragment.rows, at + linear_offsets(plain[1], at_column), IDLE)
+    rows = fragment.shape[-2]
+    at = linear_offsets(plain[0], np.minimum(at_row, rows - 1))
+    offsets = np.where(at_row < rows, at + linear_offsets(plain[1], at_column), IDLE)
     return Stream(BLOCK, for_block(offsets, block))
 
 
@@ -157,15 +159,11 @@ class QuadStoreOp(IRDLOperation, HasThreadAccesses, HasBufferEffects):
         if problem is not None:
             raise VerifyException(f"{op_label(self)}: {problem}")
 
-    def fragment(self) -> MmaFragment:
+    def fragment(self) -> ThreadValues:
         """Which thread holds which value."""
         source = self.source.type
-        mma = source.tiled_mma if isinstance(source, FragmentType) else None
-        if mma is None:
-            raise VerifyException(f"{op_label(self)}: its source is not the fragment of a product")
-        return MmaFragment(
-            mma_atom(mma.atom), mma.thr_layout[0], mma.thr_layout[1], *shape_of(source)[-2:]
-        )
+        assert isinstance(source, FragmentType)  # the operand's definition says so
+        return source.thread_values()
 
     def thread_accesses(self) -> Sequence[ThreadAccess]:
         """The vectors that the lanes write."""

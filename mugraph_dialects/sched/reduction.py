@@ -36,7 +36,7 @@ from mugraph.dialects.sched.distribution import (
 from mugraph.dialects.sched.structure import verify_partition
 from mugraph.dialects.sched.types import (
     DealtBy,
-    Distribution,
+    DealtOut,
     FragmentType,
     LinearPartitionAttr,
     SliceAttr,
@@ -131,7 +131,7 @@ class ReduceOp(CombiningOp, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
     dim = prop_def(IntegerAttr.constr(type=i64))
     grouping = prop_def(GroupingAttr)
     lanes = prop_def(IntegerAttr.constr(type=i64))
-    partition = prop_def(Distribution)
+    partition = prop_def(DealtOut)
     epilogue = opt_prop_def(EpilogueAttr)
 
     assembly_format = (

@@ -141,7 +141,7 @@ class StoreOp(_FromFragmentOp, HasSharedAccesses, HasThreadAccesses):
 
     def thread_accesses(self) -> Sequence[ThreadAccess]:
         """The writes of the threads that hold the fragment."""
-        return store_accesses(self, self.matrix(), accumulates=epilogue_of(self).accumulates)
+        return store_accesses(self, self.start, accumulates=epilogue_of(self).accumulates)
 
 
 @irdl_op_definition

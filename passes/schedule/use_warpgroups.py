@@ -233,13 +233,11 @@ def retyped(value: SSAValue, arrangement: TiledMmaAttr) -> sched.FragmentType:
     """The type of a fragment that is held as another one is, or the rows and columns of that."""
     type_ = value.type
     assert isinstance(type_, sched.FragmentType)
-    layout = type_.layout
-    if isinstance(layout, sched.RowsAttr):
-        layout = sched.RowsAttr(arrangement)
-    elif isinstance(layout, sched.ColumnsAttr):
-        layout = sched.ColumnsAttr(dividing(arrangement, type_.get_shape()[-1]))
-    else:
+    layout = arrangement
+    if type_.sliced_axis != -1:
         layout = dividing(arrangement, type_.get_shape()[-1])
+    if type_.slice is not None:
+        layout = sched.SliceAttr.of(layout, type_.slice.dim.data)
     return sched.FragmentType.of(type_.get_shape(), type_.element_type, layout)
 
 

@@ -20,8 +20,7 @@ from mugraph.runtime.interpreter.address_plans import (
     ElementwisePlan,
     HeldOperand,
     ReducePlan,
-    held_by,
-    rows_held_by,
+    existing,
 )
 from mugraph.runtime.interpreter.arithmetic import Array, convert
 from mugraph.runtime.interpreter.combining import COMBINERS, combine_lanes, halved
@@ -178,7 +177,8 @@ class ComputeFunctions(InterpreterFunctions):
         """What each running thread makes of its elements of each row, [blocks, rows, threads]."""
         combine, identity = COMBINERS[op.combination]
         held = registers[:, :, self.functions.frame.threads]
-        active = held_by(rows.partition, rows.shape, sched.enclosing_threads(op))
+        held_by = rows.partition.thread_values(rows.shape)
+        active = existing(held_by, sched.enclosing_threads(op))
         held = np.where(active[:, self.functions.frame.threads], held, identity).astype(held.dtype)
         blocks, _, threads = held.shape
         vectors = held.reshape(blocks, rows.values, rows.rounds, rows.partition.vector, threads)
@@ -205,7 +205,7 @@ class ComputeFunctions(InterpreterFunctions):
             for step in range(1, steps.shape[2]):
                 vectors = combine(vectors, steps[:, :, step])
             totals = halved(vectors, combine)
-            held = rows_held_by(rows, sched.enclosing_threads(op))
+            held = existing(rows.thread_values(), sched.enclosing_threads(op))
             totals = np.where(held[:, threads], totals, identity)
         epilogue = epilogue_of(op)
         value = apply_chain(epilogue.functions, totals)
@@ -250,7 +250,7 @@ class ComputeFunctions(InterpreterFunctions):
         for part in others:
             first = first + part
         shape = shape_of(op.destination.type)
-        active = held_by(op.partition.data, shape, sched.enclosing_threads(op))
+        active = existing(op.partition.thread_values(shape), sched.enclosing_threads(op))
         self._finish_elements(plan.destination, active, args[1], first, epilogue_of(op))
         return ()
 

@@ -7,7 +7,6 @@ from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, im
 from xdsl.ir import SSAValue
 
 from mugraph.dialects import sched
-from mugraph.dialects.sched.fragments import lanes_of_a_row
 from mugraph.dialects.tb import epilogue_of
 from mugraph.runtime.interpreter.address_level import AddressFunctions, multiplicand
 from mugraph.runtime.interpreter.address_plans import ComputePlan
@@ -109,10 +108,7 @@ class ProductFunctions(InterpreterFunctions):
         """The scalar function of what each thread holds."""
         *arrays, destination = (array[:, :, self.functions.frame.threads] for array in args)
         positions = self.functions.plans.of(op, positions_of_sources)
-        values = [
-            array if held is None else array[:, held]
-            for array, held in zip(arrays, positions, strict=True)
-        ]
+        values = [array[:, held] for array, held in zip(arrays, positions, strict=True)]
         result = apply_chain(epilogue_of(op).functions, apply_function(op.function.data, *values))
         if epilogue_of(op).accumulates:
             result = destination + result
@@ -143,8 +139,8 @@ class ProductFunctions(InterpreterFunctions):
                 following = combine(following, source[:, value + 1])
             totals[:, slots[value]] = combine(totals[:, slots[value]], following)
         if not op.is_partial:
-            assert isinstance(op.source.type, sched.FragmentType)
-            lanes = lanes_of_a_row(op.source.type)
+            assert isinstance(op.destination.type, sched.FragmentType)
+            lanes = op.destination.type.thread_values().holders
             totals = combine_lanes(totals, lanes, op.combination)
         epilogue = epilogue_of(op)
         totals = apply_chain(epilogue.functions, totals)

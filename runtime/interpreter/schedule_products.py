@@ -11,7 +11,6 @@ from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, im
 
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import mma_atom
-from mugraph.dialects.cute.chaining import rows_of
 from mugraph.dialects.elementwise import Epilogue
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import shape_of
@@ -145,14 +144,7 @@ class ProductFunctions(InterpreterFunctions):
 
 def columns_of_lanes(op: sched.ReduceRowsOp) -> Sequence[Sequence[int]]:
     """The columns of a product's fragment that each lane holds of a row."""
-    source = op.source.type
-    mma = source.tiled_mma if isinstance(source, sched.FragmentType) else None
-    assert mma is not None  # verified
-    atom = mma_atom(mma.atom)
-    width, columns = atom.shape_mnk[1], shape_of(source)[-1]
-    rows = rows_of(atom)
-    first = [
-        sorted({at for at, slot in zip(held, rows.slot_of_value, strict=True) if slot == 0})
-        for held in rows.columns
-    ]
-    return [[start + at for start in range(0, columns, width) for at in held] for held in first]
+    assert isinstance(op.source.type, sched.FragmentType)  # verified
+    *_, row, column = op.source.type.thread_values().coordinates()
+    lanes = shape_of(op.destination.type)[-1]
+    return [sorted(set(column[row[:, lane] == row[0, 0], lane].tolist())) for lane in range(lanes)]

@@ -22,8 +22,7 @@ from xdsl.interpreter import (
 from xdsl.ir import SSAValue
 
 from mugraph.dialects import sched
-from mugraph.dialects.cute.atoms import mma_atom
-from mugraph.dialects.sched.mappings import IntArray, MmaFragment, matrix_offsets
+from mugraph.dialects.sched.mappings import IntArray, matrix_offsets
 from mugraph.dialects.sched.quad_store import held_before
 from mugraph.dialects.tb.compute import epilogue_of
 from mugraph.dialects.tensor_types import base_layout, shape_of
@@ -65,12 +64,9 @@ class WarpgroupPlan:
 
 def coordinates_of(fragment: SSAValue) -> tuple[IntArray, IntArray]:
     """The row and the column of each value of each thread of a product, [values, threads]."""
-    type_ = fragment.type
-    mma = type_.tiled_mma if isinstance(type_, sched.FragmentType) else None
-    assert mma is not None  # verified
-    groups_m, groups_n, _ = mma.thr_layout
-    extents = shape_of(type_)[-2:]
-    return MmaFragment(mma_atom(mma.atom), groups_m, groups_n, *extents).coordinates()
+    assert isinstance(fragment.type, sched.FragmentType)  # verified
+    *_, row, column = fragment.type.thread_values().coordinates()
+    return row, column
 
 
 @dataclass(frozen=True, eq=False)

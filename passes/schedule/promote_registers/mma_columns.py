@@ -83,9 +83,9 @@ def scale_columns(kernel: sched.KernelOp) -> None:
         left = match.product.lhs.type
         assert isinstance(left, sched.FragmentType) and left.tiled_mma is not None
         mma = left.tiled_mma
-        type_ = sched.FragmentType.of(
-            (*left.get_shape()[:-2], 1, left.get_shape()[-1]), f32, sched.ColumnsAttr(mma)
-        )
+        shape = left.get_shape()
+        along = sched.SliceAttr.of(mma, len(shape) - 2)
+        type_ = sched.FragmentType.of((*shape[:-2], 1, shape[-1]), f32, along)
         columns = sched.FragmentOp(type_)
         columns.result.name_hint = factors.name_hint
         divides = match.scale.function.data.name == "div"

@@ -22,10 +22,10 @@ from mugraph.dialects.elementwise import (
 )
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.sched.fragments import lanes_of_a_row
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.schedule.promote_registers.mma_analysis import Uses, operators_of
+from mugraph.passes.schedule.promote_registers.mma_rewrite import rows_of
 
 
 def _users(kernel: sched.KernelOp, value: SSAValue) -> list[Operation]:
@@ -85,8 +85,17 @@ def _retype(value: SSAValue, columns: int) -> SSAValue:
     type_ = value.type
     assert isinstance(type_, sched.FragmentType) and type_.arrangement is not None
     shape = (*type_.get_shape()[:-1], columns)
-    wanted = sched.FragmentType.of(shape, f32, sched.RowsAttr(type_.arrangement))
+    wanted = sched.FragmentType.of(shape, f32, rows_of(type_.arrangement, len(shape)))
     return Rewriter.replace_value_with_new_type(value, wanted)
+
+
+def _lanes_of_a_row(value: SSAValue) -> int:
+    """How many lanes share a row of a product, given its fragment or one of its rows."""
+    type_ = value.type
+    assert isinstance(type_, sched.FragmentType) and type_.arrangement is not None
+    shape = type_.get_shape()
+    rows = rows_of(type_.arrangement, len(shape))
+    return rows.thread_values((*shape[:-1], 1)).holders
 
 
 def _is_zeroed_outside(op: Operation) -> bool:
@@ -113,8 +122,7 @@ def sum_rows_early(kernel: sched.KernelOp) -> None:
             continue
         if last.combination is not sched.Combiner.SUM or source.type != total.type:
             continue
-        assert isinstance(total.type, sched.FragmentType)
-        total = _retype(total, lanes_of_a_row(total.type))
+        total = _retype(total, _lanes_of_a_row(op.sources[0]))
         part = sched.ReduceRowsOp(source, total, Epilogue(accumulates=True))
         Rewriter.replace_op(op, part, [])
 
@@ -135,7 +143,7 @@ def combine_lanes_late(kernel: sched.KernelOp) -> None:
         total, row = parts
         assert isinstance(total.type, sched.FragmentType)
         whole = total.type
-        lanes = lanes_of_a_row(whole)
+        lanes = _lanes_of_a_row(total)
         after = [user for user in _users(kernel, total) if not _in_loop(user)]
         after = [user for user in after if not _is_zeroed_outside(user)]
         kept = _retype(total, lanes)
@@ -338,7 +346,7 @@ def invert_row_divisors(kernel: sched.KernelOp) -> None:
         if not isinstance(op, sched.MapOp) or not _is_function(op, "div"):
             continue
         divisor, result = op.sources[1], op.destination.type
-        is_row = isinstance(divisor.type, sched.FragmentType) and divisor.type.row_mma is not None
+        is_row = isinstance(divisor.type, sched.FragmentType) and divisor.type.sliced_axis == -1
         is_product = isinstance(result, sched.FragmentType) and result.tiled_mma is not None
         users = _users(kernel, divisor)
         if not is_row or not is_product or len(users) != 2 or op.sources[0] is divisor:

@@ -23,8 +23,13 @@ IDENTITY = ScalarFunction("identity")
 def fragment_type(value: SSAValue, arrangement: TiledMmaAttr) -> sched.FragmentType:
     """The fp32 fragment that holds a value: of a product, or of its rows."""
     shape = shape_of(value.type)
-    layout = sched.RowsAttr(arrangement) if shape[-1] == 1 else arrangement
+    layout = rows_of(arrangement, len(shape)) if shape[-1] == 1 else arrangement
     return sched.FragmentType.of(shape, f32, layout)
+
+
+def rows_of(arrangement: TiledMmaAttr, rank: int) -> sched.SliceAttr:
+    """Who holds the numbers of rows of a product of so many dimensions."""
+    return sched.SliceAttr.of(arrangement, rank - 1)
 
 
 def retyped(chain: Chain, arrangement: TiledMmaAttr) -> Chain:

@@ -80,7 +80,7 @@ class Promotion:
 
 def slice_of(rows: LinearRows) -> sched.SliceAttr:
     """Rows as the distribution of a fragment."""
-    return sched.SliceAttr.of(rows.shape, rows.dim, sched.LinearPartitionAttr(rows.partition))
+    return sched.SliceAttr.of(sched.LinearPartitionAttr(rows.partition), rows.dim, rows.shape)
 
 
 def computing_type(type_: Attribute) -> Attribute:

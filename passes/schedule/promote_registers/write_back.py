@@ -32,7 +32,7 @@ def writes_whole_sectors(fragment: sched.FragmentType, found: WriteBack) -> bool
     mma = fragment.arrangement
     if mma is None:
         return False
-    if fragment.row_mma is not None:
+    if fragment.sliced_axis == -1:
         return shape_of(tile.type)[-1] == 1 and strides[-2] == 1
     atom = mma_atom(mma.atom)
     if not atom.is_scalar and not holds_pairs_of_columns(atom):
@@ -48,7 +48,7 @@ def can_be_written_directly(found: WriteBack) -> bool:
     fragment = found.store.source.type
     if not isinstance(fragment, sched.FragmentType) or fragment.arrangement is None:
         return False
-    if fragment.parts > 1 or fragment.column_mma is not None:
+    if fragment.parts > 1 or fragment.sliced_axis == -2:
         return False
     by_quads = quad_store_problem(fragment, found.copy.destination) is None
     return by_quads or writes_whole_sectors(fragment, found)

@@ -7,7 +7,7 @@
 // the exponentials, lanes sum their own parts of rows, and the left operand of the second product
 // is what the first one left, rounded.
 // CHECK:      %part = sched.fragment : !sched.fragment<1x64x64xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (4,1,1)>>
-// CHECK:      %sum = sched.fragment : !sched.fragment<1x64x4xf32, #sched.rows<#cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (4,1,1)>>>
+// CHECK:      %sum = sched.fragment : !sched.fragment<1x64x4xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (4,1,1)>>>
 // CHECK:      sched.forloop 16 {
 // CHECK-NEXT:   sched.wait
 // CHECK-NEXT:   sched.barrier

@@ -1,9 +1,31 @@
 // RUN: mg-opt --split-input-file --verify-diagnostics --parsing-diagnostics %s | filecheck %s
 
-// CHECK: several warps along columns; a row must lie in one
+// CHECK: the rows of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,2,1)> are not shared by a power of two of neighbouring threads; a row must lie in one warp
 sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 ^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
-  %r = sched.fragment : !sched.fragment<1x32x1xf32, #sched.rows<#cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,2,1)>>>
+  %r = sched.fragment : !sched.fragment<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,2,1)>>>
+  sched.prologue {
+    sched.commit
+  }
+}
+
+// -----
+
+// CHECK: a product is reduced along one of its last two dimensions, not along dimension 0 of 1x32x1
+sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
+^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
+  %r = sched.fragment : !sched.fragment<1x32x1xf32, #sched.slice<dim 0 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+  sched.prologue {
+    sched.commit
+  }
+}
+
+// -----
+
+// CHECK: an accumulator is dealt out in equal tiles; leave out its extents 1x32x16
+sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
+^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
+  %r = sched.fragment : !sched.fragment<1x32x1xf32, #sched.slice<1x32x16 dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
   sched.prologue {
     sched.commit
   }
@@ -14,7 +36,7 @@ sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 // CHECK: has 1 column or 4, one for each lane that shares a row; got 1x32x2
 sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 ^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
-  %r = sched.fragment : !sched.fragment<1x32x2xf32, #sched.rows<#cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+  %r = sched.fragment : !sched.fragment<1x32x2xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
   sched.prologue {
     sched.commit
   }
@@ -25,7 +47,7 @@ sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 // CHECK: a fragment of columns has 1 row, not 1x2x16
 sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 ^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
-  %r = sched.fragment : !sched.fragment<1x2x16xf32, #sched.columns<#cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+  %r = sched.fragment : !sched.fragment<1x2x16xf32, #sched.slice<dim 1 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
   sched.prologue {
     sched.commit
   }
@@ -60,9 +82,9 @@ sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 ^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
   %p = sched.fragment : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
-  %l = sched.fragment : !sched.fragment<1x32x4xf32, #sched.rows<#cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+  %l = sched.fragment : !sched.fragment<1x32x4xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
   sched.prologue {
-    sched.map exp %p to %l : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>> to !sched.fragment<1x32x4xf32, #sched.rows<#cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+    sched.map exp %p to %l : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>> to !sched.fragment<1x32x4xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
   }
 }
 
@@ -71,9 +93,9 @@ sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 // CHECK: 'sched.reduce_rows' of %r: nothing is left to combine of 1x32x1
 sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 ^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
-  %r = sched.fragment : !sched.fragment<1x32x1xf32, #sched.rows<#cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+  %r = sched.fragment : !sched.fragment<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
   sched.prologue {
-    sched.reduce_rows %r to %r : !sched.fragment<1x32x1xf32, #sched.rows<#cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>> to !sched.fragment<1x32x1xf32, #sched.rows<#cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+    sched.reduce_rows %r to %r : !sched.fragment<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>> to !sched.fragment<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
   }
 }
 
@@ -83,9 +105,9 @@ sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 ^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
   %p = sched.fragment : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
-  %r = sched.fragment : !sched.fragment<1x32x1xf32, #sched.rows<#cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+  %r = sched.fragment : !sched.fragment<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
   sched.prologue {
-    sched.reduce_rows %p to %r difference %r : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>> to !sched.fragment<1x32x1xf32, #sched.rows<#cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>, !sched.fragment<1x32x1xf32, #sched.rows<#cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+    sched.reduce_rows %p to %r difference %r : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>> to !sched.fragment<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>, !sched.fragment<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
   }
 }
 
@@ -118,9 +140,9 @@ sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 ^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
   %f = sched.alloc : !sched.shared<1x8x1xf32, (1,8,1):(8,1,8)>
-  %c = sched.fragment : !sched.fragment<1x1x16xf32, #sched.columns<#cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+  %c = sched.fragment : !sched.fragment<1x1x16xf32, #sched.slice<dim 1 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
   sched.prologue {
-    sched.load_columns %f to %c : !sched.shared<1x8x1xf32, (1,8,1):(8,1,8)> to !sched.fragment<1x1x16xf32, #sched.columns<#cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+    sched.load_columns %f to %c : !sched.shared<1x8x1xf32, (1,8,1):(8,1,8)> to !sched.fragment<1x1x16xf32, #sched.slice<dim 1 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
   }
 }
 

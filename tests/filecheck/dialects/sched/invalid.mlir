@@ -1149,7 +1149,7 @@ func.func @f(%x: tensor<16x64xf16> {mugraph.constant = true}) -> tensor<16x64xf1
 // -----
 
 // CHECK: '<' expected
-func.func @f(%x: !sched.fragment<16x1xf32, #sched.rows #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN>>) { func.return }
+func.func @f(%x: !sched.fragment<16x1xf32, #sched.slice dim 1 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN>>) { func.return }
 
 // -----
 

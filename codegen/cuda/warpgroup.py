@@ -25,6 +25,7 @@ from mugraph.codegen.cuda.operations import (
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
 from mugraph.dialects.element_types import DESCRIPTIONS, HALF_TYPES
+from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups, matrix_of
 from mugraph.dialects.tb.compute import epilogue_of
 from mugraph.dialects.tensor_types import op_label, shape_of
@@ -203,7 +204,7 @@ def computed_meanwhile(wait: sched.WarpgroupWaitOp) -> list[SSAValue]:
     for op in reversed(before):
         if isinstance(op, sched.WarpgroupWaitOp | sched.WarpgroupMmaOp):
             break
-        if isinstance(op, sched.MapOp | sched.ReduceRowsOp):
+        if sched.computes_on_product(op) and isinstance(op, HasBufferEffects):
             written |= dict.fromkeys(op.buffers_written())
     return [value for value in reversed(written) if fragment_type_of(value).element_type == f32]
 

@@ -32,19 +32,20 @@ from mugraph.dialects.sched.channel import (
     ReleaseOp,
 )
 from mugraph.dialects.sched.compute import (
-    AccumulateOp,
     Combiner,
     CombinerAttr,
-    ElementwiseOp,
     FillOp,
     Grouping,
     GroupingAttr,
+    MapOp,
     MmaOp,
     ReduceOp,
     StoreOp,
+    computes_on_product,
+    is_of_product,
 )
 from mugraph.dialects.sched.custom import CustomOp
-from mugraph.dialects.sched.fragments import LoadColumnsOp, LoadOp, MapOp, ReduceRowsOp
+from mugraph.dialects.sched.fragments import LoadColumnsOp, LoadOp, ReduceRowsOp
 from mugraph.dialects.sched.grid import GridLaunchOp, GridWaitOp
 from mugraph.dialects.sched.mask import MaskOp
 from mugraph.dialects.sched.move import MoveOp
@@ -105,7 +106,6 @@ Sched = Dialect(
         GridWaitOp,
         GridLaunchOp,
         FillOp,
-        ElementwiseOp,
         ReduceOp,
         ReduceWarpsOp,
         MaskOp,
@@ -113,7 +113,6 @@ Sched = Dialect(
         CustomOp,
         MmaOp,
         StoreOp,
-        AccumulateOp,
         SumPartsOp,
         MapOp,
         ReduceRowsOp,
@@ -150,7 +149,6 @@ Sched = Dialect(
 __all__ = [
     "AccessError",
     "AccessKind",
-    "AccumulateOp",
     "AcquireOp",
     "AllocOp",
     "AwaitTurnOp",
@@ -167,7 +165,6 @@ __all__ = [
     "ConsumeOp",
     "CopyOp",
     "CustomOp",
-    "ElementwiseOp",
     "EpilogueOp",
     "FillOp",
     "ForloopOp",
@@ -215,11 +212,13 @@ __all__ = [
     "WaitOp",
     "WarpgroupMmaOp",
     "WarpgroupWaitOp",
+    "computes_on_product",
     "computing_block",
     "enclosing_kernel",
     "enclosing_loop",
     "enclosing_role",
     "enclosing_threads",
+    "is_of_product",
     "roles_in_turn",
     "roles_of",
     "start_bytes",

@@ -19,19 +19,16 @@ from xdsl.irdl import (
     opt_operand_def,
     opt_prop_def,
     prop_def,
-    var_operand_def,
 )
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.assembly import NamedFunction, ThenEpilogue
+from mugraph.dialects.assembly import ThenEpilogue
 from mugraph.dialects.cute.atoms import loads_as_stored, mma_atom
 from mugraph.dialects.cute.chaining import accumulator_is_operand, held_alike
 from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.elementwise import (
     Epilogue,
     EpilogueAttr,
-    ScalarFunction,
-    ScalarFunctionAttr,
     epilogue_attribute,
 )
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
@@ -43,7 +40,7 @@ from mugraph.dialects.sched.accesses import (
     stage_reference,
 )
 from mugraph.dialects.sched.compute_accesses import mma_accesses
-from mugraph.dialects.sched.distribution import accumulated, verify_arity
+from mugraph.dialects.sched.distribution import accumulated
 from mugraph.dialects.sched.mappings import fragment_stream, matrix_layout
 from mugraph.dialects.sched.reduction import Combiner, CombiningOp, combiner_attribute
 from mugraph.dialects.sched.role import enclosing_threads
@@ -95,73 +92,6 @@ def _verify_arrangement(op: IRDLOperation, values: Sequence[SSAValue]) -> None:
                 f"{op_label(op)}: {value_label(value)} has {dims(type_.get_shape())}, the "
                 f"destination {dims(expected.get_shape())}; they must have the same rows"
             )
-
-
-@irdl_op_definition
-class MapOp(IRDLOperation, HasBufferEffects):
-    """Applies a scalar function value by value to what each thread holds.
-
-    A fragment of rows with one column stands for its number in every column, one of columns for its
-    number in every row; the destination may be one of the sources.
-
-    ``sched.map mul %o, %rescale to %o : ...``
-    """
-
-    name = "sched.map"
-
-    function = prop_def(ScalarFunctionAttr)
-    sources = var_operand_def(FragmentType)
-    destination = operand_def(FragmentType)
-    epilogue = opt_prop_def(EpilogueAttr)
-
-    assembly_format = (
-        "custom<NamedFunction>($function) $sources `to` $destination "
-        "custom<ThenEpilogue>($epilogue) attr-dict "
-        "`:` type($sources) `to` type($destination)"
-    )
-    custom_directives = (NamedFunction, ThenEpilogue)
-
-    def __init__(
-        self,
-        function: ScalarFunction,
-        sources: Sequence[SSAValue],
-        destination: SSAValue,
-        epilogue: Epilogue | None = None,
-    ) -> None:
-        super().__init__(
-            operands=[sources, destination],
-            properties={
-                "function": ScalarFunctionAttr(function),
-                "epilogue": epilogue_attribute(epilogue),
-            },
-        )
-
-    def buffers_read(self) -> Sequence[SSAValue]:
-        """The sources; the destination too where the epilogue accumulates."""
-        return [*self.sources, *accumulated(self, self.destination)]
-
-    def buffers_written(self) -> Sequence[SSAValue]:
-        """The destination."""
-        return [self.destination]
-
-    def verify_(self) -> None:
-        """Checks arity, arrangement and extents."""
-        verify_arity(self, self.function.data, self.sources)
-        _verify_arrangement(self, [*self.sources, self.destination])
-        destination = _fragment(self.destination)
-        shape = destination.get_shape()
-        for source in self.sources:
-            type_ = _fragment(source)
-            is_broadcast = type_.sliced_axis == -1 and type_.get_shape()[-1] == 1
-            if type_.sliced_axis == -2:
-                is_broadcast = (
-                    destination.tiled_mma is not None and type_.get_shape()[-1] == shape[-1]
-                )
-            if type_.get_shape() != shape and not is_broadcast:
-                raise VerifyException(
-                    f"{op_label(self)}: {value_label(source)} has {dims(type_.get_shape())}, "
-                    f"expected {dims(shape)}, or a number for each row or column"
-                )
 
 
 @irdl_op_definition
@@ -397,4 +327,4 @@ class LoadColumnsOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBuff
         return [plain_access(self, 0, AccessKind.READ, stage_reference(self), stream)]
 
 
-__all__ = ["LoadColumnsOp", "LoadOp", "MapOp", "ReduceRowsOp"]
+__all__ = ["LoadColumnsOp", "LoadOp", "ReduceRowsOp"]

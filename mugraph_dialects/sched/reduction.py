@@ -137,7 +137,7 @@ class ReduceOp(CombiningOp, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
     assembly_format = (
         "$source `to` $destination (`difference` $difference^)? custom<ThenEpilogue>($epilogue) "
         "(`combine` $combiner^)? `dim` $dim $grouping `lanes` $lanes "
-        "`by` custom<DealtBy>($partition) attr-dict "
+        "custom<DealtBy>($partition) attr-dict "
         "`:` type($source) `to` type($destination) (`,` type($difference)^)?"
     )
     custom_directives = (ThenEpilogue, DealtBy)

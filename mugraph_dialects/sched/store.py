@@ -27,37 +27,8 @@ from mugraph.dialects.tb.product import matrix_access
 from mugraph.dialects.tensor_types import AnyLayout, dims, op_label, shape_of
 
 
-class _FromFragmentOp(IRDLOperation, HasBufferEffects):
-    """An operator that moves a fragment somewhere, element by element."""
-
-    epilogue = opt_prop_def(EpilogueAttr)
-
-    def __init__(self, source: SSAValue, destination: SSAValue, epilogue: Epilogue) -> None:
-        super().__init__(
-            operands=[source, destination],
-            properties={"epilogue": epilogue_attribute(epilogue)},
-        )
-
-    def buffers_read(self) -> Sequence[SSAValue]:
-        """The source; the destination too where the epilogue accumulates."""
-        return [self.operands[0], *accumulated(self, self.operands[1])]
-
-    def buffers_written(self) -> Sequence[SSAValue]:
-        """The destination."""
-        return [self.operands[1]]
-
-    def verify_(self) -> None:
-        """Checks that both sides have the same extents."""
-        source, destination = self.operands
-        if shape_of(source.type) != shape_of(destination.type):
-            raise VerifyException(
-                f"{op_label(self)}: source has {dims(shape_of(source.type))}, destination "
-                f"{dims(shape_of(destination.type))}"
-            )
-
-
 @irdl_op_definition
-class StoreOp(_FromFragmentOp, HasSharedAccesses, HasThreadAccesses):
+class StoreOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
     """Writes a fragment to shared memory, or to a tile in device memory, through an epilogue.
 
     To device memory only the fragment of a product or of its rows, and without ``accum``.
@@ -70,6 +41,7 @@ class StoreOp(_FromFragmentOp, HasSharedAccesses, HasThreadAccesses):
     source = operand_def(FragmentType)
     destination = operand_def(SharedType | GlobalType)
     at = opt_prop_def(DenseArrayBase.constr(i64))
+    epilogue = opt_prop_def(EpilogueAttr)
 
     assembly_format = (
         "$source `to` $destination (`at` $at^)? custom<ThenEpilogue>($epilogue) attr-dict "
@@ -84,10 +56,10 @@ class StoreOp(_FromFragmentOp, HasSharedAccesses, HasThreadAccesses):
         epilogue: Epilogue,
         at: Sequence[int] | None = None,
     ) -> None:
-        super().__init__(source, destination, epilogue)
-        start = start_attribute(at)
-        if start is not None:
-            self.at = start
+        super().__init__(
+            operands=[source, destination],
+            properties={"epilogue": epilogue_attribute(epilogue), "at": start_attribute(at)},
+        )
 
     @property
     def start(self) -> tuple[int, ...]:
@@ -104,6 +76,14 @@ class StoreOp(_FromFragmentOp, HasSharedAccesses, HasThreadAccesses):
             return None
         return part_of_matrix(self.destination, self.start, source.get_shape())
 
+    def buffers_read(self) -> Sequence[SSAValue]:
+        """The source; the destination too where the epilogue accumulates."""
+        return [self.source, *accumulated(self, self.destination)]
+
+    def buffers_written(self) -> Sequence[SSAValue]:
+        """The destination."""
+        return [self.destination]
+
     def verify_(self) -> None:
         """Checks that the fragment is the buffer's, or a product's part of it."""
         fragment = self.source.type
@@ -116,11 +96,14 @@ class StoreOp(_FromFragmentOp, HasSharedAccesses, HasThreadAccesses):
                 f"{op_label(self)}: only the fragment of a product, or of its rows, is written to "
                 "device memory so, and never added to it"
             )
-        if self.at is None:
-            super().verify_()
-            return
         source, destination = self.operands
         part, whole = shape_of(source.type), shape_of(destination.type)
+        if self.at is None:
+            if part != whole:
+                raise VerifyException(
+                    f"{op_label(self)}: source has {dims(part)}, destination {dims(whole)}"
+                )
+            return
         verify_part(self, part, self.start, whole, "the destination")
         if isinstance(source.type, FragmentType) and source.type.tiled_mma is None:
             raise VerifyException(
@@ -142,41 +125,3 @@ class StoreOp(_FromFragmentOp, HasSharedAccesses, HasThreadAccesses):
     def thread_accesses(self) -> Sequence[ThreadAccess]:
         """The writes of the threads that hold the fragment."""
         return store_accesses(self, self.start, accumulates=epilogue_of(self).accumulates)
-
-
-@irdl_op_definition
-class AccumulateOp(_FromFragmentOp):
-    """Adds a fragment, through an epilogue, to another of the same partition."""
-
-    name = "sched.accumulate"
-
-    source = operand_def(FragmentType)
-    destination = operand_def(FragmentType)
-
-    assembly_format = (
-        "$source `to` $destination custom<ThenEpilogue>($epilogue) attr-dict "
-        "`:` type($source) `to` type($destination)"
-    )
-    custom_directives = (ThenEpilogue,)
-
-    def buffers_read(self) -> Sequence[SSAValue]:
-        """Both fragments: the destination is always added to."""
-        return [self.source, self.destination]
-
-    def verify_(self) -> None:
-        """Checks extents and partitions."""
-        super().verify_()
-        if epilogue_of(self).accumulates:
-            raise VerifyException(
-                f"{op_label(self)} always adds to its destination; leave out 'accum'"
-            )
-        source, destination = self.source.type, self.destination.type
-        if (
-            isinstance(source, FragmentType)
-            and isinstance(destination, FragmentType)
-            and source.layout != destination.layout
-        ):
-            raise VerifyException(
-                f"{op_label(self)}: {source.layout} and {destination.layout} hold elements in "
-                "different threads"
-            )

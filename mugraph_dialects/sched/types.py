@@ -425,22 +425,30 @@ DealtOut = LinearPartitionAttr | TiledMmaAttr | SliceAttr
 
 @irdl_custom_directive
 class DealtBy(CustomDirective):
-    """``<128, vector 8, order [1, 0]>`` for a linear partition, other attributes in full."""
+    """``by <128, vector 8, order [1, 0]>``, other attributes than linear partitions in full.
+
+    Nothing where the operator leaves it to its fragments.
+    """
 
     partition: AttributeVariable
 
     def parse(self, parser: Parser, state: ParsingState) -> None:
-        """Parses the attribute."""
+        """Parses the clause if it is there."""
+        if parser.parse_optional_keyword("by") is None:
+            return
         attribute = parser.parse_optional_attribute()
         if attribute is None:
             attribute = LinearPartitionAttr(LinearPartitionAttr.parse_parameter(parser))
         self.partition.set(state, attribute)
 
     def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
-        """Prints the attribute."""
+        """Prints the clause if the operator has a partition."""
         attribute = self.partition.get(op)
+        if attribute is None:
+            return
         state.print_whitespace(printer)
+        printer.print_string("by ")
         if isinstance(attribute, LinearPartitionAttr):
             attribute.print_parameter(printer)
-        elif attribute is not None:
+        else:
             printer.print_attribute(attribute)

@@ -8,7 +8,6 @@ import numpy as np
 from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, impl, register_impls
 
 from mugraph.dialects import sched
-from mugraph.dialects.elementwise import Epilogue
 from mugraph.dialects.rows import WARP, LinearRows
 from mugraph.dialects.sched.accesses import stage_reference
 from mugraph.dialects.tb import epilogue_of
@@ -22,11 +21,11 @@ from mugraph.runtime.interpreter.address_plans import (
     ReducePlan,
     existing,
 )
-from mugraph.runtime.interpreter.arithmetic import Array, convert
+from mugraph.runtime.interpreter.arithmetic import Array, convert, is_whole
 from mugraph.runtime.interpreter.combining import COMBINERS, combine_lanes, halved
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.functions import apply_chain, apply_function, fall
-from mugraph.runtime.interpreter.memory import BoolArray, SharedBuffer
+from mugraph.runtime.interpreter.memory import BoolArray, SharedBuffer, element_dtype
 from mugraph.runtime.interpreter.texpr.tiles import run_step_on_bytes
 
 
@@ -52,14 +51,14 @@ class ComputeFunctions(InterpreterFunctions):
         self.functions.write(plan, destination, np.full(shape, op.value.value.data, COMPUTE))
         return ()
 
-    @impl(sched.ElementwiseOp)
-    def run_elementwise(
-        self, interpreter: Interpreter, op: sched.ElementwiseOp, args: PythonValues
+    @impl(sched.MapOp)
+    def run_map(
+        self, interpreter: Interpreter, op: sched.MapOp, args: PythonValues
     ) -> PythonValues:
         """The scalar function of each element."""
         plan = self.functions.plans.of(op, ElementwisePlan.build)
         value = apply_function(op.function.data, *self._sources(plan, args[:-1]))
-        self._finish_elements(plan.destination, plan.active, args[-1], value, epilogue_of(op))
+        self._finish_elements(op, plan.destination, plan.active, args[-1], value)
         return ()
 
     def _sources(self, plan: ElementwisePlan, args: PythonValues) -> list[Array]:
@@ -87,21 +86,22 @@ class ComputeFunctions(InterpreterFunctions):
             within = np.arange(width)[None, :, None] < counts[:, None, :]
             outside = ~within.reshape(-1, counts.shape[1])[:, self.functions.frame.threads]
             value[index, outside] = op.constant
-        self._finish_elements(plan.destination, plan.active, args[1], value, epilogue_of(op))
+        self._finish_elements(op, plan.destination, plan.active, args[1], value)
         return ()
 
     def _finish_elements(
         self,
+        op: sched.MapOp | sched.MaskOp | sched.SumPartsOp,
         plan: AccessPlan | None,
         active: BoolArray,
         destination: Any,
         value: Array,
-        epilogue: Epilogue,
     ) -> None:
         """As :meth:`finish` for a buffer; adds to registers, or overwrites them.
 
         ``active`` says which values exist, ``[values, threads]``.
         """
+        epilogue = epilogue_of(op)
         if plan is not None:
             self.functions.finish(plan, destination, value, epilogue)
             return
@@ -113,6 +113,8 @@ class ComputeFunctions(InterpreterFunctions):
             registers[...] = 0
         # What is added to integers is rounded to one first.
         registers += convert(value, registers.dtype)
+        if not is_whole(registers.dtype):
+            registers[...] = convert(registers, element_dtype(op.destination.type))
 
     @impl(sched.CustomOp)
     def run_custom(
@@ -251,14 +253,5 @@ class ComputeFunctions(InterpreterFunctions):
             first = first + part
         shape = shape_of(op.destination.type)
         active = existing(op.partition.thread_values(shape), sched.enclosing_threads(op))
-        self._finish_elements(plan.destination, active, args[1], first, epilogue_of(op))
-        return ()
-
-    @impl(sched.AccumulateOp)
-    def run_accumulate(
-        self, interpreter: Interpreter, op: sched.AccumulateOp, args: PythonValues
-    ) -> PythonValues:
-        """Adds registers to registers through the epilogue."""
-        source, destination = (array[:, :, self.functions.frame.threads] for array in args)
-        destination += apply_chain(epilogue_of(op).functions, source)
+        self._finish_elements(op, plan.destination, active, args[1], first)
         return ()

@@ -21,6 +21,7 @@ from mugraph.dialects import sched
 from mugraph.dialects.cute.thread_values import ThreadValues
 from mugraph.dialects.sched.accesses import AccessKind, HasThreadAccesses, ThreadAccess
 from mugraph.dialects.sched.mappings import IDLE, IntArray
+from mugraph.dialects.sched.types import Distribution
 from mugraph.dialects.tensor_types import op_label, shape_of, value_label
 from mugraph.runtime.interpreter.arithmetic import Array
 from mugraph.runtime.interpreter.errors import ExecutionError
@@ -218,11 +219,11 @@ class ElementwisePlan:
     """Which values exist, ``[values, threads]``."""
 
     @classmethod
-    def build(cls, op: sched.ElementwiseOp | sched.MaskOp) -> ElementwisePlan:
+    def build(cls, op: sched.MapOp | sched.MaskOp) -> ElementwisePlan:
         """The plan of an operator."""
         block = sched.enclosing_threads(op)
         shape = shape_of(op.destination.type)
-        held = op.partition.thread_values(shape)
+        held = _distribution_of(op).thread_values(shape)
         active = existing(held, block)
         accesses = accesses_of(op)
         last = len(op.operands) - 1
@@ -237,6 +238,12 @@ class ElementwisePlan:
             plan_elements(writes[0], values) if writes else None,
             active,
         )
+
+
+def _distribution_of(op: sched.MapOp | sched.MaskOp) -> Distribution:
+    attribute = op.distribution if isinstance(op, sched.MapOp) else op.partition
+    assert isinstance(attribute, Distribution)  # verified
+    return attribute
 
 
 def _held(value: SSAValue, whole: ThreadValues) -> HeldOperand:

@@ -12,7 +12,7 @@ from mugraph.runtime.interpreter.address_level import AddressFunctions, multipli
 from mugraph.runtime.interpreter.address_plans import ComputePlan
 from mugraph.runtime.interpreter.arithmetic import Array, convert
 from mugraph.runtime.interpreter.combining import COMBINERS, combine_lanes
-from mugraph.runtime.interpreter.functions import apply_chain, apply_function, fall
+from mugraph.runtime.interpreter.functions import apply_chain, fall
 from mugraph.runtime.interpreter.matmul_plans import (
     MatmulPlan,
     OperandPlan,
@@ -20,7 +20,6 @@ from mugraph.runtime.interpreter.matmul_plans import (
     fragment_of,
     is_scalar_product,
     matrix_of,
-    positions_of_sources,
     row_slots_of_source,
 )
 from mugraph.runtime.interpreter.memory import Place, element_dtype
@@ -99,20 +98,6 @@ class ProductFunctions(InterpreterFunctions):
         threads = self.functions.frame.threads
         values = apply_chain(epilogue_of(op).functions, self.functions.load(plan, args[0]))
         self._keep(op.destination, args[1][:, :, threads], values)
-        return ()
-
-    @impl(sched.MapOp)
-    def run_map(
-        self, interpreter: Interpreter, op: sched.MapOp, args: PythonValues
-    ) -> PythonValues:
-        """The scalar function of what each thread holds."""
-        *arrays, destination = (array[:, :, self.functions.frame.threads] for array in args)
-        positions = self.functions.plans.of(op, positions_of_sources)
-        values = [array[:, held] for array, held in zip(arrays, positions, strict=True)]
-        result = apply_chain(epilogue_of(op).functions, apply_function(op.function.data, *values))
-        if epilogue_of(op).accumulates:
-            result = destination + result
-        self._keep(op.destination, destination, result)
         return ()
 
     def _keep(self, value: SSAValue, registers: Array, numbers: Array) -> None:

@@ -8,7 +8,6 @@ from the lane and the instruction alone, as the hardware deals them out.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -265,12 +264,6 @@ def matrix_of(values: Array, plan: MatmulPlan, threads: Threads) -> Array:
     ordered = split.transpose(0, 5, 6, 1, 3, 7, 2, 8, 4)
     shape = (warps_k, warps_n, warps_m, tiles_m * ATOM_M, tiles_n * ATOM_N)
     return ordered.reshape(-1, *shape)
-
-
-def positions_of_sources(op: sched.MapOp) -> Sequence[IntArray]:
-    """For each source, which of its values goes with each value of the destination."""
-    held = _thread_values(op.destination)
-    return [_thread_values(source).value_of(held) for source in op.sources]
 
 
 def row_slots_of_source(op: sched.ReduceRowsOp) -> IntArray:

@@ -8,7 +8,6 @@ import numpy as np
 from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, impl, register_impls
 
 from mugraph.dialects import sched
-from mugraph.dialects.elementwise import Epilogue
 from mugraph.dialects.rows import WARP
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import op_label, shape_of
@@ -42,12 +41,15 @@ class ComputeFunctions(InterpreterFunctions):
         self.functions.write(op.destination, args[0], value)
         return ()
 
-    @impl(sched.ElementwiseOp)
-    def run_elementwise(
-        self, interpreter: Interpreter, op: sched.ElementwiseOp, args: PythonValues
+    @impl(sched.MapOp)
+    def run_map(
+        self, interpreter: Interpreter, op: sched.MapOp, args: PythonValues
     ) -> PythonValues:
         """The scalar function of each element."""
         value = apply_function(op.function.data, *self.functions.read_all(op.sources, args))
+        whole = (*value.shape[:GRID_AXES], *shape_of(op.destination.type))
+        if tuple(value.shape) != whole:
+            value = value + np.zeros(whole)
         self.functions.write(op.destination, args[-1], value, epilogue_of(op))
         return ()
 
@@ -177,14 +179,4 @@ class ComputeFunctions(InterpreterFunctions):
         """Writes a fragment to device memory through its epilogue."""
         value = apply_chain(epilogue_of(op).functions, self.functions.read(op.source, args[0]))
         self.functions.write_tile(op.destination, cast(DeviceTile, args[1]), value)
-        return ()
-
-    @impl(sched.AccumulateOp)
-    def run_accumulate(
-        self, interpreter: Interpreter, op: sched.AccumulateOp, args: PythonValues
-    ) -> PythonValues:
-        """Adds a fragment to another through its epilogue, whether that says ``accum`` or not."""
-        value = self.functions.read(op.source, args[0])
-        epilogue = Epilogue(epilogue_of(op).functions, accumulates=True)
-        self.functions.write(op.destination, args[1], value, epilogue)
         return ()

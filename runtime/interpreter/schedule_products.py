@@ -16,7 +16,7 @@ from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.runtime.interpreter.arithmetic import Array
 from mugraph.runtime.interpreter.blocks import GRID_AXES
-from mugraph.runtime.interpreter.functions import apply_function, matmul
+from mugraph.runtime.interpreter.functions import matmul
 from mugraph.runtime.interpreter.schedule_buffers import ScheduleFunctions
 
 
@@ -110,18 +110,6 @@ class ProductFunctions(InterpreterFunctions):
         shape = shape_of(op.destination.type)
         value = value.reshape(*value.shape[:GRID_AXES], *shape)
         self.functions.write(op.destination, args[1], value, epilogue_of(op))
-        return ()
-
-    @impl(sched.MapOp)
-    def run_map(
-        self, interpreter: Interpreter, op: sched.MapOp, args: PythonValues
-    ) -> PythonValues:
-        """The scalar function of each value."""
-        value = apply_function(op.function.data, *self.functions.read_all(op.sources, args))
-        whole = (*value.shape[:GRID_AXES], *shape_of(op.destination.type))
-        if tuple(value.shape) != whole:
-            value = value + np.zeros(whole)
-        self.functions.write(op.destination, args[-1], value, epilogue_of(op))
         return ()
 
     @impl(sched.ReduceRowsOp)

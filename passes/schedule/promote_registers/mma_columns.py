@@ -25,7 +25,7 @@ class ScaledProduct:
     """A product of a rounded fragment and rows that are scaled first."""
 
     round: sched.MapOp
-    scale: sched.ElementwiseOp
+    scale: sched.MapOp
     product: sched.MmaOp
 
 
@@ -37,7 +37,7 @@ def find_scaled_products(kernel: sched.KernelOp) -> list[ScaledProduct]:
         if not isinstance(op, sched.MmaOp) or not op.lhs_in_registers:
             continue
         scale, rounding = _only(uses, op.rhs, op), _only(uses, op.lhs, op)
-        if not isinstance(scale, sched.ElementwiseOp) or not isinstance(rounding, sched.MapOp):
+        if not isinstance(scale, sched.MapOp) or not isinstance(rounding, sched.MapOp):
             continue
         if scale.parent_op() is not op.parent_op() or rounding.parent_op() is not op.parent_op():
             continue
@@ -56,7 +56,7 @@ def _only(uses: Uses, value: SSAValue, reader: Operation) -> Operation | None:
     return writers[0]
 
 
-def _scales_rows(op: sched.ElementwiseOp, product: sched.MmaOp) -> bool:
+def _scales_rows(op: sched.MapOp, product: sched.MmaOp) -> bool:
     """Whether an operator divides or multiplies each row of a matrix by a number."""
     if op.function.data.name not in ("div", "mul") or epilogue_of(op):
         return False
@@ -109,9 +109,7 @@ def scale_columns(kernel: sched.KernelOp) -> None:
             Rewriter.erase_op(scaled_matrix.owner)
 
 
-def _inverts_where_written(
-    kernel: sched.KernelOp, factors: SSAValue, reader: sched.ElementwiseOp
-) -> bool:
+def _inverts_where_written(kernel: sched.KernelOp, factors: SSAValue, reader: sched.MapOp) -> bool:
     """Lets a reduction that only ``reader`` reads write its reciprocal; whether it does."""
     writer = _only(Uses.of(operators_of(kernel)), factors, reader)
     if not isinstance(writer, sched.ReduceOp) or epilogue_of(writer).accumulates:

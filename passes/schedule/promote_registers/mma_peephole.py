@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import TypeGuard
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
@@ -41,8 +42,13 @@ def _in_loop(op: Operation) -> bool:
     return isinstance(_phase(op), sched.ForloopOp)
 
 
-def _is_function(op: Operation, name: str) -> bool:
-    return isinstance(op, sched.MapOp) and op.function.data.name == name
+def _is_map(op: Operation) -> TypeGuard[sched.MapOp]:
+    """Whether an operator computes on the fragments of products."""
+    return isinstance(op, sched.MapOp) and sched.is_of_product(op.destination)
+
+
+def _is_function(op: Operation, name: str) -> TypeGuard[sched.MapOp]:
+    return _is_map(op) and op.function.data.name == name
 
 
 def accumulate_in_place(kernel: sched.KernelOp) -> None:
@@ -52,7 +58,7 @@ def accumulate_in_place(kernel: sched.KernelOp) -> None:
     %sum, %r to %sum``, ``mma to %sum``.
     """
     for op in operators_of(kernel):
-        if not isinstance(op, sched.MapOp) or not _is_function(op, "mul_add") or epilogue_of(op):
+        if not _is_function(op, "mul_add") or epilogue_of(op):
             continue
         total, factor, product = op.sources
         if total is not op.destination or total.type != product.type:
@@ -109,7 +115,7 @@ def sum_rows_early(kernel: sched.KernelOp) -> None:
     After: ``reduce_rows %x to %parts then [accum]``, ``reduce_rows %parts to %sum``.
     """
     for op in operators_of(kernel):
-        if not isinstance(op, sched.MapOp) or not _is_function(op, "identity"):
+        if not _is_function(op, "identity"):
             continue
         total, (source, *_) = op.destination, op.sources
         if epilogue_of(op) != Epilogue(accumulates=True) or not _in_loop(op):
@@ -171,7 +177,7 @@ def _linear_sum(
         if len(users) != 2 or users[0] is not op:
             return None
         adding = users[1]
-        if not isinstance(adding, sched.MapOp) or not _is_function(adding, "mul_add"):
+        if not _is_function(adding, "mul_add"):
             return None
         total = adding.destination
         if epilogue_of(adding) or adding.sources[0] is not total or adding.sources[2] is not row:
@@ -198,7 +204,7 @@ def use_powers_of_two(kernel: sched.KernelOp) -> None:
     the rounded multiple, |x| 2^-24 relative for exp(x), are far below that of 16-bit operands.
     """
     for op in operators_of(kernel):
-        if not isinstance(op, sched.MapOp):
+        if not _is_map(op):
             continue
         type_ = op.destination.type
         if not isinstance(type_, sched.FragmentType) or type_.tiled_mma is None:
@@ -214,7 +220,7 @@ def use_powers_of_two(kernel: sched.KernelOp) -> None:
 def _feeds_narrow_products(kernel: sched.KernelOp, op: sched.MapOp) -> bool:
     """Whether what an operator writes is rounded to 16 bits for a product."""
     return any(
-        isinstance(user, sched.MapOp)
+        _is_map(user)
         and user.destination is not op.destination
         and shape_of(user.destination.type) == shape_of(op.destination.type)
         and isinstance(user.destination.type, sched.FragmentType)
@@ -242,7 +248,7 @@ def exponentials_of_differences(kernel: sched.KernelOp) -> None:
     scaled_exp_difference(c) %s, %max to %e``.
     """
     for op in operators_of(kernel):
-        if not isinstance(op, sched.MapOp) or not _is_function(op, "sub"):
+        if not _is_function(op, "sub"):
             continue
         epilogue = epilogue_of(op)
         if not epilogue.functions or epilogue.functions[0].name != "scaled_exp":
@@ -263,7 +269,7 @@ def scale_in_exponentials(kernel: sched.KernelOp) -> None:
     """
     for op in operators_of(kernel):
         functions = epilogue_of(op).functions
-        if not isinstance(op, sched.MapOp) or not functions or epilogue_of(op).accumulates:
+        if not _is_map(op) or not functions or epilogue_of(op).accumulates:
             continue
         *others, last = functions
         if last.name != "mul_scalar" or last.constants[0] <= 0:
@@ -272,7 +278,7 @@ def scale_in_exponentials(kernel: sched.KernelOp) -> None:
         if readers is None or len(readers) != 2:
             continue
         maximum, exponential = readers
-        if not isinstance(maximum, sched.ReduceRowsOp) or not isinstance(exponential, sched.MapOp):
+        if not isinstance(maximum, sched.ReduceRowsOp) or not _is_map(exponential):
             continue
         if maximum.combination is not sched.Combiner.MAX or epilogue_of(maximum).functions:
             continue
@@ -329,7 +335,7 @@ def _falls_to_scale(
             if user is maximum:
                 continue
             reads = isinstance(user, HasBufferEffects) and maximum.difference in user.buffers_read()
-            if isinstance(user, sched.MapOp) and _is_function(user, "exp"):
+            if _is_function(user, "exp"):
                 falls.append(user)
             elif reads and maximum.difference not in (fall.destination for fall in falls):
                 return None
@@ -343,7 +349,7 @@ def invert_row_divisors(kernel: sched.KernelOp) -> None:
     to %sum then [reciprocal]``, ``map mul %o, %sum to %o``.  Where nothing else reads the sums.
     """
     for op in operators_of(kernel):
-        if not isinstance(op, sched.MapOp) or not _is_function(op, "div"):
+        if not _is_function(op, "div"):
             continue
         divisor, result = op.sources[1], op.destination.type
         is_row = isinstance(divisor.type, sched.FragmentType) and divisor.type.sliced_axis == -1

@@ -193,11 +193,7 @@ class ChainWriter:
         )
 
     @write.register
-    def _(self, op: sched.AccumulateOp) -> None:
-        self.written.append(sched.AccumulateOp(op.source, op.destination, epilogue_of(op)))
-
-    @write.register
-    def _(self, op: sched.ElementwiseOp) -> None:
+    def _(self, op: sched.MapOp) -> None:
         sources = [self.fragment(source) for source in op.sources]
         epilogue, destination = epilogue_of(op), op.destination
         if not epilogue.accumulates:

@@ -145,9 +145,7 @@ class KernelBuilder:
             converted = self.allocate(value)
             partition = self.partition(converted, [buffer])
             self.here.append(
-                sched.ElementwiseOp(
-                    ScalarFunction("identity"), [buffer], converted, Epilogue(), partition
-                )
+                sched.MapOp(ScalarFunction("identity"), [buffer], converted, Epilogue(), partition)
             )
             self.begin_another_task()
         return self.buffers[value]

@@ -73,7 +73,7 @@ def write_elementwise(
 ) -> None:
     """An element-wise operation into a buffer or an accumulator."""
     sources, destination, partition = elementwise_destination(op, epilogue, builder)
-    builder.here.append(sched.ElementwiseOp(function, sources, destination, epilogue, partition))
+    builder.here.append(sched.MapOp(function, sources, destination, epilogue, partition))
 
 
 @schedule_operator.register
@@ -96,7 +96,7 @@ def write_combination(
     """Makes a new total in shared memory of the old one, the first of the function's operands."""
     operands = [total, *(builder.buffer(value) for value in sources)]
     partition = builder.partition(total, operands[1:])
-    builder.here.append(sched.ElementwiseOp(function, operands, total, Epilogue(), partition))
+    builder.here.append(sched.MapOp(function, operands, total, Epilogue(), partition))
 
 
 @schedule_operator.register
@@ -220,7 +220,8 @@ def _(op: tb.MatmulOp, builder: KernelBuilder) -> None:
     if in_registers:
         product = write_product(op, builder, ldmatrix)
         total = builder.register_accumulator(op, type_)
-        builder.here.append(sched.AccumulateOp(product, total, functions))
+        adds = Epilogue(functions.functions, accumulates=True)
+        builder.here.append(sched.MapOp(ScalarFunction("identity"), [product], total, adds))
         return
     destination = (
         builder.shared_accumulator(op) if epilogue.accumulates else builder.allocate(op.result)

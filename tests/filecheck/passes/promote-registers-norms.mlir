@@ -4,7 +4,7 @@
 
 // CHECK:      sched.prologue {
 // CHECK:        sched.wait pending
-// CHECK:        sched.elementwise square %sq to
+// CHECK:        sched.map square %sq to
 // CHECK:        sched.reduce
 // CHECK:      }
 // CHECK:      sched.forloop 4 {

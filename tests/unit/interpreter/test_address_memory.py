@@ -251,18 +251,18 @@ STEPS = {
     "accumulation in shared memory": f"""
       sched.fill %r with 2.0 : {SHARED_R}
       sched.barrier
-      sched.elementwise square %a to %r then [mul_scalar(0.3), accum] {BY}
+      sched.map square %a to %r then [mul_scalar(0.3), accum] {BY}
         : {SHARED_A} to {SHARED_R}
     """,
     "registers that are added up": f"""
       sched.fill %f with 0.0 : {LINEAR}
-      sched.elementwise exp %a to %g {BY} : {SHARED_A} to {LINEAR}
-      sched.accumulate %g to %f then [square] : {LINEAR} to {LINEAR}
-      sched.elementwise identity %a to %f then [accum] {BY} : {SHARED_A} to {LINEAR}
+      sched.map exp %a to %g {BY} : {SHARED_A} to {LINEAR}
+      sched.map identity %g to %f then [square, accum] : {LINEAR} to {LINEAR}
+      sched.map identity %a to %f then [accum] {BY} : {SHARED_A} to {LINEAR}
       sched.store %f to %r then [mul_scalar(0.25)] : {LINEAR} to {SHARED_R}
     """,
     "two sources": f"""
-      sched.elementwise mul %a, %a to %r {BY} : {SHARED_A}, {SHARED_A} to {SHARED_R}
+      sched.map mul %a, %a to %r {BY} : {SHARED_A}, {SHARED_A} to {SHARED_R}
     """,
 }
 

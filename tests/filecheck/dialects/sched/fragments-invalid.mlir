@@ -66,7 +66,7 @@ sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 
 // -----
 
-// CHECK: must have the arrangement of the destination
+// CHECK: 'sched.map' of %p is dealt out as #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,2,1)> but %p, of 1x32x16, as #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>; they must agree
 sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 ^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
   %p = sched.fragment : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
@@ -78,13 +78,25 @@ sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 
 // -----
 
-// CHECK: 'sched.map' of %p: %p has 1x32x16, expected 1x32x4, or a number for each row or column
+// CHECK: 'sched.map' of %p: operands 1x32x16 and 1x32x4 differ in dimension 2: extents must be equal or 1
 sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 ^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
   %p = sched.fragment : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
   %l = sched.fragment : !sched.fragment<1x32x4xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
   sched.prologue {
     sched.map exp %p to %l : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>> to !sched.fragment<1x32x4xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+  }
+}
+
+// -----
+
+// CHECK: 'sched.map' of %n is dealt out as #sched.linear<64, vector 1, order [2, 1, 0]> but %n, of 1x1x16, as #sched.linear<64, vector 1, order [2, 1, 0]>; they must agree
+sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
+^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
+  %n = sched.fragment : !sched.fragment<1x1x16xf32, #sched.linear<64, vector 1, order [2, 1, 0]>>
+  %w = sched.fragment : !sched.fragment<1x32x16xf32, #sched.linear<64, vector 1, order [2, 1, 0]>>
+  sched.prologue {
+    sched.map exp %n to %w : !sched.fragment<1x1x16xf32, #sched.linear<64, vector 1, order [2, 1, 0]>> to !sched.fragment<1x32x16xf32, #sched.linear<64, vector 1, order [2, 1, 0]>>
   }
 }
 

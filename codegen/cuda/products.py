@@ -6,6 +6,7 @@ from xdsl.ir import SSAValue
 
 from mugraph.codegen.cuda.cpp import CodegenError, epilogue_type, layout_type
 from mugraph.codegen.cuda.fragments import (
+    atom_class,
     atom_of,
     fragment_class,
     fragment_type_of,
@@ -79,6 +80,15 @@ def _(op: sched.StoreOp, printer: KernelPrinter) -> None:
     writer = printer.writer
     writer.open(f"{{  {printer.describe(op)}")
     matrix = op.matrix()
+    if op.by_quads and matrix is not None and type_.tiled_mma is not None:
+        writer.line(f"using Target = {matrix_type(matrix)};")
+        writer.line(
+            f"tb::QuadStore<{fragment_class(type_)}, {atom_class(type_.tiled_mma)}, "
+            f"{type_.get_shape()[-2]}, Target>::run<{epilogue_type(epilogue)}>({destination}, "
+            f"{source}, thread);"
+        )
+        writer.close()
+        return
     if type_.rows is not None:
         if epilogue.accumulates:
             raise CodegenError(f"{op_label(op)}: rows cannot be added to a buffer")

@@ -49,7 +49,6 @@ from mugraph.dialects.sched.fragments import LoadColumnsOp, LoadOp, ReduceRowsOp
 from mugraph.dialects.sched.grid import GridLaunchOp, GridWaitOp
 from mugraph.dialects.sched.mask import MaskOp
 from mugraph.dialects.sched.move import MoveOp
-from mugraph.dialects.sched.quad_store import QuadStoreOp
 from mugraph.dialects.sched.reduce_warps import ReduceWarpsOp
 from mugraph.dialects.sched.role import (
     RoleOp,
@@ -99,7 +98,6 @@ Sched = Dialect(
         CopyOp,
         CommitOp,
         WaitOp,
-        QuadStoreOp,
         WarpgroupMmaOp,
         WarpgroupWaitOp,
         BarrierOp,
@@ -191,7 +189,6 @@ __all__ = [
     "Proxy",
     "ProxyFenceOp",
     "PublishOp",
-    "QuadStoreOp",
     "ReduceOp",
     "ReduceRowsOp",
     "ReduceWarpsOp",

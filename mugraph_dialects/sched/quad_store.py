@@ -1,45 +1,33 @@
-"""Writing the fragment of a product straight to device memory."""
+"""Writing the fragment of a product straight to device memory, 16 bytes a lane.
+
+The four lanes that hold a row exchange what they hold by shuffles, so that each has eight
+neighbouring columns and rows are written in whole sectors.  Nothing goes through shared memory.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 from xdsl.ir import SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, opt_prop_def
-from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.assembly import ThenEpilogue
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.chaining import holds_pairs_of_columns
 from mugraph.dialects.cute.thread_values import ThreadValues
-from mugraph.dialects.elementwise import Epilogue, EpilogueAttr, epilogue_attribute
-from mugraph.dialects.interfaces import HasBufferEffects
-from mugraph.dialects.sched.accesses import (
-    AccessKind,
-    HasThreadAccesses,
-    ThreadAccess,
-    plain_access,
-    stage_reference,
-)
 from mugraph.dialects.sched.mappings import (
     IDLE,
     IntArray,
     Stream,
     for_block,
     linear_offsets,
+    matrix_layout,
 )
-from mugraph.dialects.sched.role import enclosing_threads
-from mugraph.dialects.sched.types import FragmentType, GlobalType
-from mugraph.dialects.sched.warpgroup import matrix_of
-from mugraph.dialects.tb.operators import epilogue_of
+from mugraph.dialects.sched.types import FragmentType
 from mugraph.dialects.tensor_types import (
     AnyLayout,
     base_layout,
-    dims,
     element_bytes_of,
-    op_label,
+    resolved_layout_of,
     shape_of,
     value_label,
 )
@@ -64,7 +52,7 @@ def quad_store_problem(fragment: FragmentType, tile: SSAValue) -> str | None:
     step = mma.thr_layout[1] * atom.shape_mnk[1]
     if columns % step or columns // mma.thr_layout[1] % (QUAD * BLOCK):
         return f"each warp must have whole groups of {QUAD * BLOCK} columns of the {columns}"
-    plain = base_layout(matrix_of(tile))
+    plain = base_layout(matrix_layout(resolved_layout_of(tile), shape_of(tile.type)))
     down, along = plain[0], plain[1]
     if along.flat_stride[0] != 1 or len(along.flat_shape) != 1:
         return f"the columns of {value_label(tile)} are not contiguous"
@@ -107,70 +95,4 @@ def quad_store_stream(fragment: ThreadValues, matrix: AnyLayout, *, block: int) 
     return Stream(BLOCK, for_block(offsets, block))
 
 
-@irdl_op_definition
-class QuadStoreOp(IRDLOperation, HasThreadAccesses, HasBufferEffects):
-    """Writes the fragment of a product to device memory through an epilogue, 16 bytes a lane.
-
-    The four lanes that hold a row exchange what they hold by shuffles, so that each has eight
-    neighbouring columns and rows are written in whole sectors.  Nothing goes through shared memory.
-    """
-
-    name = "sched.quad_store"
-
-    source = operand_def(FragmentType)
-    destination = operand_def(GlobalType)
-    epilogue = opt_prop_def(EpilogueAttr)
-
-    assembly_format = (
-        "$source `to` $destination custom<ThenEpilogue>($epilogue) attr-dict "
-        "`:` type($source) `to` type($destination)"
-    )
-    custom_directives = (ThenEpilogue,)
-
-    def __init__(
-        self, source: SSAValue, destination: SSAValue, epilogue: Epilogue | None = None
-    ) -> None:
-        given = epilogue_attribute(epilogue)
-        super().__init__(operands=[source, destination], properties={"epilogue": given})
-
-    def buffers_read(self) -> Sequence[SSAValue]:
-        """The fragment."""
-        return [self.source]
-
-    def buffers_written(self) -> Sequence[SSAValue]:
-        """The tile."""
-        return [self.destination]
-
-    def verify_(self) -> None:
-        """Checks extents, and that quads can write the tile."""
-        source = self.source.type
-        if shape_of(source) != shape_of(self.destination.type):
-            raise VerifyException(
-                f"{op_label(self)}: source has {dims(shape_of(source))}, destination "
-                f"{dims(shape_of(self.destination.type))}"
-            )
-        if epilogue_of(self).accumulates:
-            raise VerifyException(f"{op_label(self)} cannot add to device memory")
-        problem = (
-            quad_store_problem(source, self.destination)
-            if isinstance(source, FragmentType)
-            else "its source is not a fragment"
-        )
-        if problem is not None:
-            raise VerifyException(f"{op_label(self)}: {problem}")
-
-    def fragment(self) -> ThreadValues:
-        """Which thread holds which value."""
-        source = self.source.type
-        assert isinstance(source, FragmentType)  # the operand's definition says so
-        return source.thread_values()
-
-    def thread_accesses(self) -> Sequence[ThreadAccess]:
-        """The vectors that the lanes write."""
-        stream = quad_store_stream(
-            self.fragment(), matrix_of(self.destination), block=enclosing_threads(self)
-        )
-        return [plain_access(self, 1, AccessKind.WRITE, stage_reference(self), stream)]
-
-
-__all__ = ["QuadStoreOp", "held_before", "quad_store_problem"]
+__all__ = ["held_before", "quad_store_problem", "quad_store_stream"]

@@ -12,26 +12,37 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.assembly import ThenEpilogue
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr, epilogue_attribute
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
-from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
+from mugraph.dialects.sched.accesses import (
+    AccessKind,
+    HasThreadAccesses,
+    ThreadAccess,
+    plain_access,
+    stage_reference,
+)
 from mugraph.dialects.sched.compute_accesses import store_accesses
 from mugraph.dialects.sched.distribution import accumulated
+from mugraph.dialects.sched.mappings import matrix_layout
 from mugraph.dialects.sched.matrix_part import (
     part_of_matrix,
     start_attribute,
     start_of,
     verify_part,
 )
+from mugraph.dialects.sched.quad_store import quad_store_problem, quad_store_stream
+from mugraph.dialects.sched.role import enclosing_threads
 from mugraph.dialects.sched.types import FragmentType, GlobalType, SharedType
 from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tb.product import matrix_access
-from mugraph.dialects.tensor_types import AnyLayout, dims, op_label, shape_of
+from mugraph.dialects.tensor_types import AnyLayout, dims, op_label, resolved_layout_of, shape_of
 
 
 @irdl_op_definition
 class StoreOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
     """Writes a fragment to shared memory, or to a tile in device memory, through an epilogue.
 
-    To device memory only the fragment of a product or of its rows, and without ``accum``.
+    To device memory only the fragment of a product or of its rows, and without ``accum``.  Where
+    layouts allow it, quads of lanes exchange what they hold by shuffles, and each lane writes 16
+    bytes of a row (:attr:`by_quads`).
 
     ``at [0, 64]`` is where the part of the buffer starts that a smaller fragment is written to.
     """
@@ -75,6 +86,16 @@ class StoreOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffe
         if not isinstance(source, FragmentType) or source.arrangement is None:
             return None
         return part_of_matrix(self.destination, self.start, source.get_shape())
+
+    @property
+    def by_quads(self) -> bool:
+        """Whether quads of lanes write rows of device memory, 16 bytes a lane."""
+        source, tile = self.source.type, self.destination
+        return (
+            isinstance(source, FragmentType)
+            and isinstance(tile.type, GlobalType)
+            and quad_store_problem(source, tile) is None
+        )
 
     def buffers_read(self) -> Sequence[SSAValue]:
         """The source; the destination too where the epilogue accumulates."""
@@ -124,4 +145,10 @@ class StoreOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffe
 
     def thread_accesses(self) -> Sequence[ThreadAccess]:
         """The writes of the threads that hold the fragment."""
+        source = self.source.type
+        if self.by_quads and isinstance(source, FragmentType):
+            matrix = matrix_layout(resolved_layout_of(self.destination), source.get_shape())
+            threads = enclosing_threads(self)
+            stream = quad_store_stream(source.thread_values(), matrix, block=threads)
+            return [plain_access(self, 1, AccessKind.WRITE, stage_reference(self), stream)]
         return store_accesses(self, self.start, accumulates=epilogue_of(self).accumulates)

@@ -19,6 +19,7 @@ from mugraph.runtime.interpreter.address_plans import (
     ElementwisePlan,
     HeldOperand,
     ReducePlan,
+    StorePlan,
     existing,
 )
 from mugraph.runtime.interpreter.arithmetic import Array, convert, is_whole
@@ -235,11 +236,9 @@ class ComputeFunctions(InterpreterFunctions):
         self, interpreter: Interpreter, op: sched.StoreOp, args: PythonValues
     ) -> PythonValues:
         """Writes the registers to a buffer through the epilogue."""
-        plan = self.functions.plans.of(op, ComputePlan.build).destination
-        assert plan is not None
-        self.functions.finish(
-            plan, args[1], args[0][:, :, self.functions.frame.threads], epilogue_of(op)
-        )
+        plan = self.functions.plans.of(op, StorePlan.build)
+        values = plan.of_registers(args[0], self.functions.frame.threads)
+        self.functions.finish(plan.destination, args[1], values, epilogue_of(op))
         return ()
 
     @impl(sched.SumPartsOp)

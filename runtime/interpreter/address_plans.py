@@ -21,6 +21,7 @@ from mugraph.dialects import sched
 from mugraph.dialects.cute.thread_values import ThreadValues
 from mugraph.dialects.sched.accesses import AccessKind, HasThreadAccesses, ThreadAccess
 from mugraph.dialects.sched.mappings import IDLE, IntArray
+from mugraph.dialects.sched.quad_store import held_before
 from mugraph.dialects.sched.types import Distribution
 from mugraph.dialects.tensor_types import op_label, shape_of, value_label
 from mugraph.runtime.interpreter.arithmetic import Array
@@ -190,6 +191,39 @@ class ComputePlan:
     def of_parts(cls, op: sched.SumPartsOp) -> ComputePlan:
         """The plan of a sum of parts, one source each."""
         return cls.build(op, op.partition.data.values_per_thread(shape_of(op.destination.type)))
+
+
+@dataclass(frozen=True, eq=False)
+class StorePlan:
+    """A store of a fragment: where its elements go, and which value of which thread each was.
+
+    ``held`` are the values and the threads, [elements, threads], where lanes exchange what they
+    hold; ``None`` where each thread writes its own.
+    """
+
+    destination: AccessPlan
+    held: tuple[IntArray, IntArray] | None
+
+    @classmethod
+    def build(cls, op: sched.StoreOp) -> StorePlan:
+        """The plan of a store."""
+        access = accesses_of(op)[-1]
+        source = op.source.type
+        if not op.by_quads or not isinstance(source, sched.FragmentType):
+            return cls(plan_elements(access), None)
+        idle = access.offsets.shape[1] - source.thread_values().threads
+        value, lane = (
+            np.pad(held.reshape(-1, held.shape[-1]), ((0, 0), (0, idle)))
+            for held in held_before(source.thread_values())
+        )
+        return cls(plan_elements(access), (value, lane))
+
+    def of_registers(self, registers: Array, threads: Threads) -> Array:
+        """What some threads write, [blocks, elements, threads]."""
+        if self.held is None:
+            return registers[:, :, threads]
+        value, lane = self.held
+        return registers[:, value[:, threads], lane[:, threads]]
 
 
 @lru_cache

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, impl, register_impls
 
@@ -170,13 +168,4 @@ class ComputeFunctions(InterpreterFunctions):
         for part in range(1, op.parts):
             value = value + parts[(*every, part)]
         self.functions.write(op.destination, args[1], value, epilogue_of(op))
-        return ()
-
-    @impl(sched.QuadStoreOp)
-    def run_quad_store(
-        self, interpreter: Interpreter, op: sched.QuadStoreOp, args: PythonValues
-    ) -> PythonValues:
-        """Writes a fragment to device memory through its epilogue."""
-        value = apply_chain(epilogue_of(op).functions, self.functions.read(op.source, args[0]))
-        self.functions.write_tile(op.destination, cast(DeviceTile, args[1]), value)
         return ()

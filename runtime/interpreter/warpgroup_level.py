@@ -1,4 +1,4 @@
-"""Products of warp groups, and stores by quads of lanes, on bytes.
+"""Products of warp groups, on bytes.
 
 Products multiply what descriptors make the hardware read.
 
@@ -23,8 +23,6 @@ from xdsl.ir import SSAValue
 
 from mugraph.dialects import sched
 from mugraph.dialects.sched.mappings import IntArray, matrix_offsets
-from mugraph.dialects.sched.quad_store import held_before
-from mugraph.dialects.tb.compute import epilogue_of
 from mugraph.dialects.tensor_types import base_layout, shape_of
 from mugraph.runtime.interpreter.address_level import AddressFunctions, multiplicand
 from mugraph.runtime.interpreter.address_plans import AccessPlan, accesses_of, plan_elements
@@ -67,24 +65,6 @@ def coordinates_of(fragment: SSAValue) -> tuple[IntArray, IntArray]:
     assert isinstance(fragment.type, sched.FragmentType)  # verified
     *_, row, column = fragment.type.thread_values().coordinates()
     return row, column
-
-
-@dataclass(frozen=True, eq=False)
-class QuadStorePlan:
-    """Where the elements of a fragment go, [elements, threads], and who holds them before."""
-
-    destination: AccessPlan
-    values: IntArray
-    lanes: IntArray
-
-    @classmethod
-    def build(cls, op: sched.QuadStoreOp) -> QuadStorePlan:
-        """The plan of a store."""
-        (access,) = accesses_of(op)
-        value, lane = (held.reshape(-1, held.shape[-1]) for held in held_before(op.fragment()))
-        idle = access.offsets.shape[1] - value.shape[1]
-        value, lane = (np.pad(array, ((0, 0), (0, idle))) for array in (value, lane))
-        return cls(plan_elements(access), value, lane)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,17 +124,6 @@ class WarpgroupFunctions(InterpreterFunctions):
         unfinished = self._running.unfinished
         while len(unfinished) > op.pending_products:
             self._finish(unfinished.popleft())
-        return ()
-
-    @impl(sched.QuadStoreOp)
-    def run_quad_store(
-        self, interpreter: Interpreter, op: sched.QuadStoreOp, args: PythonValues
-    ) -> PythonValues:
-        """Writes the fragment through the epilogue."""
-        plan = self.functions.plans.of(op, QuadStorePlan.build)
-        threads = self.functions.frame.threads
-        values = args[0][:, plan.values[:, threads], plan.lanes[:, threads]]
-        self.functions.finish(plan.destination, args[1], values, epilogue_of(op))
         return ()
 
     def _finish(self, product: Unfinished) -> None:

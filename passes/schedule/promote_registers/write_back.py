@@ -5,10 +5,8 @@ from __future__ import annotations
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.chaining import holds_pairs_of_columns
-from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.programming_model import SECTOR_BYTES
 from mugraph.dialects.sched.quad_store import quad_store_problem
-from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
     resolved_layout_of,
@@ -60,17 +58,7 @@ def write_back(kernel: sched.KernelOp) -> bool:
     Elements of 16 bits by quads of lanes, 16 bytes a lane, wider ones as lanes hold them, where
     they make whole sectors.  Barriers stay where they are.
     """
-    changed = False
-    for found in list(find_write_backs(kernel, can_be_written_directly)):
-        fragment = found.store.source.type
-        assert isinstance(fragment, sched.FragmentType)
-        if quad_store_problem(fragment, found.copy.destination) is None:
-            write_back_directly(found)
-        else:
-            epilogue = epilogue_of(found.store)
-            store = sched.StoreOp(found.store.source, found.copy.destination, epilogue)
-            Rewriter.replace_op(found.store, store, [])
-            Rewriter.erase_op(found.copy)
-            Rewriter.erase_op(found.buffer)
-        changed = True
-    return changed
+    found = list(find_write_backs(kernel, can_be_written_directly))
+    for each in found:
+        write_back_directly(each)
+    return bool(found)

@@ -23,7 +23,7 @@
 // CHECK-NEXT:   %sum_1 = sched.fragment
 // CHECK-NEXT:   sched.reduce_rows %sum to %sum_1 then [reciprocal]
 // CHECK-NEXT:   sched.map mul %part, %sum_1 to %part
-// CHECK-NEXT:   sched.quad_store %part to %o_tile
+// CHECK-NEXT:   sched.store %part to %o_tile
 // CHECK-NEXT: }
 
 // The sums are rescaled where they are, products are added to them, and the scaling of the scores

@@ -146,28 +146,22 @@ def _(op: sched.SumPartsOp, printer: KernelPrinter) -> None:
 
 
 @print_operation.register
-def _(op: sched.LoadColumnsOp, printer: KernelPrinter) -> None:
-    writer = printer.writer
-    writer.open(f"{{  {printer.describe(op)}")
-    writer.line(f"using Source = {matrix_type(op.matrix())};")
-    writer.line(
-        f"{held_by(op.destination)}::load<{epilogue_type(epilogue_of(op))}, Source>("
-        f"{printer.names.of(op.destination)}, {printer.pointer(op.source)}, thread);"
-    )
-    writer.close()
-
-
-@print_operation.register
 def _(op: sched.LoadOp, printer: KernelPrinter) -> None:
-    mma = fragment_type_of(op.destination).tiled_mma
-    assert mma is not None  # verified
-    rows, depth = shape_of(op.source.type)[-2:]
     writer = printer.writer
+    destination, source = printer.names.of(op.destination), printer.pointer(op.source)
     writer.open(f"{{  {printer.describe(op)}")
-    writer.line(f"using A = {matrix_type(op.matrix())};")
-    writer.line(
-        f"tb::RegisterOperand<{mma.thr_layout[0]}, {rows}, {depth}, {atom_of(mma)}>::"
-        f"load<A, {str(op.uses_ldmatrix).lower()}>({printer.names.of(op.destination)}, "
-        f"{printer.pointer(op.source)}, thread);"
-    )
+    mma = fragment_type_of(op.destination).tiled_mma
+    if mma is None:
+        writer.line(f"using Source = {matrix_type(op.matrix())};")
+        writer.line(
+            f"{held_by(op.destination)}::load<{epilogue_type(epilogue_of(op))}, Source>("
+            f"{destination}, {source}, thread);"
+        )
+    else:
+        rows, depth = shape_of(op.source.type)[-2:]
+        writer.line(f"using A = {matrix_type(op.matrix())};")
+        writer.line(
+            f"tb::RegisterOperand<{mma.thr_layout[0]}, {rows}, {depth}, {atom_of(mma)}>::"
+            f"load<A, {str(op.uses_ldmatrix).lower()}>({destination}, {source}, thread);"
+        )
     writer.close()

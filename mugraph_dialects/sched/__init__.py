@@ -45,7 +45,7 @@ from mugraph.dialects.sched.compute import (
     is_of_product,
 )
 from mugraph.dialects.sched.custom import CustomOp
-from mugraph.dialects.sched.fragments import LoadColumnsOp, LoadOp, ReduceRowsOp
+from mugraph.dialects.sched.fragments import LoadOp, ReduceRowsOp
 from mugraph.dialects.sched.grid import GridLaunchOp, GridWaitOp
 from mugraph.dialects.sched.mask import MaskOp
 from mugraph.dialects.sched.move import MoveOp
@@ -115,7 +115,6 @@ Sched = Dialect(
         MapOp,
         ReduceRowsOp,
         LoadOp,
-        LoadColumnsOp,
         ChannelOp,
         AcquireOp,
         PublishOp,
@@ -177,7 +176,6 @@ __all__ = [
     "KernelOp",
     "LaunchOp",
     "LinearPartitionAttr",
-    "LoadColumnsOp",
     "LoadOp",
     "MapOp",
     "MaskOp",

@@ -18,7 +18,6 @@ from xdsl.irdl import (
     operand_def,
     opt_operand_def,
     opt_prop_def,
-    prop_def,
 )
 from xdsl.utils.exceptions import VerifyException
 
@@ -177,35 +176,58 @@ class ReduceRowsOp(CombiningOp, HasBufferEffects):
 
 @irdl_op_definition
 class LoadOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
-    """Loads a left matrix from shared memory into the fragment that ``sched.mma`` multiplies.
+    """Loads what threads hold of a buffer in shared memory, as the fragment's layout says.
 
-    ``ldmatrix true`` as in ``sched.mma``: else element by element.
+    - The left matrix that ``sched.mma`` multiplies: ``ldmatrix true`` as there, else element by
+      element.
+    - A number for each column of a product, for all threads with values of it, through an epilogue.
+      The buffer is one matrix of one column (or row) with as many numbers.
     """
 
     name = "sched.load"
 
     source = operand_def(SharedType)
     destination = operand_def(FragmentType)
-    ldmatrix = prop_def(BoolAttr)
+    epilogue = opt_prop_def(EpilogueAttr)
+    ldmatrix = opt_prop_def(BoolAttr)
 
     assembly_format = (
-        "$source `to` $destination `ldmatrix` $ldmatrix attr-dict "
-        "`:` type($source) `to` type($destination)"
+        "$source `to` $destination custom<ThenEpilogue>($epilogue) (`ldmatrix` $ldmatrix^)? "
+        "attr-dict `:` type($source) `to` type($destination)"
     )
+    custom_directives = (ThenEpilogue,)
 
-    def __init__(self, source: SSAValue, destination: SSAValue, *, ldmatrix: bool) -> None:
+    def __init__(
+        self,
+        source: SSAValue,
+        destination: SSAValue,
+        epilogue: Epilogue | None = None,
+        *,
+        ldmatrix: bool | None = None,
+    ) -> None:
         super().__init__(
-            operands=[source, destination], properties={"ldmatrix": BoolAttr.from_bool(ldmatrix)}
+            operands=[source, destination],
+            properties={
+                "epilogue": epilogue_attribute(epilogue),
+                "ldmatrix": None if ldmatrix is None else BoolAttr.from_bool(ldmatrix),
+            },
         )
+
+    @property
+    def loads_operand(self) -> bool:
+        """Whether it loads a matrix to multiply, as products do that read it from memory."""
+        return self.ldmatrix is not None
 
     @property
     def uses_ldmatrix(self) -> bool:
         """Whether ``ldmatrix`` loads the matrix."""
-        return bool(self.ldmatrix.value.data)
+        return self.ldmatrix is not None and bool(self.ldmatrix.value.data)
 
     def matrix(self) -> AnyLayout:
-        """The buffer as a matrix, (rows, k)."""
-        return matrix_layout(resolved_layout_of(self.source), shape_of(self.source.type))
+        """The buffer as a matrix: (rows, k), or one row of numbers."""
+        shape, layout = shape_of(self.source.type), resolved_layout_of(self.source)
+        is_column = not self.loads_operand and shape[-1] == 1
+        return matrix_layout(layout, shape, transposed=is_column)
 
     def buffers_read(self) -> Sequence[SSAValue]:
         """The source."""
@@ -216,7 +238,15 @@ class LoadOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
         return [self.destination]
 
     def verify_(self) -> None:
-        """Checks extents, types and that accumulators are operands."""
+        """Checks extents, types, and that the fragment can be loaded."""
+        if epilogue_of(self).accumulates:
+            raise VerifyException(f"{op_label(self)} cannot add to registers; leave out 'accum'")
+        if self.loads_operand:
+            self._verify_operand()
+        else:
+            self._verify_columns()
+
+    def _verify_operand(self) -> None:
         destination = _fragment(self.destination)
         mma = destination.tiled_mma
         if shape_of(self.source.type) != destination.get_shape():
@@ -228,6 +258,10 @@ class LoadOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
             raise VerifyException(
                 f"{op_label(self)}: the destination is {destination.layout}; expected a "
                 "#cute.tiled_mma with all warps along m"
+            )
+        if epilogue_of(self):
+            raise VerifyException(
+                f"{op_label(self)}: a matrix is loaded as it is; leave out {epilogue_of(self)}"
             )
         atom = mma_atom(mma.atom)
         element = element_type_name(element_type_of(self.source.type))
@@ -243,65 +277,13 @@ class LoadOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
                 f"thread from a buffer of {element_type_of(self.source.type)}"
             )
 
-    def shared_accesses(self) -> Sequence[SharedAccess]:
-        """Rows of 16 bytes, one below the other."""
-        return [matrix_access(self.source)]
-
-    def thread_accesses(self) -> Sequence[ThreadAccess]:
-        """The reads of an operand A, in the order of k."""
-        mma = _fragment(self.destination).tiled_mma
-        return mma_accesses(self, mma, [self.matrix()], [self.uses_ldmatrix])
-
-
-@irdl_op_definition
-class LoadColumnsOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
-    """Loads a number for each column of a product, which all threads with values of it get.
-
-    The buffer is one matrix of one column (or row) with as many numbers.
-    """
-
-    name = "sched.load_columns"
-
-    source = operand_def(SharedType)
-    destination = operand_def(FragmentType)
-    epilogue = opt_prop_def(EpilogueAttr)
-
-    assembly_format = (
-        "$source `to` $destination custom<ThenEpilogue>($epilogue) attr-dict "
-        "`:` type($source) `to` type($destination)"
-    )
-    custom_directives = (ThenEpilogue,)
-
-    def __init__(
-        self, source: SSAValue, destination: SSAValue, epilogue: Epilogue | None = None
-    ) -> None:
-        super().__init__(
-            operands=[source, destination],
-            properties={"epilogue": epilogue_attribute(epilogue)},
-        )
-
-    def matrix(self) -> AnyLayout:
-        """The buffer as a matrix of one row."""
-        shape = shape_of(self.source.type)
-        layout = resolved_layout_of(self.source)
-        return matrix_layout(layout, shape, transposed=shape[-1] == 1)
-
-    def buffers_read(self) -> Sequence[SSAValue]:
-        """The source."""
-        return [self.source]
-
-    def buffers_written(self) -> Sequence[SSAValue]:
-        """The destination."""
-        return [self.destination]
-
-    def verify_(self) -> None:
-        """Checks extents and the fragment."""
+    def _verify_columns(self) -> None:
         shape, destination = shape_of(self.source.type), _fragment(self.destination)
         mma = destination.arrangement
-        if mma is None or destination.sliced_axis != -2 or epilogue_of(self).accumulates:
+        if mma is None or destination.sliced_axis != -2:
             raise VerifyException(
                 f"{op_label(self)} writes the numbers of a product's columns, not "
-                f"{destination.layout}"
+                f"{destination.layout}; for a left matrix say 'ldmatrix'"
             )
         atom = mma_atom(mma.atom)
         columns = destination.get_shape()[-1]
@@ -315,16 +297,21 @@ class LoadColumnsOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBuff
             )
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
-        """Along the numbers."""
+        """Rows of 16 bytes, one below the other; or along the numbers."""
+        if self.loads_operand:
+            return [matrix_access(self.source)]
         shape = shape_of(self.source.type)
         return [SharedAccess(self.source, len(shape) - (2 if shape[-1] == 1 else 1), 1)]
 
     def thread_accesses(self) -> Sequence[ThreadAccess]:
-        """The reads of all threads, column by column of each."""
-        held = _fragment(self.destination).thread_values()
-        block = enclosing_threads(self)
+        """The reads of an operand A, in the order of k; or of all threads, value by value."""
+        destination = _fragment(self.destination)
+        if self.loads_operand:
+            mma = destination.tiled_mma
+            return mma_accesses(self, mma, [self.matrix()], [self.uses_ldmatrix])
+        held, block = destination.thread_values(), enclosing_threads(self)
         stream = fragment_stream(held, self.matrix(), block=block, every_holder=True)
         return [plain_access(self, 0, AccessKind.READ, stage_reference(self), stream)]
 
 
-__all__ = ["LoadColumnsOp", "LoadOp", "ReduceRowsOp"]
+__all__ = ["LoadOp", "ReduceRowsOp"]

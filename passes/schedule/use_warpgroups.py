@@ -190,7 +190,11 @@ def use_warpgroups(chain: Chain) -> None:
     """Writes the products of a chain as those of warp groups."""
     groups = (chain.groups, 1, 1)
     own = {op.accumulator: TiledMmaAttr(atom.name, groups) for op, atom in chain.products.items()}
-    loaded = {op.destination for op in chain.role.body.walk() if isinstance(op, sched.LoadOp)}
+    loaded = {
+        op.destination
+        for op in chain.role.body.walk()
+        if isinstance(op, sched.LoadOp) and op.loads_operand
+    }
     first = next(iter(own.values()))
     moved: dict[SSAValue, SSAValue] = {}
     for value in tuple(chain.fragments()):

@@ -78,7 +78,10 @@ class ProductFunctions(InterpreterFunctions):
     def run_load(
         self, interpreter: Interpreter, op: sched.LoadOp, args: PythonValues
     ) -> PythonValues:
-        """What lanes load of a left matrix, as they hold accumulators."""
+        """What lanes load of a left matrix, as they hold accumulators; or of numbers."""
+        if not op.loads_operand:
+            self._load_numbers(op, args)
+            return ()
         threads = self.functions.frame.threads
         plan = self.functions.plans.of(op, MatmulPlan.of_load)
         if not plan.takes_part(threads):
@@ -89,16 +92,12 @@ class ProductFunctions(InterpreterFunctions):
         args[1][:, :, threads.start : threads.start + values.shape[2]] = values
         return ()
 
-    @impl(sched.LoadColumnsOp)
-    def run_load_columns(
-        self, interpreter: Interpreter, op: sched.LoadColumnsOp, args: PythonValues
-    ) -> PythonValues:
+    def _load_numbers(self, op: sched.LoadOp, args: PythonValues) -> None:
         """The number of each column, to all threads with values of it."""
         (plan,) = self.functions.plans.of(op, ComputePlan.build).sources
         threads = self.functions.frame.threads
         values = apply_chain(epilogue_of(op).functions, self.functions.load(plan, args[0]))
         self._keep(op.destination, args[1][:, :, threads], values)
-        return ()
 
     def _keep(self, value: SSAValue, registers: Array, numbers: Array) -> None:
         """Writes numbers to registers, rounded to the type of the fragment."""

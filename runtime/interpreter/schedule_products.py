@@ -97,15 +97,7 @@ class ProductFunctions(InterpreterFunctions):
     def run_load(
         self, interpreter: Interpreter, op: sched.LoadOp, args: PythonValues
     ) -> PythonValues:
-        """A matrix as it is."""
-        self.functions.write(op.destination, args[1], self.functions.read(op.source, args[0]))
-        return ()
-
-    @impl(sched.LoadColumnsOp)
-    def run_load_columns(
-        self, interpreter: Interpreter, op: sched.LoadColumnsOp, args: PythonValues
-    ) -> PythonValues:
-        """The numbers side by side."""
+        """A matrix as it is, or numbers side by side."""
         value = self.functions.read(op.source, args[0])
         shape = shape_of(op.destination.type)
         value = value.reshape(*value.shape[:GRID_AXES], *shape)

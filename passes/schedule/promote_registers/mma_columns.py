@@ -75,7 +75,7 @@ def scale_columns(kernel: sched.KernelOp) -> None:
     """Multiplies what is rounded for a product by the scales of the right matrix's rows.
 
     Before: ``elementwise div %v, %r to %n``, ``map identity %p to %l``, ``mma %l, %n``.  After:
-    ``load_columns %r to %c then [reciprocal]``, ``map mul %p, %c to %l``, ``mma %l, %v``.  The
+    ``load %r to %c then [reciprocal]``, ``map mul %p, %c to %l``, ``mma %l, %v``.  The
     right matrix is then read as it came, and never written.
     """
     for match in find_scaled_products(kernel):
@@ -95,7 +95,7 @@ def scale_columns(kernel: sched.KernelOp) -> None:
         scaled = sched.MapOp(
             ScalarFunction("mul"), [source, columns.result], match.round.destination
         )
-        load = sched.LoadColumnsOp(factors, columns.result, epilogue)
+        load = sched.LoadOp(factors, columns.result, epilogue)
         # Late: the numbers are on their way while scores are computed.
         Rewriter.insert_op([columns, load], InsertPoint.before(match.product))
         Rewriter.insert_op(scaled, InsertPoint.before(match.product))

@@ -10,7 +10,7 @@
 // CHECK:      sched.forloop 4 {
 // CHECK-NOT:    %sq to
 // CHECK:        sched.reduce %{{.*}} to %{{.*}} then [mul_scalar(0.015625), sqrt, reciprocal]
-// CHECK:        sched.load_columns %nv to %[[C:.*]] :
+// CHECK:        sched.load %nv to %[[C:.*]] :
 // CHECK-NEXT:   sched.map mul %weights, %[[C]] to %[[P:.*]] :
 // CHECK-NEXT:   sched.mma %[[P]], %sv to %numerator ldmatrix [false, true]
 // CHECK:      sched.epilogue {

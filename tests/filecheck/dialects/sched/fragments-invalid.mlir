@@ -148,13 +148,13 @@ sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 
 // -----
 
-// CHECK: 'sched.load_columns' of %f: the source has 1x8x1, expected 16 numbers
+// CHECK: 'sched.load' of %f: the source has 1x8x1, expected 16 numbers
 sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 ^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
   %f = sched.alloc : !sched.shared<1x8x1xf32, (1,8,1):(8,1,8)>
   %c = sched.fragment : !sched.fragment<1x1x16xf32, #sched.slice<dim 1 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
   sched.prologue {
-    sched.load_columns %f to %c : !sched.shared<1x8x1xf32, (1,8,1):(8,1,8)> to !sched.fragment<1x1x16xf32, #sched.slice<dim 1 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+    sched.load %f to %c : !sched.shared<1x8x1xf32, (1,8,1):(8,1,8)> to !sched.fragment<1x1x16xf32, #sched.slice<dim 1 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
   }
 }
 

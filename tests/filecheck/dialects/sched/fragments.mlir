@@ -22,8 +22,8 @@ sched.kernel @fragments inputs 1 grid [1, 1, 1] block [64, 1, 1] {
   sched.prologue {
     // CHECK: sched.load %a to %q ldmatrix true : !sched.shared<1x32x16xf16, (1,32,16):(512,16,1)> to !sched.fragment<1x32x16xf16, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
     sched.load %a to %q ldmatrix true : !sched.shared<1x32x16xf16, (1,32,16):(512,16,1)> to !sched.fragment<1x32x16xf16, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
-    // CHECK: sched.load_columns %f to %c then [reciprocal] :
-    sched.load_columns %f to %c then [reciprocal] : !sched.shared<1x16x1xf32, (1,16,1):(16,1,16)> to !sched.fragment<1x1x16xf32, #sched.slice<dim 1 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+    // CHECK: sched.load %f to %c then [reciprocal] :
+    sched.load %f to %c then [reciprocal] : !sched.shared<1x16x1xf32, (1,16,1):(16,1,16)> to !sched.fragment<1x1x16xf32, #sched.slice<dim 1 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
   }
   sched.forloop 1 {
     // CHECK: sched.mma %q, %b to %p ldmatrix [false, true] :

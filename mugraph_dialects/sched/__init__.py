@@ -45,7 +45,7 @@ from mugraph.dialects.sched.compute import (
     is_of_product,
 )
 from mugraph.dialects.sched.custom import CustomOp
-from mugraph.dialects.sched.fragments import LoadOp, ReduceRowsOp
+from mugraph.dialects.sched.fragments import LoadOp
 from mugraph.dialects.sched.grid import GridLaunchOp, GridWaitOp
 from mugraph.dialects.sched.mask import MaskOp
 from mugraph.dialects.sched.move import MoveOp
@@ -113,7 +113,6 @@ Sched = Dialect(
         StoreOp,
         SumPartsOp,
         MapOp,
-        ReduceRowsOp,
         LoadOp,
         ChannelOp,
         AcquireOp,
@@ -188,7 +187,6 @@ __all__ = [
     "ProxyFenceOp",
     "PublishOp",
     "ReduceOp",
-    "ReduceRowsOp",
     "ReduceWarpsOp",
     "ReleaseOp",
     "RoleOp",

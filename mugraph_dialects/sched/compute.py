@@ -8,7 +8,6 @@ from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects.sched.distribution import verify_distribution
 from mugraph.dialects.sched.elementwise import FillOp, MapOp
-from mugraph.dialects.sched.fragments import ReduceRowsOp
 from mugraph.dialects.sched.product import MmaOp
 from mugraph.dialects.sched.reduction import (
     Combiner,
@@ -32,7 +31,7 @@ def computes_on_product(op: Operation) -> bool:
 
     Adding one product to another does not count: that is what products themselves do.
     """
-    if not isinstance(op, MapOp | ReduceRowsOp):
+    if not isinstance(op, MapOp | ReduceOp):
         return False
     return is_of_product(op.destination) and not (isinstance(op, MapOp) and op.is_sum_of_fragments)
 

@@ -12,7 +12,6 @@ from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.dialects.cute.chaining import held_alike
 from mugraph.dialects.elementwise import ScalarFunction
-from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.sched.structure import verify_partition
 from mugraph.dialects.sched.types import FragmentType, LinearPartitionAttr, SharedType, SliceAttr
 from mugraph.dialects.tb.operators import epilogue_of
@@ -20,13 +19,6 @@ from mugraph.dialects.tensor_types import dims, op_label, shape_of, value_label
 
 Destination = SharedType | FragmentType
 Source = SharedType | FragmentType
-
-
-def partition_attribute(partition: LinearPartition | Attribute) -> Attribute:
-    """A partition as the property that deals out an operator's work."""
-    if isinstance(partition, LinearPartition):
-        return LinearPartitionAttr(partition)
-    return partition
 
 
 def accumulated(op: IRDLOperation, destination: SSAValue) -> Sequence[SSAValue]:

@@ -38,7 +38,6 @@ from mugraph.dialects.sched.distribution import (
 )
 from mugraph.dialects.sched.types import (
     DealtBy,
-    DealtOut,
     FragmentType,
     LinearPartitionAttr,
     SharedType,
@@ -94,7 +93,7 @@ class MapOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffect
     sources = var_operand_def(Source)
     destination = operand_def(Destination)
     epilogue = opt_prop_def(EpilogueAttr)
-    partition = opt_prop_def(DealtOut)
+    partition = opt_prop_def(LinearPartitionAttr)
 
     assembly_format = (
         "custom<NamedFunction>($function) $sources `to` $destination "

@@ -16,14 +16,13 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
-    opt_operand_def,
     opt_prop_def,
 )
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import ThenEpilogue
 from mugraph.dialects.cute.atoms import loads_as_stored, mma_atom
-from mugraph.dialects.cute.chaining import accumulator_is_operand, held_alike
+from mugraph.dialects.cute.chaining import accumulator_is_operand
 from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.elementwise import (
     Epilogue,
@@ -39,9 +38,7 @@ from mugraph.dialects.sched.accesses import (
     stage_reference,
 )
 from mugraph.dialects.sched.compute_accesses import mma_accesses
-from mugraph.dialects.sched.distribution import accumulated
 from mugraph.dialects.sched.mappings import fragment_stream, matrix_layout
-from mugraph.dialects.sched.reduction import Combiner, CombiningOp, combiner_attribute
 from mugraph.dialects.sched.role import enclosing_threads
 from mugraph.dialects.sched.types import FragmentType, SharedType
 from mugraph.dialects.tb.operators import epilogue_of
@@ -53,125 +50,12 @@ from mugraph.dialects.tensor_types import (
     op_label,
     resolved_layout_of,
     shape_of,
-    value_label,
 )
 
 
 def _fragment(value: SSAValue) -> FragmentType:
     assert isinstance(value.type, FragmentType)  # the operand's definition says so
     return value.type
-
-
-def _same_arrangement(one: FragmentType, other: FragmentType) -> bool:
-    """Whether threads hold two products, or their rows, in the same places and order."""
-    first, second = one.arrangement, other.arrangement
-    if first is None or second is None or first.thr_layout[2] != second.thr_layout[2]:
-        return False
-    return first == second or held_alike(
-        mma_atom(first.atom), first.thr_layout[:2], mma_atom(second.atom), second.thr_layout[:2]
-    )
-
-
-def _verify_arrangement(op: IRDLOperation, values: Sequence[SSAValue]) -> None:
-    """Raises ``VerifyException`` unless all are fragments of one product and of its rows.
-
-    Or of products that the layout algebra proves to be held alike.
-    """
-    *_, last = values
-    expected = _fragment(last)
-    for value in values:
-        type_ = _fragment(value)
-        if not _same_arrangement(type_, expected):
-            raise VerifyException(
-                f"{op_label(op)}: {value_label(value)} is {type_.layout}; all fragments must have "
-                f"the arrangement of the destination, {expected.layout}"
-            )
-        if type_.sliced_axis != -2 and type_.get_shape()[-2] != expected.get_shape()[-2]:
-            raise VerifyException(
-                f"{op_label(op)}: {value_label(value)} has {dims(type_.get_shape())}, the "
-                f"destination {dims(expected.get_shape())}; they must have the same rows"
-            )
-
-
-@irdl_op_definition
-class ReduceRowsOp(CombiningOp, HasBufferEffects):
-    """Sums the values of each row of a product's fragment, or takes their largest.
-
-    Each thread combines what it holds of a row, pairs of neighbours in order.  Where there is one
-    column, lanes that share the row then combine theirs by shuffles over the distances lanes / 2,
-    ..., 2, 1, and all of them have the result; where it has a column for each lane, each keeps its
-    own, and a further operator combines them, from such a fragment to one with one column.
-
-    ``accum`` adds the sum to the destination, or with ``combine max`` keeps the larger of both;
-    ``difference`` is then what the destination was less what it becomes, 0 where it was -infinity.
-    """
-
-    name = "sched.reduce_rows"
-
-    source = operand_def(FragmentType)
-    destination = operand_def(FragmentType)
-    difference = opt_operand_def(FragmentType)
-    epilogue = opt_prop_def(EpilogueAttr)
-
-    assembly_format = (
-        "$source `to` $destination (`difference` $difference^)? custom<ThenEpilogue>($epilogue) "
-        "(`combine` $combiner^)? attr-dict "
-        "`:` type($source) `to` type($destination) (`,` type($difference)^)?"
-    )
-    custom_directives = (ThenEpilogue,)
-
-    def __init__(
-        self,
-        source: SSAValue,
-        destination: SSAValue,
-        epilogue: Epilogue | None = None,
-        combiner: Combiner = Combiner.SUM,
-        difference: SSAValue | None = None,
-    ) -> None:
-        super().__init__(
-            operands=[source, destination, difference],
-            properties={
-                "combiner": combiner_attribute(combiner),
-                "epilogue": epilogue_attribute(epilogue),
-            },
-        )
-
-    @property
-    def is_partial(self) -> bool:
-        """Whether each lane keeps its own part of a row."""
-        return shape_of(self.destination.type)[-1] != 1
-
-    def buffers_read(self) -> Sequence[SSAValue]:
-        """The source; the destination too where the epilogue accumulates."""
-        return [self.source, *accumulated(self, self.destination)]
-
-    def buffers_written(self) -> Sequence[SSAValue]:
-        """The destination, and that of the difference."""
-        return [self.destination, *([] if self.difference is None else [self.difference])]
-
-    def verify_(self) -> None:
-        """Checks arrangements and extents."""
-        differences = [] if self.difference is None else [self.difference]
-        _verify_arrangement(self, [self.source, *differences, self.destination])
-        source, destination = _fragment(self.source), _fragment(self.destination)
-        if destination.sliced_axis != -1:
-            raise VerifyException(
-                f"{op_label(self)}: the destination is {destination.layout}, expected a slice of "
-                f"{source.arrangement} along its last dimension"
-            )
-        mma, rows = source.tiled_mma, source.get_shape()[-1]
-        if mma is not None and (
-            mma.thr_layout[1:] != (1, 1) or rows % mma_atom(mma.atom).shape_mnk[1]
-        ):
-            raise VerifyException(
-                f"{op_label(self)}: {value_label(self.source)} has {rows} columns over {mma}; a "
-                "row must lie in one warp, and fill its instructions"
-            )
-        if mma is None and (source.get_shape()[-1] == 1 or self.is_partial):
-            raise VerifyException(
-                f"{op_label(self)}: nothing is left to combine of {dims(source.get_shape())}"
-            )
-        self.verify_difference(self.difference, self.destination)
 
 
 @irdl_op_definition
@@ -314,4 +198,4 @@ class LoadOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
         return [plain_access(self, 0, AccessKind.READ, stage_reference(self), stream)]
 
 
-__all__ = ["LoadOp", "ReduceRowsOp"]
+__all__ = ["LoadOp"]

@@ -419,16 +419,9 @@ def crosses_device_memory(source: SSAValue, destination: SSAValue) -> bool:
     return isinstance(source.type, GlobalType) != isinstance(destination.type, GlobalType)
 
 
-DealtOut = LinearPartitionAttr | TiledMmaAttr | SliceAttr
-"""The distributions there are."""
-
-
 @irdl_custom_directive
 class DealtBy(CustomDirective):
-    """``by <128, vector 8, order [1, 0]>``, other attributes than linear partitions in full.
-
-    Nothing where the operator leaves it to its fragments.
-    """
+    """``by <128, vector 8, order [1, 0]>``; nothing where fragments say who computes what."""
 
     partition: AttributeVariable
 
@@ -436,19 +429,13 @@ class DealtBy(CustomDirective):
         """Parses the clause if it is there."""
         if parser.parse_optional_keyword("by") is None:
             return
-        attribute = parser.parse_optional_attribute()
-        if attribute is None:
-            attribute = LinearPartitionAttr(LinearPartitionAttr.parse_parameter(parser))
-        self.partition.set(state, attribute)
+        partition = LinearPartitionAttr(LinearPartitionAttr.parse_parameter(parser))
+        self.partition.set(state, partition)
 
     def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
         """Prints the clause if the operator has a partition."""
         attribute = self.partition.get(op)
-        if attribute is None:
-            return
-        state.print_whitespace(printer)
-        printer.print_string("by ")
         if isinstance(attribute, LinearPartitionAttr):
+            state.print_whitespace(printer)
+            printer.print_string("by ")
             attribute.print_parameter(printer)
-        else:
-            printer.print_attribute(attribute)

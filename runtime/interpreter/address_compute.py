@@ -22,6 +22,7 @@ from mugraph.runtime.interpreter.address_plans import (
     StorePlan,
     existing,
 )
+from mugraph.runtime.interpreter.address_products import reduce_product
 from mugraph.runtime.interpreter.arithmetic import Array, convert, is_whole
 from mugraph.runtime.interpreter.combining import COMBINERS, combine_lanes, halved
 from mugraph.runtime.interpreter.errors import ExecutionError
@@ -144,6 +145,9 @@ class ComputeFunctions(InterpreterFunctions):
         self, interpreter: Interpreter, op: sched.ReduceOp, args: PythonValues
     ) -> PythonValues:
         """Sums of groups or their largest elements, in the order of the header library."""
+        if sched.is_of_product(op.destination):
+            reduce_product(self.functions, op, args)
+            return ()
         if op.rows is not None:
             self._reduce_rows(op, op.rows, args)
             return ()

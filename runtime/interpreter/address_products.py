@@ -97,44 +97,7 @@ class ProductFunctions(InterpreterFunctions):
         (plan,) = self.functions.plans.of(op, ComputePlan.build).sources
         threads = self.functions.frame.threads
         values = apply_chain(epilogue_of(op).functions, self.functions.load(plan, args[0]))
-        self._keep(op.destination, args[1][:, :, threads], values)
-
-    def _keep(self, value: SSAValue, registers: Array, numbers: Array) -> None:
-        """Writes numbers to registers, rounded to the type of the fragment."""
-        rounded = convert(numbers, element_dtype(value.type))
-        registers[...] = rounded.astype(registers.dtype)
-
-    @impl(sched.ReduceRowsOp)
-    def run_reduce_rows(
-        self, interpreter: Interpreter, op: sched.ReduceRowsOp, args: PythonValues
-    ) -> PythonValues:
-        """What threads hold of their rows in order, then what lanes have of a row."""
-        source, destination, *differences = (
-            array[:, :, self.functions.frame.threads] for array in args
-        )
-        combine, identity = COMBINERS[op.combination]
-        totals = np.full(destination.shape, identity, destination.dtype)
-        slots = self.functions.plans.of(op, row_slots_of_source)
-        # Neighbours of one row first.
-        pairs = len(slots) % 2 == 0 and bool((slots[0::2] == slots[1::2]).all())
-        for value in range(0, len(slots), 2 if pairs else 1):
-            following = source[:, value]
-            if pairs:
-                following = combine(following, source[:, value + 1])
-            totals[:, slots[value]] = combine(totals[:, slots[value]], following)
-        if not op.is_partial:
-            assert isinstance(op.destination.type, sched.FragmentType)
-            lanes = op.destination.type.thread_values().holders
-            totals = combine_lanes(totals, lanes, op.combination)
-        epilogue = epilogue_of(op)
-        totals = apply_chain(epilogue.functions, totals)
-        earlier = destination.copy()
-        if epilogue.accumulates:
-            totals = combine(earlier, totals)
-        self._keep(op.destination, destination, totals)
-        for difference in differences:
-            difference[...] = fall(earlier, destination)
-        return ()
+        keep(op.destination, args[1][:, :, threads], values)
 
     def _add_scalar_product(self, plan: ScalarMatmulPlan, args: PythonValues) -> None:
         """Adds what every running thread multiplies by itself to its accumulator."""
@@ -154,3 +117,36 @@ class ProductFunctions(InterpreterFunctions):
         values = product.reshape(blocks, count, -1).swapaxes(1, 2)
         sums = args[2][:, :, threads]
         sums += values.astype(sums.dtype, copy=False)
+
+
+def keep(value: SSAValue, registers: Array, numbers: Array) -> None:
+    """Writes numbers to registers, rounded to the type of the fragment."""
+    rounded = convert(numbers, element_dtype(value.type))
+    registers[...] = rounded.astype(registers.dtype)
+
+
+def reduce_product(functions: AddressFunctions, op: sched.ReduceOp, args: PythonValues) -> None:
+    """What threads hold of their rows in order, then what lanes have of a row."""
+    source, destination, *differences = (array[:, :, functions.frame.threads] for array in args)
+    combine, identity = COMBINERS[op.combination]
+    totals = np.full(destination.shape, identity, destination.dtype)
+    slots = functions.plans.of(op, row_slots_of_source)
+    # Neighbours of one row first.
+    pairs = len(slots) % 2 == 0 and bool((slots[0::2] == slots[1::2]).all())
+    for value in range(0, len(slots), 2 if pairs else 1):
+        following = source[:, value]
+        if pairs:
+            following = combine(following, source[:, value + 1])
+        totals[:, slots[value]] = combine(totals[:, slots[value]], following)
+    if not op.is_partial:
+        assert isinstance(op.destination.type, sched.FragmentType)
+        lanes = op.destination.type.thread_values().holders
+        totals = combine_lanes(totals, lanes, op.combination)
+    epilogue = epilogue_of(op)
+    totals = apply_chain(epilogue.functions, totals)
+    earlier = destination.copy()
+    if epilogue.accumulates:
+        totals = combine(earlier, totals)
+    keep(op.destination, destination, totals)
+    for difference in differences:
+        difference[...] = fall(earlier, destination)

@@ -266,7 +266,7 @@ def matrix_of(values: Array, plan: MatmulPlan, threads: Threads) -> Array:
     return ordered.reshape(-1, *shape)
 
 
-def row_slots_of_source(op: sched.ReduceRowsOp) -> IntArray:
+def row_slots_of_source(op: sched.ReduceOp) -> IntArray:
     """The position, among the numbers of rows, of the row of each value of the source."""
     return _thread_values(op.destination).value_of(_thread_values(op.source))
 

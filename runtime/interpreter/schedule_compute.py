@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, impl, register_impls
 
@@ -74,6 +76,9 @@ class ComputeFunctions(InterpreterFunctions):
         dim = op.reduced_dim
         results = shape_of(op.destination.type)[dim]
         source = self.functions.read(op.source, args[0])
+        if op.is_partial:
+            # What each lane holds of a row, side by side, is a run of its own.
+            source = source[..., np.concatenate(columns_of_lanes(op))]
         combine = sum_groups if op.combination is sched.Combiner.SUM else max_groups
         value = combine(source, GRID_AXES + dim, op.groups(), results)
         self.functions.keep_reduced(op, args, value)
@@ -169,3 +174,11 @@ class ComputeFunctions(InterpreterFunctions):
             value = value + parts[(*every, part)]
         self.functions.write(op.destination, args[1], value, epilogue_of(op))
         return ()
+
+
+def columns_of_lanes(op: sched.ReduceOp) -> Sequence[Sequence[int]]:
+    """The columns of a product's fragment that each lane holds of a row."""
+    assert isinstance(op.source.type, sched.FragmentType)  # verified
+    *_, row, column = op.source.type.thread_values().coordinates()
+    lanes = shape_of(op.destination.type)[-1]
+    return [sorted(set(column[row[:, lane] == row[0, 0], lane].tolist())) for lane in range(lanes)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -103,28 +102,3 @@ class ProductFunctions(InterpreterFunctions):
         value = value.reshape(*value.shape[:GRID_AXES], *shape)
         self.functions.write(op.destination, args[1], value, epilogue_of(op))
         return ()
-
-    @impl(sched.ReduceRowsOp)
-    def run_reduce_rows(
-        self, interpreter: Interpreter, op: sched.ReduceRowsOp, args: PythonValues
-    ) -> PythonValues:
-        """Sums of rows or their largest values, or those of what each lane holds of them."""
-        source = self.functions.read(op.source, args[0])
-        before = source.shape[:-1]
-        if op.is_partial:
-            held = columns_of_lanes(op)
-            grouped = source[..., np.concatenate(held)].reshape(*before, len(held), len(held[0]))
-        else:
-            grouped = source.reshape(*before, 1, source.shape[-1])
-        is_sum = op.combination is sched.Combiner.SUM
-        value = grouped.sum(axis=-1) if is_sum else grouped.max(axis=-1)
-        self.functions.keep_reduced(op, args, value)
-        return ()
-
-
-def columns_of_lanes(op: sched.ReduceRowsOp) -> Sequence[Sequence[int]]:
-    """The columns of a product's fragment that each lane holds of a row."""
-    assert isinstance(op.source.type, sched.FragmentType)  # verified
-    *_, row, column = op.source.type.thread_values().coordinates()
-    lanes = shape_of(op.destination.type)[-1]
-    return [sorted(set(column[row[:, lane] == row[0, 0], lane].tolist())) for lane in range(lanes)]

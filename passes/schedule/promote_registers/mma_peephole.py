@@ -1,6 +1,6 @@
 """Shorter ways to say what a chain of fragments computes: one function a pattern.
 
-They match ``sched.map`` and ``sched.reduce_rows``, whoever wrote them.
+They match ``sched.map`` and ``sched.reduce``, whoever wrote them.
 """
 
 from __future__ import annotations
@@ -45,6 +45,11 @@ def _in_loop(op: Operation) -> bool:
 def _is_map(op: Operation) -> TypeGuard[sched.MapOp]:
     """Whether an operator computes on the fragments of products."""
     return isinstance(op, sched.MapOp) and sched.is_of_product(op.destination)
+
+
+def _reduces_rows(op: Operation) -> TypeGuard[sched.ReduceOp]:
+    """Whether an operator makes numbers of the rows of a product."""
+    return isinstance(op, sched.ReduceOp) and sched.is_of_product(op.destination)
 
 
 def _is_function(op: Operation, name: str) -> TypeGuard[sched.MapOp]:
@@ -111,8 +116,8 @@ def _is_zeroed_outside(op: Operation) -> bool:
 def sum_rows_early(kernel: sched.KernelOp) -> None:
     """Sums rows as they come, where whole products are added up only to be summed after the loop.
 
-    Before: ``map identity %x to %all then [accum]`` in the loop, ``reduce_rows %all to %sum``.
-    After: ``reduce_rows %x to %parts then [accum]``, ``reduce_rows %parts to %sum``.
+    Before: ``map identity %x to %all then [accum]`` in the loop, ``reduce %all to %sum``.
+    After: ``reduce %x to %parts then [accum]``, ``reduce %parts to %sum``.
     """
     for op in operators_of(kernel):
         if not _is_function(op, "identity"):
@@ -124,12 +129,12 @@ def sum_rows_early(kernel: sched.KernelOp) -> None:
         if len(users) != 3 or not _is_zeroed_outside(users[0]) or users[1] is not op:
             continue
         last = users[2]
-        if not isinstance(last, sched.ReduceRowsOp) or _in_loop(last) or last.source is not total:
+        if not _reduces_rows(last) or _in_loop(last) or last.source is not total:
             continue
         if last.combination is not sched.Combiner.SUM or source.type != total.type:
             continue
         total = _retype(total, _lanes_of_a_row(op.sources[0]))
-        part = sched.ReduceRowsOp(source, total, Epilogue(accumulates=True))
+        part = sched.ReduceOp(source, total, last.reduced_dim, Epilogue(accumulates=True))
         Rewriter.replace_op(op, part, [])
 
 
@@ -139,7 +144,7 @@ def combine_lanes_late(kernel: sched.KernelOp) -> None:
     For sums that the loop only adds to, or rescales and adds to, as they are linear in the parts.
     """
     for op in operators_of(kernel):
-        if not isinstance(op, sched.ReduceRowsOp) or not _in_loop(op) or op.is_partial:
+        if not _reduces_rows(op) or not _in_loop(op) or op.is_partial:
             continue
         if op.combination is not sched.Combiner.SUM or epilogue_of(op).functions:
             continue
@@ -159,14 +164,15 @@ def combine_lanes_late(kernel: sched.KernelOp) -> None:
         combined.result.name_hint = kept.name_hint
         first = after[0]
         Rewriter.insert_op(
-            [combined, sched.ReduceRowsOp(kept, combined.result)], InsertPoint.before(first)
+            [combined, sched.ReduceOp(kept, combined.result, op.reduced_dim)],
+            InsertPoint.before(first),
         )
         for user in after:
             user.operands = [combined.result if value is kept else value for value in user.operands]
 
 
 def _linear_sum(
-    kernel: sched.KernelOp, op: sched.ReduceRowsOp
+    kernel: sched.KernelOp, op: sched.ReduceOp
 ) -> tuple[SSAValue, SSAValue | None] | None:
     """The sum that a reduction of rows ends up in, and the rows before they are added to it."""
     if epilogue_of(op).accumulates:
@@ -278,7 +284,7 @@ def scale_in_exponentials(kernel: sched.KernelOp) -> None:
         if readers is None or len(readers) != 2:
             continue
         maximum, exponential = readers
-        if not isinstance(maximum, sched.ReduceRowsOp) or not _is_map(exponential):
+        if not _reduces_rows(maximum) or not _is_map(exponential):
             continue
         if maximum.combination is not sched.Combiner.MAX or epilogue_of(maximum).functions:
             continue
@@ -316,7 +322,7 @@ def _readers_of_version(op: sched.MapOp) -> list[Operation] | None:
 
 
 def _falls_to_scale(
-    kernel: sched.KernelOp, maximum: sched.ReduceRowsOp, exponential: sched.MapOp
+    kernel: sched.KernelOp, maximum: sched.ReduceOp, exponential: sched.MapOp
 ) -> list[sched.MapOp] | None:
     """The exponentials of a running maximum's differences, where nothing else reads either."""
     if exponential.function.data.name != "scaled_exp_difference":
@@ -345,7 +351,7 @@ def _falls_to_scale(
 def invert_row_divisors(kernel: sched.KernelOp) -> None:
     """Divides by the numbers of rows once a row, and multiplies the values.
 
-    Before: ``reduce_rows %parts to %sum``, ``map div %o, %sum to %o``.  After: ``reduce_rows %parts
+    Before: ``reduce %parts to %sum``, ``map div %o, %sum to %o``.  After: ``reduce %parts
     to %sum then [reciprocal]``, ``map mul %o, %sum to %o``.  Where nothing else reads the sums.
     """
     for op in operators_of(kernel):
@@ -358,7 +364,7 @@ def invert_row_divisors(kernel: sched.KernelOp) -> None:
         if not is_row or not is_product or len(users) != 2 or op.sources[0] is divisor:
             continue
         writer = users[0]
-        if not isinstance(writer, sched.ReduceRowsOp) or writer.destination is not divisor:
+        if not _reduces_rows(writer) or writer.destination is not divisor:
             continue
         if epilogue_of(writer).accumulates or writer.difference is not None:
             continue

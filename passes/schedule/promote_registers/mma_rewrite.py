@@ -210,9 +210,10 @@ class ChainWriter:
         source = self.fragment(op.source)
         destination = self.fragment(op.destination)
         self.written.append(
-            sched.ReduceRowsOp(
+            sched.ReduceOp(
                 source,
                 destination,
+                op.reduced_dim,
                 epilogue_of(op),
                 op.combination,
                 None if difference is None else self.fragment(difference),

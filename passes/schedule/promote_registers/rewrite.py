@@ -225,22 +225,18 @@ def _(op: sched.ReduceOp, promotion: Promotion) -> None:
         )
         others.append(sched.StoreOp(destination, op.destination, Epilogue()))
     difference = None if op.difference is None else promotion.held(op.difference)
-    lanes = rows.lanes
     first: list[Operation] = []
-    if rows.warps > 1 or lanes > 32:
+    if rows.warps > 1 or rows.lanes > 32:
         parts = _parts(op, rows, promotion)
         first = [
             sched.ReduceWarpsOp(source, parts, slice_, op.combination, rows.results),
             sched.BarrierOp(),
         ]
-        source, lanes = parts, 1
+        source = parts
     reduction = sched.ReduceOp(
         source,
         destination,
         op.reduced_dim,
-        op.grouping.data,
-        lanes,
-        slice_,
         epilogue_of(op),
         op.combination,
         difference,

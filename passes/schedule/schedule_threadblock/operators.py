@@ -118,12 +118,11 @@ def _(op: tb.ReductionMaxOp, builder: KernelBuilder) -> None:
             builder.buffer(op.input),
             builder.running_buffer(op.maximum, -math.inf),
             op.reduced_dim,
-            Grouping.CONTIGUOUS,
-            lanes,
-            LinearPartition(builder.threads, 1, order),
             Epilogue(accumulates=True),
             Combiner.MAX,
             builder.allocate(op.difference),
+            lanes=lanes,
+            partition=LinearPartition(builder.threads, 1, order),
         )
     )
 
@@ -171,10 +170,10 @@ def _(op: tb.AnyReductionOp, builder: KernelBuilder) -> None:
             builder.buffer(op.input),
             destination,
             op.reduced_dim,
-            Grouping.STRIDED if strided else Grouping.CONTIGUOUS,
-            lanes,
-            LinearPartition(builder.threads, 1, order),
             epilogue,
+            grouping=Grouping.STRIDED if strided else Grouping.CONTIGUOUS,
+            lanes=lanes,
+            partition=LinearPartition(builder.threads, 1, order),
         )
     )
 

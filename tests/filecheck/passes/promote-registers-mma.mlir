@@ -17,11 +17,11 @@
 // CHECK-NEXT:   %weights_1 = sched.fragment : !sched.fragment<1x64x64xf16, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (4,1,1)>>
 // CHECK-NEXT:   sched.map identity %weights to %weights_1
 // CHECK-NEXT:   sched.mma %weights_1, %sv to %part ldmatrix [false, true]
-// CHECK-NEXT:   sched.reduce_rows %weights to %sum then [accum]
+// CHECK-NEXT:   sched.reduce %weights to %sum then [accum]
 // CHECK-NEXT: }
 // CHECK:      sched.epilogue {
 // CHECK-NEXT:   %sum_1 = sched.fragment
-// CHECK-NEXT:   sched.reduce_rows %sum to %sum_1 then [reciprocal]
+// CHECK-NEXT:   sched.reduce %sum to %sum_1 then [reciprocal]
 // CHECK-NEXT:   sched.map mul %part, %sum_1 to %part
 // CHECK-NEXT:   sched.store %part to %o_tile
 // CHECK-NEXT: }
@@ -35,7 +35,7 @@
 // ONLINE-NOT:    sched.barrier
 // ONLINE:        sched.mma %sq, %sk to %scaled
 // ONLINE-NEXT:   %fall = sched.fragment
-// ONLINE-NEXT:   sched.reduce_rows %scaled to %max difference %fall then [accum] combine max
+// ONLINE-NEXT:   sched.reduce %scaled to %max difference %fall then [accum] combine max
 // ONLINE-DAG:    sched.map mul_scalar(0.125) %fall to %fall then [exp]
 // ONLINE-DAG:    sched.map scaled_exp_difference(0.125) %scaled, %max to %scaled
 // ONLINE:        sched.map mul %part, %fall to %part

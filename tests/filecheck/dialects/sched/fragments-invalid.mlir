@@ -102,12 +102,60 @@ sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 
 // -----
 
-// CHECK: 'sched.reduce_rows' of %r: nothing is left to combine of 1x32x1
+// CHECK: 'sched.reduce' of %p: the fragment says which threads share a result; leave out 'lanes' and 'by'
+sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
+^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
+  %p = sched.fragment : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
+  %r = sched.fragment : !sched.fragment<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+  sched.prologue {
+    sched.reduce %p to %r dim 2 contiguous lanes 4 : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>> to !sched.fragment<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+  }
+}
+
+// -----
+
+// CHECK: 'sched.reduce' of %s: what threads read from memory is reduced to rows of a #sched.linear
+sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
+^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
+  %s = sched.alloc : !sched.shared<1x32x16xf32, (1,32,16):(512,16,1)>
+  %r = sched.fragment : !sched.fragment<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+  sched.prologue {
+    sched.reduce %s to %r dim 2 contiguous : !sched.shared<1x32x16xf32, (1,32,16):(512,16,1)> to !sched.fragment<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+  }
+}
+
+// -----
+
+// CHECK: 'sched.reduce' of %s: results in memory are dealt out; expected 'lanes <n> by <threads, vector, order>'
+sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
+^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
+  %s = sched.alloc : !sched.shared<1x32x16xf32, (1,32,16):(512,16,1)>
+  %o = sched.alloc : !sched.shared<1x32x1xf32, (1,32,1):(32,1,32)>
+  sched.prologue {
+    sched.reduce %s to %o dim 2 contiguous : !sched.shared<1x32x16xf32, (1,32,16):(512,16,1)> to !sched.shared<1x32x1xf32, (1,32,1):(32,1,32)>
+  }
+}
+
+// -----
+
+// CHECK: 'sched.reduce' of %p: a fragment is reduced to a slice of it
+sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
+^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
+  %p = sched.fragment : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
+  %o = sched.alloc : !sched.shared<1x32x1xf32, (1,32,1):(32,1,32)>
+  sched.prologue {
+    sched.reduce %p to %o dim 2 contiguous lanes 4 by <64, vector 1, order [1, 2, 0]> : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>> to !sched.shared<1x32x1xf32, (1,32,1):(32,1,32)>
+  }
+}
+
+// -----
+
+// CHECK: 'sched.reduce' of %r: nothing is left to combine of 1x32x1
 sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 ^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
   %r = sched.fragment : !sched.fragment<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
   sched.prologue {
-    sched.reduce_rows %r to %r : !sched.fragment<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>> to !sched.fragment<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+    sched.reduce %r to %r dim 2 contiguous : !sched.fragment<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>> to !sched.fragment<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
   }
 }
 
@@ -119,18 +167,18 @@ sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
   %p = sched.fragment : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
   %r = sched.fragment : !sched.fragment<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
   sched.prologue {
-    sched.reduce_rows %p to %r difference %r : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>> to !sched.fragment<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>, !sched.fragment<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+    sched.reduce %p to %r difference %r dim 2 contiguous : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>> to !sched.fragment<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>, !sched.fragment<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
   }
 }
 
 // -----
 
-// CHECK: 'sched.reduce_rows' of %p: the destination is
+// CHECK: 'sched.reduce' of %p: the destination is
 sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
 ^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
   %p = sched.fragment : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
   sched.prologue {
-    sched.reduce_rows %p to %p : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>> to !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
+    sched.reduce %p to %p dim 2 contiguous : !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>> to !sched.fragment<1x32x16xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>
   }
 }
 

@@ -35,7 +35,7 @@ from xdsl.utils.exceptions import DiagnosticException
 from benchmarks.h200.counters import parse
 from benchmarks.wavefront_cases import Case, all_cases
 from mugraph.dialects.plan import Plan
-from mugraph.dialects.sched import ElementwiseOp, FragmentType, KernelOp, ThreadAccess
+from mugraph.dialects.sched import FragmentType, KernelOp, MapOp, ThreadAccess
 from mugraph.dialects.sched.accesses import AccessKind
 from mugraph.dialects.sched.mappings import IDLE
 from mugraph.dialects.tensor_types import shape_of
@@ -181,9 +181,9 @@ def without_repeated_loads(access: ThreadAccess) -> ThreadAccess:
     of them.  Where a broadcast operand makes those loads the same, the compiler keeps one.
     """
     operation = access.operation
-    if not isinstance(operation, ElementwiseOp) or access.kind is AccessKind.WRITE:
+    partition = operation.linear if isinstance(operation, MapOp) else None
+    if not isinstance(operation, MapOp) or partition is None or access.kind is AccessKind.WRITE:
         return access
-    partition = operation.partition.data
     vectors = partition.values_per_thread(shape_of(operation.destination.type)) // partition.vector
     batch = 2 if partition.vector >= 8 else 4
     if isinstance(operation.destination.type, FragmentType):

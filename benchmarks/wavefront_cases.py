@@ -173,8 +173,7 @@ def elementwise(
     types = ", ".join(tensor.shared for tensor in sources)
     body += [
         "sched.barrier",
-        f"sched.elementwise {function} {operands} to %t {then} by <{by}> "
-        f": {types} to {target.shared}",
+        f"sched.map {function} {operands} to %t {then} by <{by}> : {types} to {target.shared}",
         "sched.barrier",
         copy("t", "o", f"{target.shared} to {out.device}", plain),
     ]

@@ -1,7 +1,7 @@
 """Scalar functions, and the epilogues made of them.
 
 A scalar function maps one or two numbers to one number, in fp32.  The element-wise operators of
-``kn`` and ``tb``, the epilogues of fused operators and ``sched.elementwise`` all name their
+``kn`` and ``tb``, the epilogues of fused operators and ``sched.map`` all name their
 function from the tables below; what a function computes on numpy is in
 ``mugraph.runtime.interpreter``, its CUDA twin in ``runtime/include/mugraph/ops.h``.
 

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mugraph.dialects.cute.thread_values import ThreadValues, linear_values
 from mugraph.dialects.programming_model import VECTOR_BYTES
 
 _WIDTHS = (1, 2, 4, 8, 16)
@@ -40,6 +41,10 @@ class LinearPartition:
         """How many elements of a tensor of this shape a thread holds, perhaps idle."""
         vectors = math.ceil(math.prod(shape) / self.vector)
         return math.ceil(vectors / self.threads) * self.vector
+
+    def thread_values(self, shape: Sequence[int]) -> ThreadValues:
+        """Which element of a tensor of this shape each value of each thread is."""
+        return linear_values(self.threads, self.vector, self.order, shape)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from mugraph.dialects.cute.thread_values import ThreadValues
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.programming_model import WARP
 
@@ -75,8 +76,7 @@ class LinearRows:
     @property
     def values(self) -> int:
         """How many rows a thread holds, perhaps some past the last one."""
-        held = self.partition.values_per_thread(self.shape) // self.partition.vector
-        return held // self.rounds
+        return self.thread_values().values
 
     @property
     def warps(self) -> int:
@@ -92,17 +92,17 @@ class LinearRows:
         lanes = self.lanes
         return lanes % WARP == 0 or (lanes < WARP and lanes & (lanes - 1) == 0)
 
+    def thread_values(self) -> ThreadValues:
+        """Which row each value of each thread is."""
+        return self.partition.thread_values(self.shape).sliced(self.dim, self.results)
+
     def rows_of(self) -> npt.NDArray[np.int64]:
         """The row of each value of each thread, ``[values, threads]``, -1 past the last one."""
-        thread = np.arange(self.partition.threads, dtype=np.int64)
-        value = np.arange(self.values, dtype=np.int64)[:, None]
-        row = value * (self.partition.threads // self.lanes) + thread // self.lanes
-        return np.where(row < self.count, row, -1)
-
-    def value_of_elements(self) -> npt.NDArray[np.int64]:
-        """For each value that a thread holds of the whole tensor, which of its rows it lies in."""
-        elements = np.arange(self.partition.values_per_thread(self.shape), dtype=np.int64)
-        return elements // (self.partition.vector * self.rounds)
+        held = self.thread_values()
+        row = np.zeros((held.values, held.threads), dtype=np.int64)
+        for dim in reversed(self.partition.order):
+            row = row * held.shape[dim] + held.coordinates()[dim]
+        return np.where(held.exists(), row, -1)
 
     def result_shape(self) -> tuple[int, ...]:
         """The extents of the rows' values."""

@@ -25,9 +25,9 @@ from mugraph.dialects.sched import (
     CommitOp,
     ConsumeOp,
     CopyOp,
-    ElementwiseOp,
     GlobalType,
     KernelOp,
+    MapOp,
     OrderArriveOp,
     OrderWaitOp,
     PublishOp,
@@ -189,7 +189,7 @@ _VERBS: dict[type[Operation], str] = {
 def _verb(op: Operation) -> str:
     if isinstance(op, CopyOp) and op.is_async:
         return "cp.async"
-    if isinstance(op, ElementwiseOp):
+    if isinstance(op, MapOp):
         return str(op.function.data)
     if isinstance(op, BulkCopyOp | CopyOp) and isinstance(op.destination.type, GlobalType):
         return "TMA store" if isinstance(op, BulkCopyOp) else "store"

@@ -66,7 +66,7 @@ def _(op: sched.FillOp, printer: KernelPrinter) -> None:
             writer.line(f"tb::fill_values({name}, {fp32_literal(value)});  {printer.describe(op)}")
             return
         fragment = fragment_class(op.destination.type)
-        if value == 0.0 and op.destination.type.row_mma is None:
+        if value == 0.0 and op.destination.type.sliced_axis != -1:
             writer.line(f"{fragment}::clear({name});  {printer.describe(op)}")
         else:
             call = f"{fragment}::fill({name}, {fp32_literal(value)})"
@@ -90,8 +90,11 @@ def _source_layouts(
 
 
 @print_operation.register
-def _(op: sched.ElementwiseOp, printer: KernelPrinter) -> None:
+def _(op: sched.MapOp, printer: KernelPrinter) -> None:
     held = [isinstance(value.type, sched.FragmentType) for value in op.operands]
+    if sched.is_of_product(op.destination):
+        print_map_of_fragments(op, printer)
+        return
     if any(held[:-1]) or (held[-1] and not epilogue_of(op).accumulates):
         print_held_elementwise(op, printer)
         return
@@ -117,7 +120,7 @@ def _(op: sched.ElementwiseOp, printer: KernelPrinter) -> None:
     writer.close()
 
 
-def print_held_elementwise(op: sched.ElementwiseOp, printer: KernelPrinter) -> None:
+def print_held_elementwise(op: sched.MapOp, printer: KernelPrinter) -> None:
     """An element-wise operator with operands in registers."""
     epilogue = epilogue_of(op)
     functions = f"{function_type(op.function.data)}, {epilogue_type(epilogue)}"
@@ -137,8 +140,25 @@ def print_held_elementwise(op: sched.ElementwiseOp, printer: KernelPrinter) -> N
     writer.close()
 
 
+def print_map_of_fragments(op: sched.MapOp, printer: KernelPrinter) -> None:
+    """An element-wise operator on what threads hold of a product."""
+    epilogue = epilogue_of(op)
+    method = "update" if epilogue.accumulates else "store"
+    destination = fragment_type_of(op.destination)
+    values = [printer.names.of(op.destination)]
+    for source in op.sources:
+        name, type_ = printer.names.of(source), fragment_type_of(source)
+        by_column = type_.sliced_axis == -2 and destination.sliced_axis != -2
+        values.append(f"tb::by_column({name})" if by_column else name)
+    printer.writer.line(
+        f"tb::MapFragment<{function_type(op.function.data)}, {epilogue_type(epilogue)}, "
+        f"{held_by(op.destination)}>::{method}({', '.join(values)});  "
+        f"{printer.describe(op)}"
+    )
+
+
 def print_map(
-    op: sched.ElementwiseOp | sched.MaskOp, functions: str, sources: str, printer: KernelPrinter
+    op: sched.MapOp | sched.MaskOp, functions: str, sources: str, printer: KernelPrinter
 ) -> None:
     """The call of ``tb::Map`` into registers or memory."""
     partition = partition_of(op, printer)
@@ -157,7 +177,7 @@ def print_map(
 
 
 def held_operand(
-    source: SSAValue, op: sched.ElementwiseOp | sched.MaskOp, name: str, printer: KernelPrinter
+    source: SSAValue, op: sched.MapOp | sched.MaskOp, name: str, printer: KernelPrinter
 ) -> str:
     """An operand of ``tb::Map``, in memory, in registers, or rows in registers."""
     partition = partition_of(op, printer)
@@ -173,29 +193,3 @@ def held_operand(
     if rows is None:
         return f"tb::in_registers<{partition.vector}>({held})"
     return f"tb::in_rows<{partition.vector}, {rows.rounds}>({held})"
-
-
-@print_operation.register
-def _(op: sched.AccumulateOp, printer: KernelPrinter) -> None:
-    source, destination = printer.names.of(op.source), printer.names.of(op.destination)
-    printer.writer.line(
-        f"tb::accumulate<{epilogue_type(epilogue_of(op))}>({destination}, {source});  "
-        f"{printer.describe(op)}"
-    )
-
-
-@print_operation.register
-def _(op: sched.MapOp, printer: KernelPrinter) -> None:
-    epilogue = epilogue_of(op)
-    method = "update" if epilogue.accumulates else "store"
-    destination = fragment_type_of(op.destination)
-    values = [printer.names.of(op.destination)]
-    for source in op.sources:
-        name, type_ = printer.names.of(source), fragment_type_of(source)
-        by_column = type_.column_mma is not None and destination.column_mma is None
-        values.append(f"tb::by_column({name})" if by_column else name)
-    printer.writer.line(
-        f"tb::MapFragment<{function_type(op.function.data)}, {epilogue_type(epilogue)}, "
-        f"{held_by(op.destination)}>::{method}({', '.join(values)});  "
-        f"{printer.describe(op)}"
-    )

@@ -58,13 +58,12 @@ def fragment_class(type_: sched.FragmentType) -> str:
         return f"tb::MmaFragment<{warps_m}, {warps_n}, {shape[-2]}, {shape[-1]}, {atom}>"
     if type_.rows is not None:
         return rows_class(type_.rows)
-    rows = type_.row_mma
-    if rows is not None:
-        return f"tb::RowFragment<{rows.thr_layout[0]}, {shape[-2]}, {atom_of(rows)}>"
-    columns = type_.column_mma
-    if columns is not None:
-        warps_m, warps_n = columns.thr_layout[:2]
-        return f"tb::ColumnFragment<{warps_m}, {warps_n}, {shape[-1]}, {atom_of(columns)}>"
+    whole = type_.arrangement
+    if whole is not None:
+        warps_m, warps_n = whole.thr_layout[:2]
+        if type_.sliced_axis == -1:
+            return f"tb::RowFragment<{warps_m}, {shape[-2]}, {atom_of(whole)}>"
+        return f"tb::ColumnFragment<{warps_m}, {warps_n}, {shape[-1]}, {atom_of(whole)}>"
     partition = type_.partition
     if partition is None:
         raise CodegenError(f"the CUDA target cannot hold {type_} in registers yet")

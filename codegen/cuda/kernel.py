@@ -57,6 +57,6 @@ def _thread_number(printer: KernelPrinter) -> str:
     themselves are left alone: there ptxas would keep more addresses than registers hold.
     """
     kernel, index = printer.kernel, printer.block_thread
-    if any(isinstance(op, sched.MapOp) for op in kernel.walk()):
+    if any(map(sched.computes_on_product, kernel.walk())):
         return f"mugraph::thread_of<{kernel.threads}>({index})"
     return index

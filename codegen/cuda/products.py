@@ -6,6 +6,7 @@ from xdsl.ir import SSAValue
 
 from mugraph.codegen.cuda.cpp import CodegenError, epilogue_type, layout_type
 from mugraph.codegen.cuda.fragments import (
+    atom_class,
     atom_of,
     fragment_class,
     fragment_type_of,
@@ -79,6 +80,15 @@ def _(op: sched.StoreOp, printer: KernelPrinter) -> None:
     writer = printer.writer
     writer.open(f"{{  {printer.describe(op)}")
     matrix = op.matrix()
+    if op.by_quads and matrix is not None and type_.tiled_mma is not None:
+        writer.line(f"using Target = {matrix_type(matrix)};")
+        writer.line(
+            f"tb::QuadStore<{fragment_class(type_)}, {atom_class(type_.tiled_mma)}, "
+            f"{type_.get_shape()[-2]}, Target>::run<{epilogue_type(epilogue)}>({destination}, "
+            f"{source}, thread);"
+        )
+        writer.close()
+        return
     if type_.rows is not None:
         if epilogue.accumulates:
             raise CodegenError(f"{op_label(op)}: rows cannot be added to a buffer")
@@ -96,7 +106,7 @@ def _(op: sched.StoreOp, printer: KernelPrinter) -> None:
         if type_.parts > 1:
             arguments += f", {strides_of(resolved_layout_of(op.destination))[0]}"
         fragment = fragment_class(type_)
-        if type_.row_mma is not None and epilogue.accumulates:
+        if type_.sliced_axis == -1 and epilogue.accumulates:
             raise CodegenError(f"{op_label(op)}: numbers of rows cannot be added to a buffer")
     else:
         partition = type_.partition
@@ -136,28 +146,22 @@ def _(op: sched.SumPartsOp, printer: KernelPrinter) -> None:
 
 
 @print_operation.register
-def _(op: sched.LoadColumnsOp, printer: KernelPrinter) -> None:
-    writer = printer.writer
-    writer.open(f"{{  {printer.describe(op)}")
-    writer.line(f"using Source = {matrix_type(op.matrix())};")
-    writer.line(
-        f"{held_by(op.destination)}::load<{epilogue_type(epilogue_of(op))}, Source>("
-        f"{printer.names.of(op.destination)}, {printer.pointer(op.source)}, thread);"
-    )
-    writer.close()
-
-
-@print_operation.register
 def _(op: sched.LoadOp, printer: KernelPrinter) -> None:
-    mma = fragment_type_of(op.destination).tiled_mma
-    assert mma is not None  # verified
-    rows, depth = shape_of(op.source.type)[-2:]
     writer = printer.writer
+    destination, source = printer.names.of(op.destination), printer.pointer(op.source)
     writer.open(f"{{  {printer.describe(op)}")
-    writer.line(f"using A = {matrix_type(op.matrix())};")
-    writer.line(
-        f"tb::RegisterOperand<{mma.thr_layout[0]}, {rows}, {depth}, {atom_of(mma)}>::"
-        f"load<A, {str(op.uses_ldmatrix).lower()}>({printer.names.of(op.destination)}, "
-        f"{printer.pointer(op.source)}, thread);"
-    )
+    mma = fragment_type_of(op.destination).tiled_mma
+    if mma is None:
+        writer.line(f"using Source = {matrix_type(op.matrix())};")
+        writer.line(
+            f"{held_by(op.destination)}::load<{epilogue_type(epilogue_of(op))}, Source>("
+            f"{destination}, {source}, thread);"
+        )
+    else:
+        rows, depth = shape_of(op.source.type)[-2:]
+        writer.line(f"using A = {matrix_type(op.matrix())};")
+        writer.line(
+            f"tb::RegisterOperand<{mma.thr_layout[0]}, {rows}, {depth}, {atom_of(mma)}>::"
+            f"load<A, {str(op.uses_ldmatrix).lower()}>({destination}, {source}, thread);"
+        )
     writer.close()

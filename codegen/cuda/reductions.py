@@ -67,8 +67,25 @@ def _(op: sched.ReduceWarpsOp, printer: KernelPrinter) -> None:
     writer.close()
 
 
+def print_reduction_of_product(op: sched.ReduceOp, printer: KernelPrinter) -> None:
+    """What lanes make of the rows that they hold of a product."""
+    epilogue = epilogue_of(op)
+    method, values = "update" if epilogue.accumulates else "store", [op.destination, op.source]
+    if op.difference is not None:
+        method, values = "track", [op.destination, op.difference, op.source]
+    printer.writer.line(
+        f"tb::ReduceFragmentRows<{COMBINERS[op.combination]}, {epilogue_type(epilogue)}, "
+        f"{str(not op.is_partial).lower()}, "
+        f"{held_by(op.source)}, {held_by(op.destination)}>::{method}("
+        f"{', '.join(map(printer.names.of, values))});  {printer.describe(op)}"
+    )
+
+
 @print_operation.register
 def _(op: sched.ReduceOp, printer: KernelPrinter) -> None:
+    if sched.is_of_product(op.destination):
+        print_reduction_of_product(op, printer)
+        return
     if op.rows is not None:
         print_row_reduction(op, op.rows, printer)
         return
@@ -95,17 +112,3 @@ def _(op: sched.ReduceOp, printer: KernelPrinter) -> None:
         method = "update" if epilogue.accumulates else "store"
         writer.line(f"{call}{method}({target}, {source}, thread);")
     writer.close()
-
-
-@print_operation.register
-def _(op: sched.ReduceRowsOp, printer: KernelPrinter) -> None:
-    epilogue = epilogue_of(op)
-    method, values = "update" if epilogue.accumulates else "store", [op.destination, op.source]
-    if op.difference is not None:
-        method, values = "track", [op.destination, op.difference, op.source]
-    printer.writer.line(
-        f"tb::ReduceFragmentRows<{COMBINERS[op.combination]}, {epilogue_type(epilogue)}, "
-        f"{str(not op.is_partial).lower()}, "
-        f"{held_by(op.source)}, {held_by(op.destination)}>::{method}("
-        f"{', '.join(map(printer.names.of, values))});  {printer.describe(op)}"
-    )

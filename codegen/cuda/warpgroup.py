@@ -12,11 +12,9 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
 from mugraph.codegen.cuda.channels import iteration_of
-from mugraph.codegen.cuda.cpp import CodegenError, Writer, epilogue_type
+from mugraph.codegen.cuda.cpp import CodegenError, Writer
 from mugraph.codegen.cuda.operations import (
     KernelPrinter,
-    atom_class,
-    fragment_class,
     fragment_type_of,
     matrix_type,
     print_operation,
@@ -25,9 +23,9 @@ from mugraph.codegen.cuda.operations import (
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
 from mugraph.dialects.element_types import DESCRIPTIONS, HALF_TYPES
-from mugraph.dialects.sched.warpgroup import is_of_warpgroups, matrix_of
-from mugraph.dialects.tb.operators import epilogue_of
-from mugraph.dialects.tensor_types import op_label, shape_of
+from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.sched.warpgroup import is_of_warpgroups
+from mugraph.dialects.tensor_types import shape_of
 
 _OPERANDS = {DESCRIPTIONS[type_].instruction: DESCRIPTIONS[type_].cuda for type_ in HALF_TYPES}
 _REGISTERS_A = 4
@@ -203,7 +201,7 @@ def computed_meanwhile(wait: sched.WarpgroupWaitOp) -> list[SSAValue]:
     for op in reversed(before):
         if isinstance(op, sched.WarpgroupWaitOp | sched.WarpgroupMmaOp):
             break
-        if isinstance(op, sched.MapOp | sched.ReduceRowsOp):
+        if sched.computes_on_product(op) and isinstance(op, HasBufferEffects):
             written |= dict.fromkeys(op.buffers_written())
     return [value for value in reversed(written) if fragment_type_of(value).element_type == f32]
 
@@ -216,20 +214,3 @@ def _(op: sched.WarpgroupWaitOp, printer: KernelPrinter) -> None:
     for product in op.finished():
         for value in product.op.accumulators:
             printer.writer.line(f"mugraph::pin({printer.names.of(value)});")
-
-
-@print_operation.register
-def _(op: sched.QuadStoreOp, printer: KernelPrinter) -> None:
-    type_ = fragment_type_of(op.source)
-    mma = type_.tiled_mma
-    if mma is None:
-        raise CodegenError(f"{op_label(op)}: its source is not the fragment of a product")
-    writer = printer.writer
-    writer.open(f"{{  {printer.describe(op)}")
-    writer.line(f"using Target = {matrix_type(matrix_of(op.destination))};")
-    writer.line(
-        f"tb::QuadStore<{fragment_class(type_)}, {atom_class(mma)}, {type_.get_shape()[-2]}, "
-        f"Target>::run<{epilogue_type(epilogue_of(op))}>({printer.pointer(op.destination)}, "
-        f"{printer.names.of(op.source)}, thread);"
-    )
-    writer.close()

@@ -29,6 +29,7 @@ from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.int_tuple import Nested
 from mugraph.dialects.cute.layout import Layout
 from mugraph.dialects.cute.swizzle import AnyLayout, ComposedLayout, Swizzle
+from mugraph.dialects.cute.thread_values import ThreadValues, accumulator_values
 from mugraph.dialects.cute.tiled import TiledMma
 
 T = TypeVar("T")
@@ -174,6 +175,10 @@ class TiledMmaAttr(ParametrizedAttribute):
         """The number of atoms side by side along M, N and K."""
         m, n, k = (extent.data for extent in self.thr_layout_mnk)
         return (m, n, k)
+
+    def thread_values(self, shape: Sequence[int]) -> ThreadValues:
+        """Which element of an accumulator each value of each thread is."""
+        return accumulator_values(mma_atom(self.atom), self.thr_layout, shape)
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:

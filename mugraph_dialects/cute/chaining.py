@@ -3,16 +3,11 @@
 A thread-value layout maps (thread, value) to the position in a tile.  Where that of accumulators
 side by side equals that of an instruction's operand A, every thread holds the operand as soon as it
 has the accumulators: the values of one product are multiplied from registers in the next.
-
-Rows of an accumulator are shared by lanes that differ in the low bits of their number, so that
-butterfly shuffles combine what they hold of a row.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 
 from mugraph.dialects.cute.algebra import coalesce, composition
@@ -20,51 +15,6 @@ from mugraph.dialects.cute.atoms.mma import MmaAtom
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.inverses import is_bijective, right_inverse
 from mugraph.dialects.cute.layout import Layout, make_layout
-
-
-@dataclass(frozen=True)
-class RowsOfAtom:
-    """How threads share the rows of an accumulator.
-
-    A thread holds values of ``slots`` rows, value c of row ``slot_of_value[c]``; ``lanes``
-    neighbouring threads, the first of which is a multiple of that, hold the rest of them.
-    ``columns[lane][c]`` is the column of value c of a lane among them.
-    """
-
-    slots: int
-    lanes: int
-    slot_of_value: tuple[int, ...]
-    columns: tuple[tuple[int, ...], ...]
-
-
-@cache
-def rows_of(atom: MmaAtom) -> RowsOfAtom:
-    """How threads share the rows of an instruction's accumulator.
-
-    Raises LayoutError where that is not a power of two of neighbouring threads, all with equally
-    many values of each row.
-    """
-    extent = atom.shape_mnk[0]
-    threads, values = atom.threads, atom.values_of_c
-    places = [
-        [divmod(atom.c_layout(thread + threads * value), extent) for value in range(values)]
-        for thread in range(threads)
-    ]
-    rows = [[row for _, row in held] for held in places]
-    distinct = list(dict.fromkeys(rows[0]))
-    slots = tuple(distinct.index(row) for row in rows[0])
-    lanes = sum(set(held) == set(rows[0]) for held in rows)
-    for thread, held in enumerate(rows):
-        first = rows[thread - thread % lanes]
-        mine = list(dict.fromkeys(held))
-        if held != first or tuple(mine.index(row) for row in held) != slots:
-            raise LayoutError(
-                f"The rows of {atom.name} are not shared by neighbouring threads in the same way."
-            )
-    if lanes & (lanes - 1) or any(rows[thread] == rows[0] for thread in range(lanes, threads)):
-        raise LayoutError(f"The rows of {atom.name} are not shared by a power of two of threads.")
-    columns = tuple(tuple(column for column, _ in held) for held in places[:lanes])
-    return RowsOfAtom(len(distinct), lanes, slots, columns)
 
 
 def accumulators_side_by_side(atom: MmaAtom, depth: int) -> Layout[int]:
@@ -147,38 +97,6 @@ def held_alike(
     return all(coalesce(held[mode]) == coalesce(wanted[mode]) for mode in (0, 1))
 
 
-def values_of_rows(atom: MmaAtom, tiles_m: int, tiles_n: int) -> Sequence[int]:
-    """The slot of the row of each value of a thread's ``tiles_m`` x ``tiles_n`` accumulators."""
-    rows = rows_of(atom)
-    return [
-        i * rows.slots + slot
-        for i in range(tiles_m)
-        for _ in range(tiles_n)
-        for slot in rows.slot_of_value
-    ]
-
-
-@cache
-def columns_of_values(atom: MmaAtom) -> tuple[int, tuple[int, ...]]:
-    """How many columns of an accumulator a thread holds values of, and that of each value.
-
-    Raises LayoutError where that is not the same for all threads.
-    """
-    extent = atom.shape_mnk[0]
-    slots: set[tuple[int, ...]] = set()
-    for thread in range(atom.threads):
-        held = [
-            atom.c_layout(thread + atom.threads * value) // extent
-            for value in range(atom.values_of_c)
-        ]
-        distinct = list(dict.fromkeys(held))
-        slots.add(tuple(distinct.index(column) for column in held))
-    if len(slots) > 1:
-        raise LayoutError(f"Threads do not share the columns of {atom.name} alike.")
-    (found,) = slots
-    return max(found) + 1, found
-
-
 @cache
 def holds_pairs_of_columns(atom: MmaAtom) -> bool:
     """Whether a thread's values 2 i and 2 i + 1 are neighbours in a row, the first column even."""
@@ -194,9 +112,3 @@ def holds_pairs_of_columns(atom: MmaAtom) -> bool:
             if left[0] % 2 or right != (left[0] + 1, left[1]):
                 return False
     return True
-
-
-def values_of_columns(atom: MmaAtom, tiles_m: int, tiles_n: int) -> Sequence[int]:
-    """The slot of the column of each value of a thread's ``tiles_m`` x ``tiles_n`` accumulators."""
-    count, slots = columns_of_values(atom)
-    return [j * count + slot for _ in range(tiles_m) for j in range(tiles_n) for slot in slots]

@@ -32,19 +32,20 @@ from mugraph.dialects.sched.channel import (
     ReleaseOp,
 )
 from mugraph.dialects.sched.compute import (
-    AccumulateOp,
     Combiner,
     CombinerAttr,
-    ElementwiseOp,
     FillOp,
     Grouping,
     GroupingAttr,
+    MapOp,
     MmaOp,
     ReduceOp,
     StoreOp,
+    computes_on_product,
+    is_of_product,
 )
 from mugraph.dialects.sched.custom import CustomOp
-from mugraph.dialects.sched.fragments import LoadColumnsOp, LoadOp, MapOp, ReduceRowsOp
+from mugraph.dialects.sched.fragments import LoadOp
 from mugraph.dialects.sched.grid import GridLaunchOp, GridWaitOp
 from mugraph.dialects.sched.mask import MaskOp
 from mugraph.dialects.sched.move import MoveOp
@@ -55,7 +56,6 @@ from mugraph.dialects.sched.order_barrier import (
     OrderStepOp,
     OrderWaitOp,
 )
-from mugraph.dialects.sched.quad_store import QuadStoreOp
 from mugraph.dialects.sched.reduce_warps import ReduceWarpsOp
 from mugraph.dialects.sched.role import (
     RoleOp,
@@ -81,11 +81,9 @@ from mugraph.dialects.sched.structure import (
 from mugraph.dialects.sched.sum_parts import SumPartsOp
 from mugraph.dialects.sched.transfer import BarrierOp, CommitOp, CopyOp, WaitOp
 from mugraph.dialects.sched.types import (
-    ColumnsAttr,
     FragmentType,
     GlobalType,
     LinearPartitionAttr,
-    RowsAttr,
     SharedType,
     SliceAttr,
     TensorMemoryType,
@@ -106,14 +104,12 @@ Sched = Dialect(
         CopyOp,
         CommitOp,
         WaitOp,
-        QuadStoreOp,
         WarpgroupMmaOp,
         WarpgroupWaitOp,
         BarrierOp,
         GridWaitOp,
         GridLaunchOp,
         FillOp,
-        ElementwiseOp,
         ReduceOp,
         ReduceWarpsOp,
         MaskOp,
@@ -121,12 +117,9 @@ Sched = Dialect(
         CustomOp,
         MmaOp,
         StoreOp,
-        AccumulateOp,
         SumPartsOp,
         MapOp,
-        ReduceRowsOp,
         LoadOp,
-        LoadColumnsOp,
         ChannelOp,
         AcquireOp,
         PublishOp,
@@ -150,8 +143,6 @@ Sched = Dialect(
         OrderBarrierType,
         LinearPartitionAttr,
         SliceAttr,
-        RowsAttr,
-        ColumnsAttr,
         CombinerAttr,
         GroupingAttr,
     ],
@@ -160,7 +151,6 @@ Sched = Dialect(
 __all__ = [
     "AccessError",
     "AccessKind",
-    "AccumulateOp",
     "AcquireOp",
     "AllocOp",
     "BarrierOp",
@@ -170,14 +160,12 @@ __all__ = [
     "ChannelStepOp",
     "ChannelType",
     "ClusterBarrierOp",
-    "ColumnsAttr",
     "Combiner",
     "CombinerAttr",
     "CommitOp",
     "ConsumeOp",
     "CopyOp",
     "CustomOp",
-    "ElementwiseOp",
     "EpilogueOp",
     "FillOp",
     "ForloopOp",
@@ -192,7 +180,6 @@ __all__ = [
     "KernelOp",
     "LaunchOp",
     "LinearPartitionAttr",
-    "LoadColumnsOp",
     "LoadOp",
     "MapOp",
     "MaskOp",
@@ -208,13 +195,10 @@ __all__ = [
     "Proxy",
     "ProxyFenceOp",
     "PublishOp",
-    "QuadStoreOp",
     "ReduceOp",
-    "ReduceRowsOp",
     "ReduceWarpsOp",
     "ReleaseOp",
     "RoleOp",
-    "RowsAttr",
     "Sched",
     "SharedType",
     "SliceAttr",
@@ -227,11 +211,13 @@ __all__ = [
     "WaitOp",
     "WarpgroupMmaOp",
     "WarpgroupWaitOp",
+    "computes_on_product",
     "computing_block",
     "enclosing_kernel",
     "enclosing_loop",
     "enclosing_role",
     "enclosing_threads",
+    "is_of_product",
     "ping_pong_roles",
     "roles_of",
     "start_bytes",

@@ -4,8 +4,10 @@ Every operator computes in fp32, applies its epilogue, and rounds once to the el
 destination; an epilogue that ends in ``accum`` adds to the destination where others overwrite it.
 """
 
+from xdsl.ir import Operation, SSAValue
+
 from mugraph.dialects.sched.distribution import verify_distribution
-from mugraph.dialects.sched.elementwise import ElementwiseOp, FillOp
+from mugraph.dialects.sched.elementwise import FillOp, MapOp
 from mugraph.dialects.sched.product import MmaOp
 from mugraph.dialects.sched.reduction import (
     Combiner,
@@ -14,20 +16,38 @@ from mugraph.dialects.sched.reduction import (
     GroupingAttr,
     ReduceOp,
 )
-from mugraph.dialects.sched.store import AccumulateOp, StoreOp
+from mugraph.dialects.sched.store import StoreOp
+from mugraph.dialects.sched.types import FragmentType
 from mugraph.dialects.tb.operators import epilogue_of
 
+
+def is_of_product(value: SSAValue) -> bool:
+    """Whether a value is the fragment of a product, or a slice of one."""
+    return isinstance(value.type, FragmentType) and value.type.arrangement is not None
+
+
+def computes_on_product(op: Operation) -> bool:
+    """Whether an operator computes on what threads hold of a product, in registers alone.
+
+    Adding one product to another does not count: that is what products themselves do.
+    """
+    if not isinstance(op, MapOp | ReduceOp):
+        return False
+    return is_of_product(op.destination) and not (isinstance(op, MapOp) and op.is_sum_of_fragments)
+
+
 __all__ = [
-    "AccumulateOp",
     "Combiner",
     "CombinerAttr",
-    "ElementwiseOp",
     "FillOp",
     "Grouping",
     "GroupingAttr",
+    "MapOp",
     "MmaOp",
     "ReduceOp",
     "StoreOp",
+    "computes_on_product",
     "epilogue_of",
+    "is_of_product",
     "verify_distribution",
 ]

@@ -23,18 +23,16 @@ from mugraph.dialects.sched.accesses import (
 )
 from mugraph.dialects.sched.mappings import (
     MappingError,
-    MmaFragment,
     ReduceSum,
     Stream,
-    column_fragment_stream,
     fill_stream,
+    fragment_stream,
     iteration_layout,
-    mma_fragment_stream,
     part_of_mode,
     reduce_destination_stream,
     reduce_source_stream,
-    row_fragment_stream,
     side_by_side,
+    with_offset,
 )
 from mugraph.dialects.sched.operand_mappings import (
     MatmulOperand,
@@ -45,7 +43,6 @@ from mugraph.dialects.sched.operand_mappings import (
 )
 from mugraph.dialects.sched.role import enclosing_threads
 from mugraph.dialects.sched.row_mappings import (
-    fragment_rows_stream,
     rows_source_stream,
     warps_stream,
 )
@@ -59,7 +56,6 @@ from mugraph.dialects.tensor_types import (
     op_label,
     resolved_layout_of,
     shape_of,
-    strides_of,
     value_label,
 )
 
@@ -240,45 +236,20 @@ def mma_accesses(
     return accesses
 
 
-def store_accesses(
-    op: Operation, matrix: AnyLayout | None, *, accumulates: bool
-) -> list[ThreadAccess]:
-    """The accesses of a fragment's threads to the buffer that it is written or added to.
+def store_accesses(op: Operation, start: Sequence[int], *, accumulates: bool) -> list[ThreadAccess]:
+    """The accesses of a fragment's threads to the part of a buffer that it is written or added to.
 
-    ``matrix`` is the part of the buffer that a product's fragment covers; ``None`` for others.
+    ``start`` is where the part begins.
     """
     fragment = op.operands[0].type
     if not isinstance(fragment, FragmentType):
         raise VerifyException(f"{op_label(op)}: its source is not a fragment")
-    stage = stage_reference(op)
     shape = fragment.get_shape()
-    rows = fragment.rows
-    if rows is not None:
-        order = rows.partition.order
-        layout = iteration_layout(resolved_layout_of(op.operands[1]), shape, shape, order)
-        stream = fragment_rows_stream(rows, layout, block=enclosing_threads(op))
-    elif fragment.partition is not None or matrix is None:
-        if fragment.partition is None:
-            raise AccessError(f"{op_label(op)}: its source is not dealt out to threads")
+    if fragment.partition is not None:
         stream = partitioned_stream(op, 1, fragment.partition, shape)
     else:
-        atom, warps_m, warps_n, warps_k = _warps(op, fragment.arrangement)
-        held = MmaFragment(atom, warps_m, warps_n, shape[-2], shape[-1], warps_k)
-        threads = enclosing_threads(op)
-        if fragment.row_mma is not None:
-            stream = row_fragment_stream(held, matrix, block=threads)
-        else:
-            parts = strides_of(resolved_layout_of(op.operands[1]))[0] if warps_k > 1 else 0
-            stream = mma_fragment_stream(held, matrix, parts, block=threads)
-    return destination_accesses(op, 1, stage, stream, accumulates=accumulates)
-
-
-def columns_accesses(
-    op: Operation, mma: TiledMmaAttr | None, matrix: AnyLayout
-) -> list[ThreadAccess]:
-    """The reads of a number for each column of a product."""
-    atom, warps_m, warps_n, warps_k = _warps(op, mma)
-    columns = base_layout(matrix).size()
-    held = MmaFragment(atom, warps_m, warps_n, atom.shape_mnk[0], columns, warps_k)
-    stream = column_fragment_stream(held, matrix, block=enclosing_threads(op))
-    return [plain_access(op, 0, AccessKind.READ, stage_reference(op), stream)]
+        layout = resolved_layout_of(op.operands[1])
+        part = iteration_layout(layout, shape, shape, range(len(shape)))
+        part = with_offset(part, base_layout(layout)(*start))
+        stream = fragment_stream(fragment.thread_values(), part, block=enclosing_threads(op))
+    return destination_accesses(op, 1, stage_reference(op), stream, accumulates=accumulates)

@@ -32,11 +32,16 @@ from mugraph.dialects.sched.distribution import (
     Destination,
     Source,
     accumulated,
-    partition_attribute,
+    distribution_of,
     verify_arity,
     verify_distribution,
 )
-from mugraph.dialects.sched.types import DealtBy, Distribution, LinearPartitionAttr, SharedType
+from mugraph.dialects.sched.types import (
+    DealtBy,
+    FragmentType,
+    LinearPartitionAttr,
+    SharedType,
+)
 from mugraph.dialects.shapes import ShapeError, broadcast_shape
 from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tensor_types import dims, op_label, shape_of
@@ -72,24 +77,27 @@ class FillOp(IRDLOperation, HasThreadAccesses, HasBufferEffects):
 
 
 @irdl_op_definition
-class ElementwiseOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
+class MapOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
     """Applies a scalar function element by element; an operand's extent of 1 is broadcast.
 
-    ``sched.elementwise div %a, %b to %d by <128, vector 8, order [1, 0]> : ...``
-    Fragments are held as the operator is dealt out, or are the rows of it.
+    ``sched.map div %a, %b to %d by <128, vector 8, order [1, 0]> : ...``
+
+    Operands are in shared memory or in registers.  Fragments of the destination's extents say who
+    computes what, and ``by`` where there are none; a source may be a slice of that, whose number
+    stands for all of its row or column.  The destination may be one of the sources.
     """
 
-    name = "sched.elementwise"
+    name = "sched.map"
 
     function = prop_def(ScalarFunctionAttr)
     sources = var_operand_def(Source)
     destination = operand_def(Destination)
     epilogue = opt_prop_def(EpilogueAttr)
-    partition = prop_def(Distribution)
+    partition = opt_prop_def(LinearPartitionAttr)
 
     assembly_format = (
         "custom<NamedFunction>($function) $sources `to` $destination "
-        "custom<ThenEpilogue>($epilogue) `by` custom<DealtBy>($partition) attr-dict "
+        "custom<ThenEpilogue>($epilogue) custom<DealtBy>($partition) attr-dict "
         "`:` type($sources) `to` type($destination)"
     )
     custom_directives = (NamedFunction, ThenEpilogue, DealtBy)
@@ -99,23 +107,44 @@ class ElementwiseOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBuff
         function: ScalarFunction,
         sources: Sequence[SSAValue],
         destination: SSAValue,
-        epilogue: Epilogue,
-        partition: LinearPartition | Attribute,
+        epilogue: Epilogue | None = None,
+        partition: LinearPartition | None = None,
     ) -> None:
+        """``partition`` is not kept where fragments say it."""
+        is_said = distribution_of(sources, destination, None) is not None
         super().__init__(
             operands=[sources, destination],
             properties={
                 "function": ScalarFunctionAttr(function),
                 "epilogue": epilogue_attribute(epilogue),
-                "partition": partition_attribute(partition),
+                "partition": (
+                    None if is_said or partition is None else LinearPartitionAttr(partition)
+                ),
             },
         )
 
     @property
+    def distribution(self) -> Attribute:
+        """Who computes which element of the destination."""
+        found = distribution_of(self.sources, self.destination, self.partition)
+        assert found is not None  # verified
+        return found
+
+    @property
     def linear(self) -> LinearPartition | None:
         """The linear partition by which it is dealt out, if it is one."""
-        attribute = self.partition
+        attribute = self.distribution
         return attribute.data if isinstance(attribute, LinearPartitionAttr) else None
+
+    @property
+    def is_sum_of_fragments(self) -> bool:
+        """Whether it adds a fragment, through an epilogue, to another that is held alike."""
+        return (
+            self.function.data.name == "identity"
+            and epilogue_of(self).accumulates
+            and all(isinstance(value.type, FragmentType) for value in self.operands)
+            and shape_of(self.sources[0].type) == shape_of(self.destination.type)
+        )
 
     def buffers_read(self) -> Sequence[SSAValue]:
         """The sources; the destination too where the epilogue accumulates."""
@@ -126,18 +155,29 @@ class ElementwiseOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBuff
         return [self.destination]
 
     def verify_(self) -> None:
-        """Checks arity, extents and the partition."""
+        """Checks arity, extents and who computes what."""
         verify_arity(self, self.function.data, self.sources)
+        shape = shape_of(self.destination.type)
         try:
-            expected = broadcast_shape([shape_of(source.type) for source in self.sources])
+            expected = broadcast_shape([shape_of(value.type) for value in self.operands])
         except ShapeError as error:
             raise VerifyException(f"{op_label(self)}: {error}") from error
-        if shape_of(self.destination.type) != expected:
+        if shape != expected:
             raise VerifyException(
-                f"{op_label(self)}: the destination has "
-                f"{dims(shape_of(self.destination.type))}, expected {dims(expected)}"
+                f"{op_label(self)}: the destination has {dims(shape)}, expected {dims(expected)}"
             )
-        verify_distribution(self, self.partition, self.destination)
+        found = distribution_of(self.sources, self.destination, self.partition)
+        if found is None:
+            raise VerifyException(
+                f"{op_label(self)}: no fragment of {dims(shape)} says who computes what; expected "
+                "'by <threads, vector, order>'"
+            )
+        if self.partition is not None and self.partition != found:
+            raise VerifyException(
+                f"{op_label(self)} is dealt out as its fragments are, {found}, not as "
+                f"{self.partition}; leave out 'by'"
+            )
+        verify_distribution(self, found, self.destination)
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
         """Along the partition's first dimension, in its vectors."""

@@ -16,30 +16,30 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
-    opt_operand_def,
     opt_prop_def,
-    prop_def,
-    var_operand_def,
 )
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.assembly import NamedFunction, ThenEpilogue
+from mugraph.dialects.assembly import ThenEpilogue
 from mugraph.dialects.cute.atoms import loads_as_stored, mma_atom
-from mugraph.dialects.cute.chaining import accumulator_is_operand, held_alike, rows_of
+from mugraph.dialects.cute.chaining import accumulator_is_operand
 from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.elementwise import (
     Epilogue,
     EpilogueAttr,
-    ScalarFunction,
-    ScalarFunctionAttr,
     epilogue_attribute,
 )
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
-from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
-from mugraph.dialects.sched.compute_accesses import columns_accesses, mma_accesses
-from mugraph.dialects.sched.distribution import accumulated, verify_arity
-from mugraph.dialects.sched.mappings import matrix_layout
-from mugraph.dialects.sched.reduction import Combiner, CombiningOp, combiner_attribute
+from mugraph.dialects.sched.accesses import (
+    AccessKind,
+    HasThreadAccesses,
+    ThreadAccess,
+    plain_access,
+    stage_reference,
+)
+from mugraph.dialects.sched.compute_accesses import mma_accesses
+from mugraph.dialects.sched.mappings import fragment_stream, matrix_layout
+from mugraph.dialects.sched.role import enclosing_threads
 from mugraph.dialects.sched.types import FragmentType, SharedType
 from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tb.product import matrix_access
@@ -50,7 +50,6 @@ from mugraph.dialects.tensor_types import (
     op_label,
     resolved_layout_of,
     shape_of,
-    value_label,
 )
 
 
@@ -59,128 +58,26 @@ def _fragment(value: SSAValue) -> FragmentType:
     return value.type
 
 
-def _same_arrangement(one: FragmentType, other: FragmentType) -> bool:
-    """Whether threads hold two products, or their rows, in the same places and order."""
-    first, second = one.arrangement, other.arrangement
-    if first is None or second is None or first.thr_layout[2] != second.thr_layout[2]:
-        return False
-    return first == second or held_alike(
-        mma_atom(first.atom), first.thr_layout[:2], mma_atom(second.atom), second.thr_layout[:2]
-    )
-
-
-def _verify_arrangement(op: IRDLOperation, values: Sequence[SSAValue]) -> None:
-    """Raises ``VerifyException`` unless all are fragments of one product and of its rows.
-
-    Or of products that the layout algebra proves to be held alike.
-    """
-    *_, last = values
-    expected = _fragment(last)
-    for value in values:
-        type_ = _fragment(value)
-        if not _same_arrangement(type_, expected):
-            raise VerifyException(
-                f"{op_label(op)}: {value_label(value)} is {type_.layout}; all fragments must have "
-                f"the arrangement of the destination, {expected.layout}"
-            )
-        if type_.column_mma is None and type_.get_shape()[-2] != expected.get_shape()[-2]:
-            raise VerifyException(
-                f"{op_label(op)}: {value_label(value)} has {dims(type_.get_shape())}, the "
-                f"destination {dims(expected.get_shape())}; they must have the same rows"
-            )
-
-
 @irdl_op_definition
-class MapOp(IRDLOperation, HasBufferEffects):
-    """Applies a scalar function value by value to what each thread holds.
+class LoadOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
+    """Loads what threads hold of a buffer in shared memory, as the fragment's layout says.
 
-    A fragment of rows with one column stands for its number in every column, one of columns for its
-    number in every row; the destination may be one of the sources.
-
-    ``sched.map mul %o, %rescale to %o : ...``
+    - The left matrix that ``sched.mma`` multiplies: ``ldmatrix true`` as there, else element by
+      element.
+    - A number for each column of a product, for all threads with values of it, through an epilogue.
+      The buffer is one matrix of one column (or row) with as many numbers.
     """
 
-    name = "sched.map"
+    name = "sched.load"
 
-    function = prop_def(ScalarFunctionAttr)
-    sources = var_operand_def(FragmentType)
+    source = operand_def(SharedType)
     destination = operand_def(FragmentType)
     epilogue = opt_prop_def(EpilogueAttr)
+    ldmatrix = opt_prop_def(BoolAttr)
 
     assembly_format = (
-        "custom<NamedFunction>($function) $sources `to` $destination "
-        "custom<ThenEpilogue>($epilogue) attr-dict "
-        "`:` type($sources) `to` type($destination)"
-    )
-    custom_directives = (NamedFunction, ThenEpilogue)
-
-    def __init__(
-        self,
-        function: ScalarFunction,
-        sources: Sequence[SSAValue],
-        destination: SSAValue,
-        epilogue: Epilogue | None = None,
-    ) -> None:
-        super().__init__(
-            operands=[sources, destination],
-            properties={
-                "function": ScalarFunctionAttr(function),
-                "epilogue": epilogue_attribute(epilogue),
-            },
-        )
-
-    def buffers_read(self) -> Sequence[SSAValue]:
-        """The sources; the destination too where the epilogue accumulates."""
-        return [*self.sources, *accumulated(self, self.destination)]
-
-    def buffers_written(self) -> Sequence[SSAValue]:
-        """The destination."""
-        return [self.destination]
-
-    def verify_(self) -> None:
-        """Checks arity, arrangement and extents."""
-        verify_arity(self, self.function.data, self.sources)
-        _verify_arrangement(self, [*self.sources, self.destination])
-        destination = _fragment(self.destination)
-        shape = destination.get_shape()
-        for source in self.sources:
-            type_ = _fragment(source)
-            is_broadcast = type_.row_mma is not None and type_.get_shape()[-1] == 1
-            if type_.column_mma is not None:
-                is_broadcast = (
-                    destination.tiled_mma is not None and type_.get_shape()[-1] == shape[-1]
-                )
-            if type_.get_shape() != shape and not is_broadcast:
-                raise VerifyException(
-                    f"{op_label(self)}: {value_label(source)} has {dims(type_.get_shape())}, "
-                    f"expected {dims(shape)}, or a number for each row or column"
-                )
-
-
-@irdl_op_definition
-class ReduceRowsOp(CombiningOp, HasBufferEffects):
-    """Sums the values of each row of a product's fragment, or takes their largest.
-
-    Each thread combines what it holds of a row, pairs of neighbours in order.  Where there is one
-    column, lanes that share the row then combine theirs by shuffles over the distances lanes / 2,
-    ..., 2, 1, and all of them have the result; where it has a column for each lane, each keeps its
-    own, and a further operator combines them, from such a fragment to one with one column.
-
-    ``accum`` adds the sum to the destination, or with ``combine max`` keeps the larger of both;
-    ``difference`` is then what the destination was less what it becomes, 0 where it was -infinity.
-    """
-
-    name = "sched.reduce_rows"
-
-    source = operand_def(FragmentType)
-    destination = operand_def(FragmentType)
-    difference = opt_operand_def(FragmentType)
-    epilogue = opt_prop_def(EpilogueAttr)
-
-    assembly_format = (
-        "$source `to` $destination (`difference` $difference^)? custom<ThenEpilogue>($epilogue) "
-        "(`combine` $combiner^)? attr-dict "
-        "`:` type($source) `to` type($destination) (`,` type($difference)^)?"
+        "$source `to` $destination custom<ThenEpilogue>($epilogue) (`ldmatrix` $ldmatrix^)? "
+        "attr-dict `:` type($source) `to` type($destination)"
     )
     custom_directives = (ThenEpilogue,)
 
@@ -189,85 +86,32 @@ class ReduceRowsOp(CombiningOp, HasBufferEffects):
         source: SSAValue,
         destination: SSAValue,
         epilogue: Epilogue | None = None,
-        combiner: Combiner = Combiner.SUM,
-        difference: SSAValue | None = None,
+        *,
+        ldmatrix: bool | None = None,
     ) -> None:
         super().__init__(
-            operands=[source, destination, difference],
+            operands=[source, destination],
             properties={
-                "combiner": combiner_attribute(combiner),
                 "epilogue": epilogue_attribute(epilogue),
+                "ldmatrix": None if ldmatrix is None else BoolAttr.from_bool(ldmatrix),
             },
         )
 
     @property
-    def is_partial(self) -> bool:
-        """Whether each lane keeps its own part of a row."""
-        return shape_of(self.destination.type)[-1] != 1
-
-    def buffers_read(self) -> Sequence[SSAValue]:
-        """The source; the destination too where the epilogue accumulates."""
-        return [self.source, *accumulated(self, self.destination)]
-
-    def buffers_written(self) -> Sequence[SSAValue]:
-        """The destination, and that of the difference."""
-        return [self.destination, *([] if self.difference is None else [self.difference])]
-
-    def verify_(self) -> None:
-        """Checks arrangements and extents."""
-        differences = [] if self.difference is None else [self.difference]
-        _verify_arrangement(self, [self.source, *differences, self.destination])
-        source, destination = _fragment(self.source), _fragment(self.destination)
-        if destination.row_mma is None:
-            raise VerifyException(
-                f"{op_label(self)}: the destination is {destination.layout}, expected #sched.rows"
-            )
-        mma, rows = source.tiled_mma, source.get_shape()[-1]
-        if mma is not None and (
-            mma.thr_layout[1:] != (1, 1) or rows % mma_atom(mma.atom).shape_mnk[1]
-        ):
-            raise VerifyException(
-                f"{op_label(self)}: {value_label(self.source)} has {rows} columns over {mma}; a "
-                "row must lie in one warp, and fill its instructions"
-            )
-        if mma is None and (source.get_shape()[-1] == 1 or self.is_partial):
-            raise VerifyException(
-                f"{op_label(self)}: nothing is left to combine of {dims(source.get_shape())}"
-            )
-        self.verify_difference(self.difference, self.destination)
-
-
-@irdl_op_definition
-class LoadOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
-    """Loads a left matrix from shared memory into the fragment that ``sched.mma`` multiplies.
-
-    ``ldmatrix true`` as in ``sched.mma``: else element by element.
-    """
-
-    name = "sched.load"
-
-    source = operand_def(SharedType)
-    destination = operand_def(FragmentType)
-    ldmatrix = prop_def(BoolAttr)
-
-    assembly_format = (
-        "$source `to` $destination `ldmatrix` $ldmatrix attr-dict "
-        "`:` type($source) `to` type($destination)"
-    )
-
-    def __init__(self, source: SSAValue, destination: SSAValue, *, ldmatrix: bool) -> None:
-        super().__init__(
-            operands=[source, destination], properties={"ldmatrix": BoolAttr.from_bool(ldmatrix)}
-        )
+    def loads_operand(self) -> bool:
+        """Whether it loads a matrix to multiply, as products do that read it from memory."""
+        return self.ldmatrix is not None
 
     @property
     def uses_ldmatrix(self) -> bool:
         """Whether ``ldmatrix`` loads the matrix."""
-        return bool(self.ldmatrix.value.data)
+        return self.ldmatrix is not None and bool(self.ldmatrix.value.data)
 
     def matrix(self) -> AnyLayout:
-        """The buffer as a matrix, (rows, k)."""
-        return matrix_layout(resolved_layout_of(self.source), shape_of(self.source.type))
+        """The buffer as a matrix: (rows, k), or one row of numbers."""
+        shape, layout = shape_of(self.source.type), resolved_layout_of(self.source)
+        is_column = not self.loads_operand and shape[-1] == 1
+        return matrix_layout(layout, shape, transposed=is_column)
 
     def buffers_read(self) -> Sequence[SSAValue]:
         """The source."""
@@ -278,7 +122,15 @@ class LoadOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
         return [self.destination]
 
     def verify_(self) -> None:
-        """Checks extents, types and that accumulators are operands."""
+        """Checks extents, types, and that the fragment can be loaded."""
+        if epilogue_of(self).accumulates:
+            raise VerifyException(f"{op_label(self)} cannot add to registers; leave out 'accum'")
+        if self.loads_operand:
+            self._verify_operand()
+        else:
+            self._verify_columns()
+
+    def _verify_operand(self) -> None:
         destination = _fragment(self.destination)
         mma = destination.tiled_mma
         if shape_of(self.source.type) != destination.get_shape():
@@ -290,6 +142,10 @@ class LoadOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
             raise VerifyException(
                 f"{op_label(self)}: the destination is {destination.layout}; expected a "
                 "#cute.tiled_mma with all warps along m"
+            )
+        if epilogue_of(self):
+            raise VerifyException(
+                f"{op_label(self)}: a matrix is loaded as it is; leave out {epilogue_of(self)}"
             )
         atom = mma_atom(mma.atom)
         element = element_type_name(element_type_of(self.source.type))
@@ -305,67 +161,17 @@ class LoadOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
                 f"thread from a buffer of {element_type_of(self.source.type)}"
             )
 
-    def shared_accesses(self) -> Sequence[SharedAccess]:
-        """Rows of 16 bytes, one below the other."""
-        return [matrix_access(self.source)]
-
-    def thread_accesses(self) -> Sequence[ThreadAccess]:
-        """The reads of an operand A, in the order of k."""
-        mma = _fragment(self.destination).tiled_mma
-        return mma_accesses(self, mma, [self.matrix()], [self.uses_ldmatrix])
-
-
-@irdl_op_definition
-class LoadColumnsOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
-    """Loads a number for each column of a product, which all threads with values of it get.
-
-    The buffer is one matrix of one column (or row) with as many numbers.
-    """
-
-    name = "sched.load_columns"
-
-    source = operand_def(SharedType)
-    destination = operand_def(FragmentType)
-    epilogue = opt_prop_def(EpilogueAttr)
-
-    assembly_format = (
-        "$source `to` $destination custom<ThenEpilogue>($epilogue) attr-dict "
-        "`:` type($source) `to` type($destination)"
-    )
-    custom_directives = (ThenEpilogue,)
-
-    def __init__(
-        self, source: SSAValue, destination: SSAValue, epilogue: Epilogue | None = None
-    ) -> None:
-        super().__init__(
-            operands=[source, destination],
-            properties={"epilogue": epilogue_attribute(epilogue)},
-        )
-
-    def matrix(self) -> AnyLayout:
-        """The buffer as a matrix of one row."""
-        shape = shape_of(self.source.type)
-        layout = resolved_layout_of(self.source)
-        return matrix_layout(layout, shape, transposed=shape[-1] == 1)
-
-    def buffers_read(self) -> Sequence[SSAValue]:
-        """The source."""
-        return [self.source]
-
-    def buffers_written(self) -> Sequence[SSAValue]:
-        """The destination."""
-        return [self.destination]
-
-    def verify_(self) -> None:
-        """Checks extents and the fragment."""
+    def _verify_columns(self) -> None:
         shape, destination = shape_of(self.source.type), _fragment(self.destination)
-        if destination.column_mma is None or epilogue_of(self).accumulates:
+        mma = destination.arrangement
+        if mma is None or destination.sliced_axis != -2:
             raise VerifyException(
-                f"{op_label(self)} writes a fragment of #sched.columns, not {destination.layout}"
+                f"{op_label(self)} writes the numbers of a product's columns, not "
+                f"{destination.layout}; for a left matrix say 'ldmatrix'"
             )
-        atom = mma_atom(destination.column_mma.atom)
+        atom = mma_atom(mma.atom)
         columns = destination.get_shape()[-1]
-        if columns % (atom.shape_mnk[1] * destination.column_mma.thr_layout[1]):
+        if columns % (atom.shape_mnk[1] * mma.thr_layout[1]):
             raise VerifyException(
                 f"{op_label(self)}: {columns} columns are no whole products of {atom.name}"
             )
@@ -375,20 +181,21 @@ class LoadColumnsOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBuff
             )
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
-        """Along the numbers."""
+        """Rows of 16 bytes, one below the other; or along the numbers."""
+        if self.loads_operand:
+            return [matrix_access(self.source)]
         shape = shape_of(self.source.type)
         return [SharedAccess(self.source, len(shape) - (2 if shape[-1] == 1 else 1), 1)]
 
     def thread_accesses(self) -> Sequence[ThreadAccess]:
-        """The reads of all threads, column by column of each."""
-        mma = _fragment(self.destination).column_mma
-        return columns_accesses(self, mma, self.matrix())
+        """The reads of an operand A, in the order of k; or of all threads, value by value."""
+        destination = _fragment(self.destination)
+        if self.loads_operand:
+            mma = destination.tiled_mma
+            return mma_accesses(self, mma, [self.matrix()], [self.uses_ldmatrix])
+        held, block = destination.thread_values(), enclosing_threads(self)
+        stream = fragment_stream(held, self.matrix(), block=block, every_holder=True)
+        return [plain_access(self, 0, AccessKind.READ, stage_reference(self), stream)]
 
 
-def lanes_of_a_row(type_: FragmentType) -> int:
-    """How many lanes share a row of a fragment."""
-    mma = type_.arrangement
-    return 1 if mma is None else rows_of(mma_atom(mma.atom)).lanes
-
-
-__all__ = ["LoadColumnsOp", "LoadOp", "MapOp", "ReduceRowsOp", "lanes_of_a_row"]
+__all__ = ["LoadOp"]

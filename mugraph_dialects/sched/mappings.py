@@ -22,10 +22,9 @@ import numpy.typing as npt
 
 from mugraph.dialects.cute import ComposedLayout, Layout, composition
 from mugraph.dialects.cute.algebra import coalesced_modes
-from mugraph.dialects.cute.atoms import MmaAtom
-from mugraph.dialects.cute.chaining import columns_of_values, holds_pairs_of_columns, rows_of
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.swizzle import Swizzle
+from mugraph.dialects.cute.thread_values import ThreadValues
 from mugraph.dialects.partition import VECTOR_BYTES
 from mugraph.dialects.tensor_types import AnyLayout, base_layout
 
@@ -363,122 +362,41 @@ def reduce_destination_stream(
     return Stream(1, for_block(offsets, block))
 
 
-@dataclass(frozen=True)
-class MmaFragment:
-    """Twin of ``MmaFragment``: a ``rows`` x ``columns`` accumulator of ``warps_m * warps_n`` warps.
-
-    Value ``(i * tiles_n + j) * V + c`` of a thread is value c, of the V that the instruction
-    ``atom`` gives a thread, of its m tile i and n tile j.  For an instruction of single threads,
-    read "thread" for "warp".  With ``warps_k`` there are so many accumulators, each of
-    ``warps_m * warps_n`` warps: the partial sums of warps along k.
-    """
-
-    atom: MmaAtom
-    warps_m: int
-    warps_n: int
-    rows: int
-    columns: int
-    warps_k: int = 1
-
-    @property
-    def threads(self) -> int:
-        """How many threads hold values."""
-        return self.warps_m * self.warps_n * self.warps_k * self.atom.threads
-
-    def parts(self) -> IntArray:
-        """Which of the partial sums each thread has a share of, ``[threads]``."""
-        of_a_part = self.warps_m * self.warps_n * self.atom.threads
-        return np.arange(self.threads, dtype=np.int64) // of_a_part
-
-    @property
-    def tiles_m(self) -> int:
-        """Tiles of a warp along m."""
-        return math.ceil(math.ceil(self.rows / self.atom.shape_mnk[0]) / self.warps_m)
-
-    @property
-    def tiles_n(self) -> int:
-        """Tiles of a warp along n."""
-        return math.ceil(math.ceil(self.columns / self.atom.shape_mnk[1]) / self.warps_n)
-
-    def coordinates(self) -> tuple[IntArray, IntArray]:
-        """Row and column of every value, ``[values, threads]``; some lie past the matrix."""
-        shape = (self.tiles_m, self.tiles_n, self.atom.values_of_c, self.threads)
-        i, j, c, thread = np.indices(shape, dtype=np.int64, sparse=True)
-        warp, lane = np.divmod(thread, self.atom.threads)
-        atom_m, atom_n, _ = self.atom.shape_mnk
-        # The atom's coordinates are column-major.
-        within = linear_offsets(self.atom.c_layout, lane + self.atom.threads * c)
-        row = (i * self.warps_m + warp % self.warps_m) * atom_m + within % atom_m
-        warp_n = warp // self.warps_m % self.warps_n
-        column = (j * self.warps_n + warp_n) * atom_n + within // atom_m
-        flat = (math.prod(shape[:-1]), self.threads)
-        return (
-            np.broadcast_to(row, shape).reshape(flat),
-            np.broadcast_to(column, shape).reshape(flat),
-        )
-
-    def has_pairs(self, matrix: AnyLayout, part_stride: int = 0) -> bool:
-        """Whether two neighbouring columns are always stored at once."""
-        if not holds_pairs_of_columns(self.atom) or part_stride % 2:
-            return False
-        plain = base_layout(matrix)
-        rows, columns = modes_of(plain[0]), modes_of(plain[1])
-        first_extent, first_stride = columns[0] if columns else (1, 0)
-        return (
-            first_stride == 1
-            and first_extent % 2 == 0
-            and all(stride % 2 == 0 for _, stride in (*columns[1:], *rows))
-            and offset_of(matrix) % 2 == 0
-            and granule_of(matrix) % 2 == 0
-        )
-
-
 @lru_cache(_CACHED)
-def mma_fragment_stream(
-    fragment: MmaFragment, matrix: AnyLayout, part_stride: int = 0, *, block: int
+def fragment_stream(
+    held: ThreadValues, layout: AnyLayout, *, block: int, every_holder: bool = False
 ) -> Stream:
-    """The accesses of a fragment to a matrix (rows, columns): pairs of columns where it can.
+    """The accesses of a fragment's threads to a buffer: pairs of columns where they can.
 
-    Partial sums lie ``part_stride`` elements apart, counted before the swizzle.
+    ``layout`` is that of the elements in the buffer, over the fragment's last dimensions.  Of
+    threads that hold the same element the first one takes part, or with ``every_holder`` all.
     """
-    row, column = fragment.coordinates()
-    width = 1
-    if fragment.has_pairs(matrix, part_stride):
-        width = 2
-        row, column = row[::2], column[::2]
-    inside = (row < fragment.rows) & (column < fragment.columns)
-    start = fragment.parts() * part_stride
-    offsets = np.where(inside, matrix_offsets(matrix, row, column, start), IDLE)
-    return Stream(width, for_block(offsets, block))
+    width = 2 if held.holders == 1 and stores_pairs(held, layout) else 1
+    plain = base_layout(layout)
+    coordinates = [along[::width] for along in held.coordinates()[-plain.rank :]]
+    inside = held.exists()[::width]
+    if not every_holder:
+        inside = inside & held.is_first()
+    offsets = np.full(inside.shape, offset_of(layout))
+    for dim, along in enumerate(coordinates):
+        offsets += linear_offsets(plain[dim], np.where(inside, along, 0))
+    return Stream(width, for_block(np.where(inside, swizzled(layout, offsets), IDLE), block))
 
 
-@lru_cache(_CACHED)
-def row_fragment_stream(fragment: MmaFragment, matrix: AnyLayout, *, block: int) -> Stream:
-    """The accesses of the numbers of rows to a matrix of one column; twin of ``RowFragment``.
-
-    The first of the lanes that share a row stores its number.
-    """
-    rows = rows_of(fragment.atom)
-    row, _ = fragment.coordinates()
-    first = [rows.slot_of_value.index(slot) for slot in range(rows.slots)]
-    per_tile = fragment.tiles_n * fragment.atom.values_of_c
-    kept = [i * per_tile + value for i in range(fragment.tiles_m) for value in first]
-    thread = np.arange(fragment.threads, dtype=np.int64)
-    inside = (row[kept] < fragment.rows) & (thread % rows.lanes == 0)
-    offsets = matrix_offsets(matrix, row[kept], np.zeros_like(row[kept]))
-    return Stream(1, for_block(np.where(inside, offsets, IDLE), block))
-
-
-@lru_cache(_CACHED)
-def column_fragment_stream(fragment: MmaFragment, matrix: AnyLayout, *, block: int) -> Stream:
-    """The accesses of the numbers of columns to a matrix of one row; twin of ``ColumnFragment``."""
-    count, slots = columns_of_values(fragment.atom)
-    _, column = fragment.coordinates()
-    values = fragment.atom.values_of_c
-    first = [slots.index(slot) for slot in range(count)]
-    kept = [j * values + value for j in range(fragment.tiles_n) for value in first]
-    offsets = matrix_offsets(matrix, np.zeros_like(column[kept]), column[kept])
-    return Stream(1, for_block(offsets, block))
+def stores_pairs(held: ThreadValues, layout: AnyLayout) -> bool:
+    """Whether two neighbours along the last dimension are always stored at once."""
+    if not held.has_pairs(len(held.shape) - 1):
+        return False
+    plain = base_layout(layout)
+    *others, (first, *rest) = [modes_of(mode) or ((1, 0),) for mode in plain]
+    strides = [stride for _, stride in (*rest, *(m for modes in others for m in modes))]
+    return (
+        first[1] == 1
+        and first[0] % 2 == 0
+        and all(stride % 2 == 0 for stride in strides)
+        and offset_of(layout) % 2 == 0
+        and granule_of(layout) % 2 == 0
+    )
 
 
 def matrix_offsets(

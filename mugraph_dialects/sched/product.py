@@ -188,7 +188,7 @@ class MmaOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffect
 
     def _verify_instruction(self, accumulator: FragmentType, mma: TiledMmaAttr) -> None:
         """The operands are of one type, which the instruction multiplies."""
-        verify_same_type(self, [self.lhs, self.rhs], "sched.elementwise identity")
+        verify_same_type(self, [self.lhs, self.rhs], "sched.map identity")
         element = element_type_name(element_type_of(self.lhs.type))
         taken = tensor_core_atom(element), scalar_atom(element)
         atom = mma_atom(mma.atom)

@@ -1,45 +1,33 @@
-"""Writing the fragment of a product straight to device memory."""
+"""Writing the fragment of a product straight to device memory, 16 bytes a lane.
+
+The four lanes that hold a row exchange what they hold by shuffles, so that each has eight
+neighbouring columns and rows are written in whole sectors.  Nothing goes through shared memory.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 from xdsl.ir import SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, opt_prop_def
-from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.assembly import ThenEpilogue
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.chaining import holds_pairs_of_columns
-from mugraph.dialects.elementwise import Epilogue, EpilogueAttr, epilogue_attribute
-from mugraph.dialects.interfaces import HasBufferEffects
-from mugraph.dialects.sched.accesses import (
-    AccessKind,
-    HasThreadAccesses,
-    ThreadAccess,
-    plain_access,
-    stage_reference,
-)
+from mugraph.dialects.cute.thread_values import ThreadValues
 from mugraph.dialects.sched.mappings import (
     IDLE,
     IntArray,
-    MmaFragment,
     Stream,
     for_block,
     linear_offsets,
+    matrix_layout,
 )
-from mugraph.dialects.sched.role import enclosing_threads
-from mugraph.dialects.sched.types import FragmentType, GlobalType
-from mugraph.dialects.sched.warpgroup import matrix_of
-from mugraph.dialects.tb.operators import epilogue_of
+from mugraph.dialects.sched.types import FragmentType
 from mugraph.dialects.tensor_types import (
     AnyLayout,
     base_layout,
-    dims,
     element_bytes_of,
-    op_label,
+    resolved_layout_of,
     shape_of,
     value_label,
 )
@@ -64,7 +52,7 @@ def quad_store_problem(fragment: FragmentType, tile: SSAValue) -> str | None:
     step = mma.thr_layout[1] * atom.shape_mnk[1]
     if columns % step or columns // mma.thr_layout[1] % (QUAD * BLOCK):
         return f"each warp must have whole groups of {QUAD * BLOCK} columns of the {columns}"
-    plain = base_layout(matrix_of(tile))
+    plain = base_layout(matrix_layout(resolved_layout_of(tile), shape_of(tile.type)))
     down, along = plain[0], plain[1]
     if along.flat_stride[0] != 1 or len(along.flat_shape) != 1:
         return f"the columns of {value_label(tile)} are not contiguous"
@@ -73,17 +61,18 @@ def quad_store_problem(fragment: FragmentType, tile: SSAValue) -> str | None:
     return None
 
 
-def held_before(fragment: MmaFragment) -> tuple[IntArray, IntArray]:
+def held_before(fragment: ThreadValues) -> tuple[IntArray, IntArray]:
     """Which value of which thread is written as each element: ``[vectors, 8, threads]``, twice.
 
     By tiles of m, halves of a tile, groups of four blocks, as ``QuadStore`` goes.
     """
-    blocks = fragment.tiles_n * fragment.atom.shape_mnk[1] // BLOCK
+    rows = fragment.sliced(len(fragment.shape) - 1).values
+    blocks = fragment.values // rows // 2
     thread = np.arange(fragment.threads, dtype=np.int64)
     place = thread % QUAD
     element = np.arange(BLOCK, dtype=np.int64)[:, None]
     values: list[IntArray] = []
-    for tile in range(fragment.tiles_m):
+    for tile in range(rows // 2):
         for half in range(2):
             for group in range(blocks // QUAD):
                 block = tile * blocks + group * QUAD + place
@@ -94,85 +83,16 @@ def held_before(fragment: MmaFragment) -> tuple[IntArray, IntArray]:
 
 
 @lru_cache(128)
-def quad_store_stream(fragment: MmaFragment, matrix: AnyLayout, *, block: int) -> Stream:
+def quad_store_stream(fragment: ThreadValues, matrix: AnyLayout, *, block: int) -> Stream:
     """Who writes which vectors of 16 bytes: lane s of a quad every fourth block from its s-th."""
-    row, column = fragment.coordinates()
+    *_, row, column = fragment.coordinates()
     value, lane = (held[:, 0] for held in held_before(fragment))
     at_row, at_column = row[value, lane], column[value, lane]
     plain = base_layout(matrix)
-    at = linear_offsets(plain[0], np.minimum(at_row, fragment.rows - 1))
-    offsets = np.where(at_row < fragment.rows, at + linear_offsets(plain[1], at_column), IDLE)
+    rows = fragment.shape[-2]
+    at = linear_offsets(plain[0], np.minimum(at_row, rows - 1))
+    offsets = np.where(at_row < rows, at + linear_offsets(plain[1], at_column), IDLE)
     return Stream(BLOCK, for_block(offsets, block))
 
 
-@irdl_op_definition
-class QuadStoreOp(IRDLOperation, HasThreadAccesses, HasBufferEffects):
-    """Writes the fragment of a product to device memory through an epilogue, 16 bytes a lane.
-
-    The four lanes that hold a row exchange what they hold by shuffles, so that each has eight
-    neighbouring columns and rows are written in whole sectors.  Nothing goes through shared memory.
-    """
-
-    name = "sched.quad_store"
-
-    source = operand_def(FragmentType)
-    destination = operand_def(GlobalType)
-    epilogue = opt_prop_def(EpilogueAttr)
-
-    assembly_format = (
-        "$source `to` $destination custom<ThenEpilogue>($epilogue) attr-dict "
-        "`:` type($source) `to` type($destination)"
-    )
-    custom_directives = (ThenEpilogue,)
-
-    def __init__(
-        self, source: SSAValue, destination: SSAValue, epilogue: Epilogue | None = None
-    ) -> None:
-        given = epilogue_attribute(epilogue)
-        super().__init__(operands=[source, destination], properties={"epilogue": given})
-
-    def buffers_read(self) -> Sequence[SSAValue]:
-        """The fragment."""
-        return [self.source]
-
-    def buffers_written(self) -> Sequence[SSAValue]:
-        """The tile."""
-        return [self.destination]
-
-    def verify_(self) -> None:
-        """Checks extents, and that quads can write the tile."""
-        source = self.source.type
-        if shape_of(source) != shape_of(self.destination.type):
-            raise VerifyException(
-                f"{op_label(self)}: source has {dims(shape_of(source))}, destination "
-                f"{dims(shape_of(self.destination.type))}"
-            )
-        if epilogue_of(self).accumulates:
-            raise VerifyException(f"{op_label(self)} cannot add to device memory")
-        problem = (
-            quad_store_problem(source, self.destination)
-            if isinstance(source, FragmentType)
-            else "its source is not a fragment"
-        )
-        if problem is not None:
-            raise VerifyException(f"{op_label(self)}: {problem}")
-
-    def fragment(self) -> MmaFragment:
-        """Which thread holds which value."""
-        source = self.source.type
-        mma = source.tiled_mma if isinstance(source, FragmentType) else None
-        if mma is None:
-            raise VerifyException(f"{op_label(self)}: its source is not the fragment of a product")
-        return MmaFragment(
-            mma_atom(mma.atom), mma.thr_layout[0], mma.thr_layout[1], *shape_of(source)[-2:]
-        )
-
-    def thread_accesses(self) -> Sequence[ThreadAccess]:
-        """The vectors that the lanes write."""
-        stream = quad_store_stream(
-            self.fragment(), matrix_of(self.destination), block=enclosing_threads(self)
-        )
-        return [plain_access(self, 1, AccessKind.WRITE, stage_reference(self), stream)]
-
-
-__all__ = ["QuadStoreOp", "held_before", "quad_store_problem"]
+__all__ = ["held_before", "quad_store_problem", "quad_store_stream"]

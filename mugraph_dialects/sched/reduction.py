@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from abc import ABC
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.dialects.utils import EnumAttribute
-from xdsl.ir import Attribute, SpacedOpaqueSyntaxAttribute, SSAValue
+from xdsl.ir import SpacedOpaqueSyntaxAttribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
@@ -21,9 +20,11 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
 from mugraph.dialects.assembly import ThenEpilogue
+from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr, epilogue_attribute
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.partition import LinearPartition
+from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.rows import LinearRows
 from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
 from mugraph.dialects.sched.compute_accesses import reduce_accesses, row_accesses
@@ -31,15 +32,13 @@ from mugraph.dialects.sched.distribution import (
     Destination,
     Source,
     accumulated,
-    partition_attribute,
+    is_held_alike,
 )
 from mugraph.dialects.sched.structure import verify_partition
 from mugraph.dialects.sched.types import (
     DealtBy,
-    Distribution,
     FragmentType,
     LinearPartitionAttr,
-    SliceAttr,
 )
 from mugraph.dialects.tb.layouts import reduction_accesses
 from mugraph.dialects.tb.operators import epilogue_of
@@ -80,47 +79,27 @@ def combiner_attribute(combiner: Combiner) -> CombinerAttr | None:
     return None if combiner is Combiner.SUM else CombinerAttr(combiner)
 
 
-class CombiningOp(IRDLOperation, ABC):
-    """A reduction by sums or by maxima."""
-
-    combiner = opt_prop_def(CombinerAttr)
-
-    @property
-    def combination(self) -> Combiner:
-        """How one number is made of two; a sum unless the operator says otherwise."""
-        return Combiner.SUM if self.combiner is None else self.combiner.data
-
-    def verify_difference(self, difference: SSAValue | None, destination: SSAValue) -> None:
-        """Raises ``VerifyException`` for a difference that is not that of a running maximum."""
-        if difference is None:
-            return
-        if self.combination is not Combiner.MAX or not epilogue_of(self).accumulates:
-            raise VerifyException(
-                f"{op_label(self)}: a difference is that of a running maximum; expected "
-                "'combine max' and 'then [accum]'"
-            )
-        if shape_of(difference.type) != shape_of(destination.type):
-            raise VerifyException(
-                f"{op_label(self)}: the difference has {dims(shape_of(difference.type))}, expected "
-                f"{dims(shape_of(destination.type))} as the destination"
-            )
-
-
 @irdl_op_definition
-class ReduceOp(CombiningOp, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
-    """Sums groups of elements along one dimension; ``lanes`` neighbouring threads share a sum.
+class ReduceOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
+    """Sums groups of elements along one dimension, or takes their largest (``combine max``).
 
-    ``by`` deals the results out to the groups of lanes.
-    Result j of n sums elements j, j + n ... (``strided``) or the j-th run of extent / n
-    neighbours (``contiguous``).  The order of additions is fixed.
+    Result j of n is that of elements j, j + n ... (``strided``) or of the j-th run of extent / n
+    neighbours (``contiguous``).  The order in which elements are combined is fixed.  ``accum`` adds
+    to the destination, or keeps the larger of both.  ``difference`` is a second destination, of the
+    same extents, for what a running maximum was less what it becomes, as stored; 0 where it was
+    -infinity.
 
-    With ``combine max`` the result is the largest element, and ``accum`` keeps the larger of it and
-    the destination.  ``difference`` is a second destination, of the same extents, for what the
-    destination was less what it becomes, as stored; 0 where it was -infinity.
+    How threads share the work follows from where results are.
 
-    Results may be the rows of a fragment (``#sched.slice``), of which every lane then has its
-    rows' results.  The source is that fragment, whose lanes combine what they hold by shuffles, or
-    a buffer, of which every thread reduces by itself what belongs to its rows (``lanes 1``).
+    - In memory: ``lanes`` neighbouring threads share a result, and ``by`` deals the results out to
+      the groups of lanes.
+    - In registers: results are a slice of a fragment (``#sched.slice``), which every thread of a
+      row has.  The source is that fragment, of which each thread combines what it holds of a row,
+      pairs of neighbours in order; lanes that share the row then combine theirs by shuffles over
+      the distances lanes / 2, ..., 2, 1.  Or it is a buffer, of which every thread reduces by
+      itself what belongs to its rows.
+    - A slice of a product with a column for each lane keeps what each lane has.  Reduced again, to
+      one column, it is combined by shuffles.
     """
 
     name = "sched.reduce"
@@ -128,16 +107,17 @@ class ReduceOp(CombiningOp, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
     source = operand_def(Source)
     destination = operand_def(Destination)
     difference = opt_operand_def(Destination)
+    combiner = opt_prop_def(CombinerAttr)
     dim = prop_def(IntegerAttr.constr(type=i64))
     grouping = prop_def(GroupingAttr)
-    lanes = prop_def(IntegerAttr.constr(type=i64))
-    partition = prop_def(Distribution)
+    lanes = opt_prop_def(IntegerAttr.constr(type=i64))
+    partition = opt_prop_def(LinearPartitionAttr)
     epilogue = opt_prop_def(EpilogueAttr)
 
     assembly_format = (
         "$source `to` $destination (`difference` $difference^)? custom<ThenEpilogue>($epilogue) "
-        "(`combine` $combiner^)? `dim` $dim $grouping `lanes` $lanes "
-        "`by` custom<DealtBy>($partition) attr-dict "
+        "(`combine` $combiner^)? `dim` $dim $grouping (`lanes` $lanes^)? "
+        "custom<DealtBy>($partition) attr-dict "
         "`:` type($source) `to` type($destination) (`,` type($difference)^)?"
     )
     custom_directives = (ThenEpilogue, DealtBy)
@@ -147,24 +127,31 @@ class ReduceOp(CombiningOp, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
         source: SSAValue,
         destination: SSAValue,
         dim: int,
-        grouping: Grouping,
-        lanes: int,
-        partition: LinearPartition | Attribute,
-        epilogue: Epilogue,
+        epilogue: Epilogue | None = None,
         combiner: Combiner = Combiner.SUM,
         difference: SSAValue | None = None,
+        *,
+        grouping: Grouping = Grouping.CONTIGUOUS,
+        lanes: int | None = None,
+        partition: LinearPartition | None = None,
     ) -> None:
+        """``lanes`` and ``partition`` are those of results in memory."""
         super().__init__(
             operands=[source, destination, difference],
             properties={
                 "combiner": combiner_attribute(combiner),
                 "dim": IntegerAttr(dim, i64),
                 "grouping": GroupingAttr(grouping),
-                "lanes": IntegerAttr(lanes, i64),
-                "partition": partition_attribute(partition),
+                "lanes": None if lanes is None else IntegerAttr(lanes, i64),
+                "partition": None if partition is None else LinearPartitionAttr(partition),
                 "epilogue": epilogue_attribute(epilogue),
             },
         )
+
+    @property
+    def combination(self) -> Combiner:
+        """How one number is made of two; a sum unless the operator says otherwise."""
+        return Combiner.SUM if self.combiner is None else self.combiner.data
 
     @property
     def reduced_dim(self) -> int:
@@ -172,9 +159,24 @@ class ReduceOp(CombiningOp, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
         return self.dim.value.data
 
     @property
+    def is_partial(self) -> bool:
+        """Whether each lane that shares a row keeps its own part of it."""
+        type_ = self.destination.type
+        return (
+            isinstance(type_, FragmentType)
+            and type_.arrangement is not None
+            and type_.get_shape()[-1] != 1
+        )
+
+    @property
     def lane_count(self) -> int:
         """How many neighbouring threads share one sum."""
-        return self.lanes.value.data
+        if self.lanes is not None:
+            return self.lanes.value.data
+        type_ = self.destination.type
+        if not isinstance(self.source.type, FragmentType) or not isinstance(type_, FragmentType):
+            return 1
+        return type_.thread_values().holders
 
     def groups(self) -> Groups:
         """Which elements each result sums."""
@@ -194,7 +196,7 @@ class ReduceOp(CombiningOp, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
 
     def verify_(self) -> None:
         """Checks extents and lanes."""
-        self.verify_difference(self.difference, self.destination)
+        self._verify_difference()
         source, result = shape_of(self.source.type), shape_of(self.destination.type)
         dim = self.reduced_dim
         same = len(source) == len(result) and all(
@@ -205,57 +207,99 @@ class ReduceOp(CombiningOp, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
                 f"{op_label(self)}: {dims(source)} does not reduce to {dims(result)} along "
                 f"dimension {dim}"
             )
-        lanes = self.lane_count
-        if not isinstance(self.partition, LinearPartitionAttr):
-            self._verify_rows()
-        else:
-            verify_partition(self, self.partition.data, self.destination)
-            if any(isinstance(value.type, FragmentType) for value in self.operands):
-                raise VerifyException(
-                    f"{op_label(self)}: results in registers are dealt out as rows of a fragment; "
-                    "expected 'by #sched.slice<...>'"
-                )
-        if lanes not in (1, 2, 4, 8, 16, 32):
+        if isinstance(self.destination.type, FragmentType):
+            self._verify_registers(self.destination.type)
+            return
+        if self.partition is None or self.lanes is None:
             raise VerifyException(
-                f"{op_label(self)}: {lanes} lanes cannot share a sum; expected a power of two up "
-                "to 32"
+                f"{op_label(self)}: results in memory are dealt out; expected 'lanes <n> by "
+                "<threads, vector, order>'"
+            )
+        verify_partition(self, self.partition.data, self.destination)
+        if any(isinstance(value.type, FragmentType) for value in self.operands):
+            raise VerifyException(
+                f"{op_label(self)}: a fragment is reduced to a slice of it, or by "
+                "'sched.reduce_warps'; results in memory are those of a buffer"
+            )
+        if self.lane_count not in (1, 2, 4, 8, 16, 32):
+            raise VerifyException(
+                f"{op_label(self)}: {self.lane_count} lanes cannot share a sum; expected a power "
+                "of two up to 32"
             )
 
-    def _verify_rows(self) -> None:
-        """Checks a reduction whose results are the rows of a fragment."""
-        partition, source = self.partition, self.source.type
-        results = [self.destination, *([] if self.difference is None else [self.difference])]
-        for value in results:
-            if not isinstance(value.type, FragmentType) or value.type.layout != partition:
-                raise VerifyException(
-                    f"{op_label(self)} is dealt out as {partition}; {value_label(value)} must be a "
-                    "fragment that is held so"
-                )
-        if not isinstance(partition, SliceAttr) or partition.dim.data != self.reduced_dim:
+    def _verify_difference(self) -> None:
+        if self.difference is None:
+            return
+        if self.combination is not Combiner.MAX or not epilogue_of(self).accumulates:
             raise VerifyException(
-                f"{op_label(self)}: {partition} does not deal out rows along dimension "
-                f"{self.reduced_dim}"
+                f"{op_label(self)}: a difference is that of a running maximum; expected "
+                "'combine max' and 'then [accum]'"
+            )
+        own, expected = shape_of(self.difference.type), shape_of(self.destination.type)
+        if own != expected:
+            raise VerifyException(
+                f"{op_label(self)}: the difference has {dims(own)}, expected {dims(expected)} as "
+                "the destination"
+            )
+
+    def _verify_registers(self, result: FragmentType) -> None:
+        """Checks a reduction whose results are a slice of a fragment."""
+        held = result.slice
+        if held is None or held.dim.data != self.reduced_dim:
+            raise VerifyException(
+                f"{op_label(self)}: the destination is {result.layout}, expected a slice along "
+                f"dimension {self.reduced_dim}"
+            )
+        if self.lanes is not None or self.partition is not None:
+            raise VerifyException(
+                f"{op_label(self)}: the fragment says which threads share a result; leave out "
+                "'lanes' and 'by'"
+            )
+        other = self.difference
+        if other is not None and (
+            not isinstance(other.type, FragmentType) or not is_held_alike(other.type.layout, held)
+        ):
+            raise VerifyException(
+                f"{op_label(self)}: {value_label(other)} must be a fragment that is held as "
+                f"{held}, as the destination"
             )
         if self.grouping.data is not Grouping.CONTIGUOUS:
             raise VerifyException(f"{op_label(self)}: a row of a fragment is contiguous")
+        source = self.source.type
         if not isinstance(source, FragmentType):
-            if self.lane_count != 1:
+            if result.rows is None:
                 raise VerifyException(
-                    f"{op_label(self)}: every thread reduces by itself what it reads from "
-                    "memory for the rows of a fragment; expected 'lanes 1'"
+                    f"{op_label(self)}: what threads read from memory is reduced to rows of a "
+                    f"#sched.linear, not of {held.parent}"
                 )
             return
-        if source.layout != partition.parent or source.get_shape() != partition.get_shape():
+        if is_held_alike(source.layout, held):
+            if source.arrangement is None or source.get_shape()[-1] == 1 or self.is_partial:
+                raise VerifyException(
+                    f"{op_label(self)}: nothing is left to combine of {dims(source.get_shape())}"
+                )
+            return
+        if not is_held_alike(source.layout, held.parent) or (
+            held.get_shape() not in ((), source.get_shape())
+        ):
             raise VerifyException(
                 f"{op_label(self)}: the source is held as {source.layout}, the results are rows of "
-                f"{partition.parent}"
+                f"{held.parent}"
             )
-        rows = self.rows
-        if rows is not None and (not rows.combines or rows.lanes != self.lane_count):
+        self._verify_lanes(source, result)
+
+    def _verify_lanes(self, source: FragmentType, result: FragmentType) -> None:
+        """Checks that what shares a row is a warp at most, and has all of it."""
+        rows, mma = result.rows, source.tiled_mma
+        if rows is not None and (not rows.combines or rows.lanes > WARP):
             raise VerifyException(
                 f"{op_label(self)}: {rows.lanes} threads share a row, expected a power of two up "
-                f"to 32 and as many lanes, not {self.lane_count}; rows of whole warps are reduced "
-                "by 'sched.reduce_warps' first"
+                "to 32; rows of whole warps are reduced by 'sched.reduce_warps' first"
+            )
+        if mma is not None and source.get_shape()[-1] % mma_atom(mma.atom).shape_mnk[1]:
+            raise VerifyException(
+                f"{op_label(self)}: {value_label(self.source)} has {source.get_shape()[-1]} "
+                f"columns over {mma}; a row must fill its instructions"
             )
 
     @property
@@ -266,7 +310,7 @@ class ReduceOp(CombiningOp, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
         """Lanes walk along the reduced dimension, groups of lanes along the results."""
-        if not isinstance(self.partition, LinearPartitionAttr):
+        if self.partition is None:
             if isinstance(self.source.type, FragmentType):
                 return []
             return [SharedAccess(self.source, self.reduced_dim, self.groups().count)]
@@ -283,7 +327,7 @@ class ReduceOp(CombiningOp, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
 
     def thread_accesses(self) -> Sequence[ThreadAccess]:
         """The lanes' reads of the source, then lane 0's access to the sum and the difference."""
-        if not isinstance(self.partition, LinearPartitionAttr):
+        if self.partition is None:
             if self.rows is None or isinstance(self.source.type, FragmentType):
                 return []
             return row_accesses(self, self.groups(), self.reduced_dim, self.rows)

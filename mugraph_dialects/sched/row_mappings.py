@@ -52,13 +52,3 @@ def warps_stream(rows: LinearRows, target: AnyLayout, *, block: int) -> Stream:
     active = (row != IDLE) & (thread % WARP == 0)
     offsets = np.where(active, element_offsets(target, part), IDLE)
     return Stream(1, for_block(offsets, block))
-
-
-@lru_cache(_CACHED)
-def fragment_rows_stream(rows: LinearRows, target: AnyLayout, *, block: int) -> Stream:
-    """Where the first lane of each row writes its value; ``target`` is over the rows."""
-    thread = np.arange(rows.partition.threads)
-    row = rows.rows_of()
-    active = (row != IDLE) & (thread % rows.lanes == 0)
-    offsets = np.where(active, element_offsets(target, np.maximum(row, 0)), IDLE)
-    return Stream(1, for_block(offsets, block))

@@ -12,55 +12,37 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.assembly import ThenEpilogue
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr, epilogue_attribute
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
-from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
+from mugraph.dialects.sched.accesses import (
+    AccessKind,
+    HasThreadAccesses,
+    ThreadAccess,
+    plain_access,
+    stage_reference,
+)
 from mugraph.dialects.sched.compute_accesses import store_accesses
 from mugraph.dialects.sched.distribution import accumulated
+from mugraph.dialects.sched.mappings import matrix_layout
 from mugraph.dialects.sched.matrix_part import (
     part_of_matrix,
     start_attribute,
     start_of,
     verify_part,
 )
+from mugraph.dialects.sched.quad_store import quad_store_problem, quad_store_stream
+from mugraph.dialects.sched.role import enclosing_threads
 from mugraph.dialects.sched.types import FragmentType, GlobalType, SharedType
 from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tb.product import matrix_access
-from mugraph.dialects.tensor_types import AnyLayout, dims, op_label, shape_of
-
-
-class _FromFragmentOp(IRDLOperation, HasBufferEffects):
-    """An operator that moves a fragment somewhere, element by element."""
-
-    epilogue = opt_prop_def(EpilogueAttr)
-
-    def __init__(self, source: SSAValue, destination: SSAValue, epilogue: Epilogue) -> None:
-        super().__init__(
-            operands=[source, destination],
-            properties={"epilogue": epilogue_attribute(epilogue)},
-        )
-
-    def buffers_read(self) -> Sequence[SSAValue]:
-        """The source; the destination too where the epilogue accumulates."""
-        return [self.operands[0], *accumulated(self, self.operands[1])]
-
-    def buffers_written(self) -> Sequence[SSAValue]:
-        """The destination."""
-        return [self.operands[1]]
-
-    def verify_(self) -> None:
-        """Checks that both sides have the same extents."""
-        source, destination = self.operands
-        if shape_of(source.type) != shape_of(destination.type):
-            raise VerifyException(
-                f"{op_label(self)}: source has {dims(shape_of(source.type))}, destination "
-                f"{dims(shape_of(destination.type))}"
-            )
+from mugraph.dialects.tensor_types import AnyLayout, dims, op_label, resolved_layout_of, shape_of
 
 
 @irdl_op_definition
-class StoreOp(_FromFragmentOp, HasSharedAccesses, HasThreadAccesses):
+class StoreOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
     """Writes a fragment to shared memory, or to a tile in device memory, through an epilogue.
 
-    To device memory only the fragment of a product or of its rows, and without ``accum``.
+    To device memory only the fragment of a product or of its rows, and without ``accum``.  Where
+    layouts allow it, quads of lanes exchange what they hold by shuffles, and each lane writes 16
+    bytes of a row (:attr:`by_quads`).
 
     ``at [0, 64]`` is where the part of the buffer starts that a smaller fragment is written to.
     """
@@ -70,6 +52,7 @@ class StoreOp(_FromFragmentOp, HasSharedAccesses, HasThreadAccesses):
     source = operand_def(FragmentType)
     destination = operand_def(SharedType | GlobalType)
     at = opt_prop_def(DenseArrayBase.constr(i64))
+    epilogue = opt_prop_def(EpilogueAttr)
 
     assembly_format = (
         "$source `to` $destination (`at` $at^)? custom<ThenEpilogue>($epilogue) attr-dict "
@@ -84,10 +67,10 @@ class StoreOp(_FromFragmentOp, HasSharedAccesses, HasThreadAccesses):
         epilogue: Epilogue,
         at: Sequence[int] | None = None,
     ) -> None:
-        super().__init__(source, destination, epilogue)
-        start = start_attribute(at)
-        if start is not None:
-            self.at = start
+        super().__init__(
+            operands=[source, destination],
+            properties={"epilogue": epilogue_attribute(epilogue), "at": start_attribute(at)},
+        )
 
     @property
     def start(self) -> tuple[int, ...]:
@@ -104,6 +87,24 @@ class StoreOp(_FromFragmentOp, HasSharedAccesses, HasThreadAccesses):
             return None
         return part_of_matrix(self.destination, self.start, source.get_shape())
 
+    @property
+    def by_quads(self) -> bool:
+        """Whether quads of lanes write rows of device memory, 16 bytes a lane."""
+        source, tile = self.source.type, self.destination
+        return (
+            isinstance(source, FragmentType)
+            and isinstance(tile.type, GlobalType)
+            and quad_store_problem(source, tile) is None
+        )
+
+    def buffers_read(self) -> Sequence[SSAValue]:
+        """The source; the destination too where the epilogue accumulates."""
+        return [self.source, *accumulated(self, self.destination)]
+
+    def buffers_written(self) -> Sequence[SSAValue]:
+        """The destination."""
+        return [self.destination]
+
     def verify_(self) -> None:
         """Checks that the fragment is the buffer's, or a product's part of it."""
         fragment = self.source.type
@@ -116,11 +117,14 @@ class StoreOp(_FromFragmentOp, HasSharedAccesses, HasThreadAccesses):
                 f"{op_label(self)}: only the fragment of a product, or of its rows, is written to "
                 "device memory so, and never added to it"
             )
-        if self.at is None:
-            super().verify_()
-            return
         source, destination = self.operands
         part, whole = shape_of(source.type), shape_of(destination.type)
+        if self.at is None:
+            if part != whole:
+                raise VerifyException(
+                    f"{op_label(self)}: source has {dims(part)}, destination {dims(whole)}"
+                )
+            return
         verify_part(self, part, self.start, whole, "the destination")
         if isinstance(source.type, FragmentType) and source.type.tiled_mma is None:
             raise VerifyException(
@@ -141,42 +145,10 @@ class StoreOp(_FromFragmentOp, HasSharedAccesses, HasThreadAccesses):
 
     def thread_accesses(self) -> Sequence[ThreadAccess]:
         """The writes of the threads that hold the fragment."""
-        return store_accesses(self, self.matrix(), accumulates=epilogue_of(self).accumulates)
-
-
-@irdl_op_definition
-class AccumulateOp(_FromFragmentOp):
-    """Adds a fragment, through an epilogue, to another of the same partition."""
-
-    name = "sched.accumulate"
-
-    source = operand_def(FragmentType)
-    destination = operand_def(FragmentType)
-
-    assembly_format = (
-        "$source `to` $destination custom<ThenEpilogue>($epilogue) attr-dict "
-        "`:` type($source) `to` type($destination)"
-    )
-    custom_directives = (ThenEpilogue,)
-
-    def buffers_read(self) -> Sequence[SSAValue]:
-        """Both fragments: the destination is always added to."""
-        return [self.source, self.destination]
-
-    def verify_(self) -> None:
-        """Checks extents and partitions."""
-        super().verify_()
-        if epilogue_of(self).accumulates:
-            raise VerifyException(
-                f"{op_label(self)} always adds to its destination; leave out 'accum'"
-            )
-        source, destination = self.source.type, self.destination.type
-        if (
-            isinstance(source, FragmentType)
-            and isinstance(destination, FragmentType)
-            and source.layout != destination.layout
-        ):
-            raise VerifyException(
-                f"{op_label(self)}: {source.layout} and {destination.layout} hold elements in "
-                "different threads"
-            )
+        source = self.source.type
+        if self.by_quads and isinstance(source, FragmentType):
+            matrix = matrix_layout(resolved_layout_of(self.destination), source.get_shape())
+            threads = enclosing_threads(self)
+            stream = quad_store_stream(source.thread_values(), matrix, block=threads)
+            return [plain_access(self, 1, AccessKind.WRITE, stage_reference(self), stream)]
+        return store_accesses(self, self.start, accumulates=epilogue_of(self).accumulates)

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Protocol, Self, runtime_checkable
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr
 from xdsl.ir import Attribute, Data, ParametrizedAttribute, SSAValue, TypeAttribute
@@ -27,12 +27,11 @@ from mugraph.dialects.assembly import (
     parse_shaped_type_parameters,
     print_shaped_type_parameters,
 )
-from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.attributes import LayoutAttr, TiledMmaAttr
-from mugraph.dialects.cute.chaining import columns_of_values, rows_of
-from mugraph.dialects.cute.errors import LayoutError
+from mugraph.dialects.cute.thread_values import ThreadValues
 from mugraph.dialects.element_types import verify_element_type
 from mugraph.dialects.partition import LinearPartition
+from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.rows import LinearRows
 from mugraph.dialects.tensor_types import (
     dims,
@@ -50,6 +49,10 @@ class LinearPartitionAttr(Data[LinearPartition]):
     """
 
     name = "sched.linear"
+
+    def thread_values(self, shape: Sequence[int]) -> ThreadValues:
+        """Which element of a tensor of this shape each value of each thread is."""
+        return self.data.thread_values(shape)
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> LinearPartition:
@@ -77,12 +80,28 @@ class LinearPartitionAttr(Data[LinearPartition]):
             )
 
 
+@runtime_checkable
+class Distribution(Protocol):
+    """What says who holds what of a fragment, or computes what of an operator."""
+
+    def thread_values(self, shape: Sequence[int]) -> ThreadValues:
+        """Which element of a tensor of this shape each value of each thread is."""
+        ...
+
+
 @irdl_attr_definition
 class SliceAttr(ParametrizedAttribute):
     """Who holds what of a reduced tensor: ``#sched.slice<1x4096 dim 1 of #sched.linear<...>>``.
 
-    Of a tensor of the given extents, dealt out as ``parent`` says, every thread that holds an
-    element of a row along ``dim`` holds the row's value.
+    Of a tensor dealt out as ``parent`` says, every thread that holds an element of a row along
+    ``dim`` holds the row's value.  A linear partition needs the tensor's extents; of an accumulator
+    they are left out, ``#sched.slice<dim 1 of #cute.tiled_mma<...>>``, as it is dealt out in equal
+    tiles: ``dim`` is its last dimension, for numbers of rows, or the one before, for numbers of
+    columns.
+
+    A slice with several numbers along ``dim`` has one for each equal run of it under a linear
+    partition.  Of an accumulator it has one for each lane that shares a row, and lane q holds what
+    stands in column q.
     """
 
     name = "sched.slice"
@@ -92,12 +111,12 @@ class SliceAttr(ParametrizedAttribute):
     parent: Attribute
 
     @classmethod
-    def of(cls, shape: Sequence[int], dim: int, parent: Attribute) -> SliceAttr:
-        """The slice of a tensor of these extents that ``parent`` deals out."""
+    def of(cls, parent: Attribute, dim: int, shape: Sequence[int] = ()) -> SliceAttr:
+        """The slice of what ``parent`` deals out, of these extents where it needs them."""
         return cls(ArrayAttr([IntAttr(extent) for extent in shape]), IntAttr(dim), parent)
 
     def get_shape(self) -> tuple[int, ...]:
-        """The extents of the tensor that is reduced."""
+        """The extents of the tensor that is reduced; none where they do not count."""
         return tuple(extent.data for extent in self.shape.data)
 
     def linear_rows(self, results: int) -> LinearRows | None:
@@ -109,25 +128,47 @@ class SliceAttr(ParametrizedAttribute):
             return None
         return LinearRows(self.parent.data, self.get_shape(), self.dim.data, results)
 
+    def thread_values(self, shape: Sequence[int]) -> ThreadValues:
+        """Which element of a tensor of this shape, the reduced one, each value of a thread is.
+
+        Raises ``ValueError`` or ``LayoutError`` where threads do not hold whole results.
+        """
+        rows = self.linear_rows(shape[self.dim.data])
+        if rows is not None:
+            return rows.thread_values()
+        assert isinstance(self.parent, Distribution)  # verified
+        whole = self.parent.thread_values(shape)
+        results = shape[self.dim.data]
+        dim = self.dim.data
+        return whole.sliced(dim) if results == 1 else whole.sliced_by_threads(dim)
+
     def verify(self) -> None:
         """Checks the dimension and the parent."""
-        shape = self.get_shape()
-        if not 0 <= self.dim.data < len(shape) or any(extent < 1 for extent in shape):
-            raise VerifyException(
-                f"#{self.name}: dimension {self.dim.data} is not one of {len(shape)} of extents "
-                "of at least 1"
-            )
         if not isinstance(self.parent, LinearPartitionAttr | TiledMmaAttr):
             raise VerifyException(
                 f"#{self.name}: {self.parent} does not say which thread holds which value"
+            )
+        shape = self.get_shape()
+        if isinstance(self.parent, TiledMmaAttr):
+            if shape:
+                raise VerifyException(
+                    f"#{self.name}: an accumulator is dealt out in equal tiles; leave out its "
+                    f"extents {dims(shape)}"
+                )
+        elif not 0 <= self.dim.data < len(shape) or any(extent < 1 for extent in shape):
+            raise VerifyException(
+                f"#{self.name}: dimension {self.dim.data} is not one of {len(shape)} of extents "
+                "of at least 1"
             )
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         """Parses the part in angle brackets."""
         with parser.in_angle_brackets():
-            shape = parser.parse_dimension_list()
-            parser.parse_keyword("dim")
+            shape: Sequence[int] = ()
+            if parser.parse_optional_keyword("dim") is None:
+                shape = parser.parse_dimension_list()
+                parser.parse_keyword("dim")
             dim = parser.parse_integer()
             parser.parse_keyword("of")
             parent = parser.parse_attribute()
@@ -136,70 +177,11 @@ class SliceAttr(ParametrizedAttribute):
     def print_parameters(self, printer: Printer) -> None:
         """Prints the part in angle brackets."""
         with printer.in_angle_brackets():
-            printer.print_dimension_list(self.get_shape())
-            printer.print_string(f" dim {self.dim.data} of ")
+            if self.get_shape():
+                printer.print_dimension_list(self.get_shape())
+                printer.print_string(" ")
+            printer.print_string(f"dim {self.dim.data} of ")
             printer.print_attribute(self.parent)
-
-
-def _parse_arrangement(parser: AttrParser) -> Sequence[Attribute]:
-    """Parses ``<#cute.tiled_mma<...>>``."""
-    with parser.in_angle_brackets():
-        return [parser.parse_attribute()]
-
-
-@irdl_attr_definition
-class RowsAttr(ParametrizedAttribute):
-    """Rows of an accumulator: ``#sched.rows<#cute.tiled_mma<...>>``.
-
-    Every thread holds one number for each row of which it holds values in a product of this
-    arrangement.  In a fragment with one column all lanes that share a row hold the same number;
-    in one with as many columns as lanes share a row, lane q of them holds what stands in column q.
-    """
-
-    name = "sched.rows"
-
-    mma: TiledMmaAttr
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        """Parses the arrangement."""
-        return _parse_arrangement(parser)
-
-    def verify(self) -> None:
-        """Checks that rows of the instruction's accumulator are shared as shuffles need it."""
-        try:
-            rows_of(mma_atom(self.mma.atom))
-        except LayoutError as error:
-            raise VerifyException(f"#{self.name}: {error}") from error
-        if self.mma.thr_layout[1:] != (1, 1):
-            raise VerifyException(
-                f"#{self.name}: {self.mma} has several warps along columns; a row must lie in one"
-            )
-
-
-@irdl_attr_definition
-class ColumnsAttr(ParametrizedAttribute):
-    """Columns of an accumulator: ``#sched.columns<#cute.tiled_mma<...>>``.
-
-    Every thread holds one number for each column of which it holds values in a product of this
-    arrangement; the fragment has one row.
-    """
-
-    name = "sched.columns"
-
-    mma: TiledMmaAttr
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        """Parses the arrangement."""
-        return _parse_arrangement(parser)
-
-    def verify(self) -> None:
-        """Checks that all threads share columns alike."""
-        try:
-            columns_of_values(mma_atom(self.mma.atom))
-        except LayoutError as error:
-            raise VerifyException(f"#{self.name}: {error}") from error
 
 
 # Equality of a subclass compares what its bases declare only where they are dataclasses, too.
@@ -289,15 +271,6 @@ class TensorMemoryType(AddressedType):
     name = "sched.tmem"
 
 
-def accumulators_per_thread(mma: TiledMmaAttr, rows: int, columns: int) -> int:
-    """How many values of a ``rows`` x ``columns`` product each thread holds."""
-    atom = mma_atom(mma.atom)
-    groups_m, groups_n, _ = mma.thr_layout
-    atom_m, atom_n, _ = atom.shape_mnk
-    tiles = math.ceil(rows / (atom_m * groups_m)) * math.ceil(columns / (atom_n * groups_n))
-    return tiles * atom.values_of_c
-
-
 @irdl_attr_definition
 class FragmentType(BufferType):
     """Values in registers; the third parameter says which thread holds which.
@@ -305,10 +278,10 @@ class FragmentType(BufferType):
     - ``#cute.tiled_mma<...>``: the accumulator of a tensor-core product.  With P warps along k it
       is P partial sums, ``P x rows x columns``: warps at place p along k hold part p.
     - ``#sched.linear<...>``: what element-wise operations compute.
-    - ``#sched.slice<...>``: one value a row of one of these, in every thread that has part of it.
-    - ``#sched.rows<#cute.tiled_mma<...>>``: a number for each row of such an accumulator, or one
-      for each row and each lane that shares it.
-    - ``#sched.columns<#cute.tiled_mma<...>>``: a number for each column of such an accumulator.
+    - ``#sched.slice<...>``: what is reduced of one of these along a dimension, in every thread
+      that has part of it.
+
+    All of them answer with one layout from (thread, value) to elements, :meth:`thread_values`.
     """
 
     name = "sched.fragment"
@@ -334,27 +307,26 @@ class FragmentType(BufferType):
         return self.layout if isinstance(self.layout, SliceAttr) else None
 
     @property
+    def sliced_axis(self) -> int | None:
+        """The dimension it is reduced along, counted from the last one, which is -1; if it is."""
+        return None if self.slice is None else self.slice.dim.data - len(self.get_shape())
+
+    @property
     def rows(self) -> LinearRows | None:
         """The rows of a linear partition whose values it holds, if it does."""
-        layout = self.layout
-        if not isinstance(layout, SliceAttr):
-            return None
-        return layout.linear_rows(self.get_shape()[layout.dim.data])
-
-    @property
-    def row_mma(self) -> TiledMmaAttr | None:
-        """The tensor-core partition whose rows it holds numbers of, if it does."""
-        return self.layout.mma if isinstance(self.layout, RowsAttr) else None
-
-    @property
-    def column_mma(self) -> TiledMmaAttr | None:
-        """The tensor-core partition whose columns it holds numbers of, if it does."""
-        return self.layout.mma if isinstance(self.layout, ColumnsAttr) else None
+        held = self.slice
+        return None if held is None else held.linear_rows(self.get_shape()[held.dim.data])
 
     @property
     def arrangement(self) -> TiledMmaAttr | None:
-        """The tensor-core partition of a product's values, of its rows or of its columns."""
-        return self.tiled_mma or self.row_mma or self.column_mma
+        """The tensor-core partition of a product's values, or of what they are a slice of."""
+        whole = self.layout if self.slice is None else self.slice.parent
+        return whole if isinstance(whole, TiledMmaAttr) else None
+
+    def thread_values(self) -> ThreadValues:
+        """Which element each value of each thread is."""
+        assert isinstance(self.layout, Distribution)  # verified
+        return self.layout.thread_values(self.get_shape())
 
     def registers_per_thread(self) -> int:
         """How many registers of 32 bits each thread holds it in; two numbers of 16 bits share one.
@@ -367,46 +339,17 @@ class FragmentType(BufferType):
 
     def values_per_thread(self) -> int:
         """How many values each thread holds, those of partly filled tiles included."""
-        shape = self.get_shape()
-        rows = self.rows
-        if rows is not None:
-            return rows.values
-        if self.partition is not None:
-            return self.partition.values_per_thread(shape)
-        if self.row_mma is not None:
-            atom = mma_atom(self.row_mma.atom)
-            tiles = math.ceil(shape[-2] / (atom.shape_mnk[0] * self.row_mma.thr_layout[0]))
-            return tiles * rows_of(atom).slots
-        if self.column_mma is not None:
-            atom = mma_atom(self.column_mma.atom)
-            tiles = math.ceil(shape[-1] / (atom.shape_mnk[1] * self.column_mma.thr_layout[1]))
-            return tiles * columns_of_values(atom)[0]
-        if self.tiled_mma is None:
-            return 0
-        return accumulators_per_thread(self.tiled_mma, shape[-2], shape[-1])
+        return self.thread_values().values
 
     def _verify_layout(self) -> None:
-        known = LinearPartitionAttr | TiledMmaAttr | SliceAttr | RowsAttr | ColumnsAttr
-        if not isinstance(self.layout, known):
+        if not isinstance(self.layout, Distribution):
             raise VerifyException(
                 f"!{self.name}: {self.layout} does not say which thread holds which value; "
-                "expected #cute.tiled_mma<...>, #sched.rows<...>, #sched.columns<...>, "
-                "#sched.linear<...> or #sched.slice<...>"
+                "expected #cute.tiled_mma<...>, #sched.linear<...> or #sched.slice<...>"
             )
         rank = len(self.get_shape())
         if isinstance(self.layout, SliceAttr):
             self._verify_slice(self.layout)
-        if self.column_mma is not None and (rank < 2 or self.get_shape()[-2] != 1):
-            raise VerifyException(
-                f"!{self.name}: a fragment of columns has 1 row, not {dims(self.get_shape())}"
-            )
-        if self.row_mma is not None:
-            lanes = rows_of(mma_atom(self.row_mma.atom)).lanes
-            if rank < 2 or self.get_shape()[-1] not in (1, lanes):
-                raise VerifyException(
-                    f"!{self.name}: a fragment of rows has 1 column or {lanes}, one for each lane "
-                    f"that shares a row; got {dims(self.get_shape())}"
-                )
         if isinstance(self.layout, LinearPartitionAttr) and len(self.layout.data.order) != rank:
             raise VerifyException(
                 f"!{self.name}: the partition orders {len(self.layout.data.order)} dimensions, "
@@ -420,6 +363,9 @@ class FragmentType(BufferType):
             )
 
     def _verify_slice(self, layout: SliceAttr) -> None:
+        if isinstance(layout.parent, TiledMmaAttr):
+            self._verify_slice_of_product(layout)
+            return
         whole, shape = layout.get_shape(), self.get_shape()
         dim = layout.dim.data
         fits = len(whole) == len(shape) and all(
@@ -436,6 +382,32 @@ class FragmentType(BufferType):
         except ValueError as error:
             raise VerifyException(f"!{self.name}: {error}") from error
 
+    def _verify_slice_of_product(self, layout: SliceAttr) -> None:
+        shape, axis = self.get_shape(), self.sliced_axis
+        if len(shape) < 2 or axis not in (-1, -2):
+            raise VerifyException(
+                f"!{self.name}: a product is reduced along one of its last two dimensions, not "
+                f"along dimension {layout.dim.data} of {dims(shape)}"
+            )
+        if axis == -2:
+            if shape[axis] != 1:
+                raise VerifyException(
+                    f"!{self.name}: a fragment of columns has 1 row, not {dims(shape)}"
+                )
+            return
+        single = (*shape[:-1], 1)
+        held = layout.thread_values(single)
+        if not held.is_shared_by_neighbours or held.holders > WARP:
+            raise VerifyException(
+                f"!{self.name}: the rows of {layout.parent} are not shared by a power of two of "
+                "neighbouring threads; a row must lie in one warp"
+            )
+        if shape[-1] not in (1, held.holders):
+            raise VerifyException(
+                f"!{self.name}: a fragment of rows has 1 column or {held.holders}, one for each "
+                f"lane that shares a row; got {dims(shape)}"
+            )
+
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         """Parses ``<16x64xf32, #cute.tiled_mma<...>>``."""
@@ -447,28 +419,23 @@ def crosses_device_memory(source: SSAValue, destination: SSAValue) -> bool:
     return isinstance(source.type, GlobalType) != isinstance(destination.type, GlobalType)
 
 
-Distribution = LinearPartitionAttr | TiledMmaAttr | SliceAttr
-"""Who computes what of an element-wise operator, or holds what of a fragment."""
-
-
 @irdl_custom_directive
 class DealtBy(CustomDirective):
-    """``<128, vector 8, order [1, 0]>`` for a linear partition, other attributes in full."""
+    """``by <128, vector 8, order [1, 0]>``; nothing where fragments say who computes what."""
 
     partition: AttributeVariable
 
     def parse(self, parser: Parser, state: ParsingState) -> None:
-        """Parses the attribute."""
-        attribute = parser.parse_optional_attribute()
-        if attribute is None:
-            attribute = LinearPartitionAttr(LinearPartitionAttr.parse_parameter(parser))
-        self.partition.set(state, attribute)
+        """Parses the clause if it is there."""
+        if parser.parse_optional_keyword("by") is None:
+            return
+        partition = LinearPartitionAttr(LinearPartitionAttr.parse_parameter(parser))
+        self.partition.set(state, partition)
 
     def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
-        """Prints the attribute."""
+        """Prints the clause if the operator has a partition."""
         attribute = self.partition.get(op)
-        state.print_whitespace(printer)
         if isinstance(attribute, LinearPartitionAttr):
+            state.print_whitespace(printer)
+            printer.print_string("by ")
             attribute.print_parameter(printer)
-        elif attribute is not None:
-            printer.print_attribute(attribute)

@@ -65,17 +65,17 @@ An estimate: the start of a bulk copy takes about as long as a thread takes for 
 class Result:
     """An operator behind the loop that writes a tile, and the layouts that bulk copies can read.
 
-    A ``sched.copy`` out of a buffer, or a ``sched.quad_store`` from registers.
+    A ``sched.copy`` out of a buffer, or a ``sched.store`` from registers by quads of lanes.
     """
 
-    op: sched.CopyOp | sched.QuadStoreOp
+    op: sched.CopyOp | sched.StoreOp
     tile: SSAValue
     layouts: tuple[AnyLayout, ...]
 
     @property
     def is_in_registers(self) -> bool:
         """Whether there is no buffer yet."""
-        return isinstance(self.op, sched.QuadStoreOp)
+        return isinstance(self.op, sched.StoreOp)
 
     def vectors(self) -> float:
         """How many vectors of 16 bytes each thread would write."""
@@ -89,7 +89,7 @@ def find_results(kernel: sched.KernelOp, alignments: Sequence[int]) -> Iterator[
     ``alignments`` are those of the kernel's tensors, in bytes.
     """
     for op in writes_behind_loop(kernel):
-        if isinstance(op, sched.StoreOp):
+        if isinstance(op, sched.StoreOp) and not op.by_quads:
             continue
         try:
             yield Result(op, op.destination, layouts_of_result(op, alignments))
@@ -99,19 +99,19 @@ def find_results(kernel: sched.KernelOp, alignments: Sequence[int]) -> Iterator[
 
 def writes_behind_loop(
     kernel: sched.KernelOp,
-) -> Iterator[sched.CopyOp | sched.QuadStoreOp | sched.StoreOp]:
+) -> Iterator[sched.CopyOp | sched.StoreOp]:
     """What writes tiles of device memory behind the loop, element by element or in vectors."""
     for phase in computing_block(kernel).ops:
         if isinstance(phase, sched.EpilogueOp):
             for op in phase.body.block.ops:
-                if isinstance(op, sched.CopyOp | sched.QuadStoreOp | sched.StoreOp) and isinstance(
+                if isinstance(op, sched.CopyOp | sched.StoreOp) and isinstance(
                     op.destination.owner, sched.TileOp
                 ):
                     yield op
 
 
 def layouts_of_result(
-    op: sched.CopyOp | sched.QuadStoreOp, alignments: Sequence[int]
+    op: sched.CopyOp | sched.StoreOp, alignments: Sequence[int]
 ) -> tuple[AnyLayout, ...]:
     """The layouts of a buffer from which bulk copies can write a tile.
 
@@ -148,7 +148,7 @@ def obstacles(kernel: sched.KernelOp, alignments: Sequence[int]) -> Iterator[str
         assert isinstance(tile, sched.TileOp)
         reason = "shared memory has no room for it, or for as many blocks as before"
         try:
-            if isinstance(op, sched.StoreOp):
+            if isinstance(op, sched.StoreOp) and not op.by_quads:
                 raise BulkCopyError("'sched.store' writes it from registers")
             layouts_of_result(op, alignments)
         except BulkCopyError as error:
@@ -205,7 +205,7 @@ def with_bulk_store(
     assert isinstance(block, Block)
     goes_on = enclosing_kernel(op).persistent_blocks is not None
     steps: list[Operation] = []
-    if isinstance(op, sched.QuadStoreOp):
+    if isinstance(op, sched.StoreOp):
         parts = [op.source] if halves is None else halve(halves)
         buffer = _new_buffer(result, shape_of(parts[0].type))
         columns = shape_of(parts[0].type)[-1]
@@ -321,7 +321,7 @@ def _store_so(result: Result, way: Way) -> bool:
         return True
     goes_on = enclosing_kernel(result.op).persistent_blocks is not None
     store = result.op
-    halves = find_halves(store) if goes_on and isinstance(store, sched.QuadStoreOp) else None
+    halves = find_halves(store) if goes_on and isinstance(store, sched.StoreOp) else None
     if halves is None:
         return False
     try:
@@ -342,7 +342,7 @@ class BulkStoresPass(ModulePass):
     A plan that leaves it free gets what the threads of a kernel with channels would copy out of
     shared memory behind the loop, eight vectors each or more.  With ``plan <stores = tma>`` shorter
     ones, those of other kernels, and what threads would write from registers
-    (``sched.quad_store``) leave so, too, through a buffer, with one barrier more where it only fits
+    (``sched.store``) leave so, too, through a buffer, with one barrier more where it only fits
     in the place of what was read before; with ``stores = threads`` nothing does.
     Of kernels with persistent blocks (``--persist-blocks``) it is what leaves from registers: the
     copy runs beside the loop of the next work tile.  Where

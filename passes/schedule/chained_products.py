@@ -151,7 +151,7 @@ def delay_product(found: ChainedLoop) -> None:
     if found.alone:
         # Behind the first that is computed: ptxas moves the wait up to here, and no further.  On an
         # H200 prefill attention takes 476 us so, 485 with all before it, and 497 with most.
-        computed = next(op for op in body.ops if isinstance(op, sched.MapOp | sched.ReduceRowsOp))
+        computed = next(op for op in body.ops if sched.computes_on_product(op))
         body.insert_op_after(sched.ConsumeOp(ring), computed)
     body.add_ops([sched.WarpgroupWaitOp(0), sched.ReleaseOp(ring, -1), *found.late])
     last = sched.WarpgroupMmaOp(

@@ -29,7 +29,7 @@ class Halves:
     type_: FragmentType
 
 
-def find_halves(store: sched.QuadStoreOp) -> Halves | None:
+def find_halves(store: sched.StoreOp) -> Halves | None:
     """What a fragment that is written out can be halved into; ``None`` where it cannot.
 
     It is only filled, added to by products whose instructions are as long as it has columns, and

@@ -121,7 +121,7 @@ def results_leave_in_bulk(
     return not any(
         isinstance(op.operands[1].type, sched.GlobalType)
         for op in trial.walk()
-        if isinstance(op, sched.QuadStoreOp | sched.StoreOp | sched.CopyOp)
+        if isinstance(op, sched.StoreOp | sched.CopyOp)
     )
 
 

@@ -192,7 +192,11 @@ def use_warpgroups(chain: Chain) -> None:
     """Writes the products of a chain as those of warp groups."""
     groups = (chain.groups, 1, 1)
     own = {op.accumulator: TiledMmaAttr(atom.name, groups) for op, atom in chain.products.items()}
-    loaded = {op.destination for op in chain.role.body.walk() if isinstance(op, sched.LoadOp)}
+    loaded = {
+        op.destination
+        for op in chain.role.body.walk()
+        if isinstance(op, sched.LoadOp) and op.loads_operand
+    }
     first = next(iter(own.values()))
     moved: dict[SSAValue, SSAValue] = {}
     for value in tuple(chain.fragments()):
@@ -231,13 +235,11 @@ def retyped(value: SSAValue, arrangement: TiledMmaAttr) -> sched.FragmentType:
     """The type of a fragment that is held as another one is, or the rows and columns of that."""
     type_ = value.type
     assert isinstance(type_, sched.FragmentType)
-    layout = type_.layout
-    if isinstance(layout, sched.RowsAttr):
-        layout = sched.RowsAttr(arrangement)
-    elif isinstance(layout, sched.ColumnsAttr):
-        layout = sched.ColumnsAttr(dividing(arrangement, type_.get_shape()[-1]))
-    else:
+    layout = arrangement
+    if type_.sliced_axis != -1:
         layout = dividing(arrangement, type_.get_shape()[-1])
+    if type_.slice is not None:
+        layout = sched.SliceAttr.of(layout, type_.slice.dim.data)
     return sched.FragmentType.of(type_.get_shape(), type_.element_type, layout)
 
 

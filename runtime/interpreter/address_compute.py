@@ -8,7 +8,6 @@ import numpy as np
 from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, impl, register_impls
 
 from mugraph.dialects import sched
-from mugraph.dialects.elementwise import Epilogue
 from mugraph.dialects.rows import WARP, LinearRows
 from mugraph.dialects.sched.accesses import stage_reference
 from mugraph.dialects.tb import epilogue_of
@@ -20,14 +19,15 @@ from mugraph.runtime.interpreter.address_plans import (
     ElementwisePlan,
     HeldOperand,
     ReducePlan,
-    held_by,
-    rows_held_by,
+    StorePlan,
+    existing,
 )
-from mugraph.runtime.interpreter.arithmetic import Array, convert
+from mugraph.runtime.interpreter.address_products import reduce_product
+from mugraph.runtime.interpreter.arithmetic import Array, convert, is_whole
 from mugraph.runtime.interpreter.combining import COMBINERS, combine_lanes, halved
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.functions import apply_chain, apply_function, fall
-from mugraph.runtime.interpreter.memory import BoolArray, SharedBuffer
+from mugraph.runtime.interpreter.memory import BoolArray, SharedBuffer, element_dtype
 from mugraph.runtime.interpreter.texpr.tiles import run_step_on_bytes
 
 
@@ -53,14 +53,14 @@ class ComputeFunctions(InterpreterFunctions):
         self.functions.write(plan, destination, np.full(shape, op.value.value.data, COMPUTE))
         return ()
 
-    @impl(sched.ElementwiseOp)
-    def run_elementwise(
-        self, interpreter: Interpreter, op: sched.ElementwiseOp, args: PythonValues
+    @impl(sched.MapOp)
+    def run_map(
+        self, interpreter: Interpreter, op: sched.MapOp, args: PythonValues
     ) -> PythonValues:
         """The scalar function of each element."""
         plan = self.functions.plans.of(op, ElementwisePlan.build)
         value = apply_function(op.function.data, *self._sources(plan, args[:-1]))
-        self._finish_elements(plan.destination, plan.active, args[-1], value, epilogue_of(op))
+        self._finish_elements(op, plan.destination, plan.active, args[-1], value)
         return ()
 
     def _sources(self, plan: ElementwisePlan, args: PythonValues) -> list[Array]:
@@ -88,21 +88,22 @@ class ComputeFunctions(InterpreterFunctions):
             within = np.arange(width)[None, :, None] < counts[:, None, :]
             outside = ~within.reshape(-1, counts.shape[1])[:, self.functions.frame.threads]
             value[index, outside] = op.constant
-        self._finish_elements(plan.destination, plan.active, args[1], value, epilogue_of(op))
+        self._finish_elements(op, plan.destination, plan.active, args[1], value)
         return ()
 
     def _finish_elements(
         self,
+        op: sched.MapOp | sched.MaskOp | sched.SumPartsOp,
         plan: AccessPlan | None,
         active: BoolArray,
         destination: Any,
         value: Array,
-        epilogue: Epilogue,
     ) -> None:
         """As :meth:`finish` for a buffer; adds to registers, or overwrites them.
 
         ``active`` says which values exist, ``[values, threads]``.
         """
+        epilogue = epilogue_of(op)
         if plan is not None:
             self.functions.finish(plan, destination, value, epilogue)
             return
@@ -114,6 +115,8 @@ class ComputeFunctions(InterpreterFunctions):
             registers[...] = 0
         # What is added to integers is rounded to one first.
         registers += convert(value, registers.dtype)
+        if not is_whole(registers.dtype):
+            registers[...] = convert(registers, element_dtype(op.destination.type))
 
     @impl(sched.CustomOp)
     def run_custom(
@@ -142,6 +145,9 @@ class ComputeFunctions(InterpreterFunctions):
         self, interpreter: Interpreter, op: sched.ReduceOp, args: PythonValues
     ) -> PythonValues:
         """Sums of groups or their largest elements, in the order of the header library."""
+        if sched.is_of_product(op.destination):
+            reduce_product(self.functions, op, args)
+            return ()
         if op.rows is not None:
             self._reduce_rows(op, op.rows, args)
             return ()
@@ -178,7 +184,8 @@ class ComputeFunctions(InterpreterFunctions):
         """What each running thread makes of its elements of each row, [blocks, rows, threads]."""
         combine, identity = COMBINERS[op.combination]
         held = registers[:, :, self.functions.frame.threads]
-        active = held_by(rows.partition, rows.shape, sched.enclosing_threads(op))
+        held_by = rows.partition.thread_values(rows.shape)
+        active = existing(held_by, sched.enclosing_threads(op))
         held = np.where(active[:, self.functions.frame.threads], held, identity).astype(held.dtype)
         blocks, _, threads = held.shape
         vectors = held.reshape(blocks, rows.values, rows.rounds, rows.partition.vector, threads)
@@ -205,7 +212,7 @@ class ComputeFunctions(InterpreterFunctions):
             for step in range(1, steps.shape[2]):
                 vectors = combine(vectors, steps[:, :, step])
             totals = halved(vectors, combine)
-            held = rows_held_by(rows, sched.enclosing_threads(op))
+            held = existing(rows.thread_values(), sched.enclosing_threads(op))
             totals = np.where(held[:, threads], totals, identity)
         epilogue = epilogue_of(op)
         value = apply_chain(epilogue.functions, totals)
@@ -233,11 +240,9 @@ class ComputeFunctions(InterpreterFunctions):
         self, interpreter: Interpreter, op: sched.StoreOp, args: PythonValues
     ) -> PythonValues:
         """Writes the registers to a buffer through the epilogue."""
-        plan = self.functions.plans.of(op, ComputePlan.build).destination
-        assert plan is not None
-        self.functions.finish(
-            plan, args[1], args[0][:, :, self.functions.frame.threads], epilogue_of(op)
-        )
+        plan = self.functions.plans.of(op, StorePlan.build)
+        values = plan.of_registers(args[0], self.functions.frame.threads)
+        self.functions.finish(plan.destination, args[1], values, epilogue_of(op))
         return ()
 
     @impl(sched.SumPartsOp)
@@ -250,15 +255,6 @@ class ComputeFunctions(InterpreterFunctions):
         for part in others:
             first = first + part
         shape = shape_of(op.destination.type)
-        active = held_by(op.partition.data, shape, sched.enclosing_threads(op))
-        self._finish_elements(plan.destination, active, args[1], first, epilogue_of(op))
-        return ()
-
-    @impl(sched.AccumulateOp)
-    def run_accumulate(
-        self, interpreter: Interpreter, op: sched.AccumulateOp, args: PythonValues
-    ) -> PythonValues:
-        """Adds registers to registers through the epilogue."""
-        source, destination = (array[:, :, self.functions.frame.threads] for array in args)
-        destination += apply_chain(epilogue_of(op).functions, source)
+        active = existing(op.partition.thread_values(shape), sched.enclosing_threads(op))
+        self._finish_elements(op, plan.destination, active, args[1], first)
         return ()

@@ -7,7 +7,6 @@ the order in which the header library keeps them in registers, -1 where the thre
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -15,14 +14,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from mugraph.dialects import sched
-from mugraph.dialects.partition import LinearPartition
-from mugraph.dialects.rows import LinearRows
+from mugraph.dialects.cute.thread_values import ThreadValues
 from mugraph.dialects.sched.accesses import AccessKind, HasThreadAccesses, ThreadAccess
-from mugraph.dialects.sched.mappings import IDLE, IntArray, owned_vectors
+from mugraph.dialects.sched.mappings import IDLE, IntArray
+from mugraph.dialects.sched.quad_store import held_before
+from mugraph.dialects.sched.types import Distribution
 from mugraph.dialects.tensor_types import op_label, shape_of, value_label
 from mugraph.runtime.interpreter.arithmetic import Array
 from mugraph.runtime.interpreter.errors import ExecutionError
@@ -193,35 +193,54 @@ class ComputePlan:
         return cls.build(op, op.partition.data.values_per_thread(shape_of(op.destination.type)))
 
 
-@lru_cache
-def held_by(
-    partition: LinearPartition, shape: tuple[int, ...], block: int
-) -> npt.NDArray[np.bool_]:
-    """Which values of a linear partition exist, ``[values, threads]``."""
-    owned = owned_vectors(partition.threads, partition.vector, math.prod(shape)) != IDLE
-    every = np.repeat(owned, partition.vector, axis=0)
-    return np.pad(every, ((0, 0), (0, block - every.shape[1])))
+@dataclass(frozen=True, eq=False)
+class StorePlan:
+    """A store of a fragment: where its elements go, and which value of which thread each was.
+
+    ``held`` are the values and the threads, [elements, threads], where lanes exchange what they
+    hold; ``None`` where each thread writes its own.
+    """
+
+    destination: AccessPlan
+    held: tuple[IntArray, IntArray] | None
+
+    @classmethod
+    def build(cls, op: sched.StoreOp) -> StorePlan:
+        """The plan of a store."""
+        access = accesses_of(op)[-1]
+        source = op.source.type
+        if not op.by_quads or not isinstance(source, sched.FragmentType):
+            return cls(plan_elements(access), None)
+        idle = access.offsets.shape[1] - source.thread_values().threads
+        value, lane = (
+            np.pad(held.reshape(-1, held.shape[-1]), ((0, 0), (0, idle)))
+            for held in held_before(source.thread_values())
+        )
+        return cls(plan_elements(access), (value, lane))
+
+    def of_registers(self, registers: Array, threads: Threads) -> Array:
+        """What some threads write, [blocks, elements, threads]."""
+        if self.held is None:
+            return registers[:, :, threads]
+        value, lane = self.held
+        return registers[:, value[:, threads], lane[:, threads]]
 
 
 @lru_cache
-def rows_held_by(rows: LinearRows, block: int) -> npt.NDArray[np.bool_]:
-    """Which rows each thread holds exist, ``[values, threads]``."""
-    held = rows.rows_of() != IDLE
-    return np.pad(held, ((0, 0), (0, block - held.shape[1])))
+def existing(held: ThreadValues, block: int) -> npt.NDArray[np.bool_]:
+    """Which values of the threads of a block exist, ``[values, threads]``."""
+    return np.pad(held.exists(), ((0, 0), (0, block - held.threads)))
 
 
 @dataclass(frozen=True, eq=False)
 class HeldOperand:
-    """An operand in registers; ``of_value`` says which one each value of the operator takes.
+    """An operand in registers; ``of_value`` says which one each value of the operator takes."""
 
-    ``None`` where they are the operator's own.
-    """
-
-    of_value: IntArray | None = None
+    of_value: IntArray
 
     def of_registers(self, registers: Array) -> Array:
         """The operand of each value, [blocks, values, threads]."""
-        return registers if self.of_value is None else registers[:, self.of_value]
+        return registers[:, self.of_value]
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,20 +253,12 @@ class ElementwisePlan:
     """Which values exist, ``[values, threads]``."""
 
     @classmethod
-    def build(cls, op: sched.ElementwiseOp | sched.MaskOp) -> ElementwisePlan:
+    def build(cls, op: sched.MapOp | sched.MaskOp) -> ElementwisePlan:
         """The plan of an operator."""
         block = sched.enclosing_threads(op)
         shape = shape_of(op.destination.type)
-        attribute = op.partition
-        if isinstance(attribute, sched.LinearPartitionAttr):
-            active = held_by(attribute.data, shape, block)
-        elif (
-            isinstance(attribute, sched.SliceAttr)
-            and (rows := attribute.linear_rows(shape[attribute.dim.data])) is not None
-        ):
-            active = rows_held_by(rows, block)
-        else:
-            raise ExecutionError(f"{op_label(op)}: what is dealt out as {attribute} cannot be run")
+        held = _distribution_of(op).thread_values(shape)
+        active = existing(held, block)
         accesses = accesses_of(op)
         last = len(op.operands) - 1
         values = active.shape[0]
@@ -255,7 +266,7 @@ class ElementwisePlan:
         writes = [access for access in accesses if access.kind is AccessKind.WRITE]
         return cls(
             tuple(
-                plan_elements(read[operand], values) if operand in read else _held(value, attribute)
+                plan_elements(read[operand], values) if operand in read else _held(value, held)
                 for operand, value in enumerate(op.operands[:last])
             ),
             plan_elements(writes[0], values) if writes else None,
@@ -263,13 +274,16 @@ class ElementwisePlan:
         )
 
 
-def _held(value: SSAValue, attribute: Attribute) -> HeldOperand:
+def _distribution_of(op: sched.MapOp | sched.MaskOp) -> Distribution:
+    attribute = op.distribution if isinstance(op, sched.MapOp) else op.partition
+    assert isinstance(attribute, Distribution)  # verified
+    return attribute
+
+
+def _held(value: SSAValue, whole: ThreadValues) -> HeldOperand:
     """A fragment as an operand: one that is held as the operator is dealt out, or rows of it."""
-    type_ = value.type
-    if not isinstance(type_, sched.FragmentType) or type_.layout == attribute:
-        return HeldOperand()
-    rows = type_.rows
-    return HeldOperand() if rows is None else HeldOperand(rows.value_of_elements())
+    assert isinstance(value.type, sched.FragmentType)  # in memory, it would be read
+    return HeldOperand(value.type.thread_values().value_of(whole))
 
 
 @dataclass(frozen=True, eq=False)

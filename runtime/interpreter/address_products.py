@@ -7,13 +7,12 @@ from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, im
 from xdsl.ir import SSAValue
 
 from mugraph.dialects import sched
-from mugraph.dialects.sched.fragments import lanes_of_a_row
 from mugraph.dialects.tb import epilogue_of
 from mugraph.runtime.interpreter.address_level import AddressFunctions, multiplicand
 from mugraph.runtime.interpreter.address_plans import ComputePlan
 from mugraph.runtime.interpreter.arithmetic import Array, convert
 from mugraph.runtime.interpreter.combining import COMBINERS, combine_lanes
-from mugraph.runtime.interpreter.functions import apply_chain, apply_function, fall
+from mugraph.runtime.interpreter.functions import apply_chain, fall
 from mugraph.runtime.interpreter.matmul_plans import (
     MatmulPlan,
     OperandPlan,
@@ -21,7 +20,6 @@ from mugraph.runtime.interpreter.matmul_plans import (
     fragment_of,
     is_scalar_product,
     matrix_of,
-    positions_of_sources,
     row_slots_of_source,
 )
 from mugraph.runtime.interpreter.memory import Storage, element_dtype
@@ -80,7 +78,10 @@ class ProductFunctions(InterpreterFunctions):
     def run_load(
         self, interpreter: Interpreter, op: sched.LoadOp, args: PythonValues
     ) -> PythonValues:
-        """What lanes load of a left matrix, as they hold accumulators."""
+        """What lanes load of a left matrix, as they hold accumulators; or of numbers."""
+        if not op.loads_operand:
+            self._load_numbers(op, args)
+            return ()
         threads = self.functions.frame.threads
         plan = self.functions.plans.of(op, MatmulPlan.of_load)
         if not plan.takes_part(threads):
@@ -91,70 +92,12 @@ class ProductFunctions(InterpreterFunctions):
         args[1][:, :, threads.start : threads.start + values.shape[2]] = values
         return ()
 
-    @impl(sched.LoadColumnsOp)
-    def run_load_columns(
-        self, interpreter: Interpreter, op: sched.LoadColumnsOp, args: PythonValues
-    ) -> PythonValues:
+    def _load_numbers(self, op: sched.LoadOp, args: PythonValues) -> None:
         """The number of each column, to all threads with values of it."""
         (plan,) = self.functions.plans.of(op, ComputePlan.build).sources
         threads = self.functions.frame.threads
         values = apply_chain(epilogue_of(op).functions, self.functions.load(plan, args[0]))
-        self._keep(op.destination, args[1][:, :, threads], values)
-        return ()
-
-    @impl(sched.MapOp)
-    def run_map(
-        self, interpreter: Interpreter, op: sched.MapOp, args: PythonValues
-    ) -> PythonValues:
-        """The scalar function of what each thread holds."""
-        *arrays, destination = (array[:, :, self.functions.frame.threads] for array in args)
-        positions = self.functions.plans.of(op, positions_of_sources)
-        values = [
-            array if held is None else array[:, held]
-            for array, held in zip(arrays, positions, strict=True)
-        ]
-        result = apply_chain(epilogue_of(op).functions, apply_function(op.function.data, *values))
-        if epilogue_of(op).accumulates:
-            result = destination + result
-        self._keep(op.destination, destination, result)
-        return ()
-
-    def _keep(self, value: SSAValue, registers: Array, numbers: Array) -> None:
-        """Writes numbers to registers, rounded to the type of the fragment."""
-        rounded = convert(numbers, element_dtype(value.type))
-        registers[...] = rounded.astype(registers.dtype)
-
-    @impl(sched.ReduceRowsOp)
-    def run_reduce_rows(
-        self, interpreter: Interpreter, op: sched.ReduceRowsOp, args: PythonValues
-    ) -> PythonValues:
-        """What threads hold of their rows in order, then what lanes have of a row."""
-        source, destination, *differences = (
-            array[:, :, self.functions.frame.threads] for array in args
-        )
-        combine, identity = COMBINERS[op.combination]
-        totals = np.full(destination.shape, identity, destination.dtype)
-        slots = self.functions.plans.of(op, row_slots_of_source)
-        # Neighbours of one row first.
-        pairs = len(slots) % 2 == 0 and bool((slots[0::2] == slots[1::2]).all())
-        for value in range(0, len(slots), 2 if pairs else 1):
-            following = source[:, value]
-            if pairs:
-                following = combine(following, source[:, value + 1])
-            totals[:, slots[value]] = combine(totals[:, slots[value]], following)
-        if not op.is_partial:
-            assert isinstance(op.source.type, sched.FragmentType)
-            lanes = lanes_of_a_row(op.source.type)
-            totals = combine_lanes(totals, lanes, op.combination)
-        epilogue = epilogue_of(op)
-        totals = apply_chain(epilogue.functions, totals)
-        earlier = destination.copy()
-        if epilogue.accumulates:
-            totals = combine(earlier, totals)
-        self._keep(op.destination, destination, totals)
-        for difference in differences:
-            difference[...] = fall(earlier, destination)
-        return ()
+        keep(op.destination, args[1][:, :, threads], values)
 
     def _add_scalar_product(self, plan: ScalarMatmulPlan, args: PythonValues) -> None:
         """Adds what every running thread multiplies by itself to its accumulator."""
@@ -174,3 +117,36 @@ class ProductFunctions(InterpreterFunctions):
         values = product.reshape(blocks, count, -1).swapaxes(1, 2)
         sums = args[2][:, :, threads]
         sums += values.astype(sums.dtype, copy=False)
+
+
+def keep(value: SSAValue, registers: Array, numbers: Array) -> None:
+    """Writes numbers to registers, rounded to the type of the fragment."""
+    rounded = convert(numbers, element_dtype(value.type))
+    registers[...] = rounded.astype(registers.dtype)
+
+
+def reduce_product(functions: AddressFunctions, op: sched.ReduceOp, args: PythonValues) -> None:
+    """What threads hold of their rows in order, then what lanes have of a row."""
+    source, destination, *differences = (array[:, :, functions.frame.threads] for array in args)
+    combine, identity = COMBINERS[op.combination]
+    totals = np.full(destination.shape, identity, destination.dtype)
+    slots = functions.plans.of(op, row_slots_of_source)
+    # Neighbours of one row first.
+    pairs = len(slots) % 2 == 0 and bool((slots[0::2] == slots[1::2]).all())
+    for value in range(0, len(slots), 2 if pairs else 1):
+        following = source[:, value]
+        if pairs:
+            following = combine(following, source[:, value + 1])
+        totals[:, slots[value]] = combine(totals[:, slots[value]], following)
+    if not op.is_partial:
+        assert isinstance(op.destination.type, sched.FragmentType)
+        lanes = op.destination.type.thread_values().holders
+        totals = combine_lanes(totals, lanes, op.combination)
+    epilogue = epilogue_of(op)
+    totals = apply_chain(epilogue.functions, totals)
+    earlier = destination.copy()
+    if epilogue.accumulates:
+        totals = combine(earlier, totals)
+    keep(op.destination, destination, totals)
+    for difference in differences:
+        difference[...] = fall(earlier, destination)

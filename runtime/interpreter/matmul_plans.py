@@ -8,16 +8,15 @@ from the lane and the instruction alone, as the hardware deals them out.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from xdsl.ir import SSAValue
 
 from mugraph.dialects import sched
-from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
+from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.attributes import TiledMmaAttr
-from mugraph.dialects.cute.chaining import values_of_columns, values_of_rows
+from mugraph.dialects.cute.thread_values import ThreadValues
 from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.sched.accesses import ThreadAccess
 from mugraph.dialects.sched.mappings import (
@@ -267,38 +266,11 @@ def matrix_of(values: Array, plan: MatmulPlan, threads: Threads) -> Array:
     return ordered.reshape(-1, *shape)
 
 
-def positions_of_sources(op: sched.MapOp) -> Sequence[IntArray | None]:
-    """For each source the position of what goes with each value; ``None`` for the value's own."""
-    positions: list[IntArray | None] = []
-    destination = op.destination.type
-    assert isinstance(destination, sched.FragmentType)
-    for source in op.sources:
-        type_ = source.type
-        assert isinstance(type_, sched.FragmentType)
-        if type_.column_mma is not None and destination.column_mma is None:
-            positions.append(_slots(op.destination, values_of_columns))
-        elif type_.row_mma is not None and destination.row_mma is None:
-            positions.append(_slots(op.destination, values_of_rows))
-        else:
-            positions.append(None)
-    return positions
-
-
-def row_slots_of_source(op: sched.ReduceRowsOp) -> IntArray:
+def row_slots_of_source(op: sched.ReduceOp) -> IntArray:
     """The position, among the numbers of rows, of the row of each value of the source."""
-    return _slots(op.source, values_of_rows)
+    return _thread_values(op.destination).value_of(_thread_values(op.source))
 
 
-def _slots(value: SSAValue, of_values: Callable[[MmaAtom, int, int], Sequence[int]]) -> IntArray:
-    """The position of the row, or the column, of each value among the numbers a thread has."""
-    type_ = value.type
-    assert isinstance(type_, sched.FragmentType)
-    mma = type_.tiled_mma
-    if mma is None:
-        return np.arange(type_.values_per_thread(), dtype=np.int64)
-    atom = mma_atom(mma.atom)
-    *_, rows, columns = type_.get_shape()
-    atom_m, atom_n, _ = atom.shape_mnk
-    tiles_m = math.ceil(rows / (atom_m * mma.thr_layout[0]))
-    tiles_n = math.ceil(columns / (atom_n * mma.thr_layout[1]))
-    return np.array(of_values(atom, tiles_m, tiles_n), dtype=np.int64)
+def _thread_values(value: SSAValue) -> ThreadValues:
+    assert isinstance(value.type, sched.FragmentType)  # verified
+    return value.type.thread_values()

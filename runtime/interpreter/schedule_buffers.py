@@ -117,9 +117,7 @@ class ScheduleFunctions(InterpreterFunctions):
         part[...] = part + value if accumulates else value
         self.write(destination, buffer, whole, iteration=iteration, is_rounded=is_rounded)
 
-    def keep_reduced(
-        self, op: sched.ReduceOp | sched.ReduceRowsOp, buffers: Sequence[Buffer], value: Array
-    ) -> None:
+    def keep_reduced(self, op: sched.ReduceOp, buffers: Sequence[Buffer], value: Array) -> None:
         """Writes sums, or keeps the larger of maxima and what is there; and by how much it grew."""
         epilogue = epilogue_of(op)
         if op.combination is sched.Combiner.SUM:

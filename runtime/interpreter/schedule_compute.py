@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Sequence
 
 import numpy as np
 from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, impl, register_impls
 
 from mugraph.dialects import sched
-from mugraph.dialects.elementwise import Epilogue
 from mugraph.dialects.rows import WARP
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import op_label, shape_of
@@ -42,12 +41,15 @@ class ComputeFunctions(InterpreterFunctions):
         self.functions.write(op.destination, args[0], value)
         return ()
 
-    @impl(sched.ElementwiseOp)
-    def run_elementwise(
-        self, interpreter: Interpreter, op: sched.ElementwiseOp, args: PythonValues
+    @impl(sched.MapOp)
+    def run_map(
+        self, interpreter: Interpreter, op: sched.MapOp, args: PythonValues
     ) -> PythonValues:
         """The scalar function of each element."""
         value = apply_function(op.function.data, *self.functions.read_all(op.sources, args))
+        whole = (*value.shape[:GRID_AXES], *shape_of(op.destination.type))
+        if tuple(value.shape) != whole:
+            value = value + np.zeros(whole)
         self.functions.write(op.destination, args[-1], value, epilogue_of(op))
         return ()
 
@@ -74,6 +76,9 @@ class ComputeFunctions(InterpreterFunctions):
         dim = op.reduced_dim
         results = shape_of(op.destination.type)[dim]
         source = self.functions.read(op.source, args[0])
+        if op.is_partial:
+            # What each lane holds of a row, side by side, is a run of its own.
+            source = source[..., np.concatenate(columns_of_lanes(op))]
         combine = sum_groups if op.combination is sched.Combiner.SUM else max_groups
         value = combine(source, GRID_AXES + dim, op.groups(), results)
         self.functions.keep_reduced(op, args, value)
@@ -170,21 +175,10 @@ class ComputeFunctions(InterpreterFunctions):
         self.functions.write(op.destination, args[1], value, epilogue_of(op))
         return ()
 
-    @impl(sched.QuadStoreOp)
-    def run_quad_store(
-        self, interpreter: Interpreter, op: sched.QuadStoreOp, args: PythonValues
-    ) -> PythonValues:
-        """Writes a fragment to device memory through its epilogue."""
-        value = apply_chain(epilogue_of(op).functions, self.functions.read(op.source, args[0]))
-        self.functions.write_tile(op.destination, cast(DeviceTile, args[1]), value)
-        return ()
 
-    @impl(sched.AccumulateOp)
-    def run_accumulate(
-        self, interpreter: Interpreter, op: sched.AccumulateOp, args: PythonValues
-    ) -> PythonValues:
-        """Adds a fragment to another through its epilogue, whether that says ``accum`` or not."""
-        value = self.functions.read(op.source, args[0])
-        epilogue = Epilogue(epilogue_of(op).functions, accumulates=True)
-        self.functions.write(op.destination, args[1], value, epilogue)
-        return ()
+def columns_of_lanes(op: sched.ReduceOp) -> Sequence[Sequence[int]]:
+    """The columns of a product's fragment that each lane holds of a row."""
+    assert isinstance(op.source.type, sched.FragmentType)  # verified
+    *_, row, column = op.source.type.thread_values().coordinates()
+    lanes = shape_of(op.destination.type)[-1]
+    return [sorted(set(column[row[:, lane] == row[0, 0], lane].tolist())) for lane in range(lanes)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -11,13 +10,12 @@ from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, im
 
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import mma_atom
-from mugraph.dialects.cute.chaining import rows_of
 from mugraph.dialects.elementwise import Epilogue
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.runtime.interpreter.arithmetic import Array
 from mugraph.runtime.interpreter.blocks import GRID_AXES
-from mugraph.runtime.interpreter.functions import apply_function, matmul
+from mugraph.runtime.interpreter.functions import matmul
 from mugraph.runtime.interpreter.schedule_buffers import ScheduleFunctions
 
 
@@ -98,61 +96,9 @@ class ProductFunctions(InterpreterFunctions):
     def run_load(
         self, interpreter: Interpreter, op: sched.LoadOp, args: PythonValues
     ) -> PythonValues:
-        """A matrix as it is."""
-        self.functions.write(op.destination, args[1], self.functions.read(op.source, args[0]))
-        return ()
-
-    @impl(sched.LoadColumnsOp)
-    def run_load_columns(
-        self, interpreter: Interpreter, op: sched.LoadColumnsOp, args: PythonValues
-    ) -> PythonValues:
-        """The numbers side by side."""
+        """A matrix as it is, or numbers side by side."""
         value = self.functions.read(op.source, args[0])
         shape = shape_of(op.destination.type)
         value = value.reshape(*value.shape[:GRID_AXES], *shape)
         self.functions.write(op.destination, args[1], value, epilogue_of(op))
         return ()
-
-    @impl(sched.MapOp)
-    def run_map(
-        self, interpreter: Interpreter, op: sched.MapOp, args: PythonValues
-    ) -> PythonValues:
-        """The scalar function of each value."""
-        value = apply_function(op.function.data, *self.functions.read_all(op.sources, args))
-        whole = (*value.shape[:GRID_AXES], *shape_of(op.destination.type))
-        if tuple(value.shape) != whole:
-            value = value + np.zeros(whole)
-        self.functions.write(op.destination, args[-1], value, epilogue_of(op))
-        return ()
-
-    @impl(sched.ReduceRowsOp)
-    def run_reduce_rows(
-        self, interpreter: Interpreter, op: sched.ReduceRowsOp, args: PythonValues
-    ) -> PythonValues:
-        """Sums of rows or their largest values, or those of what each lane holds of them."""
-        source = self.functions.read(op.source, args[0])
-        before = source.shape[:-1]
-        if op.is_partial:
-            held = columns_of_lanes(op)
-            grouped = source[..., np.concatenate(held)].reshape(*before, len(held), len(held[0]))
-        else:
-            grouped = source.reshape(*before, 1, source.shape[-1])
-        is_sum = op.combination is sched.Combiner.SUM
-        value = grouped.sum(axis=-1) if is_sum else grouped.max(axis=-1)
-        self.functions.keep_reduced(op, args, value)
-        return ()
-
-
-def columns_of_lanes(op: sched.ReduceRowsOp) -> Sequence[Sequence[int]]:
-    """The columns of a product's fragment that each lane holds of a row."""
-    source = op.source.type
-    mma = source.tiled_mma if isinstance(source, sched.FragmentType) else None
-    assert mma is not None  # verified
-    atom = mma_atom(mma.atom)
-    width, columns = atom.shape_mnk[1], shape_of(source)[-1]
-    rows = rows_of(atom)
-    first = [
-        sorted({at for at, slot in zip(held, rows.slot_of_value, strict=True) if slot == 0})
-        for held in rows.columns
-    ]
-    return [[start + at for start in range(0, columns, width) for at in held] for held in first]

@@ -1,4 +1,4 @@
-"""Products of warp groups, and stores by quads of lanes, on bytes.
+"""Products of warp groups, on bytes.
 
 Products multiply what descriptors make the hardware read.
 
@@ -22,10 +22,7 @@ from xdsl.interpreter import (
 from xdsl.ir import SSAValue
 
 from mugraph.dialects import sched
-from mugraph.dialects.cute.atoms import mma_atom
-from mugraph.dialects.sched.mappings import IntArray, MmaFragment, matrix_offsets
-from mugraph.dialects.sched.quad_store import held_before
-from mugraph.dialects.tb.operators import epilogue_of
+from mugraph.dialects.sched.mappings import IntArray, matrix_offsets
 from mugraph.dialects.tensor_types import base_layout, shape_of
 from mugraph.runtime.interpreter.address_level import AddressFunctions, multiplicand
 from mugraph.runtime.interpreter.address_plans import AccessPlan, accesses_of, plan_elements
@@ -65,30 +62,9 @@ class WarpgroupPlan:
 
 def coordinates_of(fragment: SSAValue) -> tuple[IntArray, IntArray]:
     """The row and the column of each value of each thread of a product, [values, threads]."""
-    type_ = fragment.type
-    mma = type_.tiled_mma if isinstance(type_, sched.FragmentType) else None
-    assert mma is not None  # verified
-    groups_m, groups_n, _ = mma.thr_layout
-    extents = shape_of(type_)[-2:]
-    return MmaFragment(mma_atom(mma.atom), groups_m, groups_n, *extents).coordinates()
-
-
-@dataclass(frozen=True, eq=False)
-class QuadStorePlan:
-    """Where the elements of a fragment go, [elements, threads], and who holds them before."""
-
-    destination: AccessPlan
-    values: IntArray
-    lanes: IntArray
-
-    @classmethod
-    def build(cls, op: sched.QuadStoreOp) -> QuadStorePlan:
-        """The plan of a store."""
-        (access,) = accesses_of(op)
-        value, lane = (held.reshape(-1, held.shape[-1]) for held in held_before(op.fragment()))
-        idle = access.offsets.shape[1] - value.shape[1]
-        value, lane = (np.pad(array, ((0, 0), (0, idle))) for array in (value, lane))
-        return cls(plan_elements(access), value, lane)
+    assert isinstance(fragment.type, sched.FragmentType)  # verified
+    *_, row, column = fragment.type.thread_values().coordinates()
+    return row, column
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,17 +124,6 @@ class WarpgroupFunctions(InterpreterFunctions):
         unfinished = self._running.unfinished
         while len(unfinished) > op.pending_products:
             self._finish(unfinished.popleft())
-        return ()
-
-    @impl(sched.QuadStoreOp)
-    def run_quad_store(
-        self, interpreter: Interpreter, op: sched.QuadStoreOp, args: PythonValues
-    ) -> PythonValues:
-        """Writes the fragment through the epilogue."""
-        plan = self.functions.plans.of(op, QuadStorePlan.build)
-        threads = self.functions.frame.threads
-        values = args[0][:, plan.values[:, threads], plan.lanes[:, threads]]
-        self.functions.finish(plan.destination, args[1], values, epilogue_of(op))
         return ()
 
     def _finish(self, product: Unfinished) -> None:

@@ -226,7 +226,7 @@ def test_attention_is_in_registers(compiled: dict[str, Compiled]) -> None:
     scaled = {
         name
         for name, one in compiled.items()
-        if any(isinstance(op, sched.LoadColumnsOp) for op in one.module.walk())
+        if any(isinstance(op, sched.LoadOp) and not op.loads_operand for op in one.module.walk())
     }
     assert scaled == {
         name

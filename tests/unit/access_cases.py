@@ -90,10 +90,7 @@ def elementwise(
     sources = ", ".join(f"%{letter}" for letter in names[:-1])
     types = ", ".join("{" + letter + "}" for letter in names[:-1])
     target = names[-1]
-    text = (
-        f"sched.elementwise {function} {sources} to %{target} {then} by <{by}> "
-        f": {types} to {{{target}}}"
-    )
+    text = f"sched.map {function} {sources} to %{target} {then} by <{by}> : {types} to {{{target}}}"
     return Case(f"elementwise_{name}", threads, text, buffers)
 
 

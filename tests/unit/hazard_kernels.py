@@ -42,12 +42,12 @@ def save(buffer: str, by: str = ROWS) -> str:
 
 
 def exp(source: str, destination: str, by: str = ROWS) -> str:
-    return f"sched.elementwise exp {source} to {destination} by {by} : {SHARED} to {SHARED}"
+    return f"sched.map exp {source} to {destination} by {by} : {SHARED} to {SHARED}"
 
 
 def add_up(source: str, fragment: str = "%f") -> str:
     return (
-        f"sched.elementwise identity {source} to {fragment} then [accum] by {HALVES} "
+        f"sched.map identity {source} to {fragment} then [accum] by {HALVES} "
         f": {SHARED} to {FRAGMENT}"
     )
 

@@ -47,7 +47,7 @@ def test_read_after_write_needs_a_barrier_between_threads_only() -> None:
     (finding,) = findings_of(kernel_text([load("%a"), exp("%a", "%b", HALVES)]))
     assert finding.kind is HazardKind.READ_AFTER_WRITE
     assert finding.threads == (1, 0) and finding.address == 8
-    assert [op.name for op in finding.operations] == ["sched.elementwise", "sched.copy"]
+    assert [op.name for op in finding.operations] == ["sched.map", "sched.copy"]
     assert findings_of(kernel_text([load("%a"), BARRIER, exp("%a", "%b", HALVES)])) == []
     assert findings_of(kernel_text([load("%a"), exp("%a", "%b")])) == []
 

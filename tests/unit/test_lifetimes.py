@@ -36,7 +36,7 @@ def lifetimes(
                     lines.append(f"sched.fill {buffer} with 0.0 : {SHARED}")
                 case ["use", source, "to", destination, *epilogue]:
                     lines.append(
-                        f"sched.elementwise exp {source} to {destination} {' '.join(epilogue)} "
+                        f"sched.map exp {source} to {destination} {' '.join(epilogue)} "
                         f"{BY} : {SHARED} to {SHARED}"
                     )
                 case other:

@@ -162,7 +162,7 @@ def test_operators_of_a_schedule_have_the_lines_of_the_graph(arch: str) -> None:
             assert isinstance(location, FileLineColLoc)
             # A product and the sum of it over the loop are one operator of the schedule.
             assert location.line.data == line_of(text, part), name
-    computing = ("sched.elementwise", "sched.mma", "sched.warpgroup_mma", "sched.map")
+    computing = ("sched.map", "sched.mma", "sched.warpgroup_mma", "sched.map")
     for op in module.walk():
         if op.name in computing:
             assert isinstance(op.location, FileLineColLoc), op

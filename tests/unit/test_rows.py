@@ -33,7 +33,8 @@ def drawn_rows(draw: st.DrawFn) -> LinearRows:
 def test_every_thread_holds_the_rows_of_its_elements(rows: LinearRows) -> None:
     partition = rows.partition
     owned = owned_vectors(partition.threads, partition.vector, math.prod(rows.shape))
-    value_of = rows.value_of_elements()[:: partition.vector]
+    value_of = rows.thread_values().value_of(partition.thread_values(rows.shape))
+    value_of = value_of[:: partition.vector]
     row_of = rows.rows_of()
     assert owned.shape[0] == len(value_of)
     for vectors, value in zip(owned, value_of, strict=True):

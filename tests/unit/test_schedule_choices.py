@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mugraph.dialects.cute.atoms import tensor_core_atom
-from mugraph.dialects.sched.types import accumulators_per_thread
 from mugraph.passes.schedule.lower_threadblock.warp_layouts import (
     WORTH_A_SUM,
     WarpLayout,
@@ -146,7 +145,7 @@ def test_accumulator_registers(
     warps: tuple[int, int], shape: tuple[int, int], registers: int
 ) -> None:
     layout = WarpLayout(ATOM, *warps)
-    assert accumulators_per_thread(layout.tiled_mma, *shape) == registers
+    assert layout.tiled_mma.thread_values(shape).values == registers
 
 
 @pytest.mark.parametrize(

@@ -227,11 +227,11 @@ sched.kernel @pipeline inputs 1 grid [4, 1, 1] block [32, 1, 1] {
   }
   sched.forloop 4 {
     sched.copy async %xt to %s by <32, vector 4, order [1, 0]> ahead 2 : !sched.global<4x32xf16, (4,32):(128,1)> to !sched.shared<4x32xf16, (4,32):(40,1)>
-    sched.elementwise exp %s to %r by <32, vector 4, order [1, 0]> : !sched.shared<4x32xf16, (4,32):(40,1)> to !sched.shared<4x32xf16, (4,32):(32,1)>
+    sched.map exp %s to %r by <32, vector 4, order [1, 0]> : !sched.shared<4x32xf16, (4,32):(40,1)> to !sched.shared<4x32xf16, (4,32):(32,1)>
     sched.copy %r to %ot by <32, vector 4, order [1, 0]> : !sched.shared<4x32xf16, (4,32):(32,1)> to !sched.global<4x32xf16, (4,32):(128,1)>
   }
   sched.epilogue {
-    sched.elementwise exp %s to %s then [accum] by <32, vector 4, order [1, 0]> : !sched.shared<4x32xf16, (4,32):(40,1)> to !sched.shared<4x32xf16, (4,32):(40,1)>
+    sched.map exp %s to %s then [accum] by <32, vector 4, order [1, 0]> : !sched.shared<4x32xf16, (4,32):(40,1)> to !sched.shared<4x32xf16, (4,32):(40,1)>
   }
 }
 """  # noqa: E501

@@ -17,15 +17,15 @@ import numpy as np
 from mugraph.dialects.copies import ASYNC_BYTES, TileCopy, copy_vector, global_innermost
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.atoms import MmaAtom
+from mugraph.dialects.cute.thread_values import accumulator_values
 from mugraph.dialects.partition import VECTOR_BYTES, LinearPartition, iteration_order
 from mugraph.dialects.sched.mappings import (
     IntArray,
-    MmaFragment,
     ReduceSum,
     Stream,
+    fragment_stream,
     iteration_layout,
     matrix_layout,
-    mma_fragment_stream,
     read_only,
     reduce_destination_stream,
     reduce_source_stream,
@@ -225,9 +225,9 @@ def fragment_work(
 ) -> AccessWork:
     """The stores of the accumulator of a product, after loads where it is added to a sum."""
     *_, rows, columns = tile.shape
-    fragment = MmaFragment(product.atom, product.m, product.n, rows, columns)
+    held = accumulator_values(product.atom, (product.m, product.n, 1), (rows, columns))
     matrix = matrix_layout(tile.layout, tile.shape)
-    stream = mma_fragment_stream(fragment, matrix, block=threads)
+    stream = fragment_stream(held, matrix, block=threads)
     work = _stores(stream, tile.element_bytes)
     return work + _loads(stream, tile.element_bytes) if accumulates else work
 

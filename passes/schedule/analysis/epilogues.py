@@ -50,7 +50,7 @@ def _cycles(op: Operation) -> float:
     functions = len(epilogue_of(op).functions)
     if isinstance(op, sched.MapOp):
         return _values(op.destination) * FUNCTION_CYCLES * (1 + functions)
-    if isinstance(op, sched.StoreOp | sched.QuadStoreOp):
+    if isinstance(op, sched.StoreOp):
         return _values(op.source) * (VALUE_CYCLES + FUNCTION_CYCLES * functions)
     return 0.0
 

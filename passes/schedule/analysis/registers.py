@@ -16,9 +16,9 @@ from xdsl.ir import Block, Operation
 from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
 from mugraph.dialects.programming_model import MAX_THREAD_REGISTERS, REGISTER_BYTES, REGISTER_STEP
 from mugraph.dialects.sched import (
-    ElementwiseOp,
     FragmentOp,
     KernelOp,
+    MapOp,
     MaskOp,
     MmaOp,
     roles_of,
@@ -102,9 +102,9 @@ def _working_set(op: Operation) -> int:
             return 0
         # Of a product from registers only B is loaded, two pairs of tiles ahead.
         return 4 * min(2, math.ceil(tiles.n / 2)) if op.lhs_in_registers else tiles.operands
-    if isinstance(op, ElementwiseOp | MaskOp):
-        sources = op.sources if isinstance(op, ElementwiseOp) else [op.source]
-        partition = op.linear if isinstance(op, ElementwiseOp) else op.partition.data
+    if isinstance(op, MapOp | MaskOp):
+        sources = op.sources if isinstance(op, MapOp) else [op.source]
+        partition = op.linear if isinstance(op, MapOp) else op.partition.data
         if partition is None:
             return 0
         in_memory = [source for source in sources if not isinstance(source.type, FragmentType)]

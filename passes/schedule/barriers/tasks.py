@@ -99,6 +99,12 @@ def _end_of_loads(operations: list[Operation], position: int) -> int:
     return position
 
 
+def _goes_with_product(op: Operation) -> bool:
+    """Whether an operator computes a product, stores it or adds it to a sum."""
+    adds = isinstance(op, sched.MapOp) and op.is_sum_of_fragments
+    return adds or isinstance(op, sched.MmaOp | sched.StoreOp)
+
+
 def _end_of_product(operations: list[Operation], position: int) -> int:
     """Declarations with what follows them, and a product with what fills and stores it."""
     end = position
@@ -113,7 +119,7 @@ def _end_of_product(operations: list[Operation], position: int) -> int:
     while (
         end < len(operations)
         and products
-        and isinstance(operations[end], sched.MmaOp | sched.StoreOp | sched.AccumulateOp)
+        and _goes_with_product(operations[end])
         and any(value.owner in products for value in operations[end].operands)
     ):
         end += 1

@@ -137,9 +137,7 @@ class KernelBuilder:
             converted = self.allocate(value)
             partition = self.partition(converted, [buffer])
             self.here.append(
-                sched.ElementwiseOp(
-                    ScalarFunction("identity"), [buffer], converted, Epilogue(), partition
-                )
+                sched.MapOp(ScalarFunction("identity"), [buffer], converted, Epilogue(), partition)
             )
         return self.buffers[value]
 

@@ -17,7 +17,7 @@ from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.elementwise import Epilogue
 from mugraph.dialects.locations import Rewriter, place_in
 from mugraph.dialects.partition import LinearPartition, choose_lanes, result_order
-from mugraph.dialects.sched import Combiner, Grouping
+from mugraph.dialects.sched import Combiner
 from mugraph.dialects.tb.layouts import partitioned_operand
 from mugraph.dialects.te import BufferType, CallOp, is_texpr
 from mugraph.dialects.tensor_types import (
@@ -77,11 +77,12 @@ def _reduce(
         source,
         destination,
         reduction.dim,
-        Grouping.CONTIGUOUS,
-        lanes,
-        LinearPartition(builder.threads, 1, result_order(partitioned_operand(destination))),
         Epilogue(accumulates=reduction.accumulates),
         Combiner.MAX if reduction.largest else Combiner.SUM,
+        lanes=lanes,
+        partition=LinearPartition(
+            builder.threads, 1, result_order(partitioned_operand(destination))
+        ),
     )
 
 

@@ -73,7 +73,7 @@ def write_elementwise(
 ) -> None:
     """An element-wise operation into a buffer or an accumulator."""
     sources, destination, partition = elementwise_destination(op, epilogue, builder)
-    builder.here.append(sched.ElementwiseOp(function, sources, destination, epilogue, partition))
+    builder.here.append(sched.MapOp(function, sources, destination, epilogue, partition))
 
 
 @schedule_operator.register
@@ -96,7 +96,7 @@ def write_combination(
     """Makes a new total in shared memory of the old one, the first of the function's operands."""
     operands = [total, *(builder.buffer(value) for value in sources)]
     partition = builder.partition(total, operands[1:])
-    builder.here.append(sched.ElementwiseOp(function, operands, total, Epilogue(), partition))
+    builder.here.append(sched.MapOp(function, operands, total, Epilogue(), partition))
 
 
 @schedule_operator.register
@@ -118,12 +118,11 @@ def _(op: tb.ReductionMaxOp, builder: KernelBuilder) -> None:
             builder.buffer(op.input),
             builder.running_buffer(op.maximum, -math.inf),
             op.reduced_dim,
-            Grouping.CONTIGUOUS,
-            lanes,
-            LinearPartition(builder.threads, 1, order),
             Epilogue(accumulates=True),
             Combiner.MAX,
             builder.allocate(op.difference),
+            lanes=lanes,
+            partition=LinearPartition(builder.threads, 1, order),
         )
     )
 
@@ -171,10 +170,10 @@ def _(op: tb.AnyReductionOp, builder: KernelBuilder) -> None:
             builder.buffer(op.input),
             destination,
             op.reduced_dim,
-            Grouping.STRIDED if strided else Grouping.CONTIGUOUS,
-            lanes,
-            LinearPartition(builder.threads, 1, order),
             epilogue,
+            grouping=Grouping.STRIDED if strided else Grouping.CONTIGUOUS,
+            lanes=lanes,
+            partition=LinearPartition(builder.threads, 1, order),
         )
     )
 
@@ -220,7 +219,8 @@ def _(op: tb.MatmulOp, builder: KernelBuilder) -> None:
     if in_registers:
         product = write_product(op, builder, ldmatrix)
         total = builder.register_accumulator(op, type_)
-        builder.here.append(sched.AccumulateOp(product, total, functions))
+        adds = Epilogue(functions.functions, accumulates=True)
+        builder.here.append(sched.MapOp(ScalarFunction("identity"), [product], total, adds))
         return
     destination = (
         builder.shared_accumulator(op) if epilogue.accumulates else builder.allocate(op.result)

@@ -1,7 +1,7 @@
 """Results of products that go from registers straight to device memory.
 
 A fragment that is stored to a shared buffer only to be copied out of it is written by the quads of
-lanes that hold it (``sched.quad_store``): no shared memory, and no barrier between the two.
+lanes that hold it (``sched.store``): no shared memory, and no barrier between the two.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ def _can_be_direct(found: WriteBack) -> bool:
     )
 
 
-def write_back_directly(found: WriteBack) -> sched.QuadStoreOp:
+def write_back_directly(found: WriteBack) -> sched.StoreOp:
     """Lets the fragment be written to device memory where it was stored; erases the detour."""
-    direct = sched.QuadStoreOp(found.store.source, found.copy.destination, epilogue_of(found.store))
+    direct = sched.StoreOp(found.store.source, found.copy.destination, epilogue_of(found.store))
     Rewriter.replace_op(found.store, direct, [])
     Rewriter.erase_op(found.copy)
     Rewriter.erase_op(found.buffer)

@@ -15,8 +15,8 @@ from mugraph.dialects.sched import (
     AllocOp,
     BulkCopyOp,
     KernelOp,
-    MapOp,
     WarpgroupMmaOp,
+    computes_on_product,
     roles_of,
 )
 from mugraph.dialects.sched.kernel import LINE_BYTES, whole_lines
@@ -127,7 +127,7 @@ def registers_wanted(kernel: KernelOp) -> int:
     wanted = min(fragment_registers(kernel) + WORKING_REGISTERS, MAX_THREAD_REGISTERS)
     operators = tuple(kernel.walk())
     by_groups = any(isinstance(op, WarpgroupMmaOp) for op in operators)
-    if (roles_of(kernel) and not by_groups) or not any(isinstance(op, MapOp) for op in operators):
+    if (roles_of(kernel) and not by_groups) or not any(map(computes_on_product, operators)):
         return wanted
     return min(wanted, registers_needed(kernel) - RECOMPUTED_REGISTERS)
 

@@ -72,7 +72,7 @@ class PromoteRegistersPass(ModulePass):
     """Keeps in registers what is read only by the threads that wrote it.
 
     Chains of tensor-core products: element-wise operators and reductions of rows between products
-    become ``sched.map`` and ``sched.reduce_rows`` on what threads hold of the products, which
+    become ``sched.map`` and ``sched.reduce`` on what threads hold of the products, which
     shuffles complete where lanes share a row; a left operand that is computed is multiplied from
     registers, where the layout algebra proves that accumulators are the instruction's operand A.
     Warps are then side by side along m, so that a row lies in one; that is not done where a

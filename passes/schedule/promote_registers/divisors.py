@@ -58,7 +58,7 @@ def _widen(buffer: sched.AllocOp) -> None:
 
 def _computes(value: SSAValue, use: Use) -> bool:
     op = use.operation
-    if use.reads or not isinstance(op, sched.ReduceOp | sched.ElementwiseOp):
+    if use.reads or not isinstance(op, sched.ReduceOp | sched.MapOp):
         return False
     if isinstance(op, sched.ReduceOp) and op.difference is not None:
         return False
@@ -67,7 +67,7 @@ def _computes(value: SSAValue, use: Use) -> bool:
 
 def _divides_by(value: SSAValue, use: Use) -> bool:
     op = use.operation
-    if not isinstance(op, sched.ElementwiseOp) or op.function.data.name != "div":
+    if not isinstance(op, sched.MapOp) or op.function.data.name != "div":
         return False
     quotients = math.prod(shape_of(op.destination.type))
     return op.sources[0] is not value and quotients > math.prod(shape_of(value.type))
@@ -75,9 +75,9 @@ def _divides_by(value: SSAValue, use: Use) -> bool:
 
 def _invert(writer: Use, readers: list[Use]) -> None:
     op = writer.operation
-    assert isinstance(op, sched.ReduceOp | sched.ElementwiseOp)
+    assert isinstance(op, sched.ReduceOp | sched.MapOp)
     op.epilogue = EpilogueAttr(epilogue_of(op).then(ScalarFunction("reciprocal")))
     for reader in readers:
         division = reader.operation
-        assert isinstance(division, sched.ElementwiseOp)
+        assert isinstance(division, sched.MapOp)
         division.function = ScalarFunctionAttr(ScalarFunction("mul"))

@@ -25,7 +25,7 @@ def invariant_operators(kernel: sched.KernelOp) -> list[Operation]:
     changing = {value for each in loops for value in Uses.of(list(each.walk())).writers}
     found: list[Operation] = []
     for op in inside:
-        if not isinstance(op, sched.ElementwiseOp | sched.ReduceOp):
+        if not isinstance(op, sched.MapOp | sched.ReduceOp):
             continue
         written = op.buffers_written()
         if epilogue_of(op).accumulates or not all(_is_buffer(value) for value in written):

@@ -86,7 +86,7 @@ class Domain:
 
 def full_values(op: Operation) -> list[SSAValue]:
     """The buffers and fragments that an operator must find dealt out alike; none for others."""
-    if isinstance(op, sched.ElementwiseOp | sched.MaskOp):
+    if isinstance(op, sched.MapOp | sched.MaskOp):
         shape = shape_of(op.destination.type)
         return [value for value in op.operands if shape_of(value.type) == shape]
     if isinstance(op, sched.StoreOp) and is_linear(op.source):
@@ -136,7 +136,7 @@ def reduction_links(op: Operation) -> Iterator[Link]:
 
 def broadcast_links(op: Operation) -> Iterator[Link]:
     """What is broadcast along one dimension is rows of what an operator computes."""
-    if isinstance(op, sched.ElementwiseOp):
+    if isinstance(op, sched.MapOp):
         shape = shape_of(op.destination.type)
         for value in op.sources:
             own = shape_of(value.type)
@@ -215,7 +215,7 @@ def _widest_in_memory(domain: Domain, held: Container[SSAValue]) -> int:
 
 
 def _partition_in(op: Operation, domain: Domain) -> LinearPartition | None:
-    if isinstance(op, sched.ElementwiseOp) and op.destination in domain.values:
+    if isinstance(op, sched.MapOp) and op.destination in domain.values:
         return op.linear
     if isinstance(op, sched.MaskOp):
         return op.partition.data
@@ -302,7 +302,7 @@ def _allows(
         return rows is None
     if isinstance(op, sched.SumPartsOp):
         return rows is None and value is op.destination
-    if isinstance(op, sched.ElementwiseOp):
+    if isinstance(op, sched.MapOp):
         return _elementwise_allows(op, value, promoted, of_value)
     if isinstance(op, sched.ReduceOp):
         return _reduction_allows(op, value, promoted, of_value)
@@ -310,7 +310,7 @@ def _allows(
 
 
 def _elementwise_allows(
-    op: sched.ElementwiseOp,
+    op: sched.MapOp,
     value: SSAValue,
     promoted: set[SSAValue],
     of_value: dict[SSAValue, Domain],

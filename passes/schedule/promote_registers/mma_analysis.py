@@ -80,12 +80,7 @@ def _(op: sched.StoreOp) -> Sequence[SSAValue] | None:
 
 
 @joined.register
-def _(op: sched.AccumulateOp) -> Sequence[SSAValue] | None:
-    return [op.source, op.destination]
-
-
-@joined.register
-def _(op: sched.ElementwiseOp) -> Sequence[SSAValue] | None:
+def _(op: sched.MapOp) -> Sequence[SSAValue] | None:
     if not _broadcasts_rows(op.sources, op.destination):
         return None
     return [*op.sources, op.destination]

@@ -25,7 +25,7 @@ class ScaledProduct:
     """A product of a rounded fragment and rows that are scaled first."""
 
     round: sched.MapOp
-    scale: sched.ElementwiseOp
+    scale: sched.MapOp
     product: sched.MmaOp
 
 
@@ -37,7 +37,7 @@ def find_scaled_products(kernel: sched.KernelOp) -> list[ScaledProduct]:
         if not isinstance(op, sched.MmaOp) or not op.lhs_in_registers:
             continue
         scale, rounding = _only(uses, op.rhs, op), _only(uses, op.lhs, op)
-        if not isinstance(scale, sched.ElementwiseOp) or not isinstance(rounding, sched.MapOp):
+        if not isinstance(scale, sched.MapOp) or not isinstance(rounding, sched.MapOp):
             continue
         if scale.parent_op() is not op.parent_op() or rounding.parent_op() is not op.parent_op():
             continue
@@ -56,7 +56,7 @@ def _only(uses: Uses, value: SSAValue, reader: Operation) -> Operation | None:
     return writers[0]
 
 
-def _scales_rows(op: sched.ElementwiseOp, product: sched.MmaOp) -> bool:
+def _scales_rows(op: sched.MapOp, product: sched.MmaOp) -> bool:
     """Whether an operator divides or multiplies each row of a matrix by a number."""
     if op.function.data.name not in ("div", "mul") or epilogue_of(op):
         return False
@@ -75,7 +75,7 @@ def scale_columns(kernel: sched.KernelOp) -> None:
     """Multiplies what is rounded for a product by the scales of the right matrix's rows.
 
     Before: ``elementwise div %v, %r to %n``, ``map identity %p to %l``, ``mma %l, %n``.  After:
-    ``load_columns %r to %c then [reciprocal]``, ``map mul %p, %c to %l``, ``mma %l, %v``.  The
+    ``load %r to %c then [reciprocal]``, ``map mul %p, %c to %l``, ``mma %l, %v``.  The
     right matrix is then read as it came, and never written.
     """
     for match in find_scaled_products(kernel):
@@ -83,9 +83,9 @@ def scale_columns(kernel: sched.KernelOp) -> None:
         left = match.product.lhs.type
         assert isinstance(left, sched.FragmentType) and left.tiled_mma is not None
         mma = left.tiled_mma
-        type_ = sched.FragmentType.of(
-            (*left.get_shape()[:-2], 1, left.get_shape()[-1]), f32, sched.ColumnsAttr(mma)
-        )
+        shape = left.get_shape()
+        along = sched.SliceAttr.of(mma, len(shape) - 2)
+        type_ = sched.FragmentType.of((*shape[:-2], 1, shape[-1]), f32, along)
         columns = sched.FragmentOp(type_)
         columns.result.name_hint = factors.name_hint
         divides = match.scale.function.data.name == "div"
@@ -95,7 +95,7 @@ def scale_columns(kernel: sched.KernelOp) -> None:
         scaled = sched.MapOp(
             ScalarFunction("mul"), [source, columns.result], match.round.destination
         )
-        load = sched.LoadColumnsOp(factors, columns.result, epilogue)
+        load = sched.LoadOp(factors, columns.result, epilogue)
         # Late: the numbers are on their way while scores are computed.
         Rewriter.insert_op([columns, load], InsertPoint.before(match.product))
         Rewriter.insert_op(scaled, InsertPoint.before(match.product))
@@ -109,9 +109,7 @@ def scale_columns(kernel: sched.KernelOp) -> None:
             Rewriter.erase_op(scaled_matrix.owner)
 
 
-def _inverts_where_written(
-    kernel: sched.KernelOp, factors: SSAValue, reader: sched.ElementwiseOp
-) -> bool:
+def _inverts_where_written(kernel: sched.KernelOp, factors: SSAValue, reader: sched.MapOp) -> bool:
     """Lets a reduction that only ``reader`` reads write its reciprocal; whether it does."""
     writer = _only(Uses.of(operators_of(kernel)), factors, reader)
     if not isinstance(writer, sched.ReduceOp) or epilogue_of(writer).accumulates:

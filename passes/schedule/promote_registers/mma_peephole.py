@@ -1,12 +1,13 @@
 """Shorter ways to say what a chain of fragments computes: one function a pattern.
 
-They match ``sched.map`` and ``sched.reduce_rows``, whoever wrote them.
+They match ``sched.map`` and ``sched.reduce``, whoever wrote them.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import TypeGuard
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
@@ -22,10 +23,10 @@ from mugraph.dialects.elementwise import (
 )
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.sched.fragments import lanes_of_a_row
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.schedule.promote_registers.mma_analysis import Uses, operators_of
+from mugraph.passes.schedule.promote_registers.mma_rewrite import rows_of
 
 
 def _users(kernel: sched.KernelOp, value: SSAValue) -> list[Operation]:
@@ -41,8 +42,18 @@ def _in_loop(op: Operation) -> bool:
     return isinstance(_phase(op), sched.ForloopOp)
 
 
-def _is_function(op: Operation, name: str) -> bool:
-    return isinstance(op, sched.MapOp) and op.function.data.name == name
+def _is_map(op: Operation) -> TypeGuard[sched.MapOp]:
+    """Whether an operator computes on the fragments of products."""
+    return isinstance(op, sched.MapOp) and sched.is_of_product(op.destination)
+
+
+def _reduces_rows(op: Operation) -> TypeGuard[sched.ReduceOp]:
+    """Whether an operator makes numbers of the rows of a product."""
+    return isinstance(op, sched.ReduceOp) and sched.is_of_product(op.destination)
+
+
+def _is_function(op: Operation, name: str) -> TypeGuard[sched.MapOp]:
+    return _is_map(op) and op.function.data.name == name
 
 
 def accumulate_in_place(kernel: sched.KernelOp) -> None:
@@ -52,7 +63,7 @@ def accumulate_in_place(kernel: sched.KernelOp) -> None:
     %sum, %r to %sum``, ``mma to %sum``.
     """
     for op in operators_of(kernel):
-        if not isinstance(op, sched.MapOp) or not _is_function(op, "mul_add") or epilogue_of(op):
+        if not _is_function(op, "mul_add") or epilogue_of(op):
             continue
         total, factor, product = op.sources
         if total is not op.destination or total.type != product.type:
@@ -85,8 +96,17 @@ def _retype(value: SSAValue, columns: int) -> SSAValue:
     type_ = value.type
     assert isinstance(type_, sched.FragmentType) and type_.arrangement is not None
     shape = (*type_.get_shape()[:-1], columns)
-    wanted = sched.FragmentType.of(shape, f32, sched.RowsAttr(type_.arrangement))
+    wanted = sched.FragmentType.of(shape, f32, rows_of(type_.arrangement, len(shape)))
     return Rewriter.replace_value_with_new_type(value, wanted)
+
+
+def _lanes_of_a_row(value: SSAValue) -> int:
+    """How many lanes share a row of a product, given its fragment or one of its rows."""
+    type_ = value.type
+    assert isinstance(type_, sched.FragmentType) and type_.arrangement is not None
+    shape = type_.get_shape()
+    rows = rows_of(type_.arrangement, len(shape))
+    return rows.thread_values((*shape[:-1], 1)).holders
 
 
 def _is_zeroed_outside(op: Operation) -> bool:
@@ -96,11 +116,11 @@ def _is_zeroed_outside(op: Operation) -> bool:
 def sum_rows_early(kernel: sched.KernelOp) -> None:
     """Sums rows as they come, where whole products are added up only to be summed after the loop.
 
-    Before: ``map identity %x to %all then [accum]`` in the loop, ``reduce_rows %all to %sum``.
-    After: ``reduce_rows %x to %parts then [accum]``, ``reduce_rows %parts to %sum``.
+    Before: ``map identity %x to %all then [accum]`` in the loop, ``reduce %all to %sum``.
+    After: ``reduce %x to %parts then [accum]``, ``reduce %parts to %sum``.
     """
     for op in operators_of(kernel):
-        if not isinstance(op, sched.MapOp) or not _is_function(op, "identity"):
+        if not _is_function(op, "identity"):
             continue
         total, (source, *_) = op.destination, op.sources
         if epilogue_of(op) != Epilogue(accumulates=True) or not _in_loop(op):
@@ -109,13 +129,12 @@ def sum_rows_early(kernel: sched.KernelOp) -> None:
         if len(users) != 3 or not _is_zeroed_outside(users[0]) or users[1] is not op:
             continue
         last = users[2]
-        if not isinstance(last, sched.ReduceRowsOp) or _in_loop(last) or last.source is not total:
+        if not _reduces_rows(last) or _in_loop(last) or last.source is not total:
             continue
         if last.combination is not sched.Combiner.SUM or source.type != total.type:
             continue
-        assert isinstance(total.type, sched.FragmentType)
-        total = _retype(total, lanes_of_a_row(total.type))
-        part = sched.ReduceRowsOp(source, total, Epilogue(accumulates=True))
+        total = _retype(total, _lanes_of_a_row(op.sources[0]))
+        part = sched.ReduceOp(source, total, last.reduced_dim, Epilogue(accumulates=True))
         Rewriter.replace_op(op, part, [])
 
 
@@ -125,7 +144,7 @@ def combine_lanes_late(kernel: sched.KernelOp) -> None:
     For sums that the loop only adds to, or rescales and adds to, as they are linear in the parts.
     """
     for op in operators_of(kernel):
-        if not isinstance(op, sched.ReduceRowsOp) or not _in_loop(op) or op.is_partial:
+        if not _reduces_rows(op) or not _in_loop(op) or op.is_partial:
             continue
         if op.combination is not sched.Combiner.SUM or epilogue_of(op).functions:
             continue
@@ -135,7 +154,7 @@ def combine_lanes_late(kernel: sched.KernelOp) -> None:
         total, row = parts
         assert isinstance(total.type, sched.FragmentType)
         whole = total.type
-        lanes = lanes_of_a_row(whole)
+        lanes = _lanes_of_a_row(total)
         after = [user for user in _users(kernel, total) if not _in_loop(user)]
         after = [user for user in after if not _is_zeroed_outside(user)]
         kept = _retype(total, lanes)
@@ -145,14 +164,15 @@ def combine_lanes_late(kernel: sched.KernelOp) -> None:
         combined.result.name_hint = kept.name_hint
         first = after[0]
         Rewriter.insert_op(
-            [combined, sched.ReduceRowsOp(kept, combined.result)], InsertPoint.before(first)
+            [combined, sched.ReduceOp(kept, combined.result, op.reduced_dim)],
+            InsertPoint.before(first),
         )
         for user in after:
             user.operands = [combined.result if value is kept else value for value in user.operands]
 
 
 def _linear_sum(
-    kernel: sched.KernelOp, op: sched.ReduceRowsOp
+    kernel: sched.KernelOp, op: sched.ReduceOp
 ) -> tuple[SSAValue, SSAValue | None] | None:
     """The sum that a reduction of rows ends up in, and the rows before they are added to it."""
     if epilogue_of(op).accumulates:
@@ -163,7 +183,7 @@ def _linear_sum(
         if len(users) != 2 or users[0] is not op:
             return None
         adding = users[1]
-        if not isinstance(adding, sched.MapOp) or not _is_function(adding, "mul_add"):
+        if not _is_function(adding, "mul_add"):
             return None
         total = adding.destination
         if epilogue_of(adding) or adding.sources[0] is not total or adding.sources[2] is not row:
@@ -190,7 +210,7 @@ def use_powers_of_two(kernel: sched.KernelOp) -> None:
     the rounded multiple, |x| 2^-24 relative for exp(x), are far below that of 16-bit operands.
     """
     for op in operators_of(kernel):
-        if not isinstance(op, sched.MapOp):
+        if not _is_map(op):
             continue
         type_ = op.destination.type
         if not isinstance(type_, sched.FragmentType) or type_.tiled_mma is None:
@@ -206,7 +226,7 @@ def use_powers_of_two(kernel: sched.KernelOp) -> None:
 def _feeds_narrow_products(kernel: sched.KernelOp, op: sched.MapOp) -> bool:
     """Whether what an operator writes is rounded to 16 bits for a product."""
     return any(
-        isinstance(user, sched.MapOp)
+        _is_map(user)
         and user.destination is not op.destination
         and shape_of(user.destination.type) == shape_of(op.destination.type)
         and isinstance(user.destination.type, sched.FragmentType)
@@ -234,7 +254,7 @@ def exponentials_of_differences(kernel: sched.KernelOp) -> None:
     scaled_exp_difference(c) %s, %max to %e``.
     """
     for op in operators_of(kernel):
-        if not isinstance(op, sched.MapOp) or not _is_function(op, "sub"):
+        if not _is_function(op, "sub"):
             continue
         epilogue = epilogue_of(op)
         if not epilogue.functions or epilogue.functions[0].name != "scaled_exp":
@@ -255,7 +275,7 @@ def scale_in_exponentials(kernel: sched.KernelOp) -> None:
     """
     for op in operators_of(kernel):
         functions = epilogue_of(op).functions
-        if not isinstance(op, sched.MapOp) or not functions or epilogue_of(op).accumulates:
+        if not _is_map(op) or not functions or epilogue_of(op).accumulates:
             continue
         *others, last = functions
         if last.name != "mul_scalar" or last.constants[0] <= 0:
@@ -264,7 +284,7 @@ def scale_in_exponentials(kernel: sched.KernelOp) -> None:
         if readers is None or len(readers) != 2:
             continue
         maximum, exponential = readers
-        if not isinstance(maximum, sched.ReduceRowsOp) or not isinstance(exponential, sched.MapOp):
+        if not _reduces_rows(maximum) or not _is_map(exponential):
             continue
         if maximum.combination is not sched.Combiner.MAX or epilogue_of(maximum).functions:
             continue
@@ -302,7 +322,7 @@ def _readers_of_version(op: sched.MapOp) -> list[Operation] | None:
 
 
 def _falls_to_scale(
-    kernel: sched.KernelOp, maximum: sched.ReduceRowsOp, exponential: sched.MapOp
+    kernel: sched.KernelOp, maximum: sched.ReduceOp, exponential: sched.MapOp
 ) -> list[sched.MapOp] | None:
     """The exponentials of a running maximum's differences, where nothing else reads either."""
     if exponential.function.data.name != "scaled_exp_difference":
@@ -321,7 +341,7 @@ def _falls_to_scale(
             if user is maximum:
                 continue
             reads = isinstance(user, HasBufferEffects) and maximum.difference in user.buffers_read()
-            if isinstance(user, sched.MapOp) and _is_function(user, "exp"):
+            if _is_function(user, "exp"):
                 falls.append(user)
             elif reads and maximum.difference not in (fall.destination for fall in falls):
                 return None
@@ -331,20 +351,20 @@ def _falls_to_scale(
 def invert_row_divisors(kernel: sched.KernelOp) -> None:
     """Divides by the numbers of rows once a row, and multiplies the values.
 
-    Before: ``reduce_rows %parts to %sum``, ``map div %o, %sum to %o``.  After: ``reduce_rows %parts
+    Before: ``reduce %parts to %sum``, ``map div %o, %sum to %o``.  After: ``reduce %parts
     to %sum then [reciprocal]``, ``map mul %o, %sum to %o``.  Where nothing else reads the sums.
     """
     for op in operators_of(kernel):
-        if not isinstance(op, sched.MapOp) or not _is_function(op, "div"):
+        if not _is_function(op, "div"):
             continue
         divisor, result = op.sources[1], op.destination.type
-        is_row = isinstance(divisor.type, sched.FragmentType) and divisor.type.row_mma is not None
+        is_row = isinstance(divisor.type, sched.FragmentType) and divisor.type.sliced_axis == -1
         is_product = isinstance(result, sched.FragmentType) and result.tiled_mma is not None
         users = _users(kernel, divisor)
         if not is_row or not is_product or len(users) != 2 or op.sources[0] is divisor:
             continue
         writer = users[0]
-        if not isinstance(writer, sched.ReduceRowsOp) or writer.destination is not divisor:
+        if not _reduces_rows(writer) or writer.destination is not divisor:
             continue
         if epilogue_of(writer).accumulates or writer.difference is not None:
             continue

@@ -23,8 +23,13 @@ IDENTITY = ScalarFunction("identity")
 def fragment_type(value: SSAValue, arrangement: TiledMmaAttr) -> sched.FragmentType:
     """The fp32 fragment that holds a value: of a product, or of its rows."""
     shape = shape_of(value.type)
-    layout = sched.RowsAttr(arrangement) if shape[-1] == 1 else arrangement
+    layout = rows_of(arrangement, len(shape)) if shape[-1] == 1 else arrangement
     return sched.FragmentType.of(shape, f32, layout)
+
+
+def rows_of(arrangement: TiledMmaAttr, rank: int) -> sched.SliceAttr:
+    """Who holds the numbers of rows of a product of so many dimensions."""
+    return sched.SliceAttr.of(arrangement, rank - 1)
 
 
 def retyped(chain: Chain, arrangement: TiledMmaAttr) -> Chain:
@@ -188,11 +193,7 @@ class ChainWriter:
         )
 
     @write.register
-    def _(self, op: sched.AccumulateOp) -> None:
-        self.written.append(sched.AccumulateOp(op.source, op.destination, epilogue_of(op)))
-
-    @write.register
-    def _(self, op: sched.ElementwiseOp) -> None:
+    def _(self, op: sched.MapOp) -> None:
         sources = [self.fragment(source) for source in op.sources]
         epilogue, destination = epilogue_of(op), op.destination
         if not epilogue.accumulates:
@@ -209,9 +210,10 @@ class ChainWriter:
         source = self.fragment(op.source)
         destination = self.fragment(op.destination)
         self.written.append(
-            sched.ReduceRowsOp(
+            sched.ReduceOp(
                 source,
                 destination,
+                op.reduced_dim,
                 epilogue_of(op),
                 op.combination,
                 None if difference is None else self.fragment(difference),

@@ -80,7 +80,7 @@ class Promotion:
 
 def slice_of(rows: LinearRows) -> sched.SliceAttr:
     """Rows as the distribution of a fragment."""
-    return sched.SliceAttr.of(rows.shape, rows.dim, sched.LinearPartitionAttr(rows.partition))
+    return sched.SliceAttr.of(sched.LinearPartitionAttr(rows.partition), rows.dim, rows.shape)
 
 
 def computing_type(type_: Attribute) -> Attribute:
@@ -117,7 +117,7 @@ def _(op: sched.CopyOp, promotion: Promotion) -> None:
     )
 
 
-def _domain_of(op: sched.ElementwiseOp | sched.MaskOp, promotion: Promotion) -> Domain:
+def _domain_of(op: sched.MapOp | sched.MaskOp, promotion: Promotion) -> Domain:
     shape = shape_of(op.destination.type)
     return next(
         promotion.domains[value]
@@ -127,10 +127,11 @@ def _domain_of(op: sched.ElementwiseOp | sched.MaskOp, promotion: Promotion) -> 
 
 
 @rewrite_operation.register
-def _(op: sched.ElementwiseOp, promotion: Promotion) -> None:
+def _(op: sched.MapOp, promotion: Promotion) -> None:
     sources = [promotion.held(source) for source in op.sources]
     destination = promotion.held(op.destination)
-    distribution = promotion.distribution(_domain_of(op, promotion))
+    domain = _domain_of(op, promotion)
+    distribution = promotion.distribution(domain)
     function = op.function.data
     before: list[Operation] = []
     after: list[Operation] = []
@@ -151,18 +152,17 @@ def _(op: sched.ElementwiseOp, promotion: Promotion) -> None:
     replace_by(
         op,
         *before,
-        sched.ElementwiseOp(function, sources, destination, epilogue_of(op), distribution),
+        sched.MapOp(function, sources, destination, epilogue_of(op), domain.partition),
         *after,
     )
 
 
-def _inversion(divisor: SSAValue, promotion: Promotion) -> sched.ElementwiseOp:
+def _inversion(divisor: SSAValue, promotion: Promotion) -> sched.MapOp:
     """1 divided by each row."""
     type_ = divisor.type
     assert isinstance(type_, sched.FragmentType)
     inverse = promotion.fragment(type_, divisor.name_hint)
-    reciprocal = ScalarFunction("reciprocal")
-    return sched.ElementwiseOp(reciprocal, [divisor], inverse, Epilogue(), type_.layout)
+    return sched.MapOp(ScalarFunction("reciprocal"), [divisor], inverse)
 
 
 def _is_worth_inverting(divisor: SSAValue, result: SSAValue) -> bool:
@@ -206,9 +206,8 @@ def _(op: sched.StoreOp, promotion: Promotion) -> None:
         op.detach()
         op.erase()
         return
-    partition = promotion.distribution(promotion.domains[op.destination])
     identity = ScalarFunction("identity")
-    replace_by(op, sched.ElementwiseOp(identity, [source], destination, epilogue_of(op), partition))
+    replace_by(op, sched.MapOp(identity, [source], destination, epilogue_of(op)))
 
 
 @rewrite_operation.register
@@ -226,19 +225,15 @@ def _(op: sched.ReduceOp, promotion: Promotion) -> None:
         )
         others.append(sched.StoreOp(destination, op.destination, Epilogue()))
     difference = None if op.difference is None else promotion.held(op.difference)
-    lanes = rows.lanes
     first: list[Operation] = []
-    if rows.warps > 1 or lanes > 32:
+    if rows.warps > 1 or rows.lanes > 32:
         parts = _parts(op, rows, promotion)
         first = [sched.ReduceWarpsOp(source, parts, slice_, op.combination, rows.results)]
-        source, lanes = parts, 1
+        source = parts
     reduction = sched.ReduceOp(
         source,
         destination,
         op.reduced_dim,
-        op.grouping.data,
-        lanes,
-        slice_,
         epilogue_of(op),
         op.combination,
         difference,

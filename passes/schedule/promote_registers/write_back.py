@@ -5,10 +5,8 @@ from __future__ import annotations
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.chaining import holds_pairs_of_columns
-from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.programming_model import SECTOR_BYTES
 from mugraph.dialects.sched.quad_store import quad_store_problem
-from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
     resolved_layout_of,
@@ -32,7 +30,7 @@ def writes_whole_sectors(fragment: sched.FragmentType, found: WriteBack) -> bool
     mma = fragment.arrangement
     if mma is None:
         return False
-    if fragment.row_mma is not None:
+    if fragment.sliced_axis == -1:
         return shape_of(tile.type)[-1] == 1 and strides[-2] == 1
     atom = mma_atom(mma.atom)
     if not atom.is_scalar and not holds_pairs_of_columns(atom):
@@ -48,7 +46,7 @@ def can_be_written_directly(found: WriteBack) -> bool:
     fragment = found.store.source.type
     if not isinstance(fragment, sched.FragmentType) or fragment.arrangement is None:
         return False
-    if fragment.parts > 1 or fragment.column_mma is not None:
+    if fragment.parts > 1 or fragment.sliced_axis == -2:
         return False
     by_quads = quad_store_problem(fragment, found.copy.destination) is None
     return by_quads or writes_whole_sectors(fragment, found)
@@ -60,17 +58,7 @@ def write_back(kernel: sched.KernelOp) -> bool:
     Elements of 16 bits by quads of lanes, 16 bytes a lane, wider ones as lanes hold them, where
     they make whole sectors.  Barriers stay where they are.
     """
-    changed = False
-    for found in list(find_write_backs(kernel, can_be_written_directly)):
-        fragment = found.store.source.type
-        assert isinstance(fragment, sched.FragmentType)
-        if quad_store_problem(fragment, found.copy.destination) is None:
-            write_back_directly(found)
-        else:
-            epilogue = epilogue_of(found.store)
-            store = sched.StoreOp(found.store.source, found.copy.destination, epilogue)
-            Rewriter.replace_op(found.store, store, [])
-            Rewriter.erase_op(found.copy)
-            Rewriter.erase_op(found.buffer)
-        changed = True
-    return changed
+    found = list(find_write_backs(kernel, can_be_written_directly))
+    for each in found:
+        write_back_directly(each)
+    return bool(found)

@@ -73,7 +73,7 @@ def step_remarks(scheduled: Scheduled) -> Iterator[Remark]:
     """Unary operators of their own that could be steps of the operator whose result they read."""
     for value, found in passages(scheduled.kernel).items():
         writer, reader = found[0].writer, found[0].reader
-        is_unary = isinstance(reader, sched.ElementwiseOp) and len(reader.sources) == 1
+        is_unary = isinstance(reader, sched.MapOp) and len(reader.sources) == 1
         if len(found) > 1 or not is_unary or isinstance(writer, sched.MaskOp):
             continue
         if sched.enclosing_loop(writer) is not sched.enclosing_loop(reader):

@@ -46,7 +46,7 @@ builtin.module {
       }
       sched.epilogue {
         sched.warpgroup_wait pending 0
-        sched.quad_store %total to %o_tile : !sched.fragment<64x64xf32, #cute.tiled_mma<SM90_64x64x16_F32F16F16_SS, (1,1,1)>> to !sched.global<64x64xf16, (64,64):(256,1)>
+        sched.store %total to %o_tile : !sched.fragment<64x64xf32, #cute.tiled_mma<SM90_64x64x16_F32F16F16_SS, (1,1,1)>> to !sched.global<64x64xf16, (64,64):(256,1)>
       }
       sched.cluster_barrier
     }

@@ -11,9 +11,9 @@
 // RUN: sed '/first barrier/d' %s > %t.mlir
 // RUN: not mg-opt --check-hazards %t.mlir 2>&1 | filecheck %s --check-prefix BARRIER
 // BARRIER: mg-opt: {{.*}}:{{[0-9]+}}:{{[0-9]+}}: error: --check-hazards: 'sched.kernel' @exponentials has 3 hazards:
-// BARRIER-NEXT: read after write: 'sched.elementwise' of %a (operator 4 of the loop, iteration 0) reads %a at byte 8 of shared memory in thread 1; 'sched.copy' of %t (operator 1 of the prologue) writes that byte, of %a, in thread 0, and no barrier orders them
-// BARRIER-NEXT: write after read: 'sched.copy' of %t (operator 2 of the loop, iteration 1) writes %a at byte 8 of shared memory in thread 0; 'sched.elementwise' of %a (operator 4 of the loop, iteration 0) reads that byte, of %a, in thread 1, and no barrier orders them
-// BARRIER-NEXT: read after write: 'sched.elementwise' of %a (operator 4 of the loop, iteration 1) reads %a at byte 1032
+// BARRIER-NEXT: read after write: 'sched.map' of %a (operator 4 of the loop, iteration 0) reads %a at byte 8 of shared memory in thread 1; 'sched.copy' of %t (operator 1 of the prologue) writes that byte, of %a, in thread 0, and no barrier orders them
+// BARRIER-NEXT: write after read: 'sched.copy' of %t (operator 2 of the loop, iteration 1) writes %a at byte 8 of shared memory in thread 0; 'sched.map' of %a (operator 4 of the loop, iteration 0) reads that byte, of %a, in thread 1, and no barrier orders them
+// BARRIER-NEXT: read after write: 'sched.map' of %a (operator 4 of the loop, iteration 1) reads %a at byte 1032
 
 // The printing pass says the same, goes on, and leaves the schedule as it is.
 // RUN: mg-opt --print-hazards %t.mlir 2>&1 | filecheck %s --check-prefix GOES-ON
@@ -22,7 +22,7 @@
 
 // RUN: sed 's/wait pending 0/wait pending 1/' %s > %t.mlir
 // RUN: not mg-opt --check-hazards %t.mlir 2>&1 | filecheck %s --check-prefix WAIT
-// WAIT: copy in flight: 'sched.elementwise' of %a (operator 5 of the loop, iteration 0) reads %a at byte 0 of shared memory in thread 0; 'sched.copy' of %t (operator 1 of the prologue), asynchronous, may still be writing that byte, of %a, for thread 0: no 'sched.wait' between them covers the copy's group
+// WAIT: copy in flight: 'sched.map' of %a (operator 5 of the loop, iteration 0) reads %a at byte 0 of shared memory in thread 0; 'sched.copy' of %t (operator 1 of the prologue), asynchronous, may still be writing that byte, of %a, for thread 0: no 'sched.wait' between them covers the copy's group
 
 // RUN: sed '/sched.commit/d' %s > %t.mlir
 // RUN: not mg-opt --check-hazards %t.mlir 2>&1 | filecheck %s --check-prefix COMMIT
@@ -30,16 +30,16 @@
 
 // RUN: sed 's/offset 2048/offset 1024/' %s > %t.mlir
 // RUN: not mg-opt --check-hazards %t.mlir 2>&1 | filecheck %s --check-prefix OVERLAP
-// OVERLAP: overwritten value: 'sched.elementwise' of %a (operator 5 of the loop, iteration 1) reads %a at byte 1024 of shared memory in thread 0; 'sched.copy' of %t (operator 3 of the loop, iteration 0) wrote it, but since then 'sched.elementwise' of %a (operator 5 of the loop, iteration 0) has written %b there, in thread 0: the two buffers overlap
+// OVERLAP: overwritten value: 'sched.map' of %a (operator 5 of the loop, iteration 1) reads %a at byte 1024 of shared memory in thread 0; 'sched.copy' of %t (operator 3 of the loop, iteration 0) wrote it, but since then 'sched.map' of %a (operator 5 of the loop, iteration 0) has written %b there, in thread 0: the two buffers overlap
 
 // RUN: sed 's/iteration 0 /iteration 1 /' %s > %t.mlir
 // RUN: not mg-opt --check-hazards %t.mlir 2>&1 | filecheck %s --check-prefix NEVER
 // NEVER: has 1 hazard:
-// NEVER-NEXT: never written: 'sched.elementwise' of %a (operator 5 of the loop, iteration 0) reads %a at byte 0 of shared memory in thread 0, to which nothing of %a has been written
+// NEVER-NEXT: never written: 'sched.map' of %a (operator 5 of the loop, iteration 0) reads %a at byte 0 of shared memory in thread 0, to which nothing of %a has been written
 
 // RUN: sed 's/ahead 1 //' %s > %t.mlir
 // RUN: not mg-opt --check-hazards %t.mlir 2>&1 | filecheck %s --check-prefix AHEAD
-// AHEAD: copy in flight: 'sched.elementwise' of %a (operator 5 of the loop, iteration 0) reads %a
+// AHEAD: copy in flight: 'sched.map' of %a (operator 5 of the loop, iteration 0) reads %a
 
 // RUN: sed 's/offset 2048//' %s > %t.mlir
 // RUN: not mg-opt --check-hazards %t.mlir 2>&1 | filecheck %s --check-prefix UNPLANNED
@@ -63,7 +63,7 @@ sched.kernel @exponentials inputs 1 grid [1, 1, 1] block [64, 1, 1] smem 3072 {
     sched.barrier  // first barrier
     sched.copy async %t to %a by <64, vector 8, order [1, 0]> ahead 1 : !sched.global<64x8xf16, (64,8):(32,1)> to !sched.shared<64x8xf16, (64,8):(8,1)>
     sched.commit
-    sched.elementwise exp %a to %b by <64, vector 4, order [1, 0]> : !sched.shared<64x8xf16, (64,8):(8,1)> to !sched.shared<64x8xf16, (64,8):(8,1)>
+    sched.map exp %a to %b by <64, vector 4, order [1, 0]> : !sched.shared<64x8xf16, (64,8):(8,1)> to !sched.shared<64x8xf16, (64,8):(8,1)>
   }
   sched.epilogue {
     sched.barrier

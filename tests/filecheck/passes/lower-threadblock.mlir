@@ -11,12 +11,12 @@
 // CHECK:        sched.fill %more with 0.000000e+00
 // CHECK:      sched.forloop 2 {
 // CHECK:        sched.mma %a, %b to %full
-// CHECK-NEXT:   sched.elementwise square %c to %more then [accum]
+// CHECK-NEXT:   sched.map square %c to %more then [accum]
 // CHECK-NEXT: }
 // CHECK:      sched.epilogue {
 // CHECK-NEXT:   sched.store %full to %full_1
 // CHECK-NEXT:   sched.barrier
-// CHECK-NEXT:   sched.elementwise add %full_1, %more
+// CHECK-NEXT:   sched.map add %full_1, %more
 func.func @registers(%x: tensor<64x32xf16>, %y: tensor<32x96xf16>, %z: tensor<64x192xf16>) -> tensor<64x96xf16> {
   %o = kn.customized %x, %y, %z grid [1, 1, 1] block [32, 1, 1] forloop 2 {
   ^bb0(%dx: tensor<64x32xf16>, %dy: tensor<32x96xf16>, %dz: tensor<64x192xf16>):
@@ -125,11 +125,11 @@ func.func @once(%x: tensor<16x16xf16>, %y: tensor<16x10xf16>, %z: tensor<16x9xf1
 // CHECK-LABEL: sched.kernel @levels_custom0
 // CHECK-NOT:  %unused
 // CHECK:      sched.forloop 4 {
-// CHECK:        sched.elementwise exp %a to %e
-// CHECK-NEXT:   sched.elementwise square %b to %q
+// CHECK:        sched.map exp %a to %e
+// CHECK-NEXT:   sched.map square %b to %q
 // CHECK-NEXT:   sched.barrier
 // CHECK-NEXT:   sched.mma %e, %q to %m
-// CHECK-NEXT:   sched.elementwise identity %e to %s then [accum]
+// CHECK-NEXT:   sched.map identity %e to %s then [accum]
 // CHECK-NEXT: }
 func.func @levels(%x: tensor<16x64xf16>, %y: tensor<64x16xf16>) -> tensor<16x16xf16> {
   %o = kn.customized %x, %y grid [1, 1, 1] block [32, 1, 1] forloop 4 {

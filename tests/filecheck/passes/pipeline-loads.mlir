@@ -21,7 +21,7 @@
 // CHECK-NEXT:    sched.barrier
 // CHECK-NEXT:    sched.copy async %dx_tile to %sx by <128, vector 8, order [1, 0]> ahead 2
 // CHECK-NEXT:    sched.commit
-// CHECK-NEXT:    sched.elementwise mul_add
+// CHECK-NEXT:    sched.map mul_add
 // CHECK-NEXT:  }
 // CHECK-NEXT:  sched.epilogue {
 // CHECK-NOT:     sched.barrier
@@ -40,7 +40,7 @@ sched.kernel @copies inputs 2 grid [1, 1, 1] block [128, 1, 1] forloop 8 plan <t
   }
   sched.forloop 8 {
     sched.copy %dx_tile to %sx by <128, vector 8, order [1, 0]> : !sched.global<16x64xf16, (16,64):(512,1)> to !sched.shared<16x64xf16, (16,64):(64,1)>
-    sched.elementwise mul_add %sum, %sw, %sx to %sum by <128, vector 4, order [1, 0]> : !sched.shared<16x64xf32, (16,64):(64,1)>, !sched.shared<16x64xf16, (16,64):(64,1)>, !sched.shared<16x64xf16, (16,64):(64,1)> to !sched.shared<16x64xf32, (16,64):(64,1)>
+    sched.map mul_add %sum, %sw, %sx to %sum by <128, vector 4, order [1, 0]> : !sched.shared<16x64xf32, (16,64):(64,1)>, !sched.shared<16x64xf16, (16,64):(64,1)>, !sched.shared<16x64xf16, (16,64):(64,1)> to !sched.shared<16x64xf32, (16,64):(64,1)>
   }
   sched.epilogue {
     sched.copy %sum to %o_tile by <128, vector 4, order [1, 0]> : !sched.shared<16x64xf32, (16,64):(64,1)> to !sched.global<16x64xf32, (16,64):(64,1)>
@@ -57,7 +57,7 @@ sched.kernel @copies inputs 2 grid [1, 1, 1] block [128, 1, 1] forloop 8 plan <t
 // CHECK:         sched.forloop 8 {
 // CHECK-NEXT:      sched.consume %ring
 // CHECK-NEXT:      sched.release %ring ahead -1
-// CHECK-NEXT:      sched.elementwise add
+// CHECK-NEXT:      sched.map add
 // CHECK-NEXT:    }
 // CHECK:       sched.role "producer"
 // CHECK-NEXT:    sched.prologue {
@@ -83,7 +83,7 @@ sched.kernel @ring inputs 1 grid [1, 1, 1] block [160, 1, 1] forloop 8 plan <til
       sched.fill %sum with 0.0 : !sched.shared<16x64xf32, (16,64):(64,1)>
     }
     sched.forloop 8 {
-      sched.elementwise add %sum, %sx to %sum by <128, vector 4, order [1, 0]> : !sched.shared<16x64xf32, (16,64):(64,1)>, !sched.shared<16x64xf16, S<3,3,3> o (16,64):(64,1)> to !sched.shared<16x64xf32, (16,64):(64,1)>
+      sched.map add %sum, %sx to %sum by <128, vector 4, order [1, 0]> : !sched.shared<16x64xf32, (16,64):(64,1)>, !sched.shared<16x64xf16, S<3,3,3> o (16,64):(64,1)> to !sched.shared<16x64xf32, (16,64):(64,1)>
     }
     sched.epilogue {
       sched.copy %sum to %o_tile by <128, vector 4, order [1, 0]> : !sched.shared<16x64xf32, (16,64):(64,1)> to !sched.global<16x64xf32, (16,64):(64,1)>
@@ -119,7 +119,7 @@ sched.kernel @synchronous inputs 1 grid [1, 1, 1] block [128, 1, 1] forloop 4 pl
   }
   sched.forloop 4 {
     sched.copy %dx_tile to %sx by <128, vector 1, order [1, 0]> : !sched.global<16x128xf16, (16,128):(512,1)> to !sched.shared<16x128xf16, (16,128):(128,1)>
-    sched.elementwise max %largest, %sx to %largest by <128, vector 1, order [1, 0]> : !sched.shared<16x128xf16, (16,128):(128,1)>, !sched.shared<16x128xf16, (16,128):(128,1)> to !sched.shared<16x128xf16, (16,128):(128,1)>
+    sched.map max %largest, %sx to %largest by <128, vector 1, order [1, 0]> : !sched.shared<16x128xf16, (16,128):(128,1)>, !sched.shared<16x128xf16, (16,128):(128,1)> to !sched.shared<16x128xf16, (16,128):(128,1)>
   }
   sched.epilogue {
     sched.copy %largest to %o_tile by <128, vector 1, order [1, 0]> : !sched.shared<16x128xf16, (16,128):(128,1)> to !sched.global<16x128xf16, (16,128):(128,1)>

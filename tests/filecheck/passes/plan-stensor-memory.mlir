@@ -19,10 +19,10 @@ sched.kernel @barriers inputs 1 grid [1, 1, 1] block [32, 1, 1] {
   sched.epilogue {
     sched.copy %x to %a by <32, vector 4, order [1, 0]> : !sched.global<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
     sched.barrier
-    sched.elementwise exp %a to %b by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(1,8)>
-    sched.elementwise exp %b to %c by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(1,8)> to !sched.shared<8x16xf16, (8,16):(16,1)>
+    sched.map exp %a to %b by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(1,8)>
+    sched.map exp %b to %c by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(1,8)> to !sched.shared<8x16xf16, (8,16):(16,1)>
     sched.barrier
-    sched.elementwise add %b, %c to %d by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(1,8)>, !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
+    sched.map add %b, %c to %d by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(1,8)>, !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
     sched.barrier
     sched.copy %d to %o by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.global<8x16xf16, (8,16):(16,1)>
   }
@@ -44,8 +44,8 @@ sched.kernel @in_place inputs 1 grid [1, 1, 1] block [32, 1, 1] {
   sched.epilogue {
     sched.copy %x to %a by <32, vector 4, order [1, 0]> : !sched.global<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
     sched.barrier
-    sched.elementwise exp %a to %b by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
-    sched.elementwise exp %b to %c by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(1,8)>
+    sched.map exp %a to %b by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
+    sched.map exp %b to %c by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(1,8)>
     sched.barrier
     sched.copy %c to %o by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(1,8)> to !sched.global<8x16xf16, (8,16):(16,1)>
   }

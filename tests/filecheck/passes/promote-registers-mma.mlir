@@ -7,7 +7,7 @@
 // the exponentials, lanes sum their own parts of rows, and the left operand of the second product
 // is what the first one left, rounded.
 // CHECK:      %part = sched.fragment : !sched.fragment<1x64x64xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (4,1,1)>>
-// CHECK:      %sum = sched.fragment : !sched.fragment<1x64x4xf32, #sched.rows<#cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (4,1,1)>>>
+// CHECK:      %sum = sched.fragment : !sched.fragment<1x64x4xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (4,1,1)>>>
 // CHECK:      sched.forloop 16 {
 // CHECK-NEXT:   sched.wait
 // CHECK-NEXT:   sched.barrier
@@ -17,13 +17,13 @@
 // CHECK-NEXT:   %weights_1 = sched.fragment : !sched.fragment<1x64x64xf16, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (4,1,1)>>
 // CHECK-NEXT:   sched.map identity %weights to %weights_1
 // CHECK-NEXT:   sched.mma %weights_1, %sv to %part ldmatrix [false, true]
-// CHECK-NEXT:   sched.reduce_rows %weights to %sum then [accum]
+// CHECK-NEXT:   sched.reduce %weights to %sum then [accum]
 // CHECK-NEXT: }
 // CHECK:      sched.epilogue {
 // CHECK-NEXT:   %sum_1 = sched.fragment
-// CHECK-NEXT:   sched.reduce_rows %sum to %sum_1 then [reciprocal]
+// CHECK-NEXT:   sched.reduce %sum to %sum_1 then [reciprocal]
 // CHECK-NEXT:   sched.map mul %part, %sum_1 to %part
-// CHECK-NEXT:   sched.quad_store %part to %o_tile
+// CHECK-NEXT:   sched.store %part to %o_tile
 // CHECK-NEXT: }
 
 // The sums are rescaled where they are, products are added to them, and the scaling of the scores
@@ -35,7 +35,7 @@
 // ONLINE-NOT:    sched.barrier
 // ONLINE:        sched.mma %sq, %sk to %scaled
 // ONLINE-NEXT:   %fall = sched.fragment
-// ONLINE-NEXT:   sched.reduce_rows %scaled to %max difference %fall then [accum] combine max
+// ONLINE-NEXT:   sched.reduce %scaled to %max difference %fall then [accum] combine max
 // ONLINE-DAG:    sched.map mul_scalar(0.125) %fall to %fall then [exp]
 // ONLINE-DAG:    sched.map scaled_exp_difference(0.125) %scaled, %max to %scaled
 // ONLINE:        sched.map mul %part, %fall to %part
@@ -44,7 +44,7 @@
 // ONLINE-NEXT: }
 
 // MEMORY:     sched.store %{{.*}} to %weights then [mul_scalar(0.125), exp]
-// MEMORY-NOT: sched.map
+// MEMORY-NOT: sched.map {{.*}}tiled_mma
 
 func.func @attention(%q: tensor<2x128x64xf16>, %k: tensor<2x64x1024xf16>, %v: tensor<2x1024x64xf16>) -> tensor<2x128x64xf16> {
   %o = kn.customized %q, %k, %v grid [2, 2, 1] block [128, 1, 1] forloop 16 {

@@ -3,13 +3,13 @@
 // RUN: mg-opt --plan="tiles=written loads=cp_async online-softmax=false" --transpile %s | filecheck %s
 
 // CHECK:      sched.prologue {
-// CHECK:        sched.elementwise square %sq to
+// CHECK:        sched.map square %sq to
 // CHECK:        sched.reduce
 // CHECK:      }
 // CHECK:      sched.forloop 4 {
 // CHECK-NOT:    %sq to
 // CHECK:        sched.reduce %{{.*}} to %{{.*}} then [mul_scalar(0.015625), sqrt, reciprocal]
-// CHECK:        sched.load_columns %nv to %[[C:.*]] :
+// CHECK:        sched.load %nv to %[[C:.*]] :
 // CHECK-NEXT:   sched.map mul %weights, %[[C]] to %[[P:.*]] :
 // CHECK-NEXT:   sched.mma %[[P]], %sv to %numerator ldmatrix [false, true]
 // CHECK:      sched.epilogue {

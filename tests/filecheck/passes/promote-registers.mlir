@@ -10,12 +10,12 @@
 // CHECK-NEXT:   sched.copy %dh_tile to %sh by <512, vector 8, order [1, 0]> iteration 0 : {{.*}} to !sched.fragment<1x4096xf16, #sched.linear<512, vector 8, order [1, 0]>>
 // CHECK-NEXT:   sched.copy %dx_tile to %sx by <512, vector 8, order [1, 0]> iteration 0
 // CHECK:      sched.forloop 1 {
-// CHECK:        sched.elementwise square %sh to %n
+// CHECK:        sched.map square %sh to %n
 // CHECK-NEXT:   sched.reduce_warps %n to %n_parts by <1x4096 dim 1 of #sched.linear<512, vector 8, order [1, 0]>> : {{.*}} to !sched.shared<1x16xf32, (1,16):(16,1)>
 // CHECK-NEXT:   sched.barrier
-// CHECK:        sched.reduce %n_parts to %n_1 then [mul_scalar(0.000244140625), sqrt, reciprocal] dim 1 contiguous lanes 1 by #sched.slice<1x4096 dim 1 of #sched.linear<512, vector 8, order [1, 0]>>
-// CHECK:        sched.elementwise mul %sh, %n_1 to %n_2 by <512
-// CHECK:        sched.elementwise add %n_2, %sx to %s by <512
+// CHECK:        sched.reduce %n_parts to %n_1 then [mul_scalar(0.000244140625), sqrt, reciprocal] dim 1 contiguous
+// CHECK:        sched.map mul %sh, %n_1 to %n_2 : 
+// CHECK:        sched.map add %n_2, %sx to %s : 
 // CHECK:        sched.reduce_warps %r to %r_parts
 // CHECK-NEXT:   sched.barrier
 // CHECK:        sched.reduce %r_parts to %r_1
@@ -47,7 +47,7 @@ func.func @norms(%h: tensor<8x4096xf16>, %x: tensor<8x4096xf16>) -> tensor<8x409
 // CHECK-LABEL: sched.kernel @softmax_custom0
 // CHECK-NOT:  sched.alloc
 // CHECK-NOT:  sched.barrier
-// CHECK:      sched.reduce %e to %u then [reciprocal] dim 1 contiguous lanes 16 by #sched.slice<16x128 dim 1 of #sched.linear<128, vector 8, order [1, 0]>> : {{.*}} to !sched.fragment<16x1xf32, #sched.slice<16x128 dim 1 of #sched.linear<128, vector 8, order [1, 0]>>>
+// CHECK:      sched.reduce %e to %u then [reciprocal] dim 1 contiguous : {{.*}} to !sched.fragment<16x1xf32, #sched.slice<16x128 dim 1 of #sched.linear<128, vector 8, order [1, 0]>>>
 // CHECK-NOT:  sched.barrier
 // CHECK:      func.func @softmax
 // SOFTMAX-LABEL: softmax_custom0

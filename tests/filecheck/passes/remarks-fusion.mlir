@@ -3,7 +3,7 @@
 // RUN: mg-opt --plan="tiles=written online-softmax=false" --transpile --remarks -o %t %s 2>&1 | filecheck %s
 // RUN: mg-opt --decompose-threadblock --resolve-layout --plan-dtensor-memory --lower-threadblock --pipeline-loads --remarks -o %t %s 2>&1 | filecheck %s --check-prefix UNFUSED
 
-// UNFUSED: kernel @steps_custom0: %m is read by a 'sched.elementwise' of its own, and not by a step of the 'sched.store' that writes it, since --fuse-threadblock did not run; run it before --lower-threadblock [fusion]
+// UNFUSED: kernel @steps_custom0: %m is read by a 'sched.map' of its own, and not by a step of the 'sched.store' that writes it, since --fuse-threadblock did not run; run it before --lower-threadblock [fusion]
 // CHECK-NOT: a step of
 
 // CHECK: remark: kernel @pair_custom0: %first passes through device memory to @pair_custom1, since each block of @pair_custom1 reads only what the same block wrote; write both as one kn.customized [fusion]

@@ -71,8 +71,8 @@ func.func @used(%x: tensor<16x512xf16>, %w: tensor<512x8448xf16>) -> tensor<16x8
   func.return %o : tensor<16x8448xf16>
 }
 
-// CHECK: kernel @computed_custom0: the product %product, 64x64 of depth 64, is computed by mma.sync and not by WGMMA, since 'sched.elementwise' writes %e, and not TMA [wgmma]
-// CHECK-NEXT: kernel @computed_custom0: %e passes through shared memory in each of 8 iterations, since warp {{[0-9]}} reads in 'sched.mma' what warp {{[0-9]}} wrote in 'sched.elementwise' [registers]
+// CHECK: kernel @computed_custom0: the product %product, 64x64 of depth 64, is computed by mma.sync and not by WGMMA, since 'sched.map' writes %e, and not TMA [wgmma]
+// CHECK-NEXT: kernel @computed_custom0: %e passes through shared memory in each of 8 iterations, since warp {{[0-9]}} reads in 'sched.mma' what warp {{[0-9]}} wrote in 'sched.map' [registers]
 func.func @computed(%x: tensor<64x512xf16>, %w: tensor<512x8448xf16>) -> tensor<64x8448xf16> {
   %o = kn.customized %x, %w grid [132, 1, 1] block [128, 1, 1] forloop 8 {
   ^bb0(%dx: tensor<64x512xf16>, %dw: tensor<512x8448xf16>):

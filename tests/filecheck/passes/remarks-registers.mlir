@@ -4,7 +4,7 @@
 
 // HELD-NOT: [registers]
 
-// CHECK: kernel @row_custom0: %e passes through shared memory once, since warp {{[0-9]}} reads in 'sched.reduce' what warp {{[0-9]}} wrote in 'sched.elementwise' [registers]
+// CHECK: kernel @row_custom0: %e passes through shared memory once, since warp {{[0-9]}} reads in 'sched.reduce' what warp {{[0-9]}} wrote in 'sched.map' [registers]
 func.func @row(%x: tensor<2112x512xf16>) -> tensor<2112x512xf16> {
   %o = kn.customized %x grid [132, 1, 1] block [128, 1, 1] forloop 1 {
   ^bb0(%dx: tensor<2112x512xf16>):

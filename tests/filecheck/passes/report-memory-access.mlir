@@ -29,11 +29,11 @@ sched.kernel @conflicts inputs 1 grid [6, 1, 1] block [64, 1, 1] {
     // CHECK-NEXT: sched.copy         %s      cp.async.16       4      16 wavefronts   16     0       3
     sched.copy async %xt to %s by <64, vector 8, order [1, 0]> ahead 1 : !sched.global<16x64xf16, (16,64):(256,1)> to !sched.shared<16x64xf16, (16,64):(64,1)>
     // Two columns of a warp: 16 words of one bank, each wanted by both; two words of 16 banks.
-    // CHECK-NEXT: sched.elementwise  %s      ld.shared.b16     32     512 wavefronts  32     480     4
-    // CHECK-NEXT: sched.elementwise  %sum    ld.shared.b32     32     64 wavefronts   32     32      4
-    // CHECK-NEXT: sched.elementwise  %sum    st.shared.b32     32     64 wavefronts   32     32      4
-    // ATTACHED: sched.elementwise exp %s to %sum {{.*}} {sched.wavefronts = array<i64: 512, 64, 64>}
-    sched.elementwise exp %s to %sum then [accum] by <64, vector 1, order [0, 1]> : !sched.shared<16x64xf16, (16,64):(64,1)> to !sched.shared<16x64xf32, (16,64):(1,32)>
+    // CHECK-NEXT: sched.map  %s      ld.shared.b16     32     512 wavefronts  32     480     4
+    // CHECK-NEXT: sched.map  %sum    ld.shared.b32     32     64 wavefronts   32     32      4
+    // CHECK-NEXT: sched.map  %sum    st.shared.b32     32     64 wavefronts   32     32      4
+    // ATTACHED: sched.map exp %s to %sum {{.*}} {sched.wavefronts = array<i64: 512, 64, 64>}
+    sched.map exp %s to %sum then [accum] by <64, vector 1, order [0, 1]> : !sched.shared<16x64xf16, (16,64):(64,1)> to !sched.shared<16x64xf32, (16,64):(1,32)>
   }
   sched.epilogue {
     // A column of the result is 16 rows apart in device memory, and 2 columns a warp.

@@ -9,7 +9,7 @@
 // CHECK: sched.forloop 5 {
 // CHECK-NEXT: sched.wait
 // CHECK-NEXT: sched.barrier
-// CHECK: sched.elementwise exp %s to %e
+// CHECK: sched.map exp %s to %e
 // CHECK-NEXT: sched.barrier
 // CHECK-NEXT: sched.copy %e to %o_tile by <64, vector 8, order [1, 0]> within [0]
 // CHECK-NEXT: }

@@ -1,4 +1,4 @@
-// Self-test of tb::Matmul, MmaFragment and tb::accumulate: all majors, odd sizes, warp layouts, swizzles and types.
+// Self-test of tb::Matmul, MmaFragment and sums of fragments: all majors, odd sizes, warp layouts, swizzles and types.
 #include "harness.h"
 
 using namespace harness;
@@ -37,8 +37,9 @@ struct MatmulCase : CaseBase {
     } else {
       float total[Fragment::kValues];
       Fragment::clear(total);
-      tb::accumulate<Half>(total, acc);
-      tb::accumulate<Half>(total, acc);
+      using Sum = tb::MapFragment<ops::Chain<>, Half, Fragment>;
+      Sum::update(total, acc);
+      Sum::update(total, acc);
       Fragment::template store<ops::Chain<>, CLayout>(dst, total, thread);
     }
   }

@@ -7,46 +7,14 @@ from mugraph.dialects.cute.atoms import MMA_ATOMS, PRODUCT_ATOMS, mma_atom
 from mugraph.dialects.cute.chaining import (
     accumulator_is_operand,
     accumulators_side_by_side,
-    columns_of_values,
     conversion,
     held_alike,
     holds_pairs_of_columns,
-    rows_of,
     tiled_accumulator,
-    values_of_columns,
-    values_of_rows,
 )
+from mugraph.dialects.cute.thread_values import accumulator_values
 
 F16 = "SM80_16x8x16_F32F16F16F32_TN"
-
-
-@pytest.mark.parametrize("name", sorted(PRODUCT_ATOMS))
-def test_lanes_that_share_a_row_hold_all_of_it(name: str) -> None:
-    atom = mma_atom(name)
-    rows, (height, width, _) = rows_of(atom), atom.shape_mnk
-    for first in range(0, atom.threads, rows.lanes):
-        held: dict[int, list[int]] = {}
-        for thread in range(first, first + rows.lanes):
-            for value in range(atom.values_of_c):
-                column, row = divmod(atom.c_layout(thread + atom.threads * value), height)
-                held.setdefault(row, []).append(column)
-                assert column == rows.columns[thread - first][value]
-        assert len(held) == rows.slots
-        assert all(sorted(columns) == list(range(width)) for columns in held.values())
-
-
-def test_positions_of_columns_follow_tiles() -> None:
-    assert columns_of_values(mma_atom(F16)) == (2, (0, 1, 0, 1))
-    assert values_of_columns(mma_atom(F16), 2, 2) == [0, 1, 0, 1, 2, 3, 2, 3] * 2
-
-
-def test_rows_of_quad_pairs_are_refused() -> None:
-    with pytest.raises(LayoutError, match="not shared"):
-        rows_of(mma_atom("SM70_8x8x4_F32F16F16F32_TN"))
-
-
-def test_positions_of_rows_follow_tiles() -> None:
-    assert values_of_rows(mma_atom(F16), 2, 2) == [0, 0, 1, 1, 0, 0, 1, 1, 2, 2, 3, 3, 2, 2, 3, 3]
 
 
 @pytest.mark.parametrize("name", sorted(name for name in MMA_ATOMS if "SM70" not in name))
@@ -131,5 +99,5 @@ def test_swapped_operands_hold_the_transposed_product(rows: int) -> None:
     assert not holds_pairs_of_columns(swapped)
     assert holds_pairs_of_columns(plain)
     # Lanes that share a row are no neighbours: chains that reduce rows are not given to it.
-    with pytest.raises(LayoutError, match="neighbouring threads"):
-        rows_of(swapped)
+    held = accumulator_values(swapped, (1, 1, 1), swapped.shape_mnk[:2])
+    assert not held.sliced(1).is_shared_by_neighbours

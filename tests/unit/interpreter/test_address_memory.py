@@ -9,8 +9,8 @@ from xdsl.ir import Block
 
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import tensor_core_atom
+from mugraph.dialects.cute.thread_values import accumulator_values
 from mugraph.dialects.sched.accesses import StageReference
-from mugraph.dialects.sched.mappings import MmaFragment
 from mugraph.runtime.interpreter import run_function
 from mugraph.runtime.interpreter.address_kernel import stretches_of, warps_in
 from mugraph.runtime.interpreter.block_lists import block_lists
@@ -133,15 +133,16 @@ def test_a_fragment_holds_what_the_header_says(
     warps: tuple[int, int, int], extents: tuple[int, int]
 ) -> None:
     warps_m, warps_n, warps_k = warps
-    fragment = MmaFragment(tensor_core_atom("f16"), warps_m, warps_n, *extents, warps_k)
-    row, column = fragment.coordinates()
-    shape = (1, warps_k, warps_n, warps_m, fragment.tiles_m * 16, fragment.tiles_n * 8)
+    held = accumulator_values(tensor_core_atom("f16"), warps, (warps_k, *extents))
+    part, row, column = held.coordinates()
+    *_, m, n = held.tile
+    shape = (1, warps_k, warps_n, warps_m, m // warps_m, n // warps_n)
     # The product whose value at (row, column) of part p is (1000 p + row) * 1000 + column.
     _, k, n, m, r, c = np.indices(shape)
     rows = (r // 16 * warps_m + m) * 16 + r % 16
     columns = (c // 8 * warps_n + n) * 8 + c % 8
     values = fragment_of((k * 1000 + rows) * 1000 + columns)
-    expected = (fragment.parts() * 1000 + row) * 1000 + column
+    expected = (part * 1000 + row) * 1000 + column
     np.testing.assert_array_equal(values[0], expected)
 
 
@@ -250,18 +251,18 @@ STEPS = {
     "accumulation in shared memory": f"""
       sched.fill %r with 2.0 : {SHARED_R}
       sched.barrier
-      sched.elementwise square %a to %r then [mul_scalar(0.3), accum] {BY}
+      sched.map square %a to %r then [mul_scalar(0.3), accum] {BY}
         : {SHARED_A} to {SHARED_R}
     """,
     "registers that are added up": f"""
       sched.fill %f with 0.0 : {LINEAR}
-      sched.elementwise exp %a to %g {BY} : {SHARED_A} to {LINEAR}
-      sched.accumulate %g to %f then [square] : {LINEAR} to {LINEAR}
-      sched.elementwise identity %a to %f then [accum] {BY} : {SHARED_A} to {LINEAR}
+      sched.map exp %a to %g {BY} : {SHARED_A} to {LINEAR}
+      sched.map identity %g to %f then [square, accum] : {LINEAR} to {LINEAR}
+      sched.map identity %a to %f then [accum] {BY} : {SHARED_A} to {LINEAR}
       sched.store %f to %r then [mul_scalar(0.25)] : {LINEAR} to {SHARED_R}
     """,
     "two sources": f"""
-      sched.elementwise mul %a, %a to %r {BY} : {SHARED_A}, {SHARED_A} to {SHARED_R}
+      sched.map mul %a, %a to %r {BY} : {SHARED_A}, {SHARED_A} to {SHARED_R}
     """,
 }
 

@@ -123,7 +123,7 @@ def test_a_stage_that_no_copy_fills() -> None:
 
 def test_elementwise_with_an_epilogue_rounds_once() -> None:
     steps = """
-    sched.elementwise exp %a to %r then [square] $BY : $A to $R
+    sched.map exp %a to %r then [square] $BY : $A to $R
     """
     x = normal((8, 12))
     (result,) = run_function(parse(vector_kernel(steps)), None, [x])
@@ -133,14 +133,14 @@ def test_elementwise_with_an_epilogue_rounds_once() -> None:
 def test_accumulation_in_a_fragment_is_fp32_and_in_a_buffer_is_rounded() -> None:
     in_fragment = """
     sched.fill %f with 2048.0 : $F
-    sched.elementwise square %a to %f then [accum] $BY : $A to $F
-    sched.elementwise square %a to %f then [accum] $BY : $A to $F
+    sched.map square %a to %f then [accum] $BY : $A to $F
+    sched.map square %a to %f then [accum] $BY : $A to $F
     sched.store %f to %r : $F to $R
     """
     in_buffer = """
     sched.fill %r with 2048.0 : $R
-    sched.elementwise square %a to %r then [accum] $BY : $A to $R
-    sched.elementwise square %a to %r then [accum] $BY : $A to $R
+    sched.map square %a to %r then [accum] $BY : $A to $R
+    sched.map square %a to %r then [accum] $BY : $A to $R
     """
     x = np.ones((8, 12))
     (wide,) = run_function(parse(vector_kernel(in_fragment)), None, [x])
@@ -153,8 +153,8 @@ def test_fragments_add_through_an_epilogue() -> None:
     steps = """
     sched.fill %f with 0.0 : $F
     sched.fill %g with 1.0 : $F
-    sched.elementwise identity %a to %f $BY : $A to $F
-    sched.accumulate %f to %g then [square] : $F to $F
+    sched.map identity %a to %f $BY : $A to $F
+    sched.map identity %f to %g then [square, accum] : $F to $F
     sched.store %g to %r then [sqrt] : $F to $R
     """
     x = integers((8, 12))

@@ -36,12 +36,5 @@ struct LinearFragment {
   }
 };
 
-// total += Epilogue(part), value by value: adds one iteration's fragment to the running one.
-template <class Epilogue, class Sum, int kValues>
-__device__ __forceinline__ void accumulate(Sum (&total)[kValues], Sum const (&part)[kValues]) {
-#pragma unroll
-  for (int i = 0; i < kValues; ++i) total[i] = plus(total[i], Epilogue::apply(part[i]));
-}
-
 }  // namespace tb
 }  // namespace mugraph

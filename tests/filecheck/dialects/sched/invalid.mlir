@@ -508,7 +508,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 
 // -----
 
-// CHECK: 'sched.elementwise' of %a: add takes 2 operands, got 1
+// CHECK: 'sched.map' of %a: add takes 2 operands, got 1
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
@@ -516,7 +516,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
     sched.commit
   }
   sched.forloop 4 {
-    sched.elementwise add %a to %a by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
+    sched.map add %a to %a by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
   }
   sched.epilogue {
     sched.barrier
@@ -533,7 +533,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
     sched.commit
   }
   sched.forloop 4 {
-    sched.elementwise cosh %a to %a by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
+    sched.map cosh %a to %a by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
   }
   sched.epilogue {
     sched.barrier
@@ -542,7 +542,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 
 // -----
 
-// CHECK: 'sched.elementwise' of %a: the destination has 16x8, expected 8x16
+// CHECK: 'sched.map' of %a: operands 8x16 and 16x8 differ in dimension 0: extents must be equal or 1
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
@@ -551,7 +551,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
     sched.commit
   }
   sched.forloop 4 {
-    sched.elementwise exp %a to %b by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<16x8xf16, (16,8):(8,1)>
+    sched.map exp %a to %b by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<16x8xf16, (16,8):(8,1)>
   }
   sched.epilogue {
     sched.barrier
@@ -560,7 +560,25 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 
 // -----
 
-// CHECK: 'sched.elementwise' of %a is dealt out as #sched.linear<32, vector 2, order [1, 0]> but its fragment as #sched.linear<32, vector 4, order [1, 0]>; they must agree
+// CHECK: 'sched.map' of %a: no fragment of 8x16 says who computes what; expected 'by <threads, vector, order>'
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  %b = sched.alloc : !sched.shared<8x16xf16, (8,16):(16,1)>
+  sched.prologue {
+    sched.commit
+  }
+  sched.forloop 4 {
+    sched.map exp %a to %b : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
+  }
+  sched.epilogue {
+    sched.barrier
+  }
+}
+
+// -----
+
+// CHECK: 'sched.map' of %a is dealt out as its fragments are, #sched.linear<32, vector 4, order [1, 0]>, not as #sched.linear<32, vector 2, order [1, 0]>; leave out 'by'
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
   %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
@@ -569,7 +587,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
     sched.commit
   }
   sched.forloop 4 {
-    sched.elementwise exp %a to %f by <32, vector 2, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.fragment<8x16xf32, #sched.linear<32, vector 4, order [1, 0]>>
+    sched.map exp %a to %f by <32, vector 2, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.fragment<8x16xf32, #sched.linear<32, vector 4, order [1, 0]>>
   }
   sched.epilogue {
     sched.barrier
@@ -743,7 +761,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 
 // -----
 
-// CHECK: 'sched.accumulate' of %m: #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)> and #sched.linear<32, vector 4, order [1, 0]> hold elements in different threads
+// CHECK: 'sched.map' of %m is dealt out as #sched.linear<32, vector 4, order [1, 0]> but %m, of 8x8, as #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>; they must agree
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
   %m = sched.fragment : !sched.fragment<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>>
@@ -752,7 +770,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
     sched.commit
   }
   sched.forloop 4 {
-    sched.accumulate %m to %f : !sched.fragment<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>> to !sched.fragment<8x8xf32, #sched.linear<32, vector 4, order [1, 0]>>
+    sched.map identity %m to %f then [accum] : !sched.fragment<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>> to !sched.fragment<8x8xf32, #sched.linear<32, vector 4, order [1, 0]>>
   }
   sched.epilogue {
     sched.barrier
@@ -849,13 +867,13 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [64, 1, 1] {
 
 // -----
 
-// CHECK: 'sched.elementwise' of %s is dealt to 64 threads, its role has 32
+// CHECK: 'sched.map' of %s is dealt to 64 threads, its role has 32
 sched.kernel @k inputs 1 grid [2, 1, 1] block [64, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
   %s = sched.alloc : !sched.shared<8x16xf16, (8,16):(16,1)>
   sched.role "consumers" warps 1 {
     sched.prologue {
-      sched.elementwise exp %s to %s by <64, vector 1, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
+      sched.map exp %s to %s by <64, vector 1, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
     }
   }
 }
@@ -1149,7 +1167,7 @@ func.func @f(%x: tensor<16x64xf16> {mugraph.constant = true}) -> tensor<16x64xf1
 // -----
 
 // CHECK: '<' expected
-func.func @f(%x: !sched.fragment<16x1xf32, #sched.rows #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN>>) { func.return }
+func.func @f(%x: !sched.fragment<16x1xf32, #sched.slice dim 1 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN>>) { func.return }
 
 // -----
 

@@ -47,15 +47,15 @@ sched.kernel @all inputs 1 grid [2, 1, 1] block [32, 1, 1] smem 2048 {
     sched.copy %t to %a by <32, vector 8, order [1, 0]> ahead 1 : !sched.global<8x16xf16, (8,16):(64,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
     // CHECK: sched.mma %a, %b to %m ldmatrix [true, false] : !sched.shared<8x16xf16, (8,16):(16,1)>, !sched.shared<16x8xf16, (16,8):(8,1)> to !sched.fragment<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>>
     sched.mma %a, %b to %m ldmatrix [true, false] : !sched.shared<8x16xf16, (8,16):(16,1)>, !sched.shared<16x8xf16, (16,8):(8,1)> to !sched.fragment<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>>
-    // CHECK: sched.accumulate %m to %n then [exp] : !sched.fragment<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>> to !sched.fragment<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>>
-    sched.accumulate %m to %n then [exp] : !sched.fragment<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>> to !sched.fragment<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>>
-    // CHECK: sched.elementwise square %a to %f then [accum] by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.fragment<8x16xf32, #sched.linear<32, vector 4, order [1, 0]>>
-    // GENERIC: "sched.elementwise"(%a, %f) <{function = #tb.function<square>, epilogue = #tb.epilogue<[accum]>, partition = #sched.linear<32, vector 4, order [1, 0]>}>
-    sched.elementwise square %a to %f then [accum] by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.fragment<8x16xf32, #sched.linear<32, vector 4, order [1, 0]>>
-    // CHECK: sched.elementwise mul_scalar(0.5) %a to %a by <32, vector 4, order [1, 0]> :
-    sched.elementwise mul_scalar(0.5) %a to %a by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
-    // CHECK: sched.elementwise add %a, %a to %a then [silu, sqrt] by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)>, !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
-    sched.elementwise add %a, %a to %a then [silu, sqrt] by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)>, !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
+    // CHECK: sched.map identity %m to %n then [exp, accum] : !sched.fragment<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>> to !sched.fragment<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>>
+    sched.map identity %m to %n then [exp, accum] : !sched.fragment<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>> to !sched.fragment<8x8xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>>
+    // CHECK: sched.map square %a to %f then [accum] by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.fragment<8x16xf32, #sched.linear<32, vector 4, order [1, 0]>>
+    // GENERIC: "sched.map"(%a, %f) <{function = #tb.function<square>, epilogue = #tb.epilogue<[accum]>, partition = #sched.linear<32, vector 4, order [1, 0]>}>
+    sched.map square %a to %f then [accum] by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.fragment<8x16xf32, #sched.linear<32, vector 4, order [1, 0]>>
+    // CHECK: sched.map mul_scalar(0.5) %a to %a by <32, vector 4, order [1, 0]> :
+    sched.map mul_scalar(0.5) %a to %a by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
+    // CHECK: sched.map add %a, %a to %a then [silu, sqrt] by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)>, !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
+    sched.map add %a, %a to %a then [silu, sqrt] by <32, vector 4, order [1, 0]> : !sched.shared<8x16xf16, (8,16):(16,1)>, !sched.shared<8x16xf16, (8,16):(16,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
   }
   // CHECK: sched.epilogue {
   sched.epilogue {

@@ -20,7 +20,7 @@ sched.kernel @channel_sum inputs 2 grid [2, 1, 1] block [96, 1, 1] smem 8448 for
     sched.forloop 4 {
       sched.consume %ring
       sched.release %ring ahead -1
-      sched.elementwise add %sx, %sb to %sum then [accum] by <64, vector 8, order [1, 0]> : !sched.shared<16x64xf16, S<3,3,3> o (16,64):(64,1)>, !sched.shared<16x64xf16, S<3,3,3> o (16,64):(64,1)> to !sched.fragment<16x64xf32, #sched.linear<64, vector 8, order [1, 0]>>
+      sched.map add %sx, %sb to %sum then [accum] by <64, vector 8, order [1, 0]> : !sched.shared<16x64xf16, S<3,3,3> o (16,64):(64,1)>, !sched.shared<16x64xf16, S<3,3,3> o (16,64):(64,1)> to !sched.fragment<16x64xf32, #sched.linear<64, vector 8, order [1, 0]>>
     }
     sched.epilogue {
       sched.store %sum to %d : !sched.fragment<16x64xf32, #sched.linear<64, vector 8, order [1, 0]>> to !sched.shared<16x64xf16, (16,64):(64,1)>

@@ -17,7 +17,7 @@
 // RUN: mg-opt --plan=tiles=written --transpile=arch=sm_80 -t 'cuda{line-info=true}' %s | filecheck %s --check-prefix CUDA
 // CUDA:      #line 29 "{{.*}}locations.mlir"
 // CUDA-NEXT: __global__ void {{.*}} norms_custom0(
-// CUDA:      // sched.elementwise
+// CUDA:      // sched.map
 // CUDA-NEXT: #line 32 "{{.*}}locations.mlir"
 // CUDA-NEXT: tb::Map<ops::Square
 // CUDA:      #line {{[0-9]+}} "kernel.cu"

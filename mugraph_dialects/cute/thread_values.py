@@ -70,7 +70,10 @@ class ThreadValues:
     def has_pairs(self, dim: int) -> bool:
         """Whether values 2 i and 2 i + 1 are neighbours along a dimension, the first one even."""
         step = self._below(dim)
-        first, *others = (*modes_of(self.layout[1]), *modes_of(self.layout[0]), (1, 0))
+        values = modes_of(self.layout[1])
+        if not values or self.tile[dim] % 2:
+            return False
+        first, *others = (*values, *modes_of(self.layout[0]))
         above = step * self.tile[dim]
         return (
             first[1] == step

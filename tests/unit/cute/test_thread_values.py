@@ -124,3 +124,21 @@ def test_vectors_are_dealt_out_in_turn() -> None:
 def test_runs_that_end_within_what_is_dealt_out_are_refused() -> None:
     with pytest.raises(LayoutError, match="not shared out evenly at 96"):
         linear_values(64, 8, (1, 0), (4, 96)).sliced(1)
+
+
+@pytest.mark.parametrize("vector", [1, 2, 4])
+@pytest.mark.parametrize("shape", [(4,), (8, 16), (2, 3, 8)])
+@pytest.mark.parametrize("results", [0, 1, 2])
+def test_pairs_are_values_of_one_thread(vector: int, shape: tuple[int, ...], results: int) -> None:
+    """Neighbours that two threads hold are none; ``results`` 0 leaves the tile whole."""
+    last = len(shape) - 1
+    held = linear_values(16, vector, tuple(reversed(range(len(shape)))), shape)
+    try:
+        held = held.sliced(last, results) if results else held
+    except LayoutError:
+        pytest.skip("threads do not hold whole results")
+    along = held.coordinates()[last]
+    neighbours = held.values % 2 == 0 and bool(
+        (along[::2] % 2 == 0).all() and (along[1::2] == along[::2] + 1).all()
+    )
+    assert held.has_pairs(last) == neighbours

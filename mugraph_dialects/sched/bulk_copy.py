@@ -154,6 +154,12 @@ class BulkCopyOp(
         return self.destination if self.is_load else self.source
 
     @property
+    def moves(self) -> bool:
+        """Whether each iteration of the loop has a tile of its own."""
+        owner = self.tile.owner
+        return isinstance(owner, TileOp) and owner.loop_dim >= 0
+
+    @property
     def tensor(self) -> SSAValue:
         """The kernel's argument of which the tile is a part."""
         owner = self.tile.owner

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     IntegerAttr,
+    ModuleOp,
     StringAttr,
     SymbolNameConstraint,
     SymbolRefAttr,
@@ -371,6 +372,12 @@ class LaunchOp(WorkspaceOp):
                 f"@{self.kernel.string_value()}"
             )
         return kernel
+
+
+def unplanned_kernels(module: ModuleOp) -> list[KernelOp]:
+    """The kernels of a module whose memory is not planned yet: their buffers may still change."""
+    kernels = [op for op in module.body.block.ops if isinstance(op, KernelOp)]
+    return [kernel for kernel in kernels if kernel.smem_bytes is None]
 
 
 def whole_lines(size: int) -> int:

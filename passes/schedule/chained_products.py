@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import UnitAttr
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import sched
@@ -162,7 +162,8 @@ def delay_product(found: ChainedLoop) -> None:
         iteration=found.loop.iterations - 1,
     )
     Rewriter.erase_op(second)
-    _insert_first(found.epilogue.body.block, [last, sched.WarpgroupWaitOp(0)])
+    after = [last, sched.WarpgroupWaitOp(0)]
+    Rewriter.insert_op(after, InsertPoint.at_start(found.epilogue.body.block))
 
 
 def _not_needed(found: ChainedLoop) -> list[Operation]:
@@ -189,14 +190,6 @@ def _not_needed(found: ChainedLoop) -> list[Operation]:
     sums = {found.first.accumulator, found.second.accumulator}
     read = {value for op in others for value in _effects(op)[0]}
     return [] if written & crossed or read & sums else others
-
-
-def _insert_first(block: Block, ops: Sequence[Operation]) -> None:
-    first = block.first_op
-    if first is None:
-        block.add_ops(ops)
-    else:
-        block.insert_ops_before(ops, first)
 
 
 __all__ = ["ChainedLoop", "delay_product", "find_chained_loops"]

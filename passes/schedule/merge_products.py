@@ -24,6 +24,7 @@ from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.matrix_descriptor import matrix_descriptor
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.programming_model import MAX_GROUP_COLUMNS
+from mugraph.dialects.sched.kernel import unplanned_kernels
 from mugraph.dialects.sched.mappings import matrix_layout
 from mugraph.dialects.tensor_types import (
     AnyLayout,
@@ -214,9 +215,7 @@ class MergeProductsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Merges in every kernel whose memory is not planned yet."""
-        for kernel in op.body.block.ops:
-            if not isinstance(kernel, sched.KernelOp) or kernel.smem_bytes is not None:
-                continue
+        for kernel in unplanned_kernels(op):
             while (pair := next(find_pairs(kernel), None)) is not None:
                 merge(pair)
 

@@ -19,6 +19,7 @@ from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import sched
 from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.sched.kernel import unplanned_kernels
 from mugraph.dialects.sched.role import roles_of
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.passes.memory.lifetimes import channel_buffers
@@ -159,9 +160,7 @@ class PersistBlocksPass(ModulePass):
         target = target_named(self.arch)
         require_natural(self.blocks, f"--{self.name}: blocks")
         launches = [launch for launch in op.walk() if isinstance(launch, sched.LaunchOp)]
-        for kernel in op.body.block.ops:
-            if not isinstance(kernel, sched.KernelOp) or kernel.smem_bytes is not None:
-                continue
+        for kernel in unplanned_kernels(op):
             if kernel.persistent_blocks is not None or kernel.decided.persistent is False:
                 continue
             found = find_persistent(kernel, target, self.blocks)

@@ -17,7 +17,7 @@ from xdsl.rewriter import InsertPoint
 from mugraph.dialects import sched
 from mugraph.dialects.launch_extents import MAX_THREADS
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.sched.kernel import WARP, WARPGROUP
+from mugraph.dialects.sched.kernel import WARP, WARPGROUP, unplanned_kernels
 from mugraph.dialects.sched.order_barrier import shared_buffers_of
 from mugraph.dialects.sched.role import roles_of
 from mugraph.passes.memory.lifetimes import channel_buffers
@@ -142,9 +142,7 @@ class PingPongPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Treats every kernel of the module whose memory is not planned yet."""
         target = target_named(self.arch)
-        for kernel in op.body.block.ops:
-            if not isinstance(kernel, sched.KernelOp) or kernel.smem_bytes is not None:
-                continue
+        for kernel in unplanned_kernels(op):
             count = kernel.decided.ping_pong or 1
             reason = alternated(kernel, count, target) if count > 1 else None
             if reason is not None:

@@ -104,12 +104,8 @@ def pipeline_products(found: PipelinedLoop) -> None:
         release.ahead = IntegerAttr(-1, i64)
         steps.append(release)
     _insert_behind(last, steps)
-    first = found.epilogue.body.block.first_op
-    wait = sched.WarpgroupWaitOp(0)
-    if first is None:
-        found.epilogue.body.block.add_op(wait)
-    else:
-        Rewriter.insert_op(wait, InsertPoint.before(first))
+    at_start = InsertPoint.at_start(found.epilogue.body.block)
+    Rewriter.insert_op(sched.WarpgroupWaitOp(0), at_start)
 
 
 def wait_at_the_end(found: PipelinedLoop) -> None:

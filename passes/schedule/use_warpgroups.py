@@ -27,6 +27,7 @@ from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.programming_model import GROUP_ROWS, GROUP_THREADS, WARP
+from mugraph.dialects.sched.kernel import unplanned_kernels
 from mugraph.dialects.sched.warpgroup import matrix_of
 from mugraph.dialects.tensor_types import (
     AnyLayout,
@@ -275,9 +276,7 @@ class UseWarpgroupsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Changes every kernel of the module where the target has such products."""
         target = target_named(self.arch)
-        for kernel in tuple(op.body.block.ops):
-            if not isinstance(kernel, sched.KernelOp) or kernel.smem_bytes is not None:
-                continue
+        for kernel in unplanned_kernels(op):
             if target.multiplies_in_warpgroups:
                 for chain in list(find_chains(kernel)):
                     if is_faster(chain, target):

@@ -248,14 +248,16 @@ class _Division:
         return None if second is None else first + second - OVERLAP_NS
 
 
-def _divisions(model: KernelModel, partition: Partition, divides: Divides) -> Iterator[_Division]:
+def _divisions(
+    model: KernelModel, partition: Partition, divides: Divides | None
+) -> Iterator[_Division]:
     """A partition's loop as it is, and divided over blocks where there are blocks to divide it."""
     whole = model.under(partition)
     yield _Division(whole)
     space, looped = model.space, partition.looped()
     used = sum(extent > 1 for extent in partition.grid)
     ragged = any(partition.split(n, space.dimensions[n].extent).bound() for n in looped)
-    if used >= len(AXES) or not looped or ragged or not divides(looped):
+    if divides is None or used >= len(AXES) or not looped or ragged or not divides(looped):
         return
     parts = model.sums_under(partition)
     for count in SPLITS:
@@ -294,31 +296,26 @@ def combination_time(
     return min(times, default=None)
 
 
-def _never(_: frozenset[int]) -> bool:
-    return False
-
-
 Fits = Callable[[Partition, KernelShape], bool]
 """Whether a kernel of such tiles can have what its plan says."""
 
 
-def _fits_anyway(_partition: Partition, _shape: KernelShape) -> bool:
-    return True
-
-
-def _candidates(space: TileSpace, target: Target, fits: Fits, *, split: bool) -> list[TileChoice]:
+def _candidates(
+    space: TileSpace, target: Target, fits: Fits | None, *, split: bool
+) -> list[TileChoice]:
     """All allowed partitions but those that take too long for :func:`choose_least_time`.
 
     What the loads take shows of most of them that they do.
     """
     model = KernelModel.of(space)
     # Few sets of dimensions are looped, each in many partitions.
-    divides = cache(partial(adds_up, space))
-    allowed = cache(partial(is_allowed, space, check=cache(partial(LoopAnalysis, space))))
+    check = cache(partial(LoopAnalysis, space))
+    divides = cache(partial(adds_up, check))
+    allowed = cache(partial(is_allowed, space, check=check))
     divisions = [
         (partition, division, division.least_time(target))
         for partition in _partitions(space, target, divides)
-        for division in _divisions(model, partition, divides if split else _never)
+        for division in _divisions(model, partition, divides if split else None)
     ]
     divisions.sort(key=lambda bounded: bounded[2])
     blocks = dict.fromkeys((space.graph.block_dim, *((threads, 1, 1) for threads in BLOCKS)))
@@ -334,7 +331,7 @@ def _candidates(space: TileSpace, target: Target, fits: Fits, *, split: bool) ->
             candidate = replace(partition, block=block)
             time = division.time(threads, target)
             shape = replace(division.whole.divided(division.split), threads=threads)
-            if time is not None and fits(candidate, shape):
+            if time is not None and (fits is None or fits(candidate, shape)):
                 loop_bytes = division.whole.loop_bytes
                 choices.append(TileChoice(candidate, division.split, time, loop_bytes))
                 longest = min(longest, WORTH_FILLING * time + ALIKE_NS)
@@ -357,7 +354,7 @@ def choose_least_time(space: TileSpace, target: Target, written: Plan) -> TileCh
     free = sum(extent > 1 for extent in old.grid) < len(AXES)
     split = free and written.split_k != 1
     choices = _candidates(space, target, fits, split=split)
-    choices = choices or _candidates(space, target, _fits_anyway, split=split)
+    choices = choices or _candidates(space, target, None, split=split)
     if not choices:
         return None
     fastest = min(choices, key=lambda choice: choice.time)
@@ -426,10 +423,10 @@ def in_one_iteration(space: TileSpace, choice: TileChoice, target: Target) -> Ti
     return TileChoice(whole, 1, time, shape.loop_bytes)
 
 
-def adds_up(space: TileSpace, looped: frozenset[int]) -> bool:
+def adds_up(check: LoopCheck, looped: frozenset[int]) -> bool:
     """Whether a loop over these dimensions adds up the same in any number of tiles and blocks."""
     try:
-        LoopAnalysis(space, looped)
+        check(looped)
     except RetileError:
         return False
     return True

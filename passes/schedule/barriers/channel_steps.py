@@ -34,7 +34,7 @@ def place_channel_steps(kernel: sched.KernelOp) -> None:
 
 def _place_steps(channel: sched.ChannelOp, block: Block) -> None:
     moves = any(
-        isinstance(use.operation, sched.BulkCopyOp) and _moves(use.operation)
+        isinstance(use.operation, sched.BulkCopyOp) and use.operation.moves
         for use in channel.result.uses
     )
     for phase in _phases(block):
@@ -73,10 +73,6 @@ def _release(channel: sched.ChannelOp, readers: Sequence[Operation]) -> list[Ope
     if channel.stage_count == 1:
         return [sched.ProxyFenceOp(), sched.ReleaseOp(channel.result)]
     return None
-
-
-def _moves(copy: sched.BulkCopyOp) -> bool:
-    return isinstance(copy.tile.owner, sched.TileOp) and copy.tile.owner.loop_dim >= 0
 
 
 def _phases(block: Block) -> Iterator[sched.PhaseOp | sched.ForloopOp]:

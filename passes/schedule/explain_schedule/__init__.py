@@ -19,11 +19,8 @@ from mugraph.dialects.sched import (
     BarrierOp,
     ChannelOp,
     ChannelStepOp,
-    EpilogueOp,
-    ForloopOp,
     FragmentOp,
     KernelOp,
-    PrologueOp,
     ReleaseOp,
     WaitOp,
     WarpgroupMmaOp,
@@ -36,15 +33,11 @@ from mugraph.passes.schedule.barriers.dependences import TaskOperations, kernel_
 from mugraph.passes.schedule.barriers.fewest import FewestBarriers, Witness, fewest_barriers
 from mugraph.passes.schedule.barriers.model import Barriers, Dependence, Graph, peak_load
 from mugraph.passes.schedule.barriers.proposal import LEVEL_BARRIERS, SCHEDULE_CERTIFICATE
+from mugraph.passes.schedule.barriers.tasks import PHASES
 from mugraph.passes.schedule.explain_schedule.products import product_lines
 from mugraph.passes.schedule.pipeline_loads.rings import feeds_of
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
-_PHASES: dict[type[Operation], Phase] = {
-    PrologueOp: Phase.BEFORE,
-    ForloopOp: Phase.LOOP,
-    EpilogueOp: Phase.AFTER,
-}
 _PLACES = {
     Phase.BEFORE: "before the loop",
     Phase.LOOP: "in the loop",
@@ -71,7 +64,7 @@ def read_schedule(kernel: KernelOp) -> ScheduledKernel:
     counts = {Phase.BEFORE: 0, Phase.LOOP: 0, Phase.AFTER: 0}
     region = settled = 0
     for part in computing_block(kernel).ops:
-        phase = _PHASES.get(type(part))
+        phase = PHASES.get(type(part))
         if phase is None:
             continue
         last = part.regions[0].block.last_op

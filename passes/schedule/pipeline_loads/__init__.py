@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from mugraph.dialects import sched
+from mugraph.dialects.sched.kernel import unplanned_kernels
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.passes.options import refuse
 from mugraph.passes.schedule.barriers.proposal import propose_barriers
@@ -99,10 +100,7 @@ class PipelineLoadsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Pipelines every kernel of the module."""
         target = target_named(self.arch)
-        for kernel in tuple(op.body.block.ops):
-            # Once its memory is planned, a kernel's buffers stay what they are.
-            if not isinstance(kernel, sched.KernelOp) or kernel.smem_bytes is not None:
-                continue
+        for kernel in unplanned_kernels(op):
             pipeline_loads(kernel, target)
             if kernel.decided.requires("stages") and (found := why_not_staged(kernel)) is not None:
                 why, fit = found

@@ -13,6 +13,7 @@ from typing import TypeGuard
 
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Block, Operation
+from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import sched
 from mugraph.dialects.interfaces import HasBufferEffects
@@ -106,7 +107,7 @@ def stage_copies(found: ThreadCopies, stages: int) -> None:
     if not any(can_run_ahead(load) for load in loads):
         before, inside = _without_groups(before), _without_groups(inside)
     _insert_after_loads(found.prologue, before)
-    insert_first(found.loop, inside)
+    Rewriter.insert_op(inside, InsertPoint.at_start(found.loop))
     _wait_in_prologue(found, before)
     for load in found.moving:
         Rewriter.erase_op(load)
@@ -151,14 +152,6 @@ def _wait_in_prologue(found: ThreadCopies, loads: Sequence[Operation]) -> None:
             if groups:
                 found.prologue.insert_op_before(sched.WaitOp(groups - 1), op)
             return
-
-
-def insert_first(block: Block, operations: Sequence[Operation]) -> None:
-    """Puts operators before all others of a block."""
-    if block.first_op is None:
-        block.add_ops(operations)
-    else:
-        block.insert_ops_before(operations, block.first_op)
 
 
 __all__ = ["ThreadCopies", "find_copies", "stage_copies"]

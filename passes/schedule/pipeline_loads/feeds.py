@@ -44,8 +44,16 @@ class Feed:
 
     channel: sched.ChannelOp
     loads: tuple[BulkLoad, ...]
-    stages: int
-    moves: bool
+
+    @property
+    def stages(self) -> int:
+        """How many tiles of each load there is room for."""
+        return self.channel.stage_count
+
+    @property
+    def moves(self) -> bool:
+        """Whether each iteration has tiles of its own."""
+        return any(load.moves for load in self.loads)
 
     def fill(self, iteration: int) -> list[Operation]:
         """What brings the tiles of an iteration, before the loop."""
@@ -80,7 +88,7 @@ def make_feeds(loads: Sequence[BulkLoad]) -> list[Feed]:
     for group, moves in groups:
         channel = sched.ChannelOp([load.buffer for load in group])
         channel.result.name_hint = "ring" if moves else f"{group[0].buffer.name_hint}_once"
-        feeds.append(Feed(channel, group, 1, moves))
+        feeds.append(Feed(channel, group))
     return feeds
 
 

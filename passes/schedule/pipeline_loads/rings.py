@@ -43,15 +43,11 @@ def feeds_of(kernel: sched.KernelOp) -> Iterator[Feed]:
     rings: dict[sched.ChannelOp, int] = {}
     for op in producer.body.walk():
         if isinstance(op, sched.BulkCopyOp) and (channel := op.ring()) is not None:
-            ring = rings.setdefault(channel, len(rings)) if _moves(op) else None
+            ring = rings.setdefault(channel, len(rings)) if op.moves else None
             load = BulkLoad(op.tile, op.destination, ring)
             loads.setdefault(channel, {})[load] = None
     for channel, found in loads.items():
-        yield Feed(channel, tuple(found), channel.stage_count, any(load.moves for load in found))
-
-
-def _moves(copy: sched.BulkCopyOp) -> bool:
-    return isinstance(copy.tile.owner, sched.TileOp) and copy.tile.owner.loop_dim >= 0
+        yield Feed(channel, tuple(found))
 
 
 def _stage_bytes(feed: Feed) -> int:
@@ -79,16 +75,12 @@ def kept_stages(kernel: sched.KernelOp) -> dict[sched.ChannelOp, int]:
     return kept
 
 
-def set_stages(feeds: Sequence[Feed], stages: Stages) -> list[Feed]:
-    """Gives the buffers of rings so many stages, in order; the channels with their new loads."""
-    counts, staged = iter(stages), list[Feed]()
-    for feed in feeds:
-        count = next(counts) if feed.moves else 1
-        for load in feed.loads:
+def set_stages(rings: Sequence[Feed], stages: Stages) -> None:
+    """Gives the buffers of rings so many stages."""
+    for ring, count in zip(rings, stages, strict=True):
+        for load in ring.loads:
             assert isinstance(load.buffer.owner, sched.AllocOp)
             load.buffer.owner.stages = IntegerAttr(count, i64) if count > 1 else None
-        staged.append(Feed(feed.channel, feed.loads, count, feed.moves))
-    return staged
 
 
 def planned_threads(kernel: sched.KernelOp) -> int:
@@ -110,12 +102,12 @@ def pipeline_rings(kernel: sched.KernelOp, target: Target) -> None:
     moving = [feed for feed in feeds if feed.moves]
     kept = kept_stages(kernel)
     least = (1 if asked else min(MIN_STAGES, iterations),) * len(moving)
-    set_stages(feeds, least)
+    set_stages(moving, least)
     proposal = propose_barriers(kernel, target)
     schedule = proposal.fitting_schedule()
     if schedule is None:
         least = (1,) * len(moving)
-        set_stages(feeds, least)
+        set_stages(moving, least)
         proposal = propose_barriers(kernel, target)
         schedule = proposal.fitting_schedule() or proposal.smallest_schedule()
     share = target.shared_memory_per_block
@@ -137,13 +129,13 @@ def pipeline_rings(kernel: sched.KernelOp, target: Target) -> None:
     ]
     stages: Stages | None = wanted
     while stages is not None:
-        set_stages(feeds, stages)
+        set_stages(moving, stages)
         excess = proposal.packed_bytes(schedule) - share
         if excess <= 0 or stages == least:
             break
         stages = fewer_stages(with_barriers, stages, excess, least=min(least, default=1))
-    staged = set_stages(feeds, stages or least)
-    Rewriter.replace_op(producer, producer_role(staged, iterations), [])
+    set_stages(moving, stages or least)
+    Rewriter.replace_op(producer, producer_role(feeds, iterations), [])
     proposal.arranged(schedule)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i64
 from xdsl.ir import Operation, SSAValue
@@ -49,7 +50,8 @@ from mugraph.dialects.sched.kernel import enclosing_kernel
 from mugraph.dialects.sched.mappings import matrix_layout
 from mugraph.dialects.sched.role import enclosing_role, enclosing_threads
 from mugraph.dialects.sched.structure import AllocOp, enclosing_loop, loop_iterations
-from mugraph.dialects.sched.types import FragmentType, SharedType
+from mugraph.dialects.sched.tile_values import TiedTiles, WritesTiles, tile_types
+from mugraph.dialects.sched.types import SharedType, TileType
 from mugraph.dialects.sched.warpgroup_mappings import warpgroup_operand_stream
 from mugraph.dialects.tensor_types import (
     AnyLayout,
@@ -72,6 +74,7 @@ def matrix_of(value: SSAValue, *, transposed: bool = False) -> AnyLayout:
 
 @irdl_op_definition
 class WarpgroupMmaOp(
+    WritesTiles,
     RunsAtIteration,
     HasSharedAccesses,
     RestrictsSharedLayouts,
@@ -107,17 +110,20 @@ class WarpgroupMmaOp(
 
     name = "sched.warpgroup_mma"
 
-    lhs = operand_def(SharedType | FragmentType)
+    TIED: ClassVar[Sequence[str]] = ("accumulators",)
+
+    lhs = operand_def(SharedType | TileType)
     rhs = operand_def(SharedType)
-    accumulators = var_operand_def(FragmentType)
+    accumulators = var_operand_def(TileType)
     asynchronous = opt_prop_def(UnitAttr, prop_name="async")
     fresh = opt_prop_def(UnitAttr)
 
     assembly_format = (
         "(`async` $async^)? (`fresh` $fresh^)? $lhs `,` $rhs `to` $accumulators "
         "(`ahead` $ahead^)? (`iteration` $iteration^)? attr-dict "
-        "`:` type($lhs) `,` type($rhs) `to` type($accumulators)"
+        "`:` type($lhs) `,` type($rhs) `to` type($accumulators) custom<TiedTiles>(type($tiles))"
     )
+    custom_directives = (TiedTiles,)
 
     def __init__(
         self,
@@ -130,6 +136,7 @@ class WarpgroupMmaOp(
     ) -> None:
         super().__init__(
             operands=[lhs, rhs, accumulators],
+            result_types=[tile_types(*accumulators)],
             properties={
                 "async": UnitAttr() if asynchronous else None,
                 **iteration_properties(ahead, iteration),
@@ -164,7 +171,7 @@ class WarpgroupMmaOp(
     def tiled_mma(self) -> TiledMmaAttr:
         """The instruction and the groups; raises ``VerifyException`` for other fragments."""
         accumulator = self.accumulator.type
-        mma = accumulator.tiled_mma if isinstance(accumulator, FragmentType) else None
+        mma = accumulator.tiled_mma if isinstance(accumulator, TileType) else None
         if mma is None or not is_of_warpgroups(mma_atom(mma.atom)):
             raise VerifyException(
                 f"{op_label(self)}: the accumulator must be a fragment with a #cute.tiled_mma of "
@@ -175,7 +182,7 @@ class WarpgroupMmaOp(
     @property
     def lhs_in_registers(self) -> bool:
         """Whether the left matrix is a fragment."""
-        return isinstance(self.lhs.type, FragmentType)
+        return isinstance(self.lhs.type, TileType)
 
     @property
     def in_memory(self) -> dict[int, SSAValue]:
@@ -310,7 +317,7 @@ class WarpgroupMmaOp(
                 f"{'RS' if self.lhs_in_registers else 'SS'}"
             )
         held = self.lhs.type
-        if not isinstance(held, FragmentType):
+        if not isinstance(held, TileType):
             return
         groups = mma.thr_layout
         arranged = held.tiled_mma

@@ -29,6 +29,7 @@ from mugraph.passes.schedule.bulk_stores import (
     resident_blocks,
     store_in_bulk,
 )
+from mugraph.passes.schedule.tile_values import tiles_by_registers
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 PhaseType = TypeVar("PhaseType", bound=Operation)
@@ -118,7 +119,8 @@ def results_leave_in_bulk(
     again = find_persistent(trial, target, found.blocks)
     assert isinstance(again, PersistentKernel)
     persist(again)
-    store_in_bulk(trial, alignments, target)
+    with tiles_by_registers(trial):
+        store_in_bulk(trial, alignments, target)
     return not any(
         isinstance(op.operands[1].type, sched.GlobalType)
         for op in trial.walk()

@@ -22,6 +22,7 @@ from mugraph.dialects.cute import ComposedLayout, Swizzle
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.interfaces import HasWorkspace
 from mugraph.dialects.kn.workspace import places_of, workspace_size
+from mugraph.dialects.sched.tile_values import end_of
 from mugraph.dialects.tensor_types import AnyLayout, op_label, resolved_layout_of, value_label
 
 Op = TypeVar("Op", bound=Operation)
@@ -143,7 +144,7 @@ def _changes_of(op: Operation) -> Iterator[Change]:
     elif isinstance(op, sched.ForloopOp):
         for bound in (op.iterations - 1, op.iterations + 1):
             yield "loop bound", f"{bound} iterations", _set_property("range", bound)
-    elif isinstance(op, sched.FillOp) and isinstance(op.destination.type, sched.FragmentType):
+    elif isinstance(op, sched.FillOp) and isinstance(op.destination.type, sched.TileType):
         yield from _fills_of_persistent_kernels(op)
     elif isinstance(op, sched.KernelOp):
         yield from _clusters(op)
@@ -210,7 +211,7 @@ def _move_past_the_loop(op: Operation) -> None:
     phases = [each for each in role.phases if each is not op.parent_op()]
     target = next(each for each in phases if not isinstance(each, sched.ForloopOp))
     op.detach()
-    target.regions[0].block.add_op(op)
+    Rewriter.insert_op(op, end_of(target.regions[0].block))
 
 
 def _channel_offsets(op: sched.ChannelOp | sched.OrderBarrierOp, kind: str) -> Iterator[Change]:
@@ -291,7 +292,7 @@ def _neighbour(op: Operation, distance: int) -> Operation | None:
     found: Operation | None = op
     for _ in range(abs(distance)):
         found = (found.next_op if distance > 0 else found.prev_op) if found is not None else None
-    return found
+    return None if isinstance(found, sched.YieldOp) else found
 
 
 def _moves(what: str, op: Operation) -> Iterator[Change]:

@@ -37,7 +37,7 @@ from mugraph.dialects.sched import (
     ChannelStepOp,
     ClusterBarrierOp,
     CommitOp,
-    FragmentOp,
+    EmptyOp,
     GridWaitOp,
     OrderBarrierOp,
     OrderStepOp,
@@ -294,7 +294,7 @@ class Simulation:
                 self.clocks.of[strand][self.clocks.grid] = 1
             case WarpgroupWaitOp() as op:
                 memory.wait_for_products(strand, op.pending_products, self.clocks.epochs[strand])
-            case FragmentOp() as op:
+            case EmptyOp() as op:
                 memory.fragments.pop(op.result, None)
             case ChannelStepOp() as op:
                 reference = op.stage

@@ -1,8 +1,8 @@
 """The linear-schedule dialect: what a block does, in order, on buffers it owns.
 
-SSA values are buffers in device, shared or tensor memory and fragments in registers; operators
-write into buffers given to them.  Nothing is implicit: stages, copies, waits and barriers are
-operators, and types say where every element lives.
+Buffers in device, shared or tensor memory are places that operators read and write; tiles in
+registers are values.  Nothing is implicit: stages, copies, waits and barriers are operators, and
+types say where every element lives.
 """
 
 from xdsl.ir import Dialect

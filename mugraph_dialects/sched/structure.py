@@ -292,7 +292,7 @@ class AllocOp(IRDLOperation):
 
 @irdl_op_definition
 class EmptyOp(IRDLOperation):
-    """Registers of the threads: one array a thread."""
+    """A tile in registers of its own that holds nothing yet: a destination to write over."""
 
     name = "sched.empty"
 

@@ -188,7 +188,7 @@ def verify_tiles(root: Operation) -> None:
     """Raises ``VerifyException`` where a tile is used after an operator has written over it."""
     for op in root.walk():
         if isinstance(op, WritesTiles):
-            _verify_types(op, op.destinations(), op.results)
+            _verify_types(op, "writes over", op.destinations(), op.results)
         elif isinstance(op, CarriesTiles):
             _verify_carried(op)
         for value in (*op.results, *(arg for region in op.regions for arg in _arguments(region))):
@@ -201,21 +201,26 @@ def _arguments(region: Region) -> Iterator[SSAValue]:
         yield from block.args
 
 
-def _verify_types(op: Operation, before: Sequence[SSAValue], after: Sequence[SSAValue]) -> None:
-    if [value.type for value in before] != [value.type for value in after]:
+def _types(values: Sequence[SSAValue]) -> str:
+    return ", ".join(str(value.type) for value in values) or "none"
+
+
+def _verify_types(
+    op: Operation, does: str, tiles: Sequence[SSAValue], results: Sequence[SSAValue]
+) -> None:
+    if [value.type for value in tiles] != [value.type for value in results]:
         raise VerifyException(
-            f"{op_label(op)} writes {len(before)} tiles in registers, so that it returns as many, "
-            f"of the same types; it returns {len(after)}: "
-            f"{', '.join(str(value.type) for value in after) or 'none'}"
+            f"{op_label(op)} {does} tiles of types {_types(tiles)}, but {_types(results)} "
+            "are expected"
         )
 
 
 def _verify_carried(op: CarriesTiles) -> None:
     """What a loop begins with, what an iteration begins and ends with, and what is left, agree."""
-    _verify_types(op, op.yielded, op.results)
+    _verify_types(op, "yields", op.yielded, op.results)
     if op.initial_tiles() or op.body_block.args:
-        _verify_types(op, op.initial_tiles(), op.body_block.args)
-        _verify_types(op, op.initial_tiles(), op.results)
+        _verify_types(op, "carries", op.initial_tiles(), op.body_block.args)
+        _verify_types(op, "carries", op.initial_tiles(), op.results)
         for argument, last in zip(op.body_block.args, op.yielded, strict=True):
             if registers_of(last) is not registers_of(argument):
                 raise VerifyException(
@@ -233,21 +238,19 @@ def _uses_up(op: Operation, value: SSAValue) -> bool:
 def _verify_used_up_once(value: SSAValue) -> None:
     """At most one operator writes over a tile, once, and nothing uses the tile after it."""
     users = list(dict.fromkeys(use.operation for use in value.uses))
-    last = [op for op in users if _uses_up(op, value)]
-    if not last:
-        return
-    end, block = last[0], value.owner if isinstance(value.owner, Block) else value.owner.parent
-    if len(last) > 1 or block is None or _is_repeated(end, block):
-        raise VerifyException(
-            f"{op_label(last[-1])} writes over {value_label(value)}, which others still use; "
-            "use what the operator that came first returns, or carry it through the loop"
-        )
-    for user in users:
-        if user is not end and _comes_before(end, user, block):
+    block = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    for end in (user for user in users if _uses_up(user, value)):
+        if block is None or _is_repeated(end, block):
             raise VerifyException(
-                f"{op_label(user)} uses {value_label(value)} after {op_label(end)} has written "
-                "over it; use what that returns"
+                f"{op_label(end)} writes over {value_label(value)} in a loop, whose next iteration "
+                "finds it overwritten; let the loop carry it"
             )
+        for user in users:
+            if user is not end and _comes_before(end, user, block):
+                raise VerifyException(
+                    f"{op_label(user)} uses {value_label(value)} after {op_label(end)} has written "
+                    "over it; use what that returns"
+                )
 
 
 def _is_repeated(op: Operation, block: Block) -> bool:

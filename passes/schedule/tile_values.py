@@ -37,6 +37,8 @@ def name_registers(kernel: sched.KernelOp) -> None:
     for op in tuple(kernel.body.walk()):
         if isinstance(op, sched.YieldOp):
             Rewriter.erase_op(op)
+        elif isinstance(op, sched.WarpgroupWaitOp) and op.sums:
+            _take_place(op, sched.WarpgroupWaitOp(op.pending_products))
     for op in tuple(kernel.body.walk()):
         if isinstance(op, sched.PhaseOp | sched.ForloopOp) and op.results:
             body = op.body.block
@@ -47,6 +49,9 @@ def name_registers(kernel: sched.KernelOp) -> None:
 
 def name_values(kernel: sched.KernelOp) -> None:
     """Lets every operator name the tile that registers hold when it runs."""
+    for op in tuple(kernel.body.walk()):
+        if isinstance(op, sched.WarpgroupWaitOp) and (sums := op.complete_sums()):
+            _take_place(op, sched.WarpgroupWaitOp(op.pending_products, sums))
     _name_in(kernel.body.block, {})
 
 

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, impl, register_impls
+from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, register_impls
 
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import mma_atom
@@ -82,12 +82,11 @@ class ProductFunctions(InterpreterFunctions):
                 part = product[(*(slice(None),) * (len(product.shape) - 1), beside)]
             self.functions.write(value, accumulator, part, epilogue)
 
-    @impl(sched.WarpgroupWaitOp)
+    @impl_writing(sched.WarpgroupWaitOp)
     def run_warpgroup_wait(
         self, interpreter: Interpreter, op: sched.WarpgroupWaitOp, args: PythonValues
-    ) -> PythonValues:
+    ) -> None:
         """Nothing: at this level products are finished where they stand."""
-        return ()
 
     @impl_writing(sched.LoadOp)
     def run_load(self, interpreter: Interpreter, op: sched.LoadOp, args: PythonValues) -> None:

@@ -16,7 +16,6 @@ from xdsl.interpreter import (
     Interpreter,
     InterpreterFunctions,
     PythonValues,
-    impl,
     register_impls,
 )
 from xdsl.ir import SSAValue
@@ -116,15 +115,14 @@ class WarpgroupFunctions(InterpreterFunctions):
         else:
             self._finish(product)
 
-    @impl(sched.WarpgroupWaitOp)
+    @impl_writing(sched.WarpgroupWaitOp)
     def run_warpgroup_wait(
         self, interpreter: Interpreter, op: sched.WarpgroupWaitOp, args: PythonValues
-    ) -> PythonValues:
+    ) -> None:
         """Finishes all but the newest products."""
         unfinished = self._running.unfinished
         while len(unfinished) > op.pending_products:
             self._finish(unfinished.popleft())
-        return ()
 
     def _finish(self, product: Unfinished) -> None:
         if not product.happens:

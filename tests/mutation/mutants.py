@@ -22,8 +22,8 @@ from mugraph.dialects.cute import ComposedLayout, Swizzle
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.interfaces import HasWorkspace
 from mugraph.dialects.kn.workspace import places_of, workspace_size
-from mugraph.dialects.sched.tile_values import end_of
 from mugraph.dialects.tensor_types import AnyLayout, op_label, resolved_layout_of, value_label
+from mugraph.passes.schedule.tile_values import name_registers, name_values
 
 Op = TypeVar("Op", bound=Operation)
 Edit = Callable[[Operation], None]
@@ -56,6 +56,7 @@ class Mutant:
 
 def mutants_of(module: ModuleOp) -> Iterator[Mutant]:
     """Every mutant of every kernel of a scheduled and planned module, which is left as it is."""
+    module = by_registers(module)
     for position, op in enumerate(module.walk()):
         kernel = op if isinstance(op, sched.KernelOp) else _kernel_of(op)
         if kernel is None and not isinstance(op, HasWorkspace):
@@ -63,13 +64,32 @@ def mutants_of(module: ModuleOp) -> Iterator[Mutant]:
         for kind, description, edit in _changes_of(op):
             copy = module.clone()
             edit(_operator_at(copy, position))
+            by_values(copy)
             name = None if kernel is None else kernel.sym_name.data
             yield Mutant(kind, description, name, copy)
 
 
+def by_registers(module: ModuleOp) -> ModuleOp:
+    """A copy whose operators name tiles by their registers, so that each can go or move alone."""
+    copy = module.clone()
+    for kernel in _kernels_of(copy):
+        name_registers(kernel)
+    return copy
+
+
+def by_values(module: ModuleOp) -> None:
+    """Gives the tiles of such a copy the values that they now have."""
+    for kernel in _kernels_of(module):
+        name_values(kernel)
+
+
+def _kernels_of(module: ModuleOp) -> list[sched.KernelOp]:
+    return [op for op in module.walk() if isinstance(op, sched.KernelOp)]
+
+
 def random_mutant(module: ModuleOp, random: Random, changes: int) -> Mutant:
     """A module in which so many steps of synchronisation, chosen at random, were changed."""
-    copy = module.clone()
+    copy = by_registers(module)
     descriptions: list[str] = []
     name = ""
     for _ in range(changes):
@@ -83,6 +103,7 @@ def random_mutant(module: ModuleOp, random: Random, changes: int) -> Mutant:
             kind, description, edit = random.choice(possible)
             edit(target)
             descriptions.append(f"{kind}: {description}")
+    by_values(copy)
     return Mutant("several", "; ".join(descriptions), name, copy)
 
 
@@ -211,7 +232,7 @@ def _move_past_the_loop(op: Operation) -> None:
     phases = [each for each in role.phases if each is not op.parent_op()]
     target = next(each for each in phases if not isinstance(each, sched.ForloopOp))
     op.detach()
-    Rewriter.insert_op(op, end_of(target.regions[0].block))
+    target.regions[0].block.add_op(op)
 
 
 def _channel_offsets(op: sched.ChannelOp | sched.OrderBarrierOp, kind: str) -> Iterator[Change]:
@@ -292,7 +313,7 @@ def _neighbour(op: Operation, distance: int) -> Operation | None:
     found: Operation | None = op
     for _ in range(abs(distance)):
         found = (found.next_op if distance > 0 else found.prev_op) if found is not None else None
-    return None if isinstance(found, sched.YieldOp) else found
+    return found
 
 
 def _moves(what: str, op: Operation) -> Iterator[Change]:

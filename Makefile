@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test cases fuzz lint format docs notebooks demo clean
+.PHONY: help venv test cases fuzz lint format docs golden notebooks demo clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -60,6 +60,9 @@ format: $(INSTALLED) ## format the sources
 docs: $(INSTALLED) ## generate the reference pages of docs/ from docstrings
 	$(BIN)/python -m mugraph.tools.reference docs
 	$(BIN)/python -m mugraph.tools.support docs
+
+golden: $(INSTALLED) ## write anew the CUDA that tests compare with
+	$(BIN)/python tests/unit/golden_cuda.py
 
 notebooks: $(INSTALLED) ## run the notebooks of the examples and write what they print
 	$(BIN)/python tests/unit/notebooks.py

@@ -138,10 +138,11 @@ def product(name: str, about: str, lhs: Tensor, rhs: Tensor, warps: tuple[int, i
         types = f"{source.device} to {shared.shared}"
         body.append(copy(f"x{index}", "ab"[index], types, by))
     body += [
-        f"sched.fill %acc with 0.0 : {fragment}",
+        f"%zeros = sched.fill %acc with 0.0 : {fragment}",
         "sched.barrier",
-        f"sched.mma %a, %b to %acc ldmatrix[true, true] : {lhs.shared}, {rhs.shared} to {fragment}",
-        f"sched.store %acc to %c : {fragment} to {out.shared}",
+        f"%sum = sched.mma %a, %b to %zeros ldmatrix[true, true] "
+        f": {lhs.shared}, {rhs.shared} to {fragment}",
+        f"sched.store %sum to %c : {fragment} to {out.shared}",
         "sched.barrier",
         copy("c", "o", f"{out.shared} to {out.device}", f"{threads}, vector 4, order [1, 0]"),
     ]

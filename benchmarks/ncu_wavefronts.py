@@ -129,7 +129,7 @@ def planned_module(case: Case, arch: str) -> ModuleOp:
         PlanSTensorMemoryPass(arch=arch).apply(context, module)
     else:
         # What warp groups read does not pass the units whose counters are compared.
-        plan = Plan(tiles="written", swap_ab=False)
+        plan = Plan(tiles="written", loads="cp_async", swap_ab=False)
         verifying(transpile_pipeline(arch, plan)).apply(context, module)
     module.verify()
     return module

@@ -209,6 +209,8 @@ class KernelShape:
 
     def divided(self, split: int) -> KernelShape:
         """The kernel with its loop divided over so many blocks."""
+        if split == 1:
+            return self
         return replace(self, blocks=self.blocks * split, iterations=self.iterations // split)
 
     @property

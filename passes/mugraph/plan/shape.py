@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from xdsl.ir import Operation, SSAValue
 
@@ -157,16 +158,34 @@ class KernelModel:
         after = [op for op, phase in phases.items() if phase is Phase.AFTER or op in once]
         return cls(space, tuple(phases), of_products, _computing(loop), _computing(after))
 
-    def under(self, partition: Partition) -> KernelShape:
-        """What the kernel is under a partition."""
-        shapes = tile_shapes(self.space, partition)
+    def under(self, partition: Partition) -> TiledKernel:
+        """The kernel under a partition."""
+        return TiledKernel(self, partition)
+
+
+@dataclass(frozen=True)
+class TiledKernel:
+    """A kernel under a partition; each part of what it becomes is found when it is asked for."""
+
+    model: KernelModel
+    partition: Partition
+
+    @cached_property
+    def shapes(self) -> Mapping[SSAValue, tuple[int, ...]]:
+        """The extents of all tiles."""
+        return tile_shapes(self.model.space, self.partition)
+
+    @cached_property
+    def idle(self) -> KernelShape:
+        """What the kernel loads, keeps and stores, as if it computed nothing."""
+        partition, shapes = self.partition, self.shapes
         loads: list[Load] = []
         kept = passed = stored = 0
-        for op in self.operators:
+        for op in self.model.operators:
             if isinstance(op, tb.InputOp):
                 shape = shapes[op.result]
                 size = element_bytes_of(op.result.type)
-                numbers = self.space.numbers[op.result]
+                numbers = self.model.space.numbers[op.result]
                 looped = any(n is not None and partition.cuts[n].looped for n in numbers)
                 tensor = math.prod(shape_of(op.dtensor.type)) * size
                 loads.append(Load(_sector_bytes(shape, size), tensor, looped, shape[-1] * size))
@@ -175,32 +194,39 @@ class KernelModel:
                 stored += math.prod(shapes[op.stensor]) * element_bytes_of(op.dtensor_type)
             else:
                 size = sum(math.prod(shapes[value]) * 2 for value in op.results)
-                if op in self.of_products:
+                if op in self.model.of_products:
                     passed += size
                 else:
                     kept += size
+        nothing = PhaseWork((), 0)
         return KernelShape(
             math.prod(partition.grid),
             math.prod(partition.block),
             partition.forloop,
             tuple(loads),
-            _work(self.loop, shapes),
-            _work(self.after, shapes),
+            nothing,
+            nothing,
             stored,
             kept,
             passed,
         )
 
-    def sums_under(self, partition: Partition) -> int:
-        """The elements of all accumulators of a block under a partition."""
-        shapes = tile_shapes(self.space, partition)
-        tiles = [shapes[op.result] for op in self.operators if isinstance(op, tb.AccumulatorOp)]
-        return sum(map(math.prod, tiles))
+    @cached_property
+    def shape(self) -> KernelShape:
+        """What the kernel is."""
+        loop, after = _work(self.model.loop, self.shapes), _work(self.model.after, self.shapes)
+        return replace(self.idle, loop=loop, after=after)
+
+    @cached_property
+    def sums(self) -> int:
+        """The elements of all accumulators of a block."""
+        accumulators = (op for op in self.model.operators if isinstance(op, tb.AccumulatorOp))
+        return sum(math.prod(self.shapes[op.result]) for op in accumulators)
 
 
 def shape_under(space: TileSpace, partition: Partition) -> KernelShape:
     """What a kernel is under a partition."""
-    return KernelModel.of(space).under(partition)
+    return KernelModel.of(space).under(partition).shape
 
 
 def _computing(operators: Iterable[Operation]) -> tuple[_Operator, ...]:

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, partial
 
 from xdsl.ir import Operation
 
@@ -24,7 +24,12 @@ from mugraph.passes.costs.kernels import (
     least_time,
 )
 from mugraph.passes.mugraph.plan.parts import can_have
-from mugraph.passes.mugraph.plan.shape import KernelModel, product_index, shape_under
+from mugraph.passes.mugraph.plan.shape import (
+    KernelModel,
+    TiledKernel,
+    product_index,
+    shape_under,
+)
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.loops import LoopAnalysis
@@ -219,33 +224,28 @@ def _partitions(space: TileSpace, target: Target, divides: Divides) -> Iterator[
 class _Division:
     """A loop divided over blocks: the kernel that has the loop, and one that combines its sums."""
 
-    whole: KernelShape
+    whole: TiledKernel
     split: int = 1
-    parts: int = 0
-    """The sums of a block."""
-
-    @cached_property
-    def first(self) -> KernelShape:
-        """The kernel that has the loop."""
-        if self.split == 1:
-            return self.whole
-        divided = self.whole.divided(self.split)
-        return replace(divided, after=PhaseWork((), 0), stored_bytes=self.parts * PART_BYTES)
 
     def least_time(self, target: Target) -> float:
         """Nanoseconds that both kernels take at least, for what the first loads."""
         combination = LAUNCH_NS - OVERLAP_NS if self.split > 1 else 0.0
-        return least_time(self.first, target) + combination
+        return least_time(self.whole.idle.divided(self.split), target) + combination
+
+    def shape(self, threads: int) -> KernelShape:
+        """The kernel that has the loop, with so many threads, as if it combined the sums itself."""
+        return replace(self.whole.shape.divided(self.split), threads=threads)
 
     def time(self, threads: int, target: Target) -> float | None:
         """Nanoseconds of both kernels, the first with so many threads; ``None`` where none fits."""
-        first = estimate(replace(self.first, threads=threads), target)
-        if first is None or self.split == 1:
-            return first
-        second = combination_time(
-            self.whole.blocks, self.parts, self.split, self.whole.stored_bytes, target
-        )
-        return None if second is None else first + second - OVERLAP_NS
+        first = self.shape(threads)
+        if self.split == 1:
+            return estimate(first, target)
+        sums, whole = self.whole.sums, self.whole.shape
+        first = replace(first, after=PhaseWork((), 0), stored_bytes=sums * PART_BYTES)
+        time = estimate(first, target)
+        second = combination_time(whole.blocks, sums, self.split, whole.stored_bytes, target)
+        return None if time is None or second is None else time + second - OVERLAP_NS
 
 
 def _divisions(
@@ -259,10 +259,9 @@ def _divisions(
     ragged = any(partition.split(n, space.dimensions[n].extent).bound() for n in looped)
     if divides is None or used >= len(AXES) or not looped or ragged or not divides(looped):
         return
-    parts = model.sums_under(partition)
     for count in SPLITS:
         if partition.forloop % count == 0:
-            yield _Division(whole, count, parts)
+            yield _Division(whole, count)
 
 
 @cache
@@ -313,26 +312,26 @@ def _candidates(
     divides = cache(partial(adds_up, check))
     allowed = cache(partial(is_allowed, space, check=check))
     divisions = [
-        (partition, division, division.least_time(target))
+        (division, division.least_time(target))
         for partition in _partitions(space, target, divides)
         for division in _divisions(model, partition, divides if split else None)
     ]
-    divisions.sort(key=lambda bounded: bounded[2])
+    divisions.sort(key=lambda bounded: bounded[1])
     blocks = dict.fromkeys((space.graph.block_dim, *((threads, 1, 1) for threads in BLOCKS)))
     choices: list[TileChoice] = []
     longest = math.inf
-    for partition, division, least in divisions:
+    for division, least in divisions:
         if least > longest:
             break
+        partition = division.whole.partition
         if not allowed(partition):
             continue
         for block in blocks:
             threads = math.prod(block)
             candidate = replace(partition, block=block)
             time = division.time(threads, target)
-            shape = replace(division.whole.divided(division.split), threads=threads)
-            if time is not None and (fits is None or fits(candidate, shape)):
-                loop_bytes = division.whole.loop_bytes
+            if time is not None and (fits is None or fits(candidate, division.shape(threads))):
+                loop_bytes = division.whole.idle.loop_bytes
                 choices.append(TileChoice(candidate, division.split, time, loop_bytes))
                 longest = min(longest, WORTH_FILLING * time + ALIKE_NS)
     return choices

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 
@@ -105,8 +106,7 @@ def summed_by_product(op: tb.AccumulatorOp) -> bool:
     return is_product and op.adds and not op.reduces_last()
 
 
-@dataclass(frozen=True)
-class _Operator:
+class _Operator(NamedTuple):
     """What an estimate needs of an operator that computes, however its tiles are cut."""
 
     operands: tuple[SSAValue, ...]
@@ -129,8 +129,7 @@ class _Operator:
         return cls((*op.operands,), (*op.results,), tuple(factors), steps, special_of(op))
 
 
-@dataclass(frozen=True)
-class KernelModel:
+class KernelModel(NamedTuple):
     """What a kernel is, to ask what it becomes under one partition after another.
 
     It holds while the graph of its ``space`` is not rewritten.
@@ -215,7 +214,7 @@ class TiledKernel:
     def shape(self) -> KernelShape:
         """What the kernel is."""
         loop, after = _work(self.model.loop, self.shapes), _work(self.model.after, self.shapes)
-        return replace(self.idle, loop=loop, after=after)
+        return self.idle._replace(loop=loop, after=after)
 
     @cached_property
     def sums(self) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
+from typing import NamedTuple
 
 from xdsl.ir import Operation
 
@@ -77,8 +78,7 @@ ALIKE_NS = 80.0
 """Times that differ by less are alike: no launch is as regular."""
 
 
-@dataclass(frozen=True)
-class TileChoice:
+class TileChoice(NamedTuple):
     """A partition, over how many blocks its loop is divided, and nanoseconds."""
 
     partition: Partition
@@ -176,7 +176,7 @@ def _grids(space: TileSpace, target: Target) -> Iterator[Partition]:
             grid[axis] = count
             for number in group:
                 cuts[number] = Cut((axis,) if count > 1 else (), cuts[number].looped)
-        yield replace(old, grid=tuple(grid), cuts=tuple(cuts))
+        yield old._replace(grid=tuple(grid), cuts=tuple(cuts))
 
 
 Divides = Callable[[frozenset[int]], bool]
@@ -195,7 +195,7 @@ def _loops(space: TileSpace, partition: Partition, divides: Divides) -> Iterator
             replace(cut, looped=new.looped)
             for cut, new in zip(partition_of(space).cuts, partition.cuts, strict=True)
         )
-        partition = replace(partition, cuts=cuts)
+        partition = partition._replace(cuts=cuts)
     looped = [n for n, cut in enumerate(partition.cuts) if cut.looped]
     if not looped or any(space.dimensions[number].fixed for number in looped):
         return
@@ -207,7 +207,7 @@ def _loops(space: TileSpace, partition: Partition, divides: Divides) -> Iterator
         common = math.gcd(common, whole.block_extent)
     for iterations in divisors(common):
         if 16 <= common // iterations <= LONGEST_TILE or iterations == 1:
-            yield replace(partition, forloop=iterations)
+            yield partition._replace(forloop=iterations)
 
 
 def _partitions(space: TileSpace, target: Target, divides: Divides) -> Iterator[Partition]:
@@ -220,8 +220,7 @@ def _partitions(space: TileSpace, target: Target, divides: Divides) -> Iterator[
                 yield partition
 
 
-@dataclass(frozen=True)
-class _Division:
+class _Division(NamedTuple):
     """A loop divided over blocks: the kernel that has the loop, and one that combines its sums."""
 
     whole: TiledKernel
@@ -234,7 +233,7 @@ class _Division:
 
     def shape(self, threads: int) -> KernelShape:
         """The kernel that has the loop, with so many threads, as if it combined the sums itself."""
-        return replace(self.whole.shape.divided(self.split), threads=threads)
+        return self.whole.shape.divided(self.split)._replace(threads=threads)
 
     def time(self, threads: int, target: Target) -> float | None:
         """Nanoseconds of both kernels, the first with so many threads; ``None`` where none fits."""
@@ -242,7 +241,7 @@ class _Division:
         if self.split == 1:
             return estimate(first, target)
         sums, whole = self.whole.sums, self.whole.shape
-        first = replace(first, after=PhaseWork((), 0), stored_bytes=sums * PART_BYTES)
+        first = first._replace(after=PhaseWork((), 0), stored_bytes=sums * PART_BYTES)
         time = estimate(first, target)
         second = combination_time(whole.blocks, sums, self.split, whole.stored_bytes, target)
         return None if time is None or second is None else time + second - OVERLAP_NS
@@ -328,7 +327,7 @@ def _candidates(
             continue
         for block in blocks:
             threads = math.prod(block)
-            candidate = replace(partition, block=block)
+            candidate = partition._replace(block=block)
             time = division.time(threads, target)
             if time is not None and (fits is None or fits(candidate, division.shape(threads))):
                 loop_bytes = division.whole.idle.loop_bytes
@@ -408,7 +407,7 @@ def in_one_iteration(space: TileSpace, choice: TileChoice, target: Target) -> Ti
 
     Every iteration waits at the barriers of its few operators, longer than is estimated.
     """
-    whole = replace(choice.partition, forloop=1)
+    whole = choice.partition._replace(forloop=1)
     shape = shape_under(space, whole)
     time = estimate(shape, target)
     if (

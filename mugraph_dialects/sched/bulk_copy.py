@@ -380,6 +380,7 @@ class BulkCopyOp(
             element_bytes_of(value.type),
             block=enclosing_threads(self),
         )
+        offsets = stream.offsets
         return ThreadAccess(
             self,
             operand,
@@ -387,7 +388,7 @@ class BulkCopyOp(
             "cp.async.bulk.tensor",
             self.stage,
             stream.width,
-            np.where(stream.offsets < 0, stream.offsets, stream.offsets + start),
+            np.where(offsets < 0, offsets, offsets + start) if start else offsets,
             proxy=Proxy.BULK_COPY,
         )
 

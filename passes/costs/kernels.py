@@ -190,7 +190,10 @@ class KernelShape(NamedTuple):
     def copy_cycles(self, *, bulk: bool) -> float:
         """Cycles of a multiprocessor for what a block loads."""
         return math.fsum(
-            (self.iterations if load.looped else 1) * load.cycles(bulk=bulk) for load in self.loads
+            [
+                (self.iterations if load.looped else 1) * load.cycles(bulk=bulk)
+                for load in self.loads
+            ]
         )
 
     def prefers_bulk(self, target: Target) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -129,6 +129,16 @@ class _Operator(NamedTuple):
         return cls((*op.operands,), (*op.results,), tuple(factors), steps, special_of(op))
 
 
+class _Loaded(NamedTuple):
+    """What an estimate needs of a tile that is loaded."""
+
+    tile: SSAValue
+    numbers: tuple[int | None, ...]
+    """Of the tile's dimensions."""
+    element_bytes: int
+    tensor_bytes: int
+
+
 class KernelModel(NamedTuple):
     """What a kernel is, to ask what it becomes under one partition after another.
 
@@ -136,9 +146,14 @@ class KernelModel(NamedTuple):
     """
 
     space: TileSpace
-    operators: tuple[Operation, ...]
-    of_products: Set[Operation]
-    """The products, and what is computed of them: in registers, where there are enough."""
+    loaded: tuple[_Loaded, ...]
+    stored: tuple[tuple[SSAValue, int], ...]
+    """Each tile that is stored, and the bytes of its elements."""
+    of_products: tuple[SSAValue, ...]
+    """Products, and what is computed of them: in registers, where there are enough."""
+    others: tuple[SSAValue, ...]
+    """What else is computed."""
+    accumulators: tuple[SSAValue, ...]
     loop: tuple[_Operator, ...]
     after: tuple[_Operator, ...]
 
@@ -146,16 +161,35 @@ class KernelModel(NamedTuple):
     def of(cls, space: TileSpace) -> KernelModel:
         """The model of a graph."""
         phases = phases_of(space.graph.body.block, space.graph.forloop_range)
-        of_products: set[Operation] = set()
+        loaded: list[_Loaded] = []
+        stored: list[tuple[SSAValue, int]] = []
+        of_products: dict[SSAValue, None] = {}
+        others: list[SSAValue] = []
         for op in phases:
-            if product_index(op) is not None or of_products.intersection(
-                value.owner for value in op.operands
-            ):
-                of_products.add(op)
+            if isinstance(op, tb.InputOp):
+                size = element_bytes_of(op.result.type)
+                tensor = math.prod(shape_of(op.dtensor.type)) * size
+                loaded.append(_Loaded(op.result, space.numbers[op.result], size, tensor))
+            elif isinstance(op, tb.OutputOp):
+                stored.append((op.stensor, element_bytes_of(op.dtensor_type)))
+            elif product_index(op) is not None or any(v in of_products for v in op.operands):
+                of_products.update(dict.fromkeys(op.results))
+            else:
+                others += op.results
+        accumulators = tuple(op.result for op in phases if isinstance(op, tb.AccumulatorOp))
         once = [op for op in phases if op.results and all(map(_is_the_same, op.results))]
         loop = [op for op, phase in phases.items() if phase is Phase.LOOP and op not in once]
         after = [op for op, phase in phases.items() if phase is Phase.AFTER or op in once]
-        return cls(space, tuple(phases), of_products, _computing(loop), _computing(after))
+        return cls(
+            space,
+            tuple(loaded),
+            tuple(stored),
+            tuple(of_products),
+            tuple(others),
+            accumulators,
+            _computing(loop),
+            _computing(after),
+        )
 
     def under(self, partition: Partition) -> TiledKernel:
         """The kernel under a partition."""
@@ -177,26 +211,14 @@ class TiledKernel:
     @cached_property
     def idle(self) -> KernelShape:
         """What the kernel loads, keeps and stores, as if it computed nothing."""
-        partition, shapes = self.partition, self.shapes
+        model, partition, shapes = self.model, self.partition, self.shapes
         loads: list[Load] = []
-        kept = passed = stored = 0
-        for op in self.model.operators:
-            if isinstance(op, tb.InputOp):
-                shape = shapes[op.result]
-                size = element_bytes_of(op.result.type)
-                numbers = self.model.space.numbers[op.result]
-                looped = any(n is not None and partition.cuts[n].looped for n in numbers)
-                tensor = math.prod(shape_of(op.dtensor.type)) * size
-                loads.append(Load(_sector_bytes(shape, size), tensor, looped, shape[-1] * size))
-                kept += 0 if looped else math.prod(shape) * size
-            elif isinstance(op, tb.OutputOp):
-                stored += math.prod(shapes[op.stensor]) * element_bytes_of(op.dtensor_type)
-            else:
-                size = sum(math.prod(shapes[value]) * 2 for value in op.results)
-                if op in self.model.of_products:
-                    passed += size
-                else:
-                    kept += size
+        kept = 2 * sum(math.prod(shapes[value]) for value in model.others)
+        for tile, numbers, size, tensor in model.loaded:
+            shape = shapes[tile]
+            looped = any(n is not None and partition.cuts[n].looped for n in numbers)
+            loads.append(Load(_sector_bytes(shape, size), tensor, looped, shape[-1] * size))
+            kept += 0 if looped else math.prod(shape) * size
         nothing = PhaseWork((), 0)
         return KernelShape(
             math.prod(partition.grid),
@@ -205,9 +227,9 @@ class TiledKernel:
             tuple(loads),
             nothing,
             nothing,
-            stored,
+            sum(math.prod(shapes[tile]) * size for tile, size in model.stored),
             kept,
-            passed,
+            2 * sum(math.prod(shapes[value]) for value in model.of_products),
         )
 
     @cached_property
@@ -219,8 +241,7 @@ class TiledKernel:
     @cached_property
     def sums(self) -> int:
         """The elements of all accumulators of a block."""
-        accumulators = (op for op in self.model.operators if isinstance(op, tb.AccumulatorOp))
-        return sum(math.prod(self.shapes[op.result]) for op in accumulators)
+        return sum(math.prod(self.shapes[value]) for value in self.model.accumulators)
 
 
 def shape_under(space: TileSpace, partition: Partition) -> KernelShape:

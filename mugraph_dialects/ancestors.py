@@ -20,4 +20,7 @@ def ancestors(op: Operation) -> Iterator[Operation]:
 
 def enclosing(op: Operation, kind: type[Kind]) -> Kind | None:
     """The innermost operator of a class around one; ``None`` where there is none."""
-    return next((one for one in ancestors(op) if isinstance(one, kind)), None)
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, kind):
+        parent = parent.parent_op()
+    return parent

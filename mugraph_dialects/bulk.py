@@ -14,8 +14,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from mugraph.dialects.alignment import ALIGNMENT, DEFAULT_ALIGNMENT
 from mugraph.dialects.cute import ComposedLayout, Layout, Swizzle
@@ -71,8 +71,7 @@ def require_whole_tiles(bounds: Bounds, alignment: int) -> None:
         )
 
 
-@dataclass(frozen=True)
-class TensorDims:
+class TensorDims(NamedTuple):
     """The dimensions of a device tensor as a tensor map has them, the contiguous one first.
 
     ``order`` names them; those of extent 1 are left out.
@@ -83,8 +82,7 @@ class TensorDims:
     strides: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class BulkTile:
+class BulkTile(NamedTuple):
     """How bulk copies move a tile: boxes of ``box`` elements along ``tensor.order``.
 
     Box i starts at the coordinates ``starts[i]`` of the tile, in the same order, and lies

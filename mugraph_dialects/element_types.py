@@ -13,7 +13,7 @@ it for the intermediate sums that they make.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import IntegerType, bf16, f8E4M3FN, f8E5M2, f16, f32, i8, i32
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -22,8 +22,7 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.tensor_types import element_type_of, op_label, value_label
 
 
-@dataclass(frozen=True)
-class ElementType:
+class ElementType(NamedTuple):
     """What the layers call the elements of a type."""
 
     instruction: str

@@ -15,6 +15,7 @@ import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.ir import Data
 from xdsl.irdl import irdl_attr_definition
@@ -22,16 +23,14 @@ from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 
 
-@dataclass(frozen=True)
-class Constant:
+class Constant(NamedTuple):
     """A constant of a scalar function: the operators' property, and the word in front of it."""
 
     name: str
     keyword: str
 
 
-@dataclass(frozen=True)
-class FunctionDescription:
+class FunctionDescription(NamedTuple):
     """What a scalar function computes, as a sentence of documentation, and its constants."""
 
     summary: str

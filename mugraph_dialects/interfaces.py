@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import IRDLOperation, opt_prop_def
@@ -34,8 +33,7 @@ class HasLayoutConstraints(Operation, ABC):
         """Adds the operator's hard constraints and soft costs to ``problem``."""
 
 
-@dataclass(frozen=True)
-class SharedAccess:
+class SharedAccess(NamedTuple):
     """How an operator touches one shared-memory tensor, as far as swizzling must know.
 
     ``walk`` is the dimension along which neighbouring threads (or the rows of one ``ldmatrix``)
@@ -122,8 +120,7 @@ class IndexKind(Enum):
     """Anything else: the elements of a whole tile belong together."""
 
 
-@dataclass(frozen=True)
-class TileIndex:
+class TileIndex(NamedTuple):
     """One index that an operator runs through, as in Einstein's notation.
 
     ``operands`` holds the dimension of each operand that it numbers, ``None`` where it numbers

@@ -82,8 +82,7 @@ class Bounded(NamedTuple):
     price: Callable[[AbstractSet[Variable]], int]
 
 
-@dataclass(frozen=True)
-class CostModel:
+class CostModel(NamedTuple):
     """Costs that operators charge for layout choices; seed 002 section 3.3.
 
     ``foresees_swizzles``: a shared tensor has at most one swizzled dimension, and operators walk

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 AXES = ("x", "y", "z")
 
@@ -48,8 +48,7 @@ def mapped_axes(map_: Sequence[int], grid: Sequence[int], dim: int) -> list[int]
     return [axis for axis in range(len(AXES)) if map_[axis] == dim and grid[axis] > 1]
 
 
-@dataclass(frozen=True)
-class Split:
+class Split(NamedTuple):
     """How a grid and a for-loop split one dimension of ``extent`` elements.
 
     ``blocks`` has the number of blocks along each of x, y, z that split it, 1 for other axes.
@@ -87,8 +86,7 @@ class Split:
         return bound.if_ragged(self.iterations)
 
 
-@dataclass(frozen=True)
-class Bound:
+class Bound(NamedTuple):
     """Which elements along one dimension of a tile exist in a block and an iteration.
 
     Block b, counted as in :class:`Split`, owns ``step`` elements from ``b * step`` on, as far as
@@ -121,7 +119,7 @@ class Bound:
 
     def of_first_iteration(self) -> Bound | None:
         """What exists in the first iteration, and so in a sum over all of them."""
-        return replace(self, moves=False).if_ragged(1)
+        return self._replace(moves=False).if_ragged(1)
 
     def whole_blocks(self) -> int:
         """How many blocks, the first ones, own as many elements as a block can."""
@@ -152,7 +150,7 @@ class Bound:
         if whole >= blocks:
             return None
         rest = max(self.extent - whole * self.step, 0)
-        return replace(self, extent=whole * self.tile + rest, step=self.tile)
+        return self._replace(extent=whole * self.tile + rest, step=self.tile)
 
 
 def split_of(

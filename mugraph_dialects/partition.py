@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from mugraph.dialects.cute.thread_values import ThreadValues, linear_values
 from mugraph.dialects.programming_model import VECTOR_BYTES
@@ -47,8 +48,7 @@ class LinearPartition:
         return linear_values(self.threads, self.vector, self.order, shape)
 
 
-@dataclass(frozen=True)
-class PartitionedOperand:
+class PartitionedOperand(NamedTuple):
     """What the choice of a partition must know of one operand."""
 
     shape: tuple[int, ...]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -14,21 +15,27 @@ from xdsl.passes import ModulePass, PassPipeline
 class SequencePass(ModulePass, ABC):
     """A pass that runs others in order, verifying the IR after each that changed it."""
 
+    verified_after: ClassVar[tuple[type[ModulePass], ...]] = (ModulePass,)
+    """The kinds of passes after which it verifies."""
+
     @abstractmethod
     def passes(self) -> tuple[ModulePass, ...]:
         """The passes, for drivers that look in between."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Runs the passes on the module."""
-        verifying(self.passes()).apply(ctx, op)
+        verifying(self.passes(), self.verified_after).apply(ctx, op)
 
 
-def verifying(passes: Sequence[ModulePass]) -> PassPipeline:
-    """Runs passes in order, verifying the IR before them and after each that changed it."""
+def verifying(
+    passes: Sequence[ModulePass], kinds: tuple[type[ModulePass], ...] = (ModulePass,)
+) -> PassPipeline:
+    """Runs passes in order, verifying the IR after each of these kinds that changed it."""
     changes = VerifiedChanges()
 
-    def verify(_before: ModulePass | None, module: ModuleOp, _after: ModulePass | None) -> None:
-        changes.verify(module)
+    def verify(before: ModulePass | None, module: ModuleOp, _after: ModulePass | None) -> None:
+        if isinstance(before, kinds):
+            changes.verify(module)
 
     return PassPipeline(tuple(passes), verify)
 

@@ -33,6 +33,12 @@ from mugraph.passes.schedule.use_warpgroups import UseWarpgroupsPass
 from mugraph.passes.sequence import SequencePass
 from mugraph.passes.targets import DEFAULT_TARGET
 
+LEVEL_ENDS = (PlanDTensorMemoryPass, SetRegisterBudgetsPass)
+"""What these leave is verified where users compile: the µGraphs, and their finished schedules.
+
+Tests verify after each pass.
+"""
+
 
 def transpile_pipeline(
     arch: str = DEFAULT_TARGET, plan: Plan | None = None, *, check_hazards: bool = True
@@ -85,7 +91,7 @@ def planned_then_scheduled(
 
 @dataclass(frozen=True)
 class TranspilePass(SequencePass):
-    """Runs every step from a µGraph to a planned schedule, verifying the IR after each.
+    """Runs every step from a µGraph to a planned schedule, verifying the IR where a level ends.
 
     ``arch`` is the GPU: ``sm_80``, ``sm_90a`` or ``sm_100a``.  Print the result with ``-t cuda``.
     Kernels are planned first: ``--plan`` decides what their plans leave free, ``--retile`` cuts
@@ -96,6 +102,7 @@ class TranspilePass(SequencePass):
     """
 
     name = "transpile"
+    verified_after = LEVEL_ENDS
 
     arch: str = DEFAULT_TARGET
     check_hazards: bool = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import gc
 import os
 import re
@@ -70,6 +71,8 @@ def run_tool(tool: str, main: Callable[[], int]) -> int:
     """
     # Nearly all that a tool makes it keeps to its end: looking for garbage seldom is enough.
     gc.set_threshold(_ALLOCATIONS_PER_COLLECTION)
+    # What is left at the end goes with the process: the interpreter need not look through it.
+    atexit.register(gc.freeze)
     try:
         code = main()
         sys.stdout.flush()

@@ -51,7 +51,7 @@ def map_key(op: sched.BulkCopyOp) -> MapParameter:
     if not isinstance(tensor, BlockArgument):
         raise CodegenError(f"{op_label(op)} moves a tile of a tensor that is no argument")
     tile = op.bulk_tile()
-    return MapParameter(tensor.index, tile.box, tile.span, replace(tile, starts=(), offsets=()))
+    return MapParameter(tensor.index, tile.box, tile.span, tile._replace(starts=(), offsets=()))
 
 
 def map_parameters(kernel: sched.KernelOp) -> list[MapParameter]:

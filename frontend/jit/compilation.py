@@ -30,7 +30,7 @@ from mugraph.passes.schedule.remarks import RemarksPass
 from mugraph.passes.sequence import verifying
 from mugraph.passes.targets import default_targets, target_named
 from mugraph.passes.texpr.te_lower import TeLowerPass
-from mugraph.passes.transpile import planned_then_scheduled, transpile_pipeline
+from mugraph.passes.transpile import LEVEL_ENDS, planned_then_scheduled, transpile_pipeline
 from mugraph.reading import make_context, parse_text, read_text
 from mugraph.runtime.compile import LINE_INFO, compile_library
 from mugraph.runtime.cuda import only_function
@@ -173,7 +173,7 @@ def _prepare_module(
         return lambda: CpuKernel(original, interface)
     target = target_named(name)
     steps = (TeLowerPass(arch=name),) if is_te else transpile_pipeline(name, plan)
-    verifying(steps).apply(context, module)
+    verifying(steps, LEVEL_ENDS).apply(context, module)
     if remarks and not is_te:
         RemarksPass(name).apply(context, module)
     interface = interface_of(only_function(module))

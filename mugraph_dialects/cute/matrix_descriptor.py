@@ -8,7 +8,7 @@ pattern that repeats.  Rows hold neighbours along k (the matrix is *k-major*) or
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from mugraph.dialects.cute.algebra import coalesced_modes
 from mugraph.dialects.cute.errors import LayoutError
@@ -23,8 +23,7 @@ PATTERN_ROWS = 8
 """Rows after which the pattern of a swizzle repeats."""
 
 
-@dataclass(frozen=True)
-class MatrixDescriptor:
+class MatrixDescriptor(NamedTuple):
     """How the hardware walks a matrix: ``row_bytes`` of a row, and ``transposed``."""
 
     transposed: bool

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -31,8 +30,7 @@ _Mode = tuple[int, int]
 """An extent and a stride."""
 
 
-@dataclass(frozen=True)
-class ThreadValues:
+class ThreadValues(NamedTuple):
     """Which element of a tensor each value of each thread is.
 
     ``layout`` maps (thread, value) to a position.  Positions walk the extents ``tile`` in

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import NamedTuple
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
@@ -64,8 +65,7 @@ class Proxy(Enum):
     WARPGROUP = "wgmma"
 
 
-@dataclass(frozen=True)
-class StageReference:
+class StageReference(NamedTuple):
     """Which iteration's stage of a buffer, or tile of a tensor, an access means.
 
     In iteration ``it`` of the loop that of iteration ``it + ahead``, and where there is no such

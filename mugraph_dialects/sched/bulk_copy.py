@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from xdsl.dialects.builtin import DenseArrayBase, UnitAttr, i64
@@ -209,8 +208,8 @@ class BulkCopyOp(
         if not self.is_load:
             moved = [self.start[dim] for dim in tile.tensor.order]
             starts = (tuple(map(operator.add, box, moved)) for box in tile.starts)
-            return replace(tile, starts=tuple(starts))
-        return replace(tile, offsets=tuple(offset + each for each in tile.offsets))
+            return tile._replace(starts=tuple(starts))
+        return tile._replace(offsets=tuple(offset + each for each in tile.offsets))
 
     def verify_(self) -> None:
         """Checks spaces, extents, layouts, the channel, and the iteration."""
@@ -381,6 +380,7 @@ class BulkCopyOp(
             element_bytes_of(value.type),
             block=enclosing_threads(self),
         )
+        offsets = stream.offsets
         return ThreadAccess(
             self,
             operand,
@@ -388,7 +388,7 @@ class BulkCopyOp(
             "cp.async.bulk.tensor",
             self.stage,
             stream.width,
-            np.where(stream.offsets < 0, stream.offsets, stream.offsets + start),
+            np.where(offsets < 0, offsets, offsets + start) if start else offsets,
             proxy=Proxy.BULK_COPY,
         )
 

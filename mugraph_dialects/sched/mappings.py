@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -292,8 +292,7 @@ def fill_stream(elements: int, element_bytes: int, *, block: int) -> Stream:
     return vector_stream(Layout((elements,), (1,)), block, vector, element_bytes, block=block)
 
 
-@dataclass(frozen=True)
-class ReduceSum:
+class ReduceSum(NamedTuple):
     """Twin of ``ReduceSum``: ``reduced`` and ``outputs`` are the two modes of the source.
 
     ``source`` gives the swizzle and the constant; ``threads`` take part, ``lanes`` share a sum.

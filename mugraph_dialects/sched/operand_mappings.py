@@ -9,8 +9,8 @@ whose values never reach a result.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,8 +34,7 @@ ROWS = 8
 """Lines of one matrix of ``ldmatrix``."""
 
 
-@dataclass(frozen=True)
-class MatmulOperand:
+class MatmulOperand(NamedTuple):
     """One operand: ``matrix`` is (M, K) for A (``is_a``) and (N, K) for B.
 
     ``warps_m`` and ``warps_n`` lie along the product, ``warps_k`` along k: warp w is (w % warps_m,
@@ -226,8 +225,7 @@ def element_stream(operand: MatmulOperand, *, block: int) -> Stream:
     return _stream(1, offsets, significant, block)
 
 
-@dataclass(frozen=True)
-class ScalarOperand:
+class ScalarOperand(NamedTuple):
     """An operand of a product by single threads: twin of ``ScalarMatmul``.
 
     Thread t is (t % threads_m, t / threads_m) and computes the rows (or columns) that are so far

@@ -36,6 +36,7 @@ from mugraph.dialects.rows import LinearRows
 from mugraph.dialects.tensor_types import (
     dims,
     element_bytes_of,
+    kept_with_attribute,
     verify_distinct_addresses,
     verify_layout_fits,
 )
@@ -323,6 +324,7 @@ class TileType(BufferType):
         whole = self.layout if self.slice is None else self.slice.parent
         return whole if isinstance(whole, TiledMmaAttr) else None
 
+    @kept_with_attribute
     def thread_values(self) -> ThreadValues:
         """Which element each value of each thread is."""
         assert isinstance(self.layout, Distribution)  # verified

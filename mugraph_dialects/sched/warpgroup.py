@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i64
 from xdsl.ir import Operation, SSAValue
@@ -399,8 +398,7 @@ def is_of_warpgroups(atom: MmaAtom) -> bool:
     return atom.b_space == "shared"
 
 
-@dataclass(frozen=True)
-class Product:
+class Product(NamedTuple):
     """One asynchronous product: that of an iteration of the loop, or of before or after it.
 
     ``behind`` counts iterations back from where it is asked, 0 outside the loop.

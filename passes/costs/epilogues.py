@@ -8,7 +8,7 @@ at several depths of their products (``benchmarks/h200/ping_pong.py``,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from mugraph.passes.targets import Target
 
@@ -23,8 +23,7 @@ They have smaller tiles, and load more for each result.
 """
 
 
-@dataclass(frozen=True)
-class EpilogueTime:
+class EpilogueTime(NamedTuple):
     """Cycles of the loop and of the epilogue of one block of the grid, both about."""
 
     loop: float

@@ -13,7 +13,7 @@ partitions of one kernel; microseconds are right to some tenths.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from mugraph.dialects.cute.atoms import tensor_core_atom
 from mugraph.dialects.programming_model import GROUP_ROWS, WARPGROUP
@@ -65,8 +65,7 @@ FEWEST_REGISTERS = 80
 """What a thread needs at least, to see how many blocks share a multiprocessor."""
 
 
-@dataclass(frozen=True)
-class Load:
+class Load(NamedTuple):
     """A tile that a block loads."""
 
     bytes: int
@@ -81,8 +80,7 @@ class Load:
         return copy_cycles(self.bytes, self.row_bytes, bulk=bulk)
 
 
-@dataclass(frozen=True)
-class Product:
+class Product(NamedTuple):
     """A matrix product of one iteration, or of the end of a kernel."""
 
     instructions: int
@@ -98,8 +96,7 @@ class Product:
         return self.instructions * math.prod(INSTRUCTION.shape_mnk)
 
 
-@dataclass(frozen=True)
-class PhaseWork:
+class PhaseWork(NamedTuple):
     """What a phase of a block computes."""
 
     products: tuple[Product, ...]
@@ -168,8 +165,7 @@ class PhaseWork:
         return max(product.instructions * each / schedulers, one_after_another)
 
 
-@dataclass(frozen=True)
-class KernelShape:
+class KernelShape(NamedTuple):
     """What an estimate needs of a kernel under a partition."""
 
     blocks: int
@@ -194,7 +190,10 @@ class KernelShape:
     def copy_cycles(self, *, bulk: bool) -> float:
         """Cycles of a multiprocessor for what a block loads."""
         return math.fsum(
-            (self.iterations if load.looped else 1) * load.cycles(bulk=bulk) for load in self.loads
+            [
+                (self.iterations if load.looped else 1) * load.cycles(bulk=bulk)
+                for load in self.loads
+            ]
         )
 
     def prefers_bulk(self, target: Target) -> bool:
@@ -209,7 +208,9 @@ class KernelShape:
 
     def divided(self, split: int) -> KernelShape:
         """The kernel with its loop divided over so many blocks."""
-        return replace(self, blocks=self.blocks * split, iterations=self.iterations // split)
+        if split == 1:
+            return self
+        return self._replace(blocks=self.blocks * split, iterations=self.iterations // split)
 
     @property
     def loop_bytes(self) -> int:

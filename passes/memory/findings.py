@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from xdsl.ir import Operation
 
@@ -28,8 +28,7 @@ class HazardKind(Enum):
     NOT_CHECKED = "not checked"
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """One hazard of a kernel.
 
     ``operations`` are those involved, the one that runs later first; ``threads`` and ``address``

@@ -9,7 +9,7 @@ readers pass.  Source: figure "tensor-lifecycle" of seed 000, with the safe mode
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
@@ -27,8 +27,7 @@ from mugraph.dialects.sched import (
 from mugraph.dialects.sched.structure import enclosing_loop, loop_iterations
 
 
-@dataclass(frozen=True)
-class Lifetime:
+class Lifetime(NamedTuple):
     """A buffer is alive from region ``first`` to region ``last``, both included."""
 
     first: int
@@ -39,8 +38,7 @@ class Lifetime:
         return self.first <= other.last and other.first <= self.last
 
 
-@dataclass(frozen=True)
-class _Access:
+class _Access(NamedTuple):
     region: int
     in_loop: bool
     reads: bool

@@ -9,7 +9,8 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,8 +44,7 @@ from mugraph.passes.memory.wavefronts import (
 )
 
 
-@dataclass(frozen=True)
-class AccessCost:
+class AccessCost(NamedTuple):
     """One access of an operator, executed once by one block.
 
     ``transactions`` are wavefronts in shared memory and sectors in device memory; in device memory

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import singledispatch
+from typing import NamedTuple
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, f32, i32
@@ -72,8 +73,7 @@ def _ones(tile: SSAValue) -> list[Operation]:
     return [whole, number, zero, tb.AddScalarOp(zero.result, type_, (1.0,))]
 
 
-@dataclass(frozen=True)
-class _Count:
+class _Count(NamedTuple):
     """What a sum over the last dimension is divided by, and the operators that find it out."""
 
     number: int | SSAValue

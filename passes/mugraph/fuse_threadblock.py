@@ -7,6 +7,7 @@ A.5, which holds where the prose of the seeds differs from it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -22,8 +23,7 @@ from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import element_bytes_of, element_type_of
 
 
-@dataclass(frozen=True)
-class Fusion:
+class Fusion(NamedTuple):
     """``tail`` becomes the last step of the epilogue of ``lead``."""
 
     lead: HasEpilogue

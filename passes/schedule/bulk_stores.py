@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -62,8 +63,7 @@ An estimate: the start of a bulk copy takes about as long as a thread takes for 
 """
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(NamedTuple):
     """An operator behind the loop that writes a tile, and the layouts that bulk copies can read.
 
     A ``sched.copy`` out of a buffer, or a ``sched.store`` from registers by quads of lanes.

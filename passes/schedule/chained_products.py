@@ -8,7 +8,7 @@ the next, what is computed of that one runs beside it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Operation, SSAValue
@@ -22,8 +22,7 @@ from mugraph.dialects.sched.role import roles_of
 from mugraph.dialects.sched.structure import loop_and_epilogue
 
 
-@dataclass(frozen=True)
-class ChainedLoop:
+class ChainedLoop(NamedTuple):
     """A role's loop of two products, with what must wait for the second of the iteration before.
 
     ``late`` uses the second product's sums or writes its left operand, in the order of the text;

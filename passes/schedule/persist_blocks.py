@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
@@ -35,8 +35,7 @@ from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 PhaseType = TypeVar("PhaseType", bound=Operation)
 
 
-@dataclass(frozen=True)
-class PersistentKernel:
+class PersistentKernel(NamedTuple):
     """A kernel whose roles can go on, the phases of its roles, and how many blocks run at once.
 
     Where a ring has as many stages as the loop iterations, all its fills stand before the loop.

@@ -7,6 +7,7 @@ through the epilogue, which else all warps of a block are in together.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, StringAttr, i64
@@ -27,8 +28,7 @@ from mugraph.passes.schedule.bulk_stores import resident_blocks
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 
-@dataclass(frozen=True)
-class Alternating:
+class Alternating(NamedTuple):
     """A kernel whose role that computes can be several, and what of memory is that role's own."""
 
     kernel: sched.KernelOp

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, i64
@@ -23,16 +24,14 @@ LOADING_REGISTERS = (40, 32, 24)
 """What the threads of an elected role keep: the first number that leaves the others enough."""
 
 
-@dataclass(frozen=True)
-class RegisterBudgets:
+class RegisterBudgets(NamedTuple):
     """The registers of each thread, of the roles that compute and of the one that loads."""
 
     computing: int
     loading: int
 
 
-@dataclass(frozen=True)
-class Budgeted:
+class Budgeted(NamedTuple):
     """A kernel of roles that compute and one that loads, with what its register budgets depend on.
 
     ``warps`` are those of the role that loads once it is made of whole warp groups.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
 
 import pytest
 
@@ -75,11 +74,11 @@ def test_the_bound_by_which_partitions_are_left_out_is_below_every_estimate(name
     cases = itertools.product((8, 96, 500), (1, 16, 100), (16, 128), (1, 64))
     for blocks, iterations, rows, times in cases:
         loads = tuple(
-            replace(load, row_bytes=rows, bytes=times * load.bytes) for load in shape.loads
+            load._replace(row_bytes=rows, bytes=times * load.bytes) for load in shape.loads
         )
         for threads in (64, 128, 512):
-            other = replace(
-                shape, blocks=blocks, iterations=iterations, threads=threads, loads=loads
+            other = shape._replace(
+                blocks=blocks, iterations=iterations, threads=threads, loads=loads
             )
             time = estimate(other, TARGET)
             least = least_time(other, TARGET)
@@ -101,7 +100,7 @@ def test_tiles_must_fit_twice() -> None:
 
 def test_what_is_kept_leaves_less_for_stages() -> None:
     shape = weights(96, 32)
-    fuller = replace(shape, kept_bytes=TARGET.shared_memory_per_block - 3 * shape.loop_bytes)
+    fuller = shape._replace(kept_bytes=TARGET.shared_memory_per_block - 3 * shape.loop_bytes)
     few, many = stages_of(fuller, TARGET), stages_of(shape, TARGET)
     assert few is not None and many is not None and few < many
 
@@ -129,7 +128,7 @@ def test_the_fastest_that_was_measured_is_chosen(
 
 
 def test_sums_that_no_block_can_keep() -> None:
-    shape = replace(weights(96, 32), loop=PhaseWork((), 0, sums=129 * 256))
+    shape = weights(96, 32)._replace(loop=PhaseWork((), 0, sums=129 * 256))
     assert estimate(shape, TARGET) is None
-    assert estimate(replace(shape, threads=512), TARGET) is None  # fewer registers each
-    assert estimate(replace(shape, loop=PhaseWork((), 0, sums=128 * 256)), TARGET) is not None
+    assert estimate(shape._replace(threads=512), TARGET) is None  # fewer registers each
+    assert estimate(shape._replace(loop=PhaseWork((), 0, sums=128 * 256)), TARGET) is not None

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, UnitAttr, f16, f32
 from xdsl.dialects.test import TestOp as Op
 from xdsl.ir import Block, Region
+from xdsl.passes import ModulePass
 
-from mugraph.passes.sequence import VerifiedChanges
+from mugraph.passes.sequence import VerifiedChanges, verifying
 
 Change = Callable[[ModuleOp, Op, Op], object]
 
@@ -75,3 +77,26 @@ def test_a_module_is_verified_when_it_has_changed(
     for expected in (2, 2):
         changes.verify(module)
         assert len(verified) == expected
+
+
+class Appending(ModulePass):
+    """Adds an operator."""
+
+    name = "appending"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        op.body.block.add_op(Op())
+
+
+class Last(Appending):
+    """Ends a level."""
+
+
+@pytest.mark.parametrize(("kinds", "sizes"), [((ModulePass,), [1, 2, 3]), ((Last,), [2])])
+def test_what_some_kinds_of_passes_leave_is_verified(
+    kinds: tuple[type[ModulePass], ...], sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    monkeypatch.setattr(ModuleOp, "verify", lambda module: seen.append(len(module.ops)))
+    verifying((Appending(), Last(), Appending()), kinds).apply(Context(), ModuleOp([]))
+    assert seen == sizes

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from mugraph.passes.memory.lifetimes import Lifetime
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """A buffer of ``size`` bytes, alive in the regions of ``lifetime``.
 
     ``alignment`` in bytes is what its offset must be a multiple of, beside the alignment that all

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from mugraph.passes.memory.packing.allocate import Request, aligned
 
@@ -18,8 +18,7 @@ MAX_SUM_BITS = 1 << 20
 """Beyond this many units sums of sizes are not enumerated."""
 
 
-@dataclass(frozen=True)
-class Instance:
+class Instance(NamedTuple):
     """Buffers in units of bytes, and the sections in which they meet.
 
     ``sizes``, and ``alignments`` of offsets, are in units of ``unit`` bytes.  ``sections`` are the

@@ -17,8 +17,8 @@ Canonical solutions and their dominance are those of MiniMalloc (Moffitt, ASPLOS
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from mugraph.passes.memory.packing.allocate import aligned
 from mugraph.passes.memory.packing.bounds import Instance, neighbours_of
@@ -33,16 +33,14 @@ class Answer(Enum):
     LIMIT_REACHED = "limit reached"
 
 
-@dataclass(frozen=True)
-class SearchResult:
+class SearchResult(NamedTuple):
     """The answer, and the offsets in units where a plan was found."""
 
     answer: Answer
     offsets: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
-class _Placement:
+class _Placement(NamedTuple):
     """A step of the search that can be taken back."""
 
     buffer: int

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from mugraph.passes.memory.lifetimes import Lifetime
 from mugraph.passes.memory.packing.allocate import Plan, Request, order_of_birth
@@ -35,8 +35,7 @@ MAX_CHOICES = 4
 """Up to this many pairs of buffers every choice of those that share bytes is tried."""
 
 
-@dataclass(frozen=True)
-class CertifiedPlan:
+class CertifiedPlan(NamedTuple):
     """A plan, and the bytes that no plan can do without.
 
     ``method`` says what found it; the plan is proved optimal where ``bound`` is its peak.
@@ -160,19 +159,19 @@ def _search_below(instance: Instance, best: CertifiedPlan, step_limit: int) -> C
             return _better(instance, best, result.offsets)
         if result.answer is Answer.IMPOSSIBLE:
             raised = next_height(heights, target + 1) * instance.unit
-            best = replace(best, bound=min(raised, best.plan.peak))
+            best = best._replace(bound=min(raised, best.plan.peak))
             continue
         result = search(instance, best.plan.peak // instance.unit - 1, order, steps)
         if result.answer is Answer.LIMIT_REACHED:
             return best
         if result.answer is Answer.IMPOSSIBLE:
-            return replace(best, bound=best.plan.peak)
+            return best._replace(bound=best.plan.peak)
         best = _better(instance, best, result.offsets)
     return best
 
 
 def _better(instance: Instance, best: CertifiedPlan, offsets: Sequence[int]) -> CertifiedPlan:
-    return replace(best, plan=_plan_of(instance, offsets), method="exact search")
+    return best._replace(plan=_plan_of(instance, offsets), method="exact search")
 
 
 def pack_in_place(
@@ -193,7 +192,7 @@ def pack_in_place(
     joined = _joined(requests, pairs)
     together = instance_of([request for request, _ in joined], alignment)
     bound = max_load(together) * together.unit
-    best = replace(apart, bound=min(bound, apart.plan.peak))
+    best = apart._replace(bound=min(bound, apart.plan.peak))
     if best.is_optimal:
         return best
     every = len(pairs) <= MAX_CHOICES
@@ -212,8 +211,8 @@ def pack_in_place(
             method = f"{found.method}, {len(chosen)} in place"
             best = CertifiedPlan(Plan(tuple(offsets), found.plan.peak), best.bound, method)
     if every:
-        best = replace(best, bound=max(best.bound, least))
-    return replace(best, bound=min(best.bound, best.plan.peak))
+        best = best._replace(bound=max(best.bound, least))
+    return best._replace(bound=min(best.bound, best.plan.peak))
 
 
 def _joined(

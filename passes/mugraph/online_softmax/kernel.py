@@ -14,9 +14,9 @@ Source: M. Milakov and N. Gimelshein, Online normalizer calculation for softmax 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import singledispatch
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Operation, SSAValue
@@ -34,8 +34,7 @@ NONE = Degree(0)
 """The degree of what does not depend on the exponentials."""
 
 
-@dataclass(frozen=True)
-class OnlineSoftmax:
+class OnlineSoftmax(NamedTuple):
     """An exponential to compute below a running maximum, and the accumulators to rescale."""
 
     exponential: Operation
@@ -150,8 +149,7 @@ def why_not_below_maximum(exponential: Operation, graph: CustomizedOp) -> str | 
     return None
 
 
-@dataclass(frozen=True)
-class Flow:
+class Flow(NamedTuple):
     """Where the factors of rows go in a graph."""
 
     accumulators: tuple[tb.ForloopAccumOp, ...]

@@ -9,7 +9,7 @@ up whenever that grows.  See :mod:`mugraph.passes.mugraph.online_softmax.kernel`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import TensorType, f32
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -33,8 +33,7 @@ from mugraph.passes.mugraph.online_softmax.kernel import (
 )
 
 
-@dataclass(frozen=True)
-class PartsMatch:
+class PartsMatch(NamedTuple):
     """An exponential of one kernel whose row factors cancel in another one."""
 
     first: CustomizedOp

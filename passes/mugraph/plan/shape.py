@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 
@@ -104,8 +106,7 @@ def summed_by_product(op: tb.AccumulatorOp) -> bool:
     return is_product and op.adds and not op.reduces_last()
 
 
-@dataclass(frozen=True)
-class _Operator:
+class _Operator(NamedTuple):
     """What an estimate needs of an operator that computes, however its tiles are cut."""
 
     operands: tuple[SSAValue, ...]
@@ -128,17 +129,31 @@ class _Operator:
         return cls((*op.operands,), (*op.results,), tuple(factors), steps, special_of(op))
 
 
-@dataclass(frozen=True)
-class KernelModel:
+class _Loaded(NamedTuple):
+    """What an estimate needs of a tile that is loaded."""
+
+    tile: SSAValue
+    numbers: tuple[int | None, ...]
+    """Of the tile's dimensions."""
+    element_bytes: int
+    tensor_bytes: int
+
+
+class KernelModel(NamedTuple):
     """What a kernel is, to ask what it becomes under one partition after another.
 
     It holds while the graph of its ``space`` is not rewritten.
     """
 
     space: TileSpace
-    operators: tuple[Operation, ...]
-    of_products: Set[Operation]
-    """The products, and what is computed of them: in registers, where there are enough."""
+    loaded: tuple[_Loaded, ...]
+    stored: tuple[tuple[SSAValue, int], ...]
+    """Each tile that is stored, and the bytes of its elements."""
+    of_products: tuple[SSAValue, ...]
+    """Products, and what is computed of them: in registers, where there are enough."""
+    others: tuple[SSAValue, ...]
+    """What else is computed."""
+    accumulators: tuple[SSAValue, ...]
     loop: tuple[_Operator, ...]
     after: tuple[_Operator, ...]
 
@@ -146,61 +161,92 @@ class KernelModel:
     def of(cls, space: TileSpace) -> KernelModel:
         """The model of a graph."""
         phases = phases_of(space.graph.body.block, space.graph.forloop_range)
-        of_products: set[Operation] = set()
+        loaded: list[_Loaded] = []
+        stored: list[tuple[SSAValue, int]] = []
+        of_products: dict[SSAValue, None] = {}
+        others: list[SSAValue] = []
         for op in phases:
-            if product_index(op) is not None or of_products.intersection(
-                value.owner for value in op.operands
-            ):
-                of_products.add(op)
+            if isinstance(op, tb.InputOp):
+                size = element_bytes_of(op.result.type)
+                tensor = math.prod(shape_of(op.dtensor.type)) * size
+                loaded.append(_Loaded(op.result, space.numbers[op.result], size, tensor))
+            elif isinstance(op, tb.OutputOp):
+                stored.append((op.stensor, element_bytes_of(op.dtensor_type)))
+            elif product_index(op) is not None or any(v in of_products for v in op.operands):
+                of_products.update(dict.fromkeys(op.results))
+            else:
+                others += op.results
+        accumulators = tuple(op.result for op in phases if isinstance(op, tb.AccumulatorOp))
         once = [op for op in phases if op.results and all(map(_is_the_same, op.results))]
         loop = [op for op, phase in phases.items() if phase is Phase.LOOP and op not in once]
         after = [op for op, phase in phases.items() if phase is Phase.AFTER or op in once]
-        return cls(space, tuple(phases), of_products, _computing(loop), _computing(after))
+        return cls(
+            space,
+            tuple(loaded),
+            tuple(stored),
+            tuple(of_products),
+            tuple(others),
+            accumulators,
+            _computing(loop),
+            _computing(after),
+        )
 
-    def under(self, partition: Partition) -> KernelShape:
-        """What the kernel is under a partition."""
-        shapes = tile_shapes(self.space, partition)
+    def under(self, partition: Partition) -> TiledKernel:
+        """The kernel under a partition."""
+        return TiledKernel(self, partition)
+
+
+@dataclass(frozen=True)
+class TiledKernel:
+    """A kernel under a partition; each part of what it becomes is found when it is asked for."""
+
+    model: KernelModel
+    partition: Partition
+
+    @cached_property
+    def shapes(self) -> Mapping[SSAValue, tuple[int, ...]]:
+        """The extents of all tiles."""
+        return tile_shapes(self.model.space, self.partition)
+
+    @cached_property
+    def idle(self) -> KernelShape:
+        """What the kernel loads, keeps and stores, as if it computed nothing."""
+        model, partition, shapes = self.model, self.partition, self.shapes
         loads: list[Load] = []
-        kept = passed = stored = 0
-        for op in self.operators:
-            if isinstance(op, tb.InputOp):
-                shape = shapes[op.result]
-                size = element_bytes_of(op.result.type)
-                numbers = self.space.numbers[op.result]
-                looped = any(n is not None and partition.cuts[n].looped for n in numbers)
-                tensor = math.prod(shape_of(op.dtensor.type)) * size
-                loads.append(Load(_sector_bytes(shape, size), tensor, looped, shape[-1] * size))
-                kept += 0 if looped else math.prod(shape) * size
-            elif isinstance(op, tb.OutputOp):
-                stored += math.prod(shapes[op.stensor]) * element_bytes_of(op.dtensor_type)
-            else:
-                size = sum(math.prod(shapes[value]) * 2 for value in op.results)
-                if op in self.of_products:
-                    passed += size
-                else:
-                    kept += size
+        kept = 2 * sum(math.prod(shapes[value]) for value in model.others)
+        for tile, numbers, size, tensor in model.loaded:
+            shape = shapes[tile]
+            looped = any(n is not None and partition.cuts[n].looped for n in numbers)
+            loads.append(Load(_sector_bytes(shape, size), tensor, looped, shape[-1] * size))
+            kept += 0 if looped else math.prod(shape) * size
+        nothing = PhaseWork((), 0)
         return KernelShape(
             math.prod(partition.grid),
             math.prod(partition.block),
             partition.forloop,
             tuple(loads),
-            _work(self.loop, shapes),
-            _work(self.after, shapes),
-            stored,
+            nothing,
+            nothing,
+            sum(math.prod(shapes[tile]) * size for tile, size in model.stored),
             kept,
-            passed,
+            2 * sum(math.prod(shapes[value]) for value in model.of_products),
         )
 
-    def sums_under(self, partition: Partition) -> int:
-        """The elements of all accumulators of a block under a partition."""
-        shapes = tile_shapes(self.space, partition)
-        tiles = [shapes[op.result] for op in self.operators if isinstance(op, tb.AccumulatorOp)]
-        return sum(map(math.prod, tiles))
+    @cached_property
+    def shape(self) -> KernelShape:
+        """What the kernel is."""
+        loop, after = _work(self.model.loop, self.shapes), _work(self.model.after, self.shapes)
+        return self.idle._replace(loop=loop, after=after)
+
+    @cached_property
+    def sums(self) -> int:
+        """The elements of all accumulators of a block."""
+        return sum(math.prod(self.shapes[value]) for value in self.model.accumulators)
 
 
 def shape_under(space: TileSpace, partition: Partition) -> KernelShape:
     """What a kernel is under a partition."""
-    return KernelModel.of(space).under(partition)
+    return KernelModel.of(space).under(partition).shape
 
 
 def _computing(operators: Iterable[Operation]) -> tuple[_Operator, ...]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from dataclasses import replace
+from functools import cache, partial
+from typing import NamedTuple
 
 from xdsl.ir import Operation
 
@@ -24,7 +25,12 @@ from mugraph.passes.costs.kernels import (
     least_time,
 )
 from mugraph.passes.mugraph.plan.parts import can_have
-from mugraph.passes.mugraph.plan.shape import KernelModel, product_index, shape_under
+from mugraph.passes.mugraph.plan.shape import (
+    KernelModel,
+    TiledKernel,
+    product_index,
+    shape_under,
+)
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.loops import LoopAnalysis
@@ -72,8 +78,7 @@ ALIKE_NS = 80.0
 """Times that differ by less are alike: no launch is as regular."""
 
 
-@dataclass(frozen=True)
-class TileChoice:
+class TileChoice(NamedTuple):
     """A partition, over how many blocks its loop is divided, and nanoseconds."""
 
     partition: Partition
@@ -171,7 +176,7 @@ def _grids(space: TileSpace, target: Target) -> Iterator[Partition]:
             grid[axis] = count
             for number in group:
                 cuts[number] = Cut((axis,) if count > 1 else (), cuts[number].looped)
-        yield replace(old, grid=tuple(grid), cuts=tuple(cuts))
+        yield old._replace(grid=tuple(grid), cuts=tuple(cuts))
 
 
 Divides = Callable[[frozenset[int]], bool]
@@ -190,7 +195,7 @@ def _loops(space: TileSpace, partition: Partition, divides: Divides) -> Iterator
             replace(cut, looped=new.looped)
             for cut, new in zip(partition_of(space).cuts, partition.cuts, strict=True)
         )
-        partition = replace(partition, cuts=cuts)
+        partition = partition._replace(cuts=cuts)
     looped = [n for n, cut in enumerate(partition.cuts) if cut.looped]
     if not looped or any(space.dimensions[number].fixed for number in looped):
         return
@@ -202,7 +207,7 @@ def _loops(space: TileSpace, partition: Partition, divides: Divides) -> Iterator
         common = math.gcd(common, whole.block_extent)
     for iterations in divisors(common):
         if 16 <= common // iterations <= LONGEST_TILE or iterations == 1:
-            yield replace(partition, forloop=iterations)
+            yield partition._replace(forloop=iterations)
 
 
 def _partitions(space: TileSpace, target: Target, divides: Divides) -> Iterator[Partition]:
@@ -215,37 +220,31 @@ def _partitions(space: TileSpace, target: Target, divides: Divides) -> Iterator[
                 yield partition
 
 
-@dataclass(frozen=True)
-class _Division:
+class _Division(NamedTuple):
     """A loop divided over blocks: the kernel that has the loop, and one that combines its sums."""
 
-    whole: KernelShape
+    whole: TiledKernel
     split: int = 1
-    parts: int = 0
-    """The sums of a block."""
-
-    @cached_property
-    def first(self) -> KernelShape:
-        """The kernel that has the loop."""
-        if self.split == 1:
-            return self.whole
-        divided = self.whole.divided(self.split)
-        return replace(divided, after=PhaseWork((), 0), stored_bytes=self.parts * PART_BYTES)
 
     def least_time(self, target: Target) -> float:
         """Nanoseconds that both kernels take at least, for what the first loads."""
         combination = LAUNCH_NS - OVERLAP_NS if self.split > 1 else 0.0
-        return least_time(self.first, target) + combination
+        return least_time(self.whole.idle.divided(self.split), target) + combination
+
+    def shape(self, threads: int) -> KernelShape:
+        """The kernel that has the loop, with so many threads, as if it combined the sums itself."""
+        return self.whole.shape.divided(self.split)._replace(threads=threads)
 
     def time(self, threads: int, target: Target) -> float | None:
         """Nanoseconds of both kernels, the first with so many threads; ``None`` where none fits."""
-        first = estimate(replace(self.first, threads=threads), target)
-        if first is None or self.split == 1:
-            return first
-        second = combination_time(
-            self.whole.blocks, self.parts, self.split, self.whole.stored_bytes, target
-        )
-        return None if second is None else first + second - OVERLAP_NS
+        first = self.shape(threads)
+        if self.split == 1:
+            return estimate(first, target)
+        sums, whole = self.whole.sums, self.whole.shape
+        first = first._replace(after=PhaseWork((), 0), stored_bytes=sums * PART_BYTES)
+        time = estimate(first, target)
+        second = combination_time(whole.blocks, sums, self.split, whole.stored_bytes, target)
+        return None if time is None or second is None else time + second - OVERLAP_NS
 
 
 def _divisions(
@@ -259,10 +258,9 @@ def _divisions(
     ragged = any(partition.split(n, space.dimensions[n].extent).bound() for n in looped)
     if divides is None or used >= len(AXES) or not looped or ragged or not divides(looped):
         return
-    parts = model.sums_under(partition)
     for count in SPLITS:
         if partition.forloop % count == 0:
-            yield _Division(whole, count, parts)
+            yield _Division(whole, count)
 
 
 @cache
@@ -313,26 +311,26 @@ def _candidates(
     divides = cache(partial(adds_up, check))
     allowed = cache(partial(is_allowed, space, check=check))
     divisions = [
-        (partition, division, division.least_time(target))
+        (division, division.least_time(target))
         for partition in _partitions(space, target, divides)
         for division in _divisions(model, partition, divides if split else None)
     ]
-    divisions.sort(key=lambda bounded: bounded[2])
+    divisions.sort(key=lambda bounded: bounded[1])
     blocks = dict.fromkeys((space.graph.block_dim, *((threads, 1, 1) for threads in BLOCKS)))
     choices: list[TileChoice] = []
     longest = math.inf
-    for partition, division, least in divisions:
+    for division, least in divisions:
         if least > longest:
             break
+        partition = division.whole.partition
         if not allowed(partition):
             continue
         for block in blocks:
             threads = math.prod(block)
-            candidate = replace(partition, block=block)
+            candidate = partition._replace(block=block)
             time = division.time(threads, target)
-            shape = replace(division.whole.divided(division.split), threads=threads)
-            if time is not None and (fits is None or fits(candidate, shape)):
-                loop_bytes = division.whole.loop_bytes
+            if time is not None and (fits is None or fits(candidate, division.shape(threads))):
+                loop_bytes = division.whole.idle.loop_bytes
                 choices.append(TileChoice(candidate, division.split, time, loop_bytes))
                 longest = min(longest, WORTH_FILLING * time + ALIKE_NS)
     return choices
@@ -409,7 +407,7 @@ def in_one_iteration(space: TileSpace, choice: TileChoice, target: Target) -> Ti
 
     Every iteration waits at the barriers of its few operators, longer than is estimated.
     """
-    whole = replace(choice.partition, forloop=1)
+    whole = choice.partition._replace(forloop=1)
     shape = shape_under(space, whole)
     time = estimate(shape, target)
     if (

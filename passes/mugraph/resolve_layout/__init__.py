@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -91,8 +91,7 @@ def shortfall(function: FuncOp, problem: LayoutProblem, solution: Solution) -> s
     return f"{text}; {operators[0]}{others} can be laid out in too many ways to count them together"
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(NamedTuple):
     """Which solver, and what it may spend: entries of one table, and steps of Z3."""
 
     table_limit: int = TABLE_LIMIT

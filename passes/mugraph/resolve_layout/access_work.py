@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -95,8 +96,7 @@ class AccessWork:
         )
 
 
-@dataclass(frozen=True)
-class Tile:
+class Tile(NamedTuple):
     """A tensor in shared memory: its extents, its layout, and bytes an element."""
 
     shape: tuple[int, ...]
@@ -176,8 +176,7 @@ def partitioned_work(
     return (_stores if writes else _loads)(stream, tile.element_bytes)
 
 
-@dataclass(frozen=True)
-class ProductPartition:
+class ProductPartition(NamedTuple):
     """The instruction of a matrix product, and how many warps lie along m, n and k.
 
     For an instruction of single threads, how many threads.
@@ -232,8 +231,7 @@ def fragment_work(
     return work + _loads(stream, tile.element_bytes) if accumulates else work
 
 
-@dataclass(frozen=True)
-class Sums:
+class Sums(NamedTuple):
     """A reduction: which elements each result sums, and how threads share the work."""
 
     groups: Groups
@@ -304,8 +302,7 @@ def copy_work(
     return own + AccessWork(sectors=moved / sum(starts.values()))
 
 
-@dataclass(frozen=True)
-class _DeviceSide:
+class _DeviceSide(NamedTuple):
     """The side of a copy in device memory, which is the same for all layouts of the tile."""
 
     tile: tuple[int, ...]

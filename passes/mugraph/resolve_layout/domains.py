@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import chain, product
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,16 +24,14 @@ Table: TypeAlias = npt.NDArray[np.object_]
 """Python integers of any size, one axis a choice."""
 
 
-@dataclass(frozen=True)
-class Factor:
+class Factor(NamedTuple):
     """A cost table over the choices of ``scope``, in ascending order."""
 
     scope: tuple[int, ...]
     table: Table
 
 
-@dataclass(frozen=True)
-class Scale:
+class Scale(NamedTuple):
     """What one broken preference and one unit of cost count for in a table.
 
     ``forbidden`` is more than any assignment that the hard constraints allow.

@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -27,8 +26,7 @@ TABLE_LIMIT = 1 << 12
 """Entries of one table; some 4000 Python additions."""
 
 
-@dataclass(frozen=True)
-class Elimination:
+class Elimination(NamedTuple):
     """An assignment, by choice, and a lower bound of every assignment's total."""
 
     assignment: dict[int, int]

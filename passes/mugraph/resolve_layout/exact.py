@@ -23,7 +23,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
@@ -64,8 +64,7 @@ def bytes_of(value: SSAValue) -> int:
     return math.prod(shape_of(value.type)) * element_bytes_of(value.type)
 
 
-@dataclass(frozen=True)
-class _Charge:
+class _Charge(NamedTuple):
     """A use of a shared tensor of given strides, where ``literals`` hold."""
 
     op: Operation

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from functools import partial
 from io import StringIO
+from typing import NamedTuple
 
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
@@ -23,8 +23,7 @@ from mugraph.passes.mugraph.resolve_layout.solution import (
 from mugraph.passes.mugraph.resolve_layout.solve import solve, solve_with_bounds
 
 
-@dataclass(frozen=True)
-class TensorReport:
+class TensorReport(NamedTuple):
     """Why one tensor has its layout.
 
     ``terms`` are the costs paid that this tensor's layout has a part in, by what they are for;

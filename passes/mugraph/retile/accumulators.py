@@ -7,8 +7,8 @@ stored, and one over the stored results.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import singledispatch
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -19,8 +19,7 @@ from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
 from mugraph.passes.mugraph.retile.errors import RetileError
 
 
-@dataclass(frozen=True)
-class DividedAccumulator:
+class DividedAccumulator(NamedTuple):
     """An accumulator of the loop of one of several blocks, and what makes the whole of all."""
 
     accumulate: Sequence[Operation]

@@ -8,8 +8,8 @@ merged kernel has all iterations in its loop, and no such axis; its for-loop can
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import singledispatch
+from typing import NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 
@@ -32,8 +32,7 @@ from mugraph.passes.mugraph.retile.partition import (
 from mugraph.passes.mugraph.retile.writer import KernelWriter, replace_kernel
 
 
-@dataclass(frozen=True)
-class MergePlan:
+class MergePlan(NamedTuple):
     """Which axis of the first kernel becomes part of its loop; -1 where blocks combine nothing."""
 
     first: CustomizedOp

@@ -7,7 +7,7 @@ instance, a kernel before stores that for the whole tensor, and the blocks load 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
@@ -25,8 +25,7 @@ TILE_ELEMENTS = 4096
 """Of a tile of the new kernel, about; for targets it is partitioned anew."""
 
 
-@dataclass(frozen=True)
-class Outlined:
+class Outlined(NamedTuple):
     """An input of a kernel's loop, and the operator that alone uses it."""
 
     load: tb.InputOp

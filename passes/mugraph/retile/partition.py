@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 from xdsl.ir import SSAValue
 
@@ -26,8 +27,7 @@ class Cut:
     looped: bool = False
 
 
-@dataclass(frozen=True)
-class Partition:
+class Partition(NamedTuple):
     """A grid, a block, a for-loop, and how each dimension of a graph is cut by them."""
 
     grid: tuple[int, ...]
@@ -83,8 +83,7 @@ def choose_partition(space: TileSpace, plan: Plan) -> Partition:
     Raises :class:`RetileError` where the plan does not say what an axis or the loop shall cut.
     """
     old = partition_of(space)
-    new = replace(
-        old,
+    new = old._replace(
         grid=old.grid if plan.grid is None else padded(plan.grid),
         block=old.block if plan.block is None else padded(plan.block),
     )
@@ -99,7 +98,7 @@ def choose_partition(space: TileSpace, plan: Plan) -> Partition:
         replace(cut, axes=tuple(axis for axis in cut.axes if new.grid[axis] > 1))
         for cut in new.cuts
     ]
-    new = replace(new, cuts=tuple(cuts))
+    new = new._replace(cuts=tuple(cuts))
     for axis, extent in enumerate(new.grid):
         if extent > 1 and not any(axis in cut.axes for cut in new.cuts) and old.grid[axis] == 1:
             raise RetileError(
@@ -126,12 +125,12 @@ def _with_axes(space: TileSpace, partition: Partition, along: Sequence[int]) -> 
         for at, cut in enumerate(cuts):
             axes = {*cut.axes} - {axis} | ({axis} if at == number else set[int]())
             cuts[at] = replace(cut, axes=tuple(sorted(axes)))
-    return replace(partition, cuts=tuple(cuts))
+    return partition._replace(cuts=tuple(cuts))
 
 
 def _with_forloop(space: TileSpace, partition: Partition, forloop: int) -> Partition:
     """The partition with another number of iterations, over what the loop may cut."""
-    new = replace(partition, forloop=forloop)
+    new = partition._replace(forloop=forloop)
     if forloop == 1 or any(cut.looped for cut in partition.cuts):
         return new
     failures: list[RetileError] = []
@@ -141,7 +140,7 @@ def _with_forloop(space: TileSpace, partition: Partition, forloop: int) -> Parti
             continue
         cuts = list(new.cuts)
         cuts[number] = replace(cuts[number], looped=True)
-        candidate = replace(new, cuts=tuple(cuts))
+        candidate = new._replace(cuts=tuple(cuts))
         try:
             LoopAnalysis(space, candidate.looped())
         except RetileError as error:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -29,8 +30,7 @@ PARTS_DIM = 0
 """The dimension along which the parts of a sum are stored."""
 
 
-@dataclass(frozen=True)
-class SplitPlan:
+class SplitPlan(NamedTuple):
     """How the loop of a graph is divided over blocks."""
 
     splits: int

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.ir import Block, Operation
 
@@ -34,8 +34,7 @@ UNROLLED_VALUES = 96
 """Products of at least so many values a thread are not unrolled (``tb/matmul.h``)."""
 
 
-@dataclass(frozen=True)
-class Tiles:
+class Tiles(NamedTuple):
     """The instruction tiles of a product that each warp (or single thread) has, along m and n."""
 
     atom: MmaAtom

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Kind(StrEnum):
@@ -29,8 +29,7 @@ class Kind(StrEnum):
     """The tensor cores wait while a result is written."""
 
 
-@dataclass(frozen=True)
-class Obstacle:
+class Obstacle(NamedTuple):
     """Why a better form cannot be had: a clause, and what would mend it, an imperative.
 
     ``dimension`` is that of the operand which is why; ``mend`` is empty where nothing is known.
@@ -41,8 +40,7 @@ class Obstacle:
     dimension: int | None = None
 
 
-@dataclass(frozen=True)
-class Remark:
+class Remark(NamedTuple):
     """One thing that a kernel lost.
 
     ``lost`` is a main clause that names the operand, ``operand`` that operand as it is printed,

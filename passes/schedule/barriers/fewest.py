@@ -22,14 +22,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from mugraph.dialects.kn import Phase
 from mugraph.passes.schedule.barriers.model import Barriers, Dependence, Graph
 
 
-@dataclass(frozen=True)
-class Witness:
+class Witness(NamedTuple):
     """Dependences in a row that need ``crossings`` barriers in ``iterations`` iterations."""
 
     dependences: tuple[Dependence, ...]
@@ -42,16 +41,14 @@ class Witness:
         return -(-self.crossings // self.iterations)
 
 
-@dataclass(frozen=True)
-class Windows:
+class Windows(NamedTuple):
     """The first and the last region that each task can have."""
 
     first: tuple[int, ...]
     last: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class FewestBarriers:
+class FewestBarriers(NamedTuple):
     """All ways to have the fewest barriers, and what forces them.
 
     ``loop`` and ``straight`` are the chains behind the barriers of the body and those outside.

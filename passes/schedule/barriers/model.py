@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from mugraph.dialects.kn import Phase
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(NamedTuple):
     """Operators that stay together, in one phase of the kernel.
 
     ``latest`` bounds the barriers of its phase that may stand before it.
@@ -26,8 +26,7 @@ class Task:
     latest: int | None = None
 
 
-@dataclass(frozen=True)
-class Dependence:
+class Dependence(NamedTuple):
     """Task ``after`` must find ``before`` done.
 
     ``crosses``: some thread depends on what another one did, so that a barrier must stand between
@@ -46,8 +45,7 @@ class Dependence:
         return int(self.crosses) - self.distance * loop_barriers
 
 
-@dataclass(frozen=True)
-class Buffer:
+class Buffer(NamedTuple):
     """Bytes of shared memory that some tasks touch, in the order of the text.
 
     ``carried``: it holds a value from one iteration to the next.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Generic, TypeVar
 
@@ -121,7 +121,7 @@ class Proposal:
 
         kernel = self.arranged(schedule)
         requests = {
-            buffer: replace(request, size=size_of(buffer))
+            buffer: request._replace(size=size_of(buffer))
             for buffer, request in memory_requests(kernel).items()
         }
         found = certified_plan(kernel, requests)

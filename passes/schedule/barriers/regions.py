@@ -18,6 +18,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from mugraph.dialects.kn import Phase
 from mugraph.passes.schedule.barriers.fewest import Windows
@@ -31,8 +32,7 @@ IMPROVEMENT_STEPS = 20_000
 """How many moves of one task the local search may try."""
 
 
-@dataclass(frozen=True)
-class Assignment:
+class Assignment(NamedTuple):
     """A region for each task, its peak and a lower bound of every assignment's, in bytes."""
 
     regions: tuple[int, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from mugraph.dialects.kn import Phase
 from mugraph.passes.schedule.barriers.fewest import FewestBarriers, fewest_barriers, windows
@@ -16,8 +16,7 @@ FRUITLESS_TRIALS = 4
 """Beyond ``EXACT_TASKS``: how many in a row may save nothing before the search for trades ends."""
 
 
-@dataclass(frozen=True)
-class Schedule:
+class Schedule(NamedTuple):
     """Where the tasks of a graph stand, and how good that is.
 
     A thread arrives at ``executed`` barriers, of which ``barrier_bound`` cannot be avoided;
@@ -66,7 +65,7 @@ def least_barriers_schedule(
     ]
     best = min(found, key=lambda schedule: schedule.key)
     bound = min(schedule.peak_bound for schedule in found)
-    return replace(best, peak_bound=bound, is_optimal=best.peak == bound)
+    return best._replace(peak_bound=bound, is_optimal=best.peak == bound)
 
 
 def _more_barriers(graph: Graph, fewest: FewestBarriers) -> Iterator[Barriers]:
@@ -131,6 +130,6 @@ def improvements(
             continue
         proved = proved and better.peak == better.peak_bound
         if better.peak < last.peak:
-            last = replace(better, is_optimal=proved)
+            last = better._replace(is_optimal=proved)
             fruitless = 0
             yield last

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TypeGuard
+from typing import NamedTuple, TypeGuard
 
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Block, Operation
@@ -23,8 +22,7 @@ from mugraph.dialects.sched.transfer import ASYNC_BYTES
 from mugraph.dialects.tensor_types import element_bytes_of, shape_of
 
 
-@dataclass(frozen=True)
-class ThreadCopies:
+class ThreadCopies(NamedTuple):
     """The copies of tiles to shared memory by all threads: once before the loop, or in it."""
 
     prologue: Block

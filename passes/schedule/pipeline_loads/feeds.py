@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -13,8 +13,7 @@ CONSUMERS, PRODUCER = "consumers", "producer"
 """The roles of a kernel with channels."""
 
 
-@dataclass(frozen=True)
-class BulkLoad:
+class BulkLoad(NamedTuple):
     """The bulk copy of one input, for any iteration, through a channel.
 
     ``ring``: which of the kernel's rings it goes through; ``None`` for what does not move.
@@ -38,8 +37,7 @@ class BulkLoad:
         return sched.BulkCopyOp(self.tile, self.buffer, channel, ahead=distance)
 
 
-@dataclass(frozen=True)
-class Feed:
+class Feed(NamedTuple):
     """A channel and the loads that go through it; of several stages where they move."""
 
     channel: sched.ChannelOp

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from mugraph.passes.targets import Target
 
@@ -33,8 +33,7 @@ MAX_RING_STAGES = 16
 """The most stages of a channel: more only lengthen what runs before the loop."""
 
 
-@dataclass(frozen=True)
-class Ring:
+class Ring(NamedTuple):
     """What comes through one channel: the bytes of a stage.
 
     Beside the stage that is being read, ``kept`` more are in use by products that run behind the

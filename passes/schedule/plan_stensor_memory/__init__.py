@@ -98,7 +98,7 @@ def with_channels(kernel: KernelOp, found: CertifiedPlan) -> CertifiedPlan:
     """The plan with the mbarriers behind all buffers: they live for the whole kernel."""
     extra = channel_bytes(kernel)
     plan = replace(found.plan, peak=found.plan.peak + extra)
-    return replace(found, plan=plan, bound=found.bound + extra)
+    return found._replace(plan=plan, bound=found.bound + extra)
 
 
 def place_channels(kernel: KernelOp, end: int) -> None:

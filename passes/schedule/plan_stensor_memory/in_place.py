@@ -8,7 +8,7 @@ a barrier between them.  Read from the access streams, never from the kind of op
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from xdsl.ir import Operation
@@ -27,16 +27,14 @@ from mugraph.dialects.sched.accesses import AccessError, AccessKind, Proxy
 from mugraph.dialects.sched.mappings import IntArray
 
 
-@dataclass(frozen=True)
-class InPlace:
+class InPlace(NamedTuple):
     """``result`` may have the offset of ``operand``: bytes are used again within one region."""
 
     operand: AllocOp
     result: AllocOp
 
 
-@dataclass(frozen=True)
-class _Touch:
+class _Touch(NamedTuple):
     """An operator that uses a buffer, and the region it runs in."""
 
     operation: HasBufferEffects

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from mugraph.dialects.sched import AllocOp, CopyOp, KernelOp, LocalTileOp
 from mugraph.dialects.sched.kernel import LINE_BYTES
@@ -36,7 +35,7 @@ def stages_that_fit(requests: dict[AllocOp, Request], limit: int) -> tuple[int, 
     for stages in range(most - 1, 0, -1):
         peak = _peak(
             [
-                replace(request, size=buffer.stage_bytes() * min(buffer.stage_count, stages))
+                request._replace(size=buffer.stage_bytes() * min(buffer.stage_count, stages))
                 for buffer, request in requests.items()
             ]
         )
@@ -54,7 +53,7 @@ def iterations_that_fit(requests: dict[AllocOp, Request], limit: int) -> tuple[i
     while factor <= MAX_FACTOR:
         peak = _peak(
             [
-                replace(request, size=-(-request.size // factor))
+                request._replace(size=-(-request.size // factor))
                 if moves_with_the_loop(buffer)
                 else request
                 for buffer, request in requests.items()

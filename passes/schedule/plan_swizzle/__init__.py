@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -170,8 +171,7 @@ def _choice(key: _Key, *, every: bool) -> LayoutChoice:
     )
 
 
-@dataclass(frozen=True)
-class BufferChoice:
+class BufferChoice(NamedTuple):
     """A shared-memory value, the accesses that counted, and the choice of its layout."""
 
     value: SSAValue

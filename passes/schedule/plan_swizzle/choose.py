@@ -8,15 +8,14 @@ apart, and rows a multiple of 128 bytes apart fall into the same banks.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from mugraph.dialects.cute import ComposedLayout, Layout, Swizzle
 from mugraph.dialects.programming_model import BANK_BYTES, LINE_BYTES
 from mugraph.dialects.tensor_types import AnyLayout, innermost_dimension
 
 
-@dataclass(frozen=True)
-class SwizzleDemand:
+class SwizzleDemand(NamedTuple):
     """What all accesses to a buffer together ask of its layout.
 
     ``chunk`` elements along the innermost dimension stay contiguous; ``walks`` are the dimensions

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -45,8 +45,7 @@ class Instruction(Enum):
     COPY = "cp.async"
 
 
-@dataclass(frozen=True)
-class Pattern:
+class Pattern(NamedTuple):
     """An access to a buffer by warps, for any layout of it.
 
     ``coordinates[instruction, lane, dimension]``, -1 for an idle lane; ``width`` elements from

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -70,8 +71,7 @@ class Cost:
     line_bytes: int
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A layout and what it costs."""
 
     method: Method
@@ -79,8 +79,7 @@ class Candidate:
     cost: Cost
 
 
-@dataclass(frozen=True)
-class LayoutChoice:
+class LayoutChoice(NamedTuple):
     """The chosen layout, what it is compared with, and why it is the best.
 
     ``given`` is the buffer's own layout, ``seed`` that of the seeds' rule; ``best`` has the best of

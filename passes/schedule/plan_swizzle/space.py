@@ -16,7 +16,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from mugraph.dialects.cute import Layout, Swizzle
 from mugraph.passes.schedule.plan_swizzle.choose import BANK_BYTES, LINE_BYTES
@@ -25,8 +25,7 @@ MAX_PADDINGS = 512
 """More combinations of paddings than this are not tried; then one dimension at a time is padded."""
 
 
-@dataclass(frozen=True)
-class Extents:
+class Extents(NamedTuple):
     """A buffer's extents, bytes an element, and its dimensions from the innermost outwards.
 
     ``chunk`` elements along the innermost dimension stay contiguous and aligned.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -111,8 +111,7 @@ def _check_shared_access(
     yield from _check_alignment(place, access, [(offset, "the buffer's offset")])
 
 
-@dataclass(frozen=True)
-class _Walk:
+class _Walk(NamedTuple):
     """How far the start of a tile moves: ``steps`` times ``stride`` elements along something."""
 
     steps: int

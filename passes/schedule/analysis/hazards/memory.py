@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -123,8 +123,7 @@ def code_of(event: Event) -> int:
     return code + event.meant + 1 if event.touch.moves else code
 
 
-@dataclass(frozen=True)
-class Unfinished:
+class Unfinished(NamedTuple):
     """The fragments of asynchronous products: those added to, and those read as operands."""
 
     accumulators: frozenset[object]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.ir import SSAValue
 
@@ -13,8 +13,7 @@ from mugraph.passes.schedule.analysis.hazards.memory import Event
 from mugraph.passes.schedule.analysis.hazards.program import Program, ProgramPoint
 
 
-@dataclass(frozen=True)
-class Scene:
+class Scene(NamedTuple):
     """What happens at the moment of a finding."""
 
     program: Program

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, i64
 
@@ -22,8 +22,7 @@ PROGRESS_CERTIFICATE = "sched.progress_certificate"
 """The attribute of a kernel with channels that says how they were used to the end."""
 
 
-@dataclass(frozen=True)
-class ChannelProgress:
+class ChannelProgress(NamedTuple):
     """How often a channel, called ``label`` in the text, was used in a run of all iterations."""
 
     label: str
@@ -51,8 +50,7 @@ class ChannelProgress:
         return DictionaryAttr({name: IntegerAttr(value, i64) for name, value in numbers.items()})
 
 
-@dataclass(frozen=True)
-class Progress:
+class Progress(NamedTuple):
     """A run of a kernel with channels, all iterations of all roles, to the end."""
 
     channels: tuple[ChannelProgress, ...]

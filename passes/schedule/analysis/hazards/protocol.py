@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from xdsl.ir import Operation
 
@@ -42,8 +41,7 @@ Report = Callable[[tuple[object, ...], Callable[[], Finding]], None]
 """Takes what tells a finding from others, and how to make it."""
 
 
-@dataclass(frozen=True)
-class Moment:
+class Moment(NamedTuple):
     """An operator as a strand comes to it, and the iteration that it means.
 
     Iterations count those that were skipped, from the first block of the list on.  Of an order
@@ -260,8 +258,7 @@ class Protocol:
         )
 
 
-@dataclass(frozen=True)
-class _Words:
+class _Words(NamedTuple):
     """What is said of an mbarrier's phases."""
 
     earlier: str
@@ -282,8 +279,7 @@ _STAGE = _Words(
     "uses the stage again",
     "a 'sched.acquire' of what was in it before",
 )
-_FULL = replace(
-    _STAGE,
+_FULL = _STAGE._replace(
     until="the stage was released",
     waiter="a 'sched.consume' of what was in it before",
 )

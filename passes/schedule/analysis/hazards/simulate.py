@@ -186,7 +186,9 @@ class Simulation:
             return False
         base = min(cursor.before + cursor.iteration for cursor in looping)
         room = min(cursor.repeats_up_to - cursor.iteration for cursor in looping)
-        if room < period:
+        # A state is compared with that of a period before: of those between none is noted.
+        first = next((at for block, at in snapshots if block == position), base)
+        if room < period or (base - first) % period:
             return False
         places = [
             (

@@ -8,7 +8,6 @@
     python -m benchmarks.h200 stages --output benchmarks/results/h200_stages
     python -m benchmarks.h200 ping-pong --output benchmarks/results/h200_ping_pong
     python -m benchmarks.h200 compile --output benchmarks/results/h200_compile
-    python -m benchmarks.h200 page docs/performance.md --results R.json [--ablation A.json]
 
 ``run`` needs the GPU; results that are in OUTPUT.json already are kept, and replaced workload by
 workload, so shards may also write to the same file one after another.
@@ -22,11 +21,12 @@ import os
 import sys
 from pathlib import Path
 
-from benchmarks.h200 import compile_time, counters, page, ping_pong, sanitize, stages
+from benchmarks.h200 import compile_time, counters, ping_pong, sanitize, stages
 from benchmarks.h200 import records as results
 from benchmarks.h200.peers import Level
 from benchmarks.h200.pipelines import OURS, Variant, tried
 from benchmarks.h200.repetition import combined
+from benchmarks.h200.report import missed
 from benchmarks.h200.run import Options, run, write
 from benchmarks.h200.workloads import FIRST_FOURTEEN, WORKLOADS, Workload
 from mugraph.errors import UserError
@@ -136,22 +136,12 @@ def _sanitize(arguments: argparse.Namespace) -> int:
 def _profile(arguments: argparse.Namespace) -> int:
     names = chosen(arguments.workloads)
     if arguments.missed is not None:
-        missed = [record.workload for record in page.missed(results.read(arguments.missed))]
-        names = tuple(workload for workload in names if workload.name in missed)
+        slow = [record.workload for record in missed(results.read(arguments.missed))]
+        names = tuple(workload for workload in names if workload.name in slow)
     kernels = counters.profile(names, arguments.arch, arguments.jobs, arguments.output)
     for kernel in kernels:
         print(f"{kernel.workload} {kernel.name}: {counters.reason(kernel)}", flush=True)
     return 0 if kernels or not names else 1
-
-
-def _page(arguments: argparse.Namespace) -> int:
-    found = [
-        None if path is None else results.read(path)
-        for path in (arguments.results, arguments.ablation)
-    ]
-    kernels = None if arguments.profile is None else counters.read(arguments.profile)
-    page.update(arguments.page, *found, kernels)
-    return 0
 
 
 def _compile(arguments: argparse.Namespace) -> int:
@@ -227,12 +217,6 @@ def _arguments() -> argparse.ArgumentParser:
         "--most", type=float, default=math.inf, help="seconds of processor time a file may take"
     )
     times.set_defaults(command=_compile)
-    pages = commands.add_parser("page", help="write tables into a page of the docs")
-    pages.add_argument("page", type=Path, help="the page, docs/performance.md for instance")
-    pages.add_argument("--results", type=Path, help="what run wrote")
-    pages.add_argument("--ablation", type=Path, help="what run --ablate wrote")
-    pages.add_argument("--profile", type=Path, help="what profile wrote")
-    pages.set_defaults(command=_page)
     return parser
 
 

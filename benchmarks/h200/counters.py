@@ -213,12 +213,6 @@ def write(
     output.with_suffix(".md").write_text(markdown(kernels, said, facts), encoding="utf-8")
 
 
-def read(path: Path) -> list[Kernel]:
-    """The kernels of a file."""
-    content = json.loads(path.read_text(encoding="utf-8"))
-    return [Kernel(**kernel) for kernel in content["kernels"]]
-
-
 def markdown(kernels: Sequence[Kernel], said: dict[str, str], facts: dict[str, str]) -> str:
     """The table of the counters and a reason for each kernel."""
     lines = ["# Counters of the workloads' kernels", ""]

@@ -116,6 +116,17 @@ def goal_of(record: Record) -> float | None:
     return None if cublas is None else cublas / 0.9
 
 
+def missed(records: Records) -> list[Record]:
+    """The records that are not as fast as their goal or their best peer."""
+    found: list[Record] = []
+    for record in in_order(records):
+        peer, goal, ours = best_peer(record), goal_of(record), record.ours
+        bounds = [bound for bound in (goal, None if peer is None else peer[1]) if bound is not None]
+        if ours is None or any(ours > bound for bound in bounds):
+            found.append(record)
+    return found
+
+
 def table_row(record: Record) -> list[str]:
     """The cells of a workload."""
     ours = record.ours

@@ -18,6 +18,7 @@ from benchmarks.h200.pipelines import OURS, TRY, Variant, with_parts
 from benchmarks.h200.records import Record, Records
 from benchmarks.h200.report import number
 from benchmarks.h200.workloads import WORKLOADS, Workload, rewritten
+from benchmarks.pages import head, table
 
 DEPTHS = (256, 512, 1024, 2048, 4096)
 EXTENT = 4096
@@ -55,23 +56,20 @@ def variants() -> tuple[Variant, ...]:
 def markdown(records: Records) -> str:
     """A line a depth: both structures' times, and their ratio."""
     facts = next(iter(records.values())).facts
-    lines = ["# One role of two warp groups, or ping-pong of two", ""]
-    lines += [f"- {name}: {value}" for name, value in facts.items()]
-    lines += [
-        "",
+    rows = [_row(record) for record in records.values()]
+    lines = [
+        *head("One role of two warp groups, or ping-pong of two", facts),
         f"silu(X·W1) * (X·W2), all {EXTENT} but the depth K, f16, µs a call. One role: two warp",
         "groups share a tile of 128x128 results. Ping-pong: two warp groups have tiles of 128x64,",
         "one multiplies while the other is in its epilogue.",
         "Made by `python -m benchmarks.h200 ping-pong`.",
         "",
-        "| workload | floor | one role | ping-pong | ratio |",
-        "|---|---:|---:|---:|---:|",
+        *table(("workload", "floor:", "one role:", "ping-pong:", "ratio:"), rows),
     ]
-    lines += [_row(record) for record in records.values()]
     return "\n".join(lines) + "\n"
 
 
-def _row(record: Record) -> str:
+def _row(record: Record) -> list[str]:
     systems = [record.systems.get(name) for name in (OURS, f"{TRY}ping-pong")]
     times = [None if system is None else system.microseconds for system in systems]
     together, *ping_pong = times
@@ -81,7 +79,7 @@ def _row(record: Record) -> str:
         number(time) if time is not None else "" if system is None else system.status
         for system, time in zip(systems, times, strict=True)
     ]
-    return f"| {record.workload} | {number(record.floor)} | {' | '.join(cells)} | {ratio} |"
+    return [record.workload, number(record.floor), *cells, ratio]
 
 
 def write(records: Records, output: Path) -> None:

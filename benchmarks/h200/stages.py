@@ -12,6 +12,7 @@ from pathlib import Path
 from benchmarks.h200.pipelines import OURS, TRY, Variant, with_parts
 from benchmarks.h200.records import Records
 from benchmarks.h200.report import number
+from benchmarks.pages import head, table
 
 STAGES = (2, 3, 4, 5, 6, 8)
 
@@ -31,35 +32,34 @@ def variants(pipeline: str) -> tuple[Variant, ...]:
 def markdown(records: Records) -> str:
     """A line a workload, a column a choice; times over the fastest, whose mean is the last line."""
     facts = next(iter(records.values())).facts
-    lines = ["# Stages of rings", ""]
-    lines += [f"- {name}: {value}" for name, value in facts.items()]
     names = [OURS, *map(name_of, STAGES)]
     heads = ["chosen", *(f"at most {stages}" for stages in STAGES)]
-    lines += [
-        "",
+    lines = [
+        *head("Stages of rings", facts),
         "µs a call, and stages of the rings. The last line is the geometric mean of the times over",
         "the fastest of each workload.",
         "",
-        f"| workload | {' | '.join(heads)} |",
-        "|---" + "|---:" * len(heads) + "|",
     ]
+    rows: list[list[str]] = []
     ratios: dict[str, list[float]] = {}
     for record in records.values():
         systems = [record.systems.get(name) for name in names]
         times = [None if system is None else system.microseconds for system in systems]
         known = [time for time in times if time is not None]
         cells: list[str] = []
-        for head, system, time in zip(heads, systems, times, strict=True):
+        for choice, system, time in zip(heads, systems, times, strict=True):
             if system is None or time is None:
                 cells.append("" if system is None else system.status.partition(":")[0])
                 continue
-            ratios.setdefault(head, []).append(time / min(known))
+            ratios.setdefault(choice, []).append(time / min(known))
             cells.append(f"{number(time)} ({_stages(system.progress)})")
-        lines.append(f"| {record.workload} | {' | '.join(cells)} |")
+        rows.append([record.workload, *cells])
     means = [
-        f"{statistics.geometric_mean(ratios[head]):.3f}" if head in ratios else "" for head in heads
+        f"{statistics.geometric_mean(ratios[one]):.3f}" if one in ratios else "" for one in heads
     ]
-    return "\n".join([*lines, f"| over the fastest | {' | '.join(means)} |"]) + "\n"
+    rows.append(["over the fastest", *means])
+    columns = ("workload", *(f"{choice}:" for choice in heads))
+    return "\n".join([*lines, *table(columns, rows)]) + "\n"
 
 
 def _stages(progress: list[str]) -> str:

@@ -76,7 +76,7 @@ def test_table_of_the_sanitizers() -> None:
     found = [Finding("lora", tool, sanitize.SILENT, 1.0) for tool in sanitize.TOOLS[:3]]
     found.append(Finding("lora", "initcheck", "2 errors", 1.0, "========= an address"))
     planted = [Finding("plain-race", "racecheck", "1 hazards", 1.0)]
-    text = sanitize.markdown(found, planted, {"gpu": "GPU"})
+    text = "\n".join(sanitize.page(found, planted, {"gpu": "GPU"}))
     assert "3 of 4 runs are silent" in text
     assert "| lora | silent | silent | silent | 2 errors | 4 |" in text
     assert "| plain-race |  | 1 hazards |  |  | 1 |" in text

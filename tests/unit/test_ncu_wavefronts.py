@@ -76,7 +76,7 @@ def test_reading_and_comparing_counters() -> None:
     assert "0 predicted, 1024" not in text
     assert ncu_wavefronts.verdict(comparisons) == 2
     table = ncu_wavefronts.as_table(comparisons, [CASES["scalar_plain"]])
-    assert "| | ldmatrix instructions | 0 | 1024 | (counts more) |" in table
+    assert "|  | ldmatrix instructions | 0 | 1024 | (counts more) |" in table
 
 
 @pytest.mark.parametrize(

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from benchmarks.h200 import counters, sanitize, stages
+from benchmarks.h200 import counters, sanitize
 from benchmarks.h200.building import TensorOf
 from benchmarks.h200.checking import RIGHT
 from benchmarks.h200.counters import Kernel, parse, reason
-from benchmarks.h200.pipelines import OURS, PLANNED
+from benchmarks.h200.pipelines import OURS
 from benchmarks.h200.programs import argument_of
 from benchmarks.h200.records import Record, Records, System
 from benchmarks.h200.report import missed
 from benchmarks.h200.sanitize import Finding, summarize
 from benchmarks.h200.statistics import Samples
-from mugraph.passes.mugraph.plan import PlanPass
 
 CSV = """\
 ==PROF== Connected
@@ -86,26 +85,6 @@ def test_table_of_the_sanitizers() -> None:
 def test_every_planted_fault_is_there() -> None:
     source = (Path(sanitize.__file__).parent / "planted_faults.cu").read_text()
     assert all(f'is("{name}")' in source for name in sanitize.PLANTED)
-
-
-def test_pipelines_with_other_stages() -> None:
-    variants = stages.variants(PLANNED)
-    assert len(variants) == len(stages.STAGES)
-    plan, *_ = variants[0].passes("sm_90a")
-    assert isinstance(plan, PlanPass)
-    assert (plan.stages, plan.preferred) == ((2,), ("stages",))
-
-
-def test_table_of_stages() -> None:
-    records = records_of("gated_mlp", 18.0, 28.0)
-    for count, time in ((2, 20.0), (4, 16.0)):
-        system = System(stages.name_of(count), RIGHT)
-        system.progress = [f"2 roles, fills of stages 32 of {count}: all 9 steps end"]
-        system.set_samples(Samples((time,)))
-        records["gated_mlp"].add(system)
-    text = stages.markdown(records)
-    assert "| gated_mlp | 18.00 () | 20.00 (2) |  | 16.00 (4) |  |  |  |" in text
-    assert "| over the fastest | 1.125 | 1.250 |  | 1.000 |" in text
 
 
 def test_arguments_of_a_call() -> None:

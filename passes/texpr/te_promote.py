@@ -344,14 +344,13 @@ def _lifetime(new: NewOp, holder: ThreadsOp) -> Lifetime:
     places = {op: index for index, op in enumerate(holder.walk())}
     last = {op: max(places[inner] for inner in op.walk()) for op in places if op.regions}
     home = new.parent_block()
+    assert home is not None
     if any(isinstance(use.operation, AllReduceOp) for use in new.result.uses):
         return Lifetime(0, len(places))
     touched: list[int] = []
-    for op in [use.op for use in _uses(new.result)]:
-        while op.parent_block() is not home:
-            parent = op.parent_op()
-            assert parent is not None
-            op = parent
+    for use in _uses(new.result):
+        op = home.find_ancestor_op_in_block(use.op)
+        assert op is not None
         touched += [places[op], last.get(op, places[op])]
     return Lifetime(min(touched, default=places[new]), max(touched, default=places[new]))
 

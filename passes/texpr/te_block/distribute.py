@@ -117,9 +117,7 @@ def _groups(body: Block) -> list[list[Operation]] | None:
         groups.append(run)
     for op, group in of_group.items():
         for use in (use for result in op.results for use in result.uses):
-            user: Operation | None = use.operation
-            while user is not None and user.parent_block() is not body:
-                user = user.parent_op()
+            user = body.find_ancestor_op_in_block(use.operation)
             if user is not None and of_group.get(user, group) != group:
                 return None
     return groups

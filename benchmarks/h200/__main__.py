@@ -29,15 +29,9 @@ from benchmarks.h200.peers import Level
 from benchmarks.h200.pipelines import OURS, tried
 from benchmarks.h200.repetition import combined
 from benchmarks.h200.report import missed
-from benchmarks.h200.run import Options, run, write
+from benchmarks.h200.run import SECONDS, Options, run, write
 from benchmarks.h200.workloads import FIRST_FOURTEEN, WORKLOADS, Workload
 from mugraph.errors import UserError
-
-SECONDS = 440.0
-"""No workload is begun later than this, and after :data:`END` no peer, so that a run ends within 9
-minutes."""
-
-END = 490.0
 
 
 def chosen(names: str) -> tuple[Workload, ...]:
@@ -69,12 +63,11 @@ def _run(arguments: argparse.Namespace) -> int:
         Level(arguments.peers),
         arguments.arch,
         arguments.output,
-        arguments.ablate,
-        {} if arguments.tried is None else tried(arguments.tried.read_text(encoding="utf-8")),
-        arguments.libraries,
         arguments.jobs,
+        {} if arguments.tried is None else tried(arguments.tried.read_text(encoding="utf-8")),
+        arguments.ablate,
+        arguments.libraries,
         arguments.limit,
-        arguments.limit + END - SECONDS,
     )
     records = run(options)
     wanted = [records.get(workload.name) for workload in options.workloads]
@@ -102,20 +95,9 @@ def _experiment(arguments: argparse.Namespace) -> int:
         }
         if not cases:
             raise UserError(f"no case is called {arguments.workloads!r}.")
-        records = run(
-            Options(
-                tuple(cases),
-                Level.NONE,
-                arguments.arch,
-                arguments.output,
-                False,
-                {workload.name: experiments.variants(ways) for workload, ways in cases.items()},
-                None,
-                arguments.jobs,
-                SECONDS,
-                END,
-            )
-        )
+        ways = {workload.name: experiments.variants(others) for workload, others in cases.items()}
+        output, jobs = arguments.output, arguments.jobs
+        records = run(Options(tuple(cases), Level.NONE, arguments.arch, output, jobs, ways))
     experiments.write(experiment, records, arguments.output)
     systems = [system for record in records.values() for system in record.systems.values()]
     return 1 if any(system.status.startswith("wrong") for system in systems) else 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 from xdsl.dialects.builtin import AffineMapAttr, IndexType
 from xdsl.ir import Block, SSAValue
@@ -154,12 +155,9 @@ def compacted(
     expression: AffineExpr, operands: Sequence[SSAValue]
 ) -> tuple[AffineMap, list[SSAValue]]:
     """An expression as a map of the operands that it uses, and these."""
-    used = sorted(expression.used_dims())
-    place = [AffineExpr.constant(0)] * len(operands)
-    for position, dimension in enumerate(used):
-        place[dimension] = AffineExpr.dimension(position)
-    compact = expression.replace_dims_and_symbols(place, [])
-    return AffineMap(len(used), 0, (compact,)), [operands[dimension] for dimension in used]
+    map_ = AffineMap(len(operands), 0, (expression,))
+    used = list(compress(operands, map_.used_dims_bit_vector()))
+    return map_.drop_dims(map_.unused_dims_bit_vector()), used
 
 
 def under(block: Block, operands: list[SSAValue], conditions: list[AffineExpr]) -> Block:

@@ -33,6 +33,7 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import DiagnosticException
 
 from benchmarks.h200.counters import parse
+from benchmarks.pages import table
 from benchmarks.wavefront_cases import Case, all_cases
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.sched import KernelOp, MapOp, ThreadAccess, TileType
@@ -322,18 +323,19 @@ def compare(
 def as_table(comparisons: Sequence[Comparison], cases: Sequence[Case]) -> str:
     """A Markdown table, differences marked."""
     about = {case.name: case.about for case in cases}
-    lines = ["| kernel | counter | predicted | measured | |", "|---|---|---:|---:|---|"]
+    rows: list[tuple[object, ...]] = []
     previous = ""
     for comparison in comparisons:
         kernel = comparison.kernel
         if kernel != previous:
-            lines.append(f"| **{kernel}** | {about.get(kernel, '')} | | | |")
+            rows.append((f"**{kernel}**", about.get(kernel), None, None, None))
             previous = kernel
         measured = "-" if comparison.measured is None else str(comparison.measured)
         counts_more = comparison.row.also_counts
         mark = "" if comparison.agrees else "(counts more)" if counts_more else "differs"
-        lines.append(f"| | {comparison.row.name} | {comparison.predicted} | {measured} | {mark} |")
-    return "\n".join(lines) + "\n"
+        rows.append((None, comparison.row.name, comparison.predicted, measured, mark))
+    columns = ("kernel", "counter", "predicted:", "measured:", "")
+    return "\n".join(table(columns, rows)) + "\n"
 
 
 def summary(comparisons: Sequence[Comparison]) -> str:

@@ -28,7 +28,7 @@ import numpy.typing as npt
 # Where this file is run by its path, the checkout's root is not looked in.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import references
+from benchmarks import pages, references
 from benchmarks.facts import facts_of_this_run
 from mugraph.errors import UserError
 from mugraph.reading import make_context
@@ -167,51 +167,41 @@ def inputs_and_result(file: Path, program: CudaProgram) -> tuple[list[Array], Ar
     return inputs, workload.function(np, *(array.astype(np.float64) for array in inputs))
 
 
-def markdown(rows: Sequence[Row], facts: dict[str, str]) -> str:
+def page(rows: Sequence[Row], facts: dict[str, str]) -> list[str]:
     """The table, with the best graph of each file first in a table of its own."""
-    lines = [f"# Saved µGraphs on {facts['gpu']}", ""]
-    lines += [f"- {name}: {value}" for name, value in facts.items()]
-    lines += [
-        "",
+    lines = [
+        *pages.head(f"Saved µGraphs on {facts['gpu']}", facts),
         "Time: median of 41 samples, each a CUDA graph of at least 16 calls that goes round copies",
         "of the tensors of 200 MB in all; only graphs whose check passed have one.",
         "",
     ]
-    header = [
-        "| file | graph | check | error against float64 | same bits | µs | min-max | nvcc s |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    columns = ("file", "graph", "check", "error against float64", "same bits", "µs", "min-max")
     right = [row for row in rows if row.microseconds is not None]
     best: dict[str, Row] = {}
     for row in right:
         if row.file not in best or (row.microseconds or 0) < (best[row.file].microseconds or 0):
             best[row.file] = row
     lines += [f"{len(right)} of {len(rows)} graphs are right. The fastest of each file:", ""]
-    lines += [*header, *(cells(row) for row in best.values()), "", "All:", ""]
-    lines += [*header, *(cells(row) for row in rows)]
-    return "\n".join(lines) + "\n"
+    lines += [*pages.table((*columns, "nvcc s"), map(cells, best.values())), "", "All:", ""]
+    return [*lines, *pages.table((*columns, "nvcc s"), map(cells, rows))]
 
 
 def write(output: Path, rows: Sequence[Row], facts: dict[str, str]) -> None:
     """Writes OUTPUT.json and OUTPUT.md."""
-    output.parent.mkdir(parents=True, exist_ok=True)
-    content = json.dumps({**facts, "rows": [asdict(row) for row in rows]}, indent=1)
-    output.with_suffix(".json").write_text(content + "\n")
-    output.with_suffix(".md").write_text(markdown(rows, facts))
+    content = {**facts, "rows": [asdict(row) for row in rows]}
+    pages.write(output, content, page(rows, facts))
 
 
-def cells(row: Row) -> str:
+def cells(row: Row) -> list[object]:
     """A line of the table."""
 
     def text(value: float | None, form: str) -> str:
         return "" if value is None else format(value, form)
 
     spread = "" if row.spread is None else f"{row.spread[0]:.2f}-{row.spread[1]:.2f}"
-    return (
-        f"| {row.file} | {row.index} | {row.status} | {text(row.relative_error, '.2e')} | "
-        f"{'' if row.same_bits is None else 'yes' if row.same_bits else 'NO'} | "
-        f"{text(row.microseconds, '.2f')} | {spread} | {text(row.compile_seconds, '.1f')} |"
-    )
+    times = (text(row.microseconds, ".2f"), spread, text(row.compile_seconds, ".1f"))
+    bits = "" if row.same_bits is None else "yes" if row.same_bits else "NO"
+    return [row.file, row.index, row.status, text(row.relative_error, ".2e"), bits, *times]
 
 
 def main() -> int:
@@ -228,7 +218,7 @@ def main() -> int:
     for rows in run_folder(options.folder, options.graphs, options.arch, options.jobs):
         if options.output:
             write(options.output, rows, facts)
-    print(markdown(rows, facts))
+    print("\n".join(page(rows, facts)))
     return 0 if all(row.status == "right" for row in rows) else 1
 
 

@@ -9,7 +9,6 @@ times transpose, softmax and layer norm at 4096 x 4096 against a copy of as many
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -19,6 +18,7 @@ from typing import Any
 
 from xdsl.passes import PassPipeline
 
+from benchmarks import pages
 from benchmarks.facts import facts_of_this_run
 from benchmarks.h200.statistics import set_count
 from benchmarks.h200.timing import interleaved, prepared
@@ -160,21 +160,21 @@ def time_example(torch: Any, example: Example) -> dict[str, float]:
 
 def report(results: dict[str, Any], output: Path) -> None:
     """Writes what is known so far."""
-    output.with_suffix(".json").write_text(json.dumps(results, indent=1))
-    facts: dict[str, str] = results.get("facts", {})
-    lines = ["# Tensor expressions", "", *(f"- {name}: {value}" for name, value in facts.items())]
-    lines += ["", "| example | relative error | lowered in s |", "|---|---|---|"]
-    for name, one in results["checks"].items():
-        lines.append(f"| {name} | {one['error']} | {one.get('seconds', '')} |")
-    lines += ["", "| example | µs | | bandwidth or TFLOP/s |", "|---|---|---|---|"]
+    checks = [(name, one["error"], one.get("seconds")) for name, one in results["checks"].items()]
+    times: list[tuple[str, ...]] = []
     for name, one in results["times"].items():
         for system, value in one["microseconds"].items():
-            rate = one["bytes"] / value / 1e6
-            text = f"{rate:.2f} TB/s"
+            text = f"{one['bytes'] / value / 1e6:.2f} TB/s"
             if name == "gemm_mma":
                 text = f"{2 * 4096**3 / value / 1e6:.0f} TFLOP/s"
-            lines.append(f"| {name} | {system} | {value:.2f} | {text} |")
-    output.with_suffix(".md").write_text("\n".join(lines) + "\n")
+            times.append((name, system, f"{value:.2f}", text))
+    lines = [
+        *pages.head("Tensor expressions", results["facts"]),
+        *pages.table(("example", "relative error", "lowered in s"), checks),
+        "",
+        *pages.table(("example", "system", "µs:", "bandwidth or TFLOP/s"), times),
+    ]
+    pages.write(output, results, lines)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -184,7 +184,6 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("output", type=Path)
     output = parser.parse_args(arguments).output
-    output.parent.mkdir(parents=True, exist_ok=True)
     results: dict[str, Any] = {"device": torch.cuda.get_device_name(), "checks": {}, "times": {}}
     results["facts"] = facts_of_this_run("sm_90a")
     wrong = False

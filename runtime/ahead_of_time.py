@@ -23,7 +23,8 @@ from uuid import uuid4
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr, SymbolRefAttr
-from xdsl.passes import PassPipeline
+from xdsl.dialects.func import FuncOp
+from xdsl.passes import ModulePass, PassPipeline
 
 from mugraph.codegen.architecture import Architecture
 from mugraph.codegen.c_abi import (
@@ -91,14 +92,13 @@ def generate_sources(
     """
     kinds = _names_by_architecture(architectures)
     function = only_function(module)
-    if is_texpr(function):
-        return _sources_of_texpr(module, context, kinds, name)
-    require_kernels(function)
+    if not is_texpr(function):
+        require_kernels(function)
     planned: dict[Architecture, ModuleOp] = {}
     interfaces: list[CInterface] = []
     for arch, target in kinds.items():
         own = module.clone()
-        planning, _ = planned_then_scheduled(target)
+        planning, _ = _steps_for(function, target)
         PassPipeline(planning).apply(context, own)
         own.verify()
         found = interface_of(only_function(own), name)
@@ -111,7 +111,7 @@ def generate_sources(
     scheduled: dict[Architecture, ModuleOp] = {}
     for arch, own in planned.items():
         scheduled[arch] = own.clone()
-        _, scheduling = planned_then_scheduled(kinds[arch])
+        _, scheduling = _steps_for(function, kinds[arch])
         PassPipeline(scheduling).apply(context, scheduled[arch])
     return _sources_of(scheduled, interfaces)
 
@@ -129,17 +129,14 @@ def _names_by_architecture(names: Sequence[str]) -> dict[Architecture, str]:
     return kinds
 
 
-def _sources_of_texpr(
-    module: ModuleOp, context: Context, kinds: Mapping[Architecture, str], name: str | None
-) -> Sources:
-    """The files of a tensor expression, mapped for each architecture."""
-    lowered: dict[Architecture, ModuleOp] = {}
-    for arch, target in kinds.items():
-        lowered[arch] = module.clone()
-        PassPipeline((TeLowerPass(arch=target),)).apply(context, lowered[arch])
-        lowered[arch].verify()
-    interfaces = [interface_of(only_function(one), name) for one in lowered.values()]
-    return _sources_of(lowered, interfaces)
+Steps = tuple[ModulePass, ...]
+
+
+def _steps_for(function: FuncOp, target: str) -> tuple[Steps, Steps]:
+    """The passes that settle a function's interface, and those that then make its kernels."""
+    if is_texpr(function):
+        return (TeLowerPass(arch=target),), ()
+    return planned_then_scheduled(target)
 
 
 def _sources_of(

@@ -7,8 +7,8 @@
     python -m benchmarks.h200 profile --output benchmarks/results/h200_profile [--workloads a,b]
     python -m benchmarks.h200 stages --output benchmarks/results/h200_stages
     python -m benchmarks.h200 ping-pong --output benchmarks/results/h200_ping_pong
+    python -m benchmarks.h200 small-m --output benchmarks/results/h200_small_m
     python -m benchmarks.h200 compile --output benchmarks/results/h200_compile
-    python -m benchmarks.h200 page docs/performance.md --results R.json [--ablation A.json]
 
 ``run`` needs the GPU; results that are in OUTPUT.json already are kept, and replaced workload by
 workload, so shards may also write to the same file one after another.
@@ -21,21 +21,17 @@ import math
 import os
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from benchmarks.h200 import compile_time, counters, page, ping_pong, sanitize, stages
+from benchmarks.h200 import compile_time, counters, experiments, sanitize
 from benchmarks.h200 import records as results
 from benchmarks.h200.peers import Level
-from benchmarks.h200.pipelines import OURS, Variant, tried
+from benchmarks.h200.pipelines import OURS, tried
 from benchmarks.h200.repetition import combined
-from benchmarks.h200.run import Options, run, write
+from benchmarks.h200.report import missed
+from benchmarks.h200.run import SECONDS, Options, run, write
 from benchmarks.h200.workloads import FIRST_FOURTEEN, WORKLOADS, Workload
 from mugraph.errors import UserError
-
-SECONDS = 440.0
-"""No workload is begun later than this, and after :data:`END` no peer, so that a run ends within 9
-minutes."""
-
-END = 490.0
 
 
 def chosen(names: str) -> tuple[Workload, ...]:
@@ -67,12 +63,11 @@ def _run(arguments: argparse.Namespace) -> int:
         Level(arguments.peers),
         arguments.arch,
         arguments.output,
-        arguments.ablate,
-        {} if arguments.tried is None else tried(arguments.tried.read_text(encoding="utf-8")),
-        arguments.libraries,
         arguments.jobs,
+        {} if arguments.tried is None else tried(arguments.tried.read_text(encoding="utf-8")),
+        arguments.ablate,
+        arguments.libraries,
         arguments.limit,
-        arguments.limit + END - SECONDS,
     )
     records = run(options)
     wanted = [records.get(workload.name) for workload in options.workloads]
@@ -90,38 +85,22 @@ def _repeat(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _stages(arguments: argparse.Namespace) -> int:
-    workloads = chosen(arguments.workloads)
-    tried = {workload.name: stages.variants(workload.pipeline) for workload in workloads}
-    stages.write(run(_alone(arguments, workloads, tried)), arguments.output)
-    return 0
-
-
-def _ping_pong(arguments: argparse.Namespace) -> int:
-    with ping_pong.gated_products() as workloads:
-        tried = {workload.name: ping_pong.variants() for workload in workloads}
-        ping_pong.write(run(_alone(arguments, workloads, tried)), arguments.output)
-    return 0
-
-
-def _alone(
-    arguments: argparse.Namespace,
-    workloads: tuple[Workload, ...],
-    tried: dict[str, tuple[Variant, ...]],
-) -> Options:
-    """A run of ours in several pipelines, without peers."""
-    return Options(
-        workloads,
-        Level.NONE,
-        arguments.arch,
-        arguments.output,
-        False,
-        tried,
-        None,
-        arguments.jobs,
-        SECONDS,
-        END,
-    )
+def _experiment(arguments: argparse.Namespace) -> int:
+    experiment = experiments.EXPERIMENTS[arguments.experiment]
+    with TemporaryDirectory() as folder:
+        cases = {
+            workload: ways
+            for workload, ways in experiment.cases(Path(folder))
+            if workload.name.startswith(tuple(arguments.workloads.split(",")))
+        }
+        if not cases:
+            raise UserError(f"no case is called {arguments.workloads!r}.")
+        ways = {workload.name: experiments.variants(others) for workload, others in cases.items()}
+        output, jobs = arguments.output, arguments.jobs
+        records = run(Options(tuple(cases), Level.NONE, arguments.arch, output, jobs, ways))
+    experiments.write(experiment, records, arguments.output)
+    systems = [system for record in records.values() for system in record.systems.values()]
+    return 1 if any(system.status.startswith("wrong") for system in systems) else 0
 
 
 def _sanitize(arguments: argparse.Namespace) -> int:
@@ -136,22 +115,12 @@ def _sanitize(arguments: argparse.Namespace) -> int:
 def _profile(arguments: argparse.Namespace) -> int:
     names = chosen(arguments.workloads)
     if arguments.missed is not None:
-        missed = [record.workload for record in page.missed(results.read(arguments.missed))]
-        names = tuple(workload for workload in names if workload.name in missed)
+        slow = [record.workload for record in missed(results.read(arguments.missed))]
+        names = tuple(workload for workload in names if workload.name in slow)
     kernels = counters.profile(names, arguments.arch, arguments.jobs, arguments.output)
     for kernel in kernels:
         print(f"{kernel.workload} {kernel.name}: {counters.reason(kernel)}", flush=True)
     return 0 if kernels or not names else 1
-
-
-def _page(arguments: argparse.Namespace) -> int:
-    found = [
-        None if path is None else results.read(path)
-        for path in (arguments.results, arguments.ablation)
-    ]
-    kernels = None if arguments.profile is None else counters.read(arguments.profile)
-    page.update(arguments.page, *found, kernels)
-    return 0
 
 
 def _compile(arguments: argparse.Namespace) -> int:
@@ -171,6 +140,12 @@ def _output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, required=True, help="OUTPUT.json, .md and .svg")
 
 
+def _on_gpu(parser: argparse.ArgumentParser) -> None:
+    _output(parser)
+    parser.add_argument("--arch", default="sm_90a")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="parallel builds")
+
+
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.h200",
@@ -179,15 +154,13 @@ def _arguments() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True)
     runs = commands.add_parser("run", help="build, check and time on this machine's GPU")
-    _output(runs)
+    _on_gpu(runs)
     runs.add_argument("--workloads", default="all", help="names or starts of them, with commas")
     runs.add_argument("--shard", default="1/1", help="a part of them: 2/3 is every third from 2")
     runs.add_argument("--peers", default=Level.FAST.value, choices=[level.value for level in Level])
-    runs.add_argument("--arch", default="sm_90a")
     runs.add_argument("--ablate", action="store_true", help="also with one pass switched off each")
     runs.add_argument("--try", dest="tried", type=Path, help="a file of further pipelines")
     runs.add_argument("--libraries", type=Path, help="a folder of another commit's NAME.so")
-    runs.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="parallel builds")
     runs.add_argument("--limit", type=float, default=SECONDS, help="seconds to begin workloads in")
     runs.set_defaults(command=_run)
     merges = commands.add_parser("merge", help="put results of several runs together")
@@ -200,24 +173,21 @@ def _arguments() -> argparse.ArgumentParser:
     repeats.set_defaults(command=_repeat)
     for name, does, command in (
         ("sanitize", "compute-sanitizer over each workload's kernels", _sanitize),
-        ("stages", "times with other numbers of bytes in flight", _stages),
         ("profile", "Nsight Compute's counters of each workload's kernels", _profile),
     ):
         watching = commands.add_parser(name, help=does)
-        _output(watching)
+        _on_gpu(watching)
         watching.add_argument("--workloads", default="all")
-        watching.add_argument("--arch", default="sm_90a")
-        watching.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
         watching.set_defaults(command=command)
         if command is _profile:
             watching.add_argument(
                 "--missed", type=Path, help="results: only workloads that miss a goal or a peer"
             )
-    taken = commands.add_parser("ping-pong", help="times ping-pong at several depths")
-    _output(taken)
-    taken.add_argument("--arch", default="sm_90a")
-    taken.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    taken.set_defaults(command=_ping_pong)
+    for name, experiment in experiments.EXPERIMENTS.items():
+        compared = commands.add_parser(name, help=experiment.title)
+        _on_gpu(compared)
+        compared.add_argument("--workloads", default="", help="starts of their names (all)")
+        compared.set_defaults(command=_experiment, experiment=name)
     times = commands.add_parser("compile", help="time nvcc on each workload's file; no GPU needed")
     _output(times)
     times.add_argument("--workloads", default="all")
@@ -227,12 +197,6 @@ def _arguments() -> argparse.ArgumentParser:
         "--most", type=float, default=math.inf, help="seconds of processor time a file may take"
     )
     times.set_defaults(command=_compile)
-    pages = commands.add_parser("page", help="write tables into a page of the docs")
-    pages.add_argument("page", type=Path, help="the page, docs/performance.md for instance")
-    pages.add_argument("--results", type=Path, help="what run wrote")
-    pages.add_argument("--ablation", type=Path, help="what run --ablate wrote")
-    pages.add_argument("--profile", type=Path, help="what profile wrote")
-    pages.set_defaults(command=_page)
     return parser
 
 

@@ -7,7 +7,6 @@ the time that counts is the fastest, since others on the machine only add to it.
 from __future__ import annotations
 
 import csv
-import json
 import os
 import subprocess
 import tempfile
@@ -17,6 +16,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
 
+from benchmarks import pages
 from benchmarks.facts import revision
 from benchmarks.h200.building import Task, cuda_text
 from benchmarks.h200.pipelines import OURS, Variant
@@ -126,28 +126,23 @@ def write(results: Sequence[Compilation], arch: str, output: Path) -> None:
         "processors": str(os.cpu_count()),
         "load on the machine": f"{os.getloadavg()[1]:.1f}",
     }
-    output.parent.mkdir(parents=True, exist_ok=True)
     content = {**facts, "files": [asdict(result) for result in results]}
-    output.with_suffix(".json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    output.with_suffix(".md").write_text(markdown(results, facts), encoding="utf-8")
+    pages.write(output, content, page(results, facts))
 
 
-def markdown(results: Sequence[Compilation], facts: dict[str, str]) -> str:
+def page(results: Sequence[Compilation], facts: dict[str, str]) -> list[str]:
     """The table."""
-    lines = ["# nvcc's time for each workload's file", ""]
-    lines += [f"- {name}: {value}" for name, value in facts.items()]
-    lines += [
-        "",
+    columns = ("lines", "processor s", "wall s", "preprocessor", "cicc", "ptxas", "transpiler s")
+    return [
+        *pages.head("nvcc's time for each workload's file", facts),
         "Each file alone, to a cubin, fastest of its repeats: seconds of processor time, and of",
         "wall time with its steps, which grow with what else the machine does.",
         "",
-        "| file | lines | processor s | wall s | preprocessor | cicc | ptxas | transpiler s |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|",
+        *pages.table(("file", *(f"{name}:" for name in columns)), map(_row, results)),
     ]
-    for result in results:
-        phases = " | ".join(f"{result.phases.get(phase, 0.0):.2f}" for phase in PHASES)
-        lines.append(
-            f"| {result.name} | {result.lines} | {result.processor:.2f} | {result.wall:.2f} | "
-            f"{phases} | {result.transpile:.2f} |"
-        )
-    return "\n".join(lines) + "\n"
+
+
+def _row(result: Compilation) -> list[object]:
+    phases = (result.phases.get(phase, 0.0) for phase in PHASES)
+    seconds = (result.processor, result.wall, *phases, result.transpile)
+    return [result.name, result.lines, *(f"{each:.2f}" for each in seconds)]

@@ -7,7 +7,6 @@ they are.  :func:`reason` names the unit that works most and what warps wait for
 from __future__ import annotations
 
 import csv
-import json
 import shutil
 import subprocess
 import tempfile
@@ -17,6 +16,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from benchmarks import pages
 from benchmarks.facts import facts_of_this_run
 from benchmarks.h200.building import Build, Task, build
 from benchmarks.h200.pipelines import OURS, Variant
@@ -208,38 +208,28 @@ def write(
 ) -> None:
     """Writes OUTPUT.json and OUTPUT.md."""
     content = {"facts": facts, "kernels": [asdict(kernel) for kernel in kernels], "said": said}
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.with_suffix(".json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    output.with_suffix(".md").write_text(markdown(kernels, said, facts), encoding="utf-8")
+    pages.write(output, content, page(kernels, said, facts))
 
 
-def read(path: Path) -> list[Kernel]:
-    """The kernels of a file."""
-    content = json.loads(path.read_text(encoding="utf-8"))
-    return [Kernel(**kernel) for kernel in content["kernels"]]
-
-
-def markdown(kernels: Sequence[Kernel], said: dict[str, str], facts: dict[str, str]) -> str:
+def page(kernels: Sequence[Kernel], said: dict[str, str], facts: dict[str, str]) -> list[str]:
     """The table of the counters and a reason for each kernel."""
-    lines = ["# Counters of the workloads' kernels", ""]
-    lines += [f"- {name}: {value}" for name, value in facts.items()]
-    lines += [
-        "",
+    units = (*(f"{unit}:" for unit in UNITS), "warps:")
+    return [
+        *pages.head("Counters of the workloads' kernels", facts),
         "One call of each workload under Nsight Compute: each kernel alone, from flushed caches,",
         "so its time is not that in `h200.md`. Percent of the peak of each unit; warps are of the",
         "most that a multiprocessor holds.",
         "",
-        "| workload | kernel | µs | " + " | ".join(UNITS) + " | warps | warps wait for |",
-        "|---|---|---:|" + "---:|" * (len(UNITS) + 1) + "---|",
+        *pages.table(("workload", "kernel", "µs:", *units, "warps wait for"), map(_row, kernels)),
+        "",
+        *(f"- {kernel.workload}, {kernel.name}: {reason(kernel)}." for kernel in kernels),
+        *(f"- {name}: {text}" for name, text in said.items()),
     ]
-    for kernel in kernels:
-        shares = [kernel.share(unit) for unit in UNITS] + [kernel.counters.get(WARPS)]
-        cells = ["" if share is None else f"{share:.0f}" for share in shares]
-        waits = ", ".join(f"{wait} {share:.0f} %" for wait, share in kernel.waits[:3])
-        time_ = "" if kernel.microseconds is None else f"{kernel.microseconds:.2f}"
-        lines.append(
-            f"| {kernel.workload} | {kernel.name} | {time_} | {' | '.join(cells)} | {waits} |"
-        )
-    lines += ["", *(f"- {k.workload}, {k.name}: {reason(k)}." for k in kernels)]
-    lines += [f"- {name}: {text}" for name, text in said.items()]
-    return "\n".join(lines) + "\n"
+
+
+def _row(kernel: Kernel) -> list[str]:
+    shares = [kernel.share(unit) for unit in UNITS] + [kernel.counters.get(WARPS)]
+    cells = ["" if share is None else f"{share:.0f}" for share in shares]
+    waits = ", ".join(f"{wait} {share:.0f} %" for wait, share in kernel.waits[:3])
+    microseconds = "" if kernel.microseconds is None else f"{kernel.microseconds:.2f}"
+    return [kernel.workload, kernel.name, microseconds, *cells, waits]

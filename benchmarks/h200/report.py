@@ -13,9 +13,10 @@ from benchmarks.h200.peers import (
     SDPA_BACKENDS,
 )
 from benchmarks.h200.pipelines import OURS
-from benchmarks.h200.records import READ, Record, Records
+from benchmarks.h200.records import READ, Record, Records, System
 from benchmarks.h200.repetition import apart
 from benchmarks.h200.workloads import WORKLOADS
+from benchmarks.pages import head, table
 
 METHOD = """\
 µs a call: median of 40 samples a system, interleaved over 5 rounds, each in another order; a sample
@@ -32,20 +33,20 @@ K copy" pays for the transposing copy.
 
 COLUMNS = (
     "workload",
-    "floor",
-    "read-k",
-    "**ours**",
-    "Mirage",
-    "torch eager",
-    "torch.compile",
-    "max-autotune",
-    "best SDPA",
-    "flash + K copy",
-    "cuBLAS",
-    "best peer",
-    "goal",
-    "ours / best peer",
-    "goal",
+    "floor:",
+    "read-k:",
+    "**ours**:",
+    "Mirage:",
+    "torch eager:",
+    "torch.compile:",
+    "max-autotune:",
+    "best SDPA:",
+    "flash + K copy:",
+    "cuBLAS:",
+    "best peer:",
+    "goal:",
+    "ours / best peer:",
+    "goal:",
 )
 
 
@@ -54,18 +55,18 @@ REPETITION_COLUMNS = (
     "ours, each run",
     "apart",
     "best peer",
-    "its times",
+    "its times:",
     "ours / peer",
-    "goal",
+    "goal:",
     "",
 )
 
 OUR_COLUMNS = (
     "workload",
     "check",
-    "error",
+    "error:",
     "inputs that overflow fp32",
-    "quartiles",
+    "quartiles:",
     "kernels",
     "no deadlock: hazard checker's certificate",
     "passes",
@@ -116,6 +117,17 @@ def goal_of(record: Record) -> float | None:
     return None if cublas is None else cublas / 0.9
 
 
+def missed(records: Records) -> list[Record]:
+    """The records that are not as fast as their goal or their best peer."""
+    found: list[Record] = []
+    for record in in_order(records):
+        peer, goal, ours = best_peer(record), goal_of(record), record.ours
+        bounds = [bound for bound in (goal, None if peer is None else peer[1]) if bound is not None]
+        if ours is None or any(ours > bound for bound in bounds):
+            found.append(record)
+    return found
+
+
 def table_row(record: Record) -> list[str]:
     """The cells of a workload."""
     ours = record.ours
@@ -147,9 +159,9 @@ def table_row(record: Record) -> list[str]:
     ]
 
 
-def repetition_lines(rows: list[Record]) -> list[str]:
+def repetition_lines(records: list[Record]) -> list[str]:
     """The section on runs that were repeated: each run's times, and how far they are apart."""
-    repeated = [(record, record.systems[OURS].runs) for record in rows if OURS in record.systems]
+    repeated = [(record, record.systems[OURS].runs) for record in records if OURS in record.systems]
     repeated = [(record, runs) for record, runs in repeated if runs]
     if not repeated:
         return []
@@ -158,8 +170,9 @@ def repetition_lines(rows: list[Record]) -> list[str]:
         "## Repeated",
         "",
         "Times above are medians of runs on several machine starts, where more than one is given.",
+        "",
     ]
-    lines += ["", _row(REPETITION_COLUMNS), "|---" * 4 + "|---:|---|---:|---|"]
+    rows: list[list[str]] = []
     for record, runs in repeated:
         peer, goal = record.best_peer, goal_of(record)
         peer_runs = () if peer is None else peer.runs
@@ -169,21 +182,19 @@ def repetition_lines(rows: list[Record]) -> list[str]:
         where = " in each" if len(runs) > 1 else ""
         counts = {True: f"reached{where}", False: f"missed{where}"}
         goal_cell = counts[reached[0]] if len(set(reached)) == 1 else "reached in one"
-        lines.append(
-            _row(
-                [
-                    record.workload,
-                    ", ".join(map(number, runs)),
-                    apart(runs),
-                    "" if peer is None else peer.name,
-                    ", ".join(map(number, peer_runs)),
-                    ", ".join(f"{ratio:.2f}" for ratio in ratios),
-                    number(goal),
-                    "" if goal is None else goal_cell,
-                ]
-            )
+        rows.append(
+            [
+                record.workload,
+                ", ".join(map(number, runs)),
+                apart(runs),
+                "" if peer is None else peer.name,
+                ", ".join(map(number, peer_runs)),
+                ", ".join(f"{ratio:.2f}" for ratio in ratios),
+                number(goal),
+                "" if goal is None else goal_cell,
+            ]
         )
-    return lines
+    return [*lines, *table(REPETITION_COLUMNS, rows)]
 
 
 def in_order(records: Records) -> list[Record]:
@@ -194,74 +205,73 @@ def in_order(records: Records) -> list[Record]:
 
 def markdown(records: Records, title: str) -> str:
     """The page of a results file."""
-    lines = [f"# {title}", "", *_facts(records), "", METHOD, _row(COLUMNS)]
-    lines.append("|---" + "|---:" * (len(COLUMNS) - 1) + "|")
     rows = in_order(records)
-    lines += [_row(table_row(record)) for record in rows]
     timed = [record for record in rows if record.ours is not None]
-    lines += ["", f"{len(timed)} of {len(rows)} workloads are right and have a time."]
-    lines += repetition_lines(rows)
-    lines += ["", "## Ours", "", _row(OUR_COLUMNS)]
-    lines += ["|---|---|---:|---|---:|---|---|---|"]
-    for record in rows:
-        system = record.systems.get(OURS)
-        if system is None:
-            continue
-        kernels = "<br>".join(kernel.partition(" inputs ")[2][2:] for kernel in system.kernels)
-        lines.append(
-            _row(
-                [
-                    record.workload,
-                    system.status.replace("|", "\\|"),
-                    "" if system.relative_error is None else f"{system.relative_error:.1e}",
-                    system.overflowing,
-                    _quartiles(system.quartiles),
-                    kernels,
-                    "<br>".join(system.progress),
-                    f"`{system.pipeline}`",
-                ]
-            )
-        )
-    lines += ["", "## All systems", "", "| workload | system | check | error | µs | quartiles | |"]
-    lines += ["|---|---|---|---:|---:|---:|---|"]
-    for record in rows:
-        for system in record.systems.values():
-            error = system.relative_error
-            lines.append(
-                _row(
-                    [
-                        record.workload,
-                        system.name,
-                        system.status.replace("|", "\\|"),
-                        "" if error is None else f"{error:.1e}",
-                        number(system.microseconds),
-                        _quartiles(system.quartiles),
-                        system.note,
-                    ]
-                )
-            )
+    ours = [(record, record.systems[OURS]) for record in rows if OURS in record.systems]
+    lines = [
+        *head(title, _facts(records)),
+        METHOD,
+        *table(COLUMNS, map(table_row, rows)),
+        "",
+        f"{len(timed)} of {len(rows)} workloads are right and have a time.",
+        *repetition_lines(rows),
+        "",
+        "## Ours",
+        "",
+        *table(OUR_COLUMNS, (_our_row(record, system) for record, system in ours)),
+        "",
+        "## All systems",
+        "",
+        *table(
+            ("workload", "system", "check", "error:", "µs:", "quartiles:", ""),
+            (_row(record, system) for record in rows for system in record.systems.values()),
+        ),
+    ]
     return "\n".join(lines) + "\n"
 
 
-def _facts(records: Records) -> list[str]:
+def _our_row(record: Record, system: System) -> list[str]:
+    return [
+        record.workload,
+        system.status.replace("|", "\\|"),
+        _error(system),
+        system.overflowing,
+        _quartiles(system.quartiles),
+        "<br>".join(kernel.partition(" inputs ")[2][2:] for kernel in system.kernels),
+        "<br>".join(system.progress),
+        f"`{system.pipeline}`",
+    ]
+
+
+def _row(record: Record, system: System) -> list[str]:
+    return [
+        record.workload,
+        system.name,
+        system.status.replace("|", "\\|"),
+        _error(system),
+        number(system.microseconds),
+        _quartiles(system.quartiles),
+        system.note,
+    ]
+
+
+def _error(system: System) -> str:
+    return "" if system.relative_error is None else f"{system.relative_error:.1e}"
+
+
+def _facts(records: Records) -> dict[str, str]:
     """What all records have in common, and what some were measured on."""
     names: dict[str, dict[str, list[str]]] = {}
     for record in in_order(records):
         for name, value in record.facts.items():
             names.setdefault(name, {}).setdefault(value, []).append(record.workload)
-    lines: list[str] = []
-    for name, values in names.items():
-        if len(values) == 1:
-            lines.append(f"- {name}: {next(iter(values))}")
-        else:
-            shown = "; ".join(f"{value} ({', '.join(on)})" for value, on in values.items())
-            lines.append(f"- {name}: {shown}")
-    return lines
+    return {
+        name: next(iter(values))
+        if len(values) == 1
+        else "; ".join(f"{value} ({', '.join(on)})" for value, on in values.items())
+        for name, values in names.items()
+    }
 
 
 def _quartiles(values: tuple[float, float] | None) -> str:
     return "" if values is None else f"{number(values[0])}-{number(values[1])}"
-
-
-def _row(cells: list[str] | tuple[str, ...]) -> str:
-    return "| " + " | ".join(cells) + " |"

@@ -31,6 +31,12 @@ from benchmarks.h200.worker import Job, Watched
 from benchmarks.h200.workloads import Workload
 from mugraph.runtime.compare import TOLERANCE
 
+SECONDS = 440.0
+"""No workload is begun later than this, and :data:`LAST_PEER` later no peer, so that a run ends
+within 9 minutes."""
+
+LAST_PEER = 50.0
+
 
 @dataclass(frozen=True)
 class Options:
@@ -40,16 +46,19 @@ class Options:
     peers: Level
     arch: str
     output: Path
-    ablate: bool
+    jobs: int
     tried: dict[str, tuple[Variant, ...]]
     """Further pipelines of workloads."""
-    libraries: Path | None
+    ablate: bool = False
+    libraries: Path | None = None
     """A folder with NAME.so of workloads, built at another commit, that are timed beside ours."""
-    jobs: int
-    limit: float
+    limit: float = SECONDS
     """Seconds after which no further workload is begun."""
-    end: float
-    """Seconds after which no further peer is begun, and one that is still compiling is ended."""
+
+    @property
+    def end(self) -> float:
+        """Seconds after which no further peer is begun, and one still compiling is ended."""
+        return self.limit + LAST_PEER
 
 
 def variants_of(workload: Workload, options: Options) -> tuple[Variant, ...]:

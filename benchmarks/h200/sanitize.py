@@ -7,7 +7,6 @@ fault each (``planted_faults.cu``), of plain stores, ``cp.async``, bulk copies a
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import subprocess
@@ -18,6 +17,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from benchmarks import pages
 from benchmarks.facts import facts_of_this_run
 from benchmarks.h200.building import Build, Task, build
 from benchmarks.h200.pipelines import OURS, Variant
@@ -160,19 +160,19 @@ def write(
         "workloads": [asdict(finding) for finding in findings],
         "planted": [asdict(finding) for finding in planted],
     }
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.with_suffix(".json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    output.with_suffix(".md").write_text(markdown(findings, planted, facts), encoding="utf-8")
+    pages.write(output, content, page(findings, planted, facts))
 
 
-def markdown(findings: Sequence[Finding], planted: Sequence[Finding], facts: dict[str, str]) -> str:
+def page(
+    findings: Sequence[Finding], planted: Sequence[Finding], facts: dict[str, str]
+) -> list[str]:
     """The two tables, and what is behind each report."""
-    lines = ["# compute-sanitizer over the workloads' kernels", ""]
-    lines += [f"- {name}: {value}" for name, value in facts.items()]
     silent = sum(finding.said == SILENT for finding in findings)
-    lines += ["", f"{CALLS} calls each at full size; {silent} of {len(findings)} runs are silent."]
-    lines += ["", *_table("workload", findings)]
-    lines += [
+    lines = [
+        *pages.head("compute-sanitizer over the workloads' kernels", facts),
+        f"{CALLS} calls each at full size; {silent} of {len(findings)} runs are silent.",
+        "",
+        *_table("workload", findings),
         "",
         "## What the tools see",
         "",
@@ -185,16 +185,15 @@ def markdown(findings: Sequence[Finding], planted: Sequence[Finding], facts: dic
     told = [finding for finding in (*findings, *planted) if finding.details]
     for finding in told:
         lines += ["", f"{finding.program}, {finding.tool}:", "", "```", finding.details, "```"]
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _table(first: str, findings: Sequence[Finding]) -> list[str]:
     said = {(finding.program, finding.tool): finding for finding in findings}
-    lines = [f"| {first} | " + " | ".join(TOOLS) + " | seconds |"]
-    lines.append("|---" * (len(TOOLS) + 1) + "|---:|")
+    rows: list[list[str]] = []
     for program in dict.fromkeys(finding.program for finding in findings):
-        row = [said.get((program, tool)) for tool in TOOLS]
-        cells = ["" if finding is None else finding.said for finding in row]
-        seconds = sum(finding.seconds for finding in row if finding is not None)
-        lines.append(f"| {program} | {' | '.join(cells)} | {seconds:.0f} |")
-    return lines
+        found = [said.get((program, tool)) for tool in TOOLS]
+        cells = ["" if finding is None else finding.said for finding in found]
+        seconds = sum(finding.seconds for finding in found if finding is not None)
+        rows.append([program, *cells, f"{seconds:.0f}"])
+    return pages.table((first, *TOOLS, "seconds:"), rows)

@@ -2,21 +2,31 @@
 
     python -m benchmarks.h200.small_m_model benchmarks/results/h200_small_m.json
 
-The file is what ``python -m benchmarks.h200.small_m`` wrote.  Each product of a norm's rows is
+The file is what ``python -m benchmarks.h200 small-m`` wrote.  Each product of a norm's rows is
 estimated in both ways.  An estimate is of the loop, in cycles; what it leaves out, launch and ends,
 is the same for both, so that differences are compared: those of the ways, in microseconds.
 """
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from benchmarks.h200.small_m import COLUMNS, DEPTH, ITERATIONS, ROWS, TILES, WAYS
+from benchmarks.h200 import records
+from benchmarks.h200.experiments import (
+    COLUMNS,
+    DEPTH,
+    ITERATIONS,
+    ROWS,
+    TILES,
+    WAYS,
+    case_name,
+    time_of,
+)
+from benchmarks.h200.pipelines import TRY
+from benchmarks.pages import table
 from mugraph.passes.schedule.lower_threadblock.small_products import (
     SmallProduct,
     swapped_layout,
@@ -67,24 +77,27 @@ def estimate(rows: int, blocks: int, threads: int, target: Target) -> tuple[floa
     return warps, groups
 
 
-def rows_of(results: Mapping[str, Sequence[Mapping[str, Any]]], target: Target) -> Iterator[Row]:
+def rows_of(results: records.Records, target: Target) -> Iterator[Row]:
     """Each product that was measured in both ways, of fewer rows than an instruction has."""
     for rows in ROWS[:-1]:
-        times = {one["name"]: one["microseconds"] for one in results[f"rms_{rows}"]}
         for blocks, threads in TILES:
-            warps, groups = (times[f"retile{{grid={blocks} block={threads}}} {w}"] for w in WAYS)
-            name = f"{rows} rows, {blocks} blocks of {threads} threads"
-            yield Row(name, (warps, groups), estimate(rows, blocks, threads, target))
+            record = results[case_name(f"rms_{rows}", f"grid={blocks} block={threads}")]
+            warps, groups = (time_of(record, TRY + way) for way in WAYS)
+            if warps is not None and groups is not None:
+                name = f"{rows} rows, {blocks} blocks of {threads} threads"
+                yield Row(name, (warps, groups), estimate(rows, blocks, threads, target))
 
 
 def main() -> int:
     """Prints the table."""
-    rows = list(rows_of(json.loads(Path(sys.argv[1]).read_text()), target_named(DEFAULT_TARGET)))
-    print("| product | warps: µs | groups: µs | estimated | estimated | error of difference |")
-    print("|---|---:|---:|---:|---:|---:|")
-    for row in rows:
-        times = " | ".join(f"{time:.2f}" for time in (*row.measured, *row.estimated))
-        print(f"| {row.name} | {times} | {row.error:+.2f} |")
+    rows = list(rows_of(records.read(Path(sys.argv[1])), target_named(DEFAULT_TARGET)))
+    columns = ("warps: µs", "groups: µs", "estimated", "estimated", "error of difference")
+    cells = [[*row.measured, *row.estimated] for row in rows]
+    lines = [
+        [row.name, *(f"{time:.2f}" for time in times), f"{row.error:+.2f}"]
+        for row, times in zip(rows, cells, strict=True)
+    ]
+    print("\n".join(table(("product", *(f"{column}:" for column in columns)), lines)))
     mean = (sum(row.error**2 for row in rows) / len(rows)) ** 0.5
     right = sum(row.is_right for row in rows)
     print(f"\n{right} of {len(rows)} the right way; the difference is wrong by {mean:.2f} µs.")

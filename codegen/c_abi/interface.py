@@ -73,11 +73,15 @@ class CInterface:
 
 
 def _tensor(value: SSAValue, name: str) -> CTensor:
-    layout = resolved_layout_of(value)
+    """A tensor of a name; a parameter of a tensor expression without a layout is row-major."""
+    shape, layout = shape_of(value.type), layout_of(value.type)
+    if layout is None and isinstance(value.type, BufferType):
+        layout = Layout(shape, row_major_strides(shape))
+    layout = layout or resolved_layout_of(value)
     element_bytes = element_bytes_of(value.type)
     return CTensor(
         name,
-        shape_of(value.type),
+        shape,
         strides_of(layout),
         str(element_type_of(value.type)),
         physical_elements(layout) * element_bytes,
@@ -92,21 +96,6 @@ def _named(values: Sequence[SSAValue], names: Names, fallback: str) -> list[tupl
     ]
 
 
-def _buffer(value: SSAValue, name: str) -> CTensor:
-    """A parameter of a tensor expression, row-major where its type has no layout."""
-    type_ = value.type
-    assert isinstance(type_, BufferType)
-    layout = layout_of(type_) or Layout(type_.get_shape(), row_major_strides(type_.get_shape()))
-    return CTensor(
-        name,
-        type_.get_shape(),
-        strides_of(layout),
-        str(type_.element_type),
-        physical_elements(layout) * element_bytes_of(type_),
-        ALIGNMENT,
-    )
-
-
 def _texpr_interface(function: FuncOp, name: str, names: Names) -> CInterface:
     """The interface of a tensor expression: inputs but for the declared result; all it writes."""
     arguments = function.body.block.args
@@ -114,10 +103,10 @@ def _texpr_interface(function: FuncOp, name: str, names: Names) -> CInterface:
     written = [arguments[position] for position in written_parameters(function)]
     if not written:
         raise CodegenError(f"{op_label(function)} writes nothing, so there is nothing to compile")
-    inputs = tuple(_buffer(*pair) for pair in _named(given, names, "input"))
+    inputs = tuple(_tensor(*pair) for pair in _named(given, names, "input"))
     suffix = {value: "_out" for value in written if value in given}
     outputs = tuple(
-        _buffer(value, names.fresh(f"{value.name_hint or 'output'}{suffix.get(value, '')}"))
+        _tensor(value, names.fresh(f"{value.name_hint or 'output'}{suffix.get(value, '')}"))
         for value in written
     )
     return CInterface(name, inputs, outputs, workspace_bytes(function))

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from mugraph.codegen.c_abi import CTensor
 from mugraph.dialects.element_types import DESCRIPTIONS
-from mugraph.dialects.tensor_types import dims
+from mugraph.dialects.tensor_types import dims, row_major_strides
 from mugraph.errors import UserError
 
 Array = npt.NDArray[Any]
@@ -172,7 +172,9 @@ def _from_cuda_array_interface(array: Any, interface: dict[str, Any]) -> ArrayVi
     return ArrayView(
         int(interface["data"][0]),
         shape,
-        _contiguous(shape) if strides is None else tuple(int(step) // size for step in strides),
+        row_major_strides(shape)
+        if strides is None
+        else tuple(int(step) // size for step in strides),
         _TYPE_STRINGS.get(type_string[1:], type_string),
         _device_of(array),
         array,
@@ -184,15 +186,6 @@ def _device_of(array: Any) -> int:
     device = getattr(array, "device", None)
     number = getattr(device, "id", getattr(device, "index", None))
     return number if isinstance(number, int) else 0
-
-
-def _contiguous(shape: Sequence[int]) -> tuple[int, ...]:
-    strides: list[int] = []
-    reach = 1
-    for extent in reversed(shape):
-        strides.append(reach)
-        reach *= extent
-    return tuple(reversed(strides))
 
 
 class _DLDevice(ctypes.Structure):
@@ -237,7 +230,7 @@ def _from_dlpack(array: Any, stream: int | None) -> ArrayView:
     strides = (
         tuple(tensor.strides[dim] for dim in range(tensor.ndim))
         if tensor.strides
-        else _contiguous(shape)
+        else row_major_strides(shape)
     )
     kind = (tensor.dtype.code, tensor.dtype.bits)
     return ArrayView(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mugraph.codegen.c_abi import CInterface, CTensor
+from mugraph.dialects.tensor_types import row_major_strides
 from mugraph.jit.arguments import (
     CPU,
     ELEMENT_TYPES,
@@ -250,18 +251,11 @@ def _allocate(tensor: CTensor) -> Any:
     if library.__name__ == "torch":
         dtype = getattr(library, ELEMENT_TYPES[tensor.element_type])
         return library.empty_strided(tensor.shape, tensor.strides, dtype=dtype, device="cuda")
-    if not strides_fit(tensor.shape, tensor.strides, _row_major(tensor.shape)):
+    if not strides_fit(tensor.shape, tensor.strides, row_major_strides(tensor.shape)):
         raise ArgumentError(
             f"output '{tensor.name}' has strides {tensor.strides}; pass an array for it as out="
         )
     return library.empty(tensor.shape, dtype=ELEMENT_TYPES[tensor.element_type])
-
-
-def _row_major(shape: Sequence[int]) -> tuple[int, ...]:
-    strides = [1]
-    for extent in reversed(shape[1:]):
-        strides.insert(0, strides[0] * extent)
-    return tuple(strides)
 
 
 def _allocate_bytes(count: int) -> Any:

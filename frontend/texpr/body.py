@@ -210,7 +210,7 @@ class BodyBuilder(ExpressionBuilder):
             fail(new, "a buffer of several elements has no single first value")
         stored = self._converted(value, type_.element_type, new)
         buffer = self._declare(new, type_, scalar)
-        map_ = AffineMapAttr(AffineMap(0, 0, (AffineExpr.constant(0),)))
+        map_ = AffineMapAttr(AffineMap.constant_map(0))
         self._append(BindOp(stored, buffer, [], map_), new)
 
     def _declare(self, new: New, type_: BufferType, scalar: bool) -> SSAValue:
@@ -242,7 +242,7 @@ class BodyBuilder(ExpressionBuilder):
         ]
         buffer = self._declare(new, type_, False)
         for position, value in enumerate(stored):
-            place = AffineMapAttr(AffineMap(0, 0, (AffineExpr.constant(position),)))
+            place = AffineMapAttr(AffineMap.constant_map(position))
             self._append(BindOp(value, buffer, [], place), elements[position])
 
     def _new_of_call(

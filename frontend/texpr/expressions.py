@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from xdsl.dialects.builtin import AffineMapAttr, FileLineColLoc, IntAttr, StringAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir.affine import AffineMap
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.lexer import Span
 
@@ -89,7 +89,7 @@ class ExpressionBuilder:
             binding = self._buffer(place, place.name)
             if not binding.scalar:
                 fail(place, f"'{place.name}' has several elements: write {place.name}[...]")
-            return binding, [], AffineMapAttr(AffineMap(0, 0, (AffineExpr.constant(0),)))
+            return binding, [], AffineMapAttr(AffineMap.constant_map(0))
         binding = self._buffer(place, place.buffer)
         variables: list[SSAValue] = []
         expressions = tuple(index_of(index, self._bindings, variables) for index in place.indices)

@@ -144,12 +144,14 @@ class AccessOp(IndexedOp, HasTouches):
     it is that coordinate.
     """
 
+    KIND: ClassVar[AccessKind]
+
     buffer = operand_def(BUFFER_OF_ELEMENTS)
 
     @property
-    @abstractmethod
     def kind(self) -> AccessKind:
         """What the access does to the element."""
+        return self.KIND
 
     @property
     def combines(self) -> Combination | None:
@@ -189,6 +191,7 @@ class ViewOp(AccessOp):
     """The element at an index: ``%a = te.view %A[%i * 64 + %k] : !te.buffer<4096xf16>``."""
 
     name = "te.view"
+    KIND: ClassVar[AccessKind] = AccessKind.READ
 
     result = result_def(ELEMENT)
     assembly_format = PLACE
@@ -201,17 +204,13 @@ class ViewOp(AccessOp):
             result_types=[type_.element_type],
         )
 
-    @property
-    def kind(self) -> AccessKind:
-        """A read."""
-        return AccessKind.READ
-
 
 @irdl_op_definition
 class BindOp(AccessOp):
     """Stores a value at an index: ``te.bind %v, %C[%i * 64 + %j] : !te.buffer<4096xf32>``."""
 
     name = "te.bind"
+    KIND: ClassVar[AccessKind] = AccessKind.WRITE
 
     value = operand_def(ELEMENT)
     assembly_format = f"$value `,` {PLACE}"
@@ -224,11 +223,6 @@ class BindOp(AccessOp):
         map_: AffineMapAttr,
     ) -> None:
         super().__init__(operands=[value, buffer, indices], properties={"map": map_})
-
-    @property
-    def kind(self) -> AccessKind:
-        """A write."""
-        return AccessKind.WRITE
 
 
 class CombiningOp(AccessOp, ABC):
@@ -273,11 +267,7 @@ class RedOp(CombiningOp):
     """
 
     name = "te.red"
-
-    @property
-    def kind(self) -> AccessKind:
-        """A reduction."""
-        return AccessKind.RED
+    KIND: ClassVar[AccessKind] = AccessKind.RED
 
 
 @irdl_op_definition
@@ -288,6 +278,7 @@ class AtomicOp(CombiningOp):
     """
 
     name = "te.atomic"
+    KIND: ClassVar[AccessKind] = AccessKind.ATOMIC
 
     result = result_def(ELEMENT)
 
@@ -295,11 +286,6 @@ class AtomicOp(CombiningOp):
     def _result_types(cls, buffer: SSAValue) -> Sequence[Attribute]:
         """That of the element."""
         return [cast(BufferType, buffer.type).element_type]
-
-    @property
-    def kind(self) -> AccessKind:
-        """An atomic operation."""
-        return AccessKind.ATOMIC
 
 
 def accesses_in(op: Operation) -> list[AccessOp]:

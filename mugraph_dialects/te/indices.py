@@ -30,9 +30,11 @@ from xdsl.irdl.declarative_assembly_format import (
     irdl_custom_directive,
 )
 from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.parser.affine_parser import AffineParser
 from xdsl.printer import Printer
-from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.exceptions import ParseError, VerifyException
 from xdsl.utils.hints import isa
+from xdsl.utils.mlir_lexer import MLIRToken
 
 from mugraph.dialects.tensor_types import row_major_strides
 
@@ -93,74 +95,41 @@ def _negated(expression: AffineExpr) -> AffineExpr | None:
             return None
 
 
-class IndexReader:
+class IndexReader(AffineParser):
     """Reads index expressions of an operator and collects the variables in them."""
 
     def __init__(self, parser: Parser) -> None:
-        self.parser = parser
+        super().__init__(parser._parser_state)  # pyright: ignore[reportPrivateUsage]
         self.operands: list[UnresolvedOperand] = []
         self._names: list[str] = []
+        self._variables = parser
 
     def expression(self) -> AffineExpr:
-        """Reads a sum."""
-        value = self._product()
-        while True:
-            if self.parser.parse_optional_punctuation("+"):
-                value = value + self._product()
-            elif self.parser.parse_optional_punctuation("-"):
-                value = value + self._product() * -1
-            else:
-                return value
+        """Reads a sum; raises ``ParseError`` where it is not quasi-affine."""
+        return self._parse_affine_expr(self._variable)
 
-    def _product(self) -> AffineExpr:
-        value = self._atom()
-        while True:
-            position = self.parser.pos
-            if self.parser.parse_optional_punctuation("*"):
-                factor = self._atom()
-                if not isinstance(factor, AffineConstantExpr):
-                    value, factor = factor, value
-                if not isinstance(factor, AffineConstantExpr):
-                    self.parser.raise_error(
-                        "a product of two variables is not quasi-affine; one factor must be a "
-                        "constant",
-                        position,
-                        self.parser.pos,
-                    )
-                value = value * factor
-            elif self.parser.parse_optional_keyword("floordiv"):
-                value = value // self._divisor()
-            elif self.parser.parse_optional_keyword("mod"):
-                value = value % self._divisor()
-            else:
-                return value
-
-    def _divisor(self) -> int:
-        position = self.parser.pos
-        divisor = self._atom()
-        if not (isinstance(divisor, AffineConstantExpr) and divisor.value > 0):
-            self.parser.raise_error(
-                "the divisor of an index must be a positive constant", position, self.parser.pos
-            )
-        return divisor.value
-
-    def _atom(self) -> AffineExpr:
-        parser = self.parser
-        if parser.parse_optional_punctuation("("):
-            value = self.expression()
-            parser.parse_punctuation(")")
-            return value
-        if parser.parse_optional_punctuation("-"):
-            return self._atom() * -1
-        constant = parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
-        if constant is not None:
-            return AffineExpr.constant(constant)
-        operand = parser.parse_unresolved_operand()
+    def _variable(self) -> AffineExpr | None:
+        operand = self._variables.parse_optional_unresolved_operand()
+        if operand is None:
+            return None
         name = f"{operand.operand_name}#{operand.index}"
         if name not in self._names:
             self._names.append(name)
             self.operands.append(operand)
         return AffineExpr.dimension(self._names.index(name))
+
+    def _create_binop_expr(self, lhs: AffineExpr, rhs: AffineExpr, binop: MLIRToken) -> AffineExpr:
+        factors = [one for one in (lhs, rhs) if isinstance(one, AffineConstantExpr)]
+        if binop.text == "*" and not factors:
+            raise ParseError(
+                binop.span,
+                "a product of two variables is not quasi-affine; one factor must be a constant",
+            )
+        is_divided = binop.text in ("floordiv", "ceildiv", "mod")
+        if is_divided and not (isinstance(rhs, AffineConstantExpr) and rhs.value > 0):
+            message = "the divisor of an index must be a positive constant"
+            raise ParseError(binop.span, message)
+        return super()._create_binop_expr(lhs, rhs, binop)
 
     def map(self, expressions: Sequence[AffineExpr]) -> AffineMapAttr:
         """The expressions as one map of the variables met so far."""

@@ -334,11 +334,7 @@ class LoadOp(VectorOp):
     """Reads neighbouring elements at once: ``te.load %r : T, %x[%row, %j] : U`` into ``%r``."""
 
     name = "te.load"
-
-    @property
-    def kind(self) -> AccessKind:
-        """A read."""
-        return AccessKind.READ
+    KIND: ClassVar[AccessKind] = AccessKind.READ
 
 
 @irdl_op_definition
@@ -346,8 +342,4 @@ class StoreOp(VectorOp):
     """Writes neighbouring elements at once: ``te.store %r : T, %x[%row, %j] : U`` from ``%r``."""
 
     name = "te.store"
-
-    @property
-    def kind(self) -> AccessKind:
-        """A write."""
-        return AccessKind.WRITE
+    KIND: ClassVar[AccessKind] = AccessKind.WRITE

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 from xdsl.ir import SSAValue
-from xdsl.ir.affine import (
-    AffineBinaryOpExpr,
-    AffineBinaryOpKind,
-    AffineConstantExpr,
-    AffineDimExpr,
-    AffineExpr,
-)
+from xdsl.ir.affine import AffineExpr
 
 from mugraph.dialects.te.loops import IfOp, LoopOp
 from mugraph.dialects.te.mapped import ApplyOp
@@ -31,27 +26,9 @@ def evaluate_with(
 
     Of an expression without operands it is one number, of no dimensions.
     """
-    match expression:
-        case AffineConstantExpr():
-            return np.array(expression.value, np.int64)
-        case AffineDimExpr():
-            return look_up(operands[expression.position])
-        case AffineBinaryOpExpr(kind=kind, lhs=lhs, rhs=rhs):
-            left = evaluate_with(lhs, operands, look_up)
-            right = evaluate_with(rhs, operands, look_up)
-            match kind:
-                case AffineBinaryOpKind.Add:
-                    return left + right
-                case AffineBinaryOpKind.Mul:
-                    return left * right
-                case AffineBinaryOpKind.FloorDiv:
-                    return left // right
-                case AffineBinaryOpKind.CeilDiv:
-                    return -(-left // right)
-                case AffineBinaryOpKind.Mod:
-                    return left % right
-        case _:
-            raise TypeError(f"no index expression: {expression}")
+    # xDSL says that it is of numbers, but it computes as well with arrays of them.
+    numbers = cast(Sequence[int], [look_up(operand) for operand in operands])
+    return np.asarray(expression.eval(numbers, []), np.int64)
 
 
 def evaluate(expression: AffineExpr, operands: Sequence[SSAValue], points: Points) -> Rows:

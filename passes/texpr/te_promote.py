@@ -12,7 +12,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir.affine import AffineExpr
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
@@ -50,6 +50,7 @@ from mugraph.passes.texpr.analysis.evaluate import (
     variables_of,
 )
 from mugraph.passes.texpr.te_map.reductions import OF_EACH_THREAD
+from mugraph.passes.texpr.te_map.steps import compacted
 from mugraph.passes.texpr.te_map.types import make_private, retype
 
 IntArray = npt.NDArray[np.int64]
@@ -203,11 +204,8 @@ def _affine(
     expression = AffineExpr.constant(0)
     for position, factor in enumerate(factors[1:]):
         if factor:
-            term = AffineExpr.dimension(position)
-            term = term if factor == 1 else term * int(factor)
-            expression = term if expression == AffineExpr.constant(0) else expression + term
-    constant = int(factors[0])
-    return expression + constant if constant else expression
+            expression += AffineExpr.dimension(position) * int(factor)
+    return expression + int(factors[0])
 
 
 def put_in_registers(new: NewOp, found: Registers) -> None:
@@ -217,13 +215,7 @@ def put_in_registers(new: NewOp, found: Registers) -> None:
     type_ = BufferType.of((found.count,), element, None, Space.REGISTER)
     changed = Rewriter.replace_value_with_new_type(new.result, type_)
     for use, index, variables in zip(uses, found.indices, found.operands, strict=True):
-        kept = [one for one in range(len(variables)) if _has(index, one)]
-        place = [AffineExpr.constant(0)] * len(variables)
-        for position, dimension in enumerate(kept):
-            place[dimension] = AffineExpr.dimension(position)
-        compact = index.replace_dims_and_symbols(place, [])
-        operands = [variables[one] for one in kept]
-        map_ = AffineMap(len(kept), 0, (compact,))
+        map_, operands = compacted(index, variables)
         if isinstance(use.op, AccessOp):
             use.op.move(changed, operands, map_)
             continue
@@ -234,10 +226,6 @@ def put_in_registers(new: NewOp, found: Registers) -> None:
     for old in dict.fromkeys(use.touch.section for use in uses):
         if old is not None and not old.result.first_use:
             Rewriter.erase_op(old)
-
-
-def _has(expression: AffineExpr, dimension: int) -> bool:
-    return AffineExpr.dimension(dimension) in list(expression.dfs())
 
 
 def is_same_in_all_threads(new: NewOp, holder: ThreadsOp) -> bool:
@@ -344,14 +332,13 @@ def _lifetime(new: NewOp, holder: ThreadsOp) -> Lifetime:
     places = {op: index for index, op in enumerate(holder.walk())}
     last = {op: max(places[inner] for inner in op.walk()) for op in places if op.regions}
     home = new.parent_block()
+    assert home is not None
     if any(isinstance(use.operation, AllReduceOp) for use in new.result.uses):
         return Lifetime(0, len(places))
     touched: list[int] = []
-    for op in [use.op for use in _uses(new.result)]:
-        while op.parent_block() is not home:
-            parent = op.parent_op()
-            assert parent is not None
-            op = parent
+    for use in _uses(new.result):
+        op = home.find_ancestor_op_in_block(use.op)
+        assert op is not None
         touched += [places[op], last.get(op, places[op])]
     return Lifetime(min(touched, default=places[new]), max(touched, default=places[new]))
 

@@ -41,7 +41,7 @@ from mugraph.passes.texpr.analysis.evaluate import Along, starts_vector, variabl
 
 MOST_UNROLLED = 512
 """The instructions of inline PTX that a loop in a step may become when it is written out."""
-_ITSELF = AffineMapAttr(AffineMap(1, 0, (AffineExpr.dimension(0),)))
+_ITSELF = AffineMapAttr(AffineMap.identity(1))
 
 
 @dataclass(frozen=True)

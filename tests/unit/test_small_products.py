@@ -1,6 +1,5 @@
 """Products of few rows: who can swap operands, how groups share the product, and what is chosen."""
 
-import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.h200 import small_m_model
+from benchmarks.h200 import records, small_m_model
 from mugraph.passes.costs.memory import BULK_BYTES_A_CYCLE
 from mugraph.passes.schedule.lower_threadblock.small_products import (
     WORTH_A_SWAP,
@@ -146,6 +145,6 @@ def test_the_estimate_chooses_what_was_faster(case: tuple[int, int, int]) -> Non
 def test_estimates_agree_with_measurements() -> None:
     """The numbers of ``passes/costs`` say which way was faster, and about by how much."""
     results = Path(small_m_model.__file__).parents[1] / "results" / "h200_small_m.json"
-    rows = list(small_m_model.rows_of(json.loads(results.read_text()), TARGET))
+    rows = list(small_m_model.rows_of(records.read(results), TARGET))
     assert len(rows) == 9 and all(row.is_right for row in rows)
     assert math.sqrt(sum(row.error**2 for row in rows) / len(rows)) < 0.9

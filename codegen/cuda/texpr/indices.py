@@ -72,11 +72,10 @@ def split_multiples(
         if factor % period and isinstance(term, AffineDimExpr):
             parts = _opened(term, factor, found, period) or parts
         for part, by in parts:
-            whole = part if by == 1 else part * by
             if by % period:
-                rest = _plus(rest, whole)
+                rest += part * by
             else:
-                multiple = _plus(multiple, whole)
+                multiple += part * by
     return rest, multiple, found
 
 
@@ -109,10 +108,6 @@ def _opened(
             operands.append(index)
         dimensions.append(AffineExpr.dimension(operands.index(index)))
     return [(part.replace_dims_and_symbols(dimensions, []), by) for part, by in parts]
-
-
-def _plus(one: AffineExpr, other: AffineExpr) -> AffineExpr:
-    return other if one == AffineExpr.constant(0) else one + other
 
 
 def index_text(

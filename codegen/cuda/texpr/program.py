@@ -216,7 +216,7 @@ class TexprPrinter:
             if len(expressions) != len(shape):
                 expressions = number_coordinates(expressions[0], shape)
             for mode, expression in zip(plain, expressions, strict=True):
-                number = _sum(number, _along(expression, mode.flat_shape, mode.flat_stride))
+                number += _along(expression, mode.flat_shape, mode.flat_stride)
         text = self.index(number, operands)
         if isinstance(layout, ComposedLayout) and layout.swizzle.bits:
             one = layout.swizzle
@@ -407,17 +407,10 @@ def _along(expression: AffineExpr, extents: Sequence[int], strides: Sequence[int
     for place, (extent, stride) in enumerate(zip(extents, strides, strict=True)):
         is_last = place == len(extents) - 1
         digit = rest if is_last else rest % extent
-        total = _sum(total, digit if stride == 1 else digit * stride)
+        total += digit * stride
         if not is_last:
             rest = rest // extent
     return total
-
-
-def _sum(left: AffineExpr, right: AffineExpr) -> AffineExpr:
-    zero = AffineExpr.constant(0)
-    if zero in (left, right):
-        return right if left == zero else left
-    return left + right
 
 
 def _offset(starts: Sequence[AffineExpr], shape: Sequence[int], number: int) -> list[AffineExpr]:

@@ -15,7 +15,6 @@ from functools import cached_property
 
 import islpy as isl
 from xdsl.ir import Operation, SSAValue
-from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineExpr
 
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.te import IfOp, IterationOp, KernelOp, LoopOp, SeqOp, StepOp, ThreadsOp
@@ -28,7 +27,7 @@ from mugraph.passes.texpr.analysis.domains import (
     isl_set,
     isl_text,
 )
-from mugraph.passes.texpr.analysis.evaluate import expanded
+from mugraph.passes.texpr.analysis.evaluate import expanded, variables_of
 
 
 @dataclass(frozen=True)
@@ -201,75 +200,17 @@ def _never(relation: Relation) -> str | None:
 def _covers(relation: Relation) -> bool:
     """Whether counting shows that a relation comes to every iteration; ``False`` may mean nothing.
 
-    Without the conditions that leave out what reaches past the extents, it is injective from a box
-    of threads and steps into a box of indices.  If those have equally many points it comes to all
-    of the latter; and if no iteration of the stated box is left out, to all of these.  That spares
-    isl the complement of a projection.
+    It is injective and stays in the box, so that it comes to all of it where as many threads and
+    steps run as the box has iterations.  That spares isl the complement of a projection.
     """
-    mapped = {loop.variable: loop.iterations for loop in relation.mapped}
-    found, variables = expanded(relation.op.map.data.results, list(relation.op.indices))
-    if not set(variables) <= set(mapped):
+    own = relation.names("a")
+    outer = _outer_conditions(relation)
+    conditions = [one for one in relation.domain.conditions if one not in outer]
+    if not all(set(variables_of(list(one.indices))) <= set(own) for one in conditions):
         return False
-    name = relation.names("a")
-    names = [name[value] for value in variables]
-    texts = [isl_text(one, names) for one in found]
-    guards: list[str] = []
-    for condition in relation.domain.conditions:
-        equalities = [equal for _, equal in condition.conditions()]
-        tests, used = expanded(condition.map.data.results, list(condition.indices))
-        if not set(used) <= set(mapped):
-            return False
-        for test, equal in zip(tests, equalities, strict=True):
-            last = _last(test) if len(used) == 1 and not equal else None
-            if last is not None:
-                mapped[used[0]] = min(mapped[used[0]], last + 1)
-            else:
-                text = isl_text(test, [name[value] for value in used])
-                guards.append(f"{text} {'=' if equal else '>='} 0")
-    within = [f"0 <= {name[one]} < {extent}" for one, extent in mapped.items()]
-    extents = [_extent(name, within, text) for text in texts]
-    if None in extents or math.prod(mapped.values()) != math.prod(map(int, extents)):  # type: ignore[arg-type]
-        return False
-    other = relation.names("b")
-    others = [isl_text(one, [other[value] for value in variables]) for one in found]
-    both = [*within, *(f"0 <= {other[one]} < {extent}" for one, extent in mapped.items())]
-    both += [f"{one} = {same}" for one, same in zip(texts, others, strict=True)]
-    apart = [f"{name[one]} < {other[one]}" for one in mapped]
-    if apart:
-        set_ = isl_set([*name.values(), *other.values()], [], [*both, f"({' or '.join(apart)})"])
-        if not set_.is_empty():
-            return False
-    inside = [f"0 <= {x} < {extent}" for x, extent in zip(texts, relation.op.box, strict=True)]
-    smaller = any(
-        int(extent or 0) < stated for extent, stated in zip(extents, relation.op.box, strict=True)
-    )
-    left_out = [f"not ({guard})" for guard in guards]
-    return not smaller and (
-        not left_out
-        or isl_set(
-            list(name.values()), [], [*within, *inside, f"({' or '.join(left_out)})"]
-        ).is_empty()
-    )
-
-
-def _last(test: AffineExpr) -> int | None:
-    """The greatest value of a variable for which ``c - variable >= 0``, the test, holds."""
-    zero, one, far = (test.eval([value], []) for value in (0, 1, 1 << 30))
-    is_linear = not any(
-        isinstance(part, AffineBinaryOpExpr)
-        and part.kind not in (AffineBinaryOpKind.Add, AffineBinaryOpKind.Mul)
-        for part in test.dfs()
-    )
-    falls = one == zero - 1 and far == zero - (1 << 30)
-    return zero if is_linear and falls and zero >= 0 else None
-
-
-def _extent(name: Mapping[SSAValue, str], within: list[str], text: str) -> int | None:
-    """How many values an index has from 0 on; ``None`` where it begins elsewhere."""
-    values = isl_set(["x", *name.values()], [], [*within, f"x = {text}"])
-    if values.is_empty() or values.dim_min_val(0).to_python() != 0:
-        return None
-    return int(values.dim_max_val(0).to_python()) + 1
+    constraints = Domain(relation.mapped, tuple(conditions)).constraints(own)
+    count = isl_set(list(own.values()), [], constraints).count_val()
+    return count.to_python() == math.prod(relation.op.box)
 
 
 def _outer_conditions(relation: Relation) -> list[IfOp]:

@@ -117,9 +117,7 @@ def _groups(body: Block) -> list[list[Operation]] | None:
         groups.append(run)
     for op, group in of_group.items():
         for use in (use for result in op.results for use in result.uses):
-            user: Operation | None = use.operation
-            while user is not None and user.parent_block() is not body:
-                user = user.parent_op()
+            user = body.find_ancestor_op_in_block(use.operation)
             if user is not None and of_group.get(user, group) != group:
                 return None
     return groups
@@ -270,7 +268,7 @@ def _take_out(red: RedOp, band: Band, label: str) -> list[ParOp | Reduction]:
         return found
     source = _new_buffer(extents, f"{red.buffer.name_hint or 'v'}_parts", band)
     variables = [loop.variable for loop in band.loops]
-    ops.append(BindOp(value, source, variables, _identity(len(variables))))
+    ops.append(BindOp(value, source, variables, AffineMapAttr(AffineMap.identity(len(variables)))))
     indices, map_, buffer = list(red.indices), red.map, red.buffer
     Rewriter.replace_op(red, ops, [])
     if is_row:
@@ -342,12 +340,6 @@ def _kept_loops(red: RedOp, band: Band) -> list[int] | None:
             return None
         kept.append(variables.index(operand))
     return kept
-
-
-def _identity(count: int) -> AffineMapAttr:
-    return AffineMapAttr(
-        AffineMap(count, 0, tuple(AffineExpr.dimension(number) for number in range(count)))
-    )
 
 
 def _new_buffer(extents: Sequence[int], name: str, band: Band) -> SSAValue:

@@ -15,7 +15,6 @@ from mugraph.dialects.te import MAX_THREADS, is_texpr
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
 from mugraph.passes.texpr.te_check_mapping import prove_mappings
 from mugraph.passes.texpr.te_map.apply_mappings import map_function
-from mugraph.passes.texpr.te_map.objectives import Objective
 
 __all__ = ["TeMapPass", "map_function"]
 
@@ -35,8 +34,7 @@ class TeMapPass(ModulePass):
     ``te.all_reduce``.  What stands outside bands all threads do, or one, where it writes memory.
     ``threads`` is the size of a block, 0 to choose it.  Calls are inlined.  ``te.iteration`` states
     which iteration runs where; that each runs exactly once is proved as by ``--te-check-mapping``,
-    unless ``prove=false``.  ``objective=farkas`` instead makes the distance least between the
-    elements that neighbouring threads touch, as seed 003 proposes; swizzles are chosen as before.
+    unless ``prove=false``.
 
     Before::
 
@@ -64,25 +62,19 @@ class TeMapPass(ModulePass):
     arch: str = DEFAULT_TARGET
     threads: int = 0
     prove: bool = True
-    objective: str = Objective.TRAFFIC.value
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Maps every function of the module that others do not call."""
         target = target_named(self.arch)
-        if self.objective not in list(Objective):
-            raise PassFailedException(
-                f"--te-map: objective is {' or '.join(Objective)}, not '{self.objective}'"
-            )
         if not 0 <= self.threads <= MAX_THREADS:
             raise PassFailedException(
                 f"--te-map: threads is the size of a block, 1 to {MAX_THREADS}, or 0 to choose "
                 f"it; not {self.threads}"
             )
-        objective = Objective(self.objective)
         functions = [one for one in op.ops if isinstance(one, FuncOp) and is_texpr(one)]
         for function in functions:
             if function.sym_visibility is None:
-                map_function(function, target, self.threads, objective)
+                map_function(function, target, self.threads)
         for function in functions:
             if function.sym_visibility is not None:
                 Rewriter.erase_op(function)

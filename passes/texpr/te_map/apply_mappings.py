@@ -35,9 +35,8 @@ from mugraph.passes.texpr.te_map.bands import (
     grid_depth,
     warp_bands_in,
 )
-from mugraph.passes.texpr.te_map.choice import choose
-from mugraph.passes.texpr.te_map.objectives import Objective
-from mugraph.passes.texpr.te_map.program import Candidates, Program
+from mugraph.passes.texpr.te_map.choice import candidates_of, choose
+from mugraph.passes.texpr.te_map.program import Program
 from mugraph.passes.texpr.te_map.steps import (
     apply,
     band_step,
@@ -49,13 +48,11 @@ from mugraph.passes.texpr.te_map.steps import (
 DEFAULT_THREADS = 256
 
 
-def map_function(
-    function: FuncOp, target: Target, threads: int = 0, objective: Objective = Objective.TRAFFIC
-) -> None:
+def map_function(function: FuncOp, target: Target, threads: int = 0) -> None:
     """Makes kernels of a function; raises ``PassFailedException`` for what cannot be mapped."""
     inline_calls(function)
     fold_sections(function)
-    _Mapper(function, target, threads, objective.candidates).run()
+    _Mapper(function, target, threads).run()
 
 
 @dataclass
@@ -63,7 +60,6 @@ class _Mapper:
     function: FuncOp
     target: Target
     threads: int
-    objective: Candidates
     kernels: int = 0
 
     def run(self) -> None:
@@ -155,7 +151,7 @@ class _Mapper:
             self.check_cluster(blocks)
             kernel.cluster = IntegerAttr(blocks, i64)
         threads = self.block_threads(bands_in(holder), warp_bands_in(holder))
-        program = Program(holder.variable, threads, objective=self.objective)
+        program = Program(holder.variable, threads)
         program.choose(holder, self.spaces)
         program.rewrite(list(holder.body.block.ops))
         holder.extent = IntegerAttr(threads, i64)
@@ -194,7 +190,7 @@ class _Mapper:
         threads = min(threads, -(-items // WARP) * WARP)
         spaces = self.spaces(self.function)
         enough = threads * self.target.multiprocessors
-        candidates = self.objective([band], threads, spaces, enough)
+        candidates = candidates_of([band], threads, spaces, enough)
         (mapping,) = choose([[band]], [candidates], spaces).mappings
         kernel = self.new_kernel(band.loops[0])
         holder = kernel.threads

@@ -147,10 +147,10 @@ class BandMapping:
             over = self.thread_strides[dimension, which]
             digit = thread if over == 1 else thread // over
             digit = digit if over * radix == self.threads else digit % radix
-            index = _sum(index, _times(digit, stride // width))
+            index += digit * (stride // width)
         for (stride, _), step in zip(digits.placed(Role.STEP), steps, strict=True):
-            index = _sum(index, _times(step, stride // width))
-        return _sum(index * width, vector) if width > 1 else index
+            index += step * (stride // width)
+        return index * width + vector if width > 1 else index
 
     def layout(self) -> Layout[int]:
         """The CuTe layout from (thread, vector, step) to the row-major number in the padded box.
@@ -176,16 +176,6 @@ class BandMapping:
     def complexity(self) -> int:
         """How many digits there are: what the index expressions take to compute."""
         return sum(len(one.parts) for one in self.digits)
-
-
-def _sum(left: AffineExpr, right: AffineExpr) -> AffineExpr:
-    if right == AffineExpr.constant(0):
-        return left
-    return right if left == AffineExpr.constant(0) else left + right
-
-
-def _times(left: AffineExpr, factor: int) -> AffineExpr:
-    return left if factor == 1 else left * factor
 
 
 @dataclass(frozen=True)

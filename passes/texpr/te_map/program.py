@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import AffineMapAttr, UnitAttr
@@ -53,7 +53,7 @@ from mugraph.passes.texpr.te_map.choice import (
 )
 from mugraph.passes.texpr.te_map.family import BandMapping
 from mugraph.passes.texpr.te_map.reductions import after_band, before_band
-from mugraph.passes.texpr.te_map.search import Classes, consecutive
+from mugraph.passes.texpr.te_map.search import consecutive
 from mugraph.passes.texpr.te_map.steps import (
     Warps,
     apply,
@@ -65,8 +65,6 @@ from mugraph.passes.texpr.te_map.steps import (
 )
 from mugraph.passes.texpr.te_map.types import make_private, retype
 
-Candidates = Callable[[Sequence[Band], int, Mapping[SSAValue, Space], int | None], Classes]
-"""What mappings of bands are compared: threads, places of buffers and items are given."""
 Spaces = Callable[[Operation], dict[SSAValue, Space]]
 
 
@@ -82,7 +80,6 @@ class Program:
     warps: Warps | None = None
     scalars: set[SSAValue] = field(default_factory=set[SSAValue])
     mappings: dict[ParOp, BandMapping] = field(default_factory=dict[ParOp, BandMapping])
-    objective: Candidates = candidates_of
 
     def choose(self, root: ThreadsOp, spaces_of: Spaces) -> None:
         """Chooses mappings and swizzles; bands that touch a common undecided buffer have one."""
@@ -98,7 +95,7 @@ class Program:
         candidates = [
             only(consecutive(group[0].extents, threads, group[0].group))
             if group[0].is_fully
-            else self.objective(group, threads, spaces, None)
+            else candidates_of(group, threads, spaces, None)
             for group, threads in groups
         ]
         choice = choose([group for group, _ in groups], candidates, spaces)

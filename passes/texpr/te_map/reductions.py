@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import (
     i32,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir.affine import AffineMap
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
@@ -46,7 +46,7 @@ _INTEGER: dict[Combination, type[Operation]] = {
     Combination.MAX: arith.MaxSIOp,
     Combination.MIN: arith.MinSIOp,
 }
-_FIRST = AffineMapAttr(AffineMap(0, 0, (AffineExpr.constant(0),)))
+_FIRST = AffineMapAttr(AffineMap.constant_map(0))
 
 
 def identity_of(combination: Combination, type_: Attribute) -> Operation:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 from xdsl.dialects.builtin import AffineMapAttr, IndexType
 from xdsl.ir import Block, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+from xdsl.ir.affine import AffineExpr, AffineMap
 
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.programming_model import WARP
@@ -144,15 +145,19 @@ def stated(
 
 def apply(expression: AffineExpr, operands: Sequence[SSAValue], name: str | None) -> ApplyOp:
     """A ``te.apply`` of the operands that the expression uses."""
-    used = sorted({part.position for part in expression.dfs() if isinstance(part, AffineDimExpr)})
-    place = [AffineExpr.constant(0)] * len(operands)
-    for position, dimension in enumerate(used):
-        place[dimension] = AffineExpr.dimension(position)
-    compact = expression.replace_dims_and_symbols(place, [])
-    kept = [operands[dimension] for dimension in used]
-    op = ApplyOp(kept, AffineMapAttr(AffineMap(len(kept), 0, (compact,))))
+    map_, kept = compacted(expression, operands)
+    op = ApplyOp(kept, AffineMapAttr(map_))
     op.result.name_hint = name
     return op
+
+
+def compacted(
+    expression: AffineExpr, operands: Sequence[SSAValue]
+) -> tuple[AffineMap, list[SSAValue]]:
+    """An expression as a map of the operands that it uses, and these."""
+    map_ = AffineMap(len(operands), 0, (expression,))
+    used = list(compress(operands, map_.used_dims_bit_vector()))
+    return map_.drop_dims(map_.unused_dims_bit_vector()), used
 
 
 def under(block: Block, operands: list[SSAValue], conditions: list[AffineExpr]) -> Block:

@@ -61,11 +61,9 @@ def find_prefetch(loop: SeqOp, kernel: KernelOp) -> Prefetch:
     ]
 
     def at(op: Operation) -> int:
-        while op.parent_block() is not body:
-            parent = op.parent_op()
-            assert parent is not None
-            op = parent
-        return position[op]
+        around = body.find_ancestor_op_in_block(op)
+        assert around is not None
+        return position[around]
 
     places = {position[step] for step in fills}
     while True:

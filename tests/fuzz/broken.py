@@ -1,4 +1,4 @@
-"""The strategy ``broken_mugraphs()``: a well-formed µGraph with one thing wrong."""
+"""Well-formed µGraphs with one thing wrong."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from io import StringIO
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from hypothesis import assume
-from hypothesis import strategies as st
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     IntegerAttr,
@@ -27,7 +25,7 @@ from xdsl.printer import Printer
 from xdsl.rewriter import Rewriter
 
 from fuzz.drawing import Chooser
-from fuzz.kernel import draw_mugraph, hypothesis_chooser
+from fuzz.kernel import draw_mugraph
 from fuzz.properties import function_of
 from mugraph.dialects import kn, tb
 from mugraph.dialects.cute import Layout
@@ -522,12 +520,3 @@ def draw_broken_mugraph(chooser: Chooser) -> Broken | None:
         if text is not None:
             return Broken(way.__name__, text)
     return None
-
-
-@st.composite
-def broken_mugraphs(draw: Any) -> Broken:
-    """The µGraphs of :func:`draw_broken_mugraph`, by hypothesis."""
-    broken = draw_broken_mugraph(hypothesis_chooser(draw))
-    assume(broken is not None)
-    assert broken is not None
-    return broken

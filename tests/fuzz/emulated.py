@@ -219,8 +219,10 @@ def program_of(compiled: Sequence[Compiled]) -> str:
                 (function.function_type.outputs.data, result_alignment, never),
             )
         )
+        cluster = re.search(r"__cluster_dims__\((\d+)", one.cuda)
         calls.append(
-            f"    case {number}: return run(_execute_mugraph_{number}, {{{inputs}}}, "
+            f"    case {number}: emulator::cluster_size = {cluster[1] if cluster else 1}; "
+            f"return run(_execute_mugraph_{number}, {{{inputs}}}, "
             f"{{{outputs}}}, {workspace_bytes(function)}u, folder);"
         )
     return "\n".join([*parts, *main_of(calls)]) + "\n"
@@ -239,23 +241,18 @@ def main_of(calls: Sequence[str]) -> list[str]:
     ]
 
 
-def build(compiled: Sequence[Compiled], folder: Path, *, cluster: int = 1) -> Path:
-    """Compiles the program of several µGraphs; raises ``PropertyError`` with the first errors.
-
-    ``cluster`` blocks in a row are one.
-    """
-    text = program_of(compiled)
-    if cluster == 1:
-        return build_program(text, folder, ["-include", str(precompiled_headers())])
-    return build_program(text, folder, [f"-DMUGRAPH_EMULATED_CLUSTER={cluster}"])
+def build(compiled: Sequence[Compiled], folder: Path) -> Path:
+    """Compiles the program of several µGraphs; raises ``PropertyError`` with the first errors."""
+    return build_program(program_of(compiled), folder)
 
 
-def build_program(text: str, folder: Path, options: Sequence[str] = ()) -> Path:
+def build_program(text: str, folder: Path) -> Path:
     """Compiles a program for the emulator; raises ``PropertyError`` with the first errors."""
     folder.mkdir(parents=True, exist_ok=True)
     source, executable = folder / "emulated.cu", folder / "emulated"
     source.write_text(text, encoding="utf-8")
-    command = [*emulating_compiler(), *options, str(source), "-o", str(executable)]
+    command = [*emulating_compiler(), "-include", str(precompiled_headers())]
+    command += [str(source), "-o", str(executable)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=3 * SECONDS)
     if result.returncode:
         errors = [line for line in result.stderr.splitlines() if "error" in line]

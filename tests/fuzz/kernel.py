@@ -1,4 +1,4 @@
-"""The strategy ``mugraphs()``: random well-formed µGraphs."""
+"""Random well-formed µGraphs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hypothesis import assume
-from hypothesis import strategies as st
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
@@ -292,17 +290,3 @@ def draw_mugraph(chooser: Chooser) -> ModuleOp | None:
     :mod:`fuzz.ranges`).  ``None`` where the choices led to no operator at all.
     """
     return FunctionDrawer(chooser).draw()
-
-
-def hypothesis_chooser(draw: Any) -> Chooser:
-    """Choices by hypothesis, which shrinks them."""
-    return Chooser(lambda low, high: draw(st.integers(low, high)))
-
-
-@st.composite
-def mugraphs(draw: Any) -> ModuleOp:
-    """The µGraphs of :func:`draw_mugraph`, by hypothesis."""
-    module = draw_mugraph(hypothesis_chooser(draw))
-    assume(module is not None)
-    assert module is not None
-    return module

@@ -86,52 +86,68 @@ def accumulated(value: str, result: str, shape: Shape, element: str = "f16") -> 
     return f"{result} = tb.forloop_accum none {value} : {type_} -> {type_}\n"
 
 
+def on_whole_tensors(names: Sequence[str], arguments: Sequence[Shape], shape: Shape) -> str:
+    """Operators of ``kn`` on the same arguments, each with a result of this shape."""
+    tensors = [tensor(argument) for argument in arguments]
+    given = [f"%positive{i}" for i in range(len(arguments))]
+    types = tensors[0] if len(tensors) == 1 else f"({', '.join(tensors)})"
+    operators = "\n".join(
+        f"%{name} = kn.{name} {', '.join(given)}{CONSTANTS.get(name, '')} : {types} -> "
+        f"{tensor(shape)}"
+        for name in names
+    )
+    results = ", ".join([tensor(shape)] * len(names))
+    parameters = ", ".join(f"{name}: {type_}" for name, type_ in zip(given, tensors, strict=True))
+    return f"""
+    func.func @f({parameters}) -> ({results}) {{
+      {operators}
+      func.return {", ".join(f"%{name}" for name in names)} : {results}
+    }}"""
+
+
+TOGETHER = 5
+"""So many functions are in one kernel."""
+
+
 def elementwise_functions(threads: int) -> list[str]:
     """Every scalar function as a kernel, as an operator of a block and in an epilogue."""
     shape: Shape = (6, 24)
     texts: list[str] = []
-    for name in UNARY_FUNCTIONS:
-        if name == "identity":
-            continue
-        constants = CONSTANTS.get(name, "")
-        body = f"%v = tb.{name} %t0{constants} : {tile(shape)} -> {tile(shape)}\n"
-        body += accumulated("%v", "%a", shape) + accumulated("%t0", "%s", shape)
+    unary = [name for name in UNARY_FUNCTIONS if name != "identity"]
+    for first in range(0, len(unary), TOGETHER):
+        names = unary[first : first + TOGETHER]
+        body = accumulated("%t0", "%s", shape)
         body += f"%m = tb.mul_scalar %s by 0.25 : {tile(shape)} -> {tile(shape)}\n"
-        body += f"%b = tb.{name} %m{constants} : {tile(shape)} -> {tile(shape)}"
-        texts.append(in_loop([shape], body, [("%a", shape), ("%b", shape)], threads=threads))
-        texts.append(f"""
-        func.func @f(%positive: {tensor(shape)}) -> {tensor(shape)} {{
-          %r = kn.{name} %positive{constants} : {tensor(shape)} -> {tensor(shape)}
-          func.return %r : {tensor(shape)}
-        }}""")
-    for name in BINARY_FUNCTIONS:
-        for left, right in ((shape, (6, 1)), ((1, 24), shape), ((6, 1), (1, 24))):
-            types = f"({tile(left)}, {tile(right)}) -> {tile(shape)}"
-            body = f"%v = tb.{name} %t0, %t1 : {types}\n" + accumulated("%v", "%a", shape)
-            texts.append(
-                in_loop([left, right], body, [("%a", shape)], threads=threads, fordims=(-1, -1))
-            )
-        texts.append(f"""
-        func.func @f(%positive: {tensor((6, 1))}, %positive1: {tensor(shape)}) -> {tensor(shape)} {{
-          %r = kn.{name} %positive, %positive1 : ({tensor((6, 1))}, {tensor(shape)})
-              -> {tensor(shape)}
-          func.return %r : {tensor(shape)}
-        }}""")
+        for name in names:
+            rest = f"{CONSTANTS.get(name, '')} : {tile(shape)} -> {tile(shape)}\n"
+            body += f"%{name}_v = tb.{name} %t0{rest}"
+            body += accumulated(f"%{name}_v", f"%{name}_a", shape)
+            body += f"%{name}_b = tb.{name} %m{rest}"
+        outputs = [(f"%{name}_{which}", shape) for name in names for which in "ab"]
+        texts.append(in_loop([shape], body, outputs, threads=threads))
+        texts.append(on_whole_tensors(names, [shape], shape))
+    binary = list(BINARY_FUNCTIONS)
+    for left, right in ((shape, (6, 1)), ((1, 24), shape), ((6, 1), (1, 24))):
+        types = f"({tile(left)}, {tile(right)}) -> {tile(shape)}"
+        body = "".join(
+            f"%{name}_v = tb.{name} %t0, %t1 : {types}\n"
+            + accumulated(f"%{name}_v", f"%{name}_a", shape)
+            for name in binary
+        )
+        outputs = [(f"%{name}_a", shape) for name in binary]
+        texts.append(in_loop([left, right], body, outputs, threads=threads, fordims=(-1, -1)))
+    texts.append(on_whole_tensors(binary, [(6, 1), shape], shape))
     for step in STEPS:
         product = f"({tile((6, 16))}, {tile((16, 24))}) -> {tile(shape)}"
-        for last in ("", ", accum"):
-            body = f"%a = tb.matmul %t0, %t1 then [mul_scalar(0.0625), {step}{last}] : {product}\n"
-            if not last:
-                body += accumulated("%a", "%b", shape)
-            texts.append(
-                in_loop(
-                    [(6, 16), (16, 24)],
-                    body,
-                    [("%a" if last else "%b", shape)],
-                    fordims=(1, 0),
-                    threads=max(threads // 32, 1) * 32,
-                )
-            )
+        body = ""
+        for result, last in (("%a", ", accum"), ("%v", "")):
+            steps = f"mul_scalar(0.0625), {step}{last}"
+            body += f"{result} = tb.matmul %t0, %t1 then [{steps}] : {product}\n"
+        body += accumulated("%v", "%b", shape)
+        outputs = [("%a", shape), ("%b", shape)]
+        operands = [(6, 16), (16, 24)]
+        whole_warps = max(threads // 32, 1) * 32
+        texts.append(in_loop(operands, body, outputs, fordims=(1, 0), threads=whole_warps))
     return texts
 
 

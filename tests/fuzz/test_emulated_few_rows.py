@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from schedules import passes_as_written
 
-from fuzz.emulated import build, check_emulated
+from fuzz.emulated import check_together
 from fuzz.properties import (
     Compiled,
     make_case,
@@ -76,9 +76,7 @@ def test_the_interpreters_agree_at_every_level(compiled: list[Compiled]) -> None
 
 @pytest.mark.usefixtures("needs_emulator")
 def test_the_cuda_is_right(compiled: list[Compiled], tmp_path: Path) -> None:
-    program = build(compiled, tmp_path)
-    for number, one in enumerate(compiled):
-        check_emulated(program, number, one, tmp_path / f"run{number}")
+    assert check_together(compiled, tmp_path) == [None] * len(compiled)
 
 
 def test_a_stage_released_before_the_wait_is_found(compiled: list[Compiled]) -> None:

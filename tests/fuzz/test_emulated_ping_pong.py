@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from schedules import passes_as_written
 
-from fuzz.emulated import build, check_emulated
+from fuzz.emulated import check_together
 from fuzz.products import product
 from fuzz.properties import Compiled, make_case, parse
 from mugraph.codegen.cuda import print_module
+from mugraph.passes.sequence import verifying
 from mugraph.reading import make_context
 
 GATED = """
@@ -38,39 +39,31 @@ func.func @fuzzed(%signed: tensor<64x320xf16>, %signed_1: tensor<320x160xf16>, \
 """silu(X·W) + X·V in blocks of 64 x 32: five, so that they do not divide evenly."""
 
 
-def compiled(consumers: int, iterations: int) -> Compiled:
-    """The graph by one launched block, in three stages, of five iterations or of three."""
-    depth = 64 * iterations
-    graph = GATED.replace("320", str(depth)).replace("forloop 5", f"forloop {iterations}")
-    module = parse(graph)
+def compiled_by(text: str, ping_pong: int, **options: object) -> Compiled:
+    """A µGraph whose blocks are computed in turns by so many roles."""
+    module = parse(text)
     case = make_case(module)
-    context = make_context()
-    steps = passes_as_written("sm_90a", loads="tma", stages=(3,), ping_pong=consumers, blocks=1)
-    for step in steps:
-        step.apply(context, module)
+    steps = passes_as_written("sm_90a", loads="tma", ping_pong=ping_pong, **options)
+    verifying(steps).apply(make_context(), module)
     return Compiled(case, module, print_module(module))
 
 
-@pytest.mark.usefixtures("needs_emulator")
-@pytest.mark.parametrize(("consumers", "iterations"), [(2, 5), (3, 5), (2, 3)])
-def test_ping_pong_roles_compute_every_block(
-    consumers: int, iterations: int, tmp_path: Path
-) -> None:
-    one = compiled(consumers, iterations)
-    assert f"place += {consumers}, before += {iterations * consumers}, ++round" in one.cuda
-    check_emulated(build([one], tmp_path), 0, one, tmp_path / "run")
+def gated(consumers: int, iterations: int) -> Compiled:
+    """The graph by one launched block, in three stages, of five iterations or of three."""
+    graph = GATED.replace("320", str(64 * iterations)).replace("forloop 5", f"forloop {iterations}")
+    return compiled_by(graph, consumers, stages=(3,), blocks=1)
 
 
 @pytest.mark.usefixtures("needs_emulator")
-def test_roles_of_the_blocks_of_a_cluster_alternate(tmp_path: Path) -> None:
-    module = parse(product(64, 128, 64, blocks=6, loop=5))
-    case = make_case(module)
-    context = make_context()
-    steps = passes_as_written("sm_90a", loads="tma", stages=(4,), ping_pong=2, cluster=2, blocks=2)
-    for step in steps:
-        step.apply(context, module)
-    one = Compiled(case, module, print_module(module))
+def test_ping_pong_roles_compute_every_block(tmp_path: Path) -> None:
+    compiled: list[Compiled] = []
+    for consumers, iterations in ((2, 5), (3, 5), (2, 3)):
+        compiled.append(gated(consumers, iterations))
+        steps = f"place += {consumers}, before += {iterations * consumers}, ++round"
+        assert steps in compiled[-1].cuda
     # One cluster of two blocks, each with three blocks of the grid.
-    assert "place += 4, before += 10, ++round" in one.cuda
-    assert "mugraph::bulk_multicast<2>(" in one.cuda
-    check_emulated(build([one], tmp_path, cluster=2), 0, one, tmp_path / "run")
+    graph = product(64, 128, 64, blocks=6, loop=5)
+    compiled.append(compiled_by(graph, 2, stages=(4,), cluster=2, blocks=2))
+    assert "place += 4, before += 10, ++round" in compiled[-1].cuda
+    assert "mugraph::bulk_multicast<2>(" in compiled[-1].cuda
+    assert check_together(compiled, tmp_path) == [None] * len(compiled)

@@ -2,45 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, seed, settings
-from xdsl.dialects.builtin import ModuleOp
 
-from fuzz.broken import Broken, broken_mugraphs
-from fuzz.kernel import mugraphs
-from fuzz.properties import PropertyError, compile_checked, parse, require_diagnostic
+from fuzz.emulated import check_together
+from fuzz.properties import Compiled, PropertyError, compile_checked, parse, require_diagnostic
 from fuzz.search import BROKEN, WELL_FORMED, Property, draw_case, failure_of, shrink
 
 REGRESSIONS = sorted((Path(__file__).parent / "regressions").glob("*.mlir"))
 BROKEN_REGRESSIONS = [path for path in REGRESSIONS if path.stem.startswith("broken_")]
 GOOD_REGRESSIONS = [path for path in REGRESSIONS if path not in BROKEN_REGRESSIONS]
 SEED = 1
-slice_settings = settings(
-    database=None, deadline=None, suppress_health_check=list(HealthCheck), derandomize=False
-)
+EMULATED = 8
+"""So many of those drawn are executed on the CPU, too."""
 
 
-@seed(SEED)
-@settings(slice_settings, max_examples=8)
-@given(mugraphs())
-def test_every_stage_computes_the_same(module: ModuleOp) -> None:
-    compile_checked(str(module))
+@cache
+def compiled(text: str) -> Compiled:
+    return compile_checked(text)
+
+
+def text_of(path: Path) -> str:
+    return str(parse(path.read_text(encoding="utf-8")))
 
 
 @pytest.mark.parametrize("number", range(20))
 def test_drawn_mugraph(number: int) -> None:
     drawn = draw_case(WELL_FORMED, SEED, number)
     if drawn is not None:
-        compile_checked(drawn.text)
-
-
-@seed(SEED)
-@settings(slice_settings, max_examples=15)
-@given(broken_mugraphs())
-def test_every_mistake_is_diagnosed(broken: Broken) -> None:
-    require_diagnostic(broken.text)
+        compiled(drawn.text)
 
 
 @pytest.mark.parametrize("number", range(30))
@@ -52,7 +45,19 @@ def test_drawn_mistake(number: int) -> None:
 
 @pytest.mark.parametrize("path", GOOD_REGRESSIONS, ids=lambda path: path.stem)
 def test_regression(path: Path) -> None:
-    compile_checked(str(parse(path.read_text(encoding="utf-8"))))
+    compiled(text_of(path))
+
+
+@pytest.mark.usefixtures("needs_emulator")
+def test_kernels_compute_what_the_interpreter_does(tmp_path: Path) -> None:
+    drawn = (draw_case(WELL_FORMED, SEED, number) for number in range(EMULATED))
+    texts = [case.text for case in drawn if case is not None]
+    whole = [compiled(text) for text in (*map(text_of, GOOD_REGRESSIONS), *texts)]
+    one = next(case for case in whole if case.cuda.count("__syncthreads();") > 2)
+    hasty = replace(one, cuda=one.cuda.replace("__syncthreads();", ""))
+    *failures, caught = check_together([*whole, hasty], tmp_path)
+    assert [failure for failure in failures if failure is not None] == []
+    assert isinstance(caught, PropertyError)
 
 
 @pytest.mark.parametrize("path", BROKEN_REGRESSIONS, ids=lambda path: path.stem)

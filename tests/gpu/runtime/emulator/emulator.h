@@ -31,12 +31,9 @@
 
 #undef __launch_bounds__
 #define __launch_bounds__(...)
-// How many blocks a cluster has is said by the file that is compiled, for all its kernels.
+// How many blocks a cluster has is said by whoever launches: emulator::cluster_size.
 #undef __cluster_dims__
 #define __cluster_dims__(...)
-#if !defined(MUGRAPH_EMULATED_CLUSTER)
-#define MUGRAPH_EMULATED_CLUSTER 1
-#endif
 // Static shared memory: blocks run one after the other, and all threads of one are fibers of this thread.
 #define MUGRAPH_STATIC_SHARED static
 #define MUGRAPH_GRID_WAIT emulator::grid_wait
@@ -144,6 +141,7 @@ inline void grid_wait() {
 
 inline Block* block = nullptr;
 inline unsigned launches = 0;
+inline unsigned cluster_size = 1;
 inline std::vector<Block>* cluster = nullptr;
 inline Barrier of_cluster;
 
@@ -347,8 +345,8 @@ cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 grid, dim3 size
   blockDim = size;
   for (unsigned z = 0; z < grid.z; ++z) {
     for (unsigned y = 0; y < grid.y; ++y) {
-      for (unsigned x = 0; x < grid.x; x += MUGRAPH_EMULATED_CLUSTER) {
-        std::vector<emulator::Block> blocks(MUGRAPH_EMULATED_CLUSTER);
+      for (unsigned x = 0; x < grid.x; x += emulator::cluster_size) {
+        std::vector<emulator::Block> blocks(emulator::cluster_size);
         for (unsigned rank = 0; rank < blocks.size(); ++rank) {
           blocks[rank].index = {x + rank, y, z};
           blocks[rank].rank = rank;

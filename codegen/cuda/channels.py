@@ -220,6 +220,11 @@ def _print_step(op: sched.ChannelStepOp, printer: KernelPrinter, rest: str = "")
 
 
 @print_operation.register
+def _(op: sched.ProduceOp, printer: KernelPrinter) -> None:
+    raise CodegenError(f"{op_label(op)} must become steps on mbarriers; run --lower-rings")
+
+
+@print_operation.register
 def _(op: sched.AcquireOp, printer: KernelPrinter) -> None:
     _print_step(op, printer)
 

@@ -28,6 +28,7 @@ from mugraph.dialects.sched.channel import (
     ChannelStepOp,
     ChannelType,
     ConsumeOp,
+    ProduceOp,
     PublishOp,
     ReleaseOp,
 )
@@ -121,6 +122,7 @@ Sched = Dialect(
         MapOp,
         LoadOp,
         ChannelOp,
+        ProduceOp,
         AcquireOp,
         PublishOp,
         ConsumeOp,
@@ -191,6 +193,7 @@ __all__ = [
     "OrderStepOp",
     "OrderWaitOp",
     "PhaseOp",
+    "ProduceOp",
     "PrologueOp",
     "Proxy",
     "ProxyFenceOp",

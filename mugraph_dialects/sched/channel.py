@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IntegerAttr, i64
-from xdsl.ir import Operation, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.ir import Block, Operation, ParametrizedAttribute, Region, SSAValue, TypeAttribute
 from xdsl.irdl import (
     EqAttrConstraint,
     IRDLOperation,
@@ -14,9 +14,12 @@ from xdsl.irdl import (
     operand_def,
     opt_prop_def,
     prop_def,
+    region_def,
     result_def,
+    traits_def,
     var_operand_def,
 )
+from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.sched.accesses import StageReference, stage_reference
@@ -58,6 +61,14 @@ class ChannelOp(KeepsMbarriers):
     *full* and *empty*, 8 bytes each, from byte ``offset`` of the block's memory on, all the full
     ones first; they live for the whole kernel.  A ``sched.barrier`` of the whole block stands
     between the channels and the roles: before it one thread sets all barriers up.
+
+    Up to ``--lower-rings`` it is used by two operators:
+
+    - ``sched.produce`` in the producer fills a stage, once that is empty.
+    - ``sched.consume`` in a consumer waits until the stage is full.  When its readers are done with
+      it follows from them.
+
+    Afterwards by four, which say what happens at the mbarriers:
 
     - ``sched.publish`` in the producer arrives once on *full*, and announces the bytes of all
       buffers; the stage is full once bulk copies have brought so many.
@@ -222,8 +233,18 @@ class ChannelStepOp(RunsAtIteration):
     channel = operand_def(CHANNEL)
     assembly_format = "$channel (`ahead` $ahead^)? (`iteration` $iteration^)? attr-dict"
 
-    def __init__(self, channel: SSAValue, ahead: int = 0, iteration: int | None = None) -> None:
-        super().__init__(operands=[channel], properties=iteration_properties(ahead, iteration))
+    def __init__(
+        self,
+        channel: SSAValue,
+        ahead: int = 0,
+        iteration: int | None = None,
+        regions: Sequence[Region] = (),
+    ) -> None:
+        super().__init__(
+            operands=[channel],
+            properties=iteration_properties(ahead, iteration),
+            regions=regions,
+        )
 
     def verify_(self) -> None:
         """Checks the role that the step stands in, and the iteration."""
@@ -233,13 +254,49 @@ class ChannelStepOp(RunsAtIteration):
             raise VerifyException(
                 f"{op_label(self)} stands outside of roles; a channel is between roles"
             )
-        produces = isinstance(self, AcquireOp | PublishOp)
+        produces = isinstance(self, ProduceOp | AcquireOp | PublishOp)
         if produces != role.is_elected:
             raise VerifyException(
                 f"{op_label(self)}: one thread fills a channel, in an elected role; whole warps "
                 "read it, in another one"
             )
         self.verify_iteration(channel.stage_count)
+
+
+@irdl_op_definition
+class ProduceOp(ChannelStepOp):
+    """Producer: bulk copies that fill the stage of iteration ``k``, once that is empty.
+
+    ``--lower-rings`` puts them between a ``sched.acquire`` and a ``sched.publish``, and releases
+    the stage behind its last reader.
+    """
+
+    name = "sched.produce"
+
+    body = region_def("single_block")
+    traits = traits_def(NoTerminator())
+    assembly_format = "$channel (`ahead` $ahead^)? (`iteration` $iteration^)? $body attr-dict"
+
+    def __init__(
+        self,
+        channel: SSAValue,
+        copies: Sequence[Operation],
+        ahead: int = 0,
+        iteration: int | None = None,
+    ) -> None:
+        super().__init__(channel, ahead, iteration, [Region(Block(copies))])
+
+    def verify_(self) -> None:
+        """Checks what fills the stage, too."""
+        super().verify_()
+        for op in self.body.block.ops:
+            meant = op.stage if isinstance(op, RunsAtIteration) else None
+            is_copy = not isinstance(op, ChannelStepOp) and self.channel in op.operands
+            if not is_copy or meant != self.stage:
+                raise VerifyException(
+                    f"{op_label(self)}: {op_label(op)} does not fill the stage; expected bulk "
+                    f"copies on {value_label(self.channel)} for the same iteration"
+                )
 
 
 @irdl_op_definition
@@ -315,6 +372,7 @@ __all__ = [
     "ChannelStepOp",
     "ChannelType",
     "ConsumeOp",
+    "ProduceOp",
     "PublishOp",
     "ReleaseOp",
     "RunsAtIteration",

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
@@ -185,7 +185,7 @@ def _bring_to(copy: sched.BulkCopyOp, buffer: SSAValue, start: list[int]) -> Non
 
 
 def _replace_in_channel(pair: Pair, both: sched.AllocOp) -> None:
-    """The channel brings the new buffer in place of the two; it announces as many bytes."""
+    """The channel brings the new buffer in place of the two."""
     old = [buffer.result for buffer in pair.buffers]
     kept = [value for value in pair.channel.buffers if value not in old]
     channel = sched.ChannelOp([*kept, both.result])
@@ -193,9 +193,6 @@ def _replace_in_channel(pair: Pair, both: sched.AllocOp) -> None:
     Rewriter.insert_op(channel, InsertPoint.before(pair.channel))
     pair.channel.result.replace_all_uses_with(channel.result)
     Rewriter.erase_op(pair.channel)
-    for step in channel.steps():
-        if isinstance(step, sched.PublishOp):
-            step.bytes_ = IntegerAttr(channel.stage_payload(), i64)
 
 
 @dataclass(frozen=True)

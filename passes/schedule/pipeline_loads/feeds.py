@@ -29,14 +29,6 @@ class BulkLoad:
         """Whether each iteration has a tile of its own."""
         return self.ring is not None
 
-    def at(self, channel: SSAValue, iteration: int) -> sched.BulkCopyOp:
-        """The copy before the loop, of the tile of a given iteration."""
-        return sched.BulkCopyOp(self.tile, self.buffer, channel, iteration=iteration)
-
-    def ahead(self, channel: SSAValue, distance: int) -> sched.BulkCopyOp:
-        """The copy in the loop, of the tile ``distance`` iterations ahead."""
-        return sched.BulkCopyOp(self.tile, self.buffer, channel, ahead=distance)
-
 
 @dataclass(frozen=True)
 class Feed:
@@ -55,22 +47,14 @@ class Feed:
         """Whether each iteration has tiles of its own."""
         return any(load.moves for load in self.loads)
 
-    def fill(self, iteration: int) -> list[Operation]:
-        """What brings the tiles of an iteration, before the loop."""
+    def fill(self, ahead: int = 0, iteration: int | None = None) -> sched.ProduceOp:
+        """What brings the tiles ``ahead`` of an iteration of the loop, or before it of one."""
         channel = self.channel.result
-        return [
-            *(load.at(channel, iteration) for load in self.loads),
-            sched.PublishOp(channel, iteration=iteration),
+        copies = [
+            sched.BulkCopyOp(load.tile, load.buffer, channel, ahead=ahead, iteration=iteration)
+            for load in self.loads
         ]
-
-    def refill(self) -> list[Operation]:
-        """What brings, in an iteration, the tiles that take the place of those it reads."""
-        channel = self.channel.result
-        return [
-            sched.AcquireOp(channel, self.stages),
-            *(load.ahead(channel, self.stages) for load in self.loads),
-            sched.PublishOp(channel, self.stages),
-        ]
+        return sched.ProduceOp(channel, copies, ahead, iteration)
 
 
 def make_feeds(loads: Sequence[BulkLoad]) -> list[Feed]:
@@ -105,22 +89,20 @@ def is_needed_first(feed: Feed) -> bool:
 def producer_role(feeds: Sequence[Feed], iterations: int) -> sched.RoleOp:
     """The role that loads: all stages before the loop, then one for each that is released."""
     prologue: list[Operation] = []
-    loop: list[Operation] = []
     once = [feed for feed in feeds if not feed.moves]
     for feed in once:
         if is_needed_first(feed):
-            prologue += feed.fill(0)
+            prologue.append(feed.fill(iteration=0))
     rings = [feed for feed in feeds if feed.moves]
     for iteration in range(max((ring.stages for ring in rings), default=0)):
         for ring in rings:
             if iteration < ring.stages:
-                prologue += ring.fill(iteration)
-    for ring in rings:
-        if ring.stages < iterations:
-            loop += ring.refill()
+                prologue.append(ring.fill(iteration=iteration))
+    # Tiles that take the place of those that an iteration reads.
+    loop = [ring.fill(ahead=ring.stages) for ring in rings if ring.stages < iterations]
     for feed in once:
         if not is_needed_first(feed):
-            prologue += feed.fill(0)
+            prologue.append(feed.fill(iteration=0))
     body = Block([sched.PrologueOp(Block(prologue))])
     if loop:
         body.add_op(sched.ForloopOp(iterations, Block(loop)))

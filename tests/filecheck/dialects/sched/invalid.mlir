@@ -959,6 +959,40 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 
 // -----
 
+// CHECK: 'sched.produce' of %c: 'sched.bulk_copy' of %t does not fill the stage; expected bulk copies on %c for the same iteration
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  %c = sched.channel %a : !sched.shared<8x16xf16, (8,16):(16,1)>
+  sched.role "producer" warps 1 elected {
+    sched.forloop 4 {
+      sched.produce %c ahead 2 {
+        sched.bulk_copy %t to %a on %c ahead 1 : !sched.global<8x16xf16, (8,16):(64,1)> to !sched.shared<8x16xf16, (8,16):(16,1)>
+      }
+    }
+  }
+}
+
+// -----
+
+// CHECK: 'sched.produce' of %c: 'sched.acquire' of %c does not fill the stage; expected bulk copies on %c for the same iteration
+sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
+^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
+  %t = sched.tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>
+  %a = sched.alloc stages 2 : !sched.shared<8x16xf16, (8,16):(16,1)>
+  %c = sched.channel %a : !sched.shared<8x16xf16, (8,16):(16,1)>
+  sched.role "producer" warps 1 elected {
+    sched.forloop 4 {
+      sched.produce %c ahead 2 {
+        sched.acquire %c ahead 2
+      }
+    }
+  }
+}
+
+// -----
+
 // CHECK: 'sched.bulk_copy' of %t: %a is no buffer of the channel it is filled through; write 'on' and a channel that has it
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):

@@ -25,13 +25,14 @@ from mugraph.dialects.sched.role import roles_of
 class LastUse:
     """Behind which operator of the loop nobody reads a channel's stage of an iteration any more.
 
-    Of the iteration ``behind`` ones before.  ``is_loading``: threads may still be loading from it.
+    Of the iteration ``behind`` ones before.  ``has_loads``: threads load from it, too, not only
+    products of warp groups.
     """
 
     channel: sched.ChannelOp
     op: Operation
     behind: int
-    is_loading: bool
+    has_loads: bool
 
 
 @dataclass(frozen=True)
@@ -106,20 +107,24 @@ def last_uses(loop: sched.ForloopOp) -> Iterator[LastUse]:
         ]
         behind, place = max(uses, default=(0, ops.index(consume)))
         readers = [ops[place] for _, place in uses]
-        of_products = sched.WarpgroupMmaOp | sched.WarpgroupWaitOp
-        is_loading = not behind and not all(isinstance(op, of_products) for op in readers)
+        has_loads = any_loads(readers)
         has_waits = any(isinstance(op, sched.WarpgroupWaitOp) for op in readers)
-        if is_loading and not has_waits and channel.stage_count > 1:
-            yield LastUse(channel, consume, 1, is_loading=False)
+        if has_loads and not has_waits and channel.stage_count > 1:
+            yield LastUse(channel, consume, 1, has_loads)
         else:
-            yield LastUse(channel, ops[place], behind, is_loading)
+            yield LastUse(channel, ops[place], behind, has_loads)
+
+
+def any_loads(readers: Sequence[Operation]) -> bool:
+    """Whether some of those who read a stage are no products of warp groups."""
+    return not all(isinstance(op, sched.WarpgroupMmaOp | sched.WarpgroupWaitOp) for op in readers)
 
 
 def releases_in_loop(uses: Sequence[LastUse]) -> Iterator[Release]:
     """The releases of the iterations of a loop."""
     for use in uses:
         step = sched.ReleaseOp(use.channel.result, -use.behind)
-        yield Release(step, use.op, use.is_loading)
+        yield Release(step, use.op, is_fenced=use.has_loads and not use.behind)
 
 
 def releases_behind_loop(uses: Sequence[LastUse], loop: sched.ForloopOp) -> Iterator[Release]:
@@ -131,9 +136,10 @@ def releases_behind_loop(uses: Sequence[LastUse], loop: sched.ForloopOp) -> Iter
     ops = list(behind.body.block.ops) if isinstance(behind, sched.EpilogueOp) else []
     for use in uses:
         reads = [op for op in ops if any(value in use.channel.buffers for value, _ in reads_of(op))]
+        is_fenced = use.has_loads or any_loads(reads)
         for iteration in range(max(loop.iterations - use.behind, 0), loop.iterations):
             step = sched.ReleaseOp(use.channel.result, iteration=iteration)
-            yield from (Release(step, op, not reads) for op in (reads[-1:] or ops[:1]))
+            yield from (Release(step, op, is_fenced) for op in (reads[-1:] or ops[:1]))
 
 
 def insert_releases(releases: Iterator[Release]) -> None:

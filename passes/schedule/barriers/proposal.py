@@ -92,6 +92,8 @@ class Proposal:
             block = phase_op.regions[0].block
             for op in tuple(block.ops):
                 op.detach()
+                if isinstance(op, sched.ConsumeOp):
+                    op.erase()
             first, last = barriers.range_of(phase)
             for region in range(first, last + 1):
                 if region > first:

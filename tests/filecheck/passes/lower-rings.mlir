@@ -6,7 +6,7 @@
 // RUN: mg-opt --split-input-file --lower-rings %t.once.mlir | cmp - %t.once.mlir
 // RUN: not mg-opt --plan="tiles=written loads=tma" --resolve-layout --plan-dtensor-memory --lower-threadblock --pipeline-loads --plan-stensor-memory -t cuda %S/Inputs/warpgroup-gemm.mlir 2>&1 | filecheck %s --check-prefix PRINTED
 
-// SAFE-COUNT-6: sched.progress_certificate
+// SAFE-COUNT-7: sched.progress_certificate
 // PRINTED: 'sched.produce' of %ring must become steps on mbarriers; run --lower-rings
 
 // Threads load: a stage is kept for one iteration, in which what they loaded has been used.  The
@@ -131,6 +131,62 @@ sched.kernel @product inputs 1 grid [4, 1, 1] persistent 2 block [160, 1, 1] for
     sched.forloop 4 {
       sched.consume %ring
       sched.warpgroup_mma async %sx, %sx to %m : !sched.shared<64x64xf16, S<3,3,3> o (64,64):(64,1)>, !sched.shared<64x64xf16, S<3,3,3> o (64,64):(64,1)> to !sched.fragment<64x64xf32, #cute.tiled_mma<SM90_64x64x16_F32F16F16_SS, (1,1,1)>>
+      sched.warpgroup_wait pending 1
+    }
+    sched.epilogue {
+      sched.warpgroup_wait pending 0
+      sched.map relu %m to %m : !sched.fragment<64x64xf32, #cute.tiled_mma<SM90_64x64x16_F32F16F16_SS, (1,1,1)>> to !sched.fragment<64x64xf32, #cute.tiled_mma<SM90_64x64x16_F32F16F16_SS, (1,1,1)>>
+    }
+  }
+  sched.role "producer" warps 1 elected {
+    sched.prologue {
+      sched.produce %ring iteration 0 {
+        sched.bulk_copy %x_tile to %sx on %ring iteration 0 : !sched.global<64x64xf16, (64,64):(256,1)> to !sched.shared<64x64xf16, S<3,3,3> o (64,64):(64,1)>
+      }
+      sched.produce %ring iteration 1 {
+        sched.bulk_copy %x_tile to %sx on %ring iteration 1 : !sched.global<64x64xf16, (64,64):(256,1)> to !sched.shared<64x64xf16, S<3,3,3> o (64,64):(64,1)>
+      }
+    }
+    sched.forloop 4 {
+      sched.produce %ring ahead 2 {
+        sched.bulk_copy %x_tile to %sx on %ring ahead 2 : !sched.global<64x64xf16, (64,64):(256,1)> to !sched.shared<64x64xf16, S<3,3,3> o (64,64):(64,1)>
+      }
+    }
+  }
+}
+
+// -----
+
+// Threads load from the stages of such products, too.  In the next iteration what they loaded has been
+// used; behind the loop a fence sees to it.
+// CHECK-LABEL: @product_and_loads
+// CHECK:       sched.forloop 4 {
+// CHECK-NEXT:    sched.consume %ring
+// CHECK-NEXT:    sched.warpgroup_mma async %sx, %sx to %m
+// CHECK-NEXT:    sched.map square
+// CHECK-NEXT:    sched.warpgroup_wait pending 1
+// CHECK-NEXT:    sched.release %ring ahead -1
+// CHECK-NEXT:  }
+// CHECK-NEXT:  sched.epilogue {
+// CHECK-NEXT:    sched.warpgroup_wait pending 0
+// CHECK-NEXT:    sched.proxy_fence
+// CHECK-NEXT:    sched.release %ring iteration 3
+sched.kernel @product_and_loads inputs 1 grid [4, 1, 1] persistent 2 block [160, 1, 1] forloop 4 {
+^bb0(%x: !sched.global<64x256xf16, (64,256):(256,1)>):
+  %sx = sched.alloc stages 2 : !sched.shared<64x64xf16, S<3,3,3> o (64,64):(64,1)>
+  %x_tile = sched.tile %x map [-1, -1, -1] fordim 1 : !sched.global<64x256xf16, (64,256):(256,1)> -> !sched.global<64x64xf16, (64,64):(256,1)>
+  %ring = sched.channel %sx : !sched.shared<64x64xf16, S<3,3,3> o (64,64):(64,1)>
+  sched.barrier
+  sched.role "consumers" warps 4 {
+    %m = sched.fragment : !sched.fragment<64x64xf32, #cute.tiled_mma<SM90_64x64x16_F32F16F16_SS, (1,1,1)>>
+    %r = sched.fragment : !sched.fragment<64x64xf32, #sched.linear<128, vector 8, order [1, 0]>>
+    sched.prologue {
+      sched.fill %m with 0.0 : !sched.fragment<64x64xf32, #cute.tiled_mma<SM90_64x64x16_F32F16F16_SS, (1,1,1)>>
+    }
+    sched.forloop 4 {
+      sched.consume %ring
+      sched.warpgroup_mma async %sx, %sx to %m : !sched.shared<64x64xf16, S<3,3,3> o (64,64):(64,1)>, !sched.shared<64x64xf16, S<3,3,3> o (64,64):(64,1)> to !sched.fragment<64x64xf32, #cute.tiled_mma<SM90_64x64x16_F32F16F16_SS, (1,1,1)>>
+      sched.map square %sx to %r by <128, vector 8, order [1, 0]> : !sched.shared<64x64xf16, S<3,3,3> o (64,64):(64,1)> to !sched.fragment<64x64xf32, #sched.linear<128, vector 8, order [1, 0]>>
       sched.warpgroup_wait pending 1
     }
     sched.epilogue {

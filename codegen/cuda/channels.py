@@ -20,7 +20,7 @@ from mugraph.dialects import sched
 from mugraph.dialects.bulk import BulkTile
 from mugraph.dialects.element_types import DESCRIPTIONS
 from mugraph.dialects.maps import block_coordinate_factors
-from mugraph.dialects.sched.channel import RunsAtIteration
+from mugraph.dialects.sched.channel import RunsAtIteration, channel_of
 from mugraph.dialects.sched.mbarriers import KeepsMbarriers
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.tensor_types import (
@@ -225,18 +225,13 @@ def _(op: sched.ProduceOp, printer: KernelPrinter) -> None:
 
 
 @print_operation.register
-def _(op: sched.AcquireOp, printer: KernelPrinter) -> None:
+def _(op: sched.ChannelStepOp, printer: KernelPrinter) -> None:
     _print_step(op, printer)
 
 
 @print_operation.register
 def _(op: sched.PublishOp, printer: KernelPrinter) -> None:
-    _print_step(op, printer, f", {op.payload}")
-
-
-@print_operation.register
-def _(op: sched.ConsumeOp, printer: KernelPrinter) -> None:
-    _print_step(op, printer)
+    _print_step(op, printer, f", {channel_of(op, op.channel).stage_payload()}")
 
 
 @print_operation.register

@@ -13,7 +13,6 @@ from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     opt_prop_def,
-    prop_def,
     region_def,
     result_def,
     traits_def,
@@ -25,7 +24,7 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.sched.accesses import StageReference, stage_reference
 from mugraph.dialects.sched.kernel import enclosing_kernel
 from mugraph.dialects.sched.mbarriers import BARRIER_BYTES, KeepsMbarriers
-from mugraph.dialects.sched.role import RoleOp, enclosing_role
+from mugraph.dialects.sched.role import enclosing_role
 from mugraph.dialects.sched.structure import (
     AllocOp,
     enclosing_loop,
@@ -128,17 +127,13 @@ class ChannelOp(KeepsMbarriers):
             if isinstance(op, ChannelStepOp) and op.channel is self.result
         ]
 
-    def releasing_roles(self) -> list[RoleOp]:
-        """The roles whose warps release the channel's stages."""
-        roles = [enclosing_role(op) for op in self.steps() if isinstance(op, ReleaseOp)]
-        return [role for role in dict.fromkeys(roles) if role is not None]
-
     def releasing_warps(self) -> int:
         """How many arrivals make a stage empty: one a warp of each role that releases it.
 
         Of ping-pong roles, whose warps are equally many, each work tile has one.
         """
-        roles = self.releasing_roles()
+        found = {enclosing_role(op) for op in self.steps() if isinstance(op, ReleaseOp)}
+        roles = [role for role in found if role is not None]
         ping_pong = next((role.warp_count for role in roles if role.ping_pong is not None), 0)
         return ping_pong + sum(role.warp_count for role in roles if role.ping_pong is None)
 
@@ -234,17 +229,10 @@ class ChannelStepOp(RunsAtIteration):
     assembly_format = "$channel (`ahead` $ahead^)? (`iteration` $iteration^)? attr-dict"
 
     def __init__(
-        self,
-        channel: SSAValue,
-        ahead: int = 0,
-        iteration: int | None = None,
-        regions: Sequence[Region] = (),
+        self, channel: SSAValue, ahead: int = 0, iteration: int | None = None, *regions: Region
     ) -> None:
-        super().__init__(
-            operands=[channel],
-            properties=iteration_properties(ahead, iteration),
-            regions=regions,
-        )
+        properties = iteration_properties(ahead, iteration)
+        super().__init__(operands=[channel], properties=properties, regions=regions)
 
     def verify_(self) -> None:
         """Checks the role that the step stands in, and the iteration."""
@@ -284,7 +272,7 @@ class ProduceOp(ChannelStepOp):
         ahead: int = 0,
         iteration: int | None = None,
     ) -> None:
-        super().__init__(channel, ahead, iteration, [Region(Block(copies))])
+        super().__init__(channel, ahead, iteration, Region(Block(copies)))
 
     def verify_(self) -> None:
         """Checks what fills the stage, too."""
@@ -311,37 +299,13 @@ class AcquireOp(ChannelStepOp):
 
 @irdl_op_definition
 class PublishOp(ChannelStepOp):
-    """Producer: the stage of iteration ``k`` is full once ``bytes`` bytes have come.
+    """Producer: the stage of iteration ``k`` is full once all its bytes have come.
 
     They are those of one stage of all buffers of the channel.  The bulk copies that bring them may
     stand before it or after it.
     """
 
     name = "sched.publish"
-
-    bytes_ = prop_def(IntegerAttr.constr(type=i64), prop_name="bytes")
-    assembly_format = (
-        "$channel `bytes` $bytes (`ahead` $ahead^)? (`iteration` $iteration^)? attr-dict"
-    )
-
-    def __init__(self, channel: SSAValue, ahead: int = 0, iteration: int | None = None) -> None:
-        super().__init__(channel, ahead, iteration)
-        self.bytes_ = IntegerAttr(channel_of(self, channel).stage_payload(), i64)
-
-    @property
-    def payload(self) -> int:
-        """The bytes that make the stage full."""
-        return self.bytes_.value.data
-
-    def verify_(self) -> None:
-        """Checks the bytes, too."""
-        super().verify_()
-        expected = channel_of(self, self.channel).stage_payload()
-        if self.payload != expected:
-            raise VerifyException(
-                f"{op_label(self)}: bytes {self.payload}, but a stage of the channel's buffers has "
-                f"{expected}"
-            )
 
 
 @irdl_op_definition

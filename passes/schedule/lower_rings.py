@@ -6,7 +6,7 @@ whom follows from these: a stage may be filled again once its last reader is don
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -22,36 +22,30 @@ from mugraph.dialects.sched.role import roles_of
 
 
 @dataclass(frozen=True)
-class LastUse:
-    """Behind which operator of the loop nobody reads a channel's stage of an iteration any more.
-
-    Of the iteration ``behind`` ones before.  ``has_loads``: threads load from it, too, not only
-    products of warp groups.
-    """
-
-    channel: sched.ChannelOp
-    op: Operation
-    behind: int
-    has_loads: bool
-
-
-@dataclass(frozen=True)
 class Release:
-    """A release and the operator that it stands behind, with a fence where ``is_fenced``."""
+    """A release, and the operator behind which nobody reads its stage any more.
+
+    ``has_loads``: threads load from the stage, too, not only products of warp groups.
+    """
 
     step: sched.ReleaseOp
     op: Operation
-    is_fenced: bool
+    has_loads: bool
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether loads may only have been issued: those of the same iteration."""
+        return self.has_loads and not self.step.ahead_of
 
 
 def is_lowered(kernel: sched.KernelOp) -> bool:
-    """Whether the steps on the mbarriers of a kernel's channels stand in it."""
-    return any(isinstance(op, sched.PublishOp) for op in kernel.walk())
+    """Whether no ring of a kernel is still filled by ``sched.produce``."""
+    return not any(isinstance(op, sched.ProduceOp) for op in kernel.walk())
 
 
 def with_lowered_rings(kernel: sched.KernelOp) -> sched.KernelOp:
     """The kernel, or where its rings are not lowered yet a copy in which they are."""
-    if not any(isinstance(op, sched.ProduceOp) for op in kernel.walk()):
+    if is_lowered(kernel):
         return kernel
     copy = kernel.clone()
     lower_rings(copy)
@@ -65,10 +59,10 @@ def lower_rings(kernel: sched.KernelOp) -> None:
     for role in roles_of(kernel):
         for loop in role.phases:
             if isinstance(loop, sched.ForloopOp):
-                uses = [use for use in last_uses(loop) if use.channel.result in filled]
-                insert_releases(releases_in_loop(uses))
+                releases = [each for each in releases_in(loop) if each.step.channel in filled]
+                insert_releases(releases)
                 if kernel.persistent_blocks is not None:
-                    insert_releases(releases_behind_loop(uses, loop))
+                    insert_releases(releases_behind(loop, releases))
     for fill in fills:
         lower_fill(fill)
 
@@ -87,8 +81,8 @@ def reads_of(op: Operation) -> Iterator[tuple[SSAValue, int]]:
     yield from ((value, behind) for value in op.operands)
 
 
-def last_uses(loop: sched.ForloopOp) -> Iterator[LastUse]:
-    """Analysis: the last use of what each channel brings to a loop, in the order of its waits.
+def releases_in(loop: sched.ForloopOp) -> Iterator[Release]:
+    """Choice: where to release what each channel brings to a loop, in the order of its waits.
 
     Products of warp groups have read their operands when they are finished.  A load that is only
     issued may still read when the next bulk copy writes, as the two take different ways to memory.
@@ -110,9 +104,8 @@ def last_uses(loop: sched.ForloopOp) -> Iterator[LastUse]:
         has_loads = any_loads(readers)
         has_waits = any(isinstance(op, sched.WarpgroupWaitOp) for op in readers)
         if has_loads and not has_waits and channel.stage_count > 1:
-            yield LastUse(channel, consume, 1, has_loads)
-        else:
-            yield LastUse(channel, ops[place], behind, has_loads)
+            behind, place = 1, ops.index(consume)
+        yield Release(sched.ReleaseOp(value, -behind), ops[place], has_loads)
 
 
 def any_loads(readers: Sequence[Operation]) -> bool:
@@ -120,29 +113,23 @@ def any_loads(readers: Sequence[Operation]) -> bool:
     return not all(isinstance(op, sched.WarpgroupMmaOp | sched.WarpgroupWaitOp) for op in readers)
 
 
-def releases_in_loop(uses: Sequence[LastUse]) -> Iterator[Release]:
-    """The releases of the iterations of a loop."""
-    for use in uses:
-        step = sched.ReleaseOp(use.channel.result, -use.behind)
-        yield Release(step, use.op, is_fenced=use.has_loads and not use.behind)
-
-
-def releases_behind_loop(uses: Sequence[LastUse], loop: sched.ForloopOp) -> Iterator[Release]:
-    """The releases of the last iterations, which the loop leaves out, in the phase behind it.
+def releases_behind(loop: sched.ForloopOp, releases: Sequence[Release]) -> Iterator[Release]:
+    """Choice: where to release, behind a loop, the last iterations, which its releases leave out.
 
     A persistent block fills their stages for its next work tile.
     """
     behind = loop.next_op
     ops = list(behind.body.block.ops) if isinstance(behind, sched.EpilogueOp) else []
-    for use in uses:
-        reads = [op for op in ops if any(value in use.channel.buffers for value, _ in reads_of(op))]
-        is_fenced = use.has_loads or any_loads(reads)
-        for iteration in range(max(loop.iterations - use.behind, 0), loop.iterations):
-            step = sched.ReleaseOp(use.channel.result, iteration=iteration)
-            yield from (Release(step, op, is_fenced) for op in (reads[-1:] or ops[:1]))
+    for release in releases:
+        channel = channel_of(release.step, release.step.channel)
+        reads = [op for op in ops if any(value in channel.buffers for value, _ in reads_of(op))]
+        has_loads = release.has_loads or any_loads(reads)
+        for iteration in range(max(loop.iterations + release.step.ahead_of, 0), loop.iterations):
+            step = sched.ReleaseOp(channel.result, iteration=iteration)
+            yield from (Release(step, op, has_loads) for op in (reads[-1:] or ops[:1]))
 
 
-def insert_releases(releases: Iterator[Release]) -> None:
+def insert_releases(releases: Iterable[Release]) -> None:
     """Rewrite: puts releases in their places, with one fence for all that stand together."""
     together: dict[Operation, list[Release]] = {}
     for release in releases:

@@ -9,16 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
-from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from mugraph.dialects import sched
 from mugraph.dialects.sched.kernel import unplanned_kernels
 from mugraph.dialects.sched.role import roles_of
+from mugraph.dialects.sched.structure import loop_and_epilogue
 from mugraph.passes.memory.lifetimes import channel_buffers
 from mugraph.passes.options import refuse, require_natural
 from mugraph.passes.schedule.bulk_stores import (
@@ -28,8 +27,6 @@ from mugraph.passes.schedule.bulk_stores import (
 )
 from mugraph.passes.schedule.lower_rings import is_lowered
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
-
-PhaseType = TypeVar("PhaseType", bound=Operation)
 
 
 def blocks_at_once(kernel: sched.KernelOp, target: Target, blocks: int = 0) -> int | str:
@@ -42,9 +39,10 @@ def blocks_at_once(kernel: sched.KernelOp, target: Target, blocks: int = 0) -> i
     roles = roles_of(kernel)
     if len(roles) != 2 or roles[0].is_elected or not roles[1].is_elected:
         return "it has no producer that loads for one role of consumers"
-    loop, ends = _only(roles[0], sched.ForloopOp), _only(roles[0], sched.EpilogueOp)
-    if loop is None or ends is None:
+    phases = loop_and_epilogue(roles[0].body.block)
+    if phases is None:
         return "its consumers have no loop with an epilogue behind it"
+    loop, ends = phases
     if is_lowered(kernel):
         return "its rings are lowered; run --lower-rings after --persist-blocks"
     products = [op for op in loop.walk() if isinstance(op, sched.WarpgroupMmaOp)]
@@ -65,12 +63,6 @@ def blocks_at_once(kernel: sched.KernelOp, target: Target, blocks: int = 0) -> i
     if blocks >= tiles:
         return f"all of its {tiles} work tiles run at once"
     return blocks
-
-
-def _only(role: sched.RoleOp, kind: type[PhaseType]) -> PhaseType | None:
-    """The phase of that kind, if there is one."""
-    found = [op for op in role.body.block.ops if isinstance(op, kind)]
-    return found[0] if len(found) == 1 else None
 
 
 def results_leave_in_bulk(

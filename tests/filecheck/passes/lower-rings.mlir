@@ -20,14 +20,14 @@
 // CHECK-NEXT:  }
 // CHECK:       sched.prologue {
 // CHECK-NEXT:    sched.bulk_copy %x_tile to %sx on %ring iteration 0
-// CHECK-NEXT:    sched.publish %ring bytes 8192 iteration 0
+// CHECK-NEXT:    sched.publish %ring iteration 0
 // CHECK-NEXT:    sched.bulk_copy %x_tile to %sx on %ring iteration 1
-// CHECK-NEXT:    sched.publish %ring bytes 8192 iteration 1
+// CHECK-NEXT:    sched.publish %ring iteration 1
 // CHECK-NEXT:  }
 // CHECK-NEXT:  sched.forloop 4 {
 // CHECK-NEXT:    sched.acquire %ring ahead 2
 // CHECK-NEXT:    sched.bulk_copy %x_tile to %sx on %ring ahead 2
-// CHECK-NEXT:    sched.publish %ring bytes 8192 ahead 2
+// CHECK-NEXT:    sched.publish %ring ahead 2
 // CHECK-NEXT:  }
 sched.kernel @loads inputs 1 grid [1, 1, 1] block [160, 1, 1] forloop 4 {
 ^bb0(%x: !sched.global<64x256xf16, (64,256):(256,1)>):
@@ -116,7 +116,7 @@ sched.kernel @one_stage inputs 1 grid [1, 1, 1] block [160, 1, 1] forloop 4 {
 // CHECK:       sched.prologue {
 // CHECK-NEXT:    sched.acquire %ring iteration 0
 // CHECK-NEXT:    sched.bulk_copy %x_tile to %sx on %ring iteration 0
-// CHECK-NEXT:    sched.publish %ring bytes 8192 iteration 0
+// CHECK-NEXT:    sched.publish %ring iteration 0
 sched.kernel @product inputs 1 grid [4, 1, 1] persistent 2 block [160, 1, 1] forloop 4 {
 ^bb0(%x: !sched.global<64x256xf16, (64,256):(256,1)>):
   %sx = sched.alloc stages 2 : !sched.shared<64x64xf16, S<3,3,3> o (64,64):(64,1)>

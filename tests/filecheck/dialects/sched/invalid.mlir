@@ -952,7 +952,7 @@ sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
   %c = sched.channel %a : !sched.shared<8x16xf16, (8,16):(16,1)>
   sched.role "producer" warps 1 elected {
     sched.forloop 4 {
-      sched.publish %c bytes 256 iteration 0
+      sched.publish %c iteration 0
     }
   }
 }
